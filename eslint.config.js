@@ -1,0 +1,81 @@
+import { defineConfig } from 'eslint/config';
+import tseslint from 'typescript-eslint';
+
+/** The fence of a folder: what its files may not import. Imports point one way: main → app → everything. */
+function fence(files, patterns) {
+  return { files, rules: { '@typescript-eslint/no-restricted-imports': ['error', { patterns }] } };
+}
+
+const APOLLO = {
+  group: ['graphql', 'graphql/*', '@apollo/*', '@graphql-tools/*', 'graphql-rate-limit'],
+  message: 'GraphQL lives in graphql/.',
+};
+const UNDICI = { group: ['undici'], message: 'undici lives in the REST source.' };
+const DRIVERS = { group: ['pg', 'pg/*', '@electric-sql/*', 'postgrator'], message: 'SQL drivers live in database/.' };
+const HTTP = { group: ['**/http/*', 'node:http'], message: 'access and pets know no HTTP.' };
+const folders = (...names) => ({
+  group: names.map((name) => `**/${name}/*`),
+  message: 'Imports point from the edge inwards.',
+});
+const TOP = {
+  group: ['**/app.js', '**/main.js', '**/environment.js'],
+  message: 'Only main and the commands import these.',
+};
+const SOURCES = {
+  regex: 'postgres-pet-source|rest-pet-source|postgres-key-store|memory-ledger',
+  message: 'Take the contract; app.ts hands the implementation over.',
+};
+
+export default defineConfig(
+  { ignores: ['dist/', 'node_modules/', 'src/graphql/generated/', 'coverage/', '.data/'] },
+  {
+    files: ['**/*.ts'],
+    extends: [tseslint.configs.strictTypeChecked, tseslint.configs.stylisticTypeChecked],
+    languageOptions: { parserOptions: { projectService: true } },
+    rules: {
+      '@typescript-eslint/consistent-type-imports': ['error', { fixStyle: 'inline-type-imports' }],
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
+      '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
+      '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],
+      '@typescript-eslint/prefer-nullish-coalescing': ['error', { ignorePrimitives: { string: true } }],
+      '@typescript-eslint/no-confusing-void-expression': [
+        'error',
+        { ignoreArrowShorthand: true, ignoreVoidReturningFunctions: true },
+      ],
+      // The casts after index access say what the code knows; the style here is a cast, not a bang.
+      '@typescript-eslint/non-nullable-type-assertion-style': 'off',
+      eqeqeq: ['error', 'always', { null: 'ignore' }],
+    },
+  },
+  fence(['src/errors.ts'], [{ group: ['*'], message: 'errors.ts imports nothing.' }]),
+  fence(
+    ['src/access/**'],
+    [APOLLO, UNDICI, DRIVERS, HTTP, TOP, folders('graphql', 'rest', 'pets', 'embedded', 'cli', 'observability')],
+  ),
+  fence(
+    ['src/pets/**'],
+    [APOLLO, DRIVERS, HTTP, TOP, folders('graphql', 'rest', 'access', 'embedded', 'cli', 'observability')],
+  ),
+  fence(
+    ['src/database/**'],
+    [APOLLO, UNDICI, HTTP, TOP, folders('graphql', 'rest', 'access', 'pets', 'embedded', 'cli')],
+  ),
+  fence(['src/graphql/**'], [UNDICI, DRIVERS, SOURCES, TOP, folders('rest', 'database', 'embedded', 'cli')]),
+  fence(['src/rest/**'], [APOLLO, UNDICI, DRIVERS, SOURCES, TOP, folders('graphql', 'database', 'embedded', 'cli')]),
+  fence(
+    ['src/http/**'],
+    [APOLLO, UNDICI, DRIVERS, SOURCES, TOP, folders('graphql', 'rest', 'database', 'pets', 'embedded', 'cli')],
+  ),
+  fence(
+    ['src/observability/**'],
+    [
+      APOLLO,
+      UNDICI,
+      DRIVERS,
+      SOURCES,
+      TOP,
+      folders('graphql', 'rest', 'database', 'pets', 'access', 'embedded', 'cli'),
+    ],
+  ),
+  fence(['src/embedded/**'], [APOLLO, UNDICI, DRIVERS, HTTP, TOP, folders('graphql', 'rest', 'cli')]),
+);

@@ -1,0 +1,98 @@
+import { LRUCache } from 'lru-cache';
+import { digestApiKey, isPlausibleApiKey } from './api-key.js';
+import type { KeyRecord, KeyStore } from './key-store.js';
+import { toWindows, type Plan, type WindowLimit } from './plans.js';
+
+/** Who asks: the holder of a valid key. Never the key itself. */
+export interface Caller {
+  readonly keyId: string;
+  readonly plan: Plan;
+  readonly windows: readonly WindowLimit[];
+}
+
+export type MaybePromise<T> = T | Promise<T>;
+
+export interface Authenticator {
+  /**
+   * Finds the caller of a key; undefined when the key is unknown, revoked or expired. A known key is answered from
+   * memory, without a promise.
+   * @throws StoreError `unavailable` when the key is not in memory and cannot be looked up
+   */
+  authenticate(key: string): MaybePromise<Caller | undefined>;
+}
+
+/** A revocation is effective, and a known key outlives its database, for this long. */
+const TRUSTED_MS = 5_000;
+/** A key in use is looked up again behind the scenes when its answer is this old, so that no request waits for it. */
+const REFRESH_MS = 2_000;
+
+interface Known {
+  readonly caller: Caller | undefined;
+  readonly expiresAt: number;
+  readonly askedAt: number;
+}
+
+export interface AuthenticatorOptions {
+  readonly keys: Pick<KeyStore, 'findByDigest'>;
+  /** Valid keys remembered at the most. */
+  readonly capacity?: number;
+  /** Unknown keys remembered at the most, apart from the valid ones so that guessing does not push those out. */
+  readonly unknownCapacity?: number;
+}
+
+/** Looks keys up, remembering valid and unknown ones for five seconds each. */
+export function createAuthenticator({
+  keys,
+  capacity = 100_000,
+  unknownCapacity = 10_000,
+}: AuthenticatorOptions): Authenticator {
+  const valid = new LRUCache<string, Known>({ max: capacity });
+  const unknown = new LRUCache<string, Known>({ max: unknownCapacity });
+  const lookups = new Map<string, Promise<Known>>();
+
+  return {
+    authenticate(key) {
+      if (!isPlausibleApiKey(key)) return undefined;
+      const digest = digestApiKey(key);
+      const known = valid.get(digest) ?? unknown.get(digest);
+      const now = Date.now();
+      // eslint-disable-next-line @typescript-eslint/prefer-optional-chain -- NaN compares wrongly
+      if (known === undefined || now - known.askedAt >= TRUSTED_MS) return lookUp(digest).then(toCaller);
+      // A refresh that fails leaves what is known until it is too old; the request that finds it so reports the failure.
+      if (known.caller && now - known.askedAt >= REFRESH_MS) void lookUp(digest).catch(() => undefined);
+      return toCaller(known);
+    },
+  };
+
+  function lookUp(digest: string): Promise<Known> {
+    const running = lookups.get(digest);
+    if (running) return running;
+    const askedAt = Date.now();
+    const lookup = keys
+      .findByDigest(digest)
+      .then((record) => remember(digest, askedAt, record))
+      .finally(() => lookups.delete(digest));
+    lookups.set(digest, lookup);
+    return lookup;
+  }
+
+  function remember(digest: string, askedAt: number, record: KeyRecord | undefined): Known {
+    if (record === undefined || record.revokedAt !== null) {
+      const known = { caller: undefined, expiresAt: Infinity, askedAt };
+      valid.delete(digest);
+      unknown.set(digest, known);
+      return known;
+    }
+    const known = {
+      caller: { keyId: record.id, plan: record.plan, windows: toWindows(record.limits) },
+      expiresAt: record.expiresAt?.getTime() ?? Infinity,
+      askedAt,
+    };
+    valid.set(digest, known);
+    return known;
+  }
+}
+
+function toCaller({ caller, expiresAt }: Known): Caller | undefined {
+  return expiresAt > Date.now() ? caller : undefined;
+}

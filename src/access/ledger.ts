@@ -1,0 +1,37 @@
+import type { MaybePromise } from './authenticator.js';
+import type { WindowLimit } from './plans.js';
+
+/** What is counted: a key, or a client address. */
+export interface Account {
+  /** Identifies the account; never a secret. */
+  readonly id: string;
+  readonly windows: readonly WindowLimit[];
+}
+
+/** One window of an account as it stands. */
+export interface WindowState extends WindowLimit {
+  readonly remaining: number;
+  /** When it closes, in milliseconds since the epoch; of a window that is not open, when it would if it opened now. */
+  readonly resetAt: number;
+}
+
+/** The answer to a question for admission. What is refused is charged in no window. */
+export type Admission =
+  | { readonly outcome: 'admitted'; readonly windows: readonly WindowState[] }
+  /** Over the limit; `retryAfter` in seconds. */
+  | { readonly outcome: 'refused'; readonly windows: readonly WindowState[]; readonly retryAfter: number }
+  /** Refused too often; `retryAfter` in seconds, until the ban ends. */
+  | { readonly outcome: 'banned'; readonly windows: readonly WindowState[]; readonly retryAfter: number }
+  /** The cost exceeds what a window can ever hold. */
+  | { readonly outcome: 'too-large'; readonly windows: readonly WindowState[]; readonly limit: number };
+
+/**
+ * Counts requests. Admission is one atomic step over all windows of the account: either every window has room and all
+ * are charged, or none is.
+ */
+export interface Ledger {
+  /**
+   * Asks for the admission of `cost` requests. A cost of 0 is admitted unless the account is banned; it opens no window.
+   */
+  admit(account: Account, cost: number): MaybePromise<Admission>;
+}

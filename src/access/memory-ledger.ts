@@ -1,0 +1,117 @@
+import { LRUCache } from 'lru-cache';
+import type { Account, Admission, Ledger, WindowState } from './ledger.js';
+
+/** What is kept of an account. Window `i` is that of `account.windows[i]`. */
+interface Entry {
+  readonly used: number[];
+  /** When each window closes, in milliseconds since the epoch; 0 before it first opened. */
+  readonly closesAt: number[];
+  /** When requests were refused, within the last minute. */
+  refusedAt: number[];
+  bannedUntil: number;
+}
+
+export type LedgerSnapshot = readonly (readonly [id: string, entry: Entry])[];
+
+/** A ledger of this process alone, which can be written down and taken up again. */
+export interface MemoryLedger extends Ledger {
+  admit(account: Account, cost: number): Admission;
+  snapshot(): LedgerSnapshot;
+  restore(snapshot: LedgerSnapshot): void;
+}
+
+export interface MemoryLedgerOptions {
+  /** Accounts counted at the most; the one that asked least recently is forgotten first. */
+  readonly capacity?: number;
+  /** Refusals within a minute above which an account is banned. */
+  readonly banAfter?: number;
+  /** How long a ban lasts. */
+  readonly banSeconds?: number;
+  /** The time in milliseconds since the epoch. */
+  readonly now?: () => number;
+}
+
+const MINUTE_MS = 60_000;
+
+/** Makes a ledger in memory. Admission is synchronous, so nothing can come between the check and the charge. */
+export function createMemoryLedger({
+  capacity = 200_000,
+  banAfter = Infinity,
+  banSeconds = 0,
+  now: clock = Date.now,
+}: MemoryLedgerOptions = {}): MemoryLedger {
+  const entries = new LRUCache<string, Entry>({ max: capacity });
+
+  return {
+    admit(account, cost) {
+      const now = clock();
+      const entry = entries.get(account.id) ?? open(account);
+      const before = view(account, entry, now);
+      if (entry.bannedUntil > now) return banned(entry, before, now);
+      if (cost === 0) return { outcome: 'admitted', windows: before };
+      const largest = Math.min(...account.windows.map(({ limit }) => limit));
+      if (cost > largest) return { outcome: 'too-large', windows: before, limit: largest };
+      const full = before.filter(({ remaining }) => remaining < cost);
+      if (full.length > 0) return refuse(entry, before, full, now);
+      return { outcome: 'admitted', windows: charge(account, entry, before, cost, now) };
+    },
+    snapshot: () => [...entries.entries()],
+    restore(snapshot) {
+      // The least recently used first, as it was.
+      for (const [id, entry] of [...snapshot].reverse()) entries.set(id, entry);
+    },
+  };
+
+  function open({ id, windows }: Account): Entry {
+    const entry = { used: windows.map(() => 0), closesAt: windows.map(() => 0), refusedAt: [], bannedUntil: 0 };
+    entries.set(id, entry);
+    return entry;
+  }
+
+  function refuse(entry: Entry, windows: readonly WindowState[], full: readonly WindowState[], now: number): Admission {
+    entry.refusedAt = entry.refusedAt.filter((at) => at > now - MINUTE_MS);
+    entry.refusedAt.push(now);
+    if (entry.refusedAt.length > banAfter) {
+      entry.refusedAt = [];
+      entry.bannedUntil = now + banSeconds * 1_000;
+      if (banSeconds > 0) return banned(entry, windows, now);
+    }
+    return {
+      outcome: 'refused',
+      windows,
+      retryAfter: Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now))),
+    };
+  }
+}
+
+function view({ windows }: Account, { used, closesAt }: Entry, now: number): WindowState[] {
+  return windows.map((window, i) => {
+    const closes = closesAt[i] as number;
+    return closes > now
+      ? { ...window, remaining: Math.max(0, window.limit - (used[i] as number)), resetAt: closes }
+      : { ...window, remaining: window.limit, resetAt: now + window.seconds * 1_000 };
+  });
+}
+
+function charge(
+  { windows }: Account,
+  { used, closesAt }: Entry,
+  before: readonly WindowState[],
+  cost: number,
+  now: number,
+): WindowState[] {
+  return before.map((state, i) => {
+    const isOpen = (closesAt[i] as number) > now;
+    used[i] = isOpen ? (used[i] as number) + cost : cost;
+    closesAt[i] = state.resetAt;
+    return { ...state, remaining: (windows[i] as WindowState).limit - used[i] };
+  });
+}
+
+function banned({ bannedUntil }: Entry, windows: readonly WindowState[], now: number): Admission {
+  return { outcome: 'banned', windows, retryAfter: secondsUntil(bannedUntil, now) };
+}
+
+function secondsUntil(time: number, now: number): number {
+  return Math.max(1, Math.ceil((time - now) / 1_000));
+}

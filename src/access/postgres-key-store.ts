@@ -1,0 +1,82 @@
+import { timingSafeEqual } from 'node:crypto';
+import type { Queryable } from '../database/database.js';
+import { digestApiKey, generateApiKey, generateKeyId } from './api-key.js';
+import type { KeyRecord, KeyStore } from './key-store.js';
+import { PUBLISHED_LIMITS, type Plan } from './plans.js';
+
+interface KeyRow {
+  readonly id: string;
+  readonly digest: Uint8Array;
+  readonly plan: Plan;
+  readonly label: string | null;
+  readonly per_minute: number | null;
+  readonly per_day: number | null;
+  readonly created_at: Date;
+  readonly expires_at: Date | null;
+  readonly revoked_at: Date | null;
+}
+
+const COLUMNS = 'id, digest, plan, label, per_minute, per_day, created_at, expires_at, revoked_at';
+
+const FIND = { name: 'find-key', text: `SELECT ${COLUMNS} FROM api_keys WHERE digest = $1` };
+const LIST = { name: 'list-keys', text: `SELECT ${COLUMNS} FROM api_keys ORDER BY created_at, id` };
+const CREATE = {
+  name: 'create-key',
+  text: `INSERT INTO api_keys (id, digest, plan, label, per_minute, per_day, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING ${COLUMNS}`,
+};
+const REVOKE = {
+  name: 'revoke-key',
+  text: `UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = $1 RETURNING ${COLUMNS}`,
+};
+
+/** The API keys of a PostgreSQL database, embedded or on a server. */
+export function createPostgresKeyStore(database: Queryable): KeyStore {
+  return {
+    async findByDigest(digest) {
+      const bytes = toBytes(digest);
+      const [row] = await database.query<KeyRow>(FIND, [bytes]);
+      return row && timingSafeEqual(row.digest, bytes) ? toRecord(row) : undefined;
+    },
+    async create({ plan, label, limits, expiresAt }, key = generateApiKey()) {
+      const values = [
+        generateKeyId(),
+        toBytes(digestApiKey(key)),
+        plan,
+        label ?? null,
+        limits?.perMinute ?? null,
+        limits?.perDay ?? null,
+        expiresAt ?? null,
+      ];
+      const [row] = await database.query<KeyRow>(CREATE, values);
+      if (row === undefined) throw new Error('INSERT returned no row');
+      return { ...toRecord(row), key };
+    },
+    async list() {
+      return (await database.query<KeyRow>(LIST, [])).map(toRecord);
+    },
+    async revoke(id) {
+      const [row] = await database.query<KeyRow>(REVOKE, [id]);
+      return row && toRecord(row);
+    },
+  };
+}
+
+function toBytes(digest: string): Buffer {
+  return Buffer.from(digest, 'base64url');
+}
+
+function toRecord(row: KeyRow): KeyRecord {
+  return {
+    id: row.id,
+    plan: row.plan,
+    label: row.label,
+    limits:
+      row.plan === 'enterprise'
+        ? { perMinute: row.per_minute as number, perDay: row.per_day as number }
+        : PUBLISHED_LIMITS[row.plan],
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+    revokedAt: row.revoked_at,
+  };
+}

@@ -1,0 +1,213 @@
+import { mkdir } from 'node:fs/promises';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createAuthenticator } from './access/authenticator.js';
+import type { KeyStore } from './access/key-store.js';
+import { createMemoryLedger } from './access/memory-ledger.js';
+import { createPostgresKeyStore } from './access/postgres-key-store.js';
+import { createStoreAccess } from './access/store-access.js';
+import type { BackendConfig, Config } from './config.js';
+import type { Database } from './database/database.js';
+import { migrate } from './database/migrate.js';
+import { createPgDatabase } from './database/pg-database.js';
+import { openEmbeddedDatabase } from './embedded/embedded-store.js';
+import { fillEmptyStore, type DevelopmentKeys } from './embedded/first-start.js';
+import { serveKeys } from './embedded/key-socket.js';
+import { openLimitsFile } from './embedded/limits-file.js';
+import { StoreError } from './errors.js';
+import { createExplorer } from './graphql/explorer.js';
+import { createGraphqlHandler } from './graphql/handler.js';
+import { createRateLimitGuard } from './graphql/rate-limit-guard.js';
+import { createGraphqlServer } from './graphql/server.js';
+import { createCors } from './http/cors.js';
+import { createHttpServer, type Handler } from './http/server.js';
+import { createHealthHandler } from './observability/health.js';
+import type { Log } from './observability/log.js';
+import { createMetrics } from './observability/metrics.js';
+import { createPostgresPetSource } from './pets/postgres-pet-source.js';
+import { createRestHandler } from './rest/handler.js';
+
+/** The running program. */
+export interface App {
+  /** Where it listens, such as `http://127.0.0.1:4000`. */
+  readonly url: string;
+  /** The keys made just now for an empty embedded store. */
+  readonly developmentKeys: DevelopmentKeys | undefined;
+  /** Stops taking requests, lets those in flight finish for the grace time, and closes what was opened. */
+  close(): Promise<void>;
+}
+
+/** What a test may put between the parts. */
+export interface AppParts {
+  readonly decorateDatabase?: (database: Database) => Database;
+}
+
+/**
+ * Puts the program together and starts it. Everything is made here, and handed to what needs it.
+ * @throws StoreBusyError, or whatever keeps the backend from opening or the port from being had
+ */
+export async function startApp(config: Config, log: Log, { decorateDatabase }: AppParts = {}): Promise<App> {
+  const closers: (() => Promise<unknown>)[] = [];
+  const closeAll = async (): Promise<void> => {
+    for (const close of closers.splice(0).reverse()) await close();
+  };
+  let draining = false;
+  const isDraining = (): boolean => draining;
+
+  try {
+    const opened = await openDatabase(config.backend, log);
+    closers.push(() => opened.close());
+    const database = decorateDatabase?.(opened) ?? opened;
+    await migrate(database);
+
+    const keys = createPostgresKeyStore(database);
+    const source = createPostgresPetSource(database);
+    const ledger = createMemoryLedger(config.bans);
+    const access = createStoreAccess({
+      authenticator: createAuthenticator({ keys }),
+      ledger,
+      addressLedger: createMemoryLedger({ capacity: 50_000 }),
+    });
+    const developmentKeys = config.backend.kind === 'embedded' ? await openEmbeddedExtras(config.backend) : undefined;
+
+    const metrics = createMetrics();
+    const cors = createCors(config.corsOrigins);
+    const { introspection, explorer: hasExplorer, production, limits } = config;
+    const graphqlServer = await createGraphqlServer({
+      introspection,
+      landingPage: hasExplorer,
+      production,
+      maxRootFields: limits.maxRootFields,
+      log,
+    });
+    closers.push(() => graphqlServer.stop());
+    const graphql = createGraphqlHandler({
+      server: graphqlServer,
+      source,
+      access,
+      guardRateLimit: createRateLimitGuard(),
+      cors,
+      log,
+      metrics,
+      introspection,
+      landingPage: hasExplorer,
+      maxBodyBytes: limits.maxBodyBytes,
+      maxBatch: limits.maxBatch,
+    });
+    const rest = createRestHandler({ source, access, cors, log, maxBodyBytes: limits.maxBodyBytes });
+    const health = createHealthHandler({
+      metrics,
+      withMetrics: config.metricsPort === undefined,
+      isDraining,
+      check: () => database.query({ name: 'ping', text: 'SELECT 1' }, []),
+    });
+    const explorer = createExplorer();
+
+    const route: Handler = (exchange) => {
+      const { path } = exchange;
+      if (path === '/graphql') return graphql(exchange);
+      if (path === '/v1' || path.startsWith('/v1/')) return rest(exchange);
+      if (path === '/explorer' && hasExplorer) return explorer();
+      const answer = health(exchange);
+      if (answer) return answer;
+      throw new StoreError('no_such_route', 'There is no such path. GraphQL is at /graphql, REST at /v1.');
+    };
+    const servers = { log, metrics, cors, trustProxy: config.trustProxy, isDraining };
+    if (config.metricsPort !== undefined) {
+      const metricsHealth = createHealthHandler({
+        metrics,
+        withMetrics: true,
+        isDraining,
+        check: () => Promise.resolve(),
+      });
+      const metricsServer = createHttpServer({
+        ...servers,
+        handler: (exchange) => {
+          const answer = exchange.path === '/metrics' ? metricsHealth(exchange) : undefined;
+          if (answer) return answer;
+          throw new StoreError('no_such_route', 'Only /metrics is served here.');
+        },
+      });
+      await listen(metricsServer, config.host, config.metricsPort);
+      closers.push(() => drain(metricsServer, 0));
+    }
+    const server = createHttpServer({ ...servers, handler: route });
+    const url = await listen(server, config.host, config.port);
+    closers.push(() => {
+      draining = true;
+      return drain(server, config.shutdownGraceMs);
+    });
+    return { url, developmentKeys, close: closeAll };
+
+    async function openEmbeddedExtras(
+      backend: BackendConfig & { kind: 'embedded' },
+    ): Promise<DevelopmentKeys | undefined> {
+      const { directory, sampleAnimals } = backend;
+      await mkdir(directory, { recursive: true });
+      const limitsFile = await openLimitsFile(directory, ledger, log);
+      closers.push(() => limitsFile.close());
+      const socket = await serveKeys(directory, keys);
+      closers.push(() => new Promise((done) => (socket ? socket.close(done) : done(undefined))));
+      return backend.developmentKeys ? fillEmptyStore({ directory, keys, source, sampleAnimals }) : undefined;
+    }
+  } catch (error) {
+    await closeAll();
+    throw error;
+  }
+}
+
+/** Opens the database of a backend. */
+export function openDatabase(backend: BackendConfig, log?: Log): Promise<Database> {
+  switch (backend.kind) {
+    case 'embedded':
+      return openEmbeddedDatabase(backend.directory);
+    case 'server':
+      return Promise.resolve(
+        createPgDatabase({
+          ...backend,
+          onConnectionError: (err) => log?.warn({ err }, 'an idle database connection broke'),
+        }),
+      );
+    default:
+      return backend satisfies never;
+  }
+}
+
+/** Opens a key store without serving anything, for the `keys` command. */
+export async function openKeyStore(
+  backend: BackendConfig,
+): Promise<{ readonly keys: KeyStore; close(): Promise<void> }> {
+  const database = await openDatabase(backend);
+  try {
+    await migrate(database);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+  return { keys: createPostgresKeyStore(database), close: () => database.close() };
+}
+
+function listen(server: Server, host: string, port: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, () => {
+      const { address, port: actual, family } = server.address() as AddressInfo;
+      resolve(`http://${family === 'IPv6' ? `[${address}]` : address}:${actual}`);
+    });
+  });
+}
+
+/** Closes a server: no new connections, the idle ones closed, the others given `graceMs` to finish. */
+async function drain(server: Server, graceMs: number): Promise<void> {
+  const closed = new Promise<void>((resolve) => {
+    server.close(() => {
+      resolve();
+    });
+  });
+  server.closeIdleConnections();
+  const timer = setTimeout(() => {
+    server.closeAllConnections();
+  }, graceMs);
+  await closed;
+  clearTimeout(timer);
+}

@@ -1,0 +1,131 @@
+#!/usr/bin/env node
+import { Command, InvalidArgumentError, Option } from 'commander';
+import type { CreatedKey, KeyRecord, KeyStore, NewKey } from '../access/key-store.js';
+import { PLANS, type Plan } from '../access/plans.js';
+import { openKeyStore } from '../app.js';
+import { connectKeys } from '../embedded/key-socket.js';
+import { loadEnvironment } from '../environment.js';
+
+type Keys = Omit<KeyStore, 'findByDigest'>;
+
+interface CreateOptions {
+  readonly plan: Plan;
+  readonly label?: string;
+  readonly perMinute?: number;
+  readonly perDay?: number;
+  readonly expires?: Date;
+  readonly json?: boolean;
+}
+
+const program = new Command('keys').description('Creates, lists and revokes API keys.').showHelpAfterError(false);
+
+program
+  .command('create')
+  .description('creates a key and prints its secret, once')
+  .addOption(new Option('--plan <plan>', 'the plan').choices(PLANS).makeOptionMandatory())
+  .option('--label <text>', 'what the key is for')
+  .option('--per-minute <n>', 'requests a minute, for enterprise', toCount)
+  .option('--per-day <n>', 'requests a day, for enterprise', toCount)
+  .option('--expires <iso-date>', 'when the key ends, such as 2027-01-31 or 2027-01-31T12:00:00Z', toDate)
+  .option('--json', 'print one JSON object')
+  .action(async (options: CreateOptions) => {
+    const newKey = toNewKey(options);
+    const created = await withKeys((keys) => keys.create(newKey));
+    console.log(options.json ? JSON.stringify(toJson(created)) : describeCreated(created));
+  });
+
+program
+  .command('list')
+  .description('lists all keys, without their secrets')
+  .option('--json', 'print a JSON array')
+  .action(async ({ json }: { json?: boolean }) => {
+    const records = await withKeys((keys) => keys.list());
+    if (json) console.log(JSON.stringify(records.map(toListedJson)));
+    else if (records.length === 0)
+      console.log('There are no keys. Make one: npm run --silent keys -- create --plan free');
+    else console.table(records.map(toRow));
+  });
+
+program
+  .command('revoke')
+  .description('revokes a key for good')
+  .argument('<id>', 'the id of the key, as create and list print it')
+  .action(async (id: string) => {
+    const record = await withKeys((keys) => keys.revoke(id));
+    if (record === undefined) throw new Error(`there is no key with id ${JSON.stringify(id)}`);
+    console.log(`Revoked ${record.id}. It stops working within 5 seconds.`);
+  });
+
+/** Works with the keys of the store that the environment names: through the server that has it open, or directly. */
+async function withKeys<T>(work: (keys: Keys) => Promise<T>): Promise<T> {
+  const { backend } = loadEnvironment();
+  const served = backend.kind === 'embedded' ? await connectKeys(backend.directory) : undefined;
+  const store = served ?? (await openKeyStore(backend));
+  try {
+    return await work(store.keys);
+  } finally {
+    await store.close();
+  }
+}
+
+function toNewKey({ plan, label, perMinute, perDay, expires: expiresAt }: CreateOptions): NewKey {
+  if (plan !== 'enterprise') {
+    if (perMinute !== undefined || perDay !== undefined) {
+      throw new Error(`--per-minute and --per-day are for the enterprise plan; the limits of ${plan} are published`);
+    }
+    return { plan, label, expiresAt };
+  }
+  if (perMinute === undefined || perDay === undefined) {
+    throw new Error('the enterprise plan needs --per-minute and --per-day');
+  }
+  return { plan, label, expiresAt, limits: { perMinute, perDay } };
+}
+
+function toCount(text: string): number {
+  const count = Number(text);
+  if (/^[1-9]\d{0,9}$/.test(text) && count <= 2_147_483_647) return count;
+  throw new InvalidArgumentError('It must be a whole number from 1 to 2147483647.');
+}
+
+function toDate(text: string): Date {
+  const date = new Date(text);
+  if (
+    /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2}))?$/.test(text) &&
+    !Number.isNaN(date.getTime())
+  ) {
+    return date;
+  }
+  throw new InvalidArgumentError('It must be an ISO date, such as 2027-01-31 or 2027-01-31T12:00:00Z.');
+}
+
+function toJson({ id, key, plan, label, limits, createdAt, expiresAt }: CreatedKey): object {
+  return { id, key, plan, label, limits, createdAt, expiresAt };
+}
+
+function toListedJson({ id, plan, label, limits, createdAt, expiresAt, revokedAt }: KeyRecord): object {
+  return { id, plan, label, limits, createdAt, expiresAt, revokedAt };
+}
+
+function toRow({ id, plan, label, limits, createdAt, expiresAt, revokedAt }: KeyRecord): object {
+  return {
+    id,
+    plan,
+    label: label ?? '',
+    'per minute': limits.perMinute,
+    'per day': limits.perDay,
+    created: createdAt.toISOString(),
+    expires: expiresAt?.toISOString() ?? 'never',
+    revoked: revokedAt?.toISOString() ?? '',
+  };
+}
+
+function describeCreated({ id, key, plan, limits, expiresAt }: CreatedKey): string {
+  return `Created ${id} (${plan}: ${limits.perMinute} a minute, ${limits.perDay} a day, expires ${expiresAt?.toISOString() ?? 'never'}).
+Its secret, shown only now:
+${key}`;
+}
+
+program.parseAsync().catch((error: unknown) => {
+  console.error(`keys: ${error instanceof Error ? error.message : String(error)}`);
+  process.exitCode = 1;
+});

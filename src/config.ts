@@ -1,0 +1,163 @@
+import { z } from 'zod';
+
+const flag = z.enum(['true', 'false'], 'must be true or false').transform((text) => text === 'true');
+
+function integer(minimum: number, maximum: number) {
+  const expected = `must be a whole number from ${minimum} to ${maximum}`;
+  return z
+    .string()
+    .regex(/^\d{1,15}$/, expected)
+    .transform(Number)
+    .refine((value) => value >= minimum && value <= maximum, expected);
+}
+
+function url(protocols: readonly string[], expected: string) {
+  return z.string().refine((text) => URL.canParse(text) && protocols.includes(new URL(text).protocol), expected);
+}
+
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+
+/** Headers of a bare origin: a scheme, a host, perhaps a port. */
+const ORIGINS = z
+  .string()
+  .transform((text) =>
+    text
+      .split(',')
+      .map((origin) => origin.trim())
+      .filter((origin) => origin !== ''),
+  )
+  .refine(
+    (origins) => origins.every((origin) => URL.canParse(origin) && new URL(origin).origin === origin),
+    'must be comma-separated origins such as https://app.example.com',
+  );
+
+const ENVIRONMENT = z.object({
+  PORT: integer(0, 65_535).default(4_000),
+  HOST: z.string().default('127.0.0.1'),
+  DATABASE_URL: url(
+    ['postgres:', 'postgresql:'],
+    'must be a URL such as postgres://user:password@host:5432/database',
+  ).optional(),
+  DATA_DIR: z.string().default('.data'),
+  UPSTREAM_URL: url(['http:', 'https:'], 'must be a URL such as https://host/v1').optional(),
+  DATABASE_POOL: integer(1, 1_000).default(10),
+  DATABASE_PREPARE: flag.default(true),
+  REDIS_URL: url(['redis:', 'rediss:'], 'must be a URL such as redis://host:6379').optional(),
+  NODE_ENV: z
+    .enum(['development', 'production', 'test'], 'must be development, production or test')
+    .default('development'),
+  INTROSPECTION: flag.optional(),
+  EXPLORER: flag.optional(),
+  CORS_ORIGINS: ORIGINS.optional(),
+  TRUST_PROXY: flag.default(false),
+  METRICS_PORT: integer(0, 65_535).optional(),
+  LOG_LEVEL: z.enum(LOG_LEVELS, `must be one of ${LOG_LEVELS.join(', ')}`).default('info'),
+  BAN_AFTER: integer(0, 10_000).default(100),
+  BAN_SECONDS: integer(1, 86_400).default(300),
+  MAX_ROOT_FIELDS: integer(1, 10_000).default(100),
+  MAX_BATCH: integer(1, 1_000).default(20),
+  MAX_BODY_BYTES: integer(1_024, 104_857_600).default(1_048_576),
+  UPSTREAM_TIMEOUT_MS: integer(1, 600_000).default(5_000),
+  UPSTREAM_CONNECTIONS: integer(1, 10_000).default(64),
+  DEFAULT_PLAN: z.enum(['free', 'pro', 'business'], 'must be free, pro or business').optional(),
+  SHUTDOWN_GRACE_MS: integer(0, 600_000).default(10_000),
+  SAMPLE_DATA: flag.default(true),
+});
+
+/** Where animals live. */
+export type BackendConfig =
+  | {
+      readonly kind: 'embedded';
+      readonly directory: string;
+      readonly sampleAnimals: boolean;
+      readonly developmentKeys: boolean;
+    }
+  | { readonly kind: 'server'; readonly url: string; readonly pool: number; readonly prepare: boolean };
+
+/** Everything that the environment decides, read once and handed on in slices. */
+export interface Config {
+  readonly host: string;
+  readonly port: number;
+  readonly backend: BackendConfig;
+  readonly production: boolean;
+  readonly introspection: boolean;
+  readonly explorer: boolean;
+  /** Origins whose pages may read answers; undefined: Apollo Sandbox and this machine. */
+  readonly corsOrigins: readonly string[] | undefined;
+  readonly trustProxy: boolean;
+  readonly metricsPort: number | undefined;
+  readonly logLevel: (typeof LOG_LEVELS)[number];
+  readonly bans: { readonly banAfter: number; readonly banSeconds: number };
+  readonly limits: { readonly maxRootFields: number; readonly maxBatch: number; readonly maxBodyBytes: number };
+  readonly shutdownGraceMs: number;
+}
+
+/** A setting that stops the start. The message is one line and names the variable. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+}
+
+/**
+ * Reads the settings.
+ * @param env - variables; an empty one counts as absent
+ * @throws ConfigError naming the first variable that is wrong, what it must be and what it is
+ */
+export function loadConfig(env: Readonly<Record<string, string | undefined>>): Config {
+  const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
+  const parsed = ENVIRONMENT.safeParse(present);
+  if (!parsed.success) {
+    const { path, message } = parsed.error.issues[0] as z.core.$ZodIssue;
+    const name = String(path[0]);
+    throw new ConfigError(`${name} ${message}, got ${shown(name, env[name])}`);
+  }
+  const settings = parsed.data;
+  if (settings.UPSTREAM_URL !== undefined && settings.DATABASE_URL !== undefined) {
+    throw new ConfigError('UPSTREAM_URL and DATABASE_URL are both set: animals live in one place, unset one of them');
+  }
+  for (const name of ['UPSTREAM_URL', 'REDIS_URL'] as const) {
+    if (settings[name] !== undefined) throw new ConfigError(`${name} is set, but this version does not support it yet`);
+  }
+  const production = settings.NODE_ENV === 'production';
+  return Object.freeze({
+    host: settings.HOST,
+    port: settings.PORT,
+    backend: toBackend(settings, production),
+    production,
+    introspection: settings.INTROSPECTION ?? !production,
+    explorer: settings.EXPLORER ?? !production,
+    corsOrigins: settings.CORS_ORIGINS ?? (production ? [] : undefined),
+    trustProxy: settings.TRUST_PROXY,
+    metricsPort: settings.METRICS_PORT,
+    logLevel: settings.LOG_LEVEL,
+    bans: { banAfter: settings.BAN_AFTER, banSeconds: settings.BAN_SECONDS },
+    limits: {
+      maxRootFields: settings.MAX_ROOT_FIELDS,
+      maxBatch: settings.MAX_BATCH,
+      maxBodyBytes: settings.MAX_BODY_BYTES,
+    },
+    shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
+  });
+}
+
+function toBackend(settings: z.infer<typeof ENVIRONMENT>, production: boolean): BackendConfig {
+  if (settings.DATABASE_URL !== undefined) {
+    return {
+      kind: 'server',
+      url: settings.DATABASE_URL,
+      pool: settings.DATABASE_POOL,
+      prepare: settings.DATABASE_PREPARE,
+    };
+  }
+  return {
+    kind: 'embedded',
+    directory: settings.DATA_DIR,
+    sampleAnimals: settings.SAMPLE_DATA && !production,
+    developmentKeys: !production,
+  };
+}
+
+/** Connection strings hold passwords, which must not reach a terminal or a log. */
+function shown(name: string, value: string | undefined): string {
+  if (name.endsWith('_URL')) return 'something else (not shown, it may hold a password)';
+  return JSON.stringify(value);
+}

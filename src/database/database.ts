@@ -1,0 +1,27 @@
+/** One SQL statement. The name lets a server keep its plan. */
+export interface Statement {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** What can be asked of a connection. Values of type int8 arrive as text, exactly. */
+export interface Queryable {
+  /**
+   * Runs one statement and returns its rows.
+   * @throws StoreError `unavailable` when the database cannot be reached in time
+   */
+  query<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]>;
+}
+
+/** A connection of which one caller has the sole use, for migrations. */
+export interface Session {
+  /** Runs SQL text of one or more statements and returns the rows of the last. */
+  execute(text: string): Promise<{ rows: Record<string, unknown>[] }>;
+}
+
+/** The one contract over a PostgreSQL server and the embedded PGlite. */
+export interface Database extends Queryable {
+  /** Runs `work` in one transaction on one connection. */
+  transaction<T>(work: (session: Session) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}

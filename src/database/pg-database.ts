@@ -1,0 +1,80 @@
+import pg from 'pg';
+import { StoreError } from '../errors.js';
+import type { Database } from './database.js';
+
+export interface PgDatabaseOptions {
+  readonly url: string;
+  /** Connections at the most. */
+  readonly pool: number;
+  /** Whether statements are prepared under a name; poolers in transaction mode may not allow it. */
+  readonly prepare: boolean;
+  /** Told of idle connections that broke; the pool replaces them. */
+  readonly onConnectionError?: (error: Error) => void;
+}
+
+/** Time to get a connection, and for one statement, in milliseconds: together below the three seconds that a client waits at most. */
+const CONNECT_TIMEOUT_MS = 1_000;
+const STATEMENT_TIMEOUT_MS = 1_500;
+const QUERY_TIMEOUT_MS = 1_750;
+
+/** Transactions are for migrations, which may wait for another instance and take longer than a request may. */
+const TRANSACTION_TIMEOUT_MS = 600_000;
+
+/** Opens a pool of connections to a PostgreSQL server. Connects with the first question. */
+export function createPgDatabase({ url, pool: max, prepare, onConnectionError }: PgDatabaseOptions): Database {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    statement_timeout: STATEMENT_TIMEOUT_MS,
+    query_timeout: QUERY_TIMEOUT_MS,
+    idle_in_transaction_session_timeout: 30_000,
+    keepAlive: true,
+    application_name: 'animal-store-gateway',
+  });
+  pool.on('error', (error) => onConnectionError?.(error));
+
+  return {
+    async query<Row>({ name, text }: { name: string; text: string }, values: readonly unknown[]): Promise<Row[]> {
+      try {
+        const config = { text, values: values as unknown[] };
+        const result = await pool.query(prepare ? { name, ...config } : config);
+        return result.rows as Row[];
+      } catch (error) {
+        throw toUnavailable(error);
+      }
+    },
+    async transaction(work) {
+      const client = await pool.connect().catch((error: unknown) => {
+        throw toUnavailable(error);
+      });
+      let broken = false;
+      try {
+        await client.query(`BEGIN; SET LOCAL statement_timeout = ${TRANSACTION_TIMEOUT_MS}`);
+        const result = await work({
+          // `query_timeout` is not in the type of a query, but pg takes it there.
+          execute: (text) => client.query({ text, query_timeout: TRANSACTION_TIMEOUT_MS } as pg.QueryConfig),
+        });
+        await client.query('COMMIT');
+        return result;
+      } catch (error) {
+        broken = await client.query('ROLLBACK').then(
+          () => false,
+          (failure: unknown) => failure instanceof Error,
+        );
+        throw error;
+      } finally {
+        client.release(broken);
+      }
+    },
+    close: () => pool.end(),
+  };
+}
+
+/** SQLSTATE classes of a database that is away rather than a statement that is wrong. https://www.postgresql.org/docs/current/errcodes-appendix.html */
+const UNAVAILABLE_CLASSES = new Set(['08', '53', '57', '58', '25']);
+
+function toUnavailable(error: unknown): unknown {
+  if (error instanceof pg.DatabaseError && !UNAVAILABLE_CLASSES.has(error.code?.slice(0, 2) ?? '')) return error;
+  return new StoreError('unavailable', 'The store cannot reach its database. Try again shortly.', { cause: error });
+}

@@ -1,0 +1,124 @@
+import { chmod, rm } from 'node:fs/promises';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { join, relative, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { CreatedKey, KeyRecord, KeyStore, NewKey } from '../access/key-store.js';
+
+/** What the `keys` command may ask of the server that has the embedded store open: one JSON line each way. */
+type Question =
+  | { readonly method: 'create'; readonly newKey: NewKey }
+  | { readonly method: 'list' }
+  | { readonly method: 'revoke'; readonly id: string };
+
+type Answer = { readonly result: unknown } | { readonly error: string };
+
+/** The longest path that a socket can have everywhere. */
+const MAX_SOCKET_PATH = 100;
+
+/** The socket of the server that has a store open. */
+export function socketPath(directory: string): string {
+  const absolute = resolve(directory, 'keys.sock');
+  const fromHere = relative(process.cwd(), absolute);
+  return fromHere.length < absolute.length ? fromHere : absolute;
+}
+
+/**
+ * Serves the keys of an embedded store to the `keys` command of the same user.
+ * @returns the server, or undefined when the directory's path is too long for a socket
+ */
+export async function serveKeys(directory: string, keys: KeyStore): Promise<Server | undefined> {
+  const path = socketPath(directory);
+  if (path.length > MAX_SOCKET_PATH) return undefined;
+  // The lock says that no living server has it.
+  await rm(path, { force: true });
+  const server = createServer((socket) => {
+    socket.on('error', () => socket.destroy());
+    void answerAll(socket, keys);
+  });
+  const previous = process.umask(0o177);
+  try {
+    await new Promise<void>((ready, fail) => {
+      server.once('error', fail).listen(path, ready);
+    });
+  } finally {
+    process.umask(previous);
+  }
+  await chmod(join(path), 0o600);
+  return server;
+}
+
+async function answerAll(socket: Socket, keys: KeyStore): Promise<void> {
+  try {
+    for await (const line of createInterface({ input: socket })) {
+      const answer: Answer = await ask(JSON.parse(line) as Question, keys).then(
+        (result) => ({ result }),
+        (error: unknown) => ({ error: error instanceof Error ? error.message : 'unknown' }),
+      );
+      socket.write(`${JSON.stringify(answer)}\n`);
+    }
+  } catch {
+    socket.destroy();
+  }
+}
+
+async function ask(question: Question, keys: KeyStore): Promise<unknown> {
+  switch (question.method) {
+    case 'create': {
+      const { expiresAt, ...newKey } = question.newKey;
+      return keys.create({ ...newKey, expiresAt: expiresAt && new Date(expiresAt) });
+    }
+    case 'list':
+      return keys.list();
+    case 'revoke':
+      return (await keys.revoke(question.id)) ?? null;
+  }
+}
+
+/**
+ * Asks the server that has an embedded store open.
+ * @returns undefined when no server listens
+ */
+export async function connectKeys(
+  directory: string,
+): Promise<{ readonly keys: Omit<KeyStore, 'findByDigest'>; close(): Promise<void> } | undefined> {
+  const socket = connect(socketPath(directory));
+  const isConnected = await new Promise<boolean>((done) => {
+    socket.once('connect', () => done(true)).once('error', () => done(false));
+  });
+  if (!isConnected) return undefined;
+  const lines = createInterface({ input: socket })[Symbol.asyncIterator]();
+
+  async function send(question: Question): Promise<unknown> {
+    socket.write(`${JSON.stringify(question)}\n`);
+    const line = await lines.next();
+    if (line.done) throw new Error('the server closed the connection');
+    const answer = JSON.parse(line.value) as Answer;
+    if ('error' in answer) throw new Error(answer.error);
+    return answer.result;
+  }
+
+  return {
+    keys: {
+      create: async (newKey) => revive(await send({ method: 'create', newKey })) as CreatedKey,
+      list: async () => ((await send({ method: 'list' })) as unknown[]).map(revive),
+      revoke: async (id) => {
+        const record = await send({ method: 'revoke', id });
+        return record === null ? undefined : revive(record);
+      },
+    },
+    close: async () => {
+      socket.destroy();
+      await lines.return?.();
+    },
+  };
+}
+
+function revive(sent: unknown): KeyRecord {
+  const record = sent as KeyRecord;
+  return {
+    ...record,
+    createdAt: new Date(record.createdAt),
+    expiresAt: record.expiresAt && new Date(record.expiresAt),
+    revokedAt: record.revokedAt && new Date(record.revokedAt),
+  };
+}

@@ -1,0 +1,22 @@
+import { readFileSync } from 'node:fs';
+import { parseEnv } from 'node:util';
+import { loadConfig, type Config } from './config.js';
+
+/**
+ * Reads the settings of this process. In development a `.env` file in the working directory fills in what the environment
+ * leaves open.
+ * @throws ConfigError
+ */
+export function loadEnvironment(): Config {
+  if (process.env.NODE_ENV === 'production') return loadConfig(process.env);
+  return loadConfig({ ...readEnvFile(), ...process.env });
+}
+
+function readEnvFile(): Record<string, string | undefined> {
+  try {
+    return parseEnv(readFileSync('.env', 'utf8'));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
+    throw error;
+  }
+}

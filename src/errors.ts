@@ -1,0 +1,93 @@
+/**
+ * Every way in which a request can fail, with the status that REST answers and the code that GraphQL clients switch on.
+ * The only place where the two are paired.
+ */
+export const ERRORS = {
+  unauthorized: { status: 401, graphqlCode: 'UNAUTHENTICATED' },
+  invalid_request: { status: 400, graphqlCode: 'BAD_USER_INPUT' },
+  not_found: { status: 404, graphqlCode: 'NOT_FOUND' },
+  rate_limited: { status: 429, graphqlCode: 'RATE_LIMITED' },
+  key_banned: { status: 429, graphqlCode: 'KEY_BANNED' },
+  operation_too_large: { status: 400, graphqlCode: 'OPERATION_TOO_LARGE' },
+  bad_request: { status: 400, graphqlCode: 'BAD_REQUEST' },
+  no_such_route: { status: 404, graphqlCode: 'BAD_REQUEST' },
+  method_not_allowed: { status: 405, graphqlCode: 'BAD_REQUEST' },
+  not_acceptable: { status: 406, graphqlCode: 'BAD_REQUEST' },
+  payload_too_large: { status: 413, graphqlCode: 'BAD_REQUEST' },
+  unsupported_media_type: { status: 415, graphqlCode: 'BAD_REQUEST' },
+  overloaded: { status: 503, graphqlCode: 'SERVICE_UNAVAILABLE' },
+  unavailable: { status: 503, graphqlCode: 'SERVICE_UNAVAILABLE' },
+  internal_error: { status: 500, graphqlCode: 'INTERNAL_SERVER_ERROR' },
+} as const;
+
+export type ErrorName = keyof typeof ERRORS;
+
+/** The Error body of the interface document. */
+export interface ErrorBody {
+  readonly code: string;
+  readonly message: string;
+  readonly status: number;
+}
+
+export interface StoreErrorDetails {
+  /** Seconds to wait before asking again makes sense; becomes `Retry-After` and `extensions.retryAfter`. */
+  readonly retryAfter?: number;
+  /** What the refused operation would have cost. */
+  readonly cost?: number;
+  /** Headers that belong to this refusal, such as `Allow` or `WWW-Authenticate`. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** True for an error that REST does not have: no Error body goes with it. */
+  readonly graphqlOnly?: boolean;
+  readonly cause?: unknown;
+}
+
+/** The one error that the program throws on purpose. Its message is written for the client and safe to send. */
+export class StoreError extends Error {
+  override readonly name = 'StoreError';
+  readonly code: ErrorName;
+  readonly retryAfter: number | undefined;
+  readonly cost: number | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly #graphqlOnly: boolean;
+
+  constructor(code: ErrorName, message: string, details: StoreErrorDetails = {}) {
+    super(message, { cause: details.cause });
+    this.code = code;
+    this.retryAfter = details.retryAfter;
+    this.cost = details.cost;
+    this.#graphqlOnly = details.graphqlOnly ?? false;
+    this.headers =
+      details.retryAfter === undefined
+        ? (details.headers ?? {})
+        : { ...details.headers, 'Retry-After': String(details.retryAfter) };
+  }
+
+  /** The HTTP status that REST answers for this error. */
+  get status(): number {
+    return ERRORS[this.code].status;
+  }
+
+  get graphqlCode(): string {
+    return ERRORS[this.code].graphqlCode;
+  }
+
+  /** True when REST has no such error, or answers it before there is a GraphQL operation to speak of. */
+  get isGraphqlOnly(): boolean {
+    return this.#graphqlOnly || this.code === 'operation_too_large' || this.graphqlCode === 'BAD_REQUEST';
+  }
+}
+
+/** Names whose REST `code` is shared with another error of the table. */
+const REST_CODES: Partial<Record<ErrorName, string>> = { no_such_route: 'not_found', bad_request: 'invalid_request' };
+
+/** The Error body that REST sends for an error. */
+export function toErrorBody(error: StoreError): ErrorBody {
+  return { code: REST_CODES[error.code] ?? error.code, message: error.message, status: error.status };
+}
+
+/** Turns whatever was thrown into a StoreError; what is unknown becomes one fixed sentence that leaks nothing. */
+export function toStoreError(thrown: unknown): StoreError {
+  return thrown instanceof StoreError
+    ? thrown
+    : new StoreError('internal_error', 'Something went wrong on our side.', { cause: thrown });
+}

@@ -1,0 +1,28 @@
+import type { Visit } from '../access/visit.js';
+import type { PetLoader } from '../pets/pet-loader.js';
+import type { Call, PetSource } from '../pets/pet-source.js';
+import type { Deprecation } from './deprecations.js';
+import type { RateLimitGuard } from './rate-limit-guard.js';
+import type { Turn } from './turnstile.js';
+
+/** What the resolvers and plugins of one operation work with. */
+export interface OperationContext {
+  readonly visit: Visit;
+  readonly call: Call;
+  readonly source: PetSource;
+  /** Shared by all operations of the HTTP request. */
+  readonly loader: PetLoader;
+  readonly guardRateLimit: RateLimitGuard;
+  /** This operation's place in the queue for admission. */
+  readonly turn: Turn;
+  /** What became of the operation, for the response, the log and the metrics. */
+  readonly report: OperationReport;
+}
+
+export interface OperationReport {
+  type: 'query' | 'mutation' | 'subscription' | 'unknown';
+  name: string | undefined;
+  /** Requests charged. */
+  cost: number;
+  deprecations: readonly Deprecation[];
+}

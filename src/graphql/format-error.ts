@@ -1,0 +1,60 @@
+import { GraphQLError, type GraphQLFormattedError } from 'graphql';
+import { StoreError, toErrorBody, toStoreError } from '../errors.js';
+
+/** Makes a request error of a StoreError: one that decides the HTTP status. */
+export function toRequestError(error: StoreError): GraphQLError {
+  return new GraphQLError(error.message, {
+    originalError: error,
+    extensions: { http: { status: error.status, headers: new Map(Object.entries(error.headers)) } },
+  });
+}
+
+/** The StoreError that a GraphQL error stands for; undefined for an error of GraphQL itself. */
+export function findStoreError(error: unknown): StoreError | undefined {
+  if (error instanceof StoreError) return error;
+  return error instanceof GraphQLError && error.originalError instanceof StoreError ? error.originalError : undefined;
+}
+
+/** Gives an error the form in which clients see it. What nobody foresaw is masked. */
+export function formatError(formatted: GraphQLFormattedError, error: unknown): GraphQLFormattedError {
+  const storeError = findStoreError(error);
+  if (storeError) return { ...formatted, ...formatStoreError(storeError) };
+  if (isArgumentError(error)) {
+    return { ...formatted, ...formatStoreError(new StoreError('invalid_request', formatted.message)) };
+  }
+  return isUnforeseen(error) ? { ...formatted, ...formatStoreError(toStoreError(error)) } : formatted;
+}
+
+/** An error in the form in which clients see it, without a place in the document. */
+export function formatStoreError(error: StoreError): GraphQLFormattedError {
+  return {
+    message: error.message,
+    extensions: {
+      code: error.graphqlCode,
+      ...(!error.isGraphqlOnly && { error: toErrorBody(error) }),
+      ...(error.retryAfter !== undefined && { retryAfter: error.retryAfter }),
+      ...(error.cost !== undefined && { cost: error.cost }),
+    },
+  };
+}
+
+/** Tells an error that the program neither made nor foresaw, and whose message may leak anything. */
+export function isUnforeseen(error: unknown): boolean {
+  if (findStoreError(error) || isArgumentError(error)) return false;
+  if (!(error instanceof GraphQLError)) return true;
+  // Apollo's request errors carry a code, graphql-js's validation and syntax errors have no original.
+  return error.extensions.code === undefined && (error.originalError !== undefined || error.path !== undefined);
+}
+
+/**
+ * Tells the executor's own complaint about an argument, such as null through a nullable variable: it is a GraphQLError
+ * about a place in the document, wrapped with the path of its field.
+ */
+function isArgumentError(error: unknown): boolean {
+  return (
+    error instanceof GraphQLError &&
+    error.path !== undefined &&
+    error.originalError instanceof GraphQLError &&
+    error.originalError.nodes !== undefined
+  );
+}

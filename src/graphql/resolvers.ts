@@ -1,0 +1,46 @@
+import { StoreError } from '../errors.js';
+import { toUnixSeconds } from '../http/limit-headers.js';
+import type { Int64 } from '../pets/int64.js';
+import type { Pet } from '../pets/pet.js';
+import type { OperationContext } from './context.js';
+import { toNewPet, toPetId, toPetQuery } from './field-arguments.js';
+import type { RateLimit, Resolvers } from './generated/resolver-types.js';
+import { ID } from './id-scalar.js';
+
+/** Resolvers of the fields that are not plain properties, and the values that enums and IDs have inside. */
+export const resolvers: Resolvers & { ID: typeof ID } = {
+  Query: {
+    pets: async (_, args, { loader }) => loader.list(toPetQuery(args)),
+    pet: async (_, args, { loader }) => found(toPetId(args), loader),
+    rateLimit: async (_, _args, context, info) => {
+      await context.guardRateLimit(context, info);
+      return toRateLimit(context);
+    },
+  },
+  Mutation: {
+    addPet: async (_, args, { source, call }) => source.add(toNewPet(args), call),
+  },
+  PetStatus: { AVAILABLE: 'available', PENDING: 'pending', SOLD: 'sold' },
+  Plan: { FREE: 'free', PRO: 'pro', BUSINESS: 'business', ENTERPRISE: 'enterprise' },
+  ID,
+};
+
+async function found(id: Int64, loader: OperationContext['loader']): Promise<Pet> {
+  const pet = await loader.find(id);
+  if (pet === undefined) throw new StoreError('not_found', `There is no animal with id ${id}.`);
+  return pet;
+}
+
+async function toRateLimit({ visit }: OperationContext): Promise<RateLimit | null> {
+  const allowance = await visit.allowance();
+  if (allowance === undefined) return null;
+  return {
+    plan: allowance.plan ?? null,
+    windows: allowance.windows.map(({ seconds, limit, remaining, resetAt }) => ({
+      seconds,
+      limit,
+      remaining,
+      resetAt: toUnixSeconds(resetAt),
+    })),
+  };
+}

@@ -1,0 +1,64 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
+/** What a handler answers. */
+export interface Reply {
+  readonly status: number;
+  readonly headers: Record<string, string>;
+  readonly body: string;
+}
+
+const REQUEST_ID = /^[\w.:-]{1,128}$/;
+
+/** One HTTP request, as handlers see it. */
+export class Exchange {
+  readonly method: string;
+  readonly path: string;
+  /** The query string with its question mark, or the empty text. */
+  readonly search: string;
+  readonly requestId: string;
+  readonly startedAt = performance.now();
+  /** What handlers want in the log line of this request. */
+  readonly logged: Record<string, unknown> = {};
+  /** The route's name for metrics: never a path as it came, which could be anything. */
+  route = 'other';
+  #abort: AbortController | undefined;
+
+  constructor(
+    readonly request: IncomingMessage,
+    readonly response: ServerResponse,
+    private readonly trustProxy: boolean,
+  ) {
+    const url = request.url ?? '/';
+    const mark = url.indexOf('?');
+    this.method = request.method ?? 'GET';
+    this.path = mark < 0 ? url : url.slice(0, mark);
+    this.search = mark < 0 ? '' : url.slice(mark);
+    const sent = this.header('x-request-id');
+    this.requestId = sent !== undefined && REQUEST_ID.test(sent) ? sent : randomUUID();
+  }
+
+  /** A request header by its lower-case name. */
+  header(name: string): string | undefined {
+    const value = this.request.headers[name];
+    return Array.isArray(value) ? value.join(', ') : value;
+  }
+
+  /** The client's address: that of the connection, or the one that the trusted proxy next to us saw. */
+  get address(): string {
+    const forwarded = this.trustProxy ? this.header('x-forwarded-for')?.split(',').at(-1)?.trim() : undefined;
+    return forwarded || (this.request.socket.remoteAddress ?? 'unknown');
+  }
+
+  /** Aborted when the client goes away before its answer is complete. */
+  get signal(): AbortSignal {
+    if (!this.#abort) {
+      const controller = new AbortController();
+      this.#abort = controller;
+      this.response.once('close', () => {
+        if (!this.response.writableFinished) controller.abort();
+      });
+    }
+    return this.#abort.signal;
+  }
+}

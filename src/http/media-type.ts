@@ -1,0 +1,43 @@
+import Negotiator from 'negotiator';
+import { StoreError } from '../errors.js';
+
+/** The media type of a header such as `application/json; charset=utf-8`, in lower case, and its charset. */
+function parseMediaType(header: string): { type: string; charset: string | undefined } {
+  const [type = '', ...parameters] = header.split(';').map((part) => part.trim().toLowerCase());
+  const charset = parameters.find((parameter) => parameter.startsWith('charset='))?.slice('charset='.length);
+  return { type, charset: charset?.replaceAll('"', '') };
+}
+
+/**
+ * Checks that a request's body is JSON in UTF-8, neither compressed nor of another type.
+ * @throws StoreError `unsupported_media_type` saying what came
+ */
+export function requireJsonBody(contentType: string | undefined, contentEncoding: string | undefined): void {
+  const { type, charset } = parseMediaType(contentType ?? '');
+  if (type !== 'application/json') {
+    const came = contentType === undefined ? 'nothing' : JSON.stringify(contentType.slice(0, 100));
+    throw new StoreError('unsupported_media_type', `The Content-Type must be application/json, got ${came}.`);
+  }
+  if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8') {
+    throw new StoreError('unsupported_media_type', 'The charset of the Content-Type must be utf-8.');
+  }
+  if (contentEncoding !== undefined && contentEncoding.toLowerCase() !== 'identity') {
+    throw new StoreError(
+      'unsupported_media_type',
+      'A compressed request body is not supported: send it without Content-Encoding.',
+    );
+  }
+}
+
+/**
+ * Chooses the media type of an answer.
+ * @param accept - the `Accept` header; absent: the first offer
+ * @param offers - what there is, the preferred first
+ * @throws StoreError `not_acceptable` when none of them will do
+ */
+export function chooseMediaType(accept: string | undefined, offers: readonly string[]): string {
+  if (accept === undefined || accept === '*/*') return offers[0] as string;
+  const chosen = new Negotiator({ headers: { accept } }).mediaType([...offers]);
+  if (chosen !== undefined) return chosen;
+  throw new StoreError('not_acceptable', `The Accept header must allow ${offers.join(' or ')}.`);
+}

@@ -1,0 +1,115 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type StoreError, toErrorBody, toStoreError } from '../errors.js';
+import type { Log } from '../observability/log.js';
+import type { Metrics } from '../observability/metrics.js';
+import type { Cors } from './cors.js';
+import { Exchange, type Reply } from './exchange.js';
+
+/** Answers one request. It may throw: a StoreError becomes an Error body, anything else a plain 500. */
+export type Handler = (exchange: Exchange) => Promise<Reply> | Reply;
+
+export interface HttpServerOptions {
+  readonly handler: Handler;
+  readonly cors: Cors;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly trustProxy: boolean;
+  /** True once the server is to be closed: connections are then told not to come back. */
+  readonly isDraining: () => boolean;
+}
+
+/** Slow senders are cut after this long. */
+const REQUEST_TIMEOUT_MS = 15_000;
+
+/** Makes the HTTP server: request ids, CORS, one log line and one measurement for every request. */
+export function createHttpServer(options: HttpServerOptions): Server {
+  const server = createServer(
+    { requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: REQUEST_TIMEOUT_MS, connectionsCheckingInterval: 1_000 },
+    (request, response) => void serve(request, response, options),
+  );
+  server.keepAliveTimeout = 65_000;
+  server.on('clientError', refuseConnection);
+  return server;
+}
+
+async function serve(request: IncomingMessage, response: ServerResponse, options: HttpServerOptions): Promise<void> {
+  const { handler, cors, log, isDraining } = options;
+  const exchange = new Exchange(request, response, options.trustProxy);
+  response.once('close', () => {
+    finish(exchange, options);
+  });
+  const reply = await answer(exchange, handler, log);
+  if (response.destroyed) return;
+  response.writeHead(reply.status, {
+    'X-Request-Id': exchange.requestId,
+    'X-Content-Type-Options': 'nosniff',
+    ...cors.headers(exchange),
+    'Content-Length': String(Buffer.byteLength(reply.body)),
+    ...(isDraining() && { Connection: 'close' }),
+    ...reply.headers,
+  });
+  response.end(reply.body);
+}
+
+async function answer(exchange: Exchange, handler: Handler, log: Log): Promise<Reply> {
+  try {
+    return await handler(exchange);
+  } catch (thrown) {
+    return errorReply(exchange, thrown, log);
+  }
+}
+
+/** The Error body of whatever was thrown; what is unforeseen goes whole into the log, and not to the client. */
+export function errorReply(exchange: Exchange, thrown: unknown, log: Log): Reply {
+  const error = toStoreError(thrown);
+  logFailure(log, error, exchange.requestId);
+  return {
+    status: error.status,
+    headers: { 'Content-Type': 'application/json; charset=utf-8', ...error.headers },
+    body: JSON.stringify(toErrorBody(error)),
+  };
+}
+
+/** Logs what an operator should look at: failures of ours, not mistakes of clients. */
+export function logFailure(log: Log, error: StoreError, requestId: string): void {
+  if (error.status < 500) return;
+  const cause = error.cause instanceof Error ? error.cause : undefined;
+  log[error.code === 'internal_error' ? 'error' : 'warn']({ requestId, code: error.code, err: cause }, error.message);
+}
+
+function finish(exchange: Exchange, { log, metrics }: HttpServerOptions): void {
+  const { response, requestId, method, path, route, logged } = exchange;
+  const milliseconds = performance.now() - exchange.startedAt;
+  const status = response.writableFinished ? response.statusCode : 499;
+  metrics.observeHttp(route, method, status, milliseconds / 1_000);
+  const line = { requestId, method, path, status, ms: Math.round(milliseconds * 100) / 100, ...logged };
+  // Probes would drown everything else.
+  log[route === 'probe' ? 'debug' : 'info'](line, 'request');
+}
+
+const CONNECTION_ERRORS: Readonly<Record<string, readonly [status: string, code: string, message: string]>> = {
+  HPE_HEADER_OVERFLOW: [
+    '431 Request Header Fields Too Large',
+    'headers_too_large',
+    'The request headers are too large.',
+  ],
+  ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'request_timeout', 'The request took too long to arrive.'],
+};
+
+/** Answers what never became a request, on the bare connection. */
+function refuseConnection(error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const [status, code, message] = CONNECTION_ERRORS[error.code ?? ''] ?? [
+    '400 Bad Request',
+    'invalid_request',
+    'The request is not valid HTTP.',
+  ];
+  const body = JSON.stringify({ code, message, status: Number.parseInt(status, 10) });
+  socket.end(
+    `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  );
+}

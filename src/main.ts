@@ -1,0 +1,59 @@
+import { startApp, type App } from './app.js';
+import { ConfigError } from './config.js';
+import { StoreBusyError } from './embedded/store-lock.js';
+import { loadEnvironment } from './environment.js';
+import { createLog } from './observability/log.js';
+
+/** Errors that an operator mends, and whose stack would only hide the line that says how. */
+function isOperatorError(error: unknown): error is Error {
+  return (
+    error instanceof ConfigError ||
+    error instanceof StoreBusyError ||
+    (error instanceof Error && ('code' in error || 'syscall' in error))
+  );
+}
+
+function fail(error: unknown): never {
+  console.error(isOperatorError(error) ? `animal-store-gateway: ${error.message.split('\n')[0]}` : error);
+  process.exit(1);
+}
+
+async function main(): Promise<void> {
+  const config = loadEnvironment();
+  const log = createLog({ level: config.logLevel, pretty: !config.production && process.stdout.isTTY });
+  const crash = (err: unknown): never => {
+    log.fatal({ err }, 'crashed');
+    log.flush();
+    process.exit(1);
+  };
+  process.once('uncaughtException', crash).once('unhandledRejection', crash);
+
+  const starting = startApp(config, log);
+  let closing = false;
+  const stop = (signal: NodeJS.Signals): void => {
+    if (closing) process.exit(130);
+    closing = true;
+    log.info({ signal }, 'shutting down');
+    starting.then((app) => app.close()).then(() => process.exit(0), crash);
+  };
+  process.on('SIGTERM', stop).on('SIGINT', stop);
+
+  announce(await starting);
+}
+
+function announce({ url, developmentKeys }: App): void {
+  if (developmentKeys) {
+    console.log(`
+The store was empty: it now has sample animals and a development key for each plan, kept in dev-keys.json.
+  free      ${developmentKeys.free}
+  pro       ${developmentKeys.pro}
+  business  ${developmentKeys.business}
+
+Try:
+curl ${url}/graphql -H 'Authorization: Bearer ${developmentKeys.free}' -H 'Content-Type: application/json' -d '{"query":"{ pets(limit: 3) { id name status } }"}'
+`);
+  }
+  console.log(`The animal store is listening on ${url}`);
+}
+
+main().catch(fail);

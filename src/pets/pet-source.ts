@@ -1,0 +1,27 @@
+import type { Int64 } from './int64.js';
+import type { NewPet, Pet, PetQuery } from './pet.js';
+
+/** On whose behalf a source is asked. */
+export interface Call {
+  readonly requestId: string;
+  /** Aborted when the client has gone away: what has not been started need not be. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Where animals live. Every backend keeps this contract, and one test suite holds them to it.
+ *
+ * Failures are `StoreError`s: `unavailable` when the backend cannot be reached in time. A source checks no arguments:
+ * its callers have parsed them.
+ */
+export interface PetSource {
+  /** The animals that match, lowest id first, at most `query.limit`. */
+  list(query: PetQuery, call: Call): Promise<readonly Pet[]>;
+  /**
+   * Looks many animals up at once.
+   * @returns one slot for each id, in the order of `ids`: the animal, undefined when there is none, or the Error of that id alone
+   */
+  findMany(ids: readonly Int64[], call: Call): Promise<readonly (Pet | Error | undefined)[]>;
+  /** Adds an animal. When it returns, the animal is durable. An aborted call may have added it or not. */
+  add(newPet: NewPet, call: Call): Promise<Pet>;
+}

@@ -1,0 +1,64 @@
+import { StoreError } from '../errors.js';
+import { parseInt64, type Int64 } from './int64.js';
+
+/** The values of PetStatus, as the interface document writes them. */
+export const PET_STATUSES = ['available', 'pending', 'sold'] as const;
+export type PetStatus = (typeof PET_STATUSES)[number];
+
+/** An animal. `status` is absent when none was given. */
+export interface Pet {
+  readonly id: Int64;
+  readonly name: string;
+  readonly categoryId: Int64;
+  readonly status?: PetStatus | undefined;
+}
+
+/** An animal to add; the store assigns the id. */
+export type NewPet = Omit<Pet, 'id'>;
+
+/** Which animals to list. */
+export interface PetQuery {
+  /** The most animals to return, 1 to 100. */
+  readonly limit: number;
+  /** Only animals of this status; absent: all. */
+  readonly status?: PetStatus | undefined;
+}
+
+export const LIMIT = { minimum: 1, maximum: 100, default: 20 } as const;
+export const NAME_LENGTH = { minimum: 1, maximum: 255 } as const;
+
+/** @throws StoreError `invalid_request` when `limit` is not a whole number from 1 to 100 */
+export function parseLimit(limit: number): number {
+  if (Number.isInteger(limit) && limit >= LIMIT.minimum && limit <= LIMIT.maximum) return limit;
+  throw new StoreError('invalid_request', `limit must be a whole number from 1 to 100, got ${String(limit)}.`);
+}
+
+/** @throws StoreError `invalid_request` when the name breaks a rule; the message says which */
+export function parseName(name: string): string {
+  const reason = whyNotAName(name);
+  if (reason === undefined) return name;
+  throw new StoreError('invalid_request', `name must be 1 to 255 characters that are not all white space: ${reason}.`);
+}
+
+function whyNotAName(name: string): string | undefined {
+  if (name.length === 0) return 'it is empty';
+  if (!name.isWellFormed()) return 'it holds an unpaired surrogate';
+  if (name.includes('\0')) return 'it holds a NUL';
+  if (name.trim() === '') return 'it is all white space';
+  if (name.length <= NAME_LENGTH.maximum) return undefined;
+  const { length } = Array.from(name);
+  return length > NAME_LENGTH.maximum ? `it has ${length} characters` : undefined;
+}
+
+/** An animal to add, as a client wrote it. */
+export interface UntrustedNewPet {
+  readonly name: string;
+  readonly categoryId: string;
+  readonly status?: PetStatus | null | undefined;
+}
+
+/** @throws StoreError `invalid_request` for the first field that breaks a rule */
+export function parseNewPet({ name, categoryId, status }: UntrustedNewPet): NewPet {
+  const checked = { name: parseName(name), categoryId: parseInt64(categoryId, 'categoryId') };
+  return status == null ? checked : { ...checked, status };
+}

@@ -1,0 +1,157 @@
+import type { Access, Visit } from '../access/visit.js';
+import { StoreError } from '../errors.js';
+import { readBody } from '../http/body.js';
+import type { Cors } from '../http/cors.js';
+import type { Exchange, Reply } from '../http/exchange.js';
+import { parseStrictJson } from '../http/exact-json.js';
+import { formatLimitHeaders } from '../http/limit-headers.js';
+import { chooseMediaType, requireJsonBody } from '../http/media-type.js';
+import { errorReply, type Handler } from '../http/server.js';
+import type { Log } from '../observability/log.js';
+import type { Pet } from '../pets/pet.js';
+import type { Call, PetSource } from '../pets/pet-source.js';
+import { LOOKUP_DEPRECATED_SINCE, LOOKUP_SUNSET } from '../pets/sunset.js';
+import { createOpenApiDocument } from './openapi.js';
+import { listQuery, lookupPath, newPetBody, noQuery, parseInput, toNewPet, toPetQuery } from './schemas.js';
+
+export interface RestOptions {
+  readonly source: PetSource;
+  readonly access: Access;
+  readonly cors: Cors;
+  readonly log: Log;
+  readonly maxBodyBytes: number;
+}
+
+/** One operation of the interface. `parse` refuses before anything is charged; the function that it returns is charged. */
+interface Operation {
+  readonly keyless?: boolean;
+  parse(exchange: Exchange, petId: string): Promise<(call: Call) => Promise<Reply>> | ((call: Call) => Promise<Reply>);
+}
+
+interface Route {
+  readonly name: string;
+  readonly pattern: RegExp;
+  readonly operations: Readonly<Record<string, Operation>>;
+}
+
+const JSON_TYPE = 'application/json; charset=utf-8';
+
+/** The deprecated endpoint says so on every answer: RFC 9745, RFC 8594, RFC 8288. */
+const LOOKUP_HEADERS = {
+  Deprecation: `@${LOOKUP_DEPRECATED_SINCE.getTime() / 1_000}`,
+  Sunset: LOOKUP_SUNSET.toUTCString(),
+  Link: '</v1/pets>; rel="successor-version"',
+};
+
+/** Makes the handler of everything under /v1. */
+export function createRestHandler({ source, access, cors, log, maxBodyBytes }: RestOptions): Handler {
+  const openApi = JSON.stringify(createOpenApiDocument());
+
+  const list: Operation = {
+    parse({ search }) {
+      const query = toPetQuery(parseInput(listQuery, toParameters(search), 'The query'));
+      return async (call) => jsonReply(200, `[${(await source.list(query, call)).map(formatPet).join(',')}]`);
+    },
+  };
+
+  const add: Operation = {
+    async parse({ request, search }) {
+      parseInput(noQuery, toParameters(search), 'The query');
+      requireJsonBody(request.headers['content-type'], request.headers['content-encoding']);
+      const body = parseStrictJson(await readBody(request, maxBodyBytes), 'The request body');
+      const newPet = toNewPet(parseInput(newPetBody, body, 'The request body'));
+      return async (call) => {
+        const pet = await source.add(newPet, call);
+        return jsonReply(201, formatPet(pet), { Location: `/v1/pets/${pet.id}` });
+      };
+    },
+  };
+
+  const lookup: Operation = {
+    parse({ search }, petId) {
+      parseInput(noQuery, toParameters(search), 'The query');
+      const { petId: id } = parseInput(lookupPath, { petId }, 'The path');
+      return async (call) => {
+        const [pet] = await source.findMany([id], call);
+        if (pet instanceof Error) throw pet;
+        if (pet === undefined) throw new StoreError('not_found', `There is no animal with id ${id}.`);
+        return jsonReply(200, formatPet(pet));
+      };
+    },
+  };
+
+  const describe: Operation = {
+    keyless: true,
+    parse: () => () => Promise.resolve(jsonReply(200, openApi)),
+  };
+
+  const routes: readonly Route[] = [
+    { name: '/v1/pets', pattern: /^\/v1\/pets$/, operations: { GET: list, POST: add } },
+    { name: '/v1/pets/{petId}', pattern: /^\/v1\/pets\/([^/]+)$/, operations: { GET: lookup } },
+    { name: '/v1/openapi.json', pattern: /^\/v1\/openapi\.json$/, operations: { GET: describe } },
+  ];
+
+  return async (exchange) => {
+    let visit: Visit;
+    try {
+      visit = await access.open(exchange.header('authorization'), exchange.address);
+    } catch (thrown) {
+      return errorReply(exchange, thrown, log);
+    }
+    exchange.logged.keyId = visit.caller?.keyId;
+    const reply = await answer(exchange, visit).catch((thrown: unknown) => errorReply(exchange, thrown, log));
+    const deprecation = exchange.route === '/v1/pets/{petId}' ? LOOKUP_HEADERS : {};
+    const allowance = await visit.allowance();
+    return { ...reply, headers: { ...formatLimitHeaders(allowance?.windows ?? []), ...deprecation, ...reply.headers } };
+  };
+
+  async function answer(exchange: Exchange, visit: Visit): Promise<Reply> {
+    const { path, method } = exchange;
+    const route = routes.find(({ pattern }) => pattern.test(path));
+    if (!route)
+      throw new StoreError('no_such_route', 'There is no such path. /v1/openapi.json lists those that there are.');
+    exchange.route = route.name;
+    if (cors.isPreflight(exchange)) return { status: 204, headers: cors.preflightHeaders(exchange), body: '' };
+    const operation = route.operations[method === 'HEAD' ? 'GET' : method];
+    if (!operation) throw methodNotAllowed(Object.keys(route.operations));
+    if (!operation.keyless) await visit.requireCaller();
+    chooseMediaType(exchange.header('accept'), ['application/json']);
+    const run = await operation.parse(exchange, decodePath(route.pattern.exec(path)?.[1] ?? ''));
+    if (!operation.keyless) await visit.admit(1);
+    return run({ requestId: exchange.requestId, signal: exchange.signal });
+  }
+}
+
+function methodNotAllowed(methods: readonly string[]): StoreError {
+  const allowed = methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ');
+  return new StoreError('method_not_allowed', `This path takes ${allowed}.`, { headers: { Allow: allowed } });
+}
+
+/** The parameters of a query string; one that comes twice has no one value, and is refused. */
+function toParameters(search: string): Record<string, string> {
+  const parameters: Record<string, string> = Object.create(null) as Record<string, string>;
+  for (const [name, value] of new URLSearchParams(search)) {
+    if (name in parameters)
+      throw new StoreError('invalid_request', `The parameter ${JSON.stringify(name.slice(0, 60))} is given twice.`);
+    parameters[name] = value;
+  }
+  return { ...parameters };
+}
+
+function decodePath(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    throw new StoreError('invalid_request', 'The path is not validly percent-encoded.');
+  }
+}
+
+function jsonReply(status: number, body: string, headers: Record<string, string> = {}): Reply {
+  return { status, headers: { 'Content-Type': JSON_TYPE, ...headers }, body };
+}
+
+/** Writes an animal as JSON, with its identifiers as the exact integers that JSON.stringify could not write. */
+function formatPet({ id, name, categoryId, status }: Pet): string {
+  const rest = status === undefined ? '' : `,"status":"${status}"`;
+  return `{"id":${id},"name":${JSON.stringify(name)},"categoryId":${categoryId}${rest}}`;
+}

@@ -1,0 +1,139 @@
+import { z } from 'zod';
+import { errorBody, listQuery, lookupPath, newPetBody, petBody } from './schemas.js';
+
+type JsonObject = Record<string, unknown>;
+
+const registry = z.registry<{ id: string }>();
+for (const [id, schema] of Object.entries({
+  Pet: petBody,
+  NewPet: newPetBody,
+  Error: errorBody,
+  PetStatus: newPetBody.shape.status.unwrap(),
+})) {
+  registry.add(schema, { id });
+}
+
+/** The OpenAPI 3.1 document of /v1, made from the very schemas that check the requests. */
+export function createOpenApiDocument(): JsonObject {
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Animal Store',
+      version: '1.0.0',
+      description:
+        'Lists animals, adds an animal, reads one animal by identifier. Every answer carries the limits of the key that asked.',
+    },
+    servers: [{ url: '/v1' }],
+    security: [{ apiKey: [] }],
+    tags: [{ name: 'pets', description: 'The animals.' }],
+    paths: {
+      '/pets': {
+        get: {
+          operationId: 'listPets',
+          summary: 'List all animals',
+          description: 'The animals, lowest id first. There is no paging.',
+          tags: ['pets'],
+          parameters: toParameters(listQuery, 'query'),
+          responses: {
+            200: json('The animals.', { type: 'array', items: ref('Pet') }),
+            ...errors(400, 401, 429, 503),
+          },
+        },
+        post: {
+          operationId: 'createPet',
+          summary: 'Add an animal',
+          tags: ['pets'],
+          requestBody: { required: true, content: { 'application/json': { schema: ref('NewPet') } } },
+          responses: {
+            201: {
+              ...json('The animal, with its new identifier.', ref('Pet')),
+              headers: { ...LIMIT_HEADERS, Location: header('Where the animal can be read.', { type: 'string' }) },
+            },
+            ...errors(400, 401, 413, 415, 429, 503),
+          },
+        },
+      },
+      '/pets/{petId}': {
+        get: {
+          operationId: 'getPet',
+          summary: 'Get an animal',
+          description: 'Removed on 5 December 2030. Use GET /pets with the status filter.',
+          deprecated: true,
+          tags: ['pets'],
+          parameters: toParameters(lookupPath, 'path'),
+          responses: {
+            200: {
+              ...json('The animal.', ref('Pet')),
+              headers: {
+                ...LIMIT_HEADERS,
+                Deprecation: header('Since when the operation is deprecated (RFC 9745).', { type: 'string' }),
+                Sunset: header('When the operation is removed (RFC 8594).', { type: 'string' }),
+                Link: header('The successor.', { type: 'string' }),
+              },
+            },
+            ...errors(400, 401, 404, 429, 503),
+          },
+        },
+      },
+    },
+    components: {
+      schemas: toComponents(),
+      securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', description: 'Authorization: Bearer <API_KEY>' } },
+    },
+  };
+}
+
+function header(description: string, schema: JsonObject): JsonObject {
+  return { description, schema };
+}
+
+const LIMIT_HEADERS = {
+  'X-RateLimit-Limit': header('Requests that the tightest window holds.', { type: 'integer' }),
+  'X-RateLimit-Remaining': header('Requests left in it.', { type: 'integer' }),
+  'X-RateLimit-Reset': header('When it resets, in Unix seconds.', { type: 'integer' }),
+  'RateLimit-Policy': header('The windows of the plan.', { type: 'string' }),
+  RateLimit: header('What is left in each of them.', { type: 'string' }),
+};
+
+const REASONS: Readonly<Record<number, string>> = {
+  400: 'The request lacks something or has an invalid value.',
+  401: 'The API key is missing or invalid.',
+  404: 'There is no such animal.',
+  413: 'The body is too large.',
+  415: 'The body is not JSON.',
+  429: 'The rate limit is exceeded, or the key is banned; retry after the time in Retry-After.',
+  503: 'The store cannot answer just now.',
+};
+
+function errors(...statuses: number[]): JsonObject {
+  return Object.fromEntries(statuses.map((status) => [status, json(REASONS[status] as string, ref('Error'))]));
+}
+
+function json(description: string, schema: JsonObject): JsonObject {
+  return { description, headers: LIMIT_HEADERS, content: { 'application/json': { schema } } };
+}
+
+function ref(name: string): JsonObject {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+function toComponents(): JsonObject {
+  const { schemas } = z.toJSONSchema(registry, {
+    io: 'input',
+    unrepresentable: 'any',
+    uri: (id) => `#/components/schemas/${id}`,
+  });
+  return Object.fromEntries(Object.entries(schemas).map(([id, schema]) => [id, withoutIdentity(schema)]));
+}
+
+function toParameters(schema: z.ZodObject, place: 'query' | 'path'): JsonObject[] {
+  return Object.entries(schema.shape).map(([name, field]) => {
+    const { description, ...rest } = withoutIdentity(z.toJSONSchema(field, { io: 'input', unrepresentable: 'any' }));
+    return { name, in: place, required: place === 'path', description, schema: rest };
+  });
+}
+
+/** OpenAPI components are found by their place, not by an identifier of their own. */
+function withoutIdentity({ $schema: _schema, $id: _id, id: _name, ...schema }: JsonObject): JsonObject {
+  return schema;
+}

@@ -1,0 +1,134 @@
+import { z } from 'zod';
+import { StoreError } from '../errors.js';
+import { JsonNumber } from '../http/exact-json.js';
+import { isInt64, type Int64 } from '../pets/int64.js';
+import { LIMIT, NAME_LENGTH, parseLimit, parseName, PET_STATUSES, type NewPet, type PetQuery } from '../pets/pet.js';
+
+const INT64_EXPECTED =
+  'must be an integer of int64 (-9223372036854775808 to 9223372036854775807), without fraction or exponent';
+
+const petStatus = z
+  .enum(PET_STATUSES, `must be one of ${PET_STATUSES.map((status) => `"${status}"`).join(', ')}`)
+  .meta({ description: 'Availability status.' });
+
+const name = z
+  .string('must be a string')
+  .superRefine(asIssue(parseName))
+  .meta({ minLength: NAME_LENGTH.minimum, maxLength: NAME_LENGTH.maximum, description: "The animal's name." });
+
+const int64 = z
+  .custom<JsonNumber>((value) => value instanceof JsonNumber && isInt64(value.text), INT64_EXPECTED)
+  .transform(({ text }) => text as Int64)
+  .meta({ type: 'integer', format: 'int64' });
+
+/** An int64 as it stands in a path. */
+const int64Text = z
+  .string()
+  .refine(isInt64, INT64_EXPECTED)
+  .transform((text) => text)
+  .meta({ type: 'integer', format: 'int64' });
+
+const categoryId = int64.meta({
+  type: 'integer',
+  format: 'int64',
+  description: 'Identifier of the category the animal belongs to.',
+});
+const id = int64.meta({
+  type: 'integer',
+  format: 'int64',
+  description: 'Identifier assigned by the service on creation.',
+});
+
+/** The body of POST /pets. */
+export const newPetBody = z
+  .strictObject({ name, categoryId, status: petStatus.optional() }, 'must be a JSON object');
+
+/** An animal as it is answered. Only described here: animals that the store holds need no checking. */
+export const petBody = z.strictObject({ id, name, categoryId, status: petStatus.optional() });
+
+/** The query of GET /pets. */
+export const listQuery = z.strictObject({
+  limit: z
+    .string()
+    .regex(/^(?:0|[1-9]\d*)$/, `must be a whole number from ${LIMIT.minimum} to ${LIMIT.maximum}, in plain decimal`)
+    .transform(Number)
+    .superRefine(asIssue(parseLimit))
+    .optional()
+    .meta({
+      type: 'integer',
+      minimum: LIMIT.minimum,
+      maximum: LIMIT.maximum,
+      default: LIMIT.default,
+      pattern: undefined,
+      description: 'The most animals to return.',
+    }),
+  status: petStatus.optional().meta({ description: 'Only animals of this status.' }),
+});
+
+/** The path of GET /pets/{petId}. */
+export const lookupPath = z.strictObject({ petId: int64Text.meta({ description: 'The identifier of the animal.' }) });
+
+/** The query of an operation that takes none. */
+export const noQuery = z.strictObject({});
+
+/** The Error body. */
+export const errorBody = z
+  .strictObject({
+    code: z.string().meta({ description: 'Machine-readable error code.' }),
+    message: z.string().meta({ description: 'Human-readable description.' }),
+    status: z.int().meta({ description: 'The HTTP status code.', format: undefined, minimum: 400, maximum: 599 }),
+  });
+
+export function toPetQuery({ limit = LIMIT.default, status }: z.output<typeof listQuery>): PetQuery {
+  return { limit, status };
+}
+
+export function toNewPet({ name, categoryId, status }: z.output<typeof newPetBody>): NewPet {
+  return { name, categoryId, status };
+}
+
+/**
+ * Takes untrusted input.
+ * @throws StoreError `invalid_request` with every reason, each naming the field
+ */
+export function parseInput<T extends z.ZodType>(schema: T, input: unknown, subject: string): z.output<T> {
+  const parsed = schema.safeParse(input, { reportInput: true });
+  if (parsed.success) return parsed.data;
+  throw new StoreError(
+    'invalid_request',
+    parsed.error.issues
+      .slice(0, 10)
+      .map((issue) => formatIssue(issue, subject))
+      .join(' '),
+  );
+}
+
+/** Marks an issue whose message needs no completing. */
+const WHOLE_SENTENCE = { wholeSentence: true };
+
+function formatIssue(issue: z.core.$ZodIssue, subject: string): string {
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => `${subject} has no ${quote(key)}.`).join(' ');
+  }
+  if (issue.code === 'custom' && issue.params === WHOLE_SENTENCE) return issue.message;
+  const where = issue.path.length === 0 ? subject : issue.path.join('.');
+  if (issue.input === undefined) return `${where} is required.`;
+  const shown = issue.input instanceof JsonNumber ? issue.input.text : JSON.stringify(issue.input);
+  return `${where} ${issue.message}, got ${shown.length > 60 ? `${shown.slice(0, 60)}…` : shown}.`;
+}
+
+function quote(key: string): string {
+  return JSON.stringify(key.length > 60 ? `${key.slice(0, 60)}…` : key);
+}
+
+/** Lets a rule of the domain speak through the schema, in the words it uses everywhere. */
+function asIssue<T>(rule: (value: T) => unknown) {
+  return (value: T, context: z.core.$RefinementCtx<T>): void => {
+    try {
+      rule(value);
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      context.addIssue({ code: 'custom', message: error.message, params: WHOLE_SENTENCE });
+    }
+  };
+}
