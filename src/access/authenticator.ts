@@ -55,11 +55,11 @@ export function createAuthenticator({
       if (!isPlausibleApiKey(key)) return undefined;
       const digest = digestApiKey(key);
       const known = valid.get(digest) ?? unknown.get(digest);
-      const now = Date.now();
-      // eslint-disable-next-line @typescript-eslint/prefer-optional-chain -- NaN compares wrongly
-      if (known === undefined || now - known.askedAt >= TRUSTED_MS) return lookUp(digest).then(toCaller);
+      if (known === undefined) return lookUp(digest).then(toCaller);
+      const age = Date.now() - known.askedAt;
+      if (age >= TRUSTED_MS) return lookUp(digest).then(toCaller);
       // A refresh that fails leaves what is known until it is too old; the request that finds it so reports the failure.
-      if (known.caller && now - known.askedAt >= REFRESH_MS) void lookUp(digest).catch(() => undefined);
+      if (age >= REFRESH_MS && known.caller) void lookUp(digest).catch(() => undefined);
       return toCaller(known);
     },
   };
@@ -77,7 +77,7 @@ export function createAuthenticator({
   }
 
   function remember(digest: string, askedAt: number, record: KeyRecord | undefined): Known {
-    if (record === undefined || record.revokedAt !== null) {
+    if (record?.revokedAt !== null) {
       const known = { caller: undefined, expiresAt: Infinity, askedAt };
       valid.delete(digest);
       unknown.set(digest, known);

@@ -24,8 +24,6 @@ export function createAdmissionPlugin({
   const findDeprecations = createDeprecationFinder(schema);
 
   return {
-    // Apollo wants promises from its hooks.
-    // eslint-disable-next-line @typescript-eslint/require-await
     async requestDidStart() {
       return {
         async didResolveOperation(context) {

@@ -44,7 +44,6 @@ export async function createGraphqlServer(options: GraphqlServerOptions): Promis
         : ApolloServerPluginLandingPageDisabled(),
       createAdmissionPlugin({ schema, maxRootFields }),
       {
-        // eslint-disable-next-line @typescript-eslint/require-await -- Apollo wants promises from its hooks
         requestDidStart: async ({ contextValue: { call } }) => ({
           didEncounterErrors: async ({ errors }) => {
             for (const error of errors) {

@@ -1,0 +1,153 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { randomBytes } from 'node:crypto';
+import pg from 'pg';
+import { pino } from 'pino';
+import { inject } from 'vitest';
+import type { CreatedKey, KeyStore, NewKey } from '../../src/access/key-store.js';
+import { createPostgresKeyStore } from '../../src/access/postgres-key-store.js';
+import { startApp, type App } from '../../src/app.js';
+import { loadConfig } from '../../src/config.js';
+import type { Database } from '../../src/database/database.js';
+
+/** The store backends. Suites of what both must do run once for each. */
+export const STORES = ['embedded', 'server'] as const;
+export type Mode = (typeof STORES)[number];
+
+/** A running program, and what a test needs around it. */
+export interface Gateway {
+  readonly url: string;
+  readonly keys: KeyStore;
+  /** The texts of the SQL statements asked for so far; empty it to count anew. */
+  readonly statements: string[];
+  /** What the program logged, a parsed line each. */
+  readonly logged: Record<string, unknown>[];
+  createKey(newKey?: Partial<NewKey>): Promise<CreatedKey>;
+  /** Runs SQL on the store's own database. */
+  sql<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>;
+  /** Sends one operation as a POST. */
+  graphql(query: string, options?: GraphqlOptions): Promise<GraphqlAnswer>;
+  /** Sends any request; `path` with its leading slash. */
+  fetch(path: string, init?: RequestInit): Promise<Response>;
+  close(): Promise<void>;
+}
+
+export interface GraphqlOptions {
+  readonly key?: string | undefined;
+  readonly variables?: Record<string, unknown>;
+  /** The variables as JSON text, for numbers that JavaScript would round. */
+  readonly rawVariables?: string;
+  readonly operationName?: string;
+  readonly headers?: Record<string, string>;
+}
+
+export interface GraphqlError {
+  readonly message: string;
+  readonly path?: readonly (string | number)[];
+  readonly extensions: {
+    readonly code: string;
+    readonly requestId: string;
+    readonly error?: { readonly code: string; readonly message: string; readonly status: number };
+    readonly retryAfter?: number;
+    readonly cost?: number;
+  };
+}
+
+export interface GraphqlAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  // Answers have the shape that the test's own query asks for.
+  readonly data: any;
+  readonly errors: readonly GraphqlError[] | undefined;
+  readonly extensions: Record<string, unknown> | undefined;
+  readonly text: string;
+}
+
+/** Starts the program in this process, listening on a free port of this machine, with a store of its own. */
+export async function startGateway(mode: Mode, env: Record<string, string> = {}): Promise<Gateway> {
+  const cleanups: (() => Promise<unknown>)[] = [];
+  const backend = await makeBackend(mode, cleanups);
+  const statements: string[] = [];
+  const logged: Record<string, unknown>[] = [];
+  let database: Database | undefined;
+  const config = loadConfig({ PORT: '0', NODE_ENV: 'test', SAMPLE_DATA: 'false', ...backend, ...env });
+  const log = pino(
+    { level: config.logLevel },
+    { write: (line: string) => void logged.push(JSON.parse(line) as Record<string, unknown>) },
+  );
+  const app: App = await startApp(config, log, {
+    decorateDatabase(opened) {
+      database = opened;
+      return {
+        ...opened,
+        query: (statement, values) => {
+          statements.push(statement.text);
+          return opened.query(statement, values);
+        },
+      };
+    },
+  });
+  const opened = database as unknown as Database;
+  const keys = createPostgresKeyStore(opened);
+
+  const gateway: Gateway = {
+    url: app.url,
+    keys,
+    statements,
+    logged,
+    createKey: (newKey = {}) => keys.create({ plan: 'business', ...newKey }),
+    sql: (text, values = []) => opened.query({ name: '', text }, values),
+    fetch: (path, init) => fetch(app.url + path, init),
+    async graphql(query, { key, variables, rawVariables, operationName, headers } = {}) {
+      const raw = rawVariables === undefined ? '' : `,"variables":${rawVariables}`;
+      const body = JSON.stringify({ query, operationName, variables }).replace(/\}$/, `${raw}}`);
+      const response = await fetch(`${app.url}/graphql`, {
+        method: 'POST',
+        headers: {
+          'Content-Type': 'application/json',
+          ...(key !== undefined && { Authorization: `Bearer ${key}` }),
+          ...headers,
+        },
+        body,
+      });
+      const text = await response.text();
+      const { data, errors, extensions } = JSON.parse(text) as Pick<GraphqlAnswer, 'data' | 'errors' | 'extensions'>;
+      return { status: response.status, headers: response.headers, data, errors, extensions, text };
+    },
+    async close() {
+      await app.close();
+      for (const cleanup of cleanups.reverse()) await cleanup();
+    },
+  };
+  return gateway;
+}
+
+/** Makes the settings of a store that nobody else uses. */
+export async function makeBackend(mode: Mode, cleanups: (() => Promise<unknown>)[]): Promise<Record<string, string>> {
+  if (mode === 'server') {
+    const { url, drop } = await createDatabase();
+    cleanups.push(drop);
+    return { DATABASE_URL: url };
+  }
+  const directory = await mkdtemp(join(tmpdir(), 'animal-store-'));
+  cleanups.push(() => rm(directory, { recursive: true, force: true }));
+  return { DATA_DIR: directory };
+}
+
+/** Makes an empty database on the test run's PostgreSQL server. */
+export async function createDatabase(): Promise<{ url: string; drop: () => Promise<void> }> {
+  const server = inject('postgresUrl');
+  const name = `test_${randomBytes(6).toString('hex')}`;
+  await onServer(server, `CREATE DATABASE ${name}`);
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  return { url: url.href, drop: () => onServer(server, `DROP DATABASE ${name} WITH (FORCE)`) };
+}
+
+async function onServer(url: string, text: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query(text);
+  await client.end();
+}
