@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, STORES, type Gateway } from '../support/gateway.js';
+import { startGateway, MODES, type Gateway } from '../support/gateway.js';
 
-describe.each(STORES)('reading animals over GraphQL, %s store', (mode) => {
+describe.each(MODES)('reading animals over GraphQL, %s store', (mode) => {
   let gateway: Gateway;
   let key: string;
 

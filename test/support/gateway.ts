@@ -15,6 +15,9 @@ import type { Database } from '../../src/database/database.js';
 export const STORES = ['embedded', 'server'] as const;
 export type Mode = (typeof STORES)[number];
 
+/** Every way in which GraphQL is served; what a GraphQL client sees must be the same in all of them. */
+export const MODES: readonly Mode[] = STORES;
+
 /** A running program, and what a test needs around it. */
 export interface Gateway {
   readonly url: string;
