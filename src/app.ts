@@ -1,19 +1,11 @@
-import { mkdir } from 'node:fs/promises';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createAuthenticator } from './access/authenticator.js';
-import type { KeyStore } from './access/key-store.js';
-import { createMemoryLedger } from './access/memory-ledger.js';
-import { createPostgresKeyStore } from './access/postgres-key-store.js';
-import { createStoreAccess } from './access/store-access.js';
-import type { BackendConfig, Config } from './config.js';
+import type { Backend } from './backend/backend.js';
+import { openProxyBackend } from './backend/proxy-backend.js';
+import { openStoreBackend } from './backend/store-backend.js';
+import type { Config } from './config.js';
 import type { Database } from './database/database.js';
-import { migrate } from './database/migrate.js';
-import { createPgDatabase } from './database/pg-database.js';
-import { openEmbeddedDatabase } from './embedded/embedded-store.js';
-import { fillEmptyStore, type DevelopmentKeys } from './embedded/first-start.js';
-import { serveKeys } from './embedded/key-socket.js';
-import { openLimitsFile } from './embedded/limits-file.js';
+import type { DevelopmentKeys } from './embedded/first-start.js';
 import { StoreError } from './errors.js';
 import { createExplorer } from './graphql/explorer.js';
 import { createGraphqlHandler } from './graphql/handler.js';
@@ -24,7 +16,6 @@ import { createHttpServer, type Handler } from './http/server.js';
 import { createHealthHandler } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics } from './observability/metrics.js';
-import { createPostgresPetSource } from './pets/postgres-pet-source.js';
 import { createRestHandler } from './rest/handler.js';
 
 /** The running program. */
@@ -55,20 +46,9 @@ export async function startApp(config: Config, log: Log, { decorateDatabase }: A
   const isDraining = (): boolean => draining;
 
   try {
-    const opened = await openDatabase(config.backend, log);
-    closers.push(() => opened.close());
-    const database = decorateDatabase?.(opened) ?? opened;
-    await migrate(database);
-
-    const keys = createPostgresKeyStore(database);
-    const source = createPostgresPetSource(database);
-    const ledger = createMemoryLedger(config.bans);
-    const access = createStoreAccess({
-      authenticator: createAuthenticator({ keys }),
-      ledger,
-      addressLedger: createMemoryLedger({ capacity: 50_000 }),
-    });
-    const developmentKeys = config.backend.kind === 'embedded' ? await openEmbeddedExtras(config.backend) : undefined;
+    const backend = await openBackend(config, log, decorateDatabase);
+    closers.push(() => backend.close());
+    const { source, access, check, developmentKeys } = backend;
 
     const metrics = createMetrics();
     const cors = createCors(config.corsOrigins);
@@ -94,23 +74,26 @@ export async function startApp(config: Config, log: Log, { decorateDatabase }: A
       maxBodyBytes: limits.maxBodyBytes,
       maxBatch: limits.maxBatch,
     });
-    const rest = createRestHandler({ source, access, cors, log, maxBodyBytes: limits.maxBodyBytes });
+    const rest = backend.isStore && createRestHandler({ source, access, cors, log, maxBodyBytes: limits.maxBodyBytes });
     const health = createHealthHandler({
       metrics,
       withMetrics: config.metricsPort === undefined,
       isDraining,
-      check: () => database.query({ name: 'ping', text: 'SELECT 1' }, []),
+      check,
     });
     const explorer = createExplorer();
 
     const route: Handler = (exchange) => {
       const { path } = exchange;
       if (path === '/graphql') return graphql(exchange);
-      if (path === '/v1' || path.startsWith('/v1/')) return rest(exchange);
-      if (path === '/explorer' && hasExplorer) return explorer();
+      if (rest && (path === '/v1' || path.startsWith('/v1/'))) return rest(exchange);
+      if (path === '/explorer' && hasExplorer) return explorer(exchange);
       const answer = health(exchange);
       if (answer) return answer;
-      throw new StoreError('no_such_route', 'There is no such path. GraphQL is at /graphql, REST at /v1.');
+      throw new StoreError(
+        'no_such_route',
+        `There is no such path. GraphQL is at /graphql${rest ? ', REST at /v1' : ''}.`,
+      );
     };
     const servers = { log, metrics, cors, trustProxy: config.trustProxy, isDraining };
     if (config.metricsPort !== undefined) {
@@ -138,53 +121,21 @@ export async function startApp(config: Config, log: Log, { decorateDatabase }: A
       return drain(server, config.shutdownGraceMs);
     });
     return { url, developmentKeys, close: closeAll };
-
-    async function openEmbeddedExtras(
-      backend: BackendConfig & { kind: 'embedded' },
-    ): Promise<DevelopmentKeys | undefined> {
-      const { directory, sampleAnimals } = backend;
-      await mkdir(directory, { recursive: true });
-      const limitsFile = await openLimitsFile(directory, ledger, log);
-      closers.push(() => limitsFile.close());
-      const socket = await serveKeys(directory, keys);
-      closers.push(() => new Promise((done) => (socket ? socket.close(done) : done(undefined))));
-      return backend.developmentKeys ? fillEmptyStore({ directory, keys, source, sampleAnimals }) : undefined;
-    }
   } catch (error) {
     await closeAll();
     throw error;
   }
 }
 
-/** Opens the database of a backend. */
-export function openDatabase(backend: BackendConfig, log?: Log): Promise<Database> {
-  switch (backend.kind) {
-    case 'embedded':
-      return openEmbeddedDatabase(backend.directory);
-    case 'server':
-      return Promise.resolve(
-        createPgDatabase({
-          ...backend,
-          onConnectionError: (err) => log?.warn({ err }, 'an idle database connection broke'),
-        }),
-      );
-    default:
-      return backend satisfies never;
-  }
-}
-
-/** Opens a key store without serving anything, for the `keys` command. */
-export async function openKeyStore(
-  backend: BackendConfig,
-): Promise<{ readonly keys: KeyStore; close(): Promise<void> }> {
-  const database = await openDatabase(backend);
-  try {
-    await migrate(database);
-  } catch (error) {
-    await database.close();
-    throw error;
-  }
-  return { keys: createPostgresKeyStore(database), close: () => database.close() };
+function openBackend(
+  config: Config,
+  log: Log,
+  decorateDatabase: AppParts['decorateDatabase'],
+): Promise<Backend> | Backend {
+  const { backend, bans } = config;
+  return backend.kind === 'proxy'
+    ? openProxyBackend(backend, log)
+    : openStoreBackend({ store: backend, bans, log, decorateDatabase });
 }
 
 function listen(server: Server, host: string, port: number): Promise<string> {

@@ -64,8 +64,8 @@ const ENVIRONMENT = z.object({
   SAMPLE_DATA: flag.default(true),
 });
 
-/** Where animals live. */
-export type BackendConfig =
+/** A store of this program's own. */
+export type StoreConfig =
   | {
       readonly kind: 'embedded';
       readonly directory: string;
@@ -73,6 +73,21 @@ export type BackendConfig =
       readonly developmentKeys: boolean;
     }
   | { readonly kind: 'server'; readonly url: string; readonly pool: number; readonly prepare: boolean };
+
+/** Another animal store, over its /v1 REST interface. */
+export interface ProxyConfig {
+  readonly kind: 'proxy';
+  /** The base address, such as `https://host/v1`. */
+  readonly url: string;
+  /** Time for one operation, in milliseconds. */
+  readonly timeoutMs: number;
+  readonly connections: number;
+  /** The plan of keys whose limits the upstream does not state. */
+  readonly defaultPlan: 'free' | 'pro' | 'business' | undefined;
+}
+
+/** Where animals live. */
+export type BackendConfig = StoreConfig | ProxyConfig;
 
 /** Everything that the environment decides, read once and handed on in slices. */
 export interface Config {
@@ -114,11 +129,10 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
   if (settings.UPSTREAM_URL !== undefined && settings.DATABASE_URL !== undefined) {
     throw new ConfigError('UPSTREAM_URL and DATABASE_URL are both set: animals live in one place, unset one of them');
   }
-  for (const name of ['UPSTREAM_URL', 'REDIS_URL'] as const) {
-    if (settings[name] !== undefined) throw new ConfigError(`${name} is set, but this version does not support it yet`);
-  }
+  if (settings.REDIS_URL !== undefined)
+    throw new ConfigError('REDIS_URL is set, but this version does not support it yet');
   const production = settings.NODE_ENV === 'production';
-  return Object.freeze({
+  return deepFreeze({
     host: settings.HOST,
     port: settings.PORT,
     backend: toBackend(settings, production),
@@ -148,12 +162,28 @@ function toBackend(settings: z.infer<typeof ENVIRONMENT>, production: boolean): 
       prepare: settings.DATABASE_PREPARE,
     };
   }
+  if (settings.UPSTREAM_URL !== undefined) {
+    return {
+      kind: 'proxy',
+      url: settings.UPSTREAM_URL,
+      timeoutMs: settings.UPSTREAM_TIMEOUT_MS,
+      connections: settings.UPSTREAM_CONNECTIONS,
+      defaultPlan: settings.DEFAULT_PLAN,
+    };
+  }
   return {
     kind: 'embedded',
     directory: settings.DATA_DIR,
     sampleAnimals: settings.SAMPLE_DATA && !production,
     developmentKeys: !production,
   };
+}
+
+function deepFreeze<T extends object>(value: T): T {
+  for (const part of Object.values(value) as unknown[]) {
+    if (typeof part === 'object' && part !== null) deepFreeze(part);
+  }
+  return Object.freeze(value);
 }
 
 /** Connection strings hold passwords, which must not reach a terminal or a log. */

@@ -7,7 +7,12 @@ export const ERRORS = {
   invalid_request: { status: 400, graphqlCode: 'BAD_USER_INPUT' },
   not_found: { status: 404, graphqlCode: 'NOT_FOUND' },
   rate_limited: { status: 429, graphqlCode: 'RATE_LIMITED' },
+  /** The guard of a free GraphQL field; it counts towards no ban. */
+  field_rate_limited: { status: 429, graphqlCode: 'RATE_LIMITED' },
   key_banned: { status: 429, graphqlCode: 'KEY_BANNED' },
+  upstream_unavailable: { status: 502, graphqlCode: 'UPSTREAM_UNAVAILABLE' },
+  upstream_timeout: { status: 504, graphqlCode: 'UPSTREAM_TIMEOUT' },
+  upstream_error: { status: 502, graphqlCode: 'UPSTREAM_ERROR' },
   operation_too_large: { status: 400, graphqlCode: 'OPERATION_TOO_LARGE' },
   bad_request: { status: 400, graphqlCode: 'BAD_REQUEST' },
   no_such_route: { status: 404, graphqlCode: 'BAD_REQUEST' },
@@ -36,10 +41,20 @@ export interface StoreErrorDetails {
   readonly cost?: number;
   /** Headers that belong to this refusal, such as `Allow` or `WWW-Authenticate`. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** The Error body that another store gave; it is passed on as it came. */
+  readonly body?: ErrorBody | undefined;
   /** True for an error that REST does not have: no Error body goes with it. */
   readonly graphqlOnly?: boolean;
   readonly cause?: unknown;
 }
+
+const GRAPHQL_ONLY: ReadonlySet<ErrorName> = new Set([
+  'operation_too_large',
+  'field_rate_limited',
+  'upstream_unavailable',
+  'upstream_timeout',
+  'upstream_error',
+]);
 
 /** The one error that the program throws on purpose. Its message is written for the client and safe to send. */
 export class StoreError extends Error {
@@ -48,6 +63,8 @@ export class StoreError extends Error {
   readonly retryAfter: number | undefined;
   readonly cost: number | undefined;
   readonly headers: Readonly<Record<string, string>>;
+  /** The Error body that another store gave. */
+  readonly body: ErrorBody | undefined;
   readonly #graphqlOnly: boolean;
 
   constructor(code: ErrorName, message: string, details: StoreErrorDetails = {}) {
@@ -55,6 +72,7 @@ export class StoreError extends Error {
     this.code = code;
     this.retryAfter = details.retryAfter;
     this.cost = details.cost;
+    this.body = details.body;
     this.#graphqlOnly = details.graphqlOnly ?? false;
     this.headers =
       details.retryAfter === undefined
@@ -73,7 +91,8 @@ export class StoreError extends Error {
 
   /** True when REST has no such error, or answers it before there is a GraphQL operation to speak of. */
   get isGraphqlOnly(): boolean {
-    return this.#graphqlOnly || this.code === 'operation_too_large' || this.graphqlCode === 'BAD_REQUEST';
+    if (this.body) return false;
+    return this.#graphqlOnly || GRAPHQL_ONLY.has(this.code) || this.graphqlCode === 'BAD_REQUEST';
   }
 }
 
@@ -82,6 +101,7 @@ const REST_CODES: Partial<Record<ErrorName, string>> = { no_such_route: 'not_fou
 
 /** The Error body that REST sends for an error. */
 export function toErrorBody(error: StoreError): ErrorBody {
+  if (error.body) return error.body;
   return { code: REST_CODES[error.code] ?? error.code, message: error.message, status: error.status };
 }
 

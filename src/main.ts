@@ -14,8 +14,13 @@ function isOperatorError(error: unknown): error is Error {
 }
 
 function fail(error: unknown): never {
-  console.error(isOperatorError(error) ? `animal-store-gateway: ${error.message.split('\n')[0]}` : error);
+  console.error(isOperatorError(error) ? `animal-store-gateway: ${toLine(error)}` : error);
   process.exit(1);
+}
+
+/** What happened and, when that is known, why: clients are not told the cause, operators need it. */
+function toLine({ message, cause }: Error): string {
+  return (cause instanceof Error ? `${message} (${cause.message})` : message).split('\n')[0] as string;
 }
 
 async function main(): Promise<void> {

@@ -9,7 +9,12 @@ export interface Account {
 }
 
 /** One window of an account as it stands. */
-export interface WindowState extends WindowLimit {
+export interface WindowState {
+  /** `minute` or `day`; another store may have names of its own. */
+  readonly name: string;
+  /** Length in seconds; null when another store does not state it. */
+  readonly seconds: number | null;
+  readonly limit: number;
   readonly remaining: number;
   /** When it closes, in milliseconds since the epoch; of a window that is not open, when it would if it opened now. */
   readonly resetAt: number;

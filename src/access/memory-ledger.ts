@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Account, Admission, Ledger, WindowState } from './ledger.js';
+import { secondsUntil } from './refusals.js';
 
 /** What is kept of an account. Window `i` is that of `account.windows[i]`. */
 interface Entry {
@@ -69,8 +70,8 @@ export function createMemoryLedger({
   }
 
   function refuse(entry: Entry, windows: readonly WindowState[], full: readonly WindowState[], now: number): Admission {
-    entry.refusedAt = entry.refusedAt.filter((at) => at > now - MINUTE_MS);
-    entry.refusedAt.push(now);
+    // Without bans nobody reads these, and a flood would make the list longer and longer.
+    if (banAfter < Infinity) entry.refusedAt = [...entry.refusedAt.filter((at) => at > now - MINUTE_MS), now];
     if (entry.refusedAt.length > banAfter) {
       entry.refusedAt = [];
       entry.bannedUntil = now + banSeconds * 1_000;
@@ -110,8 +111,4 @@ function charge(
 
 function banned({ bannedUntil }: Entry, windows: readonly WindowState[], now: number): Admission {
   return { outcome: 'banned', windows, retryAfter: secondsUntil(bannedUntil, now) };
-}
-
-function secondsUntil(time: number, now: number): number {
-  return Math.max(1, Math.ceil((time - now) / 1_000));
 }

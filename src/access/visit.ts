@@ -1,6 +1,7 @@
-import type { Caller, MaybePromise } from './authenticator.js';
+import type { MaybePromise } from './authenticator.js';
 import type { WindowState } from './ledger.js';
 import type { Plan } from './plans.js';
+import type { UpstreamKey } from './upstream-key.js';
 
 /** What is left to whoever asked, for headers and for the rateLimit field. */
 export interface Allowance {
@@ -11,23 +12,27 @@ export interface Allowance {
 
 /** One HTTP request, seen from who asks and how much they may: the same for GraphQL and REST. */
 export interface Visit {
-  /** The holder of the valid key that was sent, if one was. */
-  readonly caller: Caller | undefined;
+  /** Identifies the key that was sent, unless it is known to be no valid one. Never the key. */
+  readonly keyId: string | undefined;
   /** True when a bearer key was sent and is not valid. */
   readonly isKeyRefused: boolean;
+  /** The key for a source that asks another store; absent where keys are looked up here. */
+  readonly upstreamKey?: UpstreamKey | undefined;
   /**
-   * Returns the caller.
+   * Lets the holder of a valid key pass.
    * @throws StoreError `unauthorized` without a valid key, or `rate_limited` when the client address was told so too
    * often; `key_banned`
    */
-  requireCaller(): MaybePromise<Caller>;
+  requireKey(): MaybePromise<void>;
   /**
-   * Admits `cost` requests of the caller, all of them or none.
+   * Admits `cost` requests of the key, all of them or none.
    * @throws StoreError `rate_limited`, `key_banned` or `operation_too_large`
    */
   admit(cost: number): MaybePromise<void>;
-  /** What is left, as of the last admission. */
+  /** What is left; undefined while nothing is known. */
   allowance(): MaybePromise<Allowance | undefined>;
+  /** Ends the visit: what was admitted and never asked for is given back, where the upstream does the counting. */
+  close(): void;
 }
 
 /** The way in for both faces. */

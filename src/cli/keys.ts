@@ -2,7 +2,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { CreatedKey, KeyRecord, KeyStore, NewKey } from '../access/key-store.js';
 import { PLANS, type Plan } from '../access/plans.js';
-import { openKeyStore } from '../app.js';
+import { openKeyStore } from '../backend/store-backend.js';
 import { connectKeys } from '../embedded/key-socket.js';
 import { loadEnvironment } from '../environment.js';
 
@@ -59,6 +59,8 @@ program
 /** Works with the keys of the store that the environment names: through the server that has it open, or directly. */
 async function withKeys<T>(work: (keys: Keys) => Promise<T>): Promise<T> {
   const { backend } = loadEnvironment();
+  if (backend.kind === 'proxy')
+    throw new Error('UPSTREAM_URL is set: keys are made in the animal store behind the gateway');
   const served = backend.kind === 'embedded' ? await connectKeys(backend.directory) : undefined;
   const store = served ?? (await openKeyStore(backend));
   try {

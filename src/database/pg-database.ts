@@ -71,8 +71,11 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
   };
 }
 
-/** SQLSTATE classes of a database that is away rather than a statement that is wrong. https://www.postgresql.org/docs/current/errcodes-appendix.html */
-const UNAVAILABLE_CLASSES = new Set(['08', '53', '57', '58', '25']);
+/**
+ * SQLSTATE classes of a database that is away rather than a statement that is wrong; 28, 3D and 55 are those with which a
+ * server turns a connection down. https://www.postgresql.org/docs/current/errcodes-appendix.html
+ */
+const UNAVAILABLE_CLASSES = new Set(['08', '25', '28', '3D', '53', '55', '57', '58']);
 
 function toUnavailable(error: unknown): unknown {
   if (error instanceof pg.DatabaseError && !UNAVAILABLE_CLASSES.has(error.code?.slice(0, 2) ?? '')) return error;

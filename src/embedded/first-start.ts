@@ -43,7 +43,7 @@ export async function fillEmptyStore({
   source,
   sampleAnimals,
 }: FirstStartOptions): Promise<DevelopmentKeys | undefined> {
-  const call = { requestId: 'first-start', signal: new AbortController().signal };
+  const call = { requestId: 'first-start', startedAt: performance.now(), signal: new AbortController().signal };
   const [animals, existing] = await Promise.all([source.list({ limit: 1 }, call), keys.list()]);
   if (animals.length > 0 || existing.length > 0) return undefined;
 

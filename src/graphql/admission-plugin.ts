@@ -1,7 +1,7 @@
 import type { ApolloServerPlugin, GraphQLRequestContextDidResolveOperation } from '@apollo/server';
 import { Kind, type OperationDefinitionNode, type TypeNode } from 'graphql';
 import { StoreError } from '../errors.js';
-import { JsonNumber } from '../http/exact-json.js';
+import { JsonNumber } from '../json/exact-json.js';
 import type { OperationContext } from './context.js';
 import { priceOperation } from './cost.js';
 import { createDeprecationFinder, type Deprecation } from './deprecations.js';
@@ -51,7 +51,7 @@ export function createAdmissionPlugin({
     const variables = unwrapNumbers(request.variables ?? {}, operation);
     request.variables = variables;
     const cost = priceOperation({ schema, document, operation, variables });
-    if (cost > 0) await visit.requireCaller();
+    if (cost > 0) await visit.requireKey();
     await turn.admit(cost);
     report.cost = cost;
     report.deprecations = findDeprecations(document, operation) satisfies readonly Deprecation[];

@@ -1,4 +1,5 @@
 import type { Visit } from '../access/visit.js';
+import type { StoreError } from '../errors.js';
 import type { PetLoader } from '../pets/pet-loader.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
 import type { Deprecation } from './deprecations.js';
@@ -25,4 +26,6 @@ export interface OperationReport {
   /** Requests charged. */
   cost: number;
   deprecations: readonly Deprecation[];
+  /** What went wrong, in the program's own terms. */
+  readonly failures: StoreError[];
 }

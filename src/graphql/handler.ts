@@ -1,5 +1,5 @@
 import { HeaderMap, type ApolloServer } from '@apollo/server';
-import { parse, type GraphQLFormattedError } from 'graphql';
+import { parse } from 'graphql';
 import Negotiator from 'negotiator';
 import type { Access, Visit } from '../access/visit.js';
 import { StoreError, toStoreError } from '../errors.js';
@@ -17,6 +17,14 @@ import { formatStoreError } from './format-error.js';
 import { isIntrospection, MAX_TOKENS } from './operation.js';
 import type { RateLimitGuard } from './rate-limit-guard.js';
 import { readGetRequest, readPostRequest, type OperationRequest } from './request.js';
+import {
+  countRefusal,
+  findUpstreamRefusal,
+  toBatchHead,
+  toHeaders,
+  withRequestId,
+  type OperationResponse,
+} from './response.js';
 import { createTurns } from './turnstile.js';
 
 export interface GraphqlHandlerOptions {
@@ -37,13 +45,6 @@ export interface GraphqlHandlerOptions {
 const MEDIA_TYPES = ['application/json; charset=utf-8', 'application/graphql-response+json; charset=utf-8'];
 const HTML = 'text/html';
 
-/** The answer to one operation. */
-interface OperationResponse {
-  readonly status: number;
-  readonly headers: Record<string, string>;
-  readonly result: Record<string, unknown>;
-}
-
 /** Makes the handler of /graphql: HTTP around the operations that Apollo Server executes. */
 export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
   const { server, source, access, guardRateLimit, cors, log, metrics, introspection, landingPage } = options;
@@ -56,8 +57,9 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     } catch (thrown) {
       return refuse(exchange, thrown);
     }
-    exchange.logged.keyId = visit.caller?.keyId;
+    exchange.logged.keyId = visit.keyId;
     const reply = await answer(exchange, visit).catch((thrown: unknown) => refuse(exchange, thrown));
+    visit.close();
     const allowance = await visit.allowance();
     return { ...reply, headers: { ...formatLimitHeaders(allowance?.windows ?? []), ...reply.headers } };
   };
@@ -69,7 +71,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       throw new StoreError('method_not_allowed', '/graphql takes GET and POST.', { headers: { Allow: 'GET, POST' } });
     }
     if (landingPage && prefersHtml(exchange)) return renderLandingPage(exchange);
-    if (visit.caller || visit.isKeyRefused || !introspection) await visit.requireCaller();
+    if (visit.keyId || visit.isKeyRefused || !introspection) await visit.requireKey();
     const mediaType = chooseMediaType(exchange.header('accept'), MEDIA_TYPES);
     const { isBatch, operations } =
       method === 'GET' ? readGetRequest(exchange) : await readPostRequest(exchange, options);
@@ -88,7 +90,13 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     exchange: Exchange,
     visit: Visit,
   ): Promise<OperationResponse[]> {
-    const call = { requestId: exchange.requestId, signal: exchange.signal };
+    const call = {
+      requestId: exchange.requestId,
+      startedAt: exchange.startedAt,
+      signal: exchange.signal,
+      key: visit.upstreamKey,
+      traceparent: exchange.traceparent,
+    };
     const loader = createPetLoader({ source, call, batched: operations.length > 1 });
     const turns = createTurns(operations.length, (cost) => visit.admit(cost));
     const contexts = turns.map((turn): OperationContext => ({
@@ -98,7 +106,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       loader,
       guardRateLimit,
       turn,
-      report: { type: 'unknown', name: undefined, cost: 0, deprecations: [] },
+      report: { type: 'unknown', name: undefined, cost: 0, deprecations: [], failures: [] },
     }));
     const responses = await Promise.all(
       operations.map((operation, index) => execute(operation, contexts[index] as OperationContext, exchange.method)),
@@ -118,7 +126,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     method: string,
   ): Promise<OperationResponse> {
     try {
-      if (!context.visit.caller && !asksAboutSchema(operation)) await context.visit.requireCaller();
+      if (!context.visit.keyId && !asksAboutSchema(operation)) await context.visit.requireKey();
       const { body, http } = await server.executeOperation(
         { ...operation, http: { method, headers: NO_HEADERS, search: '', body: undefined } },
         { contextValue: context },
@@ -126,7 +134,9 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       if (body.kind !== 'single')
         throw new Error('an operation answered in parts, which the schema has no directive for');
       const { data, errors } = body.singleResult;
-      const { deprecations } = context.report;
+      const { deprecations, failures } = context.report;
+      const refusedUpstream = findUpstreamRefusal(data, failures);
+      if (refusedUpstream) throw await countRefusal(refusedUpstream, context.visit);
       return {
         status: http.status ?? 200,
         headers: toHeaders(http.headers),
@@ -178,30 +188,6 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
 }
 
 const NO_HEADERS = new HeaderMap();
-
-/** The status line and headers of a batch: 200 if any operation ran, else what they share. */
-function toBatchHead(responses: readonly OperationResponse[]): Pick<OperationResponse, 'status' | 'headers'> {
-  if (responses.some(({ result }) => 'data' in result)) return { status: 200, headers: longestWait(responses) };
-  const [first] = responses as [OperationResponse];
-  const isShared = responses.every(({ status }) => status === first.status);
-  return isShared
-    ? { status: first.status, headers: { ...first.headers, ...longestWait(responses) } }
-    : { status: 400, headers: longestWait(responses) };
-}
-
-function longestWait(responses: readonly OperationResponse[]): Record<string, string> {
-  const waits = responses.map(({ headers }) => Number(headers['retry-after'] ?? 0));
-  const longest = Math.max(...waits);
-  return longest > 0 ? { 'retry-after': String(longest) } : {};
-}
-
-function toHeaders(headers: Iterable<readonly [string, string]>): Record<string, string> {
-  return Object.fromEntries([...headers].map(([name, value]) => [name.toLowerCase(), value]));
-}
-
-function withRequestId(errors: readonly GraphQLFormattedError[], requestId: string): GraphQLFormattedError[] {
-  return errors.map((error) => ({ ...error, extensions: { ...error.extensions, requestId } }));
-}
 
 function prefersHtml(exchange: Exchange): boolean {
   const accept = exchange.header('accept');

@@ -1,5 +1,5 @@
 import { GraphQLError, GraphQLID, Kind, type ValueNode } from 'graphql';
-import { JsonNumber } from '../http/exact-json.js';
+import { JsonNumber } from '../json/exact-json.js';
 
 /**
  * How this program reads an ID: as the text that was written, whatever scalar it was.

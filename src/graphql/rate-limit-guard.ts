@@ -6,7 +6,7 @@ import type { OperationContext } from './context.js';
 
 /**
  * Lets a field through, or refuses it.
- * @throws StoreError `rate_limited` beyond 60 uses a minute by one key
+ * @throws StoreError `field_rate_limited` beyond 60 uses a minute by one key
  */
 export type RateLimitGuard = (context: OperationContext, info: GraphQLResolveInfo) => Promise<void>;
 
@@ -57,13 +57,12 @@ export function createRateLimitGuard(): RateLimitGuard {
       { max: MAX_PER_WINDOW, window: `${WINDOW_MS}ms`, uncountRejected: true },
     );
     if (refusal === undefined) return;
-    throw new StoreError('rate_limited', `rateLimit is served ${MAX_PER_WINDOW} times a minute.`, {
+    throw new StoreError('field_rate_limited', `rateLimit is served ${MAX_PER_WINDOW} times a minute.`, {
       retryAfter: store.retryAfter(toKey(context)),
-      graphqlOnly: true,
     });
   }
 }
 
 function toKey({ visit }: OperationContext): string {
-  return visit.caller?.keyId ?? '';
+  return visit.keyId ?? '';
 }

@@ -1,6 +1,6 @@
 import type { Exchange } from '../http/exchange.js';
 import { readBody } from '../http/body.js';
-import { parseExactJson } from '../http/exact-json.js';
+import { parseExactJson } from '../json/exact-json.js';
 import { requireJsonBody } from '../http/media-type.js';
 import { StoreError } from '../errors.js';
 
@@ -81,7 +81,7 @@ function toOperation(value: unknown, subject: string): OperationRequest {
   }
   return {
     query: query || undefined,
-    operationName: operationName ?? undefined,
+    operationName: operationName || undefined,
     variables: variables ?? undefined,
     extensions: extensions ?? undefined,
   };

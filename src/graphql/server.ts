@@ -9,6 +9,7 @@ import { logFailure } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import { createAdmissionPlugin } from './admission-plugin.js';
 import type { OperationContext } from './context.js';
+import { EXAMPLE_HEADERS, EXAMPLE_OPERATION } from './example-operation.js';
 import { findStoreError, formatError, isUnforeseen } from './format-error.js';
 import { MAX_TOKENS } from './operation.js';
 import { createSchema } from './schema.js';
@@ -40,17 +41,26 @@ export async function createGraphqlServer(options: GraphqlServerOptions): Promis
       // It would wrap the resolver of every field.
       ApolloServerPluginCacheControlDisabled(),
       landingPage
-        ? ApolloServerPluginLandingPageLocalDefault({ embed: true, includeCookies: false, footer: false })
+        ? ApolloServerPluginLandingPageLocalDefault({
+            embed: true,
+            includeCookies: false,
+            footer: false,
+            document: EXAMPLE_OPERATION,
+            headers: EXAMPLE_HEADERS,
+          })
         : ApolloServerPluginLandingPageDisabled(),
       createAdmissionPlugin({ schema, maxRootFields }),
       {
-        requestDidStart: async ({ contextValue: { call } }) => ({
+        requestDidStart: async ({ contextValue: { call, report } }) => ({
           didEncounterErrors: async ({ errors }) => {
             for (const error of errors) {
               const storeError = isUnforeseen(error)
                 ? toStoreError(error.originalError ?? error)
                 : findStoreError(error);
-              if (storeError) logFailure(log, storeError, call.requestId);
+              if (!storeError) continue;
+              report.failures.push(storeError);
+              // What fails because the client has gone away is no failure of ours.
+              if (!call.signal.aborted) logFailure(log, storeError, call.requestId);
             }
           },
         }),

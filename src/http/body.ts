@@ -4,11 +4,11 @@ import { StoreError } from '../errors.js';
 
 /**
  * Reads a request body as text.
- * @param limit - the most bytes to take; of a larger body the rest is not read
+ * @param limit - the most bytes to take; the rest of a larger body is thrown away
  * @throws StoreError `payload_too_large`; `bad_request` when the body is not UTF-8 or ends early
  */
 export async function readBody(request: IncomingMessage, limit: number): Promise<string> {
-  if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
+  if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(request, limit);
   const bytes = await collect(request, limit);
   if (!isUtf8(bytes))
     throw new StoreError('bad_request', 'The request body must be JSON in UTF-8; these bytes are not UTF-8.');
@@ -23,9 +23,8 @@ function collect(request: IncomingMessage, limit: number): Promise<Buffer> {
       size += chunk.length;
       if (size <= limit) chunks.push(chunk);
       else {
-        request.pause();
         request.removeAllListeners('data');
-        reject(tooLarge(limit));
+        reject(tooLarge(request, limit));
       }
     });
     request.once('end', () => {
@@ -38,9 +37,8 @@ function collect(request: IncomingMessage, limit: number): Promise<Buffer> {
   });
 }
 
-function tooLarge(limit: number): StoreError {
-  // The unread rest of the body stands between this answer and the connection's next request.
-  return new StoreError('payload_too_large', `The request body is larger than ${limit} bytes.`, {
-    headers: { Connection: 'close' },
-  });
+function tooLarge(request: IncomingMessage, limit: number): StoreError {
+  // A client that is still sending when the connection closes would never read why.
+  request.resume();
+  return new StoreError('payload_too_large', `The request body is larger than ${limit} bytes.`);
 }

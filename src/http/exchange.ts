@@ -8,6 +8,7 @@ export interface Reply {
   readonly body: string;
 }
 
+const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
 /** One HTTP request, as handlers see it. */
@@ -42,6 +43,12 @@ export class Exchange {
   header(name: string): string | undefined {
     const value = this.request.headers[name];
     return Array.isArray(value) ? value.join(', ') : value;
+  }
+
+  /** The trace that the client is part of, if it says so: https://www.w3.org/TR/trace-context/#traceparent-header */
+  get traceparent(): string | undefined {
+    const sent = this.header('traceparent');
+    return sent !== undefined && TRACEPARENT.test(sent) ? sent : undefined;
   }
 
   /** The client's address: that of the connection, or the one that the trusted proxy next to us saw. */

@@ -14,7 +14,9 @@ export function formatLimitHeaders(windows: readonly WindowState[], now = Date.n
     'X-RateLimit-Limit': String(tightest.limit),
     'X-RateLimit-Remaining': String(tightest.remaining),
     'X-RateLimit-Reset': String(toUnixSeconds(tightest.resetAt)),
-    'RateLimit-Policy': windows.map(({ name, limit, seconds }) => `"${name}";q=${limit};w=${seconds}`).join(', '),
+    'RateLimit-Policy': windows
+      .map(({ name, limit, seconds }) => `"${name}";q=${limit}${seconds === null ? '' : `;w=${seconds}`}`)
+      .join(', '),
     RateLimit: windows
       .map(
         ({ name, remaining, resetAt }) =>

@@ -45,7 +45,7 @@ async function serve(request: IncomingMessage, response: ServerResponse, options
     'X-Request-Id': exchange.requestId,
     'X-Content-Type-Options': 'nosniff',
     ...cors.headers(exchange),
-    'Content-Length': String(Buffer.byteLength(reply.body)),
+    ...(reply.status !== 204 && { 'Content-Length': String(Buffer.byteLength(reply.body)) }),
     ...(isDraining() && { Connection: 'close' }),
     ...reply.headers,
   });

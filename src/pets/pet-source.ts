@@ -1,11 +1,18 @@
+import type { UpstreamKey } from '../access/upstream-key.js';
 import type { Int64 } from './int64.js';
 import type { NewPet, Pet, PetQuery } from './pet.js';
 
-/** On whose behalf a source is asked. */
+/** On whose behalf a source is asked: one HTTP request. */
 export interface Call {
   readonly requestId: string;
+  /** When the request came, by `performance.now()`; time limits run from there. */
+  readonly startedAt: number;
   /** Aborted when the client has gone away: what has not been started need not be. */
   readonly signal: AbortSignal;
+  /** The caller's key, for a source that asks another store. */
+  readonly key?: UpstreamKey | undefined;
+  /** The trace that the client is part of: https://www.w3.org/TR/trace-context/#traceparent-header */
+  readonly traceparent?: string | undefined;
 }
 
 /**
@@ -19,7 +26,8 @@ export interface PetSource {
   list(query: PetQuery, call: Call): Promise<readonly Pet[]>;
   /**
    * Looks many animals up at once.
-   * @returns one slot for each id, in the order of `ids`: the animal, undefined when there is none, or the Error of that id alone
+   * @returns one slot for each id, in the order of `ids`: the animal, undefined when there is none, or the Error of
+   * that id alone (also `not_found`, where the backend says it in words of its own)
    */
   findMany(ids: readonly Int64[], call: Call): Promise<readonly (Pet | Error | undefined)[]>;
   /** Adds an animal. When it returns, the animal is durable. An aborted call may have added it or not. */

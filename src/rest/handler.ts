@@ -3,7 +3,7 @@ import { StoreError } from '../errors.js';
 import { readBody } from '../http/body.js';
 import type { Cors } from '../http/cors.js';
 import type { Exchange, Reply } from '../http/exchange.js';
-import { parseStrictJson } from '../http/exact-json.js';
+import { parseStrictJson } from '../json/exact-json.js';
 import { formatLimitHeaders } from '../http/limit-headers.js';
 import { chooseMediaType, requireJsonBody } from '../http/media-type.js';
 import { errorReply, type Handler } from '../http/server.js';
@@ -92,33 +92,34 @@ export function createRestHandler({ source, access, cors, log, maxBodyBytes }: R
   ];
 
   return async (exchange) => {
+    const route = routes.find(({ pattern }) => pattern.test(exchange.path));
+    if (route) exchange.route = route.name;
+    const deprecation = route?.name === '/v1/pets/{petId}' ? LOOKUP_HEADERS : {};
     let visit: Visit;
     try {
       visit = await access.open(exchange.header('authorization'), exchange.address);
     } catch (thrown) {
-      return errorReply(exchange, thrown, log);
+      const { headers, ...refusal } = errorReply(exchange, thrown, log);
+      return { ...refusal, headers: { ...deprecation, ...headers } };
     }
-    exchange.logged.keyId = visit.caller?.keyId;
-    const reply = await answer(exchange, visit).catch((thrown: unknown) => errorReply(exchange, thrown, log));
-    const deprecation = exchange.route === '/v1/pets/{petId}' ? LOOKUP_HEADERS : {};
+    exchange.logged.keyId = visit.keyId;
+    const reply = await answer(exchange, visit, route).catch((thrown: unknown) => errorReply(exchange, thrown, log));
     const allowance = await visit.allowance();
     return { ...reply, headers: { ...formatLimitHeaders(allowance?.windows ?? []), ...deprecation, ...reply.headers } };
   };
 
-  async function answer(exchange: Exchange, visit: Visit): Promise<Reply> {
+  async function answer(exchange: Exchange, visit: Visit, route: Route | undefined): Promise<Reply> {
     const { path, method } = exchange;
-    const route = routes.find(({ pattern }) => pattern.test(path));
     if (!route)
       throw new StoreError('no_such_route', 'There is no such path. /v1/openapi.json lists those that there are.');
-    exchange.route = route.name;
     if (cors.isPreflight(exchange)) return { status: 204, headers: cors.preflightHeaders(exchange), body: '' };
     const operation = route.operations[method === 'HEAD' ? 'GET' : method];
     if (!operation) throw methodNotAllowed(Object.keys(route.operations));
-    if (!operation.keyless) await visit.requireCaller();
-    chooseMediaType(exchange.header('accept'), ['application/json']);
+    if (!operation.keyless) await visit.requireKey();
+    chooseMediaType(exchange.header('accept'), [JSON_TYPE]);
     const run = await operation.parse(exchange, decodePath(route.pattern.exec(path)?.[1] ?? ''));
     if (!operation.keyless) await visit.admit(1);
-    return run({ requestId: exchange.requestId, signal: exchange.signal });
+    return run({ requestId: exchange.requestId, startedAt: exchange.startedAt, signal: exchange.signal });
   }
 }
 

@@ -36,7 +36,7 @@ export function createOpenApiDocument(): JsonObject {
           parameters: toParameters(listQuery, 'query'),
           responses: {
             200: json('The animals.', { type: 'array', items: ref('Pet') }),
-            ...errors(400, 401, 429, 503),
+            ...errors(400, 401, 406, 429, 500, 503),
           },
         },
         post: {
@@ -49,7 +49,7 @@ export function createOpenApiDocument(): JsonObject {
               ...json('The animal, with its new identifier.', ref('Pet')),
               headers: { ...LIMIT_HEADERS, Location: header('Where the animal can be read.', { type: 'string' }) },
             },
-            ...errors(400, 401, 413, 415, 429, 503),
+            ...errors(400, 401, 406, 413, 415, 429, 500, 503),
           },
         },
       },
@@ -71,7 +71,7 @@ export function createOpenApiDocument(): JsonObject {
                 Link: header('The successor.', { type: 'string' }),
               },
             },
-            ...errors(400, 401, 404, 429, 503),
+            ...errors(400, 401, 404, 406, 429, 500, 503),
           },
         },
       },
@@ -95,18 +95,27 @@ const LIMIT_HEADERS = {
   RateLimit: header('What is left in each of them.', { type: 'string' }),
 };
 
+const RETRY_AFTER = { 'Retry-After': header('Seconds to wait before asking again.', { type: 'integer' }) };
+
 const REASONS: Readonly<Record<number, string>> = {
   400: 'The request lacks something or has an invalid value.',
   401: 'The API key is missing or invalid.',
   404: 'There is no such animal.',
+  406: 'The Accept header does not allow JSON.',
   413: 'The body is too large.',
   415: 'The body is not JSON.',
   429: 'The rate limit is exceeded, or the key is banned; retry after the time in Retry-After.',
+  500: 'Something went wrong on the side of the store.',
   503: 'The store cannot answer just now.',
 };
 
 function errors(...statuses: number[]): JsonObject {
-  return Object.fromEntries(statuses.map((status) => [status, json(REASONS[status] as string, ref('Error'))]));
+  return Object.fromEntries(
+    statuses.map((status) => {
+      const response = json(REASONS[status] as string, ref('Error'));
+      return [status, status === 429 ? { ...response, headers: { ...LIMIT_HEADERS, ...RETRY_AFTER } } : response];
+    }),
+  );
 }
 
 function json(description: string, schema: JsonObject): JsonObject {
@@ -129,7 +138,9 @@ function toComponents(): JsonObject {
 function toParameters(schema: z.ZodObject, place: 'query' | 'path'): JsonObject[] {
   return Object.entries(schema.shape).map(([name, field]) => {
     const { description, ...rest } = withoutIdentity(z.toJSONSchema(field, { io: 'input', unrepresentable: 'any' }));
-    return { name, in: place, required: place === 'path', description, schema: rest };
+    // Zod leaves out the default of what is transformed, since it is not a text like the input.
+    const fallback = (field as z.ZodType).meta()?.default;
+    return { name, in: place, required: place === 'path', description, schema: { ...rest, default: fallback } };
   });
 }
 

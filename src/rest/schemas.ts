@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { StoreError } from '../errors.js';
-import { JsonNumber } from '../http/exact-json.js';
+import { JsonNumber } from '../json/exact-json.js';
 import { isInt64, type Int64 } from '../pets/int64.js';
 import { LIMIT, NAME_LENGTH, parseLimit, parseName, PET_STATUSES, type NewPet, type PetQuery } from '../pets/pet.js';
 
@@ -40,8 +40,7 @@ const id = int64.meta({
 });
 
 /** The body of POST /pets. */
-export const newPetBody = z
-  .strictObject({ name, categoryId, status: petStatus.optional() }, 'must be a JSON object');
+export const newPetBody = z.strictObject({ name, categoryId, status: petStatus.optional() }, 'must be a JSON object');
 
 /** An animal as it is answered. Only described here: animals that the store holds need no checking. */
 export const petBody = z.strictObject({ id, name, categoryId, status: petStatus.optional() });
@@ -72,12 +71,11 @@ export const lookupPath = z.strictObject({ petId: int64Text.meta({ description: 
 export const noQuery = z.strictObject({});
 
 /** The Error body. */
-export const errorBody = z
-  .strictObject({
-    code: z.string().meta({ description: 'Machine-readable error code.' }),
-    message: z.string().meta({ description: 'Human-readable description.' }),
-    status: z.int().meta({ description: 'The HTTP status code.', format: undefined, minimum: 400, maximum: 599 }),
-  });
+export const errorBody = z.strictObject({
+  code: z.string().meta({ description: 'Machine-readable error code.' }),
+  message: z.string().meta({ description: 'Human-readable description.' }),
+  status: z.int().meta({ description: 'The HTTP status code.', format: undefined, minimum: 400, maximum: 599 }),
+});
 
 export function toPetQuery({ limit = LIMIT.default, status }: z.output<typeof listQuery>): PetQuery {
   return { limit, status };
@@ -89,32 +87,33 @@ export function toNewPet({ name, categoryId, status }: z.output<typeof newPetBod
 
 /**
  * Takes untrusted input.
- * @throws StoreError `invalid_request` with every reason, each naming the field
+ * @throws StoreError `invalid_request` with the reasons, ten at the most, each naming the field
  */
 export function parseInput<T extends z.ZodType>(schema: T, input: unknown, subject: string): z.output<T> {
-  const parsed = schema.safeParse(input, { reportInput: true });
+  // A bare number is an object only to JavaScript.
+  const parsed = schema.safeParse(input instanceof JsonNumber ? input.toJSON() : input, { reportInput: true });
   if (parsed.success) return parsed.data;
-  throw new StoreError(
-    'invalid_request',
-    parsed.error.issues
-      .slice(0, 10)
-      .map((issue) => formatIssue(issue, subject))
-      .join(' '),
-  );
+  const reasons = parsed.error.issues.flatMap((issue) => formatIssue(issue, subject));
+  throw new StoreError('invalid_request', reasons.slice(0, 10).join(' '));
 }
 
 /** Marks an issue whose message needs no completing. */
 const WHOLE_SENTENCE = { wholeSentence: true };
 
-function formatIssue(issue: z.core.$ZodIssue, subject: string): string {
-  if (issue.code === 'unrecognized_keys') {
-    return issue.keys.map((key) => `${subject} has no ${quote(key)}.`).join(' ');
-  }
+function formatIssue(issue: z.core.$ZodIssue, subject: string): string | string[] {
+  if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => `${subject} has no ${quote(key)}.`);
   if (issue.code === 'custom' && issue.params === WHOLE_SENTENCE) return issue.message;
   const where = issue.path.length === 0 ? subject : issue.path.join('.');
   if (issue.input === undefined) return `${where} is required.`;
-  const shown = issue.input instanceof JsonNumber ? issue.input.text : JSON.stringify(issue.input);
-  return `${where} ${issue.message}, got ${shown.length > 60 ? `${shown.slice(0, 60)}…` : shown}.`;
+  return `${where} ${issue.message}, got ${show(issue.input)}.`;
+}
+
+/** Shows what came, of arrays and objects only their kind: they may be nested too deep to be written. */
+function show(input: unknown): string {
+  if (Array.isArray(input)) return 'an array';
+  if (typeof input === 'object' && input !== null && !(input instanceof JsonNumber)) return 'an object';
+  const shown = input instanceof JsonNumber ? input.text : JSON.stringify(input);
+  return shown.length > 60 ? `${shown.slice(0, 60)}…` : shown;
 }
 
 function quote(key: string): string {

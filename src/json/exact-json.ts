@@ -37,16 +37,50 @@ export function parseExactJson(text: string, subject: string): unknown {
  * @throws StoreError `bad_request` when the text is not JSON
  */
 export function parseStrictJson(text: string, subject: string): unknown {
+  const value = parseWithNumbersAsWritten(text, subject);
+  const repeated = findRepeatedKey(text);
+  if (repeated === undefined) return value;
+  throw new StoreError('bad_request', `${subject} has the key ${JSON.stringify(repeated.slice(0, 100))} twice.`);
+}
+
+function parseWithNumbersAsWritten(text: string, subject: string): unknown {
   try {
     return parse(text, undefined, {
       parseNumber: (number) => new JsonNumber(number),
-      onDuplicateKey: ({ key }) => {
-        throw new StoreError('bad_request', `${subject} has the key ${JSON.stringify(key.slice(0, 100))} twice.`);
-      },
+      onDuplicateKey: ({ newValue }) => newValue,
     });
-  } catch (error) {
-    throw error instanceof StoreError ? error : new StoreError('bad_request', `${subject} is not valid JSON.`);
+  } catch {
+    throw new StoreError('bad_request', `${subject} is not valid JSON.`);
   }
+}
+
+/** What ends a string, a key or an object; an escape is taken whole, so that an escaped quote ends nothing. */
+const MARKS = /\\.|["{}:]/g;
+
+/** Finds a key that an object of a valid JSON text has twice: the parser lets it pass when both values are equal. */
+function findRepeatedKey(text: string): string | undefined {
+  const openObjects: Set<string>[] = [];
+  let stringStart: number | undefined;
+  let lastString = '';
+  for (const { 0: mark, index } of text.matchAll(MARKS)) {
+    if (stringStart !== undefined) {
+      if (mark !== '"') continue;
+      lastString = text.slice(stringStart, index + 1);
+      stringStart = undefined;
+    } else if (mark === '"') {
+      stringStart = index;
+    } else if (mark === '{') {
+      openObjects.push(new Set());
+    } else if (mark === '}') {
+      openObjects.pop();
+    } else {
+      const keys = openObjects.at(-1);
+      const key = JSON.parse(lastString) as string;
+      if (keys?.has(key)) return key;
+      keys?.add(key);
+    }
+  }
+  return undefined;
 }
 
 function toExactNumber(text: string): number | JsonNumber {

@@ -1,0 +1,158 @@
+import { LRUCache } from 'lru-cache';
+import { StoreError } from '../errors.js';
+import { digestApiKey } from './api-key.js';
+import { parseBearer } from './bearer.js';
+import { LearnedKey } from './learned-key.js';
+import type { Ledger, WindowState } from './ledger.js';
+import { PUBLISHED_LIMITS, toWindows, type Plan } from './plans.js';
+import { operationTooLarge, rateLimited } from './refusals.js';
+import { KeylessVisit } from './store-access.js';
+import { UnknownCaller } from './unknown-caller.js';
+import type { UpstreamAnswerHead, UpstreamKey } from './upstream-key.js';
+import type { Access, Allowance, Visit } from './visit.js';
+
+export interface LearnedAccessOptions {
+  /** Counts the 401 answers of client addresses. */
+  readonly addressLedger: Ledger;
+  /** Counts the requests of keys whose limits the upstream does not state, where a default plan is set. */
+  readonly defaultLedger: Ledger;
+  readonly defaultPlan: keyof typeof PUBLISHED_LIMITS | undefined;
+  /** How long an operation waits for the first answer about its key, in milliseconds. */
+  readonly patienceMs: number;
+  /** Keys remembered at the most. */
+  readonly capacity?: number;
+}
+
+/** Access to another store, which knows the keys and counts their requests: what it lets be known is learned, per key. */
+export function createLearnedAccess(options: LearnedAccessOptions): Access {
+  const keys = new LRUCache<string, LearnedKey>({ max: options.capacity ?? 100_000 });
+
+  return {
+    open(authorization, address) {
+      const bearer = parseBearer(authorization);
+      if (bearer.kind === 'none' || authorization === undefined) {
+        return new KeylessVisit(new UnknownCaller(options.addressLedger, address, false), false);
+      }
+      const id = digestApiKey(bearer.key);
+      let key = keys.get(id);
+      if (!key) {
+        key = new LearnedKey();
+        keys.set(id, key);
+      }
+      return new LearnedVisit(id, authorization, key, new UnknownCaller(options.addressLedger, address, true), options);
+    },
+  };
+}
+
+class LearnedVisit implements Visit, UpstreamKey {
+  /** Requests admitted whose answers have not come. */
+  #underWay = 0;
+  #isFirst = false;
+  #defaultWindows: readonly WindowState[] | undefined;
+
+  constructor(
+    readonly id: string,
+    readonly authorization: string,
+    private readonly key: LearnedKey,
+    private readonly refusedCaller: UnknownCaller,
+    private readonly options: LearnedAccessOptions,
+  ) {}
+
+  get upstreamKey(): UpstreamKey {
+    return this;
+  }
+
+  get keyId(): string | undefined {
+    return this.isKeyRefused ? undefined : `key_${this.id.slice(0, 12)}`;
+  }
+
+  get isKeyRefused(): boolean {
+    return this.key.isRefused;
+  }
+
+  async requireKey(): Promise<void> {
+    if (this.isKeyRefused) throw await this.refusedCaller.refuse();
+    const refusal = this.key.findRefusal();
+    if (refusal?.code === 'key_banned') throw refusal;
+  }
+
+  async admit(cost: number): Promise<void> {
+    await this.requireKey();
+    if (cost === 0) return;
+    await this.#admitByDefaultPlan(cost);
+    try {
+      // An operation of the batch that goes first must not wait for its own batch.
+      const isFirst = this.#isFirst || (await this.key.admit(cost, () => wait(this.options.patienceMs)));
+      if (this.#isFirst) this.key.admitUnseen(cost);
+      this.#isFirst = isFirst;
+      this.#underWay += cost;
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'unauthorized') await this.requireKey();
+      throw error;
+    }
+  }
+
+  findRefusal(): StoreError | undefined {
+    return this.key.findRefusal();
+  }
+
+  learn(answer: UpstreamAnswerHead): void {
+    this.key.learn(answer);
+    if (this.#underWay > 0) {
+      this.#underWay -= 1;
+      this.key.release(1);
+    }
+    if (this.#isFirst) this.#endLead(answer.status < 500 ? 'answered' : 'failed');
+  }
+
+  async allowance(): Promise<Allowance | undefined> {
+    if (this.isKeyRefused) return { plan: undefined, windows: await this.refusedCaller.windows() };
+    const { windows } = this.key;
+    if (windows.length > 0) return { plan: toPlan(windows), windows };
+    if (this.#defaultWindows && this.key.isUnstated) {
+      return { plan: this.options.defaultPlan, windows: this.#defaultWindows };
+    }
+    return undefined;
+  }
+
+  close(): void {
+    this.key.release(this.#underWay);
+    this.#underWay = 0;
+    if (this.#isFirst) this.#endLead('failed');
+  }
+
+  #endLead(lead: 'answered' | 'failed'): void {
+    this.#isFirst = false;
+    this.key.endLead(lead);
+  }
+
+  /** Counts here what the upstream may turn out not to count, the first requests of a key included. */
+  async #admitByDefaultPlan(cost: number): Promise<void> {
+    const { defaultPlan, defaultLedger } = this.options;
+    if (!defaultPlan || this.key.windows.length > 0) return;
+    const account = { id: this.id, windows: toWindows(PUBLISHED_LIMITS[defaultPlan]) };
+    const admission = await defaultLedger.admit(account, cost);
+    this.#defaultWindows = admission.windows;
+    if (admission.outcome === 'too-large') throw operationTooLarge(cost, admission.limit);
+    if (admission.outcome === 'refused') throw rateLimited(admission.retryAfter, cost);
+  }
+}
+
+/** The plan that the numbers of a key leave no doubt about. */
+function toPlan(windows: readonly WindowState[]): Plan | undefined {
+  const [minute, day] = windows;
+  if (minute && day && minute.seconds === 60 && day.seconds === 86_400) {
+    const published = Object.entries(PUBLISHED_LIMITS) as [
+      keyof typeof PUBLISHED_LIMITS,
+      { perMinute: number; perDay: number },
+    ][];
+    const plan = published.find(([, { perMinute, perDay }]) => perMinute === minute.limit && perDay === day.limit);
+    return plan?.[0] ?? 'enterprise';
+  }
+  if (!minute || day || minute.seconds !== null) return undefined;
+  return minute.limit === 60 ? 'free' : minute.limit === 300 ? 'pro' : undefined;
+}
+
+async function wait(milliseconds: number): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, milliseconds).unref());
+}

@@ -1,0 +1,19 @@
+import type { Access } from '../access/visit.js';
+import type { DevelopmentKeys } from '../embedded/first-start.js';
+import type { PetSource } from '../pets/pet-source.js';
+
+/** What stands behind the faces of the program. */
+export interface Backend {
+  readonly source: PetSource;
+  readonly access: Access;
+  /** True when the animals live here: then the process is an animal store itself, and serves REST too. */
+  readonly isStore: boolean;
+  /** The keys made just now for an empty embedded store. */
+  readonly developmentKeys?: DevelopmentKeys | undefined;
+  /** Rejects while the backend does not answer. */
+  readonly check: () => Promise<unknown>;
+  close(): Promise<void>;
+}
+
+/** Client addresses whose 401 answers are counted at the most. */
+export const ADDRESS_CAPACITY = 50_000;

@@ -1,0 +1,88 @@
+import { createAuthenticator } from '../access/authenticator.js';
+import type { KeyStore } from '../access/key-store.js';
+import { createMemoryLedger } from '../access/memory-ledger.js';
+import { createPostgresKeyStore } from '../access/postgres-key-store.js';
+import { createStoreAccess } from '../access/store-access.js';
+import type { Config, StoreConfig } from '../config.js';
+import type { Database } from '../database/database.js';
+import { migrate } from '../database/migrate.js';
+import { createPgDatabase } from '../database/pg-database.js';
+import { openEmbeddedDatabase } from '../embedded/embedded-store.js';
+import { fillEmptyStore } from '../embedded/first-start.js';
+import { serveKeys } from '../embedded/key-socket.js';
+import { openLimitsFile } from '../embedded/limits-file.js';
+import type { Log } from '../observability/log.js';
+import { createPostgresPetSource } from '../pets/postgres-pet-source.js';
+import { ADDRESS_CAPACITY, type Backend } from './backend.js';
+
+export interface StoreBackendOptions {
+  readonly store: StoreConfig;
+  readonly bans: Config['bans'];
+  readonly log: Log;
+  /** What a test may put around the database. */
+  readonly decorateDatabase?: ((database: Database) => Database) | undefined;
+}
+
+/**
+ * Opens a store: its database, migrated, and what the embedded one has beside it.
+ * @throws StoreBusyError, or whatever keeps the database from opening
+ */
+export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
+  const { store, bans, log, decorateDatabase } = options;
+  const closers: (() => Promise<unknown>)[] = [];
+  const close = async (): Promise<void> => {
+    for (const closer of closers.splice(0).reverse()) await closer();
+  };
+  try {
+    const opened = await openDatabase(store, log);
+    closers.push(() => opened.close());
+    const database = decorateDatabase?.(opened) ?? opened;
+    await migrate(database);
+
+    const keys = createPostgresKeyStore(database);
+    const source = createPostgresPetSource(database);
+    const ledger = createMemoryLedger(bans);
+    const access = createStoreAccess({
+      authenticator: createAuthenticator({ keys }),
+      ledger,
+      addressLedger: createMemoryLedger({ capacity: ADDRESS_CAPACITY }),
+    });
+    const check = () => database.query({ name: 'ping', text: 'SELECT 1' }, []);
+    const backend = { source, access, isStore: true, check, close };
+    if (store.kind === 'server') return backend;
+
+    const { directory, sampleAnimals } = store;
+    const limitsFile = await openLimitsFile(directory, ledger, log);
+    closers.push(() => limitsFile.close());
+    const socket = await serveKeys(directory, keys);
+    if (socket) closers.push(() => new Promise((done) => socket.close(done)));
+    else log.warn({ directory }, 'the path is too long for a socket: the keys command cannot ask this server');
+    const developmentKeys = store.developmentKeys
+      ? await fillEmptyStore({ directory, keys, source, sampleAnimals })
+      : undefined;
+    return { ...backend, developmentKeys };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Opens the keys of a store without serving anything, for the `keys` command. */
+export async function openKeyStore(store: StoreConfig): Promise<{ readonly keys: KeyStore; close(): Promise<void> }> {
+  const database = await openDatabase(store);
+  try {
+    await migrate(database);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+  return { keys: createPostgresKeyStore(database), close: () => database.close() };
+}
+
+async function openDatabase(store: StoreConfig, log?: Log): Promise<Database> {
+  if (store.kind === 'embedded') return openEmbeddedDatabase(store.directory);
+  return createPgDatabase({
+    ...store,
+    onConnectionError: (err) => log?.warn({ err }, 'an idle database connection broke'),
+  });
+}

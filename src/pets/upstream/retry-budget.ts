@@ -1,0 +1,33 @@
+/** Keeps retries a small share of the requests, so that an upstream in trouble is not asked much more for being in trouble. */
+export interface RetryBudget {
+  /** Counts a first attempt. */
+  deposit(): void;
+  /** Takes one retry, if there is one. */
+  withdraw(): boolean;
+}
+
+/**
+ * @param share - retries earned by each request
+ * @param reserve - retries kept for a quiet time, and there from the start
+ */
+export function createRetryBudget(share = 0.15, reserve = 5): RetryBudget {
+  let retries = reserve;
+  return {
+    deposit() {
+      retries = Math.min(reserve, retries + share);
+    },
+    withdraw() {
+      if (retries < 1) return false;
+      retries -= 1;
+      return true;
+    },
+  };
+}
+
+const FIRST_BACKOFF_MS = 50;
+const LONGEST_BACKOFF_MS = 1_000;
+
+/** How long to wait before retry number `retry`, counted from 0: exponential, with full jitter. */
+export function backoffMs(retry: number): number {
+  return Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** retry);
+}
