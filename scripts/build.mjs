@@ -1,7 +1,7 @@
 // Compiles the program into dist/, with the offline explorer beside it. Several at once wait for each other, so that
 // none loads what another is writing. With --if-missing it does nothing when there is a build that is newer than src/.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -21,49 +21,55 @@ function isFresh() {
     .every((entry) => statSync(`${entry.parentPath}/${entry.name}`).mtimeMs <= built);
 }
 
+/** Whether the build that has the lock is still at it. What is older than a build can take was left by one that was killed. */
+function isBuilding() {
+  try {
+    const age = Date.now() - statSync(LOCK).mtimeMs;
+    const pid = Number(readFileSync(LOCK, 'utf8'));
+    return age < 120_000 && process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
 async function withLock(work) {
   mkdirSync('dist', { recursive: true });
-  for (let tries = 0; ; tries++) {
+  for (;;) {
     try {
-      mkdirSync(LOCK);
+      writeFileSync(LOCK, String(process.pid), { flag: 'wx' });
       break;
-    } catch {
-      const age = Date.now() - (statSync(LOCK, { throwIfNoEntry: false })?.mtimeMs ?? Date.now());
-      // A build takes seconds; what is older was left by one that was killed.
-      if (age > 120_000) rmSync(LOCK, { recursive: true, force: true });
-      await sleep(100);
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error;
+      if (isBuilding()) await sleep(100);
+      else rmSync(LOCK, { recursive: true, force: true });
     }
   }
   try {
     await work();
   } finally {
-    rmSync(LOCK, { recursive: true, force: true });
+    rmSync(LOCK, { force: true });
   }
 }
 
 async function build() {
   const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc');
   const { status } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { stdio: ['ignore', 2, 2] });
-  if (status !== 0) process.exitCode = status ?? 1;
-  if (existsSync(EXPLORER)) return;
+  if (status !== 0) {
+    process.exitCode = status ?? 1;
+    return;
+  }
   const { renderGraphiQL } = await import('@graphql-yoga/render-graphiql');
+  const { EXAMPLE_HEADERS, EXAMPLE_OPERATION } = await import('../dist/graphql/example-operation.js');
   const page = renderGraphiQL({
     title: 'Animal store explorer',
     endpoint: '/graphql',
-    headers: JSON.stringify({ Authorization: 'Bearer YOUR_API_KEY' }, null, 2),
+    headers: JSON.stringify(EXAMPLE_HEADERS, null, 2),
     shouldPersistHeaders: false,
-    defaultQuery: `# Put an API key into the Headers pane below, then run the query.
-query ListPets {
-  pets(limit: 5, status: AVAILABLE) {
-    id
-    name
-    categoryId
-    status
-  }
-}
-`,
+    defaultQuery: EXAMPLE_OPERATION,
   });
-  writeFileSync(EXPLORER, page);
+  // A server that runs meanwhile must not read half a page.
+  writeFileSync(`${EXPLORER}.new`, page);
+  renameSync(`${EXPLORER}.new`, EXPLORER);
 }
 
 const onlyIfMissing = process.argv.includes('--if-missing');

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type { Backend } from './backend/backend.js';
 import { openProxyBackend } from './backend/proxy-backend.js';
 import { openStoreBackend } from './backend/store-backend.js';
-import type { Config } from './config.js';
+import { ConfigError, type Config } from './config.js';
 import type { Database } from './database/database.js';
 import type { DevelopmentKeys } from './embedded/first-start.js';
 import { StoreError } from './errors.js';
@@ -48,7 +48,7 @@ export async function startApp(config: Config, log: Log, { decorateDatabase }: A
   try {
     const backend = await openBackend(config, log, decorateDatabase);
     closers.push(() => backend.close());
-    const { source, access, check, developmentKeys } = backend;
+    const { source, access, check } = backend;
 
     const metrics = createMetrics();
     const cors = createCors(config.corsOrigins);
@@ -111,16 +111,16 @@ export async function startApp(config: Config, log: Log, { decorateDatabase }: A
           throw new StoreError('no_such_route', 'Only /metrics is served here.');
         },
       });
-      await listen(metricsServer, config.host, config.metricsPort);
+      await listen(metricsServer, 'METRICS_PORT', config.host, config.metricsPort);
       closers.push(() => drain(metricsServer, 0));
     }
     const server = createHttpServer({ ...servers, handler: route });
-    const url = await listen(server, config.host, config.port);
+    const url = await listen(server, 'PORT', config.host, config.port);
     closers.push(() => {
       draining = true;
       return drain(server, config.shutdownGraceMs);
     });
-    return { url, developmentKeys, close: closeAll };
+    return { url, developmentKeys: await backend.fill?.(), close: closeAll };
   } catch (error) {
     await closeAll();
     throw error;
@@ -138,9 +138,11 @@ function openBackend(
     : openStoreBackend({ store: backend, bans, log, decorateDatabase });
 }
 
-function listen(server: Server, host: string, port: number): Promise<string> {
+function listen(server: Server, variable: string, host: string, port: number): Promise<string> {
   return new Promise((resolve, reject) => {
-    server.once('error', reject);
+    server.once('error', ({ message }) => {
+      reject(new ConfigError(`HOST ${host} and ${variable} ${port} cannot be listened on: ${message}`));
+    });
     server.listen(port, host, () => {
       const { address, port: actual, family } = server.address() as AddressInfo;
       resolve(`http://${family === 'IPv6' ? `[${address}]` : address}:${actual}`);

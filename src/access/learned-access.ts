@@ -1,9 +1,10 @@
 import { LRUCache } from 'lru-cache';
 import { StoreError } from '../errors.js';
 import { digestApiKey } from './api-key.js';
+import type { MaybePromise } from './authenticator.js';
 import { parseBearer } from './bearer.js';
 import { LearnedKey } from './learned-key.js';
-import type { Ledger, WindowState } from './ledger.js';
+import type { Admission, Ledger, WindowState } from './ledger.js';
 import { PUBLISHED_LIMITS, toWindows, type Plan } from './plans.js';
 import { operationTooLarge, rateLimited } from './refusals.js';
 import { KeylessVisit } from './store-access.js';
@@ -48,7 +49,6 @@ class LearnedVisit implements Visit, UpstreamKey {
   /** Requests admitted whose answers have not come. */
   #underWay = 0;
   #isFirst = false;
-  #defaultWindows: readonly WindowState[] | undefined;
 
   constructor(
     readonly id: string,
@@ -109,10 +109,9 @@ class LearnedVisit implements Visit, UpstreamKey {
     if (this.isKeyRefused) return { plan: undefined, windows: await this.refusedCaller.windows() };
     const { windows } = this.key;
     if (windows.length > 0) return { plan: toPlan(windows), windows };
-    if (this.#defaultWindows && this.key.isUnstated) {
-      return { plan: this.options.defaultPlan, windows: this.#defaultWindows };
-    }
-    return undefined;
+    const { defaultPlan } = this.options;
+    if (!defaultPlan || !this.key.isUnstated) return undefined;
+    return { plan: defaultPlan, windows: (await this.#askDefaultLedger(defaultPlan, 0)).windows };
   }
 
   close(): void {
@@ -128,13 +127,15 @@ class LearnedVisit implements Visit, UpstreamKey {
 
   /** Counts here what the upstream may turn out not to count, the first requests of a key included. */
   async #admitByDefaultPlan(cost: number): Promise<void> {
-    const { defaultPlan, defaultLedger } = this.options;
+    const { defaultPlan } = this.options;
     if (!defaultPlan || this.key.windows.length > 0) return;
-    const account = { id: this.id, windows: toWindows(PUBLISHED_LIMITS[defaultPlan]) };
-    const admission = await defaultLedger.admit(account, cost);
-    this.#defaultWindows = admission.windows;
+    const admission = await this.#askDefaultLedger(defaultPlan, cost);
     if (admission.outcome === 'too-large') throw operationTooLarge(cost, admission.limit);
     if (admission.outcome === 'refused') throw rateLimited(admission.retryAfter, cost);
+  }
+
+  #askDefaultLedger(plan: keyof typeof PUBLISHED_LIMITS, cost: number): MaybePromise<Admission> {
+    return this.options.defaultLedger.admit({ id: this.id, windows: toWindows(PUBLISHED_LIMITS[plan]) }, cost);
   }
 }
 

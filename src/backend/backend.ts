@@ -8,8 +8,8 @@ export interface Backend {
   readonly access: Access;
   /** True when the animals live here: then the process is an animal store itself, and serves REST too. */
   readonly isStore: boolean;
-  /** The keys made just now for an empty embedded store. */
-  readonly developmentKeys?: DevelopmentKeys | undefined;
+  /** Fills an empty embedded store, once the port is had: a start that fails leaves it empty for the next one. */
+  readonly fill?: (() => Promise<DevelopmentKeys | undefined>) | undefined;
   /** Rejects while the backend does not answer. */
   readonly check: () => Promise<unknown>;
   close(): Promise<void>;

@@ -3,7 +3,7 @@ import type { KeyStore } from '../access/key-store.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import { createPostgresKeyStore } from '../access/postgres-key-store.js';
 import { createStoreAccess } from '../access/store-access.js';
-import type { Config, StoreConfig } from '../config.js';
+import { ConfigError, type Config, type StoreConfig } from '../config.js';
 import type { Database } from '../database/database.js';
 import { migrate } from '../database/migrate.js';
 import { createPgDatabase } from '../database/pg-database.js';
@@ -11,6 +11,7 @@ import { openEmbeddedDatabase } from '../embedded/embedded-store.js';
 import { fillEmptyStore } from '../embedded/first-start.js';
 import { serveKeys } from '../embedded/key-socket.js';
 import { openLimitsFile } from '../embedded/limits-file.js';
+import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import { createPostgresPetSource } from '../pets/postgres-pet-source.js';
 import { ADDRESS_CAPACITY, type Backend } from './backend.js';
@@ -37,7 +38,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const opened = await openDatabase(store, log);
     closers.push(() => opened.close());
     const database = decorateDatabase?.(opened) ?? opened;
-    await migrate(database);
+    await migrateAtStart(database);
 
     const keys = createPostgresKeyStore(database);
     const source = createPostgresPetSource(database);
@@ -55,12 +56,10 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const limitsFile = await openLimitsFile(directory, ledger, log);
     closers.push(() => limitsFile.close());
     const socket = await serveKeys(directory, keys);
-    if (socket) closers.push(() => new Promise((done) => socket.close(done)));
+    if (socket) closers.push(() => socket.close());
     else log.warn({ directory }, 'the path is too long for a socket: the keys command cannot ask this server');
-    const developmentKeys = store.developmentKeys
-      ? await fillEmptyStore({ directory, keys, source, sampleAnimals })
-      : undefined;
-    return { ...backend, developmentKeys };
+    const fill = store.developmentKeys ? () => fillEmptyStore({ directory, keys, source, sampleAnimals }) : undefined;
+    return { ...backend, fill };
   } catch (error) {
     await close();
     throw error;
@@ -71,12 +70,23 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
 export async function openKeyStore(store: StoreConfig): Promise<{ readonly keys: KeyStore; close(): Promise<void> }> {
   const database = await openDatabase(store);
   try {
-    await migrate(database);
+    await migrateAtStart(database);
   } catch (error) {
     await database.close();
     throw error;
   }
   return { keys: createPostgresKeyStore(database), close: () => database.close() };
+}
+
+/** A database out of reach is a setting to mend as long as nothing runs yet. */
+async function migrateAtStart(database: Database): Promise<void> {
+  try {
+    await migrate(database);
+  } catch (error) {
+    if (!(error instanceof StoreError && error.cause instanceof Error)) throw error;
+    const { message, code } = error.cause as NodeJS.ErrnoException;
+    throw new ConfigError(`DATABASE_URL names a database that cannot be reached: ${message || (code ?? 'unknown')}`);
+  }
 }
 
 async function openDatabase(store: StoreConfig, log?: Log): Promise<Database> {

@@ -89,14 +89,13 @@ function toCount(text: string): number {
   throw new InvalidArgumentError('It must be a whole number from 1 to 2147483647.');
 }
 
+const ISO_DATE = /^(\d{4}-\d{2}-\d{2})(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
+
 function toDate(text: string): Date {
+  const [, day] = ISO_DATE.exec(text) ?? [];
   const date = new Date(text);
-  if (
-    /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2}))?$/.test(text) &&
-    !Number.isNaN(date.getTime())
-  ) {
-    return date;
-  }
+  // JavaScript takes 31 February for 3 March.
+  if (day !== undefined && !Number.isNaN(date.getTime()) && new Date(day).toISOString().startsWith(day)) return date;
   throw new InvalidArgumentError('It must be an ISO date, such as 2027-01-31 or 2027-01-31T12:00:00Z.');
 }
 

@@ -1,6 +1,6 @@
-import { writeFile } from 'node:fs/promises';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { generateApiKey } from '../access/api-key.js';
+import { digestApiKey, generateApiKey } from '../access/api-key.js';
 import type { KeyStore } from '../access/key-store.js';
 import type { Int64 } from '../pets/int64.js';
 import type { NewPet } from '../pets/pet.js';
@@ -35,7 +35,8 @@ export interface FirstStartOptions {
 
 /**
  * Fills an empty embedded store: sample animals and a development key of each published plan, kept in `dev-keys.json`.
- * @returns the keys; undefined when the store is not empty
+ * A start that was cut short in the middle of it is taken up where it ended.
+ * @returns the keys; undefined when the store was filled before, or is not empty
  */
 export async function fillEmptyStore({
   directory,
@@ -44,15 +45,35 @@ export async function fillEmptyStore({
   sampleAnimals,
 }: FirstStartOptions): Promise<DevelopmentKeys | undefined> {
   const call = { requestId: 'first-start', startedAt: performance.now(), signal: new AbortController().signal };
-  const [animals, existing] = await Promise.all([source.list({ limit: 1 }, call), keys.list()]);
-  if (animals.length > 0 || existing.length > 0) return undefined;
+  const path = join(directory, 'dev-keys.json');
+  const unfinished = `${path}.new`;
+  const [animals, existing, begun] = await Promise.all([
+    source.list({ limit: 100 }, call),
+    keys.list(),
+    readKeys(unfinished),
+  ]);
+  if (!begun && (animals.length > 0 || existing.length > 0)) return undefined;
 
-  const secrets = Object.fromEntries(
-    DEVELOPMENT_PLANS.map((plan) => [plan, generateApiKey()]),
-  ) as unknown as DevelopmentKeys;
-  // Written before the keys exist: a start that is cut short leaves an empty store, and the next one begins again.
-  await writeFile(join(directory, 'dev-keys.json'), `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
-  if (sampleAnimals) for (const animal of SAMPLE_ANIMALS) await source.add(animal, call);
-  for (const plan of DEVELOPMENT_PLANS) await keys.create({ plan, label: 'development' }, secrets[plan]);
+  const secrets = begun ?? generateKeys();
+  if (!begun) await writeFile(unfinished, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
+  if (sampleAnimals) for (const animal of SAMPLE_ANIMALS.slice(animals.length)) await source.add(animal, call);
+  for (const plan of DEVELOPMENT_PLANS) {
+    const secret = secrets[plan];
+    if (!(await keys.findByDigest(digestApiKey(secret)))) await keys.create({ plan, label: 'development' }, secret);
+  }
+  await rename(unfinished, path);
   return secrets;
+}
+
+function generateKeys(): DevelopmentKeys {
+  return Object.fromEntries(DEVELOPMENT_PLANS.map((plan) => [plan, generateApiKey()])) as unknown as DevelopmentKeys;
+}
+
+/** Reads the keys of a file; undefined when there is none, or only half of it, which is before anything was added. */
+async function readKeys(path: string): Promise<DevelopmentKeys | undefined> {
+  try {
+    return JSON.parse(await readFile(path, 'utf8')) as DevelopmentKeys;
+  } catch {
+    return undefined;
+  }
 }

@@ -1,6 +1,6 @@
 import { chmod, rm } from 'node:fs/promises';
-import { connect, createServer, type Server, type Socket } from 'node:net';
-import { join, relative, resolve } from 'node:path';
+import { connect, createServer, type Socket } from 'node:net';
+import { relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { CreatedKey, KeyRecord, KeyStore, NewKey } from '../access/key-store.js';
 
@@ -22,17 +22,25 @@ export function socketPath(directory: string): string {
   return fromHere.length < absolute.length ? fromHere : absolute;
 }
 
+/** The listening side of the socket. */
+export interface KeyServer {
+  /** Stops listening and ends the connections that are open. */
+  close(): Promise<void>;
+}
+
 /**
  * Serves the keys of an embedded store to the `keys` command of the same user.
  * @returns the server, or undefined when the directory's path is too long for a socket
  */
-export async function serveKeys(directory: string, keys: KeyStore): Promise<Server | undefined> {
+export async function serveKeys(directory: string, keys: KeyStore): Promise<KeyServer | undefined> {
   const path = socketPath(directory);
   if (path.length > MAX_SOCKET_PATH) return undefined;
   // The lock says that no living server has it.
   await rm(path, { force: true });
+  const sockets = new Set<Socket>();
   const server = createServer((socket) => {
-    socket.on('error', () => socket.destroy());
+    sockets.add(socket);
+    socket.on('error', () => socket.destroy()).once('close', () => sockets.delete(socket));
     void answerAll(socket, keys);
   });
   const previous = process.umask(0o177);
@@ -43,8 +51,14 @@ export async function serveKeys(directory: string, keys: KeyStore): Promise<Serv
   } finally {
     process.umask(previous);
   }
-  await chmod(join(path), 0o600);
-  return server;
+  await chmod(path, 0o600);
+  return {
+    close: () =>
+      new Promise((closed) => {
+        server.close(() => closed());
+        for (const socket of sockets) socket.destroy();
+      }),
+  };
 }
 
 async function answerAll(socket: Socket, keys: KeyStore): Promise<void> {

@@ -1,6 +1,7 @@
-import { link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** The sole right to an embedded store: PGlite does not notice a second process, and would corrupt the files. */
 export interface StoreLock {
@@ -14,83 +15,67 @@ export class StoreBusyError extends Error {
 
 interface Owner {
   readonly pid: number;
-  /** When that process started, in ticks since boot; null where the system does not tell. Process ids are used again. */
-  readonly startedAt: string | null;
+  /** When that process started, in ticks since boot; empty where the system does not tell. Process ids are used again. */
+  readonly startedAt: string;
 }
 
+const ATTEMPTS = 10;
+
 /**
- * Takes the lock of a store. What a killed process left behind is taken over.
+ * Takes the lock of a store: a file whose name says who has it. Everybody first puts the own file there and then looks
+ * for others, so of two at once at least one sees the other. What a killed process left behind is taken away.
  * @throws StoreBusyError when a living process has it
  */
 export async function acquireStoreLock(directory: string): Promise<StoreLock> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  const path = join(directory, 'lock');
-  for (let attempt = 0; attempt < 10; attempt++) {
-    if (await create(path)) return { release: () => rm(path, { force: true }) };
-    const text = await readFile(path, 'utf8').catch(() => undefined);
-    const owner = text === undefined ? undefined : parseOwner(text);
-    if (owner && isAlive(owner)) {
-      throw new StoreBusyError(`the store in ${directory} is in use by process ${owner.pid}`);
+  const own = `lock.${process.pid}.${startOf(process.pid)}`;
+  const path = join(directory, own);
+  for (let attempt = 1; ; attempt++) {
+    const holder = await findHolder(directory);
+    if (holder) throw new StoreBusyError(`the store in ${directory} is in use by process ${holder.pid}`);
+    await writeFile(path, '', { mode: 0o600 });
+    const rival = await findHolder(directory, own);
+    if (!rival) return { release: () => rm(path, { force: true }) };
+    await rm(path, { force: true });
+    if (attempt === ATTEMPTS) {
+      throw new StoreBusyError(`the store in ${directory} is being opened by process ${rival.pid}`);
     }
-    if (text !== undefined) await breakLock(path, text);
-  }
-  throw new StoreBusyError(`the store in ${directory} is being opened by another process`);
-}
-
-async function create(path: string): Promise<boolean> {
-  const written = `${path}.${process.pid}.new`;
-  await writeFile(written, JSON.stringify({ pid: process.pid, startedAt: startOf(process.pid) } satisfies Owner), {
-    mode: 0o600,
-  });
-  try {
-    // A link appears whole and only where nothing is, so nobody ever reads half a lock.
-    await link(written, path);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
-    throw error;
-  } finally {
-    await rm(written, { force: true });
+    await sleep(Math.random() * 20 * attempt);
   }
 }
 
-/** Moves a dead process's lock away. If somebody was faster and it is theirs by now, they get it back. */
-async function breakLock(path: string, seen: string): Promise<void> {
-  const aside = `${path}.${process.pid}`;
-  try {
-    await rename(path, aside);
-    if ((await readFile(aside, 'utf8')) !== seen) await rename(aside, path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-  } finally {
-    await rm(aside, { force: true });
+/** Finds a living process that has the lock or reaches for it, and removes the files of dead ones. */
+async function findHolder(directory: string, except?: string): Promise<Owner | undefined> {
+  for (const name of await readdir(directory)) {
+    const [, pid, startedAt] = /^lock\.(\d+)\.(\d*)$/.exec(name) ?? [];
+    if (pid === undefined || startedAt === undefined || name === except) continue;
+    const owner = { pid: Number(pid), startedAt };
+    if (isAlive(owner)) return owner;
+    // Nobody else ever makes a file of this name.
+    await rm(join(directory, name), { force: true });
   }
-}
-
-function parseOwner(text: string): Owner | undefined {
-  try {
-    return JSON.parse(text) as Owner;
-  } catch {
-    return undefined;
-  }
+  return undefined;
 }
 
 function isAlive({ pid, startedAt }: Owner): boolean {
-  if (pid === process.pid && startedAt !== startOf(pid)) return false;
   try {
     process.kill(pid, 0);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
   }
-  return startedAt === null || startOf(pid) === startedAt;
+  return startedAt === '' || startOf(pid) === startedAt;
 }
 
-/** The 22nd field of https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html; the second may hold spaces, in brackets. */
-function startOf(pid: number): string | null {
+/**
+ * The 22nd field of https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html; the second may hold spaces, in brackets.
+ * Empty where the system does not tell, and for a process that is dead and only waits for its parent to notice.
+ */
+function startOf(pid: number): string {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null;
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return fields[0] === 'Z' ? '' : (fields[19] ?? '');
   } catch {
-    return null;
+    return '';
   }
 }

@@ -22,7 +22,10 @@ export function formatError(formatted: GraphQLFormattedError, error: unknown): G
   if (isArgumentError(error)) {
     return { ...formatted, ...formatStoreError(new StoreError('invalid_request', formatted.message)) };
   }
-  return isUnforeseen(error) ? { ...formatted, ...formatStoreError(toStoreError(error)) } : formatted;
+  if (isUnforeseen(error)) return { ...formatted, ...formatStoreError(toStoreError(error)) };
+  return isCodeless(error)
+    ? { ...formatted, ...formatStoreError(new StoreError('bad_request', formatted.message)) }
+    : formatted;
 }
 
 /** An error in the form in which clients see it, without a place in the document. */
@@ -44,6 +47,14 @@ export function isUnforeseen(error: unknown): boolean {
   if (!(error instanceof GraphQLError)) return true;
   // Apollo's request errors carry a code, graphql-js's validation and syntax errors have no original.
   return error.extensions.code === undefined && (error.originalError !== undefined || error.path !== undefined);
+}
+
+/**
+ * Tells a refusal of the whole request that brings no code, such as that of a persisted query whose hash is wrong. Apollo
+ * would give it the code of a fault of ours.
+ */
+function isCodeless(error: unknown): boolean {
+  return error instanceof GraphQLError && error.extensions.code === undefined;
 }
 
 /**

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 /** What a handler answers. */
@@ -61,6 +62,8 @@ export class Exchange {
   get signal(): AbortSignal {
     if (!this.#abort) {
       const controller = new AbortController();
+      // A hundred lookups of one request may each listen.
+      setMaxListeners(0, controller.signal);
       this.#abort = controller;
       this.response.once('close', () => {
         if (!this.response.writableFinished) controller.abort();

@@ -13,7 +13,7 @@ import type { Database } from '../../src/database/database.js';
 
 /** The store backends. Suites of what both must do run once for each. */
 export const STORES = ['embedded', 'server'] as const;
-export type Mode = (typeof STORES)[number];
+export type Mode = (typeof STORES)[number] | 'proxy';
 
 /** Every way in which GraphQL is served; what a GraphQL client sees must be the same in all of them. */
 export const MODES: readonly Mode[] = STORES;
@@ -27,6 +27,8 @@ export interface Gateway {
   /** What the program logged, a parsed line each. */
   readonly logged: Record<string, unknown>[];
   createKey(newKey?: Partial<NewKey>): Promise<CreatedKey>;
+  /** In proxy mode: the store behind the gateway. */
+  readonly upstream?: Gateway;
   /** Runs SQL on the store's own database. */
   sql<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>;
   /** Sends one operation as a POST. */
@@ -69,43 +71,86 @@ export interface GraphqlAnswer {
 
 /** Starts the program in this process, listening on a free port of this machine, with a store of its own. */
 export async function startGateway(mode: Mode, env: Record<string, string> = {}): Promise<Gateway> {
+  if (mode === 'proxy') return startProxy(env);
   const cleanups: (() => Promise<unknown>)[] = [];
   const backend = await makeBackend(mode, cleanups);
   const statements: string[] = [];
-  const logged: Record<string, unknown>[] = [];
   let database: Database | undefined;
-  const config = loadConfig({ PORT: '0', NODE_ENV: 'test', SAMPLE_DATA: 'false', ...backend, ...env });
-  const log = pino(
-    { level: config.logLevel },
-    { write: (line: string) => void logged.push(JSON.parse(line) as Record<string, unknown>) },
-  );
-  const app: App = await startApp(config, log, {
-    decorateDatabase(opened) {
-      database = opened;
-      return {
-        ...opened,
-        query: (statement, values) => {
-          statements.push(statement.text);
-          return opened.query(statement, values);
-        },
-      };
-    },
+  const { app, logged } = await start({ ...backend, ...env }, (opened) => {
+    database = opened;
+    return {
+      ...opened,
+      query: (statement, values) => {
+        statements.push(statement.text);
+        return opened.query(statement, values);
+      },
+    };
   });
   const opened = database as unknown as Database;
   const keys = createPostgresKeyStore(opened);
 
-  const gateway: Gateway = {
-    url: app.url,
+  return {
+    ...createRequests(app.url),
     keys,
     statements,
     logged,
     createKey: (newKey = {}) => keys.create({ plan: 'business', ...newKey }),
     sql: (text, values = []) => opened.query({ name: '', text }, values),
-    fetch: (path, init) => fetch(app.url + path, init),
+    async close() {
+      await app.close();
+      for (const cleanup of cleanups.reverse()) await cleanup();
+    },
+  };
+}
+
+/** Starts a gateway before a store, which is this program too, over a real socket. */
+async function startProxy(env: Record<string, string>): Promise<Gateway> {
+  const store = await startGateway('server', env);
+  const { app, logged } = await start({ ...env, UPSTREAM_URL: `${store.url}/v1` });
+  return {
+    ...store,
+    ...createRequests(app.url),
+    logged,
+    upstream: store,
+    async close() {
+      await app.close();
+      await store.close();
+    },
+  };
+}
+
+/** A gateway before any upstream. */
+export interface ProxyOnly extends Pick<Gateway, 'url' | 'fetch' | 'graphql' | 'logged' | 'close'> {
+  readonly close: () => Promise<void>;
+}
+
+/** Starts a gateway before an upstream that the test has made. */
+export async function startProxyBefore(upstreamUrl: string, env: Record<string, string> = {}): Promise<ProxyOnly> {
+  const { app, logged } = await start({ ...env, UPSTREAM_URL: upstreamUrl });
+  return { ...createRequests(app.url), logged, close: () => app.close() };
+}
+
+async function start(
+  env: Record<string, string>,
+  decorateDatabase?: (database: Database) => Database,
+): Promise<{ app: App; logged: Record<string, unknown>[] }> {
+  const logged: Record<string, unknown>[] = [];
+  const config = loadConfig({ PORT: '0', NODE_ENV: 'test', SAMPLE_DATA: 'false', ...env });
+  const log = pino(
+    { level: config.logLevel },
+    { write: (line: string) => void logged.push(JSON.parse(line) as Record<string, unknown>) },
+  );
+  return { app: await startApp(config, log, decorateDatabase && { decorateDatabase }), logged };
+}
+
+function createRequests(url: string): Pick<Gateway, 'url' | 'fetch' | 'graphql'> {
+  return {
+    url,
+    fetch: (path, init) => fetch(url + path, init),
     async graphql(query, { key, variables, rawVariables, operationName, headers } = {}) {
       const raw = rawVariables === undefined ? '' : `,"variables":${rawVariables}`;
       const body = JSON.stringify({ query, operationName, variables }).replace(/\}$/, `${raw}}`);
-      const response = await fetch(`${app.url}/graphql`, {
+      const response = await fetch(`${url}/graphql`, {
         method: 'POST',
         headers: {
           'Content-Type': 'application/json',
@@ -118,16 +163,14 @@ export async function startGateway(mode: Mode, env: Record<string, string> = {})
       const { data, errors, extensions } = JSON.parse(text) as Pick<GraphqlAnswer, 'data' | 'errors' | 'extensions'>;
       return { status: response.status, headers: response.headers, data, errors, extensions, text };
     },
-    async close() {
-      await app.close();
-      for (const cleanup of cleanups.reverse()) await cleanup();
-    },
   };
-  return gateway;
 }
 
 /** Makes the settings of a store that nobody else uses. */
-export async function makeBackend(mode: Mode, cleanups: (() => Promise<unknown>)[]): Promise<Record<string, string>> {
+export async function makeBackend(
+  mode: Exclude<Mode, 'proxy'>,
+  cleanups: (() => Promise<unknown>)[],
+): Promise<Record<string, string>> {
   if (mode === 'server') {
     const { url, drop } = await createDatabase();
     cleanups.push(drop);

@@ -73,7 +73,7 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
   function start(
     method: 'GET' | 'POST',
     path: string,
-    { key, requestId, traceparent }: Call,
+    { key, requestId, startedAt, traceparent }: Call,
     body?: string,
   ): SharedRequest {
     let sent: Sent | undefined;
@@ -110,11 +110,13 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
         const outcome = await sent.answer.catch((error: unknown) => error);
         if (!(outcome instanceof Error)) learn(outcome as UpstreamAnswer);
         else if (outcome instanceof UpstreamFailure) breaker.failed();
-        if (!isWorthRetrying(outcome) || breaker.isOpen || !budget.withdraw()) {
+        const pause = backoffMs(retry);
+        const isInTime = performance.now() + pause < startedAt + timeoutMs;
+        if (!isInTime || breaker.isOpen || !isWorthRetrying(outcome) || !budget.withdraw()) {
           if (outcome instanceof Error) throw outcome;
           return outcome as UpstreamAnswer;
         }
-        await sleep(backoffMs(retry), undefined, { signal: cancelled.signal });
+        await sleep(pause, undefined, { signal: cancelled.signal });
       }
     }
 

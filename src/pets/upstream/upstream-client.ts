@@ -139,8 +139,7 @@ class UpstreamExchange implements Dispatcher.DispatchHandler, Sent {
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
     if (this.#abortedBy) return;
-    const { code = '' } = error as NodeJS.ErrnoException;
-    const isBroken = this.#status !== 0 || code.startsWith('HPE_');
+    const isBroken = this.#status !== 0 || error.name === 'HTTPParserError';
     this.#reject(new UpstreamFailure(isBroken ? 'broken' : 'unreachable', this.#hasLeft, error));
   }
 

@@ -1,0 +1,136 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { MODES, startGateway, type Gateway } from '../support/gateway.js';
+
+const STUDIO = 'https://studio.apollographql.com';
+const EMBEDDED_SANDBOX = 'https://sandbox.embed.apollographql.com';
+const LOCAL = ['http://localhost:3000', 'https://localhost', 'http://127.0.0.1:5173', 'http://[::1]:8080'];
+const STRANGERS = [
+  'https://example.com',
+  'https://localhost.example.com',
+  'http://127.0.0.1.example.com:3000',
+  'https://studio.apollographql.com.example.com',
+  'null',
+];
+const REQUESTED =
+  'apollographql-client-name,apollographql-client-version,apollo-require-preflight,authorization,content-type,idempotency-key,traceparent,x-apollo-operation-name';
+const EXPOSED = [
+  'X-RateLimit-Limit',
+  'X-RateLimit-Remaining',
+  'X-RateLimit-Reset',
+  'RateLimit',
+  'RateLimit-Policy',
+  'Retry-After',
+  'X-Request-Id',
+  'Deprecation',
+  'Sunset',
+  'Link',
+];
+
+async function preflight(gateway: Gateway, origin: string): Promise<Response> {
+  return gateway.fetch('/graphql', {
+    method: 'OPTIONS',
+    headers: {
+      Origin: origin,
+      'Access-Control-Request-Method': 'POST',
+      'Access-Control-Request-Headers': REQUESTED,
+      'Access-Control-Request-Private-Network': 'true',
+    },
+  });
+}
+
+function listOf(response: Response, header: string): string[] {
+  return (response.headers.get(header) ?? '').split(',').map((item) => item.trim().toLowerCase());
+}
+
+function expectRefusal(response: Response): void {
+  expect(response.headers.get('access-control-allow-origin')).toBeNull();
+  expect(response.headers.get('access-control-allow-headers')).toBeNull();
+  expect(response.headers.get('access-control-allow-private-network')).toBeNull();
+}
+
+describe.each(MODES)('pages of other origins in development, %s store', (mode) => {
+  let gateway: Gateway;
+  let key: string;
+
+  beforeAll(async () => {
+    gateway = await startGateway(mode, { NODE_ENV: 'development' });
+    ({ key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 10 } }));
+  });
+  afterAll(() => gateway.close());
+
+  it.each([STUDIO, EMBEDDED_SANDBOX, ...LOCAL])('from %s may ask', async (origin) => {
+    const response = await preflight(gateway, origin);
+    expect(response.status).toBe(204);
+    expect(response.headers.get('access-control-allow-origin')).toBe(origin);
+    expect(response.headers.get('vary')).toContain('Origin');
+    expect(listOf(response, 'access-control-allow-methods')).toEqual(expect.arrayContaining(['get', 'post']));
+    expect(listOf(response, 'access-control-allow-headers')).toEqual(expect.arrayContaining(REQUESTED.split(',')));
+  });
+
+  it('may ask this machine from the web, which browsers make them ask for', async () => {
+    const response = await preflight(gateway, STUDIO);
+    expect(response.headers.get('access-control-allow-private-network')).toBe('true');
+  });
+
+  it.each(STRANGERS)('from %s may not ask', async (origin) => {
+    const response = await preflight(gateway, origin);
+    expectRefusal(response);
+    expect(response.headers.get('vary')).toContain('Origin');
+  });
+
+  it('may read the limits, whatever the answer is', async () => {
+    const query = '{ pets { id } }';
+    const answers = [
+      await gateway.graphql(query, { key, headers: { Origin: STUDIO } }),
+      await gateway.graphql(query, { key, headers: { Origin: STUDIO } }),
+      await gateway.graphql(query, { headers: { Origin: STUDIO } }),
+    ];
+    expect(answers.map(({ status }) => status)).toEqual([200, 429, 401]);
+    for (const { headers } of answers) {
+      expect(headers.get('access-control-allow-origin')).toBe(STUDIO);
+      const exposed = (headers.get('access-control-expose-headers') ?? '').split(', ');
+      expect(exposed).toEqual(expect.arrayContaining(EXPOSED));
+    }
+  });
+
+  it('are told nothing of origins when they did not come from one', async () => {
+    const { headers } = await gateway.graphql('{ __typename }');
+    expect(headers.get('access-control-allow-origin')).toBeNull();
+  });
+});
+
+describe.each(MODES)('pages of other origins in production, %s store', (mode) => {
+  it('may not ask, wherever they are from', async () => {
+    const gateway = await startGateway(mode, { NODE_ENV: 'production' });
+    try {
+      const { key } = await gateway.createKey();
+      for (const origin of [STUDIO, EMBEDDED_SANDBOX, ...LOCAL]) expectRefusal(await preflight(gateway, origin));
+      const { status, headers } = await gateway.graphql('{ pets { id } }', { key, headers: { Origin: STUDIO } });
+      expect(status).toBe(200);
+      expect(headers.get('access-control-allow-origin')).toBeNull();
+    } finally {
+      await gateway.close();
+    }
+  });
+
+  it('may ask when CORS_ORIGINS names their origin, and then no other may', async () => {
+    const named = ['https://app.example.com', 'http://localhost:8080'];
+    const gateway = await startGateway(mode, { NODE_ENV: 'production', CORS_ORIGINS: named.join(', ') });
+    try {
+      for (const origin of named) {
+        const response = await preflight(gateway, origin);
+        expect(response.headers.get('access-control-allow-origin')).toBe(origin);
+      }
+      for (const origin of [
+        STUDIO,
+        'http://localhost:3000',
+        'https://app.example.com:8443',
+        'http://app.example.com',
+      ]) {
+        expectRefusal(await preflight(gateway, origin));
+      }
+    } finally {
+      await gateway.close();
+    }
+  });
+});

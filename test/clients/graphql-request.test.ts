@@ -1,0 +1,127 @@
+import { ClientError, gql, GraphQLClient } from 'graphql-request';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { MODES, startGateway, type Gateway } from '../support/gateway.js';
+import { recordFetch } from './recorded-fetch.js';
+
+const LIST = gql`
+  query List($limit: Int!) {
+    pets(limit: $limit) {
+      id
+      name
+    }
+  }
+`;
+const LOOK_UP = gql`
+  query LookUp($id: ID!) {
+    pet(id: $id) {
+      name
+    }
+  }
+`;
+
+describe.each(MODES)('graphql-request, %s store', (mode) => {
+  let gateway: Gateway;
+  let key: string;
+  let recorded: ReturnType<typeof recordFetch>;
+
+  beforeAll(async () => {
+    gateway = await startGateway(mode);
+    ({ key } = await gateway.createKey());
+    await gateway.sql(`INSERT INTO pets (name, category_id, status) VALUES
+      ('Bella', 10, 'available'), ('Milo', 20, 'sold')`);
+  });
+  afterAll(() => gateway.close());
+  beforeEach(() => {
+    recorded = recordFetch();
+  });
+
+  const connect = (withKey: string): GraphQLClient =>
+    new GraphQLClient(`${gateway.url}/graphql`, {
+      headers: { authorization: `Bearer ${withKey}` },
+      fetch: recorded.fetch,
+    });
+
+  it('reads animals, and the limits in the headers', async () => {
+    const { data, headers, status } = await connect(key).rawRequest(LIST, { limit: 1 });
+    expect(data).toEqual({ pets: [{ id: '1', name: 'Bella' }] });
+    expect(status).toBe(200);
+    expect(headers.get('x-ratelimit-limit')).toBe('1000');
+  });
+
+  it('adds an animal', async () => {
+    const mutation = gql`
+      mutation Add($input: NewPet!) {
+        addPet(input: $input) {
+          name
+          categoryId
+          status
+        }
+      }
+    `;
+    const input = { name: 'Rex', categoryId: '7', status: 'PENDING' };
+    expect(await connect(key).request(mutation, { input })).toEqual({ addPet: input });
+    expect(await gateway.sql(`SELECT status FROM pets WHERE name = 'Rex'`)).toEqual([{ status: 'pending' }]);
+  });
+
+  it('sends several documents in one HTTP request', async () => {
+    const answers = await connect(key).batchRequests([
+      { document: LIST, variables: { limit: 2 } },
+      { document: LOOK_UP, variables: { id: '2' } },
+      { document: LOOK_UP, variables: { id: '1' } },
+    ]);
+    expect(answers.map(({ data }) => data)).toEqual([
+      {
+        pets: [
+          { id: '1', name: 'Bella' },
+          { id: '2', name: 'Milo' },
+        ],
+      },
+      { pet: { name: 'Milo' } },
+      { pet: { name: 'Bella' } },
+    ]);
+    expect(recorded.sent).toMatchObject([{ method: 'POST', status: 200 }]);
+  });
+
+  it('rejects a batch in which a field failed, with all answers at hand', async () => {
+    const error = await failureOf(
+      connect(key).batchRequests([
+        { document: LOOK_UP, variables: { id: '1' } },
+        { document: LOOK_UP, variables: { id: '404' } },
+      ]),
+    );
+    expect(error.response).toMatchObject({
+      status: 200,
+      0: { data: { pet: { name: 'Bella' } } },
+      1: { data: { pet: null }, errors: [{ path: ['pet'], extensions: { code: 'NOT_FOUND' } }] },
+    });
+  });
+
+  it('gets the error of a field, with its extensions', async () => {
+    const { response } = await failureOf(connect(key).request(LIST, { limit: 500 }));
+    expect(response.status).toBe(200);
+    expect(response.errors).toMatchObject([
+      { path: ['pets'], extensions: { code: 'BAD_USER_INPUT', error: { code: 'invalid_request', status: 400 } } },
+    ]);
+  });
+
+  it('sees a 401', async () => {
+    const { response } = await failureOf(connect('pets_unknown').request(LIST, { limit: 1 }));
+    expect(response.status).toBe(401);
+    expect(response.errors?.[0]?.extensions.code).toBe('UNAUTHENTICATED');
+  });
+
+  it('sees a 429 and how long to wait', async () => {
+    const { key: small } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 100 } });
+    await connect(small).request(LIST, { limit: 1 });
+    const { response } = await failureOf(connect(small).request(LIST, { limit: 1 }));
+    expect(response.status).toBe(429);
+    expect(response.errors?.[0]?.extensions.code).toBe('RATE_LIMITED');
+    expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+  });
+});
+
+async function failureOf(request: Promise<unknown>): Promise<ClientError> {
+  const failure: unknown = await request.catch((error: unknown) => error);
+  expect(failure).toBeInstanceOf(ClientError);
+  return failure as ClientError;
+}

@@ -1,0 +1,145 @@
+import { createHash } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { MODES, startGateway, type Gateway } from '../support/gateway.js';
+
+/** What Chromium sends when somebody types an address. */
+const BROWSER = {
+  Accept:
+    'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7',
+};
+const KEY = /pets_[0-9A-Za-z]{38}/;
+
+describe.each(MODES)('the pages for browsers, %s store', (mode) => {
+  let gateway: Gateway;
+
+  beforeAll(async () => {
+    gateway = await startGateway(mode, { NODE_ENV: 'development' });
+    await gateway.createKey();
+  });
+  afterAll(() => gateway.close());
+
+  it('show Apollo Sandbox at /graphql, with a place for the key', async () => {
+    const response = await gateway.fetch('/graphql', { headers: BROWSER });
+    const page = await response.text();
+    expect(response.status).toBe(200);
+    expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8');
+    expect(page).toContain('https://embeddable-sandbox.cdn.apollographql.com/');
+    expect(page).toContain('new window.EmbeddedSandbox(');
+    expect(page).toContain('"headers":{"Authorization":"Bearer "}');
+    expect(page).not.toMatch(KEY);
+  });
+
+  it('come to browsers alone: a client that takes anything gets JSON', async () => {
+    for (const Accept of ['*/*', 'application/json', 'application/json, text/html;q=0.5']) {
+      const response = await gateway.fetch('/graphql?query={__typename}', {
+        headers: { Accept, 'Apollo-Require-Preflight': 'true' },
+      });
+      expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8');
+      expect(await response.json()).toEqual({ data: { __typename: 'Query' } });
+    }
+  });
+
+  it('show GraphiQL at /explorer, with a place for the key and nothing from another host', async () => {
+    const response = await gateway.fetch('/explorer', { headers: BROWSER });
+    const page = await response.text();
+    expect(response.status).toBe(200);
+    expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8');
+    expect(page).toContain('GraphiQL');
+    expect(page).toContain(String.raw`"headers":"{\n  \"Authorization\": \"Bearer \"\n}"`);
+    expect(page).not.toMatch(KEY);
+    const markup = page.replace(/(<(script|style)>).*?<\/\2>/gs, '$1');
+    const sources = [...markup.matchAll(/\b(?:src|href|action|data)\s*=\s*["']?([^"'\s>]+)/g)].map(
+      ([, source]) => source,
+    );
+    expect(sources.filter((source) => !source?.startsWith('data:'))).toEqual([]);
+    expect(markup).not.toMatch(/https?:/);
+  });
+
+  it('let /explorer run its own script alone, and ask this server alone', async () => {
+    const response = await gateway.fetch('/explorer');
+    const scripts = [...(await response.text()).matchAll(/<script>(.*?)<\/script>/gs)];
+    const policy = toPolicy(response.headers.get('content-security-policy') ?? '');
+    expect(scripts).toHaveLength(1);
+    const hash = createHash('sha256')
+      .update(scripts[0]?.[1] ?? '')
+      .digest('base64');
+    expect(policy).toEqual({
+      'default-src': "'none'",
+      'script-src': `'sha256-${hash}'`,
+      'style-src': "'unsafe-inline'",
+      'img-src': 'data:',
+      'font-src': 'data:',
+      'connect-src': "'self'",
+      'worker-src': 'blob:',
+      'base-uri': "'none'",
+      'form-action': "'none'",
+      'frame-ancestors': "'none'",
+    });
+  });
+
+  it('can load the schema while nothing stands in the place for the key', async () => {
+    const { status, data } = await gateway.graphql('{ __schema { queryType { name } } }', {
+      headers: { Authorization: 'Bearer ' },
+    });
+    expect(status).toBe(200);
+    expect(data.__schema.queryType.name).toBe('Query');
+  });
+
+  it('are there for reading', async () => {
+    const response = await gateway.fetch('/explorer', { method: 'POST', body: '' });
+    expect(response.status).toBe(405);
+    expect(response.headers.get('allow')).toBe('GET, HEAD');
+    expect(await response.json()).toMatchObject({ code: 'method_not_allowed', status: 405 });
+  });
+});
+
+describe.each(MODES)('the pages for browsers where they are off, %s store', (mode) => {
+  const settings: [string, Record<string, string>, number][] = [
+    ['in production', { NODE_ENV: 'production' }, 401],
+    ['with EXPLORER=false', { NODE_ENV: 'development', EXPLORER: 'false' }, 400],
+  ];
+
+  it.each(settings)('are not served %s', async (_, env, expected) => {
+    const gateway = await startGateway(mode, env);
+    try {
+      const { key } = await gateway.createKey();
+      const explorer = await gateway.fetch('/explorer', { headers: BROWSER });
+      expect(explorer.status).toBe(404);
+      expect(await explorer.json()).toMatchObject({ code: 'not_found', status: 404 });
+
+      const keyless = await gateway.fetch('/graphql', { headers: BROWSER });
+      expect(keyless.status).toBe(expected);
+      expect(keyless.headers.get('content-type')).toContain('json');
+      expect(await keyless.text()).not.toMatch(KEY);
+
+      const keyed = await gateway.fetch('/graphql', { headers: { ...BROWSER, Authorization: `Bearer ${key}` } });
+      expect(keyed.status).toBe(400);
+      expect(keyed.headers.get('content-type')).toContain('json');
+      expect(await keyed.text()).not.toMatch(KEY);
+    } finally {
+      await gateway.close();
+    }
+  });
+
+  it('are served in production with EXPLORER=true', async () => {
+    const gateway = await startGateway(mode, { NODE_ENV: 'production', EXPLORER: 'true' });
+    try {
+      for (const path of ['/graphql', '/explorer']) {
+        const response = await gateway.fetch(path, { headers: BROWSER });
+        expect(response.status).toBe(200);
+        expect(response.headers.get('content-type')).toContain('text/html');
+      }
+    } finally {
+      await gateway.close();
+    }
+  });
+});
+
+function toPolicy(header: string): Record<string, string> {
+  return Object.fromEntries(
+    header.split(';').map((directive) => {
+      const [name = '', ...sources] = directive.trim().split(' ');
+      return [name, sources.join(' ')];
+    }),
+  );
+}

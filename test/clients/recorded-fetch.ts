@@ -1,0 +1,28 @@
+/** One HTTP request of a client, and the status of its answer. */
+export interface SentRequest {
+  readonly method: string;
+  readonly url: URL;
+  /** The body's JSON; undefined when there was no body. */
+  readonly body: any;
+  readonly status: number;
+}
+
+/** A real fetch for a client, which keeps what went through it. */
+export function recordFetch(): { readonly fetch: typeof fetch; readonly sent: SentRequest[] } {
+  const sent: SentRequest[] = [];
+  return {
+    sent,
+    fetch: async (input, init) => {
+      const request = new Request(input, init);
+      const text = await request.clone().text();
+      const response = await fetch(request);
+      sent.push({
+        method: request.method,
+        url: new URL(request.url),
+        body: text === '' ? undefined : (JSON.parse(text) as unknown),
+        status: response.status,
+      });
+      return response;
+    },
+  };
+}

@@ -1,0 +1,163 @@
+import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
+import { answerAnimals, send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
+
+const TIMEOUT_MS = 600;
+const ADD = 'mutation { addPet(input: { name: "x", categoryId: 1 }) { id } }';
+
+describe('a gateway whose upstream', () => {
+  let upstream: ScriptedUpstream;
+  let gateway: ProxyOnly;
+
+  beforeEach(async () => {
+    upstream = await startScriptedUpstream();
+    gateway = await startProxyBefore(upstream.url, { UPSTREAM_TIMEOUT_MS: String(TIMEOUT_MS) });
+  });
+  afterEach(async () => {
+    await gateway.close();
+    await upstream.close();
+  });
+
+  async function timed(query: string) {
+    const startedAt = Date.now();
+    const answer = await gateway.graphql(query, { key: 'a' });
+    expect(Date.now() - startedAt).toBeLessThan(TIMEOUT_MS + 500);
+    return { ...answer, code: answer.errors?.[0]?.extensions.code };
+  }
+
+  it('stalls answers UPSTREAM_TIMEOUT within the time limit', async () => {
+    upstream.play(() => undefined);
+    const { status, data, code } = await timed('{ pets { id } }');
+    expect([status, data, code]).toEqual([200, { pets: null }, 'UPSTREAM_TIMEOUT']);
+    expect((await timed(ADD)).code).toBe('UPSTREAM_TIMEOUT');
+  });
+
+  it('sends its answer too slowly answers UPSTREAM_TIMEOUT', async () => {
+    upstream.play((_, response) => {
+      response.writeHead(200, { 'Content-Type': 'application/json' });
+      const drip = setInterval(() => response.write(' '), 100);
+      response.on('close', () => clearInterval(drip));
+    });
+    expect((await timed('{ pets { id } }')).code).toBe('UPSTREAM_TIMEOUT');
+  });
+
+  it('resets the connection answers UPSTREAM_UNAVAILABLE, and a POST that left is not repeated', async () => {
+    upstream.play((_, response) => response.socket?.destroy());
+    expect((await timed(ADD)).code).toBe('UPSTREAM_UNAVAILABLE');
+    expect(upstream.seen).toHaveLength(1);
+    expect((await timed('{ pets { id } }')).code).toBe('UPSTREAM_UNAVAILABLE');
+  });
+
+  it('breaks off in the middle of its answer answers UPSTREAM_ERROR', async () => {
+    upstream.play((_, response) => {
+      response.writeHead(200, { 'Content-Length': '1000' });
+      response.write('[{"id":1');
+      setTimeout(() => response.socket?.destroy(), 20);
+    });
+    expect((await timed('{ pets { id } }')).code).toBe('UPSTREAM_ERROR');
+  });
+
+  it.each([502, 503, 504])('answers %i once is asked again', async (status) => {
+    upstream.play((request, response, index) =>
+      index === 0 ? send(response, status, '<html>') : answerAnimals(request, response),
+    );
+    const { data } = await timed('{ pets { id } }');
+    expect(data.pets).toEqual([{ id: '1' }]);
+    expect(upstream.seen).toHaveLength(2);
+  });
+
+  it.each([500, 501, 400])('answers %i is not asked again', async (status) => {
+    upstream.play((_, response) => send(response, status, { code: 'c', message: 'm', status }));
+    await timed('{ pets { id } }');
+    expect(upstream.seen).toHaveLength(1);
+  });
+
+  it('answers 503 to an addPet is not asked again', async () => {
+    upstream.play((_, response) => send(response, 503, { code: 'c', message: 'm', status: 503 }));
+    expect((await timed(ADD)).code).toBe('UPSTREAM_ERROR');
+    expect(upstream.seen).toHaveLength(1);
+  });
+
+  it('is down for long is asked at most a fifth more than it would be without retries', async () => {
+    upstream.play((_, response) => send(response, 503, '<html>'));
+    const count = 200;
+    for (let i = 0; i < count / 20; i++) {
+      await Promise.all(
+        Array.from({ length: 20 }, (_, n) => gateway.graphql(`{ pet(id: ${i * 20 + n}) { id } }`, { key: 'a' })),
+      );
+    }
+    expect(upstream.seen.length).toBeGreaterThan(count);
+    expect(upstream.seen.length).toBeLessThanOrEqual(count * 1.2);
+  });
+
+  it('keeps failing is given a rest: answers come at once, and service is back soon after it is', async () => {
+    upstream.play((_, response) => response.socket?.destroy());
+    for (let i = 0; i < 12; i++) await gateway.graphql('{ pets { id } }', { key: 'a' });
+    upstream.play(answerAnimals);
+    const startedAt = performance.now();
+    const { errors } = await gateway.graphql('{ pets { id } }', { key: 'a' });
+    expect(performance.now() - startedAt).toBeLessThan(50);
+    expect(errors?.[0]?.extensions.code).toBe('UPSTREAM_UNAVAILABLE');
+    expect((await gateway.fetch('/readyz')).status).toBe(503);
+    await expect
+      .poll(async () => (await gateway.graphql('{ pets { id } }', { key: 'a' })).errors, {
+        timeout: 5_000,
+        interval: 200,
+      })
+      .toBeUndefined();
+    expect((await gateway.fetch('/readyz')).status).toBe(200);
+  });
+});
+
+describe('a gateway before something that is no HTTP server', () => {
+  const servers: Server[] = [];
+  const gateways: ProxyOnly[] = [];
+
+  async function before(onConnection: (socket: Socket) => void): Promise<ProxyOnly> {
+    const server = createServer((socket) => {
+      socket.on('error', () => undefined);
+      onConnection(socket);
+    });
+    servers.push(server);
+    await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
+    const { port } = server.address() as AddressInfo;
+    const gateway = await startProxyBefore(`http://127.0.0.1:${port}/v1`, { UPSTREAM_TIMEOUT_MS: String(TIMEOUT_MS) });
+    gateways.push(gateway);
+    return gateway;
+  }
+
+  afterAll(async () => {
+    for (const gateway of gateways) await gateway.close();
+    for (const server of servers) server.close();
+  });
+
+  it('answers UPSTREAM_ERROR to garbage', async () => {
+    const gateway = await before((socket) =>
+      socket.on('data', () => socket.end('\u0000\u0001 not HTTP at all\r\n\r\n')),
+    );
+    const { status, errors } = await gateway.graphql('{ pets { id } }', { key: 'a' });
+    expect(status).toBe(200);
+    expect(errors?.[0]?.extensions.code).toBe('UPSTREAM_ERROR');
+  });
+
+  it('answers UPSTREAM_UNAVAILABLE when nothing listens, for reads and writes', async () => {
+    const gateway = await before(() => undefined);
+    const server = servers.at(-1) as Server;
+    await new Promise((closed) => server.close(closed));
+    for (const query of ['{ pets { id } }', ADD]) {
+      const { status, errors, text } = await gateway.graphql(query, { key: 'a' });
+      expect(status).toBe(200);
+      expect(errors?.[0]?.extensions.code).toBe('UPSTREAM_UNAVAILABLE');
+      expect(text).not.toMatch(/127\.0\.0\.1|ECONN|\bat /);
+    }
+    expect((await gateway.fetch('/readyz')).status).toBe(503);
+    expect((await gateway.fetch('/livez')).status).toBe(200);
+  });
+
+  it('answers UPSTREAM_TIMEOUT when connections are taken and nothing is said', async () => {
+    const gateway = await before(() => undefined);
+    const { errors } = await gateway.graphql('{ pets { id } }', { key: 'a' });
+    expect(errors?.[0]?.extensions.code).toBe('UPSTREAM_TIMEOUT');
+  });
+});

@@ -1,0 +1,234 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { startGateway, startProxyBefore, type Gateway, type ProxyOnly } from '../support/gateway.js';
+import {
+  answerAnimals,
+  freeLimits,
+  send,
+  startScriptedUpstream,
+  type ScriptedUpstream,
+} from '../support/scripted-upstream.js';
+
+const RATE_LIMIT = '{ rateLimit { plan windows { seconds limit remaining } } }';
+
+describe('limits learned from an upstream', () => {
+  let upstream: ScriptedUpstream;
+  let gateway: ProxyOnly;
+
+  beforeEach(async () => {
+    upstream = await startScriptedUpstream();
+    gateway = await startProxyBefore(upstream.url);
+  });
+  afterEach(async () => {
+    await gateway.close();
+    await upstream.close();
+  });
+
+  it('are unknown until the upstream has answered: free operations are served, without numbers', async () => {
+    const { status, data, headers } = await gateway.graphql('{ __typename rateLimit { plan } }', { key: 'a' });
+    expect(status).toBe(200);
+    expect(data).toEqual({ __typename: 'Query', rateLimit: null });
+    expect(headers.get('x-ratelimit-limit')).toBeNull();
+    expect(headers.get('ratelimit')).toBeNull();
+  });
+
+  it('are told to the client as the upstream stated them, with the plan that they are of', async () => {
+    upstream.play((_, response) => send(response, 200, '[]', freeLimits(41)));
+    const { headers } = await gateway.graphql('{ pets { id } }', { key: 'a' });
+    expect(headers.get('x-ratelimit-limit')).toBe('60');
+    expect(headers.get('x-ratelimit-remaining')).toBe('41');
+    expect(headers.get('ratelimit-policy')).toBe('"minute";q=60;w=60, "day";q=1000;w=86400');
+    const { data } = await gateway.graphql(RATE_LIMIT, { key: 'a' });
+    expect(data.rateLimit).toEqual({
+      plan: 'FREE',
+      windows: [
+        { seconds: 60, limit: 60, remaining: 41 },
+        { seconds: 86400, limit: 1000, remaining: 1000 },
+      ],
+    });
+  });
+
+  it.each([
+    [60, 'FREE'],
+    [300, 'PRO'],
+    [1000, null],
+    [77, null],
+  ])('come from the trio where nothing else is stated: a limit of %i is plan %s', async (limit, plan) => {
+    const reset = Math.floor(Date.now() / 1_000) + 30;
+    upstream.play((_, response) =>
+      send(response, 200, '[]', {
+        'X-RateLimit-Limit': String(limit),
+        'X-RateLimit-Remaining': '12',
+        'X-RateLimit-Reset': String(reset),
+      }),
+    );
+    const { headers } = await gateway.graphql('{ pets { id } }', { key: 'a' });
+    expect(headers.get('x-ratelimit-remaining')).toBe('12');
+    expect(Math.abs(Number(headers.get('x-ratelimit-reset')) - reset)).toBeLessThanOrEqual(1);
+    const { data } = await gateway.graphql(RATE_LIMIT, { key: 'a' });
+    expect(data.rateLimit).toEqual({ plan, windows: [{ seconds: null, limit, remaining: 12 }] });
+  });
+
+  it('refuse here what no longer fits, and what never will, without asking the upstream', async () => {
+    upstream.play((_, response) => send(response, 200, '[]', freeLimits(2)));
+    await gateway.graphql('{ pets { id } }', { key: 'a' });
+    upstream.seen.length = 0;
+    const three = await gateway.graphql('{ a: pet(id: 1) { id } b: pet(id: 2) { id } c: pet(id: 3) { id } }', {
+      key: 'a',
+    });
+    expect(three.status).toBe(429);
+    expect(three.errors?.[0]?.extensions).toMatchObject({ code: 'RATE_LIMITED', cost: 3 });
+    expect(three.headers.get('x-ratelimit-remaining')).toBe('2');
+    const aliases = Array.from({ length: 61 }, (_, i) => `p${i}: pet(id: ${i}) { id }`).join(' ');
+    const tooLarge = await gateway.graphql(`{ ${aliases} }`, { key: 'a' });
+    expect(tooLarge.status).toBe(400);
+    expect(tooLarge.errors?.[0]?.extensions).toMatchObject({ code: 'OPERATION_TOO_LARGE', cost: 61 });
+    expect(upstream.seen).toEqual([]);
+  });
+
+  it('take requests in flight off', async () => {
+    upstream.play((_, response) => send(response, 200, '[]', freeLimits(2)));
+    await gateway.graphql('{ pets { id } }', { key: 'a' });
+    let left = 2;
+    upstream.play((_, response) => void setTimeout(() => send(response, 200, '[]', freeLimits(--left)), 100));
+    const answers = await Promise.all(
+      Array.from({ length: 6 }, (_, i) => gateway.graphql(`{ pets(limit: ${i + 1}) { id } }`, { key: 'a' })),
+    );
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 429, 429, 429, 429]);
+    expect(upstream.seen).toHaveLength(2);
+  });
+
+  it('that nobody has seen yet cannot be overrun: one operation goes first', async () => {
+    let left = 60;
+    upstream.play((_, response) => {
+      left -= 1;
+      if (left < 0) send(response, 429, { code: 'rate_limited', message: 'No.', status: 429 }, { 'Retry-After': '60' });
+      else void setTimeout(() => send(response, 200, '[]', freeLimits(left)), 20);
+    });
+    const answers = await Promise.all(
+      Array.from({ length: 150 }, (_, i) => gateway.graphql(`{ pets(limit: ${(i % 100) + 1}) { id } }`, { key: 'a' })),
+    );
+    expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(60);
+    expect(answers.filter(({ status }) => status !== 200 && status !== 429)).toEqual([]);
+    expect(left).toBeGreaterThanOrEqual(0);
+  });
+
+  it('put a key into quarantine with the first 429, and let one request go first when it ends', async () => {
+    let at429 = 0;
+    upstream.play((_, response) => {
+      at429 = Date.now();
+      send(response, 429, { code: 'rate_limited', message: 'No.', status: 429 }, { 'Retry-After': '2' });
+    });
+    const first = await gateway.graphql('{ pets { id } }', { key: 'a' });
+    expect(first.status).toBe(429);
+    upstream.play((_, response, index) => void setTimeout(() => send(response, 200, '[]', freeLimits(59 - index)), 50));
+    const during = await gateway.graphql('{ pets { id } }', { key: 'a' });
+    expect(during.status).toBe(429);
+    expect(during.errors?.[0]?.extensions.code).toBe('RATE_LIMITED');
+    expect(Number(during.headers.get('retry-after'))).toBeLessThanOrEqual(2);
+    const other = await gateway.graphql('{ pets { id } }', { key: 'b' });
+    expect(other.status).toBe(200);
+    expect(upstream.seen).toHaveLength(1);
+
+    await sleep(2_050 - (Date.now() - at429));
+    const after = await Promise.all(
+      Array.from({ length: 5 }, (_, i) => gateway.graphql(`{ pets(limit: ${i + 1}) { id } }`, { key: 'a' })),
+    );
+    expect(after.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
+    const [lead, ...others] = upstream.seen.filter(({ headers }) => headers.authorization === 'Bearer a');
+    expect(lead?.at).toBeGreaterThanOrEqual(at429 + 2_000);
+    for (const request of others) expect(request.at - (lead?.at ?? 0)).toBeGreaterThanOrEqual(45);
+  });
+
+  it('of a banned key refuse even what is free', async () => {
+    upstream.play((_, response) =>
+      send(response, 429, { code: 'key_banned', message: 'Banned.', status: 429 }, { 'Retry-After': '30' }),
+    );
+    await gateway.graphql('{ pets { id } }', { key: 'a' });
+    const free = await gateway.graphql('{ rateLimit { plan } }', { key: 'a' });
+    expect(free.status).toBe(429);
+    expect(free.errors?.[0]?.extensions.code).toBe('KEY_BANNED');
+  });
+
+  it('remember a 401 for five seconds, per key', async () => {
+    upstream.play(({ headers }, response) =>
+      headers.authorization === 'Bearer bad'
+        ? send(response, 401, { code: 'unauthorized', message: 'No.', status: 401 })
+        : send(response, 200, '[]'),
+    );
+    for (let i = 0; i < 5; i++) {
+      const { status, headers } = await gateway.graphql('{ pets { id } }', { key: 'bad' });
+      expect(status).toBe(401);
+      expect(headers.get('x-ratelimit-remaining')).toBe(String(59 - i));
+    }
+    expect(upstream.seen).toHaveLength(1);
+    expect((await gateway.graphql('{ pets { id } }', { key: 'good' })).status).toBe(200);
+  });
+});
+
+describe('a batch of a key that nothing is known of', () => {
+  it('does not wait for itself', async () => {
+    const upstream = await startScriptedUpstream(answerAnimals);
+    const gateway = await startProxyBefore(upstream.url);
+    const response = await gateway.fetch('/graphql', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', Authorization: 'Bearer a' },
+      body: JSON.stringify([{ query: '{ pets { id } }' }, { query: '{ pet(id: 3) { id } }' }]),
+    });
+    expect(await response.json()).toMatchObject([{ data: { pets: [{ id: '1' }] } }, { data: { pet: { id: '3' } } }]);
+    await gateway.close();
+    await upstream.close();
+  }, 4_000);
+});
+
+describe('DEFAULT_PLAN', () => {
+  it('limits keys of which the upstream states nothing, from their first request on', async () => {
+    const upstream = await startScriptedUpstream(answerAnimals);
+    const gateway = await startProxyBefore(upstream.url, { DEFAULT_PLAN: 'free' });
+    const answers = await Promise.all(
+      Array.from({ length: 80 }, (_, i) => gateway.graphql(`{ pet(id: ${i}) { id } }`, { key: 'a' })),
+    );
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(60);
+    expect(upstream.seen).toHaveLength(60);
+    const { data } = await gateway.graphql(RATE_LIMIT, { key: 'a' });
+    expect(data.rateLimit).toMatchObject({ plan: 'FREE', windows: [{ remaining: 0 }, { remaining: 940 }] });
+    await gateway.close();
+    await upstream.close();
+  });
+
+  it('gives way to limits that the upstream states', async () => {
+    const upstream = await startScriptedUpstream((_, response) => send(response, 200, '[]', freeLimits(7)));
+    const gateway = await startProxyBefore(upstream.url, { DEFAULT_PLAN: 'business' });
+    await gateway.graphql('{ pets { id } }', { key: 'a' });
+    const { data } = await gateway.graphql(RATE_LIMIT, { key: 'a' });
+    expect(data.rateLimit).toMatchObject({ plan: 'FREE', windows: [{ remaining: 7 }, { remaining: 1000 }] });
+    await gateway.close();
+    await upstream.close();
+  });
+});
+
+describe('a flood through a gateway before a real store', () => {
+  let gateway: Gateway;
+
+  beforeEach(async () => {
+    gateway = await startGateway('proxy', { BAN_AFTER: '5' });
+  });
+  afterEach(() => gateway.close());
+
+  it('never gets its key refused by the store, so never banned, and leaves other keys alone', async () => {
+    const { key } = await gateway.createKey({ plan: 'free' });
+    const { key: pro } = await gateway.createKey({ plan: 'pro' });
+    const flood = Array.from({ length: 240 }, (_, i) =>
+      gateway.graphql(`{ pets(limit: ${(i % 100) + 1}) { id } }`, { key }),
+    );
+    const beside = Array.from({ length: 20 }, () => gateway.graphql('{ pets { id } }', { key: pro }));
+    const statuses = (await Promise.all(flood)).map(({ status }) => status);
+    expect(statuses.filter((status) => status !== 200 && status !== 429)).toEqual([]);
+    expect((await Promise.all(beside)).map(({ status }) => status)).toEqual(Array(20).fill(200));
+    const upstream = gateway.upstream as Gateway;
+    const refused = upstream.logged.filter(({ path, status }) => String(path).startsWith('/v1/') && status === 429);
+    expect(refused).toEqual([]);
+    const again = await upstream.fetch('/v1/pets', { headers: { Authorization: `Bearer ${key}` } });
+    expect(((await again.json()) as { code: string }).code).toBe('rate_limited');
+  });
+});

@@ -1,0 +1,153 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
+import { send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
+
+describe('an answer of the upstream', () => {
+  let upstream: ScriptedUpstream;
+  let gateway: ProxyOnly;
+  let keys = 0;
+  /** A key that nothing has been learned of. */
+  const freshKey = () => `key-${keys++}`;
+
+  beforeAll(async () => {
+    upstream = await startScriptedUpstream();
+    gateway = await startProxyBefore(upstream.url);
+  });
+  afterAll(async () => {
+    await gateway.close();
+    await upstream.close();
+  });
+
+  it.each([
+    [400, 'BAD_USER_INPUT'],
+    [422, 'BAD_USER_INPUT'],
+    [404, 'NOT_FOUND'],
+    [403, 'UPSTREAM_ERROR'],
+    [409, 'UPSTREAM_ERROR'],
+    [500, 'UPSTREAM_ERROR'],
+    [501, 'UPSTREAM_ERROR'],
+  ])('of status %i with an Error body becomes %s with that body verbatim', async (status, code) => {
+    const body = { code: 'their_own_code', message: 'In their own words.', status };
+    upstream.play((_, response) => send(response, status, { ...body, extra: 1 }));
+    const answer = await gateway.graphql('{ pet(id: 5) { id } }', { key: freshKey() });
+    expect(answer.status).toBe(200);
+    expect(answer.data).toEqual({ pet: null });
+    expect(answer.errors).toHaveLength(1);
+    expect(answer.errors?.[0]).toMatchObject({ message: body.message, path: ['pet'], extensions: { code } });
+    expect(answer.errors?.[0]?.extensions.error).toEqual(body);
+  });
+
+  it.each([
+    ['401', 401, 'unauthorized', 'UNAUTHENTICATED', {}],
+    ['429', 429, 'slow_down', 'RATE_LIMITED', { 'Retry-After': '7' }],
+    ['429 of a ban', 429, 'key_banned', 'KEY_BANNED', { 'Retry-After': '7' }],
+  ])(
+    'of %s that leaves no field any data is the status of the whole response',
+    async (_, status, theirs, code, headers) => {
+      const body = { code: theirs, message: 'No.', status };
+      upstream.play((_request, response) => send(response, status, body, headers));
+      const answer = await gateway.graphql('{ a: pet(id: 5) { id } pets { id } }', { key: freshKey() });
+      expect(answer.status).toBe(status);
+      expect(answer.text).not.toContain('"data"');
+      expect(answer.errors).toHaveLength(1);
+      expect(answer.errors?.[0]?.extensions).toMatchObject({ code, error: body });
+      if (status === 401) expect(answer.headers.get('www-authenticate')).toContain('error="invalid_token"');
+      else {
+        expect(answer.headers.get('retry-after')).toBe('7');
+        expect(answer.errors?.[0]?.extensions.retryAfter).toBe(7);
+      }
+    },
+  );
+
+  it('of 429 beside a field with data leaves the status at 200', async () => {
+    upstream.play(({ path }, response) =>
+      path.startsWith('/pets/')
+        ? send(response, 429, { code: 'rate_limited', message: 'No.', status: 429 }, { 'Retry-After': '1' })
+        : send(response, 200, '[]'),
+    );
+    const answer = await gateway.graphql('{ a: pet(id: 5) { id } pets { id } }', { key: freshKey() });
+    expect(answer.status).toBe(200);
+    expect(answer.data).toEqual({ a: null, pets: [] });
+    expect(answer.errors?.[0]).toMatchObject({ path: ['a'], extensions: { code: 'RATE_LIMITED', retryAfter: 1 } });
+  });
+
+  it('reads a Retry-After that is an HTTP date', async () => {
+    const inTenSeconds = new Date(Date.now() + 10_000).toUTCString();
+    upstream.play((_, response) =>
+      send(response, 429, { code: 'x', message: 'No.', status: 429 }, { 'Retry-After': inTenSeconds }),
+    );
+    const answer = await gateway.graphql('{ pets { id } }', { key: freshKey() });
+    expect(answer.status).toBe(429);
+    expect(answer.errors?.[0]?.extensions.retryAfter).toBeGreaterThanOrEqual(9);
+    expect(answer.errors?.[0]?.extensions.retryAfter).toBeLessThanOrEqual(10);
+  });
+
+  const HTML = '<html><body>secret-host.internal</body></html>';
+  it.each([
+    ['HTML with 500', 500, HTML],
+    ['HTML with 404', 404, HTML],
+    ['an empty body with 400', 400, ''],
+    ['a truncated Error', 400, '{"code":"x","mess'],
+    ['an Error of wrong types', 404, '{"code":1,"message":"m","status":404}'],
+    ['an Error whose status is text', 404, '{"code":"c","message":"m","status":"404"}'],
+    ['an array as Error', 500, '[]'],
+    ['ten megabytes', 500, `{"code":"c","message":"${'x'.repeat(10_000_000)}","status":500}`],
+  ])('that is no Error (%s) is UPSTREAM_ERROR, and not quoted', async (_, status, body) => {
+    upstream.play((_request, response) => send(response, status, body));
+    const answer = await gateway.graphql('{ pet(id: 5) { id } }', { key: freshKey() });
+    expect(answer.status).toBe(200);
+    expect(answer.data).toEqual({ pet: null });
+    expect(answer.errors?.[0]?.extensions.code).toBe('UPSTREAM_ERROR');
+    expect(answer.errors?.[0]?.extensions.error).toBeUndefined();
+    expect(answer.text).not.toContain('secret-host');
+    expect(answer.text.length).toBeLessThan(1_000);
+  });
+
+  it.each([
+    ['without a name', '{"id":5,"categoryId":1}'],
+    ['with an unknown status', '{"id":5,"name":"x","categoryId":1,"status":"eaten"}'],
+    ['with a status of null', '{"id":5,"name":"x","categoryId":1,"status":null}'],
+    ['whose id is text', '{"id":"5","name":"x","categoryId":1}'],
+    ['whose id is no int64', '{"id":9223372036854775808,"name":"x","categoryId":1}'],
+    ['whose id is a fraction', '{"id":5.0,"name":"x","categoryId":1}'],
+    ['without a category', '{"id":5,"name":"x"}'],
+    ['of another id', '{"id":6,"name":"x","categoryId":1}'],
+    ['in a list', '[{"id":5,"name":"x","categoryId":1}]'],
+    ['cut off', '{"id":5,"name":"x","categ'],
+    ['missing', ''],
+  ])('that is an animal %s is UPSTREAM_ERROR', async (_, body) => {
+    upstream.play((_request, response) => send(response, 200, body));
+    const answer = await gateway.graphql('{ pet(id: 5) { id name } }', { key: freshKey() });
+    expect(answer.data).toEqual({ pet: null });
+    expect(answer.errors?.[0]?.extensions.code).toBe('UPSTREAM_ERROR');
+  });
+
+  it.each([
+    ['no list', '{"id":5,"name":"x","categoryId":1}'],
+    ['a list with a hole', '[{"id":5,"name":"x","categoryId":1},null]'],
+    ['null', 'null'],
+  ])('to a list that is %s is UPSTREAM_ERROR', async (_, body) => {
+    upstream.play((_request, response) => send(response, 200, body));
+    const answer = await gateway.graphql('{ pets { id } }', { key: freshKey() });
+    expect(answer.data).toEqual({ pets: null });
+    expect(answer.errors?.[0]?.extensions.code).toBe('UPSTREAM_ERROR');
+  });
+
+  it('may have further fields, any order and more than was asked for', async () => {
+    upstream.play((_, response) =>
+      send(
+        response,
+        200,
+        '[{"id":9007199254740993,"name":"b","categoryId":-1,"born":1},{"id":2,"name":"a","categoryId":9223372036854775807}]',
+      ),
+    );
+    const key = freshKey();
+    const { data } = await gateway.graphql('{ pets { id name categoryId status } }', { key });
+    expect(data.pets).toEqual([
+      { id: '2', name: 'a', categoryId: '9223372036854775807', status: null },
+      { id: '9007199254740993', name: 'b', categoryId: '-1', status: null },
+    ]);
+    const { data: first } = await gateway.graphql('{ pets(limit: 1) { id } }', { key });
+    expect(first.pets).toEqual([{ id: '2' }]);
+  });
+});

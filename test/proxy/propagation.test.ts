@@ -1,0 +1,81 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
+import { answerAnimals, send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
+
+describe('what a gateway passes on to its upstream', () => {
+  let upstream: ScriptedUpstream;
+  let gateway: ProxyOnly;
+
+  beforeAll(async () => {
+    upstream = await startScriptedUpstream();
+    gateway = await startProxyBefore(upstream.url, { LOG_LEVEL: 'trace' });
+  });
+  beforeEach(() => upstream.play(answerAnimals));
+  afterAll(async () => {
+    await gateway.close();
+    await upstream.close();
+  });
+
+  it('is the key, unchanged, the request id and the trace, and no other header of the client', async () => {
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+    const { status } = await gateway.graphql('{ pets { id } }', {
+      headers: {
+        Authorization: 'bEaReR some.Key~1',
+        'X-Request-Id': 'request-1',
+        traceparent,
+        Cookie: 'session=1',
+        'X-Custom': 'no',
+        'User-Agent': 'client',
+      },
+    });
+    expect(status).toBe(200);
+    const { headers } = upstream.seen[0] ?? {};
+    expect(headers).toMatchObject({ authorization: 'bEaReR some.Key~1', 'x-request-id': 'request-1', traceparent });
+    expect(Object.keys(headers ?? {}).sort()).toEqual(
+      ['accept', 'authorization', 'connection', 'host', 'traceparent', 'x-request-id'].sort(),
+    );
+  });
+
+  it('is the arguments as REST writes them, identifiers exact and an omitted status absent', async () => {
+    await gateway.graphql('{ pets { id } sold: pets(limit: 3, status: SOLD) { id } none: pets(status: null) { id } }', {
+      key: 'a',
+    });
+    expect(upstream.seen.map(({ path }) => path).sort()).toEqual(['/pets?limit=20', '/pets?limit=3&status=sold']);
+    upstream.seen.length = 0;
+    await gateway.graphql(
+      'mutation { a: addPet(input: { name: "Ä\\"", categoryId: 9223372036854775807 }) { id } b: addPet(input: { name: "B", categoryId: "-5", status: PENDING }) { id } }',
+      { key: 'a' },
+    );
+    expect(upstream.seen.map(({ body }) => body)).toEqual([
+      '{"name":"Ä\\"","categoryId":9223372036854775807}',
+      '{"name":"B","categoryId":-5,"status":"pending"}',
+    ]);
+  });
+
+  it('is nothing at all without a key, for refused arguments and for free operations', async () => {
+    const keyless = await gateway.graphql('{ pets { id } }');
+    expect(keyless.status).toBe(401);
+    expect(keyless.headers.get('www-authenticate')).toBe('Bearer realm="animal-store"');
+    await gateway.graphql('{ pet(id: "x") { id } pets(limit: 500) { id } rateLimit { plan } __typename }', {
+      key: 'a',
+    });
+    expect(upstream.seen).toEqual([]);
+  });
+
+  it('follows no redirect', async () => {
+    upstream.play((_, response) => send(response, 302, '', { Location: `${upstream.url}/pets/1` }));
+    const { data, errors } = await gateway.graphql('{ pets { id } }', { key: 'a' });
+    expect(data).toEqual({ pets: null });
+    expect(errors?.[0]?.extensions.code).toBe('UPSTREAM_ERROR');
+    expect(upstream.seen).toHaveLength(1);
+  });
+
+  it('never shows a key in the log, the metrics or an error', async () => {
+    const key = 'pets_secret-of-this-test';
+    upstream.play((_, response) => send(response, 500, 'no Error body'));
+    const { text } = await gateway.graphql('{ pets { id } pet(id: 1) { id } }', { key });
+    const metrics = await (await gateway.fetch('/metrics')).text();
+    expect(gateway.logged.length).toBeGreaterThan(0);
+    for (const place of [text, metrics, JSON.stringify(gateway.logged)]) expect(place).not.toContain(key);
+  });
+});

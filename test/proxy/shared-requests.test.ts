@@ -1,0 +1,92 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
+import { answerAnimals, send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
+
+describe('requests of a gateway to its upstream', () => {
+  let upstream: ScriptedUpstream;
+  let gateway: ProxyOnly;
+
+  beforeEach(async () => {
+    upstream = await startScriptedUpstream();
+    gateway = await startProxyBefore(upstream.url);
+    // Something is known of the key, so that nothing has to go first.
+    await gateway.graphql('{ pets { id } }', { key: 'a' });
+    upstream.play(answerAnimals);
+  });
+  afterEach(async () => {
+    await gateway.close();
+    await upstream.close();
+  });
+
+  it('ask each distinct animal of an HTTP request once, through aliases and a batch', async () => {
+    const body = [1, 2, 3].map((n) => ({
+      query: `{ a: pet(id: 1) { id } b: pet(id: 1) { name } c: pet(id: ${n}) { id } pets { id } again: pets(limit: 20) { id } }`,
+    }));
+    const response = await gateway.fetch('/graphql', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', Authorization: 'Bearer a' },
+      body: JSON.stringify(body),
+    });
+    const results = (await response.json()) as { data: { c: { id: string } } }[];
+    expect(results.map(({ data }) => data.c.id)).toEqual(['1', '2', '3']);
+    expect(upstream.seen.map(({ path }) => path).sort()).toEqual(['/pets/1', '/pets/2', '/pets/3', '/pets?limit=20']);
+  });
+
+  it('ask distinct animals concurrently', async () => {
+    upstream.play((request, response) => void setTimeout(() => answerAnimals(request, response), 100));
+    const aliases = Array.from({ length: 20 }, (_, i) => `p${i}: pet(id: ${i}) { id }`).join(' ');
+    const startedAt = Date.now();
+    const { errors } = await gateway.graphql(`{ ${aliases} }`, { key: 'a' });
+    expect(errors).toBeUndefined();
+    expect(upstream.seen).toHaveLength(20);
+    expect(Date.now() - startedAt).toBeLessThan(1_000);
+  });
+
+  it('never share an answer between keys', async () => {
+    upstream.play(({ headers }, response) => {
+      const id = headers.authorization === 'Bearer a' ? 1 : 2;
+      send(response, 200, `[{"id":${id},"name":"x","categoryId":1}]`);
+    });
+    const [a, b] = await Promise.all([
+      gateway.graphql('{ pets { id } }', { key: 'a' }),
+      gateway.graphql('{ pets { id } }', { key: 'b' }),
+    ]);
+    expect(a.data.pets).toEqual([{ id: '1' }]);
+    expect(b.data.pets).toEqual([{ id: '2' }]);
+  });
+
+  it('that left before an animal was added answer no read that came after it', async () => {
+    let animals: string[] = [];
+    upstream.play(({ method }, response) => {
+      if (method === 'POST') {
+        animals = ['{"id":1,"name":"New","categoryId":1}'];
+        send(response, 201, animals[0]);
+        return;
+      }
+      const asOfNow = `[${animals.join(',')}]`;
+      setTimeout(() => send(response, 200, asOfNow), 150);
+    });
+    const before = gateway.graphql('{ pets { id } }', { key: 'a' });
+    await sleep(50);
+    await gateway.graphql('mutation { addPet(input: { name: "New", categoryId: 1 }) { id } }', { key: 'a' });
+    const after = await gateway.graphql('{ pets { id } }', { key: 'a' });
+    expect(after.data.pets).toEqual([{ id: '1' }]);
+    expect((await before).data.pets).toEqual([]);
+  });
+
+  it('are cancelled when the client goes away', async () => {
+    upstream.play(() => undefined);
+    const client = new AbortController();
+    const answer = gateway.fetch('/graphql', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', Authorization: 'Bearer a' },
+      body: JSON.stringify({ query: '{ pets { id } pet(id: 1) { id } }' }),
+      signal: client.signal,
+    });
+    await expect.poll(() => upstream.seen.length).toBe(2);
+    client.abort();
+    await expect(answer).rejects.toThrow();
+    await expect.poll(() => upstream.cancelled()).toBe(2);
+  });
+});

@@ -1,0 +1,98 @@
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+
+/** A request as it reached the upstream. */
+export interface SeenRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+  readonly at: number;
+}
+
+/** Answers one request; `index` counts them from 0. */
+export type Script = (request: SeenRequest, response: ServerResponse, index: number) => void;
+
+/** An upstream that misbehaves as a test tells it to, over a real socket. */
+export interface ScriptedUpstream {
+  /** The base address, for `UPSTREAM_URL`. */
+  readonly url: string;
+  /** Every request but the gateway's own probes. */
+  readonly seen: SeenRequest[];
+  /** How many requests were cut off by the gateway before their answer. */
+  readonly cancelled: () => number;
+  play(script: Script): void;
+  close(): Promise<void>;
+}
+
+export async function startScriptedUpstream(script: Script = answerAnimals): Promise<ScriptedUpstream> {
+  const seen: SeenRequest[] = [];
+  const sockets = new Set<Socket>();
+  let playing = script;
+  let cancelled = 0;
+  const server = createServer((request, response) => void receive(request, response));
+  server.on('connection', (socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+  });
+  await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
+  const { port } = server.address() as AddressInfo;
+
+  async function receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const at = Date.now();
+    let body = '';
+    for await (const chunk of request) body += String(chunk);
+    if (request.url === '/v1/openapi.json') {
+      response.end('{}');
+      return;
+    }
+    response.on('close', () => {
+      if (!response.writableFinished) cancelled += 1;
+    });
+    const path = (request.url ?? '').replace('/v1', '');
+    const entry = { method: request.method ?? '', path, headers: request.headers, body, at };
+    playing(entry, response, seen.push(entry) - 1);
+  }
+
+  return {
+    url: `http://127.0.0.1:${port}/v1`,
+    seen,
+    cancelled: () => cancelled,
+    play(next) {
+      playing = next;
+      seen.length = 0;
+      cancelled = 0;
+    },
+    close() {
+      for (const socket of sockets) socket.destroy();
+      return new Promise((closed) => server.close(() => closed()));
+    },
+  };
+}
+
+/** Sends JSON, with any further headers. */
+export function send(
+  response: ServerResponse,
+  status: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+): void {
+  response.writeHead(status, { 'Content-Type': 'application/json', ...headers });
+  response.end(typeof body === 'string' ? body : JSON.stringify(body));
+}
+
+/** What a well-behaved store without limits answers. */
+export function answerAnimals({ method, path }: SeenRequest, response: ServerResponse): void {
+  const id = /^\/pets\/(-?\d+)$/.exec(path)?.[1];
+  if (id !== undefined) send(response, 200, `{"id":${id},"name":"Animal ${id}","categoryId":1}`);
+  else if (method === 'POST') send(response, 201, '{"id":7,"name":"New","categoryId":1}');
+  else send(response, 200, '[{"id":1,"name":"Bella","categoryId":9007199254740993,"status":"sold"}]');
+}
+
+/** The limit headers of a free key of this program's own store. */
+export function freeLimits(minuteLeft: number, dayLeft = 1_000, seconds = 60): Record<string, string> {
+  return {
+    'RateLimit-Policy': '"minute";q=60;w=60, "day";q=1000;w=86400',
+    RateLimit: `"minute";r=${minuteLeft};t=${seconds}, "day";r=${dayLeft};t=86400`,
+  };
+}
