@@ -8,7 +8,9 @@ import type { Database } from './database/database.js';
 import type { DevelopmentKeys } from './embedded/first-start.js';
 import { StoreError } from './errors.js';
 import { createExplorer } from './graphql/explorer.js';
+import { createExecutor } from './graphql/executor.js';
 import { createGraphqlHandler } from './graphql/handler.js';
+import { createKnownDocuments } from './graphql/known-documents.js';
 import { createRateLimitGuard } from './graphql/rate-limit-guard.js';
 import { createGraphqlServer } from './graphql/server.js';
 import { createCors } from './http/cors.js';
@@ -31,13 +33,19 @@ export interface App {
 /** What a test may put between the parts. */
 export interface AppParts {
   readonly decorateDatabase?: (database: Database) => Database;
+  /** Whether known operations skip Apollo; its way must give the same answers. */
+  readonly directLane?: boolean;
 }
 
 /**
  * Puts the program together and starts it. Everything is made here, and handed to what needs it.
  * @throws StoreBusyError, or whatever keeps the backend from opening or the port from being had
  */
-export async function startApp(config: Config, log: Log, { decorateDatabase }: AppParts = {}): Promise<App> {
+export async function startApp(
+  config: Config,
+  log: Log,
+  { decorateDatabase, directLane = true }: AppParts = {},
+): Promise<App> {
   const closers: (() => Promise<unknown>)[] = [];
   const closeAll = async (): Promise<void> => {
     for (const close of closers.splice(0).reverse()) await close();
@@ -53,16 +61,19 @@ export async function startApp(config: Config, log: Log, { decorateDatabase }: A
     const metrics = createMetrics();
     const cors = createCors(config.corsOrigins);
     const { introspection, explorer: hasExplorer, production, limits } = config;
+    const documents = createKnownDocuments();
     const graphqlServer = await createGraphqlServer({
       introspection,
       landingPage: hasExplorer,
       production,
       maxRootFields: limits.maxRootFields,
+      documents,
       log,
     });
     closers.push(() => graphqlServer.stop());
     const graphql = createGraphqlHandler({
       server: graphqlServer,
+      execute: createExecutor({ server: graphqlServer, documents, log, directLane }),
       source,
       access,
       guardRateLimit: createRateLimitGuard(),

@@ -13,6 +13,7 @@ import { serveKeys } from '../embedded/key-socket.js';
 import { openLimitsFile } from '../embedded/limits-file.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
+import { createMergingPetSource } from '../pets/merging-pet-source.js';
 import { createPostgresPetSource } from '../pets/postgres-pet-source.js';
 import { ADDRESS_CAPACITY, type Backend } from './backend.js';
 
@@ -41,7 +42,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     await migrateAtStart(database);
 
     const keys = createPostgresKeyStore(database);
-    const source = createPostgresPetSource(database);
+    const source = createMergingPetSource(createPostgresPetSource(database));
     const ledger = createMemoryLedger(bans);
     const access = createStoreAccess({
       authenticator: createAuthenticator({ keys }),

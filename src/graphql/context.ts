@@ -2,6 +2,7 @@ import type { Visit } from '../access/visit.js';
 import type { StoreError } from '../errors.js';
 import type { PetLoader } from '../pets/pet-loader.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
+import type { ExecutedOperation, PreparedOperation } from './compiled/run.js';
 import type { Deprecation } from './deprecations.js';
 import type { RateLimitGuard } from './rate-limit-guard.js';
 import type { Turn } from './turnstile.js';
@@ -26,6 +27,10 @@ export interface OperationReport {
   /** Requests charged. */
   cost: number;
   deprecations: readonly Deprecation[];
+  /** The operation, if it was compiled and admitted. */
+  prepared?: PreparedOperation | undefined;
+  /** Its answer, if it was compiled and run. */
+  executed?: ExecutedOperation;
   /** What went wrong, in the program's own terms. */
   readonly failures: StoreError[];
 }

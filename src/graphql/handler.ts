@@ -1,5 +1,4 @@
 import { HeaderMap, type ApolloServer } from '@apollo/server';
-import { parse } from 'graphql';
 import Negotiator from 'negotiator';
 import type { Access, Visit } from '../access/visit.js';
 import { StoreError, toStoreError } from '../errors.js';
@@ -13,22 +12,16 @@ import type { Metrics } from '../observability/metrics.js';
 import { createPetLoader } from '../pets/pet-loader.js';
 import type { PetSource } from '../pets/pet-source.js';
 import type { OperationContext } from './context.js';
-import { formatStoreError } from './format-error.js';
-import { isIntrospection, MAX_TOKENS } from './operation.js';
+import type { Executor } from './executor.js';
 import type { RateLimitGuard } from './rate-limit-guard.js';
 import { readGetRequest, readPostRequest, type OperationRequest } from './request.js';
-import {
-  countRefusal,
-  findUpstreamRefusal,
-  toBatchHead,
-  toHeaders,
-  withRequestId,
-  type OperationResponse,
-} from './response.js';
+import { toBatchHead, toRefusal, type OperationResponse } from './response.js';
 import { createTurns } from './turnstile.js';
 
 export interface GraphqlHandlerOptions {
+  /** Renders the landing page. */
   readonly server: ApolloServer<OperationContext>;
+  readonly execute: Executor;
   readonly source: PetSource;
   readonly access: Access;
   readonly guardRateLimit: RateLimitGuard;
@@ -47,7 +40,7 @@ const HTML = 'text/html';
 
 /** Makes the handler of /graphql: HTTP around the operations that Apollo Server executes. */
 export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
-  const { server, source, access, guardRateLimit, cors, log, metrics, introspection, landingPage } = options;
+  const { server, execute, source, access, guardRateLimit, cors, log, metrics, introspection, landingPage } = options;
 
   return async (exchange) => {
     exchange.route = '/graphql';
@@ -77,11 +70,10 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       method === 'GET' ? readGetRequest(exchange) : await readPostRequest(exchange, options);
     const responses = await run(operations, exchange, visit);
     const head = isBatch ? toBatchHead(responses) : (responses[0] as OperationResponse);
-    const results = responses.map(({ result }) => result);
     return {
       status: head.status,
       headers: { 'Content-Type': mediaType, ...head.headers },
-      body: JSON.stringify(isBatch ? results : results[0]),
+      body: isBatch ? `[${responses.map(({ text }) => text).join()}]` : (responses[0] as OperationResponse).text,
     };
   }
 
@@ -114,62 +106,17 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     exchange.logged.cost = contexts.reduce((sum, { report }) => sum + report.cost, 0);
     exchange.logged.operations = contexts.map(({ report }) => report.name ?? report.type);
     contexts.forEach(({ report }, index) => {
-      const { result, status } = responses[index] as OperationResponse;
-      metrics.countOperation(report.type, status !== 200 ? 'refused' : result.errors ? 'error' : 'ok');
+      const { hasData, hasErrors } = responses[index] as OperationResponse;
+      metrics.countOperation(report.type, !hasData ? 'refused' : hasErrors ? 'error' : 'ok');
     });
     return responses;
   }
 
-  async function execute(
-    operation: OperationRequest,
-    context: OperationContext,
-    method: string,
-  ): Promise<OperationResponse> {
-    try {
-      if (!context.visit.keyId && !asksAboutSchema(operation)) await context.visit.requireKey();
-      const { body, http } = await server.executeOperation(
-        { ...operation, http: { method, headers: NO_HEADERS, search: '', body: undefined } },
-        { contextValue: context },
-      );
-      if (body.kind !== 'single')
-        throw new Error('an operation answered in parts, which the schema has no directive for');
-      const { data, errors } = body.singleResult;
-      const { deprecations, failures } = context.report;
-      const refusedUpstream = findUpstreamRefusal(data, failures);
-      if (refusedUpstream) throw await countRefusal(refusedUpstream, context.visit);
-      return {
-        status: http.status ?? 200,
-        headers: toHeaders(http.headers),
-        result: {
-          ...(errors && { errors: withRequestId(errors, context.call.requestId) }),
-          ...(data !== undefined && { data }),
-          ...(deprecations.length > 0 && { extensions: { deprecations } }),
-        },
-      };
-    } catch (thrown) {
-      return refusal(thrown, context.call.requestId);
-    } finally {
-      context.turn.leave();
-    }
-  }
-
-  function refusal(thrown: unknown, requestId: string): OperationResponse {
-    const error = toStoreError(thrown);
-    logFailure(log, error, requestId);
-    return {
-      status: error.status,
-      headers: toHeaders(Object.entries(error.headers)),
-      result: { errors: withRequestId([formatStoreError(error)], requestId) },
-    };
-  }
-
   function refuse(exchange: Exchange, thrown: unknown): Reply {
-    const { status, headers, result } = refusal(thrown, exchange.requestId);
-    return {
-      status,
-      headers: { 'Content-Type': negotiateForError(exchange), ...headers },
-      body: JSON.stringify(result),
-    };
+    const error = toStoreError(thrown);
+    logFailure(log, error, exchange.requestId);
+    const { status, headers, text } = toRefusal(error, exchange.requestId);
+    return { status, headers: { 'Content-Type': negotiateForError(exchange), ...headers }, body: text };
   }
 
   async function renderLandingPage(exchange: Exchange): Promise<Reply> {
@@ -187,8 +134,6 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
   }
 }
 
-const NO_HEADERS = new HeaderMap();
-
 function prefersHtml(exchange: Exchange): boolean {
   const accept = exchange.header('accept');
   if (exchange.method !== 'GET' || !accept?.includes(HTML)) return false;
@@ -201,15 +146,5 @@ function negotiateForError(exchange: Exchange): string {
     return chooseMediaType(exchange.header('accept'), MEDIA_TYPES);
   } catch {
     return MEDIA_TYPES[0] as string;
-  }
-}
-
-/** Tells whether an operation needs no key. What cannot be parsed asks for nothing, and Apollo says what is wrong with it. */
-function asksAboutSchema({ query, operationName }: OperationRequest): boolean {
-  if (query === undefined) return false;
-  try {
-    return isIntrospection(parse(query, { maxTokens: MAX_TOKENS }), operationName);
-  } catch {
-    return true;
   }
 }

@@ -1,17 +1,52 @@
 import type { GraphQLFormattedError } from 'graphql';
 import type { Visit } from '../access/visit.js';
 import { StoreError } from '../errors.js';
+import type { Deprecation } from './deprecations.js';
+import { formatStoreError } from './format-error.js';
 
 /** The answer to one operation. */
 export interface OperationResponse {
   readonly status: number;
+  /** By their lower-case names. */
   readonly headers: Record<string, string>;
-  readonly result: Record<string, unknown>;
+  /** The result as JSON text. */
+  readonly text: string;
+  readonly hasData: boolean;
+  readonly hasErrors: boolean;
+}
+
+export interface OperationResult {
+  readonly status?: number;
+  readonly headers?: Record<string, string>;
+  readonly errors?: readonly GraphQLFormattedError[] | undefined;
+  /** JSON text; undefined when the operation did not run. */
+  readonly data?: string | undefined;
+  readonly deprecations?: readonly Deprecation[];
+  readonly requestId: string;
+}
+
+/** Puts an answer together. Every error names the request, for whoever reports it. */
+export function toResponse(result: OperationResult): OperationResponse {
+  const { status = 200, headers = {}, errors = [], data, deprecations = [], requestId } = result;
+  const members: string[] = [];
+  if (errors.length > 0) {
+    const named = errors.map((error) => ({ ...error, extensions: { ...error.extensions, requestId } }));
+    members.push(`"errors":${JSON.stringify(named)}`);
+  }
+  if (data !== undefined) members.push(`"data":${data}`);
+  if (deprecations.length > 0) members.push(`"extensions":${JSON.stringify({ deprecations })}`);
+  return { status, headers, text: `{${members.join()}}`, hasData: data !== undefined, hasErrors: errors.length > 0 };
+}
+
+/** The answer to an operation that did not run. */
+export function toRefusal(error: StoreError, requestId: string): OperationResponse {
+  const headers = toHeaders(Object.entries(error.headers));
+  return toResponse({ status: error.status, headers, errors: [formatStoreError(error)], requestId });
 }
 
 /** The status line and headers of a batch: 200 if any operation ran, else what they share. */
 export function toBatchHead(responses: readonly OperationResponse[]): Pick<OperationResponse, 'status' | 'headers'> {
-  if (responses.some(({ result }) => 'data' in result)) return { status: 200, headers: longestWait(responses) };
+  if (responses.some(({ hasData }) => hasData)) return { status: 200, headers: longestWait(responses) };
   const [first] = responses as [OperationResponse];
   const isShared = responses.every(({ status }) => status === first.status);
   return isShared
@@ -30,24 +65,16 @@ export function toHeaders(headers: Iterable<readonly [string, string]>): Record<
   return Object.fromEntries([...headers].map(([name, value]) => [name.toLowerCase(), value]));
 }
 
-/** Errors that name the request, for whoever reports them. */
-export function withRequestId(errors: readonly GraphQLFormattedError[], requestId: string): GraphQLFormattedError[] {
-  return errors.map((error) => ({ ...error, extensions: { ...error.extensions, requestId } }));
-}
+const UPSTREAM_REFUSALS: ReadonlySet<string> = new Set(['unauthorized', 'rate_limited', 'key_banned']);
 
 /**
  * Why no field of an operation got data, when the reason is that the upstream refused the key or its rate: such an answer
  * is as a whole what it would have been, had the gateway known before.
+ * @param isEmpty - whether every field is null
  */
-export function findUpstreamRefusal(
-  data: Readonly<Record<string, unknown>> | null | undefined,
-  failures: readonly StoreError[],
-): StoreError | undefined {
-  if (data == null || Object.values(data).some((value) => value !== null)) return undefined;
-  return failures.every(({ code }) => UPSTREAM_REFUSALS.has(code)) ? failures[0] : undefined;
+export function findUpstreamRefusal(isEmpty: boolean, failures: readonly StoreError[]): StoreError | undefined {
+  return isEmpty && failures.every(({ code }) => UPSTREAM_REFUSALS.has(code)) ? failures[0] : undefined;
 }
-
-const UPSTREAM_REFUSALS: ReadonlySet<string> = new Set(['unauthorized', 'rate_limited', 'key_banned']);
 
 /** Counts an answer of 401 for the client's address, as if it had been found out here. */
 export async function countRefusal(refusal: StoreError, visit: Visit): Promise<StoreError> {

@@ -4,14 +4,13 @@ import {
   ApolloServerPluginLandingPageDisabled,
 } from '@apollo/server/plugin/disabled';
 import { ApolloServerPluginLandingPageLocalDefault } from '@apollo/server/plugin/landingPage/default';
-import { toStoreError } from '../errors.js';
-import { logFailure } from '../http/server.js';
 import type { Log } from '../observability/log.js';
-import { createAdmissionPlugin } from './admission-plugin.js';
 import type { OperationContext } from './context.js';
 import { EXAMPLE_HEADERS, EXAMPLE_OPERATION } from './example-operation.js';
-import { findStoreError, formatError, isUnforeseen } from './format-error.js';
+import { formatError } from './format-error.js';
 import { MAX_TOKENS } from './operation.js';
+import type { KnownDocuments } from './known-documents.js';
+import { createOperationPlugin } from './operation-plugin.js';
 import { createSchema } from './schema.js';
 
 export interface GraphqlServerOptions {
@@ -20,12 +19,13 @@ export interface GraphqlServerOptions {
   readonly landingPage: boolean;
   readonly production: boolean;
   readonly maxRootFields: number;
+  readonly documents: KnownDocuments;
   readonly log: Log;
 }
 
 /** Makes and starts the Apollo Server: it parses, validates and executes; HTTP is the handler's. */
 export async function createGraphqlServer(options: GraphqlServerOptions): Promise<ApolloServer<OperationContext>> {
-  const { introspection, landingPage, production, maxRootFields, log } = options;
+  const { introspection, landingPage, production, maxRootFields, documents, log } = options;
   const schema = createSchema();
   const server = new ApolloServer<OperationContext>({
     schema,
@@ -49,22 +49,7 @@ export async function createGraphqlServer(options: GraphqlServerOptions): Promis
             headers: EXAMPLE_HEADERS,
           })
         : ApolloServerPluginLandingPageDisabled(),
-      createAdmissionPlugin({ schema, maxRootFields }),
-      {
-        requestDidStart: async ({ contextValue: { call, report } }) => ({
-          didEncounterErrors: async ({ errors }) => {
-            for (const error of errors) {
-              const storeError = isUnforeseen(error)
-                ? toStoreError(error.originalError ?? error)
-                : findStoreError(error);
-              if (!storeError) continue;
-              report.failures.push(storeError);
-              // What fails because the client has gone away is no failure of ours.
-              if (!call.signal.aborted) logFailure(log, storeError, call.requestId);
-            }
-          },
-        }),
-      },
+      createOperationPlugin({ schema, documents, maxRootFields }),
     ],
   });
   await server.start();

@@ -6,6 +6,8 @@ import type { Call, PetSource } from './pet-source.js';
 /** Collects the reads of one HTTP request, so that equal ones are made once and all lookups are one question. */
 export interface PetLoader {
   find(id: Int64): Promise<Pet | undefined>;
+  /** Looks several up: one slot for each id, in their order. */
+  findMany(ids: readonly Int64[]): Promise<readonly (Pet | Error | undefined)[]>;
   list(query: PetQuery): Promise<readonly Pet[]>;
 }
 
@@ -26,6 +28,7 @@ export function createPetLoader({ source, call, batched }: PetLoaderOptions): Pe
   const lists = new Map<string, Promise<readonly Pet[]>>();
   return {
     find: (id) => lookups.load(id),
+    findMany: (ids) => lookups.loadMany(ids),
     list(query) {
       const key = `${query.limit} ${query.status ?? ''}`;
       const known = lists.get(key);

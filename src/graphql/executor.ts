@@ -1,0 +1,131 @@
+import { HeaderMap, type ApolloServer } from '@apollo/server';
+import { parse } from 'graphql';
+import { toStoreError } from '../errors.js';
+import { logFailure } from '../http/server.js';
+import type { Log } from '../observability/log.js';
+import { admitCompiled } from './admit.js';
+import { runOperation, type ExecutedOperation } from './compiled/run.js';
+import type { OperationContext } from './context.js';
+import type { KnownDocuments } from './known-documents.js';
+import { isIntrospection, MAX_TOKENS } from './operation.js';
+import type { OperationRequest } from './request.js';
+import {
+  countRefusal,
+  findUpstreamRefusal,
+  toHeaders,
+  toRefusal,
+  toResponse,
+  type OperationResponse,
+} from './response.js';
+
+/** Executes one operation of an HTTP request. It never rejects. */
+export type Executor = (
+  request: OperationRequest,
+  context: OperationContext,
+  method: string,
+) => Promise<OperationResponse>;
+
+export interface ExecutorOptions {
+  readonly server: ApolloServer<OperationContext>;
+  readonly documents: KnownDocuments;
+  readonly log: Log;
+  /** Whether known operations go straight to what Apollo would only hand them to. */
+  readonly directLane: boolean;
+}
+
+/**
+ * Makes the executor. Apollo Server parses and validates every document it has not seen; a known one goes by the direct
+ * lane to the same admission and the same run that Apollo's way ends in.
+ */
+export function createExecutor({ server, documents, log, directLane }: ExecutorOptions): Executor {
+  return async (request, context, method) => {
+    const { report, call, turn } = context;
+    try {
+      if (context.visit.keyId === undefined && !asksAboutSchema(request)) await context.visit.requireKey();
+      const direct = directLane ? await tryDirect(request, context, method) : undefined;
+      return direct ?? (await askApollo(request, context, method));
+    } catch (thrown) {
+      const error = toStoreError(thrown);
+      report.failures.push(error);
+      return toRefusal(error, call.requestId);
+    } finally {
+      turn.leave();
+      // What fails because the client has gone away is no failure of ours.
+      if (report.failures.length > 0 && !call.signal.aborted) {
+        for (const failure of report.failures) logFailure(log, failure, call.requestId);
+      }
+    }
+  };
+
+  async function tryDirect(
+    { query, operationName, variables, extensions }: OperationRequest,
+    context: OperationContext,
+    method: string,
+  ): Promise<OperationResponse | undefined> {
+    const known = query === undefined || extensions !== undefined ? undefined : documents.find(query);
+    if (!known) return undefined;
+    if (known.errors) return toResponse({ status: 400, errors: known.errors, requestId: context.call.requestId });
+    const operation = known.operations.get(operationName);
+    if (!operation || (method === 'GET' && operation.type !== 'query')) return undefined;
+    const prepared = await admitCompiled(operation, variables, context);
+    return prepared && answer(await runOperation(prepared, context), context);
+  }
+
+  async function askApollo(
+    request: OperationRequest,
+    context: OperationContext,
+    method: string,
+  ): Promise<OperationResponse> {
+    const { body, http } = await server.executeOperation(
+      { ...request, http: { method, headers: NO_HEADERS, search: '', body: undefined } },
+      { contextValue: context },
+    );
+    const { executed, deprecations, failures } = context.report;
+    if (executed) return answer(executed, context);
+    if (body.kind !== 'single')
+      throw new Error('an operation answered in parts, which the schema has no directive for');
+    const { data, errors } = body.singleResult;
+    if (data == null && errors && request.query !== undefined && errors.every(isOfDocument)) {
+      documents.rememberErrors(request.query, errors);
+    }
+    const refusal = findUpstreamRefusal(data != null && Object.values(data).every((value) => value === null), failures);
+    if (refusal) throw await countRefusal(refusal, context.visit);
+    return toResponse({
+      status: http.status ?? 200,
+      headers: toHeaders(http.headers),
+      errors,
+      data: data === undefined ? undefined : JSON.stringify(data),
+      deprecations,
+      requestId: context.call.requestId,
+    });
+  }
+
+  async function answer(
+    { data, errors, isEmpty }: ExecutedOperation,
+    context: OperationContext,
+  ): Promise<OperationResponse> {
+    const { deprecations, failures } = context.report;
+    const refusal = isEmpty ? findUpstreamRefusal(isEmpty, failures) : undefined;
+    if (refusal) throw await countRefusal(refusal, context.visit);
+    return toResponse({ errors, data, deprecations, requestId: context.call.requestId });
+  }
+}
+
+const NO_HEADERS = new HeaderMap();
+
+const DOCUMENT_ERRORS: ReadonlySet<unknown> = new Set(['GRAPHQL_PARSE_FAILED', 'GRAPHQL_VALIDATION_FAILED']);
+
+/** An error that the document's text alone is the reason of. */
+function isOfDocument({ extensions }: { readonly extensions?: { readonly code?: unknown } }): boolean {
+  return DOCUMENT_ERRORS.has(extensions?.code);
+}
+
+/** Tells whether an operation needs no key. What cannot be parsed asks for nothing, and Apollo says what is wrong with it. */
+function asksAboutSchema({ query, operationName }: OperationRequest): boolean {
+  if (query === undefined) return false;
+  try {
+    return isIntrospection(parse(query, { maxTokens: MAX_TOKENS }), operationName);
+  } catch {
+    return true;
+  }
+}
