@@ -20,26 +20,32 @@ export function parseStatedWindows(
   { header }: Pick<UpstreamAnswerHead, 'header'>,
   now: number,
 ): readonly StatedWindow[] {
+  const trio = parseTrio(header, now);
   const policies = parseItems(header('ratelimit-policy'));
   const states = new Map(parseItems(header('ratelimit')).map((item) => [item.name, item.parameters]));
-  const windows = policies.flatMap(({ name, parameters: { q, w } }) => {
+  const windows = policies.flatMap(({ name, parameters: { q, w } }): StatedWindow[] => {
     const { r, t } = states.get(name) ?? {};
     if (q === undefined || r === undefined || t === undefined) return [];
-    return [{ name, seconds: w ?? null, limit: q, remaining: r, resetAt: now + t * 1_000 }];
+    const resetAt = now + t * 1_000;
+    // The trio says to the second what `t` rounds.
+    const isTrio = trio?.limit === q && Math.abs(trio.resetAt - resetAt) < CLOCK_TOLERANCE_MS;
+    return [{ name, seconds: w ?? null, limit: q, remaining: r, resetAt: isTrio ? trio.resetAt : resetAt }];
   });
-  if (windows.length === 0) return parseTrio(header, now);
+  if (windows.length === 0) return trio ? [trio] : [];
   return windows.sort((a, b) => (a.seconds ?? Infinity) - (b.seconds ?? Infinity));
 }
 
-function parseTrio(header: UpstreamAnswerHead['header'], now: number): readonly StatedWindow[] {
+/** Clocks that differ by less are taken as the same: the `Date` of an answer has whole seconds. */
+const CLOCK_TOLERANCE_MS = 2_000;
+
+function parseTrio(header: UpstreamAnswerHead['header'], now: number): StatedWindow | undefined {
   const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((part) =>
     toCount(header(`x-ratelimit-${part}`)),
   );
-  if (limit === undefined || remaining === undefined || reset === undefined) return [];
-  // By the upstream's own clock, where it tells: ours may differ.
+  if (limit === undefined || remaining === undefined || reset === undefined) return undefined;
   const date = Date.parse(header('date') ?? '');
-  const wait = reset * 1_000 - (Number.isNaN(date) ? now : date);
-  return [{ name: 'default', seconds: null, limit, remaining, resetAt: now + Math.max(0, wait) }];
+  const ahead = Math.abs(date - now) < CLOCK_TOLERANCE_MS || Number.isNaN(date) ? 0 : date - now;
+  return { name: 'default', seconds: null, limit, remaining, resetAt: reset * 1_000 - ahead };
 }
 
 /**

@@ -93,7 +93,15 @@ describe('a gateway whose upstream', () => {
 
   it('keeps failing is given a rest: answers come at once, and service is back soon after it is', async () => {
     upstream.play((_, response) => response.socket?.destroy());
-    for (let i = 0; i < 12; i++) await gateway.graphql('{ pets { id } }', { key: 'a' });
+    await expect
+      .poll(
+        async () => {
+          await gateway.graphql('{ pets { id } }', { key: 'a' });
+          return (await gateway.fetch('/readyz')).status;
+        },
+        { timeout: 10_000, interval: 10 },
+      )
+      .toBe(503);
     upstream.play(answerAnimals);
     const startedAt = performance.now();
     const { errors } = await gateway.graphql('{ pets { id } }', { key: 'a' });

@@ -11,16 +11,25 @@ export interface Breaker {
 export interface BreakerOptions {
   /** Asks the upstream something harmless; resolves when it answers. */
   readonly probe: () => Promise<unknown>;
-  /** Failures in a row that open it. */
+  /** Failures in a row that open it, */
   readonly threshold?: number;
+  /** if the first of them is this long ago, in milliseconds: fifty lookups of one slow operation fail at once. */
+  readonly sustainedMs?: number;
   /** Time between probes while it is open. */
   readonly probeEveryMs?: number;
   readonly onChange?: (isOpen: boolean) => void;
 }
 
 /** Makes a breaker. While it is open it probes by itself, so that no user's request has to be the one that tries. */
-export function createBreaker({ probe, threshold = 10, probeEveryMs = 1_000, onChange }: BreakerOptions): Breaker {
+export function createBreaker({
+  probe,
+  threshold = 10,
+  sustainedMs = 500,
+  probeEveryMs = 1_000,
+  onChange,
+}: BreakerOptions): Breaker {
   let failures = 0;
+  let failingSince = 0;
   let timer: NodeJS.Timeout | undefined;
 
   return {
@@ -32,8 +41,9 @@ export function createBreaker({ probe, threshold = 10, probeEveryMs = 1_000, onC
       shut();
     },
     failed() {
+      if (failures === 0) failingSince = performance.now();
       failures += 1;
-      if (failures < threshold || timer) return;
+      if (timer || failures < threshold || performance.now() - failingSince < sustainedMs) return;
       onChange?.(true);
       probeLater();
     },

@@ -78,6 +78,7 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
   ): SharedRequest {
     let sent: Sent | undefined;
     let hasLeft = false;
+    let lastFailure: Error | undefined;
     const cancelled = new AbortController();
     const headers = {
       accept: 'application/json',
@@ -91,6 +92,9 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
       answer: attempt(),
       get hasLeft() {
         return hasLeft;
+      },
+      get lastFailure() {
+        return lastFailure;
       },
       cancel(reason) {
         // A call whose time is over, not a client that went away.
@@ -109,7 +113,10 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
         sent = client.send({ method, path, headers, body, beforeLeaving });
         const outcome = await sent.answer.catch((error: unknown) => error);
         if (!(outcome instanceof Error)) learn(outcome as UpstreamAnswer);
-        else if (outcome instanceof UpstreamFailure) breaker.failed();
+        else if (outcome instanceof UpstreamFailure) {
+          lastFailure = outcome;
+          breaker.failed();
+        }
         const pause = backoffMs(retry);
         const isInTime = performance.now() + pause < startedAt + timeoutMs;
         if (!isInTime || breaker.isOpen || !isWorthRetrying(outcome) || !budget.withdraw()) {

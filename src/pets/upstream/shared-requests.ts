@@ -7,6 +7,8 @@ export interface SharedRequest {
   readonly answer: Promise<UpstreamAnswer>;
   /** True once it may have reached the store: whoever comes later may know of something newer, and must not join. */
   readonly hasLeft: boolean;
+  /** Why the attempts so far have failed, if they have. */
+  readonly lastFailure: Error | undefined;
   /** Nobody waits any more. */
   cancel(reason: Error): void;
 }
@@ -60,7 +62,7 @@ export function createSharedRequests({ timeoutMs }: SharedRequestsOptions): Shar
 function wait(entry: Entry, { signal }: Call, milliseconds: number): Promise<UpstreamAnswer> {
   entry.waiting += 1;
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => leave(timedOut()), milliseconds);
+    const timer = setTimeout(() => leave(entry.request.lastFailure ?? timedOut()), milliseconds);
     const abort = (): void => leave(signal.reason as Error);
     signal.addEventListener('abort', abort, { once: true });
     entry.request.answer.then(resolve, reject).finally(settle);
