@@ -27,9 +27,10 @@ export function parseStatedWindows(
     const { r, t } = states.get(name) ?? {};
     if (q === undefined || r === undefined || t === undefined) return [];
     const resetAt = now + t * 1_000;
-    // The trio says to the second what `t` rounds.
+    // Both are rounded up, the trio to the second of the clock: the earlier one is closer, and never beyond the window.
     const isTrio = trio?.limit === q && Math.abs(trio.resetAt - resetAt) < CLOCK_TOLERANCE_MS;
-    return [{ name, seconds: w ?? null, limit: q, remaining: r, resetAt: isTrio ? trio.resetAt : resetAt }];
+    const closest = isTrio ? Math.min(trio.resetAt, resetAt) : resetAt;
+    return [{ name, seconds: w ?? null, limit: q, remaining: r, resetAt: closest }];
   });
   if (windows.length === 0) return trio ? [trio] : [];
   return windows.sort((a, b) => (a.seconds ?? Infinity) - (b.seconds ?? Infinity));

@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import { inject } from 'vitest';
 import type { CreatedKey, KeyStore, NewKey } from '../../src/access/key-store.js';
 import { createPostgresKeyStore } from '../../src/access/postgres-key-store.js';
-import { startApp, type App } from '../../src/app.js';
+import { startApp, type App, type AppParts } from '../../src/app.js';
 import { loadConfig } from '../../src/config.js';
 import type { Database } from '../../src/database/database.js';
 
@@ -70,22 +70,32 @@ export interface GraphqlAnswer {
 }
 
 /** Starts the program in this process, listening on a free port of this machine, with a store of its own. */
-export async function startGateway(mode: Mode, env: Record<string, string> = {}): Promise<Gateway> {
-  if (mode === 'proxy') return startProxy(env);
+export async function startGateway(
+  mode: Mode,
+  env: Record<string, string> = {},
+  parts: Pick<AppParts, 'directLane'> = {},
+): Promise<Gateway> {
+  if (mode === 'proxy') return startProxy(env, parts);
   const cleanups: (() => Promise<unknown>)[] = [];
   const backend = await makeBackend(mode, cleanups);
   const statements: string[] = [];
   let database: Database | undefined;
-  const { app, logged } = await start({ ...backend, ...env }, (opened) => {
-    database = opened;
-    return {
-      ...opened,
-      query: (statement, values) => {
-        statements.push(statement.text);
-        return opened.query(statement, values);
+  const { app, logged } = await start(
+    { ...backend, ...env },
+    {
+      ...parts,
+      decorateDatabase(opened) {
+        database = opened;
+        return {
+          ...opened,
+          query: (statement, values) => {
+            statements.push(statement.text);
+            return opened.query(statement, values);
+          },
+        };
       },
-    };
-  });
+    },
+  );
   const opened = database as unknown as Database;
   const keys = createPostgresKeyStore(opened);
 
@@ -104,9 +114,9 @@ export async function startGateway(mode: Mode, env: Record<string, string> = {})
 }
 
 /** Starts a gateway before a store, which is this program too, over a real socket. */
-async function startProxy(env: Record<string, string>): Promise<Gateway> {
+async function startProxy(env: Record<string, string>, parts: AppParts): Promise<Gateway> {
   const store = await startGateway('server', env);
-  const { app, logged } = await start({ ...env, UPSTREAM_URL: `${store.url}/v1` });
+  const { app, logged } = await start({ ...env, UPSTREAM_URL: `${store.url}/v1` }, parts);
   return {
     ...store,
     ...createRequests(app.url),
@@ -132,7 +142,7 @@ export async function startProxyBefore(upstreamUrl: string, env: Record<string, 
 
 async function start(
   env: Record<string, string>,
-  decorateDatabase?: (database: Database) => Database,
+  parts: AppParts = {},
 ): Promise<{ app: App; logged: Record<string, unknown>[] }> {
   const logged: Record<string, unknown>[] = [];
   const config = loadConfig({ PORT: '0', NODE_ENV: 'test', SAMPLE_DATA: 'false', ...env });
@@ -140,7 +150,7 @@ async function start(
     { level: config.logLevel },
     { write: (line: string) => void logged.push(JSON.parse(line) as Record<string, unknown>) },
   );
-  return { app: await startApp(config, log, decorateDatabase && { decorateDatabase }), logged };
+  return { app: await startApp(config, log, parts), logged };
 }
 
 function createRequests(url: string): Pick<Gateway, 'url' | 'fetch' | 'graphql'> {

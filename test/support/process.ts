@@ -1,0 +1,192 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { vi } from 'vitest';
+import type { DevelopmentKeys } from '../../src/embedded/first-start.js';
+import { createDatabase } from './gateway.js';
+
+const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const KEYS = fileURLToPath(new URL('../../dist/cli/keys.js', import.meta.url));
+const TIME_LIMIT_MS = 60_000;
+
+// A busy machine takes its time to start processes.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+/** What a process left behind. */
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A server in a process of its own. */
+export interface Program {
+  readonly url: string;
+  readonly pid: number;
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly ended: Promise<Ended>;
+  /** Waits until it listens, or ends without. */
+  listens(): Promise<boolean>;
+  fetch(path: string, init?: RequestInit): Promise<Response>;
+  /** Sends one operation as a POST and returns the parsed answer. */
+  graphql(query: string, key: string, variables?: Record<string, unknown>): Promise<any>;
+  signal(name: NodeJS.Signals): void;
+  /** Sends a signal and waits for the end. */
+  stop(name?: NodeJS.Signals): Promise<Ended>;
+}
+
+type Environment = Readonly<Record<string, string>>;
+
+/** An empty folder in which processes are started, each with exactly the environment that the test gives, and PATH. */
+export interface Place {
+  readonly directory: string;
+  /** Starts the server without waiting for anything; its `url` is empty. */
+  launch(env: Environment): Program;
+  /** Starts the server and waits until it listens. */
+  start(env: Environment): Promise<Program>;
+  /** Runs the server where it is to end by itself. */
+  run(env: Environment): Promise<Ended>;
+  /** Runs the `keys` command. */
+  keys(args: readonly string[], env?: Environment): Promise<Ended>;
+  /** Makes an empty PostgreSQL database and returns its URL. */
+  database(): Promise<string>;
+  /** The development keys in the default `DATA_DIR`. */
+  developmentKeys(): Promise<DevelopmentKeys>;
+  /** Ends what still runs and removes everything. */
+  close(): Promise<void>;
+}
+
+export async function makePlace(): Promise<Place> {
+  const directory = await mkdtemp(join(tmpdir(), 'store-'));
+  const children = new Set<ChildProcess>();
+  const cleanups: (() => Promise<void>)[] = [];
+  const endAll = (): void => {
+    for (const child of children) child.kill('SIGKILL');
+  };
+  process.once('exit', endAll);
+
+  function run(file: string, args: readonly string[], env: Environment): Running {
+    const child = spawn(process.execPath, [file, ...args], {
+      cwd: directory,
+      env: { PATH: process.env.PATH, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    children.add(child);
+    const running = new Running(child);
+    void running.ended.then(() => children.delete(child));
+    return running;
+  }
+
+  return {
+    directory,
+    launch: (env) => run(MAIN, [], env),
+    start: async (env) => {
+      const running = run(MAIN, [], env);
+      if (!(await running.listens())) throw new Error(`the server ended: ${(await running.ended).stderr}`);
+      return running;
+    },
+    run: (env) => run(MAIN, [], env).end(),
+    keys: (args, env = {}) => run(KEYS, args, env).end(),
+    async database() {
+      const { url, drop } = await createDatabase();
+      cleanups.push(drop);
+      return url;
+    },
+    developmentKeys: async () =>
+      JSON.parse(await readFile(join(directory, '.data/dev-keys.json'), 'utf8')) as DevelopmentKeys,
+    async close() {
+      endAll();
+      process.off('exit', endAll);
+      await until('every process has ended', () => children.size === 0);
+      for (const cleanup of cleanups) await cleanup();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+class Running implements Program {
+  url = '';
+  stdout = '';
+  stderr = '';
+  readonly pid: number;
+  readonly ended: Promise<Ended>;
+
+  constructor(private readonly child: ChildProcess) {
+    this.pid = child.pid as number;
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => (this.stdout += text));
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => (this.stderr += text));
+    this.ended = new Promise((resolve) => {
+      child.once('close', (code, signal) => resolve({ code, signal, stdout: this.stdout, stderr: this.stderr }));
+    });
+  }
+
+  async listens(): Promise<boolean> {
+    await until('a server listens', () => this.isOver || /listening on .*\n/.test(this.stdout));
+    this.url = /listening on (http:\S+)/.exec(this.stdout)?.[1] ?? '';
+    return !this.isOver;
+  }
+
+  fetch(path: string, init?: RequestInit): Promise<Response> {
+    return fetch(this.url + path, init);
+  }
+
+  async graphql(query: string, key: string, variables?: Record<string, unknown>): Promise<any> {
+    const response = await this.fetch('/graphql', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${key}` },
+      body: JSON.stringify({ query, variables }),
+    });
+    return response.json();
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.child.kill(name);
+  }
+
+  stop(name: NodeJS.Signals = 'SIGTERM'): Promise<Ended> {
+    this.signal(name);
+    return this.end();
+  }
+
+  async end(): Promise<Ended> {
+    await until('a process ends', () => this.isOver);
+    return this.ended;
+  }
+
+  private get isOver(): boolean {
+    return this.child.exitCode !== null || this.child.signalCode !== null;
+  }
+}
+
+/** Asks again and again until something is so. */
+export async function until(
+  what: string,
+  isSo: () => boolean | Promise<boolean>,
+  limitMs = TIME_LIMIT_MS,
+): Promise<void> {
+  const deadline = Date.now() + limitMs;
+  while (!(await isSo())) {
+    if (Date.now() > deadline) throw new Error(`waited ${limitMs} ms in vain until ${what}`);
+    await sleep(10);
+  }
+}
+
+/** Finds a port that nobody listens on. */
+export async function findFreePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((closed) => server.close(closed));
+  return port;
+}
+
+/** The lines of a text, without the empty one after the last line break. */
+export function linesOf(text: string): string[] {
+  return text.replace(/\n$/, '').split('\n');
+}
