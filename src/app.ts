@@ -1,5 +1,4 @@
 import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { Backend } from './backend/backend.js';
 import { openProxyBackend } from './backend/proxy-backend.js';
 import { openStoreBackend } from './backend/store-backend.js';
@@ -14,6 +13,7 @@ import { createKnownDocuments } from './graphql/known-documents.js';
 import { createRateLimitGuard } from './graphql/rate-limit-guard.js';
 import { createGraphqlServer } from './graphql/server.js';
 import { createCors } from './http/cors.js';
+import { drain, listen } from './http/lifecycle.js';
 import { createHttpServer, type Handler } from './http/server.js';
 import { createHealthHandler } from './observability/health.js';
 import type { Log } from './observability/log.js';
@@ -114,7 +114,7 @@ export async function startApp(
         isDraining,
         check: () => Promise.resolve(),
       });
-      const metricsServer = createHttpServer({
+      const { server: metricsServer } = createHttpServer({
         ...servers,
         handler: (exchange) => {
           const answer = exchange.path === '/metrics' ? metricsHealth(exchange) : undefined;
@@ -122,14 +122,14 @@ export async function startApp(
           throw new StoreError('no_such_route', 'Only /metrics is served here.');
         },
       });
-      await listen(metricsServer, 'METRICS_PORT', config.host, config.metricsPort);
-      closers.push(() => drain(metricsServer, 0));
+      await listenAt(metricsServer, 'METRICS_PORT', config.host, config.metricsPort);
+      closers.push(() => drain(metricsServer, () => 0, 0));
     }
-    const server = createHttpServer({ ...servers, handler: route });
-    const url = await listen(server, 'PORT', config.host, config.port);
+    const { server, inFlight } = createHttpServer({ ...servers, handler: route });
+    const url = await listenAt(server, 'PORT', config.host, config.port);
     closers.push(() => {
       draining = true;
-      return drain(server, config.shutdownGraceMs);
+      return drain(server, inFlight, config.shutdownGraceMs);
     });
     return { url, developmentKeys: await backend.fill?.(), close: closeAll };
   } catch (error) {
@@ -149,29 +149,11 @@ function openBackend(
     : openStoreBackend({ store: backend, bans, log, decorateDatabase });
 }
 
-function listen(server: Server, variable: string, host: string, port: number): Promise<string> {
-  return new Promise((resolve, reject) => {
-    server.once('error', ({ message }) => {
-      reject(new ConfigError(`HOST ${host} and ${variable} ${port} cannot be listened on: ${message}`));
-    });
-    server.listen(port, host, () => {
-      const { address, port: actual, family } = server.address() as AddressInfo;
-      resolve(`http://${family === 'IPv6' ? `[${address}]` : address}:${actual}`);
-    });
-  });
-}
-
-/** Closes a server: no new connections, the idle ones closed, the others given `graceMs` to finish. */
-async function drain(server: Server, graceMs: number): Promise<void> {
-  const closed = new Promise<void>((resolve) => {
-    server.close(() => {
-      resolve();
-    });
-  });
-  server.closeIdleConnections();
-  const timer = setTimeout(() => {
-    server.closeAllConnections();
-  }, graceMs);
-  await closed;
-  clearTimeout(timer);
+/** Listens, or says in one line which setting stands in the way. */
+async function listenAt(server: Server, variable: string, host: string, port: number): Promise<string> {
+  try {
+    return await listen(server, host, port);
+  } catch (error) {
+    throw new ConfigError(`HOST ${host} and ${variable} ${port} cannot be listened on: ${(error as Error).message}`);
+  }
 }

@@ -1,13 +1,13 @@
 import { HeaderMap, type ApolloServer } from '@apollo/server';
 import { parse } from 'graphql';
-import { toStoreError } from '../errors.js';
+import { StoreError, toStoreError } from '../errors.js';
 import { logFailure } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import { admitCompiled } from './admit.js';
 import { runOperation, type ExecutedOperation } from './compiled/run.js';
 import type { OperationContext } from './context.js';
 import type { KnownDocuments } from './known-documents.js';
-import { isIntrospection, MAX_TOKENS } from './operation.js';
+import { isIntrospection, isTooDeep, MAX_TOKENS } from './operation.js';
 import type { OperationRequest } from './request.js';
 import {
   countRefusal,
@@ -76,6 +76,9 @@ export function createExecutor({ server, documents, log, directLane }: ExecutorO
     context: OperationContext,
     method: string,
   ): Promise<OperationResponse> {
+    if (request.query !== undefined && isTooDeep(request.query)) {
+      throw new StoreError('bad_request', 'The document nests too deeply.');
+    }
     const { body, http } = await server.executeOperation(
       { ...request, http: { method, headers: NO_HEADERS, search: '', body: undefined } },
       { contextValue: context },
@@ -124,7 +127,7 @@ function isOfDocument({ extensions }: { readonly extensions?: { readonly code?: 
 function asksAboutSchema({ query, operationName }: OperationRequest): boolean {
   if (query === undefined) return false;
   try {
-    return isIntrospection(parse(query, { maxTokens: MAX_TOKENS }), operationName);
+    return isTooDeep(query) || isIntrospection(parse(query, { maxTokens: MAX_TOKENS }), operationName);
   } catch {
     return true;
   }

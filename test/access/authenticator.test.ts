@@ -1,0 +1,194 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { generateApiKey } from '../../src/access/api-key.js';
+import { createAuthenticator, type Authenticator } from '../../src/access/authenticator.js';
+import { createFakeKeys, type FakeKeys } from './fake-keys.js';
+
+let keys: FakeKeys;
+let authenticator: Authenticator;
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: Date.UTC(2026, 0, 1) });
+  keys = createFakeKeys();
+  authenticator = createAuthenticator({ keys });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+async function keyIdOf(key: string): Promise<string | undefined> {
+  return (await authenticator.authenticate(key))?.keyId;
+}
+
+describe('a valid key', () => {
+  it('is looked up by its digest and gives its caller, with plan and windows and without the secret', async () => {
+    const key = keys.add({ id: 'key_7', plan: 'enterprise', limits: { perMinute: 5, perDay: 70 } });
+    const caller = await authenticator.authenticate(key);
+    expect(caller).toEqual({
+      keyId: 'key_7',
+      plan: 'enterprise',
+      windows: [
+        { name: 'minute', seconds: 60, limit: 5 },
+        { name: 'day', seconds: 86_400, limit: 70 },
+      ],
+    });
+    expect(keys.asked).toEqual([expect.stringMatching(/^[\w-]{43}$/)]);
+    expect(keys.asked[0]).not.toContain(key);
+  });
+
+  it('is then answered from memory, without a promise', async () => {
+    const key = keys.add();
+    await authenticator.authenticate(key);
+    for (let i = 0; i < 100; i++) {
+      const caller = authenticator.authenticate(key);
+      expect(caller).not.toBeInstanceOf(Promise);
+      expect(caller).toMatchObject({ keyId: 'key_0' });
+    }
+    expect(keys.asked).toHaveLength(1);
+  });
+
+  it('is looked up again behind the scenes while it is in use, so that no request waits', async () => {
+    const key = keys.add();
+    await authenticator.authenticate(key);
+    for (let seconds = 0; seconds < 60; seconds++) {
+      await vi.advanceTimersByTimeAsync(1_000);
+      expect(authenticator.authenticate(key)).not.toBeInstanceOf(Promise);
+    }
+    expect(keys.asked.length).toBeGreaterThanOrEqual(12);
+    expect(keys.asked.length).toBeLessThanOrEqual(31);
+  });
+
+  it('is looked up before it is trusted again when it was not used for five seconds', async () => {
+    const key = keys.add();
+    await authenticator.authenticate(key);
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(authenticator.authenticate(key)).toBeInstanceOf(Promise);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(keys.asked).toHaveLength(2);
+  });
+
+  it('takes the plan that its next lookup finds', async () => {
+    const key = keys.add();
+    await authenticator.authenticate(key);
+    keys.change(key, { plan: 'pro', limits: { perMinute: 300, perDay: 10_000 } });
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(await authenticator.authenticate(key)).toMatchObject({ plan: 'pro', windows: [{ limit: 300 }, {}] });
+  });
+
+  it('is looked up once for many requests at the same moment', async () => {
+    const key = keys.add();
+    keys.slow = true;
+    const callers = Promise.all(Array.from({ length: 50 }, async () => authenticator.authenticate(key)));
+    expect(keys.asked).toHaveLength(1);
+    keys.answerAll();
+    expect((await callers).map((caller) => caller?.keyId)).toEqual(Array.from({ length: 50 }, () => 'key_0'));
+    keys.slow = false;
+    await vi.advanceTimersByTimeAsync(3_000);
+    for (let i = 0; i < 50; i++) void authenticator.authenticate(key);
+    expect(keys.asked).toHaveLength(2);
+  });
+
+  it('is remembered with the most others that there is room for', async () => {
+    authenticator = createAuthenticator({ keys, capacity: 2 });
+    const [a, b, c] = [keys.add(), keys.add(), keys.add()];
+    for (const key of [a, b, c]) await authenticator.authenticate(key);
+    expect(authenticator.authenticate(c)).not.toBeInstanceOf(Promise);
+    expect(authenticator.authenticate(b)).not.toBeInstanceOf(Promise);
+    expect(authenticator.authenticate(a)).toBeInstanceOf(Promise);
+  });
+});
+
+describe('a key that ends', () => {
+  it('is refused within five seconds of its revocation while it is in use', async () => {
+    const key = keys.add();
+    await authenticator.authenticate(key);
+    await vi.advanceTimersByTimeAsync(3_300);
+    await authenticator.authenticate(key);
+    keys.change(key, { revokedAt: new Date() });
+    const revokedAt = Date.now();
+    while ((await authenticator.authenticate(key)) !== undefined) await vi.advanceTimersByTimeAsync(100);
+    expect(Date.now() - revokedAt).toBeLessThanOrEqual(5_000);
+  });
+
+  it('is refused five seconds after the lookup before its revocation, and not before it is looked up', async () => {
+    const key = keys.add();
+    await authenticator.authenticate(key);
+    keys.change(key, { revokedAt: new Date() });
+    await vi.advanceTimersByTimeAsync(1_999);
+    expect(await keyIdOf(key)).toBe('key_0');
+    await vi.advanceTimersByTimeAsync(3_001);
+    expect(await keyIdOf(key)).toBeUndefined();
+  });
+
+  it('is refused within five seconds also when a lookup from before the revocation answers late', async () => {
+    const key = keys.add();
+    await authenticator.authenticate(key);
+    await vi.advanceTimersByTimeAsync(2_000);
+    keys.slow = true;
+    void authenticator.authenticate(key);
+    keys.change(key, { revokedAt: new Date() });
+    keys.slow = false;
+    await vi.advanceTimersByTimeAsync(2_500);
+    keys.answerAll();
+    await vi.advanceTimersByTimeAsync(2_500);
+    expect(await keyIdOf(key)).toBeUndefined();
+  });
+
+  it('is refused at the moment it expires, without a lookup', async () => {
+    const key = keys.add({ expiresAt: new Date(Date.now() + 1_500) });
+    await authenticator.authenticate(key);
+    await vi.advanceTimersByTimeAsync(1_499);
+    expect(authenticator.authenticate(key)).toMatchObject({ keyId: 'key_0' });
+    await vi.advanceTimersByTimeAsync(1);
+    expect(authenticator.authenticate(key)).toBeUndefined();
+    expect(keys.asked).toHaveLength(1);
+  });
+
+  it('is refused from the start when it had expired or was revoked before', async () => {
+    expect(await keyIdOf(keys.add({ expiresAt: new Date(Date.now()) }))).toBeUndefined();
+    expect(await keyIdOf(keys.add({ revokedAt: new Date(Date.now() - 1) }))).toBeUndefined();
+    expect(await keyIdOf(keys.add({ expiresAt: new Date(Date.now() + 1) }))).toBe('key_2');
+  });
+});
+
+describe('an unknown key', () => {
+  it('is remembered as unknown for five seconds', async () => {
+    const key = generateApiKey();
+    expect(await keyIdOf(key)).toBeUndefined();
+    await vi.advanceTimersByTimeAsync(4_999);
+    for (let i = 0; i < 100; i++) expect(authenticator.authenticate(key)).toBeUndefined();
+    expect(keys.asked).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(await keyIdOf(key)).toBeUndefined();
+    expect(keys.asked).toHaveLength(2);
+  });
+
+  it('is valid within five seconds of being created', async () => {
+    const key = generateApiKey();
+    await authenticator.authenticate(key);
+    keys.change(key, {});
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(await keyIdOf(key)).toBe('key_new');
+    expect(authenticator.authenticate(key)).toMatchObject({ keyId: 'key_new' });
+  });
+
+  it('pushes other unknown ones out of memory, but no valid one', async () => {
+    authenticator = createAuthenticator({ keys, capacity: 2, unknownCapacity: 3 });
+    const valid = keys.add();
+    await authenticator.authenticate(valid);
+    const guesses = Array.from({ length: 10 }, generateApiKey);
+    for (const guess of guesses) await authenticator.authenticate(guess);
+    expect(keys.asked).toHaveLength(11);
+    for (const guess of guesses.slice(-3)) expect(authenticator.authenticate(guess)).toBeUndefined();
+    expect(authenticator.authenticate(valid)).toMatchObject({ keyId: 'key_0' });
+    expect(keys.asked).toHaveLength(11);
+    expect(await keyIdOf(guesses[0] as string)).toBeUndefined();
+    expect(keys.asked).toHaveLength(12);
+  });
+
+  it('is never looked up when it cannot be a key at all', () => {
+    const key = keys.add();
+    const impossible = ['', 'x', 'pets_', `pets_${'0'.repeat(38)}`, key.slice(0, -1), `${key}x`, ` ${key}`, `${key}\n`];
+    for (const text of impossible) expect(authenticator.authenticate(text)).toBeUndefined();
+    expect(keys.asked).toEqual([]);
+  });
+});

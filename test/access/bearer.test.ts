@@ -1,0 +1,31 @@
+import { describe, expect, it } from 'vitest';
+import { parseBearer } from '../../src/access/bearer.js';
+
+describe('an Authorization header', () => {
+  it.each(['Bearer abc', 'bearer abc', 'BEARER abc', 'bEaReR abc', 'Bearer    abc', 'Bearer abc  '])(
+    'carries the key of %j, with the scheme in any case',
+    (header) => {
+      expect(parseBearer(header)).toEqual({ kind: 'key', key: 'abc' });
+    },
+  );
+
+  it.each([
+    undefined,
+    '',
+    ' ',
+    'Bearer',
+    'Bearer ',
+    'Bearer    ',
+    'abc',
+    'Bearerabc',
+    'Basic YTpi',
+    'Digest a="Bearer b"',
+  ])('carries no key in %j', (header) => {
+    expect(parseBearer(header)).toEqual({ kind: 'none' });
+  });
+
+  it('carries whatever follows the scheme as one key, in the case it came', () => {
+    expect(parseBearer('Bearer Abc dEf')).toEqual({ kind: 'key', key: 'Abc dEf' });
+    expect(parseBearer('Bearer Bearer abc')).toEqual({ kind: 'key', key: 'Bearer abc' });
+  });
+});

@@ -1,0 +1,144 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { Account } from '../../src/access/ledger.js';
+import { createMemoryLedger, type LedgerSnapshot, type MemoryLedger } from '../../src/access/memory-ledger.js';
+import { toWindows } from '../../src/access/plans.js';
+
+const key: Account = { id: 'key_a', windows: toWindows({ perMinute: 1, perDay: 1 }) };
+
+let now: number;
+let ledger: MemoryLedger;
+
+beforeEach(() => {
+  now = Date.UTC(2026, 0, 1);
+  ledger = createLedger();
+  ledger.admit(key, 1);
+});
+
+function createLedger(banAfter = 3): MemoryLedger {
+  return createMemoryLedger({ now: () => now, banAfter, banSeconds: 300 });
+}
+
+function ask(cost = 1): string {
+  return ledger.admit(key, cost).outcome;
+}
+
+describe('a ban', () => {
+  it('comes with the first refusal beyond those that are allowed within a minute', () => {
+    expect([ask(), ask(), ask()]).toEqual(['refused', 'refused', 'refused']);
+    expect(ledger.admit(key, 1)).toMatchObject({ outcome: 'banned', retryAfter: 300 });
+  });
+
+  it('holds for every request, the free ones and those too large included', () => {
+    for (let i = 0; i < 4; i++) ask();
+    expect([ask(0), ask(1), ask(50)]).toEqual(['banned', 'banned', 'banned']);
+  });
+
+  it('counts the refusals of any one minute, not of calendar minutes', () => {
+    now += 40_000;
+    ask();
+    now += 15_000;
+    expect([ask(), ask()]).toEqual(['refused', 'refused']);
+    now += 44_999;
+    expect(ask()).toBe('banned');
+  });
+
+  it('does not come when a refusal is a minute ago', () => {
+    expect([ask(), ask(), ask()]).toEqual(['refused', 'refused', 'refused']);
+    for (let minute = 0; minute < 5; minute++) {
+      now += 60_000;
+      expect([ask(), ask(), ask()]).toEqual(['refused', 'refused', 'refused']);
+    }
+  });
+
+  it('does not count what was admitted', () => {
+    const roomy: Account = { id: 'key_b', windows: toWindows({ perMinute: 50, perDay: 50 }) };
+    for (let i = 0; i < 50; i++) expect(ledger.admit(roomy, 1).outcome).toBe('admitted');
+    expect(ledger.admit(roomy, 1).outcome).toBe('refused');
+  });
+
+  it('ends after its time, is not prolonged by asking, and starts the count of refusals anew', () => {
+    for (let i = 0; i < 4; i++) ask();
+    now += 299_999;
+    expect(ledger.admit(key, 1)).toMatchObject({ outcome: 'banned', retryAfter: 1 });
+    now += 1;
+    expect([ask(), ask(), ask(), ask()]).toEqual(['refused', 'refused', 'refused', 'banned']);
+  });
+
+  it('lets the key in again when its windows have room', () => {
+    const minute: Account = { id: 'key_b', windows: toWindows({ perMinute: 1, perDay: 50 }) };
+    for (let i = 0; i < 5; i++) ledger.admit(minute, 1);
+    expect(ledger.admit(minute, 0)).toMatchObject({
+      outcome: 'banned',
+      windows: [{ remaining: 0 }, { remaining: 49 }],
+    });
+    now += 300_000;
+    expect(ledger.admit(minute, 1).outcome).toBe('admitted');
+  });
+
+  it('is of one key alone', () => {
+    for (let i = 0; i < 4; i++) ask();
+    expect(ledger.admit({ ...key, id: 'key_b' }, 1).outcome).toBe('admitted');
+  });
+
+  it('comes with the very first refusal when none is allowed', () => {
+    ledger = createLedger(0);
+    ask();
+    expect(ask()).toBe('banned');
+  });
+
+  it('never comes where bans are off, and refusals then leave nothing behind', () => {
+    ledger = createMemoryLedger({ now: () => now });
+    ask();
+    const size = JSON.stringify(ledger.snapshot()).length;
+    for (let i = 0; i < 10_000; i++) expect(ask()).toBe('refused');
+    expect(JSON.stringify(ledger.snapshot())).toHaveLength(size);
+  });
+});
+
+describe('a snapshot', () => {
+  function restart(): void {
+    const written = JSON.stringify(ledger.snapshot());
+    ledger = createLedger();
+    ledger.restore(JSON.parse(written) as LedgerSnapshot);
+  }
+
+  it('keeps counts and windows over a restart', () => {
+    const roomy: Account = { id: 'key_b', windows: toWindows({ perMinute: 10, perDay: 100 }) };
+    ledger.admit(roomy, 4);
+    const before = ledger.admit(roomy, 0);
+    now += 30_000;
+    restart();
+    expect(ledger.admit(roomy, 0)).toEqual(before);
+    expect(ledger.admit(roomy, 7).outcome).toBe('refused');
+    now += 30_000;
+    expect(ledger.admit(roomy, 7)).toMatchObject({
+      outcome: 'admitted',
+      windows: [{ remaining: 3 }, { remaining: 89 }],
+    });
+  });
+
+  it('keeps refusals and bans over a restart', () => {
+    for (let i = 0; i < 3; i++) ask();
+    restart();
+    expect(ask()).toBe('banned');
+    now += 100_000;
+    restart();
+    expect(ledger.admit(key, 1)).toMatchObject({ outcome: 'banned', retryAfter: 200 });
+  });
+
+  it('keeps the order in which accounts asked', () => {
+    const [first, ...later] = ['a', 'b', 'c'].map((id) => ({ ...key, id })) as [Account, Account, Account];
+    ledger = createMemoryLedger({ now: () => now });
+    for (const account of [first, ...later]) ledger.admit(account, 1);
+    const small = createMemoryLedger({ now: () => now, capacity: 2 });
+    small.restore(JSON.parse(JSON.stringify(ledger.snapshot())) as LedgerSnapshot);
+    expect(later.map((account) => small.admit(account, 1).outcome)).toEqual(['refused', 'refused']);
+    expect(small.admit(first, 1).outcome).toBe('admitted');
+  });
+
+  it('holds no window and no secret of an account, only what was counted', () => {
+    expect(ledger.snapshot()).toEqual([
+      ['key_a', { used: [1, 1], closesAt: [now + 60_000, now + 86_400_000], refusedAt: [], bannedUntil: 0 }],
+    ]);
+  });
+});

@@ -1,0 +1,186 @@
+import { describe, expect, it } from 'vitest';
+import { ConfigError, loadConfig } from '../src/config.js';
+
+const DATABASE_URL = 'postgres://gateway:s3cret@db.example:5432/store';
+
+describe('the settings', () => {
+  it('have a default each', () => {
+    expect(loadConfig({})).toEqual({
+      host: '127.0.0.1',
+      port: 4_000,
+      backend: { kind: 'embedded', directory: '.data', sampleAnimals: true, developmentKeys: true },
+      production: false,
+      introspection: true,
+      explorer: true,
+      corsOrigins: undefined,
+      trustProxy: false,
+      metricsPort: undefined,
+      logLevel: 'info',
+      bans: { banAfter: 100, banSeconds: 300 },
+      limits: { maxRootFields: 100, maxBatch: 20, maxBodyBytes: 1_048_576 },
+      shutdownGraceMs: 10_000,
+    });
+  });
+
+  it('are those of the environment', () => {
+    const config = loadConfig({
+      HOST: '0.0.0.0',
+      PORT: '0',
+      DATA_DIR: '/var/lib/animals',
+      SAMPLE_DATA: 'false',
+      INTROSPECTION: 'false',
+      EXPLORER: 'false',
+      CORS_ORIGINS: 'https://app.example.com, http://localhost:5173',
+      TRUST_PROXY: 'true',
+      METRICS_PORT: '9464',
+      LOG_LEVEL: 'debug',
+      BAN_AFTER: '0',
+      BAN_SECONDS: '60',
+      MAX_ROOT_FIELDS: '10',
+      MAX_BATCH: '1',
+      MAX_BODY_BYTES: '2048',
+      SHUTDOWN_GRACE_MS: '0',
+    });
+    expect(config).toMatchObject({
+      host: '0.0.0.0',
+      port: 0,
+      backend: { kind: 'embedded', directory: '/var/lib/animals', sampleAnimals: false, developmentKeys: true },
+      introspection: false,
+      explorer: false,
+      corsOrigins: ['https://app.example.com', 'http://localhost:5173'],
+      trustProxy: true,
+      metricsPort: 9_464,
+      logLevel: 'debug',
+      bans: { banAfter: 0, banSeconds: 60 },
+      limits: { maxRootFields: 10, maxBatch: 1, maxBodyBytes: 2_048 },
+      shutdownGraceMs: 0,
+    });
+  });
+
+  it.each(['postgres', 'postgresql'])('choose a PostgreSQL server by a %s URL', (scheme) => {
+    const url = `${scheme}://gateway:s3cret@db.example/store`;
+    expect(loadConfig({ DATABASE_URL: url }).backend).toEqual({ kind: 'server', url, pool: 10, prepare: true });
+    expect(loadConfig({ DATABASE_URL: url, DATABASE_POOL: '3', DATABASE_PREPARE: 'false' }).backend).toEqual({
+      kind: 'server',
+      url,
+      pool: 3,
+      prepare: false,
+    });
+  });
+
+  it('turn off in production what is meant for development, unless they say otherwise', () => {
+    expect(loadConfig({ NODE_ENV: 'production' })).toMatchObject({
+      production: true,
+      introspection: false,
+      explorer: false,
+      corsOrigins: [],
+      backend: { kind: 'embedded', sampleAnimals: false, developmentKeys: false },
+    });
+    const overridden = {
+      NODE_ENV: 'production',
+      INTROSPECTION: 'true',
+      EXPLORER: 'true',
+      CORS_ORIGINS: 'https://a.example',
+    };
+    expect(loadConfig(overridden)).toMatchObject({
+      introspection: true,
+      explorer: true,
+      corsOrigins: ['https://a.example'],
+    });
+  });
+
+  it('count as absent when they are empty', () => {
+    expect(loadConfig({ PORT: '', DATABASE_URL: '', CORS_ORIGINS: '', LOG_LEVEL: '', HOST: undefined })).toEqual(
+      loadConfig({}),
+    );
+  });
+
+  it('take no notice of variables of other programs', () => {
+    expect(loadConfig({ PATH: '/bin', port: '1', __proto__x: '1' })).toEqual(loadConfig({}));
+  });
+
+  it('are frozen through and through', () => {
+    for (const env of [{}, { DATABASE_URL, CORS_ORIGINS: 'https://a.example' }]) {
+      const config = loadConfig(env);
+      const { backend, bans, limits, corsOrigins } = config;
+      for (const part of [config, backend, bans, limits, corsOrigins]) expect(Object.isFrozen(part)).toBe(true);
+    }
+  });
+});
+
+describe('a wrong setting', () => {
+  function refusalOf(env: Record<string, string>): ConfigError {
+    try {
+      loadConfig(env);
+    } catch (error) {
+      if (error instanceof ConfigError) return error;
+      throw error;
+    }
+    throw new Error('nothing was refused');
+  }
+
+  it.each([
+    ['PORT', 'http', '0 to 65535'],
+    ['PORT', '-1', '0 to 65535'],
+    ['PORT', '65536', '0 to 65535'],
+    ['PORT', '4000.5', '0 to 65535'],
+    ['PORT', '4e3', '0 to 65535'],
+    ['PORT', ' 4000', '0 to 65535'],
+    ['METRICS_PORT', '70000', '0 to 65535'],
+    ['DATABASE_POOL', '0', 'from 1'],
+    ['DATABASE_POOL', 'many', 'from 1'],
+    ['DATABASE_PREPARE', 'yes', 'true or false'],
+    ['NODE_ENV', 'prod', 'development, production or test'],
+    ['INTROSPECTION', '1', 'true or false'],
+    ['EXPLORER', 'TRUE', 'true or false'],
+    ['TRUST_PROXY', 'on', 'true or false'],
+    ['SAMPLE_DATA', 'no', 'true or false'],
+    ['CORS_ORIGINS', '*', 'https://app.example.com'],
+    ['CORS_ORIGINS', 'app.example.com', 'https://app.example.com'],
+    ['CORS_ORIGINS', 'https://app.example.com/', 'https://app.example.com'],
+    ['CORS_ORIGINS', 'https://a.example,https://b.example/path', 'https://app.example.com'],
+    ['LOG_LEVEL', 'verbose', 'trace, debug, info, warn, error, fatal, silent'],
+    ['BAN_AFTER', '-1', 'from 0'],
+    ['BAN_SECONDS', '0', 'from 1'],
+    ['BAN_SECONDS', '5m', 'from 1'],
+    ['MAX_ROOT_FIELDS', '0', 'from 1'],
+    ['MAX_BATCH', '0', 'from 1'],
+    ['MAX_BODY_BYTES', '1MB', 'from 1024'],
+    ['MAX_BODY_BYTES', '10', 'from 1024'],
+    ['UPSTREAM_TIMEOUT_MS', '0', 'from 1'],
+    ['UPSTREAM_CONNECTIONS', 'x', 'from 1'],
+    ['DEFAULT_PLAN', 'gold', 'free, pro or business'],
+    ['SHUTDOWN_GRACE_MS', '-5', 'from 0'],
+    ['SHUTDOWN_GRACE_MS', '99999999999999999999', 'from 0'],
+  ])('%s=%s is refused in one line that says what it is and what it must be', (name, value, expected) => {
+    const { message } = refusalOf({ [name]: value });
+    expect(message).toMatch(new RegExp(`^${name} must be `));
+    expect(message).toContain(expected);
+    expect(message).toContain(JSON.stringify(value));
+    expect(message).not.toContain('\n');
+  });
+
+  it.each([
+    ['DATABASE_URL', 'mysql://gateway:s3cret@db.example/store', 'postgres://'],
+    ['DATABASE_URL', 'gateway:s3cret@db.example/store', 'postgres://'],
+    ['DATABASE_URL', 'postgres://gateway:s3 cret@db.example:99999/store', 'postgres://'],
+    ['UPSTREAM_URL', 'ftp://gateway:s3cret@store.example/v1', 'https://'],
+    ['UPSTREAM_URL', 's3cret', 'https://'],
+    ['REDIS_URL', 'http://:s3cret@redis.example', 'redis://'],
+  ])('%s=%s is refused without showing what may hold a password', (name, value, expected) => {
+    const { message } = refusalOf({ [name]: value });
+    expect(message).toMatch(new RegExp(`^${name} must be `));
+    expect(message).toContain(expected);
+    expect(message).not.toMatch(/s3|cret|db\.example|\n/);
+  });
+
+  it('is refused in one line whatever line breaks it has', () => {
+    expect(refusalOf({ LOG_LEVEL: 'info\nPORT must be 4000' }).message).not.toContain('\n');
+  });
+
+  it('is a second backend beside the first', () => {
+    const { message } = refusalOf({ DATABASE_URL, UPSTREAM_URL: 'https://gateway:s3cret@store.example/v1' });
+    expect(message).toMatch(/UPSTREAM_URL.*DATABASE_URL/);
+    expect(message).not.toMatch(/s3cret|example|\n/);
+  });
+});

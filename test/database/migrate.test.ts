@@ -1,0 +1,186 @@
+import pg from 'pg';
+import { pino } from 'pino';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { startApp } from '../../src/app.js';
+import { loadConfig } from '../../src/config.js';
+import type { Database } from '../../src/database/database.js';
+import { migrate } from '../../src/database/migrate.js';
+import { createPgDatabase } from '../../src/database/pg-database.js';
+import { openPgliteDatabase } from '../../src/database/pglite-database.js';
+import { createDatabase, startGateway } from '../support/gateway.js';
+
+const FIVE = [1, 2, 3, 4, 5];
+
+describe('migrating a fresh PostgreSQL database', () => {
+  let url: string;
+  let drop: () => Promise<void>;
+  let opened: Database[];
+
+  beforeEach(async () => {
+    ({ url, drop } = await createDatabase());
+    opened = [];
+  });
+  afterEach(async () => {
+    for (const database of opened) await database.close();
+    await drop();
+  });
+
+  function open(options: Partial<Parameters<typeof createPgDatabase>[0]> = {}): Database {
+    const database = createPgDatabase({ url, pool: 1, prepare: true, ...options });
+    opened.push(database);
+    return database;
+  }
+
+  /** Runs SQL on a connection that the program knows nothing of. */
+  async function ask(text: string): Promise<Record<string, unknown>[]> {
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    const { rows } = await client.query<Record<string, unknown>>(text);
+    await client.end();
+    return rows;
+  }
+
+  it('makes the tables and leaves one line for each migration', async () => {
+    await migrate(open());
+    expect(await tablesOf(ask)).toEqual(['api_keys', 'pets', 'schema_version']);
+    const versions = await ask('SELECT version FROM schema_version ORDER BY version');
+    expect(versions.length).toBeGreaterThanOrEqual(2);
+    expect(new Set(versions.map(({ version }) => version)).size).toBe(versions.length);
+  });
+
+  it('is safe for five instances at once, and each finds the tables there', async () => {
+    await Promise.all(FIVE.map(() => migrate(open())));
+    expect(await Promise.all(opened.map((database) => database.query(COUNT, [])))).toEqual(
+      FIVE.map(() => [{ count: 0 }]),
+    );
+    const versions = await ask('SELECT version, count(*)::int AS count FROM schema_version GROUP BY version');
+    expect(versions.every(({ count }) => count === 1)).toBe(true);
+  });
+
+  it('is safe for five whole programs that start at once, which then serve the same animals', async () => {
+    const config = loadConfig({ DATABASE_URL: url, PORT: '0', NODE_ENV: 'test', DATABASE_POOL: '2' });
+    const apps = await Promise.all(FIVE.map(() => startApp(config, pino({ level: 'silent' }))));
+    try {
+      await ask(`INSERT INTO pets (name, category_id) VALUES ('Rex', 1)`);
+      const answers = await Promise.all(apps.map((app) => fetch(`${app.url}/readyz`)));
+      expect(answers.map(({ status }) => status)).toEqual(FIVE.map(() => 200));
+      expect(await ask('SELECT count(*)::int AS count FROM pets')).toEqual([{ count: 1 }]);
+    } finally {
+      for (const app of apps) await app.close();
+    }
+  });
+
+  it('changes nothing when it runs again', async () => {
+    await migrate(open());
+    await ask(`INSERT INTO pets (name, category_id) VALUES ('Rex', 1)`);
+    const before = await describeDatabase(ask);
+    for (let run = 0; run < 3; run++) await migrate(open());
+    expect(await describeDatabase(ask)).toEqual(before);
+  });
+
+  it('leaves the connection in the pool with the search path that it had', async () => {
+    const database = open();
+    const before = await database.query(SEARCH_PATH, []);
+    await migrate(database);
+    expect(await database.query(SEARCH_PATH, [])).toEqual(before);
+  });
+
+  it('keeps to the schema that the database says', async () => {
+    await ask('CREATE SCHEMA animals');
+    await ask(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET search_path = animals, public`);
+    const database = open();
+    await migrate(database);
+    await migrate(open());
+    expect(await database.query(SEARCH_PATH, [])).toEqual([{ search_path: 'animals, public' }]);
+    expect(await tablesOf(ask, 'animals')).toEqual(['api_keys', 'pets', 'schema_version']);
+    expect(await tablesOf(ask, 'public')).toEqual([]);
+    expect(await database.query(COUNT, [])).toEqual([{ count: 0 }]);
+  });
+
+  it('waits longer for another instance than a statement may take', async () => {
+    await migrate(open());
+    const blocker = new pg.Client({ connectionString: url });
+    await blocker.connect();
+    await blocker.query('BEGIN; LOCK TABLE schema_version IN ACCESS EXCLUSIVE MODE');
+    const waiting = migrate(open());
+    await new Promise((resolve) => setTimeout(resolve, 2_500));
+    await blocker.end();
+    await expect(waiting).resolves.toBeUndefined();
+  });
+
+  it('undoes everything when it fails, and leaves the connection usable', async () => {
+    await ask('CREATE TABLE api_keys (mine text)');
+    const database = open();
+    const before = await database.query(SEARCH_PATH, []);
+    await expect(migrate(database)).rejects.toThrow('api_keys');
+    expect(await tablesOf(ask)).toEqual(['api_keys']);
+    expect(await database.query(SEARCH_PATH, [])).toEqual(before);
+    await ask('DROP TABLE api_keys');
+    await migrate(database);
+    expect(await tablesOf(ask)).toEqual(['api_keys', 'pets', 'schema_version']);
+  });
+});
+
+describe('migrating PGlite', () => {
+  it('makes the tables once, and leaves the search path as it was', async () => {
+    const database = await openPgliteDatabase();
+    const ask = (text: string): Promise<Record<string, unknown>[]> => database.query({ name: '', text }, []);
+    const before = await ask('SHOW search_path');
+    await migrate(database);
+    const made = await describeDatabase(ask);
+    await migrate(database);
+    expect(await describeDatabase(ask)).toEqual(made);
+    expect(await tablesOf(ask)).toEqual(['api_keys', 'pets', 'schema_version']);
+    expect(await ask('SHOW search_path')).toEqual(before);
+    await database.close();
+  });
+});
+
+describe.each([
+  ['true', ['list-pets', 'find-pets', 'add-pet', 'find-key']],
+  ['false', []],
+])('DATABASE_PREPARE=%s', (prepare, expected) => {
+  it('serves every operation, and keeps only those statements on the server that it may', async () => {
+    const gateway = await startGateway('server', { DATABASE_PREPARE: prepare, DATABASE_POOL: '1' });
+    try {
+      const { key } = await gateway.createKey();
+      const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+      for (let round = 0; round < 3; round++) {
+        const body = '{"name":"Rex","categoryId":9007199254740993}';
+        const added = await gateway.fetch('/v1/pets', { method: 'POST', headers, body });
+        expect(added.status).toBe(201);
+        const found = await gateway.fetch(added.headers.get('location') ?? '', { headers });
+        expect(await found.text()).toContain('"categoryId":9007199254740993');
+        const listed = await gateway.fetch('/v1/pets', { headers });
+        expect(await listed.json()).toHaveLength(round + 1);
+      }
+      const kept = await gateway.sql<{ name: string }>('SELECT name FROM pg_prepared_statements');
+      const names = kept.map(({ name }) => name);
+      expect(expected.filter((name) => !names.includes(name))).toEqual([]);
+      if (expected.length === 0) expect(names).toEqual([]);
+    } finally {
+      await gateway.close();
+    }
+  });
+});
+
+type Ask = (text: string) => Promise<Record<string, unknown>[]>;
+
+const COUNT = { name: '', text: 'SELECT count(*)::int AS count FROM pets' };
+const SEARCH_PATH = { name: '', text: 'SHOW search_path' };
+
+async function tablesOf(ask: Ask, schema = 'public'): Promise<unknown[]> {
+  const rows = await ask(`SELECT tablename FROM pg_tables WHERE schemaname = '${schema}' ORDER BY tablename`);
+  return rows.map(({ tablename }) => tablename);
+}
+
+/** Everything that a second run could have changed. */
+async function describeDatabase(ask: Ask): Promise<unknown[]> {
+  return [
+    await ask(`SELECT table_name, column_name, data_type, column_default, is_nullable FROM information_schema.columns
+      WHERE table_schema = 'public' ORDER BY table_name, ordinal_position`),
+    await ask(`SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY indexdef`),
+    await ask('SELECT * FROM schema_version ORDER BY version'),
+    await ask('SELECT * FROM pets ORDER BY id'),
+  ];
+}

@@ -1,0 +1,221 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, MODES, STORES, type Gateway } from '../support/gateway.js';
+
+describe.each(MODES)('errors of GraphQL, %s store', (mode) => {
+  let gateway: Gateway;
+  let key: string;
+
+  beforeAll(async () => {
+    gateway = await startGateway(mode);
+    ({ key } = await gateway.createKey());
+    await gateway.sql(`INSERT INTO pets (name, category_id) VALUES ('Bella', 10)`);
+  });
+  afterAll(() => gateway.close());
+
+  it.each([
+    ['an absent animal', '{ ok: pet(id: 1) { name } bad: pet(id: 404) { name } }', 'NOT_FOUND', 'not_found', 404],
+    [
+      'a limit of 0',
+      '{ ok: pet(id: 1) { name } bad: pets(limit: 0) { name } }',
+      'BAD_USER_INPUT',
+      'invalid_request',
+      400,
+    ],
+    [
+      'a limit of 101',
+      '{ ok: pet(id: 1) { name } bad: pets(limit: 101) { id } }',
+      'BAD_USER_INPUT',
+      'invalid_request',
+      400,
+    ],
+    [
+      'a negative limit',
+      '{ ok: pet(id: 1) { name } bad: pets(limit: -1) { id } }',
+      'BAD_USER_INPUT',
+      'invalid_request',
+      400,
+    ],
+    ['a bad id', '{ ok: pet(id: 1) { name } bad: pet(id: "x") { name } }', 'BAD_USER_INPUT', 'invalid_request', 400],
+  ])('reports %s at its path and keeps the data of siblings', async (_, query, code, storeCode, storeStatus) => {
+    const { status, headers, data, errors } = await gateway.graphql(query, { key });
+    expect(status).toBe(200);
+    expect(data).toEqual({ ok: { name: 'Bella' }, bad: null });
+    expect(errors).toHaveLength(1);
+    const [error] = errors ?? [];
+    expect(error?.path).toEqual(['bad']);
+    expect(error?.extensions).toEqual({
+      code,
+      error: { code: storeCode, message: error?.message, status: storeStatus },
+      requestId: headers.get('x-request-id'),
+    });
+  });
+
+  it('reports null for limit, through a nullable variable, as a field error', async () => {
+    const query = 'query ($n: Int = 5) { ok: pet(id: 1) { name } bad: pets(limit: $n) { id } }';
+    const { status, data, errors } = await gateway.graphql(query, { key, variables: { n: null } });
+    expect(status).toBe(200);
+    expect(data).toEqual({ ok: { name: 'Bella' }, bad: null });
+    expect(errors).toHaveLength(1);
+    expect(errors?.[0]).toMatchObject({
+      path: ['bad'],
+      extensions: { code: 'BAD_USER_INPUT', error: { code: 'invalid_request', status: 400 } },
+    });
+  });
+
+  it('reports a blank name of one addPet and still runs the next', async () => {
+    const query = `mutation { bad: addPet(input: { name: " ", categoryId: 1 }) { id }
+      ok: addPet(input: { name: "Rex", categoryId: 1 }) { name } }`;
+    const { status, data, errors } = await gateway.graphql(query, { key });
+    expect(status).toBe(200);
+    expect(data).toEqual({ bad: null, ok: { name: 'Rex' } });
+    expect(errors?.map(({ path, extensions }) => [path, extensions.code])).toEqual([[['bad'], 'BAD_USER_INPUT']]);
+  });
+
+  it('answers 200 when every field failed', async () => {
+    const { status, data, errors } = await gateway.graphql('{ a: pet(id: 404) { id } b: pet(id: 405) { id } }', {
+      key,
+    });
+    expect(status).toBe(200);
+    expect(data).toEqual({ a: null, b: null });
+    expect(errors?.map(({ path }) => path)).toEqual([['a'], ['b']]);
+  });
+
+  it.each([
+    ['a syntax error', '{ pets {', {}, 400, 'GRAPHQL_PARSE_FAILED'],
+    ['an unknown field', '{ dogs { id } }', {}, 400, 'GRAPHQL_VALIDATION_FAILED'],
+    ['an unknown status', '{ pets(status: FLYING) { id } }', {}, 400, 'GRAPHQL_VALIDATION_FAILED'],
+    ['a missing argument', '{ pet { id } }', {}, 400, 'GRAPHQL_VALIDATION_FAILED'],
+    ['a missing variable', 'query ($id: ID!) { pet(id: $id) { id } }', {}, 400, 'BAD_USER_INPUT'],
+    ['a variable of a wrong type', 'query ($n: Int!) { pets(limit: $n) { id } }', { n: 'x' }, 400, 'BAD_USER_INPUT'],
+    [
+      'an unknown field of an input variable',
+      'mutation ($input: NewPet!) { addPet(input: $input) { id } }',
+      { input: { name: 'Rex', categoryId: 1, id: 7 } },
+      400,
+      'BAD_USER_INPUT',
+    ],
+  ])('answers %s as a request error without data', async (_, query, variables, expectedStatus, code) => {
+    const { status, headers, text, errors } = await gateway.graphql(query, { key, variables });
+    expect(status).toBe(expectedStatus);
+    expect(JSON.parse(text)).not.toHaveProperty('data');
+    for (const { extensions } of errors ?? []) {
+      expect(extensions).toMatchObject({ code, requestId: headers.get('x-request-id') });
+      expect(extensions).not.toHaveProperty('error');
+    }
+    expect(errors?.length).toBeGreaterThan(0);
+  });
+
+  it('answers very many wrong variables as mistakes of the client', async () => {
+    const names = Array.from({ length: 80 }, (_, i) => `v${i}`);
+    const query = `query (${names.map((name) => `$${name}: Int!`).join(' ')}) {
+      ${names.map((name) => `${name}: pets(limit: $${name}) { id }`).join(' ')} }`;
+    const { status, errors } = await gateway.graphql(query, { key });
+    expect(status).toBe(400);
+    for (const { extensions } of errors ?? []) expect(extensions.code).toMatch(/^BAD_(?:USER_INPUT|REQUEST)$/);
+  });
+
+  it('answers a missing and an unknown key as 401 without data', async () => {
+    for (const sent of [undefined, 'wrong']) {
+      const { status, headers, text, errors } = await gateway.graphql('{ pets { id } }', { key: sent });
+      expect(status).toBe(401);
+      expect(JSON.parse(text)).not.toHaveProperty('data');
+      expect(errors?.map(({ extensions }) => extensions)).toEqual([
+        {
+          code: 'UNAUTHENTICATED',
+          error: { code: 'unauthorized', message: errors?.[0]?.message, status: 401 },
+          requestId: headers.get('x-request-id'),
+        },
+      ]);
+    }
+  });
+
+  it('gives every error of one response the request id of its header', async () => {
+    const { headers, errors } = await gateway.graphql('{ a: pet(id: 404) { id } b: pets(limit: 0) { id } }', {
+      key,
+      headers: { 'X-Request-Id': 'trace-me.1' },
+    });
+    expect(headers.get('x-request-id')).toBe('trace-me.1');
+    expect(errors?.map(({ extensions }) => extensions.requestId)).toEqual(['trace-me.1', 'trace-me.1']);
+  });
+
+  it('shows no stack, path of this machine or key in any refusal', async () => {
+    const answers = await Promise.all([
+      gateway.graphql('{ pets {', { key }),
+      gateway.graphql('{ pets(limit: 0) { id } }', { key }),
+      gateway.graphql('{ pet(id: 404) { id } }', { key }),
+      gateway.graphql('query ($id: ID!) { pet(id: $id) { id } }', { key, variables: { id: { a: 1 } } }),
+      gateway.graphql('{ pets { id } }', { key: `${key}x` }),
+    ]);
+    for (const { text, errors } of answers) {
+      expect(errors?.length).toBeGreaterThan(0);
+      expect(text).not.toMatch(/stack|node_modules|\.ts\b|\.js\b|SELECT|file:/i);
+      expect(text).not.toContain(process.cwd());
+      expect(text).not.toContain(key);
+    }
+  });
+
+  it('never logs a key', async () => {
+    await gateway.graphql('{ pet(id: 404) { id } }', { key });
+    await gateway.graphql('{ pets { id } }', { key: `${key}x` });
+    expect(gateway.logged.length).toBeGreaterThan(0);
+    expect(JSON.stringify(gateway.logged)).not.toContain(key);
+  });
+});
+
+describe.each(STORES)('the Error body in GraphQL, %s store', (mode) => {
+  let gateway: Gateway;
+  let key: string;
+
+  beforeAll(async () => {
+    gateway = await startGateway(mode);
+    ({ key } = await gateway.createKey());
+  });
+  afterAll(() => gateway.close());
+
+  it.each([
+    ['{ pet(id: 404) { id } }', '/v1/pets/404'],
+    ['{ pets(limit: 500) { id } }', '/v1/pets?limit=500'],
+  ])('is the one that REST sends: %s', async (query, path) => {
+    const rest = await gateway.fetch(path, { headers: { Authorization: `Bearer ${key}` } });
+    const { errors } = await gateway.graphql(query, { key });
+    expect(errors?.[0]?.extensions.error).toEqual(await rest.json());
+  });
+
+  it.each([undefined, 'Bearer wrong'])('is the one that REST sends to Authorization: %s', async (authorization) => {
+    const headers: Record<string, string> = authorization === undefined ? {} : { Authorization: authorization };
+    const rest = await gateway.fetch('/v1/pets', { headers });
+    const { errors } = await gateway.graphql('{ pets { id } }', { headers });
+    expect(errors?.[0]?.extensions.error).toEqual(await rest.json());
+  });
+
+  it('is the one that REST sends over the limit, the seconds aside', async () => {
+    const limited = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 1 } });
+    await gateway.graphql('{ pets { id } }', { key: limited.key });
+    const rest = await gateway.fetch('/v1/pets', { headers: { Authorization: `Bearer ${limited.key}` } });
+    const { errors } = await gateway.graphql('{ pets { id } }', { key: limited.key });
+    const withoutSeconds = (body: unknown) => JSON.stringify(body).replace(/\d+ s/, 'N s');
+    expect(withoutSeconds(errors?.[0]?.extensions.error)).toBe(withoutSeconds(await rest.json()));
+  });
+
+  it('masks what nobody foresaw, and logs it whole under the request id', async () => {
+    await gateway.graphql('{ pets { id } }', { key });
+    await gateway.sql('ALTER TABLE pets RENAME TO hidden_pets');
+    const { status, headers, data, errors, text } = await gateway.graphql('{ pets { id } rateLimit { plan } }', {
+      key,
+    });
+    await gateway.sql('ALTER TABLE hidden_pets RENAME TO pets');
+    expect(status).toBe(200);
+    expect(data).toEqual({ pets: null, rateLimit: { plan: 'BUSINESS' } });
+    const requestId = headers.get('x-request-id');
+    const [error] = errors ?? [];
+    expect(error?.path).toEqual(['pets']);
+    expect(error?.extensions).toEqual({
+      code: 'INTERNAL_SERVER_ERROR',
+      error: { code: 'internal_error', message: error?.message, status: 500 },
+      requestId,
+    });
+    expect(text).not.toMatch(/relation|SELECT|stack|\.ts\b|\.js\b/i);
+    const lines = gateway.logged.filter((line) => line.requestId === requestId && 'err' in line);
+    expect(JSON.stringify(lines)).toContain('relation');
+  });
+});

@@ -1,0 +1,142 @@
+import { buildClientSchema, getIntrospectionQuery, type IntrospectionQuery } from 'graphql';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, MODES, type Gateway } from '../support/gateway.js';
+
+const PETS = '{ pets { id } }';
+const MISSING = 'Bearer realm="animal-store"';
+const INVALID = 'Bearer realm="animal-store", error="invalid_token"';
+
+describe.each(MODES)('keys of GraphQL in development, %s store', (mode) => {
+  let gateway: Gateway;
+  let key: string;
+
+  beforeAll(async () => {
+    gateway = await startGateway(mode);
+    ({ key } = await gateway.createKey());
+  });
+  afterAll(() => gateway.close());
+
+  it.each(['Bearer', 'bearer', 'BEARER', 'bEaReR'])('are taken from the scheme %s', async (scheme) => {
+    const { status } = await gateway.graphql(PETS, { headers: { Authorization: `${scheme} ${key}` } });
+    expect(status).toBe(200);
+  });
+
+  it.each([
+    ['no Authorization', undefined, MISSING],
+    ['another scheme', 'Basic dXNlcjpwYXNz', MISSING],
+    ['a scheme without a key', 'Bearer', MISSING],
+    ['an unknown key', 'Bearer wrong', INVALID],
+    ['an unknown key in lower case scheme', 'bearer wrong', INVALID],
+    ['a key with a space in it', 'Bearer wrong key', INVALID],
+  ])('missing: %s is 401 with the challenge for it', async (_, authorization, challenge) => {
+    const headers: Record<string, string> = authorization === undefined ? {} : { Authorization: authorization };
+    const answer = await gateway.graphql(PETS, { headers });
+    expect(answer.status).toBe(401);
+    expect(answer.headers.get('www-authenticate')).toBe(challenge);
+    expect(answer.errors?.map(({ extensions }) => extensions.code)).toEqual(['UNAUTHENTICATED']);
+    expect(JSON.parse(answer.text)).not.toHaveProperty('data');
+  });
+
+  it('changed in one letter, revoked or expired are 401', async () => {
+    const revoked = await gateway.createKey();
+    await gateway.keys.revoke(revoked.id);
+    const expired = await gateway.createKey({ expiresAt: new Date(Date.now() - 1_000) });
+    const changed = key.slice(0, -1) + (key.endsWith('a') ? 'b' : 'a');
+    for (const sent of [revoked.key, expired.key, changed, key.toUpperCase(), `${key}x`]) {
+      const { status, headers } = await gateway.graphql(PETS, { key: sent });
+      expect([status, headers.get('www-authenticate')]).toEqual([401, INVALID]);
+    }
+  });
+
+  it('are not needed to load the schema', async () => {
+    const { status, data } = await gateway.graphql(getIntrospectionQuery());
+    expect(status).toBe(200);
+    const schema = buildClientSchema(data as IntrospectionQuery);
+    expect(Object.keys(schema.getQueryType()?.getFields() ?? {}).sort()).toEqual(['pet', 'pets', 'rateLimit']);
+    expect(schema.getQueryType()?.getFields().pet?.deprecationReason).toContain('5 December 2030');
+  });
+
+  it.each([
+    '{ __typename }',
+    '{ __type(name: "Pet") { name } }',
+    '{ ...F } fragment F on Query { __schema { queryType { name } } }',
+  ])('are not needed for %s', async (query) => {
+    expect((await gateway.graphql(query)).status).toBe(200);
+  });
+
+  it.each([
+    '{ __typename pets { id } }',
+    '{ __typename rateLimit { plan } }',
+    '{ __typename ...F } fragment F on Query { pets { id } }',
+    '{ __typename ... on Query { a: pet(id: "x") { id } } }',
+    '{ __schema { queryType { name } } pets @include(if: false) { id } }',
+    'mutation { addPet(input: { name: "Ghost", categoryId: 1 }) { id } }',
+  ])('are needed for %s', async (query) => {
+    expect((await gateway.graphql(query)).status).toBe(401);
+  });
+
+  it('are needed by the operation that is named, whatever stands beside it', async () => {
+    const query = 'query Schema { __typename } query Data { pets { id } }';
+    expect((await gateway.graphql(query, { operationName: 'Schema' })).status).toBe(200);
+    expect((await gateway.graphql(query, { operationName: 'Data' })).status).toBe(401);
+  });
+
+  it('that are sent and not valid are 401 also for introspection', async () => {
+    for (const query of [PETS, '{ __typename }', getIntrospectionQuery(), '{ pets {']) {
+      const { status, headers } = await gateway.graphql(query, { key: 'wrong' });
+      expect([status, headers.get('www-authenticate')]).toEqual([401, INVALID]);
+    }
+  });
+});
+
+describe.each(MODES)('keys of GraphQL without introspection, %s store', (mode) => {
+  describe.each([
+    ['NODE_ENV', 'production'],
+    ['INTROSPECTION', 'false'],
+  ])('%s=%s', (name, value) => {
+    let gateway: Gateway;
+
+    beforeAll(async () => {
+      gateway = await startGateway(mode, { [name]: value });
+    });
+    afterAll(() => gateway.close());
+
+    it.each(['{ __typename }', getIntrospectionQuery(), '{ pets {', '', '{ dogs }'])(
+      'are asked for before anything is parsed: %s',
+      async (query) => {
+        const { status, headers, errors } = await gateway.graphql(query);
+        expect([status, headers.get('www-authenticate')]).toEqual([401, MISSING]);
+        expect(errors?.map(({ extensions }) => extensions.code)).toEqual(['UNAUTHENTICATED']);
+      },
+    );
+
+    it('are asked for before the body is parsed', async () => {
+      const headers = { 'Content-Type': 'application/json' };
+      expect((await gateway.fetch('/graphql', { method: 'POST', headers, body: '{' })).status).toBe(401);
+    });
+
+    it('get data, and neither the schema nor hints at it', async () => {
+      const { key } = await gateway.createKey();
+      const { data } = await gateway.graphql('{ __typename pets { id } }', { key });
+      expect(data).toEqual({ __typename: 'Query', pets: [] });
+      expect((await gateway.graphql('{ __schema { types { name } } }', { key })).status).toBe(400);
+      const misspelt = await gateway.graphql('{ petz { id } }', { key });
+      expect(misspelt.status).toBe(400);
+      expect(misspelt.text).not.toContain('Did you mean');
+    });
+  });
+});
+
+describe.each(MODES)('keys of GraphQL in production with INTROSPECTION=true, %s store', (mode) => {
+  let gateway: Gateway;
+
+  beforeAll(async () => {
+    gateway = await startGateway(mode, { NODE_ENV: 'production', INTROSPECTION: 'true' });
+  });
+  afterAll(() => gateway.close());
+
+  it('are needed for data and not for the schema', async () => {
+    expect((await gateway.graphql('{ __schema { queryType { name } } }')).status).toBe(200);
+    expect((await gateway.graphql(PETS)).status).toBe(401);
+  });
+});

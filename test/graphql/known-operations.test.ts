@@ -1,0 +1,177 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, MODES, type Gateway, type GraphqlAnswer } from '../support/gateway.js';
+
+/** Operations, with a percent sign wherever a directive may stand, and variables to send with them, as JSON. */
+const CASES: readonly (readonly [query: string, variables: readonly string[]])[] = [
+  ['{ pets % { id name categoryId status } }', ['{}']],
+  ['{ b: pets(limit: 2) % { n: name __typename } a: pets(limit: 2, status: SOLD) { status } __typename }', ['{}']],
+  [
+    '{ pet(id: 1) % { name } pet(id: 1) { id name again: name } other: pet(id: "2") { ...F } } fragment F on Pet { status }',
+    ['{}'],
+  ],
+  ['{ ...F } fragment F on Query { pet(id: 404) % { name } ... on Query { pets(limit: 1) { id } } }', ['{}']],
+  ['{ bad: pet(id: "007") % { id } worse: pets(limit: 0) { id } ok: pet(id: 1) { name } }', ['{}']],
+  [
+    'query ($id: ID!) { pet(id: $id) % { id name } }',
+    [
+      '{"id":1}',
+      '{"id":"2"}',
+      '{"id":9007199254740993}',
+      '{"id":1.0}',
+      '{"id":true}',
+      '{"id":null}',
+      '{}',
+      '{"id":[1]}',
+      '{"id":"x","y":1}',
+    ],
+  ],
+  ['query ($id: ID = 2) { pet(id: $id) % { id } }', ['{}', '{"id":1}', '{"id":null}', '{"id":"x"}']],
+  [
+    'query ($n: Int = 2, $s: PetStatus) { pets(limit: $n, status: $s) % { name status } }',
+    [
+      '{}',
+      '{"n":1}',
+      '{"n":1.0}',
+      '{"n":1e0}',
+      '{"n":1.5}',
+      '{"n":"1"}',
+      '{"n":null}',
+      '{"n":101}',
+      '{"n":99999999999}',
+      '{"n":true}',
+    ],
+  ],
+  [
+    'query ($s: PetStatus) { pets(status: $s) % { name } }',
+    [
+      '{"s":"SOLD"}',
+      '{"s":null}',
+      '{"s":"sold"}',
+      '{"s":1}',
+      '{"s":9007199254740993}',
+      '{"s":"__proto__"}',
+      '{"s":"toString"}',
+    ],
+  ],
+  [
+    'mutation ($i: NewPet!) { a: addPet(input: $i) % { name categoryId status } b: addPet(input: $i) { name } __typename }',
+    [
+      '{"i":{"name":"Rex","categoryId":9223372036854775807}}',
+      '{"i":{"name":"Rex","categoryId":"1","status":"PENDING"}}',
+      '{"i":{"name":"Rex","categoryId":1,"status":null}}',
+      '{"i":{"name":" ","categoryId":1}}',
+      '{"i":{"name":"Rex","categoryId":1.5}}',
+      '{"i":{"name":5,"categoryId":1}}',
+      '{"i":{"name":null,"categoryId":1}}',
+      '{"i":{"name":"Rex"}}',
+      '{"i":{"name":"Rex","categoryId":1,"id":1}}',
+      '{"i":{"name":"Rex","categoryId":1,"__proto__":{"status":"SOLD"}}}',
+      '{"i":[]}',
+      '{"i":"Rex"}',
+      '{"i":null}',
+    ],
+  ],
+  [
+    'mutation ($name: String!, $c: ID!, $s: PetStatus = SOLD) { addPet(input: { name: $name, categoryId: $c, status: $s }) % { name categoryId status } }',
+    [
+      '{"name":"Rex","c":9007199254740993}',
+      '{"name":"Rex","c":1,"s":null}',
+      '{"name":"Rex","c":1,"s":"PENDING"}',
+      '{"name":"","c":1}',
+      '{"name":"Rex","c":"+1"}',
+      '{"name":1,"c":1}',
+    ],
+  ],
+  ['{ pets % { dogs } }', ['{}']],
+  ['query ($unused: Int) { pets % { id } }', ['{}']],
+];
+
+describe.each(MODES)('an operation that is known, %s store', (mode) => {
+  let gateway: Gateway;
+  let key: string;
+
+  beforeAll(async () => {
+    gateway = await startGateway(mode);
+    ({ key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 10_000, perDay: 100_000 } }));
+    await gateway.sql(`INSERT INTO pets (name, category_id, status) VALUES
+      ('Bella', 10, 'available'), ('Milo', 9007199254740993, 'sold'), ('Quote " \\', 30, NULL)`);
+    await gateway.graphql('{ pets { id } }', { key });
+  });
+  afterAll(() => gateway.close());
+
+  it.each(CASES)('is answered and charged as one that is not: %s', async (query, variables) => {
+    const plain = query.replaceAll('%', '');
+    // Directives keep an operation from being compiled, and change nothing here.
+    const withDirective = query.replaceAll('%', '@include(if: true)');
+    for (const rawVariables of variables) {
+      const byGraphqlJs = await outcomeOf(withDirective, rawVariables);
+      const first = await outcomeOf(`${plain} # ${rawVariables.replace(/\W/g, '')}`, rawVariables);
+      expect(first, rawVariables).toEqual(byGraphqlJs);
+      for (let i = 0; i < 2; i++) expect(await outcomeOf(plain, rawVariables), rawVariables).toEqual(byGraphqlJs);
+    }
+  });
+
+  it('is chosen by operationName every time', async () => {
+    const query = 'query A { a: pet(id: 1) { id } } query B { b: pet(id: 2) { id } } mutation M { __typename }';
+    for (let i = 0; i < 3; i++) {
+      expect((await gateway.graphql(query, { key, operationName: 'A' })).data).toEqual({ a: { id: '1' } });
+      expect((await gateway.graphql(query, { key, operationName: 'B' })).data).toEqual({ b: { id: '2' } });
+      expect((await gateway.graphql(query, { key, operationName: 'C' })).status).toBe(400);
+      expect((await gateway.graphql(query, { key })).status).toBe(400);
+    }
+  });
+
+  it('is refused without a valid key, and by GET when it is a mutation', async () => {
+    const query = 'mutation { addPet(input: { name: "Known", categoryId: 1 }) { name } }';
+    expect((await gateway.graphql(query, { key })).data).toEqual({ addPet: { name: 'Known' } });
+    for (const sent of [undefined, 'wrong']) {
+      for (const text of [query, '{ pets { id } }']) {
+        expect((await gateway.graphql(text, { key: sent })).status).toBe(401);
+      }
+    }
+    const parameters = new URLSearchParams({ query }).toString();
+    const get = await gateway.fetch(`/graphql?${parameters}`, { headers: { Authorization: `Bearer ${key}` } });
+    expect([get.status, get.headers.get('allow')]).toEqual([405, 'POST']);
+    expect(await gateway.sql(`SELECT id FROM pets WHERE name = 'Known'`)).toHaveLength(1);
+  });
+
+  it('is limited as any other', async () => {
+    const limited = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 3, perDay: 100 } });
+    const query = '{ a: pet(id: 1) { id } b: pet(id: 2) { id } }';
+    await gateway.graphql(query, { key });
+    expect((await gateway.graphql(query, { key: limited.key })).status).toBe(200);
+    for (let i = 0; i < 2; i++) {
+      const { status, errors, text } = await gateway.graphql(query, { key: limited.key });
+      expect([status, errors?.[0]?.extensions]).toMatchObject([429, { code: 'RATE_LIMITED', cost: 2 }]);
+      expect(JSON.parse(text)).not.toHaveProperty('data');
+    }
+  });
+
+  /** What a client can tell of an answer, the places in the document aside, and what it was charged. */
+  async function outcomeOf(query: string, rawVariables: string) {
+    const before = await remaining();
+    const answer = await gateway.graphql(query, { key, rawVariables });
+    const cost = before - (await remaining());
+    return {
+      status: answer.status,
+      keys: Object.keys(JSON.parse(answer.text) as object).sort(),
+      cost,
+      ...bodyOf(answer),
+    };
+  }
+
+  function bodyOf({ text, errors = [], headers }: GraphqlAnswer) {
+    const { data, extensions } = JSON.parse(text) as { data?: unknown; extensions?: unknown };
+    const seen = errors.map(({ message, path, extensions: { requestId, ...rest } }) => {
+      expect(requestId).toBe(headers.get('x-request-id'));
+      return { message, path, extensions: rest };
+    });
+    // As text, so that the order of fields counts.
+    return { data: JSON.stringify(data), extensions, errors: seen };
+  }
+
+  async function remaining(): Promise<number> {
+    const { headers } = await gateway.graphql('{ __typename }', { key });
+    return Number(headers.get('x-ratelimit-remaining'));
+  }
+});

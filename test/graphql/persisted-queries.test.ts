@@ -1,0 +1,127 @@
+import { createHash } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, MODES, type Gateway } from '../support/gateway.js';
+
+const hashOf = (query: string): string => createHash('sha256').update(query).digest('hex');
+
+interface PersistedRequest {
+  readonly query?: string;
+  readonly hash: string;
+  readonly version?: number;
+  readonly variables?: Record<string, unknown>;
+  readonly authorization?: string | undefined;
+}
+
+describe.each(MODES)('automatic persisted queries, %s store', (mode) => {
+  let gateway: Gateway;
+  let mine: string;
+
+  beforeAll(async () => {
+    gateway = await startGateway(mode);
+    mine = `Bearer ${(await gateway.createKey()).key}`;
+    await gateway.sql(`INSERT INTO pets (name, category_id) VALUES ('Bella', 10)`);
+  });
+  afterAll(() => gateway.close());
+
+  async function send(method: string, request: PersistedRequest) {
+    const { query, hash, version = 1, variables, authorization = mine } = request;
+    const extensions = { persistedQuery: { version, sha256Hash: hash } };
+    const headers = { Authorization: authorization, 'Content-Type': 'application/json' };
+    const parameters = new URLSearchParams({ extensions: JSON.stringify(extensions), ...(query && { query }) });
+    if (variables) parameters.set('variables', JSON.stringify(variables));
+    const answer =
+      method === 'GET'
+        ? await gateway.fetch(`/graphql?${parameters.toString()}`, { headers })
+        : await gateway.fetch('/graphql', { method, headers, body: JSON.stringify({ query, variables, extensions }) });
+    const body = (await answer.json()) as {
+      data?: unknown;
+      errors?: { message: string; extensions: { code: string } }[];
+    };
+    return { status: answer.status, headers: answer.headers, ...body };
+  }
+
+  it.each([
+    ['POST', 'POST'],
+    ['GET', 'GET'],
+    ['GET', 'POST'],
+    ['POST', 'GET'],
+  ])('miss, are registered by %s, and then hit by %s', async (register, ask) => {
+    const query = `query ${register}then${ask}($id: ID!) { pet(id: $id) { name } }`;
+    const hash = hashOf(query);
+    const variables = { id: '1' };
+    const miss = await send(ask, { hash, variables });
+    expect(miss.errors).toMatchObject([
+      { message: 'PersistedQueryNotFound', extensions: { code: 'PERSISTED_QUERY_NOT_FOUND' } },
+    ]);
+    expect(miss).not.toHaveProperty('data');
+
+    const registered = await send(register, { query, hash, variables });
+    expect([registered.status, registered.data]).toEqual([200, { pet: { name: 'Bella' } }]);
+    const hit = await send(ask, { hash, variables });
+    expect([hit.status, hit.data]).toEqual([200, { pet: { name: 'Bella' } }]);
+    expect(Number(hit.headers.get('x-ratelimit-remaining'))).toBe(
+      Number(registered.headers.get('x-ratelimit-remaining')) - 1,
+    );
+  });
+
+  it('charge nothing for a miss', async () => {
+    const before = await send('POST', { query: '{ pets { id } }', hash: hashOf('{ pets { id } }') });
+    const miss = await send('POST', { hash: hashOf('never sent') });
+    expect(miss.headers.get('x-ratelimit-remaining')).toBe(before.headers.get('x-ratelimit-remaining'));
+  });
+
+  it('refuse a hash that is not that of the query, and do not keep it', async () => {
+    const hash = hashOf('{ __typename }');
+    const wrong = await send('POST', { query: '{ pets { id } }', hash });
+    expect(wrong.status).toBe(400);
+    expect(wrong.errors?.[0]?.extensions.code).toBe('BAD_REQUEST');
+    expect(wrong).not.toHaveProperty('data');
+    expect((await send('POST', { hash })).errors?.[0]?.message).toBe('PersistedQueryNotFound');
+  });
+
+  it('refuse a version that is not known', async () => {
+    const answer = await send('POST', { query: '{ __typename }', hash: hashOf('{ __typename }'), version: 2 });
+    expect(answer.status).toBe(400);
+    expect(answer.errors?.[0]?.extensions.code).toBe('BAD_REQUEST');
+  });
+
+  it('do not keep what is not valid', async () => {
+    const query = '{ dogs { id } }';
+    expect((await send('POST', { query, hash: hashOf(query) })).status).toBe(400);
+    expect((await send('POST', { hash: hashOf(query) })).errors?.[0]?.message).toBe('PersistedQueryNotFound');
+  });
+
+  it('run a registered mutation by POST and refuse it by GET', async () => {
+    const query = 'mutation Persisted { addPet(input: { name: "Rex", categoryId: 1 }) { name } }';
+    const hash = hashOf(query);
+    expect((await send('POST', { query, hash })).data).toEqual({ addPet: { name: 'Rex' } });
+    const get = await send('GET', { hash });
+    expect([get.status, get.headers.get('allow')]).toEqual([405, 'POST']);
+    expect((await send('POST', { hash })).data).toEqual({ addPet: { name: 'Rex' } });
+    expect(await gateway.sql(`SELECT name FROM pets WHERE name = 'Rex'`)).toHaveLength(2);
+  });
+
+  it('need a valid key, known or not', async () => {
+    const query = '{ pets { name } }';
+    await send('POST', { query, hash: hashOf(query) });
+    for (const hash of [hashOf(query), hashOf('never sent')]) {
+      expect((await send('POST', { hash, authorization: 'Bearer wrong' })).status).toBe(401);
+      expect((await send('GET', { hash, authorization: 'Basic x' })).status).toBe(401);
+    }
+  });
+
+  it('work beside large numbers in variables', async () => {
+    const query = 'query Large($id: ID!) { pet(id: $id) { name } }';
+    await send('POST', { query, hash: hashOf(query), variables: { id: '1' } });
+    const extensions = JSON.stringify({ persistedQuery: { version: 1, sha256Hash: hashOf(query) } });
+    const answer = await gateway.fetch('/graphql', {
+      method: 'POST',
+      headers: { Authorization: mine, 'Content-Type': 'application/json' },
+      body: `{"extensions":${extensions},"variables":{"id":9223372036854775807}}`,
+    });
+    expect(await answer.json()).toMatchObject({
+      data: { pet: null },
+      errors: [{ message: expect.stringContaining('9223372036854775807'), extensions: { code: 'NOT_FOUND' } }],
+    });
+  });
+});

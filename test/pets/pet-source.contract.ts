@@ -1,0 +1,199 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { StoreError } from '../../src/errors.js';
+import type { Int64 } from '../../src/pets/int64.js';
+import type { NewPet, Pet, PetStatus } from '../../src/pets/pet.js';
+import type { Call, PetSource } from '../../src/pets/pet-source.js';
+
+/** A source, and what the suite needs around it. */
+export interface SourceUnderTest {
+  readonly source: PetSource;
+  /** What the calls need besides the usual, such as a key. */
+  readonly call?: Partial<Call>;
+  /** Leaves exactly these animals in the backend. */
+  reset(animals: readonly Pet[]): Promise<void>;
+  /** Finds an animal as it would be found after a crash of this process. */
+  findAfterCrash(id: Int64): Promise<Pet | undefined>;
+  /** How many questions have reached the backend. */
+  questions(): number;
+  close(): Promise<void>;
+}
+
+/** Holds a source to the contract of `PetSource`. */
+export function describePetSource(name: string, create: () => Promise<SourceUnderTest>): void {
+  describe(`the pet source of ${name}`, () => {
+    let tested: SourceUnderTest;
+    let source: PetSource;
+    let call: Call;
+
+    beforeAll(async () => {
+      tested = await create();
+      ({ source } = tested);
+    });
+    afterAll(() => tested.close());
+    beforeEach(async () => {
+      call = callWith(new AbortController().signal);
+      await tested.reset(ANIMALS);
+    });
+
+    function callWith(signal: AbortSignal): Call {
+      return { requestId: 'test', startedAt: performance.now(), ...tested.call, signal };
+    }
+
+    describe('list', () => {
+      it('gives whole animals, lowest id first', async () => {
+        expect(await source.list({ limit: 100 }, call)).toEqual([...ANIMALS].sort(byId));
+      });
+
+      it.each([1, 2, 5, 6, 100])('gives at most %i of them, from the lowest id on', async (limit) => {
+        expect(await source.list({ limit }, call)).toEqual([...ANIMALS].sort(byId).slice(0, limit));
+      });
+
+      it.each<PetStatus>(['available', 'pending', 'sold'])(
+        'filters by the status %s before it counts',
+        async (status) => {
+          const matching = ANIMALS.filter((pet) => pet.status === status).sort(byId);
+          expect(await source.list({ limit: 100, status }, call)).toEqual(matching);
+          expect(await source.list({ limit: 1, status }, call)).toEqual(matching.slice(0, 1));
+        },
+      );
+
+      it('takes an undefined status for none', async () => {
+        expect(await source.list({ limit: 100, status: undefined }, call)).toHaveLength(ANIMALS.length);
+      });
+
+      it('gives an empty list when there are no animals', async () => {
+        await tested.reset([]);
+        expect(await source.list({ limit: 100 }, call)).toEqual([]);
+        expect(await source.list({ limit: 100, status: 'sold' }, call)).toEqual([]);
+      });
+    });
+
+    describe('findMany', () => {
+      it('gives one slot for each id, in the order of the ids', async () => {
+        const ids = ANIMALS.map(({ id }) => id);
+        expect(await source.findMany(ids, call)).toEqual(ANIMALS);
+        expect(await source.findMany([...ids].reverse(), call)).toEqual([...ANIMALS].reverse());
+      });
+
+      it('leaves the slot of an absent animal without one, whatever its neighbours are', async () => {
+        const slots = await source.findMany(
+          int64s('404', '2', '-404', '9223372036854775807', '9007199254740992'),
+          call,
+        );
+        expect(slots.map(isAbsent)).toEqual([true, false, true, false, true]);
+        expect(slots.filter((slot) => !isAbsent(slot)).map((slot) => (slot as Pet).id)).toEqual([
+          '2',
+          '9223372036854775807',
+        ]);
+      });
+
+      it('fills every slot of an id that is asked for more than once', async () => {
+        const slots = await source.findMany(int64s('2', '404', '2', '1', '404', '2'), call);
+        expect(slots.map((slot) => (isAbsent(slot) ? undefined : (slot as Pet).id))).toEqual([
+          '2',
+          undefined,
+          '2',
+          '1',
+          undefined,
+          '2',
+        ]);
+      });
+
+      it('gives no slot for no id', async () => {
+        expect(await source.findMany([], call)).toEqual([]);
+      });
+    });
+
+    describe('add', () => {
+      it.each<NewPet>([
+        { name: 'Rex', categoryId: '7' as Int64, status: 'sold' },
+        { name: 'Flocke', categoryId: '-9007199254740993' as Int64 },
+        {
+          name: `Žofka "the" 猫 😀'); DROP TABLE pets; --`,
+          categoryId: '9223372036854775807' as Int64,
+          status: 'pending',
+        },
+        { name: '😀'.repeat(255), categoryId: '-9223372036854775808' as Int64, status: 'available' },
+      ])('gives the animal with a new id: %o', async (newPet) => {
+        const added = await source.add(newPet, call);
+        expect(added).toEqual({ ...newPet, id: added.id });
+        expect(ANIMALS.map(({ id }) => id)).not.toContain(added.id);
+        expect(await source.findMany([added.id], call)).toEqual([added]);
+        expect(await source.list({ limit: 100 }, call)).toContainEqual(added);
+      });
+
+      it('gives no property status to an animal without one', async () => {
+        const added = await source.add({ name: 'Flocke', categoryId: '1' as Int64, status: undefined }, call);
+        expect(Object.keys(added).sort()).toEqual(['categoryId', 'id', 'name']);
+      });
+
+      it('returns when the animal is durable', async () => {
+        const added = await source.add({ name: 'Rex', categoryId: '7' as Int64, status: 'sold' }, call);
+        expect(await tested.findAfterCrash(added.id)).toEqual(added);
+      });
+
+      it('adds equal animals as often as it is asked', async () => {
+        const twin: NewPet = { name: 'Twin', categoryId: '1' as Int64 };
+        const ids = [await source.add(twin, call), await source.add(twin, call)].map(({ id }) => id);
+        expect(new Set(ids).size).toBe(2);
+      });
+    });
+
+    describe('an aborted call', () => {
+      it.each<[string, (call: Call) => Promise<unknown>]>([
+        ['list', (aborted) => source.list({ limit: 1 }, aborted)],
+        ['findMany', (aborted) => source.findMany(int64s('1'), aborted)],
+        ['add', (aborted) => source.add({ name: 'Rex', categoryId: '1' as Int64 }, aborted)],
+      ])('of %s rejects and asks the backend nothing', async (_, ask) => {
+        const before = tested.questions();
+        await expect(ask(callWith(AbortSignal.abort()))).rejects.toMatchObject({ name: 'AbortError' });
+        expect(tested.questions()).toBe(before);
+        expect(await source.list({ limit: 100 }, call)).toHaveLength(ANIMALS.length);
+      });
+
+      it('leaves an equal call beside it alone', async () => {
+        const controller = new AbortController();
+        const aborted = source.list({ limit: 2 }, callWith(controller.signal)).catch(() => 'aborted');
+        const other = source.list({ limit: 2 }, call);
+        controller.abort();
+        expect(await other).toHaveLength(2);
+        await aborted;
+      });
+    });
+
+    it('keeps many calls at once apart', async () => {
+      const names = Array.from({ length: 30 }, (_, n) => `animal ${n}`);
+      const [added, found, lists] = await Promise.all([
+        Promise.all(names.map((animal, n) => source.add({ name: animal, categoryId: String(n) as Int64 }, call))),
+        Promise.all(names.map((_, n) => source.findMany([ANIMALS[n % ANIMALS.length]?.id as Int64], call))),
+        Promise.all(names.map((_, n) => source.list({ limit: 1 + (n % 3) }, call))),
+      ]);
+      expect(added.map((pet) => [pet.name, pet.categoryId])).toEqual(names.map((animal, n) => [animal, String(n)]));
+      expect(new Set(added.map(({ id }) => id)).size).toBe(30);
+      expect(found).toEqual(names.map((_, n) => [ANIMALS[n % ANIMALS.length]]));
+      const lowest = [...ANIMALS].sort(byId);
+      expect(lists).toEqual(names.map((_, n) => lowest.slice(0, 1 + (n % 3))));
+    });
+  });
+}
+
+const ANIMALS: readonly Pet[] = [
+  { id: '2', name: 'Milo', categoryId: '20', status: 'sold' },
+  { id: '9223372036854775807', name: 'Last', categoryId: '-9223372036854775808', status: 'available' },
+  { id: '-5', name: 'Before', categoryId: '0', status: 'sold' },
+  { id: '1', name: 'Bella', categoryId: '10', status: 'available' },
+  { id: '9007199254740993', name: 'Žofka "the" 猫', categoryId: '9007199254740993', status: 'pending' },
+  { id: '10', name: 'Flocke', categoryId: '30' },
+] as Pet[];
+
+function int64s(...texts: string[]): Int64[] {
+  return texts as Int64[];
+}
+
+function byId(a: Pet, b: Pet): number {
+  return BigInt(a.id) < BigInt(b.id) ? -1 : 1;
+}
+
+function isAbsent(slot: Pet | Error | undefined): boolean {
+  return slot === undefined || (slot instanceof StoreError && slot.code === 'not_found');
+}

@@ -1,0 +1,63 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { makePlace, until, type Place, type Program } from '../support/process.js';
+
+/** The time within which a revocation is effective. */
+const EFFECTIVE_MS = 5_000;
+
+describe.each(['embedded', 'server'])('the end of a key of a running %s store', (mode) => {
+  let place: Place;
+  let program: Program;
+  let env: Record<string, string> = {};
+
+  beforeAll(async () => {
+    place = await makePlace();
+    if (mode === 'server') env = { DATABASE_URL: await place.database() };
+    program = await place.start({ PORT: '0', ...env });
+  });
+  afterAll(() => place.close());
+
+  async function create(...args: string[]): Promise<{ id: string; key: string; expiresAt: string }> {
+    const { stdout } = await place.keys(['create', '--plan', 'business', '--json', ...args], env);
+    return JSON.parse(stdout) as { id: string; key: string; expiresAt: string };
+  }
+
+  async function listStatus(key: string): Promise<number> {
+    const response = await program.fetch('/v1/pets', { headers: { Authorization: `Bearer ${key}` } });
+    await response.text();
+    return response.status;
+  }
+
+  it.concurrent('comes within 5 seconds of its revocation, whether it is in use or not', async () => {
+    const [inUse, idle, other] = [await create(), await create(), await create()];
+    for (const { key } of [inUse, idle, other]) expect(await listStatus(key)).toBe(200);
+    for (const { id } of [inUse, idle]) expect((await place.keys(['revoke', id], env)).code).toBe(0);
+    const revokedAt = Date.now();
+
+    await until('the key in use is refused', async () => (await listStatus(inUse.key)) === 401, EFFECTIVE_MS);
+    await until('five seconds are over', () => Date.now() >= revokedAt + EFFECTIVE_MS);
+    expect(await listStatus(idle.key)).toBe(401);
+    expect(await listStatus(other.key)).toBe(200);
+    const answer = await program.graphql('{ pets { id } }', idle.key);
+    expect(answer).not.toHaveProperty('data');
+    expect(answer.errors[0].extensions.code).toBe('UNAUTHENTICATED');
+  });
+
+  it.concurrent('comes to the moment when it expires, though it is remembered', async () => {
+    const { key, expiresAt } = await create('--expires', new Date(Date.now() + 3_000).toISOString());
+    const end = Date.parse(expiresAt);
+    let lastServed = 0;
+    await until('the key is refused', async () => {
+      const askedAt = Date.now();
+      const status = await listStatus(key);
+      if (status === 200) lastServed = askedAt;
+      return status === 401;
+    });
+    expect(Date.now()).toBeGreaterThanOrEqual(end);
+    expect(lastServed).toBeLessThan(end);
+  });
+
+  it.concurrent('has come for a key made with an end in the past', async () => {
+    const { key } = await create('--expires', '2020-01-31T12:00:00Z');
+    expect(await listStatus(key)).toBe(401);
+  });
+});

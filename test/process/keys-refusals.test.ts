@@ -1,0 +1,38 @@
+import { readdir } from 'node:fs/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { linesOf, makePlace, type Place } from '../support/process.js';
+
+const ENTERPRISE = ['create', '--plan', 'enterprise'];
+
+describe('the keys command refuses, with one line and nothing made,', () => {
+  let place: Place;
+
+  beforeEach(async () => {
+    place = await makePlace();
+  });
+  afterEach(() => place.close());
+
+  it.each([
+    ['a plan that there is not', ['create', '--plan', 'gold'], 'gold'],
+    ['a key without a plan', ['create'], '--plan'],
+    ['an enterprise key without its numbers', ENTERPRISE, '--per-minute'],
+    ['an enterprise key with one number', [...ENTERPRISE, '--per-day', '10'], '--per-minute'],
+    ['a number of zero', [...ENTERPRISE, '--per-minute', '0', '--per-day', '10'], 'whole number'],
+    ['a number too large', [...ENTERPRISE, '--per-minute', '1', '--per-day', '2147483648'], 'whole number'],
+    ['a number that is none', [...ENTERPRISE, '--per-minute', '1e3', '--per-day', '10'], 'whole number'],
+    ['numbers for a published plan', ['create', '--plan', 'pro', '--per-minute', '5', '--per-day', '9'], 'enterprise'],
+    ['a word for a date', ['create', '--plan', 'free', '--expires', 'tomorrow'], 'ISO date'],
+    ['a day that there is not', ['create', '--plan', 'free', '--expires', '2099-02-30'], 'ISO date'],
+    ['a month that there is not', ['create', '--plan', 'free', '--expires', '2099-13-01T00:00:00Z'], 'ISO date'],
+    ['a revocation of nothing', ['revoke'], 'id'],
+    ['an option that there is not', ['list', '--yaml'], '--yaml'],
+    ['a command that there is not', ['destroy'], 'destroy'],
+  ])('%s', async (_, args, said) => {
+    const { code, stdout, stderr } = await place.keys(args);
+    expect(code).not.toBe(0);
+    expect(code).not.toBeNull();
+    expect(stdout).toBe('');
+    expect(linesOf(stderr)).toEqual([expect.stringContaining(said)]);
+    expect(await readdir(place.directory)).toEqual([]);
+  });
+});

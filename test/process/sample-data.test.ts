@@ -1,0 +1,100 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { findFreePort, makePlace, type Place } from '../support/process.js';
+
+const PETS = '{ pets(limit: 100) { id name } }';
+
+describe('sample animals and development keys', () => {
+  let place: Place;
+  let undisturbed: unknown;
+
+  beforeAll(async () => {
+    const other = await makePlace();
+    const program = await other.start({ PORT: '0' });
+    undisturbed = await program.graphql(PETS, (await other.developmentKeys()).free);
+    await other.close();
+  });
+  beforeEach(async () => {
+    place = await makePlace();
+  });
+  afterEach(() => place.close());
+
+  async function createKey(env: Record<string, string>): Promise<string> {
+    const { stdout } = await place.keys(['create', '--plan', 'free', '--json'], env);
+    return JSON.parse(stdout).key as string;
+  }
+
+  async function listKeys(env: Record<string, string>): Promise<unknown[]> {
+    return JSON.parse((await place.keys(['list', '--json'], env)).stdout) as unknown[];
+  }
+
+  it('with SAMPLE_DATA=false there are keys and no animals', async () => {
+    const program = await place.start({ PORT: '0', SAMPLE_DATA: 'false' });
+    const { free, pro, business } = await place.developmentKeys();
+    for (const key of [free, pro, business]) {
+      expect(program.stdout).toContain(key);
+      expect(await program.graphql(PETS, key)).toEqual({ data: { pets: [] } });
+    }
+  });
+
+  it('with NODE_ENV=production there is neither', async () => {
+    const env = { PORT: '0', NODE_ENV: 'production' };
+    const program = await place.start(env);
+    expect(program.stdout).not.toMatch(/pets_|curl/);
+    expect(await readdir(join(place.directory, '.data'))).not.toContain('dev-keys.json');
+    expect(await listKeys(env)).toEqual([]);
+    expect(await program.graphql(PETS, await createKey(env))).toEqual({ data: { pets: [] } });
+  });
+
+  it('with DATABASE_URL there is neither, and no data directory', async () => {
+    const env = { PORT: '0', DATABASE_URL: await place.database() };
+    const program = await place.start(env);
+    expect(program.stdout).not.toMatch(/pets_|curl/);
+    expect(await listKeys(env)).toEqual([]);
+    expect(await program.graphql(PETS, await createKey(env))).toEqual({ data: { pets: [] } });
+    expect(await readdir(place.directory)).toEqual([]);
+  });
+
+  it('wait for the first start that gets its port, which prints them', async () => {
+    const taken = createServer();
+    await new Promise<void>((ready) => taken.listen(0, '127.0.0.1', ready));
+    const { port } = taken.address() as AddressInfo;
+    expect((await place.run({ PORT: String(port) })).code).toBe(1);
+    await new Promise((closed) => taken.close(closed));
+
+    const program = await place.start({ PORT: String(await findFreePort()) });
+    const { free } = await place.developmentKeys();
+    expect(program.stdout).toContain(free);
+    const { data } = await program.graphql(PETS, free);
+    expect(data.pets.length).toBeGreaterThan(0);
+  });
+
+  it('are whole after first starts that were killed in the middle', async () => {
+    for (const prefix of ['postgres', 'dev-keys']) {
+      const program = place.launch({ PORT: '0' });
+      await appears(join(place.directory, '.data'), prefix);
+      expect((await program.stop('SIGKILL')).signal).toBe('SIGKILL');
+    }
+
+    const next = await place.start({ PORT: '0' });
+    const { free, pro, business } = await place.developmentKeys();
+    for (const key of [free, pro, business]) {
+      expect(await next.graphql(PETS, key)).toEqual(undisturbed);
+    }
+    expect(await listKeys({})).toHaveLength(3);
+  });
+});
+
+/** Waits for a file or folder, without a pause that would miss the moment. */
+async function appears(directory: string, prefix: string): Promise<void> {
+  const deadline = Date.now() + 20_000;
+  while (Date.now() < deadline) {
+    if (existsSync(directory) && readdirSync(directory).some((name) => name.startsWith(prefix))) return;
+    await setImmediate();
+  }
+  throw new Error(`${prefix} did not appear in ${directory}`);
+}

@@ -1,0 +1,121 @@
+import { writeFile } from 'node:fs/promises';
+import { createServer, type AddressInfo, type Server } from 'node:net';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { linesOf, makePlace, type Place } from '../support/process.js';
+
+const LOOPBACK = '127.0.0.1';
+
+describe('a start that cannot be', () => {
+  let place: Place;
+  let taken: Server;
+  let port: number;
+
+  beforeAll(async () => {
+    place = await makePlace();
+    taken = createServer((socket) => socket.destroy());
+    await new Promise<void>((ready) => taken.listen(0, LOOPBACK, ready));
+    ({ port } = taken.address() as AddressInfo);
+    await writeFile(join(place.directory, 'file'), '');
+  });
+  afterAll(async () => {
+    await new Promise((closed) => taken.close(closed));
+    await place.close();
+  });
+
+  /** Expects one line on standard error, nothing on standard output and exit status 1; returns the line. */
+  async function refusal(env: Record<string, string>): Promise<string> {
+    const { code, stdout, stderr } = await place.run(env);
+    expect({ code, stdout, lines: linesOf(stderr).length }).toEqual({ code: 1, stdout: '', lines: 1 });
+    return stderr;
+  }
+
+  it.each([
+    ['PORT', '65536'],
+    ['DATABASE_URL', 'mysql://root:geheim@127.0.0.1/animals'],
+    ['DATABASE_POOL', '0'],
+    ['DATABASE_PREPARE', 'yes'],
+    ['NODE_ENV', 'prod'],
+    ['CORS_ORIGINS', 'https://app.example.com/path'],
+    ['LOG_LEVEL', 'loud'],
+    ['BAN_SECONDS', '1.5'],
+    ['MAX_BODY_BYTES', '1MB'],
+    ['SHUTDOWN_GRACE_MS', '-1'],
+    ['DATA_DIR', 'file'],
+  ])('is refused in one line that names the variable: %s=%s', async (name, value) => {
+    const line = await refusal({ PORT: '0', [name]: value });
+    expect(line).toMatch(new RegExp(`\\b${name}\\b`));
+    expect(line).not.toContain('geheim');
+  });
+
+  it('is refused in one line when two backends are set, with no password in it', async () => {
+    const line = await refusal({
+      PORT: '0',
+      DATABASE_URL: `postgres://me:geheim@${LOOPBACK}:${port}/animals`,
+      UPSTREAM_URL: 'https://animals.example.com/v1',
+    });
+    expect(line).toMatch(/UPSTREAM_URL.*DATABASE_URL/);
+    expect(line).not.toContain('geheim');
+  });
+
+  it('is refused in one line when the port is taken', async () => {
+    const line = await refusal({ PORT: String(port), DATABASE_URL: await place.database() });
+    expect(line).toMatch(new RegExp(`PORT ${port}\\b.*already in use`));
+  });
+
+  it('is refused in one line when the address is not one of this machine', async () => {
+    const line = await refusal({ PORT: '0', HOST: '192.0.2.1', DATABASE_URL: await place.database() });
+    expect(line).toContain('HOST 192.0.2.1');
+  });
+
+  it('is refused in one line without the password when the database is out of reach', async () => {
+    const line = await refusal({ PORT: '0', DATABASE_URL: `postgres://me:geheim@${LOOPBACK}:${port}/animals` });
+    expect(line).toContain('DATABASE_URL');
+    expect(line).not.toContain('geheim');
+  });
+
+  it('is refused in one line without the password when the database turns it down', async () => {
+    const url = new URL(await place.database());
+    url.pathname = '/no_such_database';
+    url.password = 'geheim';
+    const line = await refusal({ PORT: '0', DATABASE_URL: url.href });
+    expect(line).toContain('DATABASE_URL');
+    expect(line).not.toContain('geheim');
+  });
+
+  it('is refused in one line by the keys command too', async () => {
+    const { code, stdout, stderr } = await place.keys(['list'], { DATABASE_POOL: 'many' });
+    expect(code).not.toBe(0);
+    expect(stdout).toBe('');
+    expect(linesOf(stderr)).toEqual([expect.stringContaining('DATABASE_POOL')]);
+  });
+});
+
+describe('a .env file in the working directory', () => {
+  let place: Place;
+
+  beforeAll(async () => {
+    place = await makePlace();
+  });
+  afterAll(() => place.close());
+
+  it('fills in what the environment leaves open, in development', async () => {
+    await writeFile(join(place.directory, '.env'), `# settings\nPORT=1\nDATABASE_URL="${await place.database()}"\n`);
+    const program = await place.start({ PORT: '0' });
+    const { stdout } = await place.keys(['create', '--plan', 'pro', '--json']);
+    expect(await program.graphql('{ rateLimit { plan } }', JSON.parse(stdout).key as string)).toEqual({
+      data: { rateLimit: { plan: 'PRO' } },
+    });
+
+    await writeFile(join(place.directory, '.env'), 'MAX_BATCH=lots\n');
+    const { code, stderr } = await place.run({ PORT: '0' });
+    expect(code).toBe(1);
+    expect(linesOf(stderr)).toEqual([expect.stringContaining('MAX_BATCH')]);
+  });
+
+  it('is not read in production', async () => {
+    await writeFile(join(place.directory, '.env'), 'MAX_BATCH=lots\n');
+    const program = await place.start({ PORT: '0', NODE_ENV: 'production', DATABASE_URL: await place.database() });
+    expect((await program.fetch('/readyz')).status).toBe(200);
+  });
+});

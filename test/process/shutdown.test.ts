@@ -1,0 +1,152 @@
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { request, type IncomingMessage } from 'node:http';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { makePlace, until, type Place, type Program } from '../support/process.js';
+
+describe('a server that is told to end', () => {
+  let place: Place;
+  let env: Record<string, string>;
+
+  beforeEach(async () => {
+    place = await makePlace();
+    env = { PORT: '0', DATABASE_URL: await place.database() };
+  });
+  afterEach(() => place.close());
+
+  async function createKey(): Promise<string> {
+    const { stdout } = await place.keys(['create', '--plan', 'business', '--json'], env);
+    return JSON.parse(stdout).key as string;
+  }
+
+  it.each(['SIGTERM', 'SIGINT'] as const)(
+    'by %s answers what is in flight, is not ready, and ends well',
+    async (name) => {
+      const program = await place.start(env);
+      const inFlight = await beginRequest(program, await createKey());
+      program.signal(name);
+      await until('it is not ready', async () => (await readiness(program)) !== 200);
+      expect(['refused', 503]).toContain(await readiness(program));
+
+      const { response, body } = await inFlight.finish();
+      expect(response.statusCode).toBe(200);
+      expect(response.headers.connection).toBe('close');
+      expect(JSON.parse(body)).toEqual({ data: { pets: [] } });
+      expect(await program.ended).toMatchObject({ code: 0, stderr: '' });
+    },
+  );
+
+  it('ends at once by a second signal', async () => {
+    const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '600000' });
+    const inFlight = await beginRequest(program, await createKey());
+    program.signal('SIGTERM');
+    await until('it is not ready', async () => (await readiness(program)) !== 200);
+    const { code, signal } = await program.stop('SIGTERM');
+    expect(code === 0 && signal === null).toBe(false);
+    await expect(inFlight.finish()).rejects.toThrow();
+  });
+
+  it('does not wait for a request longer than the grace time', async () => {
+    const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '300' });
+    const inFlight = await beginRequest(program, await createKey());
+    const toldAt = Date.now();
+    expect((await program.stop()).code).toBe(0);
+    expect(Date.now() - toldAt).toBeGreaterThanOrEqual(290);
+    await expect(inFlight.finish()).rejects.toThrow();
+  });
+
+  it('does not wait for connections that are idle', async () => {
+    const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '600000' });
+    const socket = connect(Number(new URL(program.url).port), '127.0.0.1');
+    await once(socket, 'connect');
+    socket.write('GET /livez HTTP/1.1\r\nHost: store\r\n\r\n');
+    await once(socket, 'data');
+    expect((await program.stop()).code).toBe(0);
+    socket.destroy();
+  });
+});
+
+describe('an embedded store that is told to end', () => {
+  let place: Place;
+
+  beforeEach(async () => {
+    place = await makePlace();
+  });
+  afterEach(() => place.close());
+
+  it('keeps its counters and its bans over the restart', async () => {
+    const env = { PORT: '0', BAN_AFTER: '1', BAN_SECONDS: '600' };
+    const first = await place.start(env);
+    const { free, business } = await place.developmentKeys();
+    for (let i = 0; i < 3; i++) await countedRequest(first, business);
+    const before = await countedRequest(first, business);
+    expect(before['x-ratelimit-remaining']).toBe('996');
+    const many = Array.from({ length: 60 }, (_, i) => `p${i}: pet(id: ${i + 1}) { id }`).join(' ');
+    for (let i = 0; i < 3; i++) await first.graphql(`{ ${many} }`, free);
+    expect((await first.stop()).code).toBe(0);
+
+    const second = await place.start(env);
+    const after = await countedRequest(second, business);
+    expect(after['x-ratelimit-reset']).toBe(before['x-ratelimit-reset']);
+    expect(after['x-ratelimit-remaining']).toBe('995');
+    const banned = await second.graphql('{ pets { id } }', free);
+    expect(banned.errors[0].extensions.code).toBe('KEY_BANNED');
+    const limits = await readFile(join(place.directory, '.data/limits.json'), 'utf8');
+    expect(limits).toContain('key_');
+  });
+
+  it('does not wait for who keeps its socket open', async () => {
+    const program = await place.start({ PORT: '0', SAMPLE_DATA: 'false' });
+    const socket = connect(join(place.directory, '.data/keys.sock'));
+    socket.on('error', () => undefined);
+    await once(socket, 'connect');
+    expect((await program.stop()).code).toBe(0);
+    socket.destroy();
+  });
+});
+
+async function readiness(program: Program): Promise<number | 'refused'> {
+  return program.fetch('/readyz').then(
+    ({ status }) => status,
+    () => 'refused',
+  );
+}
+
+async function countedRequest(program: Program, key: string): Promise<Record<string, string>> {
+  const { headers, status } = await program.fetch('/v1/pets', { headers: { Authorization: `Bearer ${key}` } });
+  expect(status).toBe(200);
+  return Object.fromEntries(headers);
+}
+
+/** Sends an operation without the end of its body, and waits until the server has begun to read it. */
+async function beginRequest(
+  program: Program,
+  key: string,
+): Promise<{ finish(): Promise<{ response: IncomingMessage; body: string }> }> {
+  const body = JSON.stringify({ query: '{ pets { id } }' });
+  const sent = request(`${program.url}/graphql`, {
+    method: 'POST',
+    headers: {
+      'Content-Type': 'application/json',
+      'Content-Length': body.length,
+      Authorization: `Bearer ${key}`,
+      Expect: '100-continue',
+    },
+  });
+  const answered = once(sent, 'response') as Promise<[IncomingMessage]>;
+  // A test that ends the server on purpose looks at the failure when it asks to finish.
+  answered.catch(() => undefined);
+  sent.flushHeaders();
+  await once(sent, 'continue');
+  sent.write(body.slice(0, 5));
+  return {
+    async finish() {
+      sent.end(body.slice(5));
+      const [response] = await answered;
+      return { response, body: await text(response) };
+    },
+  };
+}

@@ -1,0 +1,49 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { linesOf, makePlace, type Place } from '../support/process.js';
+
+describe('the sole right to an embedded store', () => {
+  let place: Place;
+
+  beforeEach(async () => {
+    place = await makePlace();
+  });
+  afterEach(() => place.close());
+
+  it('keeps a second server out, which says in one line who has it', async () => {
+    const first = await place.start({ PORT: '0', DATA_DIR: 'animals' });
+    const { code, stdout, stderr } = await place.run({ PORT: '0', DATA_DIR: 'animals' });
+    expect(code).toBe(1);
+    expect(stdout).toBe('');
+    expect(linesOf(stderr)).toEqual([expect.stringMatching(new RegExp(`animals\\b.*\\bprocess ${first.pid}\\b`))]);
+    expect((await first.fetch('/readyz')).status).toBe(200);
+  });
+
+  it('is given back by a server that stops, and taken from one that was killed', async () => {
+    const env = { PORT: '0', SAMPLE_DATA: 'false' };
+    const stopped = await place.start(env);
+    expect((await stopped.stop()).code).toBe(0);
+    const killed = await place.start(env);
+    expect((await killed.stop('SIGKILL')).signal).toBe('SIGKILL');
+    expect((await place.keys(['list', '--json'])).code).toBe(0);
+    const next = await place.start(env);
+    expect((await next.fetch('/readyz')).status).toBe(200);
+  });
+
+  it('goes to one alone of several that start at once after one was killed', async () => {
+    const env = { PORT: '0', SAMPLE_DATA: 'false' };
+    await (await place.start(env)).stop('SIGKILL');
+
+    const programs = Array.from({ length: 4 }, () => place.launch(env));
+    const outcomes = await Promise.all(
+      programs.map(async (program) => ({ program, listens: await program.listens() })),
+    );
+    const [owner, ...others] = outcomes.filter(({ listens }) => listens).map(({ program }) => program);
+    expect(others).toEqual([]);
+    expect(owner).toBeDefined();
+    for (const { program, listens } of outcomes) {
+      if (listens) continue;
+      expect(await program.ended).toMatchObject({ code: 1, stdout: '' });
+      expect(linesOf(program.stderr)).toEqual([expect.stringMatching(/process \d+/)]);
+    }
+  });
+});

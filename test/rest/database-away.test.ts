@@ -1,0 +1,110 @@
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { startGateway, type Gateway } from '../support/gateway.js';
+import { createRestClient, expectError, expectLimitHeaders, type Answer } from './requests.js';
+
+const LIMIT_HEADERS = [
+  'x-ratelimit-limit',
+  'x-ratelimit-remaining',
+  'x-ratelimit-reset',
+  'ratelimit',
+  'ratelimit-policy',
+];
+
+describe('REST while the PostgreSQL server takes no connections', () => {
+  let gateway: Gateway;
+  let server: pg.Client;
+  let database: string;
+
+  beforeAll(async () => {
+    gateway = await startGateway('server');
+    const [row] = await gateway.sql<{ name: string }>('SELECT current_database() AS name');
+    database = row?.name ?? '';
+    server = new pg.Client({ connectionString: inject('postgresUrl') });
+    await server.connect();
+  });
+  afterAll(async () => {
+    await allowConnections(true);
+    await server.end();
+    await gateway.close();
+  });
+
+  async function allowConnections(allowed: boolean): Promise<void> {
+    await server.query(`ALTER DATABASE ${database} ALLOW_CONNECTIONS ${String(allowed)}`);
+    if (allowed) return;
+    await server.query('SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE datname = $1', [database]);
+  }
+
+  async function whileAway(work: () => Promise<void>): Promise<void> {
+    await allowConnections(false);
+    try {
+      await work();
+    } finally {
+      await allowConnections(true);
+    }
+  }
+
+  function expectUnavailable(answer: Answer): void {
+    expectError(answer, 503, 'unavailable');
+    expect(answer.text).not.toMatch(/127\.0\.0\.1|accepting|postgres|SELECT|INSERT/i);
+    expect(answer.text).not.toContain(database);
+  }
+
+  it('is 503 for a key seen just now, charged, and 200 again when the database is back', async () => {
+    const { key } = await gateway.createKey({ plan: 'free' });
+    const client = createRestClient(gateway, key);
+    expect((await client.get('/v1/pets')).status).toBe(200);
+    await whileAway(async () => {
+      const answers = [await client.get('/v1/pets'), await client.get('/v1/pets/1'), await client.post(REX)];
+      answers.forEach((answer, index) => {
+        expectUnavailable(answer);
+        expectLimitHeaders(answer.headers, { limit: 60, remaining: 58 - index });
+      });
+      expectError(await client.get('/v1/pets?limit=0'), 400, 'invalid_request');
+    });
+    const back = await client.post(REX);
+    expect(back.status).toBe(201);
+    expectLimitHeaders(back.headers, { limit: 60, remaining: 55 });
+  });
+
+  it('is 503 without limit headers when the key cannot be looked up, announcing what is deprecated', async () => {
+    const { key } = await gateway.createKey();
+    const client = createRestClient(gateway, key);
+    await whileAway(async () => {
+      for (const path of ['/v1/pets', '/v1/pets/1', '/v1/cats']) {
+        const answer = await client.get(path);
+        expectUnavailable(answer);
+        for (const name of LIMIT_HEADERS) expect(answer.headers.has(name), `${name} of ${path}`).toBe(false);
+        expect(answer.headers.get('sunset')).toBe(path === '/v1/pets/1' ? 'Thu, 05 Dec 2030 00:00:00 GMT' : null);
+      }
+    });
+    expect((await client.get('/v1/pets')).status).toBe(200);
+  });
+
+  it('needs no database to refuse a missing or impossible key, or to describe itself', async () => {
+    await whileAway(async () => {
+      expectError(await createRestClient(gateway).get('/v1/pets'), 401, 'unauthorized');
+      expectError(await createRestClient(gateway, 'pets_wrong').get('/v1/pets'), 401, 'unauthorized');
+      expect((await createRestClient(gateway).get('/v1/openapi.json')).status).toBe(200);
+    });
+  });
+
+  it('is 503 for a key last seen more than five seconds ago', async () => {
+    const { key } = await gateway.createKey();
+    const client = createRestClient(gateway, key);
+    await client.get('/v1/pets');
+    await whileAway(async () => {
+      await new Promise((resolve) => setTimeout(resolve, 5_100));
+      const answer = await client.get('/v1/pets');
+      expectUnavailable(answer);
+      expect(answer.headers.has('x-ratelimit-limit')).toBe(false);
+    });
+  });
+
+  it('tells the log what the client is not told', () => {
+    const line = gateway.logged.find(({ code }) => code === 'unavailable');
+    expect(JSON.stringify(line)).toMatch(/not currently accepting connections|terminat/);
+  });
+});
+
+const REX = '{"name":"Rex","categoryId":1}';

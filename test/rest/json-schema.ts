@@ -1,0 +1,92 @@
+type JsonObject = Record<string, unknown>;
+
+const ANNOTATIONS = new Set(['description', 'default', 'title', 'examples']);
+
+/** JSON numbers keep their text, so that an int64 can be told from what a JavaScript number would make of it. */
+export class WrittenNumber {
+  constructor(readonly text: string) {}
+}
+
+/**
+ * Checks a value against the part of JSON Schema that the OpenAPI document uses.
+ * @param value - parsed with every number as a `WrittenNumber`
+ * @param root - the document that references start at
+ * @returns what is wrong, a line each
+ * @throws Error for a keyword that this does not know, so that none is passed over
+ */
+export function validate(value: unknown, schema: JsonObject, root: JsonObject, at = '$'): string[] {
+  return Object.entries(schema).flatMap(([keyword, expected]) => {
+    if (ANNOTATIONS.has(keyword)) return [];
+    const check = KEYWORDS[keyword];
+    if (!check) throw new Error(`unknown keyword ${keyword} at ${at}`);
+    return check(value, expected, { schema, root, at });
+  });
+}
+
+interface Place {
+  readonly schema: JsonObject;
+  readonly root: JsonObject;
+  readonly at: string;
+}
+
+type Keyword = (value: unknown, expected: unknown, place: Place) => string[];
+
+const KEYWORDS: Readonly<Record<string, Keyword>> = {
+  $ref: (value, reference, { root, at }) => validate(value, resolve(reference as string, root), root, at),
+  type: (value, type, { at }) => complain(typeOf(value) === type, `${at} is no ${String(type)}`),
+  format(value, format, { at }) {
+    if (format !== 'int64' || !(value instanceof WrittenNumber)) throw new Error(`unknown format at ${at}`);
+    return complain(BigInt.asIntN(64, BigInt(value.text)) === BigInt(value.text), `${at} is no int64`);
+  },
+  minimum: (value, least, { at }) => complain(numberOf(value) >= (least as number), `${at} is too small`),
+  maximum: (value, most, { at }) => complain(numberOf(value) <= (most as number), `${at} is too large`),
+  minLength: (value, least, { at }) => complain(lengthOf(value) >= (least as number), `${at} is too short`),
+  maxLength: (value, most, { at }) => complain(lengthOf(value) <= (most as number), `${at} is too long`),
+  enum: (value, values, { at }) => complain((values as unknown[]).includes(value), `${at} is none of the values`),
+  items: (value, items, { root, at }) =>
+    (value as unknown[]).flatMap((item, i) => validate(item, items as JsonObject, root, `${at}[${i}]`)),
+  properties: (value, properties, { root, at }) =>
+    Object.entries(properties as Record<string, JsonObject>).flatMap(([name, schema]) =>
+      isObject(value) && name in value ? validate(value[name], schema, root, `${at}.${name}`) : [],
+    ),
+  required: (value, names, { at }) =>
+    (names as string[]).flatMap((name) => complain(isObject(value) && name in value, `${at}.${name} is missing`)),
+  additionalProperties(value, allowed, { schema, at }) {
+    if (allowed !== false) throw new Error(`unknown additionalProperties at ${at}`);
+    const known = Object.keys(schema.properties as JsonObject);
+    return Object.keys(value as JsonObject).flatMap((name) => complain(known.includes(name), `${at}.${name} is extra`));
+  },
+};
+
+/** Finds what a reference such as `#/components/schemas/Pet` points at. */
+export function resolve(reference: string, root: JsonObject): JsonObject {
+  if (!reference.startsWith('#/')) throw new Error(`${reference} points outside the document`);
+  const found = reference
+    .slice(2)
+    .split('/')
+    .reduce<unknown>((part, name) => (isObject(part) ? part[name.replaceAll('~1', '/')] : undefined), root);
+  if (!isObject(found)) throw new Error(`${reference} points at nothing`);
+  return found;
+}
+
+function complain(isFine: boolean, complaint: string): string[] {
+  return isFine ? [] : [complaint];
+}
+
+function typeOf(value: unknown): string {
+  if (value instanceof WrittenNumber) return /^-?\d+$/.test(value.text) ? 'integer' : 'number';
+  if (Array.isArray(value)) return 'array';
+  return value === null ? 'null' : typeof value;
+}
+
+function numberOf(value: unknown): number {
+  return value instanceof WrittenNumber ? Number(value.text) : NaN;
+}
+
+function lengthOf(value: unknown): number {
+  return typeof value === 'string' ? Array.from(value).length : NaN;
+}
+
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof WrittenNumber);
+}
