@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, MODES, type Gateway } from '../support/gateway.js';
+import { MODES, startGateway, STORES, type Gateway } from '../support/gateway.js';
 
 describe.each(MODES)('reading animals over GraphQL, %s store', (mode) => {
   let gateway: Gateway;
@@ -23,6 +23,20 @@ describe.each(MODES)('reading animals over GraphQL, %s store', (mode) => {
       { id: '9007199254740993', name: 'Deep', categoryId: '1', status: 'AVAILABLE' },
     ]);
   });
+});
+
+describe.each(STORES)('looking animals up over GraphQL, %s store', (mode) => {
+  let gateway: Gateway;
+  let key: string;
+
+  beforeAll(async () => {
+    gateway = await startGateway(mode);
+    ({ key } = await gateway.createKey());
+    await gateway.sql(
+      "INSERT INTO pets (id, name, category_id) VALUES (1, 'Bella', 10), (2, 'Milo', 20), (3, 'Flocke', 30)",
+    );
+  });
+  afterAll(() => gateway.close());
 
   it('asks PostgreSQL once for fifty aliased lookups', async () => {
     await gateway.graphql('{ pet(id: 1) { id } }', { key });

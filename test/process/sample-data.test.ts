@@ -91,7 +91,7 @@ describe('sample animals and development keys', () => {
 
 /** Waits for a file or folder, without a pause that would miss the moment. */
 async function appears(directory: string, prefix: string): Promise<void> {
-  const deadline = Date.now() + 20_000;
+  const deadline = Date.now() + 60_000;
   while (Date.now() < deadline) {
     if (existsSync(directory) && readdirSync(directory).some((name) => name.startsWith(prefix))) return;
     await setImmediate();

@@ -16,7 +16,7 @@ export const STORES = ['embedded', 'server'] as const;
 export type Mode = (typeof STORES)[number] | 'proxy';
 
 /** Every way in which GraphQL is served; what a GraphQL client sees must be the same in all of them. */
-export const MODES: readonly Mode[] = STORES;
+export const MODES: readonly Mode[] = [...STORES, 'proxy'];
 
 /** A running program, and what a test needs around it. */
 export interface Gateway {
