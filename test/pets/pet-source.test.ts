@@ -7,9 +7,14 @@ import { migrate } from '../../src/database/migrate.js';
 import { createPgDatabase } from '../../src/database/pg-database.js';
 import { openPgliteDatabase } from '../../src/database/pglite-database.js';
 import type { Int64 } from '../../src/pets/int64.js';
-import type { Pet } from '../../src/pets/pet.js';
+import { createMergingPetSource } from '../../src/pets/merging-pet-source.js';
+import type { Pet, PetStatus } from '../../src/pets/pet.js';
 import { createPostgresPetSource } from '../../src/pets/postgres-pet-source.js';
-import { createDatabase } from '../support/gateway.js';
+import { createBreaker } from '../../src/pets/upstream/breaker.js';
+import { createRestPetSource } from '../../src/pets/upstream/rest-pet-source.js';
+import { createRetryBudget } from '../../src/pets/upstream/retry-budget.js';
+import { createUpstreamClient } from '../../src/pets/upstream/upstream-client.js';
+import { createDatabase, startGateway } from '../support/gateway.js';
 import { describePetSource, type SourceUnderTest } from './pet-source.contract.js';
 
 describePetSource('PGlite', async () => {
@@ -42,6 +47,47 @@ describe.each([true, false])('with prepared statements: %s', (prepare) => {
   });
 });
 
+describePetSource('merged reads of a PostgreSQL server', async () => {
+  const { url, drop } = await createDatabase();
+  const database = createPgDatabase({ url, pool: 4, prepare: true });
+  const tested = await underTest(database, {
+    findAfterCrash: (id) => findIn(createPgDatabase({ url, pool: 1, prepare: false }), id),
+    async close() {
+      await database.close();
+      await drop();
+    },
+  });
+  return { ...tested, source: createMergingPetSource(tested.source) };
+});
+
+describePetSource('another animal store, over REST', async () => {
+  const store = await startGateway('server');
+  const { key } = await store.createKey({ plan: 'enterprise', limits: { perMinute: 1_000_000, perDay: 1_000_000 } });
+  const client = createUpstreamClient({ url: `${store.url}/v1`, connections: 8, connectTimeoutMs: 5_000 });
+  const breaker = createBreaker({ probe: () => Promise.resolve() });
+  return {
+    source: createRestPetSource({ client, breaker, budget: createRetryBudget(), timeoutMs: 20_000 }),
+    call: {
+      key: { id: 'test', authorization: `Bearer ${key}`, findRefusal: () => undefined, learn: () => undefined },
+    },
+    questions: () => store.statements.length,
+    reset: (animals) => resetAnimals((text, values) => store.sql(text, values), animals),
+    async findAfterCrash(id) {
+      const [row] = await store.sql<Omit<Pet, 'status'> & { status: PetStatus | null }>(
+        'SELECT id, name, category_id AS "categoryId", status FROM pets WHERE id = $1',
+        [id],
+      );
+      if (!row) return undefined;
+      const { status, ...pet } = row;
+      return status === null ? pet : { ...pet, status };
+    },
+    async close() {
+      await client.close();
+      await store.close();
+    },
+  };
+});
+
 async function underTest(
   database: Database,
   rest: Pick<SourceUnderTest, 'findAfterCrash' | 'close'>,
@@ -58,15 +104,20 @@ async function underTest(
     ...rest,
     source: createPostgresPetSource(counted),
     questions: () => questions,
-    async reset(animals) {
-      await database.query(sql('TRUNCATE pets'), []);
-      await database.query(sql('ALTER TABLE pets ALTER COLUMN id RESTART WITH 1000'), []);
-      for (const { id, name, categoryId, status } of animals) {
-        const values = [id, name, categoryId, status ?? null];
-        await database.query(sql('INSERT INTO pets (id, name, category_id, status) VALUES ($1, $2, $3, $4)'), values);
-      }
-    },
+    reset: (animals) => resetAnimals((text, values) => database.query(sql(text), values), animals),
   };
+}
+
+async function resetAnimals(
+  query: (text: string, values: readonly unknown[]) => Promise<unknown>,
+  animals: readonly Pet[],
+): Promise<void> {
+  await query('TRUNCATE pets', []);
+  await query('ALTER TABLE pets ALTER COLUMN id RESTART WITH 1000', []);
+  for (const { id, name, categoryId, status } of animals) {
+    const values = [id, name, categoryId, status ?? null];
+    await query('INSERT INTO pets (id, name, category_id, status) VALUES ($1, $2, $3, $4)', values);
+  }
 }
 
 async function findIn(database: Database, id: Int64): Promise<Pet | undefined> {

@@ -3,21 +3,15 @@ import { readdir } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { findFreePort, makePlace, type Place } from '../support/process.js';
 
-const PETS = '{ pets(limit: 100) { id name } }';
+const PETS = '{ pets(limit: 100) { name } }';
+const SAMPLE_NAMES = ['Bella', 'Milo', 'Rex', 'Luna', 'Kiwi', 'Žofka', 'ハチ', 'Flocke'];
 
 describe('sample animals and development keys', () => {
   let place: Place;
-  let undisturbed: unknown;
 
-  beforeAll(async () => {
-    const other = await makePlace();
-    const program = await other.start({ PORT: '0' });
-    undisturbed = await program.graphql(PETS, (await other.developmentKeys()).free);
-    await other.close();
-  });
   beforeEach(async () => {
     place = await makePlace();
   });
@@ -83,7 +77,7 @@ describe('sample animals and development keys', () => {
     const next = await place.start({ PORT: '0' });
     const { free, pro, business } = await place.developmentKeys();
     for (const key of [free, pro, business]) {
-      expect(await next.graphql(PETS, key)).toEqual(undisturbed);
+      expect(await next.graphql(PETS, key)).toEqual({ data: { pets: SAMPLE_NAMES.map((name) => ({ name })) } });
     }
     expect(await listKeys({})).toHaveLength(3);
   });

@@ -33,12 +33,10 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
       if (!pets) throw notUnderstood('no list of animals');
       return inOrder(pets).slice(0, limit);
     },
-    findMany: (ids, call) =>
-      Promise.all(
-        ids.map((id) =>
-          find(id, call).catch((error: unknown) => (error instanceof Error ? error : new Error(String(error)))),
-        ),
-      ),
+    async findMany(ids, call) {
+      call.signal.throwIfAborted();
+      return Promise.all(ids.map((id) => find(id, call).catch(toError)));
+    },
     async add(newPet, call) {
       const answer = await ask(undefined, call, () => start('POST', '/pets', call, formatNewPet(newPet)));
       if (answer.status < 200 || answer.status > 299) throw fromAnswer(answer);
@@ -147,6 +145,10 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
       return method === 'GET' && RETRIED_STATUSES.has((outcome as UpstreamAnswer).status);
     }
   }
+}
+
+function toError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error(String(thrown));
 }
 
 /** The interface does not say in which order a store lists; this program does. */
