@@ -12,6 +12,7 @@ export interface Turn {
  * @param admit - admits one; throws when it is refused
  */
 export function createTurns(count: number, admit: (cost: number) => Promise<void> | void): readonly Turn[] {
+  if (count === 1) return [{ admit: async (cost) => admit(cost), leave: () => undefined }];
   type Arrival =
     { readonly kind: 'asks'; readonly cost: number; settle(outcome: Promise<void>): void } | { readonly kind: 'left' };
   const arrivals = new Map<number, Arrival>();

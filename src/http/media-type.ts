@@ -37,7 +37,21 @@ export function requireJsonBody(contentType: string | undefined, contentEncoding
  */
 export function chooseMediaType(accept: string | undefined, offers: readonly string[]): string {
   if (accept === undefined || accept === '*/*') return offers[0] as string;
-  const chosen = new Negotiator({ headers: { accept } }).mediaType([...offers]);
-  if (chosen !== undefined) return chosen;
-  throw new StoreError('not_acceptable', `The Accept header must allow ${offers.join(' or ')}.`);
+  const known = chosen.get(offers)?.get(accept);
+  if (known !== undefined) return known;
+  const choice = new Negotiator({ headers: { accept } }).mediaType([...offers]);
+  if (choice === undefined) {
+    throw new StoreError('not_acceptable', `The Accept header must allow ${offers.join(' or ')}.`);
+  }
+  remember(offers, accept, choice);
+  return choice;
+}
+
+/** Clients send few different `Accept` headers, over and over. */
+const MAX_REMEMBERED = 100;
+const chosen = new WeakMap<readonly string[], Map<string, string>>();
+
+function remember(offers: readonly string[], accept: string, choice: string): void {
+  const choices = chosen.get(offers) ?? new Map<string, string>();
+  if (choices.size < MAX_REMEMBERED) chosen.set(offers, choices.set(accept, choice));
 }

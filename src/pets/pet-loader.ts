@@ -20,15 +20,15 @@ export interface PetLoaderOptions {
 
 /** Makes the loader of one HTTP request. */
 export function createPetLoader({ source, call, batched }: PetLoaderOptions): PetLoader {
-  const lookups = new DataLoader<Int64, Pet | undefined>(
-    (ids) => source.findMany(ids, call),
-    // An immediate runs after every pending promise hop, so the operations of a batch have all asked by then.
-    batched ? { batchScheduleFn: (dispatch) => void setImmediate(dispatch) } : {},
-  );
+  let lookups: DataLoader<Int64, Pet | undefined> | undefined;
   const lists = new Map<string, Promise<readonly Pet[]>>();
+
   return {
-    find: (id) => lookups.load(id),
-    findMany: (ids) => lookups.loadMany(ids),
+    find: (id) => getLookups().load(id),
+    findMany(ids) {
+      // What is asked all at once needs no collecting, unless other operations of the request may ask too.
+      return batched || new Set(ids).size < ids.length ? getLookups().loadMany(ids) : source.findMany(ids, call);
+    },
     list(query) {
       const key = `${query.limit} ${query.status ?? ''}`;
       const known = lists.get(key);
@@ -38,4 +38,12 @@ export function createPetLoader({ source, call, batched }: PetLoaderOptions): Pe
       return asked;
     },
   };
+
+  function getLookups(): DataLoader<Int64, Pet | undefined> {
+    return (lookups ??= new DataLoader(
+      (ids) => source.findMany(ids, call),
+      // An immediate runs after every pending promise hop, so the operations of a batch have all asked by then.
+      batched ? { batchScheduleFn: (dispatch) => void setImmediate(dispatch) } : {},
+    ));
+  }
 }

@@ -35,6 +35,7 @@ interface Route {
 }
 
 const JSON_TYPE = 'application/json; charset=utf-8';
+const MEDIA_TYPES = [JSON_TYPE];
 
 /** The deprecated endpoint says so on every answer: RFC 9745, RFC 8594, RFC 8288. */
 const LOOKUP_HEADERS = {
@@ -116,7 +117,7 @@ export function createRestHandler({ source, access, cors, log, maxBodyBytes }: R
     const operation = route.operations[method === 'HEAD' ? 'GET' : method];
     if (!operation) throw methodNotAllowed(Object.keys(route.operations));
     if (!operation.keyless) await visit.requireKey();
-    chooseMediaType(exchange.header('accept'), [JSON_TYPE]);
+    chooseMediaType(exchange.header('accept'), MEDIA_TYPES);
     const run = await operation.parse(exchange, decodePath(route.pattern.exec(path)?.[1] ?? ''));
     if (!operation.keyless) await visit.admit(1);
     return run({ requestId: exchange.requestId, startedAt: exchange.startedAt, signal: exchange.signal });
