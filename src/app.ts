@@ -4,7 +4,7 @@ import { openProxyBackend } from './backend/proxy-backend.js';
 import { openStoreBackend } from './backend/store-backend.js';
 import { ConfigError, type Config } from './config.js';
 import type { Database } from './database/database.js';
-import type { DevelopmentKeys } from './embedded/first-start.js';
+import type { FirstStart } from './embedded/first-start.js';
 import { StoreError } from './errors.js';
 import { createExplorer } from './graphql/explorer.js';
 import { createExecutor } from './graphql/executor.js';
@@ -24,8 +24,8 @@ import { createRestHandler } from './rest/handler.js';
 export interface App {
   /** Where it listens, such as `http://127.0.0.1:4000`. */
   readonly url: string;
-  /** The keys made just now for an empty embedded store. */
-  readonly developmentKeys: DevelopmentKeys | undefined;
+  /** What an empty embedded store has been given just now. */
+  readonly firstStart: FirstStart | undefined;
   /** Stops taking requests, lets those in flight finish for the grace time, and closes what was opened. */
   close(): Promise<void>;
 }
@@ -131,7 +131,7 @@ export async function startApp(
       draining = true;
       return drain(server, inFlight, config.shutdownGraceMs);
     });
-    return { url, developmentKeys: await backend.fill?.(), close: closeAll };
+    return { url, firstStart: await backend.fill?.(), close: closeAll };
   } catch (error) {
     await closeAll();
     throw error;

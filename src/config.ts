@@ -17,7 +17,7 @@ function url(protocols: readonly string[], expected: string) {
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
-/** Headers of a bare origin: a scheme, a host, perhaps a port. */
+/** Comma-separated origins, each a scheme, a host and perhaps a port. */
 const ORIGINS = z
   .string()
   .transform((text) =>
@@ -52,15 +52,15 @@ const ENVIRONMENT = z.object({
   TRUST_PROXY: flag.default(false),
   METRICS_PORT: integer(0, 65_535).optional(),
   LOG_LEVEL: z.enum(LOG_LEVELS, `must be one of ${LOG_LEVELS.join(', ')}`).default('info'),
-  BAN_AFTER: integer(0, 10_000).default(100),
-  BAN_SECONDS: integer(1, 86_400).default(300),
-  MAX_ROOT_FIELDS: integer(1, 10_000).default(100),
-  MAX_BATCH: integer(1, 1_000).default(20),
-  MAX_BODY_BYTES: integer(1_024, 104_857_600).default(1_048_576),
+  BAN_AFTER: integer(0, 1_000_000).default(100),
+  BAN_SECONDS: integer(1, 31_536_000).default(300),
+  MAX_ROOT_FIELDS: integer(1, 1_000_000).default(100),
+  MAX_BATCH: integer(1, 1_000_000).default(20),
+  MAX_BODY_BYTES: integer(1, 1_073_741_824).default(1_048_576),
   UPSTREAM_TIMEOUT_MS: integer(1, 600_000).default(5_000),
   UPSTREAM_CONNECTIONS: integer(1, 10_000).default(64),
   DEFAULT_PLAN: z.enum(['free', 'pro', 'business'], 'must be free, pro or business').optional(),
-  SHUTDOWN_GRACE_MS: integer(0, 600_000).default(10_000),
+  SHUTDOWN_GRACE_MS: integer(0, 3_600_000).default(10_000),
   SAMPLE_DATA: flag.default(true),
 });
 

@@ -49,6 +49,7 @@ export interface StoreErrorDetails {
 }
 
 const GRAPHQL_ONLY: ReadonlySet<ErrorName> = new Set([
+  'bad_request',
   'operation_too_large',
   'field_rate_limited',
   'upstream_unavailable',
@@ -80,6 +81,13 @@ export class StoreError extends Error {
         : { ...details.headers, 'Retry-After': String(details.retryAfter) };
   }
 
+  /** The same refusal, saying what the operation would have cost. */
+  withCost(cost: number): StoreError {
+    const { code, message, retryAfter, headers, body, cause } = this;
+    const wait = retryAfter === undefined ? {} : { retryAfter };
+    return new StoreError(code, message, { ...wait, headers, body, cause, cost, graphqlOnly: this.#graphqlOnly });
+  }
+
   /** The HTTP status that REST answers for this error. */
   get status(): number {
     return ERRORS[this.code].status;
@@ -92,7 +100,7 @@ export class StoreError extends Error {
   /** True when REST has no such error, or answers it before there is a GraphQL operation to speak of. */
   get isGraphqlOnly(): boolean {
     if (this.body) return false;
-    return this.#graphqlOnly || GRAPHQL_ONLY.has(this.code) || this.graphqlCode === 'BAD_REQUEST';
+    return this.#graphqlOnly || GRAPHQL_ONLY.has(this.code);
   }
 }
 

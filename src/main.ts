@@ -46,16 +46,17 @@ async function main(): Promise<void> {
   announce(await starting);
 }
 
-function announce({ url, developmentKeys }: App): void {
-  if (developmentKeys) {
+function announce({ url, firstStart }: App): void {
+  if (firstStart) {
+    const { keys, keysFile, hasSampleAnimals } = firstStart;
     console.log(`
-The store was empty: it now has sample animals and a development key for each plan, kept in dev-keys.json.
-  free      ${developmentKeys.free}
-  pro       ${developmentKeys.pro}
-  business  ${developmentKeys.business}
+The store was empty: it now has ${hasSampleAnimals ? 'sample animals and ' : ''}a development key for each plan, kept in ${keysFile}.
+  free      ${keys.free}
+  pro       ${keys.pro}
+  business  ${keys.business}
 
 Try:
-curl ${url}/graphql -H 'Authorization: Bearer ${developmentKeys.free}' -H 'Content-Type: application/json' -d '{"query":"{ pets(limit: 3) { id name status } }"}'
+curl ${url}/graphql -H 'Authorization: Bearer ${keys.free}' -H 'Content-Type: application/json' -d '{"query":"{ pets(limit: 3) { id name status } }"}'
 `);
   }
   console.log(`The animal store is listening on ${url}`);

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { digestApiKey, isPlausibleApiKey } from './api-key.js';
 import type { KeyRecord, KeyStore } from './key-store.js';
+import type { MaybePromise } from './maybe-promise.js';
 import { toWindows, type Plan, type WindowLimit } from './plans.js';
 
 /** Who asks: the holder of a valid key. Never the key itself. */
@@ -9,8 +10,6 @@ export interface Caller {
   readonly plan: Plan;
   readonly windows: readonly WindowLimit[];
 }
-
-export type MaybePromise<T> = T | Promise<T>;
 
 export interface Authenticator {
   /**

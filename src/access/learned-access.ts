@@ -1,13 +1,13 @@
 import { LRUCache } from 'lru-cache';
 import { StoreError } from '../errors.js';
 import { digestApiKey } from './api-key.js';
-import type { MaybePromise } from './authenticator.js';
+import type { MaybePromise } from './maybe-promise.js';
 import { parseBearer } from './bearer.js';
 import { LearnedKey } from './learned-key.js';
 import type { Admission, Ledger, WindowState } from './ledger.js';
 import { PUBLISHED_LIMITS, toWindows, type Plan } from './plans.js';
 import { operationTooLarge, rateLimited } from './refusals.js';
-import { KeylessVisit } from './store-access.js';
+import { KeylessVisit } from './keyless-visit.js';
 import { UnknownCaller } from './unknown-caller.js';
 import type { UpstreamAnswerHead, UpstreamKey } from './upstream-key.js';
 import type { Access, Allowance, Visit } from './visit.js';
@@ -79,25 +79,35 @@ class LearnedVisit implements Visit, UpstreamKey {
   async admit(cost: number): Promise<void> {
     await this.requireKey();
     if (cost === 0) return;
-    await this.#admitByDefaultPlan(cost);
     try {
-      // An operation of the batch that goes first must not wait for its own batch.
-      const isFirst = this.#isFirst || (await this.key.admit(cost, () => wait(this.options.patienceMs)));
-      if (this.#isFirst) this.key.admitUnseen(cost);
-      this.#isFirst = isFirst;
-      this.#underWay += cost;
+      await this.#enter(cost);
     } catch (error) {
       if (error instanceof StoreError && error.code === 'unauthorized') await this.requireKey();
       throw error;
     }
+    try {
+      await this.#admitByDefaultPlan(cost);
+    } catch (error) {
+      this.key.release(cost);
+      this.#underWay -= cost;
+      throw error;
+    }
+  }
+
+  /** Enters the requests as under way, if the last numbers seen allow it. */
+  async #enter(cost: number): Promise<void> {
+    // An operation of the batch that goes first must not wait for its own batch.
+    if (this.#isFirst) this.key.admitUnseen(cost);
+    else this.#isFirst = await this.key.admit(cost, () => wait(this.options.patienceMs));
+    this.#underWay += cost;
   }
 
   findRefusal(): StoreError | undefined {
     return this.key.findRefusal();
   }
 
-  learn(answer: UpstreamAnswerHead): void {
-    this.key.learn(answer);
+  learn(answer: UpstreamAnswerHead, leftAt: number): void {
+    this.key.learn(answer, leftAt);
     if (this.#underWay > 0) {
       this.#underWay -= 1;
       this.key.release(1);

@@ -1,6 +1,6 @@
 import type { StoreError } from '../errors.js';
 import type { WindowState } from './ledger.js';
-import { parseRetryAfter, parseStatedWindows, type StatedWindow } from './limit-fields.js';
+import { DEFAULT_RETRY_AFTER, parseRetryAfter, parseStatedWindows, type StatedWindow } from './limit-fields.js';
 import { keyBanned, keyRefused, operationTooLarge, rateLimited, secondsUntil } from './refusals.js';
 import type { UpstreamAnswerHead } from './upstream-key.js';
 
@@ -8,8 +8,6 @@ import type { UpstreamAnswerHead } from './upstream-key.js';
 const REFUSED_KEY_MS = 5_000;
 /** Two resets closer than this are the same window: they are stated in whole seconds. */
 const SAME_WINDOW_MS = 2_000;
-/** The wait in seconds after a 429 that states none. */
-const DEFAULT_RETRY_AFTER = 1;
 
 /**
  * What the upstream has let be known of a key's limits: nothing (not yet, or not since it last answered 429), that it
@@ -25,6 +23,9 @@ export class LearnedKey {
   #knowledge: Knowledge = 'nothing';
   /** The numbers last seen; they outlive a 429, for headers. */
   #seen: readonly StatedWindow[] = [];
+  /** When they were seen, by `performance.now()`. */
+  #seenAt = 0;
+  #hasAnswered = false;
   #quarantine: { readonly until: number; readonly code: 'rate_limited' | 'key_banned' } | undefined;
   #refusedUntil = 0;
   /** Requests admitted whose answers have not come. */
@@ -40,7 +41,7 @@ export class LearnedKey {
 
   /** True when the upstream has answered for this key and states no limits. */
   get isUnstated(): boolean {
-    return this.#knowledge === 'unstated';
+    return this.#hasAnswered && this.#seen.length === 0;
   }
 
   /** The windows as they stand, requests under way taken off; empty while none are known. */
@@ -103,8 +104,11 @@ export class LearnedKey {
     this.#lead = undefined;
   }
 
-  /** Takes what an answer says about this key. */
-  learn(answer: UpstreamAnswerHead): void {
+  /**
+   * Takes what an answer says about this key.
+   * @param leftAt - when its request left, by `performance.now()`
+   */
+  learn(answer: UpstreamAnswerHead, leftAt: number): void {
     const now = this.now();
     if (answer.status === 401) {
       // Its limits are those of our address, not of the key.
@@ -112,7 +116,11 @@ export class LearnedKey {
       return;
     }
     const stated = parseStatedWindows(answer, now);
-    if (stated.length > 0) this.#seen = stated.map((window) => this.#merge(window, now));
+    if (answer.status < 500) this.#hasAnswered = true;
+    if (stated.length > 0) {
+      this.#seen = stated.map((window) => this.#merge(window, now, leftAt < this.#seenAt));
+      this.#seenAt = performance.now();
+    }
     if (answer.status === 429) {
       this.#quarantineFor(answer, now);
       this.#knowledge = 'nothing';
@@ -139,14 +147,14 @@ export class LearnedKey {
   }
 
   /**
-   * Answers may overtake each other: within one window the smaller number is the later one. Resets are stated in seconds,
-   * rounded up, so the earliest is the closest.
+   * The last answer counts. But answers may overtake each other: of two whose requests were under way together, the
+   * smaller number of one window is the later one. Resets are stated in seconds, rounded up, so the earliest is the closest.
    */
-  #merge(stated: StatedWindow, now: number): StatedWindow {
+  #merge(stated: StatedWindow, now: number, hasOverlapped: boolean): StatedWindow {
     const known = this.#seen.find(({ name }) => name === stated.name);
-    if (!known || known.resetAt <= now || stated.resetAt > known.resetAt + SAME_WINDOW_MS) return stated;
-    const resetAt = Math.min(known.resetAt, stated.resetAt);
-    return { ...stated, resetAt, remaining: Math.min(known.remaining, stated.remaining) };
+    if (!known || known.resetAt <= now || Math.abs(stated.resetAt - known.resetAt) > SAME_WINDOW_MS) return stated;
+    const remaining = hasOverlapped ? Math.min(known.remaining, stated.remaining) : stated.remaining;
+    return { ...stated, resetAt: Math.min(known.resetAt, stated.resetAt), remaining };
   }
 }
 

@@ -1,4 +1,4 @@
-import type { MaybePromise } from './authenticator.js';
+import type { MaybePromise } from './maybe-promise.js';
 import type { WindowLimit } from './plans.js';
 
 /** What is counted: a key, or a client address. */

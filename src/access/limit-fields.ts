@@ -49,6 +49,9 @@ function parseTrio(header: UpstreamAnswerHead['header'], now: number): StatedWin
   return { name: 'default', seconds: null, limit, remaining, resetAt: reset * 1_000 - ahead };
 }
 
+/** The wait in seconds after a 429 that states none. */
+export const DEFAULT_RETRY_AFTER = 1;
+
 /**
  * The wait that a `Retry-After` header asks for, in seconds; undefined when it has none.
  * https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3: a number of seconds or an HTTP date

@@ -7,8 +7,9 @@ interface Entry {
   readonly used: number[];
   /** When each window closes, in milliseconds since the epoch; 0 before it first opened. */
   readonly closesAt: number[];
-  /** When requests were refused, within the last minute. */
-  refusedAt: number[];
+  /** When the last `banAfter` requests were refused: a ring, whose oldest entry is at `oldestRefusal`. */
+  readonly refusedAt: number[];
+  oldestRefusal: number;
   bannedUntil: number;
 }
 
@@ -64,16 +65,19 @@ export function createMemoryLedger({
   };
 
   function open({ id, windows }: Account): Entry {
-    const entry = { used: windows.map(() => 0), closesAt: windows.map(() => 0), refusedAt: [], bannedUntil: 0 };
+    const entry = {
+      used: windows.map(() => 0),
+      closesAt: windows.map(() => 0),
+      refusedAt: [],
+      oldestRefusal: 0,
+      bannedUntil: 0,
+    };
     entries.set(id, entry);
     return entry;
   }
 
   function refuse(entry: Entry, windows: readonly WindowState[], full: readonly WindowState[], now: number): Admission {
-    // Without bans nobody reads these, and a flood would make the list longer and longer.
-    if (banAfter < Infinity) entry.refusedAt = [...entry.refusedAt.filter((at) => at > now - MINUTE_MS), now];
-    if (entry.refusedAt.length > banAfter) {
-      entry.refusedAt = [];
+    if (isOneTooMany(entry, now)) {
       entry.bannedUntil = now + banSeconds * 1_000;
       if (banSeconds > 0) return banned(entry, windows, now);
     }
@@ -82,6 +86,26 @@ export function createMemoryLedger({
       windows,
       retryAfter: Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now))),
     };
+  }
+
+  /** Enters a refusal; tells whether there were `banAfter` others within the last minute. */
+  function isOneTooMany(entry: Entry, now: number): boolean {
+    // Without bans nobody reads them.
+    if (banAfter === Infinity) return false;
+    const { refusedAt } = entry;
+    if (refusedAt.length < banAfter) {
+      refusedAt.push(now);
+      return false;
+    }
+    const isTooMany = banAfter === 0 || (refusedAt[entry.oldestRefusal] as number) > now - MINUTE_MS;
+    if (isTooMany) {
+      refusedAt.length = 0;
+      entry.oldestRefusal = 0;
+    } else {
+      refusedAt[entry.oldestRefusal] = now;
+      entry.oldestRefusal = (entry.oldestRefusal + 1) % banAfter;
+    }
+    return isTooMany;
   }
 }
 

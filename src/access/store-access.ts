@@ -1,7 +1,9 @@
-import type { Authenticator, Caller, MaybePromise } from './authenticator.js';
+import type { Authenticator, Caller } from './authenticator.js';
+import type { MaybePromise } from './maybe-promise.js';
 import { parseBearer } from './bearer.js';
 import type { Account, Admission, Ledger, WindowState } from './ledger.js';
 import { keyBanned, operationTooLarge, rateLimited } from './refusals.js';
+import { KeylessVisit } from './keyless-visit.js';
 import { UnknownCaller } from './unknown-caller.js';
 import type { Access, Allowance, Visit } from './visit.js';
 
@@ -82,31 +84,5 @@ class CallerVisit implements Visit {
       default:
         admission satisfies never;
     }
-  }
-}
-
-/** The visit of a request without a valid key. */
-export class KeylessVisit implements Visit {
-  readonly keyId = undefined;
-
-  constructor(
-    private readonly caller: UnknownCaller,
-    readonly isKeyRefused: boolean,
-  ) {}
-
-  async requireKey(): Promise<void> {
-    throw await this.caller.refuse();
-  }
-
-  admit(cost: number): MaybePromise<void> {
-    if (cost > 0) return this.requireKey();
-  }
-
-  async allowance(): Promise<Allowance> {
-    return { plan: undefined, windows: await this.caller.windows() };
-  }
-
-  close(): void {
-    // Nothing was admitted.
   }
 }

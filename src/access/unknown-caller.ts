@@ -1,5 +1,5 @@
 import type { StoreError } from '../errors.js';
-import type { MaybePromise } from './authenticator.js';
+import type { MaybePromise } from './maybe-promise.js';
 import type { Ledger, WindowState } from './ledger.js';
 import { addressLimited, keyMissing, keyRefused } from './refusals.js';
 

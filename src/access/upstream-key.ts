@@ -17,6 +17,9 @@ export interface UpstreamKey {
   readonly authorization: string;
   /** Why no request of this key may be sent just now. Asked again right before a request leaves. */
   findRefusal(): StoreError | undefined;
-  /** Is told of every answer, as soon as it has come. */
-  learn(answer: UpstreamAnswerHead): void;
+  /**
+   * Is told of every answer, as soon as it has come.
+   * @param leftAt - when its request left, by `performance.now()`
+   */
+  learn(answer: UpstreamAnswerHead, leftAt: number): void;
 }

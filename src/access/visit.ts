@@ -1,4 +1,4 @@
-import type { MaybePromise } from './authenticator.js';
+import type { MaybePromise } from './maybe-promise.js';
 import type { WindowState } from './ledger.js';
 import type { Plan } from './plans.js';
 import type { UpstreamKey } from './upstream-key.js';

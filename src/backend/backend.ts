@@ -1,5 +1,5 @@
 import type { Access } from '../access/visit.js';
-import type { DevelopmentKeys } from '../embedded/first-start.js';
+import type { FirstStart } from '../embedded/first-start.js';
 import type { PetSource } from '../pets/pet-source.js';
 
 /** What stands behind the faces of the program. */
@@ -9,7 +9,7 @@ export interface Backend {
   /** True when the animals live here: then the process is an animal store itself, and serves REST too. */
   readonly isStore: boolean;
   /** Fills an empty embedded store, once the port is had: a start that fails leaves it empty for the next one. */
-  readonly fill?: (() => Promise<DevelopmentKeys | undefined>) | undefined;
+  readonly fill?: (() => Promise<FirstStart | undefined>) | undefined;
   /** Rejects while the backend does not answer. */
   readonly check: () => Promise<unknown>;
   close(): Promise<void>;

@@ -26,9 +26,9 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
     connectionString: url,
     max,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    statement_timeout: STATEMENT_TIMEOUT_MS,
+    // Poolers refuse settings of a session; there the server's own limits have to do.
+    ...(prepare && { statement_timeout: STATEMENT_TIMEOUT_MS, idle_in_transaction_session_timeout: 30_000 }),
     query_timeout: QUERY_TIMEOUT_MS,
-    idle_in_transaction_session_timeout: 30_000,
     keepAlive: true,
     application_name: 'animal-store-gateway',
   });
@@ -41,7 +41,9 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
         const result = await pool.query(prepare ? { name, ...config } : config);
         return result.rows as Row[];
       } catch (error) {
-        throw toUnavailable(error);
+        throw isPoolTimeout(error) && pool.totalCount >= max && pool.idleCount === 0
+          ? overloaded(error)
+          : toUnavailable(error);
       }
     },
     async transaction(work) {
@@ -76,6 +78,18 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
  * server turns a connection down. https://www.postgresql.org/docs/current/errcodes-appendix.html
  */
 const UNAVAILABLE_CLASSES = new Set(['08', '25', '28', '3D', '53', '55', '57', '58']);
+
+/** All connections were busy for too long, which is no sign of a database that is away. */
+function isPoolTimeout(error: unknown): boolean {
+  return error instanceof Error && error.message === 'timeout exceeded when trying to connect';
+}
+
+function overloaded(cause: unknown): StoreError {
+  return new StoreError('overloaded', 'The store has more to do than it can. Try again shortly.', {
+    retryAfter: 1,
+    cause,
+  });
+}
 
 function toUnavailable(error: unknown): unknown {
   if (error instanceof pg.DatabaseError && !UNAVAILABLE_CLASSES.has(error.code?.slice(0, 2) ?? '')) return error;

@@ -33,17 +33,25 @@ export interface FirstStartOptions {
   readonly sampleAnimals: boolean;
 }
 
+/** What an empty store has been given. */
+export interface FirstStart {
+  readonly keys: DevelopmentKeys;
+  /** Where the keys are kept. */
+  readonly keysFile: string;
+  readonly hasSampleAnimals: boolean;
+}
+
 /**
  * Fills an empty embedded store: sample animals and a development key of each published plan, kept in `dev-keys.json`.
  * A start that was cut short in the middle of it is taken up where it ended.
- * @returns the keys; undefined when the store was filled before, or is not empty
+ * @returns what it was given; undefined when the store was filled before, or is not empty
  */
 export async function fillEmptyStore({
   directory,
   keys,
   source,
   sampleAnimals,
-}: FirstStartOptions): Promise<DevelopmentKeys | undefined> {
+}: FirstStartOptions): Promise<FirstStart | undefined> {
   const call = { requestId: 'first-start', startedAt: performance.now(), signal: new AbortController().signal };
   const path = join(directory, 'dev-keys.json');
   const unfinished = `${path}.new`;
@@ -62,7 +70,7 @@ export async function fillEmptyStore({
     if (!(await keys.findByDigest(digestApiKey(secret)))) await keys.create({ plan, label: 'development' }, secret);
   }
   await rename(unfinished, path);
-  return secrets;
+  return { keys: secrets, keysFile: path, hasSampleAnimals: sampleAnimals };
 }
 
 function generateKeys(): DevelopmentKeys {

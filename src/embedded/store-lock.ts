@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** The sole right to an embedded store: PGlite does not notice a second process, and would corrupt the files. */
@@ -27,7 +27,7 @@ const ATTEMPTS = 10;
  * @throws StoreBusyError when a living process has it
  */
 export async function acquireStoreLock(directory: string): Promise<StoreLock> {
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  await makeDirectory(directory);
   const own = `lock.${process.pid}.${startOf(process.pid)}`;
   const path = join(directory, own);
   for (let attempt = 1; ; attempt++) {
@@ -42,6 +42,27 @@ export async function acquireStoreLock(directory: string): Promise<StoreLock> {
     }
     await sleep(Math.random() * 20 * attempt);
   }
+}
+
+/** Makes a directory and its parents one by one: Node's own recursive way never ends on some file systems. */
+async function makeDirectory(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') return;
+    const parent = dirname(path);
+    if (code !== 'ENOENT' || parent === path || (await isThere(parent))) throw error;
+    await makeDirectory(parent);
+    await mkdir(path, { mode: 0o700 });
+  }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** Finds a living process that has the lock or reaches for it, and removes the files of dead ones. */

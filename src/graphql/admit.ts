@@ -22,10 +22,10 @@ export async function admitOperation(
 ): Promise<void> {
   report.type = operation.type;
   report.name = operation.name;
+  report.deprecations = operation.deprecations;
   if (operation.cost > 0 && visit.keyId === undefined) await visit.requireKey();
   await turn.admit(operation.cost);
   report.cost = operation.cost;
-  report.deprecations = operation.deprecations;
 }
 
 /**

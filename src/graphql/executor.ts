@@ -10,11 +10,11 @@ import type { KnownDocuments } from './known-documents.js';
 import { isIntrospection, isTooDeep, MAX_TOKENS } from './operation.js';
 import type { OperationRequest } from './request.js';
 import {
-  countRefusal,
   findUpstreamRefusal,
   toHeaders,
   toRefusal,
   toResponse,
+  toWholeRefusal,
   type OperationResponse,
 } from './response.js';
 
@@ -47,7 +47,7 @@ export function createExecutor({ server, documents, log, directLane }: ExecutorO
     } catch (thrown) {
       const error = toStoreError(thrown);
       report.failures.push(error);
-      return toRefusal(error, call.requestId);
+      return toRefusal(error, call.requestId, report.deprecations);
     } finally {
       turn.leave();
       // What fails because the client has gone away is no failure of ours.
@@ -92,7 +92,7 @@ export function createExecutor({ server, documents, log, directLane }: ExecutorO
       documents.rememberErrors(request.query, errors);
     }
     const refusal = findUpstreamRefusal(data != null && Object.values(data).every((value) => value === null), failures);
-    if (refusal) throw await countRefusal(refusal, context.visit);
+    if (refusal) throw await toWholeRefusal(refusal, context.report.cost, context.visit);
     return toResponse({
       status: http.status ?? 200,
       headers: toHeaders(http.headers),
@@ -109,7 +109,7 @@ export function createExecutor({ server, documents, log, directLane }: ExecutorO
   ): Promise<OperationResponse> {
     const { deprecations, failures } = context.report;
     const refusal = isEmpty ? findUpstreamRefusal(isEmpty, failures) : undefined;
-    if (refusal) throw await countRefusal(refusal, context.visit);
+    if (refusal) throw await toWholeRefusal(refusal, context.report.cost, context.visit);
     return toResponse({ errors, data, deprecations, requestId: context.call.requestId });
   }
 }

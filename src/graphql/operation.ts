@@ -16,19 +16,51 @@ const MAX_DEPTH = 100;
 
 /**
  * Tells whether a document nests so deeply that the recursion of a parser could run out of stack. Brackets within strings
- * and comments do not count.
+ * and comments do not count. Takes one pass, whatever the text.
  */
 export function isTooDeep(text: string): boolean {
   let depth = 0;
-  for (const [token] of text.matchAll(BRACKETS_AND_TEXTS)) {
-    if (token === '{' || token === '[' || token === '(') depth += 1;
-    else if (token === '}' || token === ']' || token === ')') depth -= 1;
-    if (depth > MAX_DEPTH) return true;
+  for (let i = 0; i < text.length; i++) {
+    switch (text.charAt(i)) {
+      case '{':
+      case '[':
+      case '(':
+        depth += 1;
+        if (depth > MAX_DEPTH) return true;
+        break;
+      case '}':
+      case ']':
+      case ')':
+        depth -= 1;
+        break;
+      case '"':
+        i = endOfString(text, i);
+        break;
+      case '#':
+        i = endOf(text, '\n', i + 1);
+        break;
+    }
   }
   return false;
 }
 
-const BRACKETS_AND_TEXTS = /[{}[\]()]|\"\"\"(?:[^"\\]|\\.|"(?!""))*\"\"\"|"(?:[^"\\\n]|\\.)*"|#.*/g;
+/** The index of the last character of the string that begins at `start`; that of the text when it has no end. */
+function endOfString(text: string, start: number): number {
+  if (text.startsWith('"""', start)) {
+    let end = endOf(text, '"""', start + 3);
+    while (text[end - 3] === '\\') end = endOf(text, '"""', end + 1);
+    return end;
+  }
+  let end = start + 1;
+  while (end < text.length && text[end] !== '"' && text[end] !== '\n') end += text[end] === '\\' ? 2 : 1;
+  return end;
+}
+
+/** The index of the last character of the next `mark`, or of the text. */
+function endOf(text: string, mark: string, from: number): number {
+  const index = text.indexOf(mark, from);
+  return index < 0 ? text.length : index + mark.length - 1;
+}
 
 /** The fragments of a document by their names. */
 export function toFragments(document: DocumentNode): Record<string, FragmentDefinitionNode> {

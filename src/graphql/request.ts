@@ -26,9 +26,8 @@ const PREFLIGHTED_HEADERS = ['authorization', 'apollo-require-preflight', 'x-apo
  * @throws StoreError `bad_request`, `unsupported_media_type`
  */
 export function readGetRequest(exchange: Exchange): GraphqlRequest {
-  const contentType = exchange.header('content-type');
-  if (contentType !== undefined) requireJsonBody(contentType, undefined);
-  else if (!PREFLIGHTED_HEADERS.some((name) => exchange.header(name))) {
+  const isJson = /^application\/json\b/i.test(exchange.header('content-type') ?? '');
+  if (!isJson && !PREFLIGHTED_HEADERS.some((name) => exchange.header(name))) {
     throw new StoreError(
       'bad_request',
       `This GET could come from any page (CSRF): send one of the headers ${PREFLIGHTED_HEADERS.join(', ')}, not empty.`,

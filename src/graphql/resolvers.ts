@@ -1,7 +1,6 @@
-import { StoreError } from '../errors.js';
 import { toUnixSeconds } from '../http/limit-headers.js';
 import type { Int64 } from '../pets/int64.js';
-import type { Pet } from '../pets/pet.js';
+import { notFound, type Pet } from '../pets/pet.js';
 import type { OperationContext } from './context.js';
 import { toNewPet, toPetId, toPetQuery } from './field-arguments.js';
 import type { RateLimit, Resolvers } from './generated/resolver-types.js';
@@ -27,7 +26,7 @@ export const resolvers: Resolvers & { ID: typeof ID } = {
 
 async function found(id: Int64, loader: OperationContext['loader']): Promise<Pet> {
   const pet = await loader.find(id);
-  if (pet === undefined) throw new StoreError('not_found', `There is no animal with id ${id}.`);
+  if (pet === undefined) throw notFound(id);
   return pet;
 }
 

@@ -39,9 +39,13 @@ export function toResponse(result: OperationResult): OperationResponse {
 }
 
 /** The answer to an operation that did not run. */
-export function toRefusal(error: StoreError, requestId: string): OperationResponse {
+export function toRefusal(
+  error: StoreError,
+  requestId: string,
+  deprecations: readonly Deprecation[] = [],
+): OperationResponse {
   const headers = toHeaders(Object.entries(error.headers));
-  return toResponse({ status: error.status, headers, errors: [formatStoreError(error)], requestId });
+  return toResponse({ status: error.status, headers, errors: [formatStoreError(error)], deprecations, requestId });
 }
 
 /** The status line and headers of a batch: 200 if any operation ran, else what they share. */
@@ -76,9 +80,12 @@ export function findUpstreamRefusal(isEmpty: boolean, failures: readonly StoreEr
   return isEmpty && failures.every(({ code }) => UPSTREAM_REFUSALS.has(code)) ? failures[0] : undefined;
 }
 
-/** Counts an answer of 401 for the client's address, as if it had been found out here. */
-export async function countRefusal(refusal: StoreError, visit: Visit): Promise<StoreError> {
-  if (refusal.code !== 'unauthorized') return refusal;
+/**
+ * Makes the upstream's refusal that of the whole operation: with what it would have cost, and a 401 counted for the client's
+ * address, as if it had been found out here.
+ */
+export async function toWholeRefusal(refusal: StoreError, cost: number, visit: Visit): Promise<StoreError> {
+  if (refusal.code !== 'unauthorized') return refusal.withCost(cost);
   try {
     await visit.requireKey();
   } catch (error) {

@@ -10,8 +10,8 @@ export function listen(server: Server, host: string, port: number): Promise<stri
   return new Promise((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, host, () => {
-      const { address, port: actual, family } = server.address() as AddressInfo;
-      resolve(`http://${family === 'IPv6' ? `[${address}]` : address}:${actual}`);
+      const { port: actual } = server.address() as AddressInfo;
+      resolve(`http://${host.includes(':') ? `[${host}]` : host}:${actual}`);
     });
   });
 }

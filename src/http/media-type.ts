@@ -36,7 +36,7 @@ export function requireJsonBody(contentType: string | undefined, contentEncoding
  * @throws StoreError `not_acceptable` when none of them will do
  */
 export function chooseMediaType(accept: string | undefined, offers: readonly string[]): string {
-  if (accept === undefined || accept === '*/*') return offers[0] as string;
+  if (!accept || accept === '*/*') return offers[0] as string;
   const known = chosen.get(offers)?.get(accept);
   if (known !== undefined) return known;
   const choice = new Negotiator({ headers: { accept } }).mediaType([...offers]);

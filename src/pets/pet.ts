@@ -44,7 +44,7 @@ function whyNotAName(name: string): string | undefined {
   if (name.length === 0) return 'it is empty';
   if (!name.isWellFormed()) return 'it holds an unpaired surrogate';
   if (name.includes('\0')) return 'it holds a NUL';
-  if (name.trim() === '') return 'it is all white space';
+  if (/^\p{White_Space}+$/u.test(name)) return 'it is all white space';
   if (name.length <= NAME_LENGTH.maximum) return undefined;
   const { length } = Array.from(name);
   return length > NAME_LENGTH.maximum ? `it has ${length} characters` : undefined;
@@ -61,4 +61,9 @@ export interface UntrustedNewPet {
 export function parseNewPet({ name, categoryId, status }: UntrustedNewPet): NewPet {
   const checked = { name: parseName(name), categoryId: parseInt64(categoryId, 'categoryId') };
   return status == null ? checked : { ...checked, status };
+}
+
+/** The error for an animal that is not there. */
+export function notFound(id: Int64): StoreError {
+  return new StoreError('not_found', `There is no animal with id ${id}.`);
 }

@@ -8,7 +8,7 @@ import { formatLimitHeaders } from '../http/limit-headers.js';
 import { chooseMediaType, requireJsonBody } from '../http/media-type.js';
 import { errorReply, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
-import type { Pet } from '../pets/pet.js';
+import { notFound, type Pet } from '../pets/pet.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
 import { LOOKUP_DEPRECATED_SINCE, LOOKUP_SUNSET } from '../pets/sunset.js';
 import { createOpenApiDocument } from './openapi.js';
@@ -75,7 +75,7 @@ export function createRestHandler({ source, access, cors, log, maxBodyBytes }: R
       return async (call) => {
         const [pet] = await source.findMany([id], call);
         if (pet instanceof Error) throw pet;
-        if (pet === undefined) throw new StoreError('not_found', `There is no animal with id ${id}.`);
+        if (pet === undefined) throw notFound(id);
         return jsonReply(200, formatPet(pet));
       };
     },
@@ -100,8 +100,11 @@ export function createRestHandler({ source, access, cors, log, maxBodyBytes }: R
     try {
       visit = await access.open(exchange.header('authorization'), exchange.address);
     } catch (thrown) {
-      const { headers, ...refusal } = errorReply(exchange, thrown, log);
-      return { ...refusal, headers: { ...deprecation, ...headers } };
+      // The key cannot be looked up: what needs none is answered all the same, without limits.
+      const reply = await answer(exchange, unknownVisit(thrown), route).catch((error: unknown) =>
+        errorReply(exchange, error, log),
+      );
+      return { ...reply, headers: { ...deprecation, ...reply.headers } };
     }
     exchange.logged.keyId = visit.keyId;
     const reply = await answer(exchange, visit, route).catch((thrown: unknown) => errorReply(exchange, thrown, log));
@@ -122,6 +125,18 @@ export function createRestHandler({ source, access, cors, log, maxBodyBytes }: R
     if (!operation.keyless) await visit.admit(1);
     return run({ requestId: exchange.requestId, startedAt: exchange.startedAt, signal: exchange.signal });
   }
+}
+
+/** The visit of somebody whose key cannot be looked up, for the reason given. */
+function unknownVisit(reason: unknown): Visit {
+  return {
+    keyId: undefined,
+    isKeyRefused: false,
+    requireKey: () => Promise.reject(reason),
+    admit: () => Promise.reject(reason),
+    allowance: () => undefined,
+    close: () => undefined,
+  };
 }
 
 function methodNotAllowed(methods: readonly string[]): StoreError {

@@ -4,7 +4,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { findFreePort, makePlace, type Place } from '../support/process.js';
+import { makePlace, type Place } from '../support/process.js';
 
 const PETS = '{ pets(limit: 100) { name } }';
 const SAMPLE_NAMES = ['Bella', 'Milo', 'Rex', 'Luna', 'Kiwi', 'Žofka', 'ハチ', 'Flocke'];
@@ -60,7 +60,7 @@ describe('sample animals and development keys', () => {
     expect((await place.run({ PORT: String(port) })).code).toBe(1);
     await new Promise((closed) => taken.close(closed));
 
-    const program = await place.start({ PORT: String(await findFreePort()) });
+    const program = await place.start({ PORT: '0' });
     const { free } = await place.developmentKeys();
     expect(program.stdout).toContain(free);
     const { data } = await program.graphql(PETS, free);
@@ -68,9 +68,13 @@ describe('sample animals and development keys', () => {
   });
 
   it('are whole after first starts that were killed in the middle', async () => {
-    for (const prefix of ['postgres', 'dev-keys']) {
+    const data = join(place.directory, '.data');
+    for (const [directory, prefix] of [
+      [join(data, 'postgres'), 'PG_VERSION'],
+      [data, 'dev-keys'],
+    ] as const) {
       const program = place.launch({ PORT: '0' });
-      await appears(join(place.directory, '.data'), prefix);
+      await appears(directory, prefix);
       expect((await program.stop('SIGKILL')).signal).toBe('SIGKILL');
     }
 

@@ -1,21 +1,14 @@
 import { GraphQLError, type GraphQLFormattedError } from 'graphql';
 import { StoreError, toStoreError } from '../../errors.js';
 import type { Int64 } from '../../pets/int64.js';
-import type { NewPet, Pet, PetQuery } from '../../pets/pet.js';
+import { notFound, type Pet } from '../../pets/pet.js';
 import type { OperationContext } from '../context.js';
-import { toNewPet, toPetId, toPetQuery } from '../field-arguments.js';
 import { formatStoreError } from '../format-error.js';
-import type { MutationAddPetArgs, QueryPetArgs, QueryPetsArgs, RequireFields } from '../generated/resolver-types.js';
+import { countRequests, toStep, type Step } from '../step.js';
 import type { CompiledField, CompiledOperation } from './compile.js';
 import type { Variables } from './variables.js';
 
-/** What a root field will ask of the store. */
-type Step =
-  | { readonly kind: 'typename' }
-  | { readonly kind: 'pets'; readonly query: PetQuery; readonly key: string }
-  | { readonly kind: 'pet'; readonly id: Int64 }
-  | { readonly kind: 'addPet'; readonly newPet: NewPet }
-  | { readonly kind: 'refused'; readonly error: unknown };
+const FREE: Step = { kind: 'free' };
 
 /** A compiled operation with its arguments made and checked, and what it costs. */
 export interface PreparedOperation {
@@ -35,38 +28,10 @@ export interface ExecutedOperation {
 
 /** Makes and checks the arguments of an operation; what its own rules refuse becomes an error of its field, and costs nothing. */
 export function prepareOperation(operation: CompiledOperation, variables: Variables): PreparedOperation {
-  const steps = operation.fields.map((field) => toStep(field, variables));
+  const steps = operation.fields.map((field): Step =>
+    field.kind === 'typename' ? FREE : toStep(field.kind, () => field.makeArguments(variables)),
+  );
   return { operation, steps, cost: countRequests(steps) };
-}
-
-function toStep(field: CompiledField, variables: Variables): Step {
-  if (field.kind === 'typename') return field;
-  try {
-    const args: unknown = field.makeArguments(variables);
-    switch (field.kind) {
-      case 'pets': {
-        const query = toPetQuery(args as RequireFields<QueryPetsArgs, 'limit'>);
-        return { kind: 'pets', query, key: `${query.limit} ${query.status ?? ''}` };
-      }
-      case 'pet':
-        return { kind: 'pet', id: toPetId(args as QueryPetArgs) };
-      case 'addPet':
-        return { kind: 'addPet', newPet: toNewPet(args as MutationAddPetArgs) };
-    }
-  } catch (error) {
-    return { kind: 'refused', error };
-  }
-}
-
-function countRequests(steps: readonly Step[]): number {
-  const reads = new Set<string>();
-  let adds = 0;
-  for (const step of steps) {
-    if (step.kind === 'pet') reads.add(step.id);
-    else if (step.kind === 'pets') reads.add(step.key);
-    else if (step.kind === 'addPet') adds += 1;
-  }
-  return reads.size + adds;
 }
 
 /** Runs an operation that has been admitted. It never rejects: what fails is an error of its field. */
@@ -98,7 +63,7 @@ async function runQuery(steps: readonly Step[], { loader }: OperationContext): P
   return steps.map((step): Answer => {
     switch (step.kind) {
       case 'pet':
-        return pets[nextPet++] ?? new StoreError('not_found', `There is no animal with id ${step.id}.`);
+        return pets[nextPet++] ?? notFound(step.id);
       case 'pets':
         return listed[nextList++];
       case 'refused':

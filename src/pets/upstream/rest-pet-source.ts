@@ -75,7 +75,7 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
     body?: string,
   ): SharedRequest {
     let sent: Sent | undefined;
-    let hasLeft = false;
+    let leftAt: number | undefined;
     let lastFailure: Error | undefined;
     const cancelled = new AbortController();
     const headers = {
@@ -89,7 +89,7 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
     return {
       answer: attempt(),
       get hasLeft() {
-        return hasLeft;
+        return leftAt !== undefined;
       },
       get lastFailure() {
         return lastFailure;
@@ -128,14 +128,14 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
     function beforeLeaving(): void {
       const refusal = key?.findRefusal();
       if (refusal) throw refusal;
-      hasLeft = true;
+      leftAt = performance.now();
     }
 
     function learn(answer: UpstreamAnswer): void {
       breaker.succeeded();
       const errorCode =
         answer.status === 429 && answer.body !== undefined ? parseErrorBody(answer.body)?.code : undefined;
-      key?.learn({ status: answer.status, header: answer.header, errorCode });
+      key?.learn({ status: answer.status, header: answer.header, errorCode }, leftAt ?? 0);
     }
 
     function isWorthRetrying(outcome: unknown): boolean {

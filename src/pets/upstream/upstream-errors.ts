@@ -1,5 +1,5 @@
 import { StoreError, type ErrorName } from '../../errors.js';
-import { parseRetryAfter } from '../../access/limit-fields.js';
+import { DEFAULT_RETRY_AFTER, parseRetryAfter } from '../../access/limit-fields.js';
 import { UpstreamFailure, type UpstreamAnswer } from './upstream-client.js';
 import { parseErrorBody } from './wire.js';
 
@@ -53,7 +53,7 @@ export function fromAnswer({ status, header, body }: UpstreamAnswer): StoreError
       return new StoreError(
         error?.code === 'key_banned' ? 'key_banned' : 'rate_limited',
         message ?? 'The rate limit is exceeded.',
-        { ...details, graphqlOnly: !error },
+        { ...details, retryAfter: retryAfter ?? DEFAULT_RETRY_AFTER, graphqlOnly: !error },
       );
     default:
       if (!error || status < 400) return notUnderstood(status < 400 ? 'an unexpected status' : 'no Error body');
