@@ -1,5 +1,5 @@
 import type { Access, Visit } from '../access/visit.js';
-import { StoreError } from '../errors.js';
+import { StoreError, toStoreError } from '../errors.js';
 import { readBody } from '../http/body.js';
 import type { Cors } from '../http/cors.js';
 import type { Exchange, Reply } from '../http/exchange.js';
@@ -101,7 +101,7 @@ export function createRestHandler({ source, access, cors, log, maxBodyBytes }: R
       visit = await access.open(exchange.header('authorization'), exchange.address);
     } catch (thrown) {
       // The key cannot be looked up: what needs none is answered all the same, without limits.
-      const reply = await answer(exchange, unknownVisit(thrown), route).catch((error: unknown) =>
+      const reply = await answer(exchange, unknownVisit(toStoreError(thrown)), route).catch((error: unknown) =>
         errorReply(exchange, error, log),
       );
       return { ...reply, headers: { ...deprecation, ...reply.headers } };
@@ -128,7 +128,7 @@ export function createRestHandler({ source, access, cors, log, maxBodyBytes }: R
 }
 
 /** The visit of somebody whose key cannot be looked up, for the reason given. */
-function unknownVisit(reason: unknown): Visit {
+function unknownVisit(reason: StoreError): Visit {
   return {
     keyId: undefined,
     isKeyRefused: false,
