@@ -100,10 +100,10 @@ export function createRestHandler({ source, access, cors, log, maxBodyBytes }: R
     try {
       visit = await access.open(exchange.header('authorization'), exchange.address);
     } catch (thrown) {
-      // The key cannot be looked up: what needs none is answered all the same, without limits.
-      const reply = await answer(exchange, unknownVisit(toStoreError(thrown)), route).catch((error: unknown) =>
-        errorReply(exchange, error, log),
-      );
+      // The key cannot be looked up: only what needs none is answered all the same.
+      const reply = route?.operations.GET?.keyless
+        ? await answer(exchange, unknownVisit(toStoreError(thrown)), route)
+        : errorReply(exchange, thrown, log);
       return { ...reply, headers: { ...deprecation, ...reply.headers } };
     }
     exchange.logged.keyId = visit.keyId;
