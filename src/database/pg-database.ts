@@ -13,9 +13,9 @@ export interface PgDatabaseOptions {
 }
 
 /** Time to get a connection, and for one statement, in milliseconds: together below the three seconds that a client waits at most. */
-const CONNECT_TIMEOUT_MS = 1_000;
-const STATEMENT_TIMEOUT_MS = 1_500;
-const QUERY_TIMEOUT_MS = 1_750;
+const CONNECT_TIMEOUT_MS = 1_500;
+const STATEMENT_TIMEOUT_MS = 1_250;
+const QUERY_TIMEOUT_MS = 1_400;
 
 /** Transactions are for migrations, which may wait for another instance and take longer than a request may. */
 const TRANSACTION_TIMEOUT_MS = 600_000;

@@ -1,0 +1,33 @@
+import { pathToFileURL } from 'node:url';
+
+/**
+ * This program without authentication, limits, log and metrics, for the last line but one of the issue's table. The
+ * program has no switch for that, and should have none: here its composition root is handed parts that do nothing
+ * (`AppParts.access` and `AppParts.metrics`). A build that does not take them answers 401, since no key is sent.
+ */
+const load = (file) => import(pathToFileURL(`${process.env.OURS_ROOT}/dist/${file}`).href);
+const { startApp } = await load('app.js');
+const { loadConfig } = await load('config.js');
+
+const nothing = () => undefined;
+const log = { level: 'silent', trace: nothing, debug: nothing, info: nothing, warn: nothing, error: nothing };
+log.fatal = console.error;
+log.isLevelEnabled = () => false;
+
+const visit = {
+  keyId: 'everybody',
+  isKeyRefused: false,
+  requireKey: nothing,
+  admit: nothing,
+  allowance: nothing,
+  close: nothing,
+};
+const access = { open: () => visit };
+const metrics = {
+  observeHttp: nothing,
+  countOperation: nothing,
+  render: () => Promise.resolve(''),
+  contentType: 'text/plain',
+};
+
+await startApp(loadConfig(process.env), log, { access, metrics });

@@ -1,0 +1,90 @@
+import { fileURLToPath } from 'node:url';
+import { launchHive } from './hive.mjs';
+
+const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+
+const store = ({ databaseUrl, pool }) => ({ DATABASE_URL: databaseUrl, DATABASE_POOL: String(pool) });
+const backend = (cell) => (cell.mode === 'proxy' ? { UPSTREAM_URL: cell.upstreamUrl } : store(cell));
+const peer = (file, env) => (cell) => ({
+  args: [...cell.flags, here(`../peers/${file}`)],
+  env: { ...backend(cell), ...env },
+});
+
+/** This program, from a build, with everything on: keys, limits, metrics, and a JSON log line a request into a file. */
+const ours =
+  (env = {}) =>
+  (cell) => ({
+    args: [...cell.flags, `${cell.root}/dist/main.js`],
+    env: { ...backend(cell), ...env },
+  });
+
+/**
+ * Every server that can be measured. `launch(cell)` gives the arguments of node and the environment, where the cell is
+ * `{ mode, root, flags, pool, databaseUrl, upstreamUrl, directory, core }`.
+ */
+export const SERVERS = {
+  ours: { title: 'this program', modes: ['store', 'proxy'], dialect: 'animalStore', launch: ours() },
+  against: { title: 'the other build', modes: ['store', 'proxy'], dialect: 'animalStore', launch: ours() },
+  'ours-silent': {
+    title: 'this program, LOG_LEVEL=silent',
+    modes: ['store', 'proxy'],
+    dialect: 'animalStore',
+    launch: ours({ LOG_LEVEL: 'silent' }),
+  },
+  'ours-plain': {
+    title: 'this program without auth, limits, log, metrics',
+    modes: ['store'],
+    dialect: 'animalStore',
+    isKeyless: true,
+    isOptional: true,
+    hint: 'this build does not take AppParts.access and AppParts.metrics',
+    launch: (cell) => ({
+      args: [...cell.flags, here('plain.mjs')],
+      env: { ...backend(cell), OURS_ROOT: cell.root },
+    }),
+  },
+  bare: {
+    title: 'bare node:http, one SQL a request',
+    modes: ['store', 'proxy'],
+    dialect: 'animalStore',
+    launch: peer('bare.mjs'),
+  },
+  mercurius: {
+    title: 'mercurius with jit on Fastify',
+    modes: ['store', 'proxy'],
+    dialect: 'animalStore',
+    launch: peer('mercurius.mjs'),
+  },
+  'mercurius-loaders': {
+    title: 'mercurius with jit, its own loaders',
+    modes: ['store', 'proxy'],
+    dialect: 'animalStore',
+    launch: peer('mercurius.mjs', { MERCURIUS_LOADERS: 'true' }),
+  },
+  apollo: {
+    title: 'Apollo standalone',
+    modes: ['store', 'proxy'],
+    dialect: 'animalStore',
+    launch: peer('apollo.mjs'),
+  },
+  yoga: { title: 'graphql-yoga', modes: ['store', 'proxy'], dialect: 'animalStore', launch: peer('yoga.mjs') },
+  postgraphile: {
+    title: 'PostGraphile 5',
+    modes: ['store'],
+    dialect: 'postgraphile',
+    launch: peer('postgraphile.mjs', { GRAPHILE_ENV: 'production' }),
+  },
+  hive: { title: 'Hive Gateway over OpenAPI', modes: ['proxy'], dialect: 'hive', launch: launchHive },
+  ceiling: {
+    title: 'the load generator alone (lists from memory)',
+    modes: ['store'],
+    dialect: 'animalStore',
+    launch: ({ flags }) => ({ args: [...flags, here('ceiling.mjs')], env: {} }),
+  },
+};
+
+/** Whom a run compares when nobody says. */
+export const DEFAULT_SERVERS = {
+  store: ['ours', 'ours-plain', 'bare', 'mercurius', 'apollo', 'yoga', 'postgraphile'],
+  proxy: ['ours', 'bare', 'mercurius', 'hive'],
+};
