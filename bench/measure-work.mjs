@@ -12,8 +12,8 @@ const CONNECTED_MS = 400;
 /**
  * Measures one work in one mode. In each round every server is started anew, warmed up and measured, in turns, with no
  * other beside it. Anew, because two processes of the same program may differ by a tenth for as long as they live; and
- * without a pause, because V8 gives back what it has grown to when a process idles or is stopped between measurements:
- * with servers that were kept and stopped between their turns, the same build was up to a fifth slower than itself.
+ * without a pause: when all were kept and those not measured were stopped (SIGSTOP), the one that was started first came
+ * out up to a fifth slower than the same build started second.
  * @param run - `{ mode, names, options, cores, generator, directory, cellOf, store, signal, say }`
  * @returns `{ mode, work, servers: Map(name → { failure?, byConnections: Map(count → figures of each round) }) }`
  */

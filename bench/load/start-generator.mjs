@@ -1,13 +1,13 @@
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { pinned } from '../machine/cores.mjs';
-import { register } from '../machine/processes.mjs';
+import { OWN_SESSION, register } from '../machine/processes.mjs';
 
 /** Starts the load generator in a process of its own; `measure(slot)` asks for one measurement. */
 export function startGenerator(core) {
   const file = fileURLToPath(new URL('generator.mjs', import.meta.url));
   const [command, args] = pinned(core, process.execPath, ['--max-semi-space-size=64', file]);
-  const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], ...OWN_SESSION });
   const { stop } = register(child);
   const waiting = new Map();
   let next = 0;

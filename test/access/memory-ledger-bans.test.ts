@@ -138,7 +138,10 @@ describe('a snapshot', () => {
 
   it('holds no window and no secret of an account, only what was counted', () => {
     expect(ledger.snapshot()).toEqual([
-      ['key_a', { used: [1, 1], closesAt: [now + 60_000, now + 86_400_000], refusedAt: [], bannedUntil: 0 }],
+      [
+        'key_a',
+        { used: [1, 1], closesAt: [now + 60_000, now + 86_400_000], refusedAt: [], oldestRefusal: 0, bannedUntil: 0 },
+      ],
     ]);
   });
 });
