@@ -98,9 +98,9 @@ describe.each(STORES)('identifiers of 64 bits over REST, %s store', (mode) => {
 /** Distinct identifiers of every magnitude and both signs. */
 function randomInt64s(count: number): string[] {
   const ids = new Set<string>();
-  while (ids.size < count) {
+  for (let drawn = 0; ids.size < count; drawn++) {
     const [value] = crypto.getRandomValues(new BigInt64Array(1)) as unknown as [bigint];
-    ids.add(String(value >> BigInt(ids.size % 60)));
+    ids.add(String(value >> BigInt(drawn % 60)));
   }
   return [...ids];
 }
