@@ -1,5 +1,5 @@
-// Compiles the program into dist/, with the offline explorer beside it. Several at once wait for each other, so that
-// none loads what another is writing. With --if-missing it does nothing when there is a build that is newer than src/.
+// Compiles the program into dist/, with the offline explorer and the schema in one file beside it. Several at once wait for each other, so that
+// none loads what another is writing. With --if-missing it does nothing when there is a build that is newer than src/ and schema/.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -11,12 +11,14 @@ process.chdir(root);
 
 const MAIN = 'dist/main.js';
 const EXPLORER = 'dist/explorer.html';
+const SCHEMA = 'dist/schema.graphql';
 const LOCK = 'dist/.building';
 
 function isFresh() {
-  if (!existsSync(MAIN) || !existsSync(EXPLORER)) return false;
+  if (![MAIN, EXPLORER, SCHEMA].every((file) => existsSync(file))) return false;
   const built = statSync('dist/.tsbuildinfo', { throwIfNoEntry: false })?.mtimeMs ?? 0;
-  return readdirSync('src', { recursive: true, withFileTypes: true })
+  return ['src', 'schema']
+    .flatMap((folder) => readdirSync(folder, { recursive: true, withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .every((entry) => statSync(`${entry.parentPath}/${entry.name}`).mtimeMs <= built);
 }
@@ -67,9 +69,23 @@ async function build() {
     shouldPersistHeaders: false,
     defaultQuery: EXAMPLE_OPERATION,
   });
-  // A server that runs meanwhile must not read half a page.
-  writeFileSync(`${EXPLORER}.new`, page);
-  renameSync(`${EXPLORER}.new`, EXPLORER);
+  replaceFile(EXPLORER, page);
+  replaceFile(SCHEMA, readSchema());
+}
+
+/** The type definitions as one text, for whoever generates types or checks operations. */
+function readSchema() {
+  const files = readdirSync('schema').filter((name) => name.endsWith('.graphql'));
+  return files
+    .sort()
+    .map((name) => readFileSync(`schema/${name}`, 'utf8'))
+    .join('\n');
+}
+
+/** A server that runs meanwhile must not read half a file. */
+function replaceFile(path, text) {
+  writeFileSync(`${path}.new`, text);
+  renameSync(`${path}.new`, path);
 }
 
 const onlyIfMissing = process.argv.includes('--if-missing');
