@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici';
+import { createAbortWatch } from './lookups/abort-watch.js';
 import { createGraphqlTransport } from './lookups/graphql-transport.js';
 import { createLookupBatcher } from './lookups/lookup-batcher.js';
 import { toLookupId, type PetId } from './lookups/lookup-id.js';
@@ -66,12 +67,12 @@ export function createPetClient(options: PetClientOptions): PetClient {
     readPetClientOptions(options);
   const transport = createGraphqlTransport({ url, key, concurrency, timeoutMs, dispatcher });
   const batcher = createLookupBatcher({ transport, maxRootFields, concurrency, waitBudgetMs });
+  const aborts = createAbortWatch();
   /** How each call under way is ended. */
   const calls = new Set<(reason: unknown) => void>();
-  let ended: { readonly reason: unknown } | undefined;
-  const onAbort = (): void => end(signal?.reason);
-  if (signal?.aborted) onAbort();
-  else signal?.addEventListener('abort', onAbort, { once: true });
+  let ended: { readonly reason: unknown; readonly closed: Promise<void> } | undefined;
+  const unwatchClient = signal && aborts.watch(signal, () => void end(signal.reason));
+  if (signal?.aborted) void end(signal.reason);
 
   return {
     async load(id, loadOptions) {
@@ -80,17 +81,16 @@ export function createPetClient(options: PetClientOptions): PetClient {
       return result;
     },
     loadMany,
-    close() {
-      signal?.removeEventListener('abort', onAbort);
-      end(new DOMException('The pet client is closed.', 'AbortError'));
-      return transport.close();
-    },
+    close: () => end(new DOMException('The pet client is closed.', 'AbortError')),
   };
 
-  function loadMany(
+  async function loadMany(
     ids: readonly PetId[],
     { signal: callSignal }: LoadOptions = {},
   ): Promise<(LoadedPet | PetError)[]> {
+    if (ended) throw ended.reason;
+    callSignal?.throwIfAborted();
+    if (ids.length === 0) return [];
     return new Promise((resolve, reject) => {
       const results = new Array<LoadedPet | PetError>(ids.length);
       const leaves: (() => void)[] = [];
@@ -100,11 +100,7 @@ export function createPetClient(options: PetClientOptions): PetClient {
         for (const leave of leaves) leave();
         reject(reason);
       };
-      const onCallAbort = (): void => abort(callSignal?.reason);
-      if (ended) return abort(ended.reason);
-      if (callSignal?.aborted) return onCallAbort();
-      if (missing === 0) return resolve([]);
-      callSignal?.addEventListener('abort', onCallAbort, { once: true });
+      const unwatch = callSignal && aborts.watch(callSignal, () => abort(callSignal.reason));
       calls.add(abort);
       ids.forEach((given, index) => {
         const settle = (result: LoadedPet | PetError): void => {
@@ -121,13 +117,17 @@ export function createPetClient(options: PetClientOptions): PetClient {
 
       function detach(): void {
         calls.delete(abort);
-        callSignal?.removeEventListener('abort', onCallAbort);
+        unwatch?.();
       }
     });
   }
 
-  function end(reason: unknown): void {
-    ended ??= { reason };
-    for (const abort of [...calls]) abort(reason);
+  function end(reason: unknown): Promise<void> {
+    if (!ended) {
+      ended = { reason, closed: transport.close() };
+      unwatchClient?.();
+      for (const abort of [...calls]) abort(reason);
+    }
+    return ended.closed;
   }
 }
