@@ -69,10 +69,10 @@ export function createPetClient(options: PetClientOptions): PetClient {
   const batcher = createLookupBatcher({ transport, maxRootFields, concurrency, waitBudgetMs });
   const aborts = createAbortWatch();
   /** How each call under way is ended. */
-  const calls = new Set<(reason: unknown) => void>();
-  let ended: { readonly reason: unknown; readonly closed: Promise<void> } | undefined;
-  const unwatchClient = signal && aborts.watch(signal, () => void end(signal.reason));
-  if (signal?.aborted) void end(signal.reason);
+  const calls = new Set<(reason: Error) => void>();
+  let ended: { readonly reason: Error; readonly closed: Promise<void> } | undefined;
+  const unwatchClient = signal && aborts.watch(signal, () => void end(signal.reason as Error));
+  if (signal?.aborted) void end(signal.reason as Error);
 
   return {
     async load(id, loadOptions) {
@@ -95,12 +95,12 @@ export function createPetClient(options: PetClientOptions): PetClient {
       const results = new Array<LoadedPet | PetError>(ids.length);
       const leaves: (() => void)[] = [];
       let missing = ids.length;
-      const abort = (reason: unknown): void => {
+      const abort = (reason: Error): void => {
         detach();
         for (const leave of leaves) leave();
         reject(reason);
       };
-      const unwatch = callSignal && aborts.watch(callSignal, () => abort(callSignal.reason));
+      const unwatch = callSignal && aborts.watch(callSignal, () => abort(callSignal.reason as Error));
       calls.add(abort);
       ids.forEach((given, index) => {
         const settle = (result: LoadedPet | PetError): void => {
@@ -122,7 +122,7 @@ export function createPetClient(options: PetClientOptions): PetClient {
     });
   }
 
-  function end(reason: unknown): Promise<void> {
+  function end(reason: Error): Promise<void> {
     if (!ended) {
       ended = { reason, closed: transport.close() };
       unwatchClient?.();

@@ -9,7 +9,7 @@ import { answerAnimals, startScriptedUpstream, type ScriptedUpstream } from '../
 
 let upstream: ScriptedUpstream;
 let gateway: ProxyOnly;
-const cleanups: (() => Promise<unknown> | unknown)[] = [];
+const cleanups: (() => unknown)[] = [];
 
 beforeAll(async () => {
   upstream = await startScriptedUpstream();
@@ -64,8 +64,8 @@ describe('the signal of a call', () => {
 
   it('leaves alone those who wait for the same ids', async () => {
     let answer: (() => void) | undefined;
-    upstream.play((request, response, index) => {
-      answer = () => answerAnimals(request, response, index);
+    upstream.play((asked, response) => {
+      answer = () => answerAnimals(asked, response);
     });
     const client = connect();
     const calls = new AbortController();
@@ -200,9 +200,9 @@ describe('trouble on the way', () => {
   });
 
   it('of one animal is told for that animal alone', async () => {
-    upstream.play((asked, response, index) => {
+    upstream.play((asked, response) => {
       if (asked.path === '/pets/2') response.socket?.destroy();
-      else answerAnimals(asked, response, index);
+      else answerAnimals(asked, response);
     });
     const results = await connect({ waitBudgetMs: 0 }).loadMany([1, 2, 3]);
     expect(results).toMatchObject([{ id: '1' }, { code: 'UPSTREAM_UNAVAILABLE', id: '2' }, { id: '3' }]);

@@ -47,7 +47,7 @@ describe('examples/service', () => {
     await writeFile(file, Array.from({ length: 250 }, (_, index) => 250 - index).join('\n'));
     const { status, lines, stderr } = await lookUp(['--file', file]);
     expect([status, stderr]).toEqual([0, '']);
-    expect(lines.map(({ pet }) => pet.name)).toEqual(
+    expect(lines.map(({ pet }): unknown => pet.name)).toEqual(
       Array.from({ length: 250 }, (_, index) => `Animal ${250 - index}`),
     );
   });
