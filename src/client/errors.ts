@@ -33,7 +33,8 @@ export const STORE_ERRORS = {
     retryAfter: 'never',
   },
   BAD_USER_INPUT: {
-    meaning: 'An argument or a variable is missing or breaks a rule; the message says which.',
+    meaning:
+      'An argument or a variable is missing or breaks a rule, or an Idempotency-Key was used before for something else.',
     httpStatuses: [400],
     ofField: true,
     repeat: 'no',
@@ -69,7 +70,7 @@ export const STORE_ERRORS = {
   },
   BAD_REQUEST: {
     meaning: 'The request is not one that the endpoint takes: its form, path, method, size or media type is wrong.',
-    httpStatuses: [400, 404, 405, 406, 413, 415],
+    httpStatuses: [400, 404, 405, 406, 413, 415, 431],
     ofField: false,
     repeat: 'no',
     retryAfter: 'never',

@@ -98,8 +98,12 @@ export function createLookupBatcher(options: LookupBatcherOptions): LookupBatche
   }
 
   function take(count: number): readonly Lookup[] {
-    const taken = [...queue].slice(0, count);
-    for (const lookup of taken) queue.delete(lookup);
+    const taken: Lookup[] = [];
+    for (const lookup of queue) {
+      if (taken.length === count) break;
+      taken.push(lookup);
+      queue.delete(lookup);
+    }
     return taken;
   }
 
