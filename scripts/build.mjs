@@ -16,11 +16,15 @@ const LOCK = 'dist/.building';
 
 function isFresh() {
   if (![MAIN, EXPLORER, SCHEMA].every((file) => existsSync(file))) return false;
-  const built = statSync('dist/.tsbuildinfo', { throwIfNoEntry: false })?.mtimeMs ?? 0;
-  return ['src', 'schema']
-    .flatMap((folder) => readdirSync(folder, { recursive: true, withFileTypes: true }))
+  return isOlder('src', 'dist/.tsbuildinfo') && isOlder('schema', SCHEMA);
+}
+
+/** Whether nothing in a folder has changed since something was made of it. */
+function isOlder(folder, made) {
+  const madeAt = statSync(made, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
-    .every((entry) => statSync(`${entry.parentPath}/${entry.name}`).mtimeMs <= built);
+    .every((entry) => statSync(`${entry.parentPath}/${entry.name}`).mtimeMs <= madeAt);
 }
 
 /** Whether the build that has the lock is still at it. What is older than a build can take was left by one that was killed. */
@@ -55,8 +59,10 @@ async function withLock(work) {
 
 async function build() {
   const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc');
-  const { status } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { stdio: ['ignore', 2, 2] });
-  if (status !== 0) {
+  // Of what applications import, types are written too.
+  for (const project of ['tsconfig.build.json', 'tsconfig.declarations.json']) {
+    const { status } = spawnSync(process.execPath, [tsc, '-p', project], { stdio: ['ignore', 2, 2] });
+    if (status === 0) continue;
     process.exitCode = status ?? 1;
     return;
   }
