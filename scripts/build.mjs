@@ -1,5 +1,6 @@
-// Compiles the program into dist/, with the offline explorer and the schema in one file beside it. Several at once wait for each other, so that
-// none loads what another is writing. With --if-missing it does nothing when there is a build that is newer than src/ and schema/.
+// Compiles the program into dist/, with the offline explorer and the schema in one file beside it. Several at once wait
+// for each other, so that none loads what another is writing. With --if-missing it does nothing when there is a build that
+// is newer than src/ and schema/.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
