@@ -6,7 +6,7 @@ import type { Log } from '../observability/log.js';
 import { createBreaker } from '../pets/upstream/breaker.js';
 import { createRestPetSource } from '../pets/upstream/rest-pet-source.js';
 import { createRetryBudget } from '../pets/upstream/retry-budget.js';
-import { createUpstreamClient } from '../pets/upstream/upstream-client.js';
+import { createUpstreamClient, type UpstreamAnswer } from '../pets/upstream/upstream-client.js';
 import { unavailable } from '../pets/upstream/upstream-errors.js';
 import { ADDRESS_CAPACITY, type Backend } from './backend.js';
 
@@ -39,15 +39,22 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log): Backend {
 
   /** Asks for the interface description, which needs no key; any answer will do that is no failure of the server. */
   async function probe(): Promise<void> {
-    const sent = client.send({ method: 'GET', path: '/openapi.json', headers: {}, beforeLeaving: () => undefined });
-    const timer = setTimeout(() => {
-      sent.cancel(new StoreError('upstream_timeout', 'The upstream did not answer in time.'));
-    }, PROBE_TIMEOUT_MS);
-    const { status } = await sent.answer
-      .catch((cause: unknown) => {
-        throw cause instanceof StoreError ? cause : unavailable(cause);
-      })
-      .finally(() => clearTimeout(timer));
-    if (status >= 500) throw unavailable();
+    const outcome = await new Promise<UpstreamAnswer | Error>((settle) => {
+      const timer = setTimeout(() => {
+        sent.cancel(new StoreError('upstream_timeout', 'The upstream did not answer in time.'));
+      }, PROBE_TIMEOUT_MS);
+      const sent = client.send({
+        method: 'GET',
+        path: '/openapi.json',
+        headers: {},
+        beforeLeaving: () => undefined,
+        settle(answer) {
+          clearTimeout(timer);
+          settle(answer);
+        },
+      });
+    });
+    if (outcome instanceof Error) throw outcome instanceof StoreError ? outcome : unavailable(outcome);
+    if (outcome.status >= 500) throw unavailable();
   }
 }
