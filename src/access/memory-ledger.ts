@@ -1,12 +1,11 @@
 import { LRUCache } from 'lru-cache';
-import type { Account, Admission, Ledger, WindowState } from './ledger.js';
+import type { Account, Admission, Counts, Ledger, WindowState } from './ledger.js';
 import { secondsUntil } from './refusals.js';
 
-/** What is kept of an account. Window `i` is that of `account.windows[i]`. */
-interface Entry {
-  readonly used: number[];
-  /** When each window closes, in milliseconds since the epoch; 0 before it first opened. */
-  readonly closesAt: number[];
+/** What is kept of an account. */
+interface Entry extends Counts {
+  used: number[];
+  closesAt: number[];
   /** When the last `banAfter` requests were refused: a ring, whose oldest entry is at `oldestRefusal`. */
   readonly refusedAt: number[];
   oldestRefusal: number;
@@ -18,6 +17,10 @@ export type LedgerSnapshot = readonly (readonly [id: string, entry: Entry])[];
 /** A ledger of this process alone, which can be written down and taken up again. */
 export interface MemoryLedger extends Ledger {
   admit(account: Account, cost: number): Admission;
+  /** What is counted of an account; undefined when nothing is. */
+  find(id: string): Counts | undefined;
+  /** Takes over what another ledger has counted of an account. Refusals on the way to a ban stay its own. */
+  adopt(account: Account, counts: Counts): void;
   snapshot(): LedgerSnapshot;
   restore(snapshot: LedgerSnapshot): void;
 }
@@ -45,17 +48,14 @@ export function createMemoryLedger({
   const entries = new LRUCache<string, Entry>({ max: capacity });
 
   return {
-    admit(account, cost) {
-      const now = clock();
+    admit,
+    recall: (account) => admit(account, 0),
+    find: (id) => entries.get(id),
+    adopt(account, { used, closesAt, bannedUntil }) {
       const entry = entries.get(account.id) ?? open(account);
-      const before = view(account, entry, now);
-      if (entry.bannedUntil > now) return banned(entry, before, now);
-      if (cost === 0) return { outcome: 'admitted', windows: before };
-      const largest = Math.min(...account.windows.map(({ limit }) => limit));
-      if (cost > largest) return { outcome: 'too-large', windows: before, limit: largest };
-      const full = before.filter(({ remaining }) => remaining < cost);
-      if (full.length > 0) return refuse(entry, before, full, now);
-      return { outcome: 'admitted', windows: charge(account, entry, before, cost, now) };
+      entry.used = [...used];
+      entry.closesAt = [...closesAt];
+      entry.bannedUntil = bannedUntil;
     },
     snapshot: () => [...entries.entries()],
     restore(snapshot) {
@@ -64,8 +64,21 @@ export function createMemoryLedger({
     },
   };
 
+  function admit(account: Account, cost: number): Admission {
+    const now = clock();
+    const entry = entries.get(account.id) ?? open(account);
+    const before = view(account, entry, now);
+    if (entry.bannedUntil > now) return banned(entry, before, now);
+    if (cost === 0) return { outcome: 'admitted', windows: before };
+    const largest = Math.min(...account.windows.map(({ limit }) => limit));
+    if (cost > largest) return { outcome: 'too-large', windows: before, limit: largest };
+    const full = before.filter(({ remaining }) => remaining < cost);
+    if (full.length > 0) return refuse(entry, before, full, now);
+    return { outcome: 'admitted', windows: charge(account, entry, before, cost, now) };
+  }
+
   function open({ id, windows }: Account): Entry {
-    const entry = {
+    const entry: Entry = {
       used: windows.map(() => 0),
       closesAt: windows.map(() => 0),
       refusedAt: [],
@@ -109,7 +122,8 @@ export function createMemoryLedger({
   }
 }
 
-function view({ windows }: Account, { used, closesAt }: Entry, now: number): WindowState[] {
+/** The windows of an account as they stand at a time. */
+export function view({ windows }: Account, { used, closesAt }: Counts, now: number): WindowState[] {
   return windows.map((window, i) => {
     const closes = closesAt[i] as number;
     return closes > now

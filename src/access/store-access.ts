@@ -48,8 +48,9 @@ class CallerVisit implements Visit {
     this.#account = { id: caller.keyId, windows: caller.windows };
   }
 
-  requireKey(): MaybePromise<void> {
-    return this.admit(0);
+  requireKey(): void {
+    const known = this.ledger.recall(this.#account);
+    if (known.outcome === 'banned') this.#settle(known, 0);
   }
 
   admit(cost: number): MaybePromise<void> {
