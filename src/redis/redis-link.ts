@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { Redis, type RedisOptions } from 'ioredis';
 import type { Log } from '../observability/log.js';
 import type { SharingFailure, SharingMetrics } from '../observability/metrics.js';
@@ -83,13 +84,19 @@ export async function openRedisLink({
   async function connect(): Promise<void> {
     const client = new Redis(options);
     trying = client;
-    client.on('error', (error: Error) => lose(client, reasonOf(error), error));
+    let complaint: Error | undefined;
+    client.on('error', (error: Error) => {
+      complaint ??= error;
+      lose(client, reasonOf(error), error);
+    });
     client.on('close', () => lose(client, 'closed', new Error('the connection was closed')));
     try {
       await within(CONNECT_MS, greet(client));
+      // A wrong password, or a database that does not exist: the client would go on with another one.
+      if (complaint) throw complaint as Error;
     } catch (error) {
       client.disconnect();
-      sayAway('unreachable', error as Error);
+      sayAway('unreachable', complaint ?? (error as Error));
       tryLater(retryMs);
       return;
     }
@@ -196,7 +203,7 @@ function toOptions(url: string): RedisOptions {
     ...(username && { username: decodeURIComponent(username) }),
     ...(password && { password: decodeURIComponent(password) }),
     db: Number(pathname.slice(1)),
-    ...(protocol === 'rediss:' && { tls: { servername: host } }),
+    ...(protocol === 'rediss:' && { tls: isIP(host) ? {} : { servername: host } }),
     lazyConnect: true,
     connectTimeout: CONNECT_MS,
     disconnectTimeout: 100,
