@@ -11,23 +11,21 @@ function integer(minimum: number, maximum: number) {
     .refine((value) => value >= minimum && value <= maximum, expected);
 }
 
-function url(protocols: readonly string[], expected: string) {
-  return z.string().refine((text) => URL.canParse(text) && protocols.includes(new URL(text).protocol), expected);
+function url(protocols: readonly string[], expected: string, isSound: (url: URL) => boolean = () => true) {
+  return z.string().refine((text) => {
+    const parsed = URL.canParse(text) ? new URL(text) : undefined;
+    return parsed !== undefined && protocols.includes(parsed.protocol) && isSound(parsed);
+  }, expected);
 }
 
-const EXPECTED_REDIS_URL = 'must be a URL such as redis://user:password@host:6379/0, or rediss:// for TLS';
-const REDIS_URL = url(['redis:', 'rediss:'], EXPECTED_REDIS_URL).refine((text) => {
-  const { hostname, pathname, username, password } = new URL(text);
-  return hostname !== '' && /^\/?\d{0,5}$/.test(pathname) && isPercentEncoded(username + password);
-}, EXPECTED_REDIS_URL);
-
-function isPercentEncoded(text: string): boolean {
+/** Tells whether a URL has a host, at most the number of a database, and credentials that can be read. */
+function namesRedis({ hostname, pathname, username, password }: URL): boolean {
   try {
-    decodeURIComponent(text);
-    return true;
+    decodeURIComponent(username + password);
   } catch {
     return false;
   }
+  return hostname !== '' && /^\/?\d{0,5}$/.test(pathname);
 }
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
@@ -57,7 +55,11 @@ const ENVIRONMENT = z.object({
   UPSTREAM_URL: url(['http:', 'https:'], 'must be a URL such as https://host/v1').optional(),
   DATABASE_POOL: integer(1, 1_000).default(10),
   DATABASE_PREPARE: flag.default(true),
-  REDIS_URL: REDIS_URL.optional(),
+  REDIS_URL: url(
+    ['redis:', 'rediss:'],
+    'must be a URL such as redis://user:password@host:6379/0, or rediss:// for TLS',
+    namesRedis,
+  ).optional(),
   NODE_ENV: z
     .enum(['development', 'production', 'test'], 'must be development, production or test')
     .default('development'),

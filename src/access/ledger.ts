@@ -30,6 +30,8 @@ export type Admission =
   /** The cost exceeds what a window can ever hold. */
   | { readonly outcome: 'too-large'; readonly windows: readonly WindowState[]; readonly limit: number };
 
+export type Banned = Extract<Admission, { readonly outcome: 'banned' }>;
+
 /** What is counted of an account. Window `i` is that of `account.windows[i]`; times are in milliseconds since the epoch. */
 export interface Counts {
   readonly used: readonly number[];
@@ -48,6 +50,6 @@ export interface Ledger {
    * Asks for the admission of `cost` requests. A cost of 0 is admitted unless the account is banned; it opens no window.
    */
   admit(account: Account, cost: number): MaybePromise<Admission>;
-  /** What is known here of an account, which may be behind what other processes have admitted. Nobody is asked. */
-  recall(account: Account): Admission;
+  /** The ban of an account as far as it is known here: another process may have imposed one. Nobody is asked. */
+  findBan(account: Account): Banned | undefined;
 }

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
-import type { Account, Admission, Counts, Ledger, WindowState } from './ledger.js';
+import type { Account, Admission, Banned, Counts, Ledger, WindowState } from './ledger.js';
+import type { WindowLimit } from './plans.js';
 import { secondsUntil } from './refusals.js';
 
 /** What is kept of an account. */
@@ -48,8 +49,22 @@ export function createMemoryLedger({
   const entries = new LRUCache<string, Entry>({ max: capacity });
 
   return {
-    admit,
-    recall: (account) => admit(account, 0),
+    admit(account, cost) {
+      const now = clock();
+      const entry = entries.get(account.id) ?? open(account);
+      if (entry.bannedUntil > now) return banned(entry, view(account, entry, now), now);
+      if (cost === 0) return { outcome: 'admitted', windows: view(account, entry, now) };
+      const largest = smallestLimit(account);
+      if (cost > largest) return { outcome: 'too-large', windows: view(account, entry, now), limit: largest };
+      if (!hasRoom(account, entry, cost, now)) return refuse(account, entry, cost, now);
+      charge(account, entry, cost, now);
+      return { outcome: 'admitted', windows: view(account, entry, now) };
+    },
+    findBan(account) {
+      const entry = entries.get(account.id);
+      const now = entry?.bannedUntil ? clock() : 0;
+      return entry && entry.bannedUntil > now ? banned(entry, view(account, entry, now), now) : undefined;
+    },
     find: (id) => entries.get(id),
     adopt(account, { used, closesAt, bannedUntil }) {
       const entry = entries.get(account.id) ?? open(account);
@@ -64,19 +79,6 @@ export function createMemoryLedger({
     },
   };
 
-  function admit(account: Account, cost: number): Admission {
-    const now = clock();
-    const entry = entries.get(account.id) ?? open(account);
-    const before = view(account, entry, now);
-    if (entry.bannedUntil > now) return banned(entry, before, now);
-    if (cost === 0) return { outcome: 'admitted', windows: before };
-    const largest = Math.min(...account.windows.map(({ limit }) => limit));
-    if (cost > largest) return { outcome: 'too-large', windows: before, limit: largest };
-    const full = before.filter(({ remaining }) => remaining < cost);
-    if (full.length > 0) return refuse(entry, before, full, now);
-    return { outcome: 'admitted', windows: charge(account, entry, before, cost, now) };
-  }
-
   function open({ id, windows }: Account): Entry {
     const entry: Entry = {
       used: windows.map(() => 0),
@@ -89,16 +91,15 @@ export function createMemoryLedger({
     return entry;
   }
 
-  function refuse(entry: Entry, windows: readonly WindowState[], full: readonly WindowState[], now: number): Admission {
+  function refuse(account: Account, entry: Entry, cost: number, now: number): Admission {
+    const windows = view(account, entry, now);
     if (isOneTooMany(entry, now)) {
       entry.bannedUntil = now + banSeconds * 1_000;
       if (banSeconds > 0) return banned(entry, windows, now);
     }
-    return {
-      outcome: 'refused',
-      windows,
-      retryAfter: Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now))),
-    };
+    const full = windows.filter(({ remaining }) => remaining < cost);
+    const retryAfter = Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now)));
+    return { outcome: 'refused', windows, retryAfter };
   }
 
   /** Enters a refusal; tells whether there were `banAfter` others within the last minute. */
@@ -124,29 +125,41 @@ export function createMemoryLedger({
 
 /** The windows of an account as they stand at a time. */
 export function view({ windows }: Account, { used, closesAt }: Counts, now: number): WindowState[] {
-  return windows.map((window, i) => {
+  const states: WindowState[] = [];
+  for (let i = 0; i < windows.length; i++) {
+    const { name, seconds, limit } = windows[i] as WindowLimit;
     const closes = closesAt[i] as number;
-    return closes > now
-      ? { ...window, remaining: Math.max(0, window.limit - (used[i] as number)), resetAt: closes }
-      : { ...window, remaining: window.limit, resetAt: now + window.seconds * 1_000 };
-  });
+    const isOpen = closes > now;
+    const remaining = isOpen ? Math.max(0, limit - (used[i] as number)) : limit;
+    states.push({ name, seconds, limit, remaining, resetAt: isOpen ? closes : now + seconds * 1_000 });
+  }
+  return states;
 }
 
-function charge(
-  { windows }: Account,
-  { used, closesAt }: Entry,
-  before: readonly WindowState[],
-  cost: number,
-  now: number,
-): WindowState[] {
-  return before.map((state, i) => {
+function smallestLimit({ windows }: Account): number {
+  let smallest = Infinity;
+  for (const { limit } of windows) if (limit < smallest) smallest = limit;
+  return smallest;
+}
+
+function hasRoom({ windows }: Account, { used, closesAt }: Entry, cost: number, now: number): boolean {
+  for (let i = 0; i < windows.length; i++) {
     const isOpen = (closesAt[i] as number) > now;
-    used[i] = isOpen ? (used[i] as number) + cost : cost;
-    closesAt[i] = state.resetAt;
-    return { ...state, remaining: (windows[i] as WindowState).limit - used[i] };
-  });
+    if (isOpen && (used[i] as number) + cost > (windows[i] as WindowLimit).limit) return false;
+  }
+  return true;
 }
 
-function banned({ bannedUntil }: Entry, windows: readonly WindowState[], now: number): Admission {
+function charge({ windows }: Account, { used, closesAt }: Entry, cost: number, now: number): void {
+  for (let i = 0; i < windows.length; i++) {
+    if ((closesAt[i] as number) > now) used[i] = (used[i] as number) + cost;
+    else {
+      used[i] = cost;
+      closesAt[i] = now + (windows[i] as WindowLimit).seconds * 1_000;
+    }
+  }
+}
+
+function banned({ bannedUntil }: Entry, windows: readonly WindowState[], now: number): Banned {
   return { outcome: 'banned', windows, retryAfter: secondsUntil(bannedUntil, now) };
 }

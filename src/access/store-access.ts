@@ -49,8 +49,8 @@ class CallerVisit implements Visit {
   }
 
   requireKey(): void {
-    const known = this.ledger.recall(this.#account);
-    if (known.outcome === 'banned') this.#settle(known, 0);
+    const ban = this.ledger.findBan(this.#account);
+    if (ban) this.#settle(ban, 0);
   }
 
   admit(cost: number): MaybePromise<void> {

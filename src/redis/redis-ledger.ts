@@ -37,7 +37,7 @@ export function createRedisLedger({
   let ahead = 0;
 
   return {
-    recall: (account) => local.recall(account),
+    findBan: (account) => local.findBan(account),
     admit: (account, cost) =>
       link.isUp
         ? askRedis(account, cost).catch((error: unknown) => {
