@@ -84,23 +84,26 @@ export async function openRedisLink({
   async function connect(): Promise<void> {
     const client = new Redis(options);
     trying = client;
-    let complaint: Error | undefined;
+    const complaints: Error[] = [];
     client.on('error', (error: Error) => {
-      complaint ??= error;
+      complaints.push(error);
       lose(client, reasonOf(error), error);
     });
     client.on('close', () => lose(client, 'closed', new Error('the connection was closed')));
     try {
       await within(CONNECT_MS, greet(client));
       // A wrong password, or a database that does not exist: the client would go on with another one.
-      if (complaint) throw complaint as Error;
+      if (complaints[0]) throw complaints[0];
     } catch (error) {
       client.disconnect();
-      sayAway('unreachable', complaint ?? (error as Error));
+      sayAway('unreachable', complaints[0] ?? (error as Error));
       tryLater(retryMs);
       return;
     }
-    if (isClosed) return client.disconnect();
+    if (isClosed) {
+      client.disconnect();
+      return;
+    }
     current = { client, since: performance.now() };
     metrics.setShared(true);
     if (isOutageLogged) log.info('Redis is back: limits are shared again');
@@ -134,7 +137,7 @@ export async function openRedisLink({
             lose(client, 'garbage', error as Error);
           }
         },
-        (error: Error) => lose(client, reasonOf(error), error),
+        (error: unknown) => lose(client, reasonOf(error as Error), error as Error),
       );
     });
   }

@@ -29,8 +29,8 @@ export function createScript(link: RedisLink, lua: string): Script {
   };
 
   function run(client: Redis, parameters: readonly (string | number)[], keys: number): Promise<unknown> {
-    return client.evalsha(digest, keys, ...parameters).catch((error: Error) => {
-      if (!error.message.startsWith('NOSCRIPT')) throw error;
+    return client.evalsha(digest, keys, ...parameters).catch((error: unknown) => {
+      if (!(error as Error).message.startsWith('NOSCRIPT')) throw error;
       return client.eval(lua, keys, ...parameters);
     });
   }

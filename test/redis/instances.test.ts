@@ -150,7 +150,7 @@ describeWithRedis('four instances that share a Redis', () => {
     const kept: string[] = [];
     for await (const names of client.scanStream({ match: 'animals:*', count: 1_000 }) as AsyncIterable<string[]>) {
       for (const name of names) {
-        const dump = await client.dumpBuffer(name);
+        const dump = (await client.dumpBuffer(name)) as Buffer | null;
         if (dump === null) continue;
         kept.push(name, dump.toString('latin1'));
         expect([name, await client.pttl(name)]).not.toEqual([name, -1]);

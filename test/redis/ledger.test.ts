@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import type { Account, Admission, Ledger } from '../../src/access/ledger.js';
+import type { MaybePromise } from '../../src/access/maybe-promise.js';
 import { createMemoryLedger } from '../../src/access/memory-ledger.js';
 import { toWindows } from '../../src/access/plans.js';
 import type { RedisLink } from '../../src/redis/redis-link.js';
@@ -15,9 +16,9 @@ interface Bans {
 
 /** A ledger under test, whose time can be moved on. */
 interface Kind {
-  create(bans: Bans): Promise<void>;
-  ask(account: Account, cost: number): Promise<Admission>;
-  advance(account: Account, milliseconds: number): Promise<void>;
+  create(bans: Bans): MaybePromise<void>;
+  ask(account: Account, cost: number): MaybePromise<Admission>;
+  advance(account: Account, milliseconds: number): MaybePromise<void>;
   close(): void;
 }
 
@@ -25,9 +26,13 @@ function memory(): Kind {
   let now = Date.now();
   let ledger: Ledger;
   return {
-    create: async (bans) => void (ledger = createMemoryLedger({ now: () => now, ...bans })),
-    ask: async (account, cost) => ledger.admit(account, cost),
-    advance: async (_, milliseconds) => void (now += milliseconds),
+    create(bans) {
+      ledger = createMemoryLedger({ now: () => now, ...bans });
+    },
+    ask: (account, cost) => ledger.admit(account, cost),
+    advance(_, milliseconds) {
+      now += milliseconds;
+    },
     close: () => undefined,
   };
 }
@@ -62,7 +67,7 @@ function redis(): Kind {
       options = bans;
       renew();
     },
-    ask: async (account, cost) => (ledgers[asked++ % ledgers.length] as Ledger).admit(account, cost),
+    ask: (account, cost) => (ledgers[asked++ % ledgers.length] as Ledger).admit(account, cost),
     async advance({ id }, milliseconds) {
       await client?.eval(AGE, 2, nameOf(id), `${nameOf(id)}:refused`, milliseconds);
       // What they remember by themselves would be from before.
@@ -93,7 +98,7 @@ describe.each(KINDS)('a ledger $name', ({ make }) => {
     windows: toWindows({ perMinute, perDay }),
   });
   const left = ({ windows }: Admission): number[] => windows.map(({ remaining }) => remaining);
-  const ask = (key: Account, cost: number): Promise<Admission> => kind.ask(key, cost);
+  const ask = async (key: Account, cost: number): Promise<Admission> => kind.ask(key, cost);
   const outcomes = async (key: Account, ...costs: number[]): Promise<string[]> => {
     const seen: string[] = [];
     for (const cost of costs) seen.push((await ask(key, cost)).outcome);

@@ -18,30 +18,28 @@ const LOCAL_URL = 'redis://127.0.0.1:6379';
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const hasRedisServer = spawnSync('redis-server', ['--version']).status === 0;
   project.provide('hasRedisServer', hasRedisServer);
-  const { TEST_REDIS_URL } = process.env;
-  if (TEST_REDIS_URL) {
-    if (!(await answers(TEST_REDIS_URL))) throw new Error('TEST_REDIS_URL names no Redis server that answers.');
-    project.provide('redisUrl', TEST_REDIS_URL);
-    warnUnless(hasRedisServer, 'no redis-server on the PATH: the suites that stop Redis are SKIPPED');
-    return async () => undefined;
-  }
-  if (await answers(LOCAL_URL)) {
-    project.provide('redisUrl', LOCAL_URL);
-    warnUnless(hasRedisServer, 'no redis-server on the PATH: the suites that stop Redis are SKIPPED');
-    return async () => undefined;
-  }
-  if (hasRedisServer) {
+  const url = await findServer();
+  if (url === undefined && hasRedisServer) {
     const server = await startRedisServer();
     project.provide('redisUrl', server.url);
     return () => server.close();
   }
-  project.provide('redisUrl', undefined);
-  warnUnless(false, 'neither TEST_REDIS_URL nor 127.0.0.1:6379 nor a redis-server on the PATH: its suites are SKIPPED');
-  return async () => undefined;
+  project.provide('redisUrl', url);
+  if (url === undefined) {
+    complain('neither TEST_REDIS_URL nor 127.0.0.1:6379 nor a redis-server on the PATH: all its suites are SKIPPED');
+  } else if (!hasRedisServer) complain('no redis-server on the PATH: the suites that stop Redis are SKIPPED');
+  return () => Promise.resolve();
 }
 
-function warnUnless(isThere: boolean, what: string): void {
-  if (isThere) return;
+async function findServer(): Promise<string | undefined> {
+  const { TEST_REDIS_URL } = process.env;
+  if (!TEST_REDIS_URL) return (await answers(LOCAL_URL)) ? LOCAL_URL : undefined;
+  if (await answers(TEST_REDIS_URL)) return TEST_REDIS_URL;
+  throw new Error('TEST_REDIS_URL names no Redis server that answers.');
+}
+
+/** Says what is missing: a failure where everything should be there. */
+function complain(what: string): void {
   if (process.env.CI === 'true') throw new Error(`Redis: ${what}; with CI=true that is a failure.`);
   console.warn(`Redis: ${what}`);
 }
@@ -75,7 +73,7 @@ export async function startRedisServer(...settings: readonly string[]): Promise<
   let child: ChildProcess | undefined;
   const kill = async (): Promise<void> => {
     const ending = child;
-    if (!ending || ending.exitCode !== null || ending.signalCode !== null) return;
+    if (ending?.exitCode !== null || ending.signalCode !== null) return;
     const ended = new Promise((resolve) => ending.once('exit', resolve));
     ending.kill('SIGKILL');
     await ended;
