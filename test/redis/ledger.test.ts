@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Account, Admission, Ledger } from '../../src/access/ledger.js';
 import type { MaybePromise } from '../../src/access/maybe-promise.js';
 import { createMemoryLedger } from '../../src/access/memory-ledger.js';
 import { toWindows } from '../../src/access/plans.js';
 import type { RedisLink } from '../../src/redis/redis-link.js';
 import { createRedisLedger } from '../../src/redis/redis-ledger.js';
-import { connectRedis, openTestLink, redisUrl } from '../support/redis.js';
+import { connectRedis, describeWithRedis, openTestLink, redisUrl } from '../support/redis.js';
 
 interface Bans {
   readonly banAfter?: number;
@@ -83,127 +83,132 @@ function redis(): Kind {
 /** A busy machine takes its time. */
 const PATIENT = { deadlineMs: 10_000 };
 
-const KINDS = [{ name: 'in memory', make: memory }, ...(inject('redisUrl') ? [{ name: 'in Redis', make: redis }] : [])];
+const KINDS = [
+  { name: 'in memory', make: memory, suite: describe },
+  { name: 'in Redis', make: redis, suite: describeWithRedis },
+];
 
-describe.each(KINDS)('a ledger $name', ({ make }) => {
-  let kind: Kind;
-  beforeAll(() => {
-    kind = make();
-  });
-  beforeEach(() => kind.create({}));
-  afterAll(() => kind.close());
+describe.each(KINDS)('a ledger', ({ name, make, suite }) => {
+  suite(name, () => {
+    let kind: Kind;
+    beforeAll(() => {
+      kind = make();
+    });
+    beforeEach(() => kind.create({}));
+    afterAll(() => kind.close());
 
-  const account = (perMinute: number, perDay: number): Account => ({
-    id: randomUUID(),
-    windows: toWindows({ perMinute, perDay }),
-  });
-  const left = ({ windows }: Admission): number[] => windows.map(({ remaining }) => remaining);
-  const ask = async (key: Account, cost: number): Promise<Admission> => kind.ask(key, cost);
-  const outcomes = async (key: Account, ...costs: number[]): Promise<string[]> => {
-    const seen: string[] = [];
-    for (const cost of costs) seen.push((await ask(key, cost)).outcome);
-    return seen;
-  };
+    const account = (perMinute: number, perDay: number): Account => ({
+      id: randomUUID(),
+      windows: toWindows({ perMinute, perDay }),
+    });
+    const left = ({ windows }: Admission): number[] => windows.map(({ remaining }) => remaining);
+    const ask = async (key: Account, cost: number): Promise<Admission> => kind.ask(key, cost);
+    const outcomes = async (key: Account, ...costs: number[]): Promise<string[]> => {
+      const seen: string[] = [];
+      for (const cost of costs) seen.push((await ask(key, cost)).outcome);
+      return seen;
+    };
 
-  it('opens no window for what costs nothing', async () => {
-    const key = account(60, 1_000);
-    await ask(key, 0);
-    await kind.advance(key, 30_000);
-    expect(left(await ask(key, 1))).toEqual([59, 999]);
-    await kind.advance(key, 40_000);
-    expect(left(await ask(key, 0))).toEqual([59, 999]);
-  });
+    it('opens no window for what costs nothing', async () => {
+      const key = account(60, 1_000);
+      await ask(key, 0);
+      await kind.advance(key, 30_000);
+      expect(left(await ask(key, 1))).toEqual([59, 999]);
+      await kind.advance(key, 40_000);
+      expect(left(await ask(key, 0))).toEqual([59, 999]);
+    });
 
-  it('counts in fixed windows, each for itself', async () => {
-    const key = account(60, 1_000);
-    await ask(key, 10);
-    await kind.advance(key, 40_000);
-    expect(left(await ask(key, 1))).toEqual([49, 989]);
-    await kind.advance(key, 20_000);
-    expect(left(await ask(key, 0))).toEqual([60, 989]);
-    expect(left(await ask(key, 1))).toEqual([59, 988]);
-    await kind.advance(key, 86_400_000);
-    expect(left(await ask(key, 1))).toEqual([59, 999]);
-  });
+    it('counts in fixed windows, each for itself', async () => {
+      const key = account(60, 1_000);
+      await ask(key, 10);
+      await kind.advance(key, 40_000);
+      expect(left(await ask(key, 1))).toEqual([49, 989]);
+      await kind.advance(key, 20_000);
+      expect(left(await ask(key, 0))).toEqual([60, 989]);
+      expect(left(await ask(key, 1))).toEqual([59, 988]);
+      await kind.advance(key, 86_400_000);
+      expect(left(await ask(key, 1))).toEqual([59, 999]);
+    });
 
-  it('states the same end of a window each time, in whole seconds for waiting', async () => {
-    const key = account(5, 100);
-    const first = await ask(key, 5);
-    await kind.advance(key, 10_000);
-    const refused = await ask(key, 1);
-    expect(refused.outcome).toBe('refused');
-    expect((refused as { retryAfter: number }).retryAfter).toBeGreaterThanOrEqual(40);
-    expect((refused as { retryAfter: number }).retryAfter).toBeLessThanOrEqual(50);
-    expect(first.windows.map(({ seconds, limit }) => [seconds, limit])).toEqual([
-      [60, 5],
-      [86_400, 100],
-    ]);
-    expect(refused.windows.map(({ resetAt }) => resetAt)).toEqual((await ask(key, 0)).windows.map((w) => w.resetAt));
-  });
+    it('states the same end of a window each time, in whole seconds for waiting', async () => {
+      const key = account(5, 100);
+      const first = await ask(key, 5);
+      await kind.advance(key, 10_000);
+      const refused = await ask(key, 1);
+      expect(refused.outcome).toBe('refused');
+      expect((refused as { retryAfter: number }).retryAfter).toBeGreaterThanOrEqual(40);
+      expect((refused as { retryAfter: number }).retryAfter).toBeLessThanOrEqual(50);
+      expect(first.windows.map(({ seconds, limit }) => [seconds, limit])).toEqual([
+        [60, 5],
+        [86_400, 100],
+      ]);
+      expect(refused.windows.map(({ resetAt }) => resetAt)).toEqual((await ask(key, 0)).windows.map((w) => w.resetAt));
+    });
 
-  it.each([
-    ['the minute', 5, 100],
-    ['the day', 100, 5],
-  ])('charges neither window for what %s refuses', async (_, perMinute, perDay) => {
-    const key = account(perMinute, perDay);
-    const before = left(await ask(key, 3));
-    for (let i = 0; i < 3; i++) {
-      const refused = await ask(key, 3);
-      expect([refused.outcome, left(refused)]).toEqual(['refused', before]);
-    }
-    expect(left(await ask(key, 2))).toEqual(before.map((remaining) => remaining - 2));
-    expect((await ask(key, 1)).outcome).toBe('refused');
-  });
+    it.each([
+      ['the minute', 5, 100],
+      ['the day', 100, 5],
+    ])('charges neither window for what %s refuses', async (_, perMinute, perDay) => {
+      const key = account(perMinute, perDay);
+      const before = left(await ask(key, 3));
+      for (let i = 0; i < 3; i++) {
+        const refused = await ask(key, 3);
+        expect([refused.outcome, left(refused)]).toEqual(['refused', before]);
+      }
+      expect(left(await ask(key, 2))).toEqual(before.map((remaining) => remaining - 2));
+      expect((await ask(key, 1)).outcome).toBe('refused');
+    });
 
-  it('never admits, charges or punishes what no window can hold', async () => {
-    await kind.create({ banAfter: 0, banSeconds: 60 });
-    const key = account(10, 100);
-    for (let i = 0; i < 5; i++) expect(await ask(key, 11)).toMatchObject({ outcome: 'too-large', limit: 10 });
-    expect(left(await ask(key, 10))).toEqual([0, 90]);
-    expect((await ask(key, 11)).outcome).toBe('too-large');
-  });
+    it('never admits, charges or punishes what no window can hold', async () => {
+      await kind.create({ banAfter: 0, banSeconds: 60 });
+      const key = account(10, 100);
+      for (let i = 0; i < 5; i++) expect(await ask(key, 11)).toMatchObject({ outcome: 'too-large', limit: 10 });
+      expect(left(await ask(key, 10))).toEqual([0, 90]);
+      expect((await ask(key, 11)).outcome).toBe('too-large');
+    });
 
-  it('bans with the first refusal beyond those allowed within a minute, for everything', async () => {
-    await kind.create({ banAfter: 3, banSeconds: 300 });
-    const key = account(1, 100);
-    expect(await outcomes(key, 1, 1, 1, 1, 1)).toEqual(['admitted', 'refused', 'refused', 'refused', 'banned']);
-    expect(await outcomes(key, 0, 1, 50)).toEqual(['banned', 'banned', 'banned']);
-    await kind.advance(key, 100_000);
-    const banned = (await ask(key, 1)) as { outcome: string; retryAfter: number };
-    expect(banned.outcome).toBe('banned');
-    expect(banned.retryAfter).toBeGreaterThan(180);
-    expect(banned.retryAfter).toBeLessThanOrEqual(200);
-    await kind.advance(key, 200_000);
-    expect(await outcomes(key, 1, 1, 1, 1, 1)).toEqual(['admitted', 'refused', 'refused', 'refused', 'banned']);
-  });
+    it('bans with the first refusal beyond those allowed within a minute, for everything', async () => {
+      await kind.create({ banAfter: 3, banSeconds: 300 });
+      const key = account(1, 100);
+      expect(await outcomes(key, 1, 1, 1, 1, 1)).toEqual(['admitted', 'refused', 'refused', 'refused', 'banned']);
+      expect(await outcomes(key, 0, 1, 50)).toEqual(['banned', 'banned', 'banned']);
+      await kind.advance(key, 100_000);
+      const banned = (await ask(key, 1)) as { outcome: string; retryAfter: number };
+      expect(banned.outcome).toBe('banned');
+      expect(banned.retryAfter).toBeGreaterThan(180);
+      expect(banned.retryAfter).toBeLessThanOrEqual(200);
+      await kind.advance(key, 200_000);
+      expect(await outcomes(key, 1, 1, 1, 1, 1)).toEqual(['admitted', 'refused', 'refused', 'refused', 'banned']);
+    });
 
-  it('bans by the refusals of any minute, and only by those', async () => {
-    await kind.create({ banAfter: 2, banSeconds: 300 });
-    const key = account(1, 1);
-    expect(await outcomes(key, 1, 1)).toEqual(['admitted', 'refused']);
-    await kind.advance(key, 30_000);
-    expect(await outcomes(key, 1)).toEqual(['refused']);
-    await kind.advance(key, 31_000);
-    expect(await outcomes(key, 1)).toEqual(['refused']);
-    await kind.advance(key, 5_000);
-    expect(await outcomes(key, 1)).toEqual(['banned']);
-  });
+    it('bans by the refusals of any minute, and only by those', async () => {
+      await kind.create({ banAfter: 2, banSeconds: 300 });
+      const key = account(1, 1);
+      expect(await outcomes(key, 1, 1)).toEqual(['admitted', 'refused']);
+      await kind.advance(key, 30_000);
+      expect(await outcomes(key, 1)).toEqual(['refused']);
+      await kind.advance(key, 31_000);
+      expect(await outcomes(key, 1)).toEqual(['refused']);
+      await kind.advance(key, 5_000);
+      expect(await outcomes(key, 1)).toEqual(['banned']);
+    });
 
-  it('bans with the very first refusal when none is allowed', async () => {
-    await kind.create({ banAfter: 0, banSeconds: 300 });
-    expect(await outcomes(account(1, 1), 1, 1, 0)).toEqual(['admitted', 'banned', 'banned']);
-  });
+    it('bans with the very first refusal when none is allowed', async () => {
+      await kind.create({ banAfter: 0, banSeconds: 300 });
+      expect(await outcomes(account(1, 1), 1, 1, 0)).toEqual(['admitted', 'banned', 'banned']);
+    });
 
-  it('counts each account for itself', async () => {
-    const [mine, yours] = [account(1, 1), account(1, 1)];
-    expect(await outcomes(mine, 1, 1)).toEqual(['admitted', 'refused']);
-    expect(await outcomes(yours, 1)).toEqual(['admitted']);
-  });
+    it('counts each account for itself', async () => {
+      const [mine, yours] = [account(1, 1), account(1, 1)];
+      expect(await outcomes(mine, 1, 1)).toEqual(['admitted', 'refused']);
+      expect(await outcomes(yours, 1)).toEqual(['admitted']);
+    });
 
-  it('admits exactly what fits when all ask at once, and tells each another remainder', async () => {
-    const key = account(50, 1_000);
-    const all = await Promise.all(Array.from({ length: 120 }, () => ask(key, 1)));
-    const admitted = all.filter(({ outcome }) => outcome === 'admitted').map((admission) => left(admission)[0]);
-    expect(admitted.sort((a = 0, b = 0) => a - b)).toEqual(Array.from({ length: 50 }, (_, i) => i));
+    it('admits exactly what fits when all ask at once, and tells each another remainder', async () => {
+      const key = account(50, 1_000);
+      const all = await Promise.all(Array.from({ length: 120 }, () => ask(key, 1)));
+      const admitted = all.filter(({ outcome }) => outcome === 'admitted').map((admission) => left(admission)[0]);
+      expect(admitted.sort((a = 0, b = 0) => a - b)).toEqual(Array.from({ length: 50 }, (_, i) => i));
+    });
   });
 });
