@@ -1,24 +1,30 @@
 // Compiles the program into dist/, with the offline explorer beside it. Several at once wait for each other, so that
-// none loads what another is writing. With --if-missing it does nothing when there is a build that is newer than src/.
+// none loads what another is writing. With --if-missing it does nothing when there is a build that is newer than its sources.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { buildExplorer } from './build-explorer.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 process.chdir(root);
 
 const MAIN = 'dist/main.js';
-const EXPLORER = 'dist/explorer.html';
+const EXPLORER = 'dist/explorer-page/index.html';
 const LOCK = 'dist/.building';
 
 function isFresh() {
   if (!existsSync(MAIN) || !existsSync(EXPLORER)) return false;
-  const built = statSync('dist/.tsbuildinfo', { throwIfNoEntry: false })?.mtimeMs ?? 0;
-  return readdirSync('src', { recursive: true, withFileTypes: true })
+  return isOlder('src', 'dist/.tsbuildinfo') && isOlder('explorer', EXPLORER);
+}
+
+/** Whether nothing in a folder has changed since something was made of it. */
+function isOlder(folder, made) {
+  const madeAt = statSync(made, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
-    .every((entry) => statSync(`${entry.parentPath}/${entry.name}`).mtimeMs <= built);
+    .every((entry) => statSync(`${entry.parentPath}/${entry.name}`).mtimeMs <= madeAt);
 }
 
 /** Whether the build that has the lock is still at it. What is older than a build can take was left by one that was killed. */
@@ -58,18 +64,7 @@ async function build() {
     process.exitCode = status ?? 1;
     return;
   }
-  const { renderGraphiQL } = await import('@graphql-yoga/render-graphiql');
-  const { EXAMPLE_HEADERS, EXAMPLE_OPERATION } = await import('../dist/graphql/example-operation.js');
-  const page = renderGraphiQL({
-    title: 'Animal store explorer',
-    endpoint: '/graphql',
-    headers: JSON.stringify(EXAMPLE_HEADERS, null, 2),
-    shouldPersistHeaders: false,
-    defaultQuery: EXAMPLE_OPERATION,
-  });
-  // A server that runs meanwhile must not read half a page.
-  writeFileSync(`${EXPLORER}.new`, page);
-  renameSync(`${EXPLORER}.new`, EXPLORER);
+  await buildExplorer();
 }
 
 const onlyIfMissing = process.argv.includes('--if-missing');
