@@ -1,4 +1,5 @@
 import { GraphiQL } from 'graphiql';
+import { parse } from 'graphql';
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { Budget } from './budget.js';
 import { EXAMPLES } from './examples.js';
@@ -53,7 +54,11 @@ export function App() {
       if (rounded !== undefined) {
         throw new Error(`The browser has rounded a number in the variables to ${rounded}. Write it in quotes.`);
       }
-      const { result, answer: latest } = await send(operation, keyInUse.current, options?.headers ?? {});
+      const { result, answer: latest } = await send(
+        withCurrentName(operation),
+        keyInUse.current,
+        options?.headers ?? {},
+      );
       setAnswer(latest);
       return result;
     },
@@ -63,11 +68,15 @@ export function App() {
   return (
     <>
       <header className="bar">
-        <h1>Animal store explorer</h1>
-        <KeyField value={key} origin={origin} onChange={(next) => void useKey(next, 'pasted').catch(console.error)} />
-        <Budget plan={plan} windows={answer?.windows ?? []} />
+        <h1>Animal store</h1>
+        <KeyField
+          value={key}
+          origin={origin}
+          plan={plan}
+          onChange={(next) => void useKey(next, 'pasted').catch(console.error)}
+        />
+        <Budget windows={answer?.windows ?? []} />
       </header>
-      <Notices answer={answer} hasKey={key !== ''} />
       <main>
         <GraphiQL
           fetcher={fetcher}
@@ -81,6 +90,21 @@ export function App() {
           <GraphiQL.Logo>{null}</GraphiQL.Logo>
         </GraphiQL>
       </main>
+      <Notices answer={answer} hasKey={key !== ''} />
     </>
   );
+}
+
+/** GraphiQL learns an operation's name a moment after its text: a name that the text does not have is that of the one before. */
+function withCurrentName({ operationName, ...operation }: Operation): Operation {
+  return namesOf(operation.query).includes(operationName ?? undefined) ? { ...operation, operationName } : operation;
+}
+
+function namesOf(query: string): readonly (string | undefined)[] {
+  try {
+    return parse(query).definitions.map((definition) => ('name' in definition ? definition.name?.value : undefined));
+  } catch {
+    // The server says what is wrong with it.
+    return [];
+  }
 }

@@ -2,17 +2,15 @@ import type { StatedWindow } from '../src/access/limit-fields.js';
 import { formatSeconds, secondsUntil, useNow } from './now.js';
 
 export interface BudgetProps {
-  readonly plan: string | undefined;
   /** The windows of the last answer, the shorter first. */
   readonly windows: readonly StatedWindow[];
 }
 
 /** What the last answer left of the key's plan. */
-export function Budget({ plan, windows }: BudgetProps) {
+export function Budget({ windows }: BudgetProps) {
   const now = useNow(windows.length > 0);
   return (
     <section className="budget" aria-label="Remaining budget">
-      {plan !== undefined && <span className="plan">{plan.toLowerCase()} plan</span>}
       {windows.length === 0 && <span className="hint">Budget: not known before the first answer</span>}
       {windows.map((window) => (
         <Window key={window.name} window={window} now={now} />
@@ -25,7 +23,7 @@ function Window({ window: { name, seconds, limit, remaining, resetAt }, now }: {
   // A window that has closed is full again, and opens with the next request.
   const isOver = resetAt <= now;
   const left = isOver ? limit : remaining;
-  const wait = secondsUntil(resetAt, now);
+  const wait = Math.min(secondsUntil(resetAt, now), seconds ?? Infinity);
   const title = `${left} of ${limit} left${seconds === null ? '' : `, per ${name}`}`;
   return (
     <div className="window" data-low={left * 5 < limit || undefined}>

@@ -7,10 +7,10 @@ export interface Example {
 /** A worked example for each operation of the schema, with what it costs. GraphiQL names the tabs after the operations. */
 export const EXAMPLES: readonly Example[] = [
   {
-    query: `# Lists animals, lowest id first. Costs 1 request.
-# Leave the status out for animals of any status.
-query ListPets($status: PetStatus, $limit: Int! = 5) {
-  pets(status: $status, limit: $limit) {
+    query: `# Lists animals, lowest id first.
+# Costs 1 request.
+query ListPets {
+  pets(limit: 5, status: AVAILABLE) {
     id
     name
     categoryId
@@ -18,12 +18,11 @@ query ListPets($status: PetStatus, $limit: Int! = 5) {
   }
 }
 `,
-    variables: '{\n  "status": "AVAILABLE"\n}',
   },
   {
-    query: `# Adds an animal. Every addPet costs 1 request.
-# Identifiers are 64 bits wide: write them in quotes,
-# since browsers round large numbers.
+    query: `# Adds an animal. Costs 1 request.
+# Write identifiers in quotes: they are
+# 64 bits wide, browsers round them.
 mutation AddPet($input: NewPet!) {
   addPet(input: $input) {
     id
@@ -37,8 +36,8 @@ mutation AddPet($input: NewPet!) {
       '{\n  "input": {\n    "name": "Rex",\n    "categoryId": "9007199254740993",\n    "status": "PENDING"\n  }\n}',
   },
   {
-    query: `# Deprecated: removed on 5 December 2030.
-# Use ListPets with the status filter. Costs 1 request.
+    query: `# Deprecated: use ListPets instead.
+# Costs 1 request.
 query GetPet($id: ID!) {
   pet(id: $id) {
     id
@@ -50,8 +49,8 @@ query GetPet($id: ID!) {
     variables: '{\n  "id": "1"\n}',
   },
   {
-    query: `# Several requests in one operation, by aliases.
-# Equal ones count once: this costs 2 requests.
+    query: `# Several requests in one operation.
+# Equal ones count once: costs 2.
 query ListByStatus {
   available: pets(status: AVAILABLE, limit: 3) {
     ...Row
@@ -71,7 +70,7 @@ fragment Row on Pet {
 `,
   },
   {
-    query: `# What is left of the key's plan. Free.
+    query: `# What is left of the plan. Free.
 query Budget {
   rateLimit {
     plan
@@ -86,8 +85,7 @@ query Budget {
 `,
   },
   {
-    query: `# The schema describes itself. Free, and needs no key
-# where introspection is on.
+    query: `# The schema describes itself. Free.
 query DescribeFields {
   __type(name: "Query") {
     fields(includeDeprecated: true) {

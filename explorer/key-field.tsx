@@ -3,21 +3,17 @@ import { useEffect, useState } from 'react';
 /** Where the key in use came from. */
 export type KeyOrigin = 'none' | 'pasted' | 'development';
 
-const HINTS: Readonly<Record<KeyOrigin, string>> = {
-  none: 'Kept in this tab alone.',
-  pasted: 'Kept in this tab alone.',
-  development: 'The development key of the free plan. Kept in this tab alone.',
-};
-
 export interface KeyFieldProps {
   readonly value: string;
   readonly origin: KeyOrigin;
+  /** The plan of the key, once it is known. */
+  readonly plan: string | undefined;
   /** Called with the key once it has been pasted, or typed and left. */
   readonly onChange: (key: string) => void;
 }
 
-/** The place for the API key. */
-export function KeyField({ value, origin, onChange }: KeyFieldProps) {
+/** The place for the API key. It is masked, but no password: browsers would offer to keep that for good. */
+export function KeyField({ value, origin, plan, onChange }: KeyFieldProps) {
   const [text, setText] = useState(value);
   const [isShown, setShown] = useState(false);
   useEffect(() => setText(value), [value]);
@@ -31,7 +27,7 @@ export function KeyField({ value, origin, onChange }: KeyFieldProps) {
       <label htmlFor="key">API key</label>
       <input
         id="key"
-        type={isShown ? 'text' : 'password'}
+        className={isShown ? '' : 'masked'}
         autoComplete="off"
         spellCheck={false}
         placeholder="pets_…"
@@ -51,7 +47,8 @@ export function KeyField({ value, origin, onChange }: KeyFieldProps) {
         {isShown ? 'Hide' : 'Show'}
       </button>
       <span id="key-hint" className="hint">
-        {HINTS[origin]}
+        {plan !== undefined && <b>{plan.toLowerCase()} plan, </b>}
+        {origin === 'development' && 'development key, '}kept in this tab alone
       </span>
     </div>
   );
