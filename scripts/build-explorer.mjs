@@ -31,6 +31,7 @@ async function bundle() {
     jsx: 'automatic',
     legalComments: 'linked',
     define: { 'process.env.NODE_ENV': '"production"' },
+    alias: { 'react-style-singleton': './explorer/no-style-elements.ts' },
     plugins: [withoutFonts],
     tsconfig: 'explorer/tsconfig.json',
     logLevel: 'warning',

@@ -166,8 +166,8 @@ describeInBrowser('the offline explorer', () => {
       `document.head.append(Object.assign(document.createElement('script'), { textContent: 'window.ran = 1' }))`,
     );
     expect(await page.evaluate('window.ran')).toBeUndefined();
-    await expect.poll(() => complaints.join()).toContain(`"connect-src 'self'"`);
-    await expect.poll(() => complaints.join()).toContain(`"script-src 'self'"`);
+    await expect.poll(() => complaints.join()).toContain(`directive: "connect-src 'self'"`);
+    await expect.poll(() => complaints.join()).toContain(`directive 'script-src 'self''`);
   });
 
   it.each(LOOKS)('fits the window: $look', async ({ look, options }) => {
