@@ -75,7 +75,7 @@ export function App() {
           plan={plan}
           onChange={(next) => void useKey(next, 'pasted').catch(console.error)}
         />
-        <Budget windows={answer?.windows ?? []} />
+        <Budget windows={answer?.windows ?? []} isOfAddress={answer?.status === 401} />
       </header>
       <main>
         <GraphiQL

@@ -4,14 +4,17 @@ import { formatSeconds, secondsUntil, useNow } from './now.js';
 export interface BudgetProps {
   /** The windows of the last answer, the shorter first. */
   readonly windows: readonly StatedWindow[];
+  /** True when they are not those of a key, but of answers without one to this client's address. */
+  readonly isOfAddress: boolean;
 }
 
 /** What the last answer left of the key's plan. */
-export function Budget({ windows }: BudgetProps) {
+export function Budget({ windows, isOfAddress }: BudgetProps) {
   const now = useNow(windows.length > 0);
   return (
     <section className="budget" aria-label="Remaining budget">
       {windows.length === 0 && <span className="hint">Budget: not known before the first answer</span>}
+      {isOfAddress && windows.length > 0 && <span className="hint">Left for tries without a valid key:</span>}
       {windows.map((window) => (
         <Window key={window.name} window={window} now={now} />
       ))}
