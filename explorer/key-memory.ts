@@ -5,14 +5,14 @@ const ITEM = 'animal-store:key';
  * at the reload.
  */
 export const keyMemory = {
-  read(): string {
+  read: (): string => {
     try {
       return sessionStorage.getItem(ITEM) ?? '';
     } catch {
       return '';
     }
   },
-  write(key: string): void {
+  write: (key: string): void => {
     try {
       sessionStorage.setItem(ITEM, key);
     } catch {

@@ -40,7 +40,7 @@ export interface WatchedPage {
   readonly origins: Set<string>;
   /** What the page complained about: errors on its console, and what its policy kept it from doing. */
   readonly complaints: string[];
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 /** Opens a page with nothing kept from others. */
