@@ -7,26 +7,32 @@ import {
   type GraphQLField,
   type ValueNode,
 } from 'graphql';
-import type { Variables } from './variables.js';
+import type { CompiledVariables, Variables, VariableValues } from './variables.js';
 
 /**
  * Makes the arguments of a field.
  * @throws GraphQLError when one is missing or null that must not be
  */
-export type ArgumentMaker = (variables: Variables) => Variables;
+export type ArgumentMaker = (values: VariableValues) => Readonly<Variables>;
 
 /** Compiles the arguments of a field: constants are made once, plain variables are picked, the rest is left to graphql-js. */
-export function compileArguments(definition: GraphQLField<unknown, unknown>, node: FieldNode): ArgumentMaker {
-  const byGraphqlJs: ArgumentMaker = (variables) => getArgumentValues(definition, node, variables);
+export function compileArguments(
+  definition: GraphQLField<unknown, unknown>,
+  node: FieldNode,
+  { names, toRecord }: CompiledVariables,
+): ArgumentMaker {
+  const byGraphqlJs: ArgumentMaker = (values) => getArgumentValues(definition, node, toRecord(values));
   const constants: Variables = {};
-  const picked: { readonly name: string; readonly variable: string; readonly isNonNull: boolean }[] = [];
+  const picked: { name: string; index: number; isNonNull: boolean; isRequired: boolean }[] = [];
   for (const { name, type, defaultValue } of definition.args) {
     const value = node.arguments?.find((argument) => argument.name.value === name)?.value;
-    if (value === undefined) {
+    const isNonNull = isNonNullType(type);
+    const isRequired = isNonNull && defaultValue === undefined;
+    if (value === undefined || value.kind === Kind.VARIABLE) {
+      // The default stands where nothing is said, or only a variable that is absent.
       if (defaultValue !== undefined) constants[name] = defaultValue;
-      else if (isNonNullType(type)) return byGraphqlJs;
-    } else if (value.kind === Kind.VARIABLE) {
-      picked.push({ name, variable: value.name.value, isNonNull: isNonNullType(type) });
+      if (value) picked.push({ name, index: names.indexOf(value.name.value), isNonNull, isRequired });
+      else if (isRequired) return byGraphqlJs;
     } else {
       const constant: unknown = hasVariable(value) ? undefined : valueFromAST(value, type);
       if (constant === undefined) return byGraphqlJs;
@@ -34,13 +40,13 @@ export function compileArguments(definition: GraphQLField<unknown, unknown>, nod
     }
   }
   if (picked.length === 0) return () => constants;
-  return (variables) => {
+  return (values) => {
     const made: Variables = { ...constants };
-    for (const { name, variable, isNonNull } of picked) {
-      const value = variables[variable];
-      // An absent variable leaves the default, a null one may be an error: graphql-js has the rules for both.
-      if (value === undefined || (value === null && isNonNull)) return byGraphqlJs(variables);
-      made[name] = value;
+    for (const { name, index, isNonNull, isRequired } of picked) {
+      const value = values[index];
+      // Errors are worded by graphql-js.
+      if (value === undefined ? isRequired : value === null && isNonNull) return byGraphqlJs(values);
+      if (value !== undefined) made[name] = value;
     }
     return made;
   };
