@@ -1,23 +1,24 @@
 // Compiles the program into dist/, with the offline explorer and the schema in one file beside it. Several at once wait
 // for each other, so that none loads what another is writing. With --if-missing it does nothing when there is a build that
-// is newer than src/ and schema/.
+// is newer than its sources.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { buildExplorer } from './build-explorer.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 process.chdir(root);
 
 const MAIN = 'dist/main.js';
-const EXPLORER = 'dist/explorer.html';
+const EXPLORER = 'dist/explorer-page/index.html';
 const SCHEMA = 'dist/schema.graphql';
 const LOCK = 'dist/.building';
 
 function isFresh() {
   if (![MAIN, EXPLORER, SCHEMA].every((file) => existsSync(file))) return false;
-  return isOlder('src', 'dist/.tsbuildinfo') && isOlder('schema', SCHEMA);
+  return isOlder('src', 'dist/.tsbuildinfo') && isOlder('explorer', EXPLORER) && isOlder('schema', SCHEMA);
 }
 
 /** Whether nothing in a folder has changed since something was made of it. */
@@ -67,16 +68,7 @@ async function build() {
     process.exitCode = status ?? 1;
     return;
   }
-  const { renderGraphiQL } = await import('@graphql-yoga/render-graphiql');
-  const { EXAMPLE_HEADERS, EXAMPLE_OPERATION } = await import('../dist/graphql/example-operation.js');
-  const page = renderGraphiQL({
-    title: 'Animal store explorer',
-    endpoint: '/graphql',
-    headers: JSON.stringify(EXAMPLE_HEADERS, null, 2),
-    shouldPersistHeaders: false,
-    defaultQuery: EXAMPLE_OPERATION,
-  });
-  replaceFile(EXPLORER, page);
+  await buildExplorer();
   replaceFile(SCHEMA, readSchema());
 }
 

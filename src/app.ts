@@ -7,7 +7,7 @@ import { ConfigError, type Config } from './config.js';
 import type { Database } from './database/database.js';
 import type { FirstStart } from './embedded/first-start.js';
 import { StoreError } from './errors.js';
-import { createExplorer } from './graphql/explorer.js';
+import { createExplorer } from './explorer/handler.js';
 import { createExecutor } from './graphql/executor.js';
 import { createGraphqlHandler } from './graphql/handler.js';
 import { createKnownDocuments } from './graphql/known-documents.js';
@@ -105,13 +105,13 @@ export async function startApp(
       isDraining,
       check,
     });
-    const explorer = createExplorer();
+    const explorer = createExplorer({ findDevelopmentKey: backend.findDevelopmentKey });
 
     const route: Handler = (exchange) => {
       const { path } = exchange;
       if (path === '/graphql') return graphql(exchange);
       if (rest && (path === '/v1' || path.startsWith('/v1/'))) return rest(exchange);
-      if (path === '/explorer' && hasExplorer) return explorer(exchange);
+      if (hasExplorer && (path === '/explorer' || path.startsWith('/explorer/'))) return explorer(exchange);
       const answer = health(exchange);
       if (answer) return answer;
       throw new StoreError(

@@ -8,7 +8,7 @@ import type { Database } from '../database/database.js';
 import { migrate } from '../database/migrate.js';
 import { createPgDatabase } from '../database/pg-database.js';
 import { openEmbeddedDatabase } from '../embedded/embedded-store.js';
-import { fillEmptyStore } from '../embedded/first-start.js';
+import { fillEmptyStore, findDevelopmentKey } from '../embedded/first-start.js';
 import { serveKeys } from '../embedded/key-socket.js';
 import { openLimitsFile } from '../embedded/limits-file.js';
 import { StoreError } from '../errors.js';
@@ -78,8 +78,12 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const socket = await serveKeys(directory, keys);
     if (socket) closers.push(() => socket.close());
     else log.warn({ directory }, 'the path is too long for a socket: the keys command cannot ask this server');
-    const fill = store.developmentKeys ? () => fillEmptyStore({ directory, keys, source, sampleAnimals }) : undefined;
-    return { ...backend, fill };
+    if (!store.developmentKeys) return backend;
+    return {
+      ...backend,
+      fill: () => fillEmptyStore({ directory, keys, source, sampleAnimals }),
+      findDevelopmentKey: () => findDevelopmentKey(directory),
+    };
   } catch (error) {
     await close();
     throw error;
