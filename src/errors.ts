@@ -5,6 +5,7 @@
 export const ERRORS = {
   unauthorized: { status: 401, graphqlCode: 'UNAUTHENTICATED' },
   invalid_request: { status: 400, graphqlCode: 'BAD_USER_INPUT' },
+  idempotency_key_reused: { status: 422, graphqlCode: 'BAD_USER_INPUT' },
   not_found: { status: 404, graphqlCode: 'NOT_FOUND' },
   rate_limited: { status: 429, graphqlCode: 'RATE_LIMITED' },
   /** The guard of a free GraphQL field; it counts towards no ban. */

@@ -9,6 +9,7 @@ import { chooseMediaType } from '../http/media-type.js';
 import { logFailure, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
+import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { createPetLoader } from '../pets/pet-loader.js';
 import type { PetSource } from '../pets/pet-source.js';
 import type { OperationContext } from './context.js';
@@ -86,16 +87,19 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       requestId: exchange.requestId,
       startedAt: exchange.startedAt,
       signal: exchange.signal,
+      callerId: visit.keyId,
       key: visit.upstreamKey,
       traceparent: exchange.traceparent,
     };
+    const key = parseIdempotencyKey(exchange.header('idempotency-key'));
     const loader = createPetLoader({ source, call, batched: operations.length > 1 });
     const turns = createTurns(operations.length, (cost) => visit.admit(cost));
-    const contexts = turns.map((turn): OperationContext => ({
+    const contexts = turns.map((turn, entry): OperationContext => ({
       visit,
       call,
       source,
       loader,
+      keyOfAddition: key && ((position) => completeIdempotencyKey(key, entry, position)),
       guardRateLimit,
       turn,
       report: { type: 'unknown', name: undefined, cost: 0, deprecations: [], failures: [] },

@@ -4,9 +4,11 @@ import {
   type DocumentNode,
   type FieldNode,
   type FragmentDefinitionNode,
+  type GraphQLResolveInfo,
   type OperationDefinitionNode,
   type SelectionSetNode,
 } from 'graphql';
+import { collectFields } from 'graphql/execution/collectFields.js';
 
 /** The most tokens of a document: a hundred fully selected, aliased lookups are some 1,500. */
 export const MAX_TOKENS = 10_000;
@@ -100,4 +102,19 @@ export function listRootFields(document: DocumentNode, operation: OperationDefin
 export function isIntrospection(document: DocumentNode, operationName: string | undefined): boolean {
   const operation = getOperationAST(document, operationName);
   return operation != null && listRootFields(document, operation).every(({ name }) => name.value.startsWith('__'));
+}
+
+/** The index of a root field among those of its name, in the order in which they are executed. */
+export function findPosition({
+  schema,
+  fragments,
+  variableValues,
+  parentType,
+  operation,
+  fieldName,
+  path,
+}: GraphQLResolveInfo): number {
+  const fields = collectFields(schema, fragments, variableValues, parentType, operation.selectionSet);
+  const namesakes = [...fields].filter(([, [field]]) => field?.name.value === fieldName);
+  return namesakes.findIndex(([responseKey]) => responseKey === path.key);
 }

@@ -37,7 +37,7 @@ export function createMergingPetSource(source: PetSource): PetSource {
         lookups.push({ ids, call, resolve, reject });
         schedule();
       }),
-    add: (newPet, call) => source.add(newPet, call),
+    add: (newPet, call, key) => source.add(newPet, call, key),
   };
 
   function schedule(): void {

@@ -1,4 +1,5 @@
 import type { UpstreamKey } from '../access/upstream-key.js';
+import type { IdempotencyKey } from './idempotency-key.js';
 import type { Int64 } from './int64.js';
 import type { NewPet, Pet, PetQuery } from './pet.js';
 
@@ -9,6 +10,8 @@ export interface Call {
   readonly startedAt: number;
   /** Aborted when the client has gone away: what has not been started need not be. */
   readonly signal: AbortSignal;
+  /** Identifies the caller's key, never the key itself: idempotency keys of different callers have nothing to do with each other. */
+  readonly callerId?: string | undefined;
   /** The caller's key, for a source that asks another store. */
   readonly key?: UpstreamKey | undefined;
   /** The trace that the client is part of: https://www.w3.org/TR/trace-context/#traceparent-header */
@@ -30,6 +33,10 @@ export interface PetSource {
    * that id alone (also `not_found`, where the backend says it in words of its own)
    */
   findMany(ids: readonly Int64[], call: Call): Promise<readonly (Pet | Error | undefined)[]>;
-  /** Adds an animal. When it returns, the animal is durable. An aborted call may have added it or not. */
-  add(newPet: NewPet, call: Call): Promise<Pet>;
+  /**
+   * Adds an animal. When it returns, the animal is durable. An aborted call may have added it or not.
+   * @param key - makes equal requests of one caller add once, and give the same animal, for 24 hours
+   * @throws StoreError `idempotency_key_reused` when the caller asked for another animal under the key
+   */
+  add(newPet: NewPet, call: Call, key?: IdempotencyKey): Promise<Pet>;
 }

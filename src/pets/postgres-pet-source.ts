@@ -1,4 +1,5 @@
 import type { Queryable } from '../database/database.js';
+import { addOnce } from './idempotent-adds.js';
 import type { Int64 } from './int64.js';
 import type { Pet, PetStatus } from './pet.js';
 import type { PetSource } from './pet-source.js';
@@ -39,8 +40,10 @@ export function createPostgresPetSource(database: Queryable): PetSource {
       const found = new Map(rows.map((row) => [row.id, toPet(row)]));
       return ids.map((id) => found.get(id));
     },
-    async add({ name, categoryId, status }, { signal }) {
+    async add(newPet, { signal, callerId = '' }, key) {
       signal.throwIfAborted();
+      if (key) return addOnce(database, newPet, { callerId, key });
+      const { name, categoryId, status } = newPet;
       const [row] = await database.query<PetRow>(ADD, [name, categoryId, status ?? null]);
       if (row === undefined) throw new Error('INSERT returned no row');
       return toPet(row);

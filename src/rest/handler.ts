@@ -8,6 +8,7 @@ import { formatLimitHeaders } from '../http/limit-headers.js';
 import { chooseMediaType, requireJsonBody } from '../http/media-type.js';
 import { errorReply, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
+import { parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { notFound, type Pet } from '../pets/pet.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
 import { LOOKUP_DEPRECATED_SINCE, LOOKUP_SUNSET } from '../pets/sunset.js';
@@ -58,11 +59,12 @@ export function createRestHandler({ source, access, cors, log, maxBodyBytes }: R
   const add: Operation = {
     async parse({ request, search }) {
       parseInput(noQuery, toParameters(search), 'The query');
+      const key = parseIdempotencyKey(request.headers['idempotency-key'] as string | undefined);
       requireJsonBody(request.headers['content-type'], request.headers['content-encoding']);
       const body = parseStrictJson(await readBody(request, maxBodyBytes), 'The request body');
       const newPet = toNewPet(parseInput(newPetBody, body, 'The request body'));
       return async (call) => {
-        const pet = await source.add(newPet, call);
+        const pet = await source.add(newPet, call, key);
         return jsonReply(201, formatPet(pet), { Location: `/v1/pets/${pet.id}` });
       };
     },
@@ -123,7 +125,8 @@ export function createRestHandler({ source, access, cors, log, maxBodyBytes }: R
     chooseMediaType(exchange.header('accept'), MEDIA_TYPES);
     const run = await operation.parse(exchange, decodePath(route.pattern.exec(path)?.[1] ?? ''));
     if (!operation.keyless) await visit.admit(1);
-    return run({ requestId: exchange.requestId, startedAt: exchange.startedAt, signal: exchange.signal });
+    const { requestId, startedAt, signal } = exchange;
+    return run({ requestId, startedAt, signal, callerId: visit.keyId });
   }
 }
 

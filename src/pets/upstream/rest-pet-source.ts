@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError } from '../../errors.js';
+import { formatIdempotencyKey, type IdempotencyKey } from '../idempotency-key.js';
 import type { Int64 } from '../int64.js';
 import type { Pet } from '../pet.js';
 import type { Call, PetSource } from '../pet-source.js';
@@ -37,8 +38,9 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
       call.signal.throwIfAborted();
       return Promise.all(ids.map((id) => find(id, call).catch(toError)));
     },
-    async add(newPet, call) {
-      const answer = await ask(undefined, call, () => start('POST', '/pets', call, formatNewPet(newPet)));
+    async add(newPet, call, key) {
+      const body = formatNewPet(newPet);
+      const answer = await ask(undefined, call, () => start('POST', '/pets', call, { body, key }));
       if (answer.status < 200 || answer.status > 299) throw fromAnswer(answer);
       const pet = answer.body === undefined ? undefined : parsePet(answer.body);
       if (!pet) throw notUnderstood('no animal');
@@ -72,7 +74,7 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
     method: 'GET' | 'POST',
     path: string,
     { key, requestId, startedAt, traceparent }: Call,
-    body?: string,
+    addition?: { readonly body: string; readonly key: IdempotencyKey | undefined },
   ): SharedRequest {
     let sent: Sent | undefined;
     let leftAt: number | undefined;
@@ -83,7 +85,8 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
       'x-request-id': requestId,
       ...(key && { authorization: key.authorization }),
       ...(traceparent !== undefined && { traceparent }),
-      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...(addition && { 'content-type': 'application/json' }),
+      ...(addition?.key && { 'idempotency-key': formatIdempotencyKey(addition.key) }),
     };
 
     return {
@@ -108,7 +111,7 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
       await new Promise(setImmediate);
       for (let retry = 0; ; retry++) {
         cancelled.signal.throwIfAborted();
-        sent = client.send({ method, path, headers, body, beforeLeaving });
+        sent = client.send({ method, path, headers, body: addition?.body, beforeLeaving });
         const outcome = await sent.answer.catch((error: unknown) => error);
         if (!(outcome instanceof Error)) learn(outcome as UpstreamAnswer);
         else if (outcome instanceof UpstreamFailure) {
