@@ -7,7 +7,7 @@ import { admitCompiled } from './admit.js';
 import { runOperation, type ExecutedOperation } from './compiled/run.js';
 import type { OperationContext } from './context.js';
 import type { KnownDocuments } from './known-documents.js';
-import { isIntrospection, isTooDeep, MAX_TOKENS } from './operation.js';
+import { isIntrospection, isTooDeep } from './operation.js';
 import type { OperationRequest } from './request.js';
 import {
   findUpstreamRefusal,
@@ -29,6 +29,8 @@ export interface ExecutorOptions {
   readonly server: ApolloServer<OperationContext>;
   readonly documents: KnownDocuments;
   readonly log: Log;
+  /** Tokens that a document may have. */
+  readonly maxTokens: number;
   /** Whether known operations go straight to what Apollo would only hand them to. */
   readonly directLane: boolean;
 }
@@ -37,11 +39,11 @@ export interface ExecutorOptions {
  * Makes the executor. Apollo Server parses and validates every document it has not seen; a known one goes by the direct
  * lane to the same admission and the same run that Apollo's way ends in.
  */
-export function createExecutor({ server, documents, log, directLane }: ExecutorOptions): Executor {
+export function createExecutor({ server, documents, log, maxTokens, directLane }: ExecutorOptions): Executor {
   return async (request, context, method) => {
     const { report, call, turn } = context;
     try {
-      if (context.visit.keyId === undefined && !asksAboutSchema(request)) await context.visit.requireKey();
+      if (context.visit.keyId === undefined && !asksAboutSchema(request, maxTokens)) await context.visit.requireKey();
       const direct = directLane ? await tryDirect(request, context, method) : undefined;
       return direct ?? (await askApollo(request, context, method));
     } catch (thrown) {
@@ -124,10 +126,10 @@ function isOfDocument({ extensions }: { readonly extensions?: { readonly code?: 
 }
 
 /** Tells whether an operation needs no key. What cannot be parsed asks for nothing, and Apollo says what is wrong with it. */
-function asksAboutSchema({ query, operationName }: OperationRequest): boolean {
+function asksAboutSchema({ query, operationName }: OperationRequest, maxTokens: number): boolean {
   if (query === undefined) return false;
   try {
-    return isTooDeep(query) || isIntrospection(parse(query, { maxTokens: MAX_TOKENS }), operationName);
+    return isTooDeep(query) || isIntrospection(parse(query, { maxTokens }), operationName);
   } catch {
     return true;
   }

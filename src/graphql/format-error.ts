@@ -15,8 +15,21 @@ export function findStoreError(error: unknown): StoreError | undefined {
   return error instanceof GraphQLError && error.originalError instanceof StoreError ? error.originalError : undefined;
 }
 
-/** Gives an error the form in which clients see it. What nobody foresaw is masked. */
+/** What a message may quote of a request, in characters, and the places in the document that it may name. */
+const MAX_MESSAGE = 500;
+const MAX_LOCATIONS = 10;
+
+/** Gives an error the form in which clients see it. What nobody foresaw is masked, what quotes half the request is cut. */
 export function formatError(formatted: GraphQLFormattedError, error: unknown): GraphQLFormattedError {
+  const { message, locations, ...rest } = toKnownForm(formatted, error);
+  return {
+    message: message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message,
+    ...(locations && { locations: locations.slice(0, MAX_LOCATIONS) }),
+    ...rest,
+  };
+}
+
+function toKnownForm(formatted: GraphQLFormattedError, error: unknown): GraphQLFormattedError {
   const storeError = findStoreError(error);
   if (storeError) return { ...formatted, ...formatStoreError(storeError) };
   if (isArgumentError(error)) {

@@ -33,11 +33,15 @@ export interface GraphqlHandlerOptions {
   readonly landingPage: boolean;
   readonly maxBodyBytes: number;
   readonly maxBatch: number;
+  /** Tokens that a document may have. */
+  readonly maxTokens: number;
 }
 
 /** The media types of https://graphql.github.io/graphql-over-http/draft/#sec-Media-Types, the default first. */
 const MEDIA_TYPES = ['application/json; charset=utf-8', 'application/graphql-response+json; charset=utf-8'];
 const HTML = 'text/html';
+/** Characters of an operation's name in the log. */
+const MAX_LOGGED_NAME = 100;
 
 /** Makes the handler of /graphql: HTTP around the operations that Apollo Server executes. */
 export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
@@ -108,7 +112,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       operations.map((operation, index) => execute(operation, contexts[index] as OperationContext, exchange.method)),
     );
     exchange.logged.cost = contexts.reduce((sum, { report }) => sum + report.cost, 0);
-    exchange.logged.operations = contexts.map(({ report }) => report.name ?? report.type);
+    exchange.logged.operations = contexts.map(({ report }) => report.name?.slice(0, MAX_LOGGED_NAME) ?? report.type);
     contexts.forEach(({ report }, index) => {
       const { hasData, hasErrors } = responses[index] as OperationResponse;
       metrics.countOperation(report.type, !hasData ? 'refused' : hasErrors ? 'error' : 'ok');

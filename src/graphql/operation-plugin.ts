@@ -16,6 +16,7 @@ import { priceOperation } from './cost.js';
 import { createDeprecationFinder } from './deprecations.js';
 import { findStoreError, isUnforeseen, toRequestError } from './format-error.js';
 import type { KnownDocuments } from './known-documents.js';
+import { requireModestOperation } from './modest-operation.js';
 import { listRootFields } from './operation.js';
 
 export interface OperationPluginOptions {
@@ -107,6 +108,7 @@ export function createOperationPlugin({
     if (count > maxRootFields) {
       throw new StoreError('bad_request', `An operation may have ${maxRootFields} root fields; this one has ${count}.`);
     }
+    requireModestOperation(document, operation, maxRootFields);
   }
 }
 

@@ -10,8 +10,14 @@ import {
 } from 'graphql';
 import { collectFields } from 'graphql/execution/collectFields.js';
 
-/** The most tokens of a document: a hundred fully selected, aliased lookups are some 1,500. */
-export const MAX_TOKENS = 10_000;
+/**
+ * The most tokens of a document. A fully selected, aliased lookup takes 14, an addition with a variable for each of its inputs
+ * some 40.
+ * @param maxRootFields - root fields that an operation may have
+ */
+export function toMaxTokens(maxRootFields: number): number {
+  return 1_000 + 40 * maxRootFields;
+}
 
 /** Levels of brackets in a document at the most: the deepest introspection query of the usual tools has 15. */
 const MAX_DEPTH = 100;

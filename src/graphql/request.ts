@@ -3,6 +3,7 @@ import { readBody } from '../http/body.js';
 import { parseExactJson } from '../json/exact-json.js';
 import { requireJsonBody } from '../http/media-type.js';
 import { StoreError } from '../errors.js';
+import { requireModestBatch } from './modest-operation.js';
 
 /** One operation as it came over HTTP. */
 export interface OperationRequest {
@@ -16,6 +17,14 @@ export interface OperationRequest {
 export interface GraphqlRequest {
   readonly isBatch: boolean;
   readonly operations: readonly OperationRequest[];
+}
+
+export interface RequestLimits {
+  readonly maxBodyBytes: number;
+  /** Operations in a batch. */
+  readonly maxBatch: number;
+  /** Tokens in a document. */
+  readonly maxTokens: number;
 }
 
 /** Headers that a page of another origin cannot send without asking first. */
@@ -52,7 +61,7 @@ export function readGetRequest(exchange: Exchange): GraphqlRequest {
  */
 export async function readPostRequest(
   { request }: Exchange,
-  { maxBodyBytes, maxBatch }: { readonly maxBodyBytes: number; readonly maxBatch: number },
+  { maxBodyBytes, maxBatch, maxTokens }: RequestLimits,
 ): Promise<GraphqlRequest> {
   requireJsonBody(request.headers['content-type'], request.headers['content-encoding']);
   const body = parseExactJson(await readBody(request, maxBodyBytes), 'The request body');
@@ -60,7 +69,12 @@ export async function readPostRequest(
   if (body.length === 0 || body.length > maxBatch) {
     throw new StoreError('bad_request', `A batch holds 1 to ${maxBatch} operations; this one has ${body.length}.`);
   }
-  return { isBatch: true, operations: body.map((entry, index) => toOperation(entry, `Entry ${index} of the batch`)) };
+  const operations = body.map((entry, index) => toOperation(entry, `Entry ${index} of the batch`));
+  requireModestBatch(
+    operations.map(({ query }) => query),
+    maxTokens,
+  );
+  return { isBatch: true, operations };
 }
 
 function toOperation(value: unknown, subject: string): OperationRequest {

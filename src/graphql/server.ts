@@ -8,7 +8,6 @@ import type { Log } from '../observability/log.js';
 import type { OperationContext } from './context.js';
 import { EXAMPLE_HEADERS, EXAMPLE_OPERATION } from './example-operation.js';
 import { formatError } from './format-error.js';
-import { MAX_TOKENS } from './operation.js';
 import type { KnownDocuments } from './known-documents.js';
 import { createOperationPlugin } from './operation-plugin.js';
 import { createSchema } from './schema.js';
@@ -19,13 +18,15 @@ export interface GraphqlServerOptions {
   readonly landingPage: boolean;
   readonly production: boolean;
   readonly maxRootFields: number;
+  /** Tokens that a document may have. */
+  readonly maxTokens: number;
   readonly documents: KnownDocuments;
   readonly log: Log;
 }
 
 /** Makes and starts the Apollo Server: it parses, validates and executes; HTTP is the handler's. */
 export async function createGraphqlServer(options: GraphqlServerOptions): Promise<ApolloServer<OperationContext>> {
-  const { introspection, landingPage, production, maxRootFields, documents, log } = options;
+  const { introspection, landingPage, production, maxRootFields, maxTokens, documents, log } = options;
   const schema = createSchema();
   const server = new ApolloServer<OperationContext>({
     schema,
@@ -34,7 +35,7 @@ export async function createGraphqlServer(options: GraphqlServerOptions): Promis
     hideSchemaDetailsFromClientErrors: !introspection,
     includeStacktraceInErrorResponses: false,
     stopOnTerminationSignals: false,
-    parseOptions: { maxTokens: MAX_TOKENS },
+    parseOptions: { maxTokens },
     formatError,
     logger: log,
     plugins: [
