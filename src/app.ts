@@ -63,20 +63,20 @@ export async function startApp(
     const cors = createCors(config.corsOrigins);
     const { introspection, explorer: hasExplorer, production, limits } = config;
     const documents = createKnownDocuments();
-    const maxTokens = toMaxTokens(limits.maxRootFields);
+    const { maxRootFields } = limits;
+    const documentLimits = { maxRootFields, maxTokens: toMaxTokens(maxRootFields) };
     const graphqlServer = await createGraphqlServer({
       introspection,
       landingPage: hasExplorer,
       production,
-      maxRootFields: limits.maxRootFields,
-      maxTokens,
+      maxTokens: documentLimits.maxTokens,
       documents,
       log,
     });
     closers.push(() => graphqlServer.stop());
     const graphql = createGraphqlHandler({
       server: graphqlServer,
-      execute: createExecutor({ server: graphqlServer, documents, log, maxTokens, directLane }),
+      execute: createExecutor({ server: graphqlServer, documents, log, documentLimits, directLane }),
       source,
       access,
       guardRateLimit: createRateLimitGuard(),
@@ -87,7 +87,7 @@ export async function startApp(
       landingPage: hasExplorer,
       maxBodyBytes: limits.maxBodyBytes,
       maxBatch: limits.maxBatch,
-      maxTokens,
+      maxTokens: documentLimits.maxTokens,
     });
     const rest = backend.isStore && createRestHandler({ source, access, cors, log, maxBodyBytes: limits.maxBodyBytes });
     const health = createHealthHandler({

@@ -1,12 +1,13 @@
 import { HeaderMap, type ApolloServer } from '@apollo/server';
 import { parse } from 'graphql';
-import { StoreError, toStoreError } from '../errors.js';
+import { toStoreError } from '../errors.js';
 import { logFailure } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import { admitCompiled } from './admit.js';
 import { runOperation, type ExecutedOperation } from './compiled/run.js';
 import type { OperationContext } from './context.js';
 import type { KnownDocuments } from './known-documents.js';
+import { requireModestDocument, type DocumentLimits } from './modest-operation.js';
 import { isIntrospection, isTooDeep } from './operation.js';
 import type { OperationRequest } from './request.js';
 import {
@@ -29,8 +30,7 @@ export interface ExecutorOptions {
   readonly server: ApolloServer<OperationContext>;
   readonly documents: KnownDocuments;
   readonly log: Log;
-  /** Tokens that a document may have. */
-  readonly maxTokens: number;
+  readonly documentLimits: DocumentLimits;
   /** Whether known operations go straight to what Apollo would only hand them to. */
   readonly directLane: boolean;
 }
@@ -39,11 +39,12 @@ export interface ExecutorOptions {
  * Makes the executor. Apollo Server parses and validates every document it has not seen; a known one goes by the direct
  * lane to the same admission and the same run that Apollo's way ends in.
  */
-export function createExecutor({ server, documents, log, maxTokens, directLane }: ExecutorOptions): Executor {
+export function createExecutor({ server, documents, log, documentLimits, directLane }: ExecutorOptions): Executor {
   return async (request, context, method) => {
     const { report, call, turn } = context;
     try {
-      if (context.visit.keyId === undefined && !asksAboutSchema(request, maxTokens)) await context.visit.requireKey();
+      if (context.visit.keyId === undefined && !asksAboutSchema(request, documentLimits))
+        await context.visit.requireKey();
       const direct = directLane ? await tryDirect(request, context, method) : undefined;
       return direct ?? (await askApollo(request, context, method));
     } catch (thrown) {
@@ -78,9 +79,7 @@ export function createExecutor({ server, documents, log, maxTokens, directLane }
     context: OperationContext,
     method: string,
   ): Promise<OperationResponse> {
-    if (request.query !== undefined && isTooDeep(request.query)) {
-      throw new StoreError('bad_request', 'The document nests too deeply.');
-    }
+    if (request.query !== undefined) requireModestDocument(request.query, documentLimits);
     const { body, http } = await server.executeOperation(
       { ...request, http: { method, headers: NO_HEADERS, search: '', body: undefined } },
       { contextValue: context },
@@ -126,7 +125,7 @@ function isOfDocument({ extensions }: { readonly extensions?: { readonly code?: 
 }
 
 /** Tells whether an operation needs no key. What cannot be parsed asks for nothing, and Apollo says what is wrong with it. */
-function asksAboutSchema({ query, operationName }: OperationRequest, maxTokens: number): boolean {
+function asksAboutSchema({ query, operationName }: OperationRequest, { maxTokens }: DocumentLimits): boolean {
   if (query === undefined) return false;
   try {
     return isTooDeep(query) || isIntrospection(parse(query, { maxTokens }), operationName);

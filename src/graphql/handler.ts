@@ -6,6 +6,7 @@ import type { Cors } from '../http/cors.js';
 import type { Exchange, Reply } from '../http/exchange.js';
 import { formatLimitHeaders } from '../http/limit-headers.js';
 import { chooseMediaType } from '../http/media-type.js';
+import { PAGE_HEADERS } from '../http/page-headers.js';
 import { logFailure, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
@@ -40,6 +41,8 @@ export interface GraphqlHandlerOptions {
 /** The media types of https://graphql.github.io/graphql-over-http/draft/#sec-Media-Types, the default first. */
 const MEDIA_TYPES = ['application/json; charset=utf-8', 'application/graphql-response+json; charset=utf-8'];
 const HTML = 'text/html';
+/** In addition to the policy in the page, which names Apollo's CDN and the nonce of its own scripts. */
+const LANDING_PAGE_POLICY = "frame-ancestors 'none'; form-action 'none'; object-src 'none'";
 /** Characters of an operation's name in the log. */
 const MAX_LOGGED_NAME = 100;
 
@@ -138,7 +141,11 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       context: () => Promise.reject(new Error('a landing page needs no context')),
     });
     if (body.kind !== 'complete') throw new Error('the landing page came in parts');
-    return { status: 200, headers: { 'Content-Type': 'text/html; charset=utf-8' }, body: body.string };
+    return {
+      status: 200,
+      headers: { ...PAGE_HEADERS, 'Content-Security-Policy': LANDING_PAGE_POLICY },
+      body: body.string,
+    };
   }
 }
 

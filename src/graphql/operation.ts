@@ -70,13 +70,13 @@ function endOf(text: string, mark: string, from: number): number {
   return index < 0 ? text.length : index + mark.length - 1;
 }
 
-/** The fragments of a document by their names. */
+/** The fragments of a document by their names, whatever those are: there is no prototype. */
 export function toFragments(document: DocumentNode): Record<string, FragmentDefinitionNode> {
-  return Object.fromEntries(
-    document.definitions.flatMap((definition) =>
-      definition.kind === Kind.FRAGMENT_DEFINITION ? [[definition.name.value, definition] as const] : [],
-    ),
-  );
+  const fragments = Object.create(null) as Record<string, FragmentDefinitionNode>;
+  for (const definition of document.definitions) {
+    if (definition.kind === Kind.FRAGMENT_DEFINITION) fragments[definition.name.value] = definition;
+  }
+  return fragments;
 }
 
 /** The root fields of an operation with its fragments expanded, whatever their directives say. */

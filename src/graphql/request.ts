@@ -60,11 +60,12 @@ export function readGetRequest(exchange: Exchange): GraphqlRequest {
  * @throws StoreError `bad_request`, `unsupported_media_type`, `payload_too_large`; one malformed entry refuses the batch
  */
 export async function readPostRequest(
-  { request }: Exchange,
+  exchange: Exchange,
   { maxBodyBytes, maxBatch, maxTokens }: RequestLimits,
 ): Promise<GraphqlRequest> {
-  requireJsonBody(request.headers['content-type'], request.headers['content-encoding']);
-  const body = parseExactJson(await readBody(request, maxBodyBytes), 'The request body');
+  const { headers } = exchange.request;
+  requireJsonBody(headers['content-type'], headers['content-encoding']);
+  const body = parseExactJson(await readBody(exchange, maxBodyBytes), 'The request body');
   if (!Array.isArray(body)) return { isBatch: false, operations: [toOperation(body, 'The request body')] };
   if (body.length === 0 || body.length > maxBatch) {
     throw new StoreError('bad_request', `A batch holds 1 to ${maxBatch} operations; this one has ${body.length}.`);

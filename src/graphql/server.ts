@@ -17,16 +17,18 @@ export interface GraphqlServerOptions {
   /** Whether browsers get Apollo Sandbox. */
   readonly landingPage: boolean;
   readonly production: boolean;
-  readonly maxRootFields: number;
   /** Tokens that a document may have. */
   readonly maxTokens: number;
   readonly documents: KnownDocuments;
   readonly log: Log;
 }
 
+/** Errors of one document that are told: each takes time to place in the text. */
+const MAX_ERRORS = 20;
+
 /** Makes and starts the Apollo Server: it parses, validates and executes; HTTP is the handler's. */
 export async function createGraphqlServer(options: GraphqlServerOptions): Promise<ApolloServer<OperationContext>> {
-  const { introspection, landingPage, production, maxRootFields, maxTokens, documents, log } = options;
+  const { introspection, landingPage, production, maxTokens, documents, log } = options;
   const schema = createSchema();
   const server = new ApolloServer<OperationContext>({
     schema,
@@ -36,6 +38,7 @@ export async function createGraphqlServer(options: GraphqlServerOptions): Promis
     includeStacktraceInErrorResponses: false,
     stopOnTerminationSignals: false,
     parseOptions: { maxTokens },
+    validationOptions: { maxErrors: MAX_ERRORS },
     formatError,
     logger: log,
     plugins: [
@@ -50,7 +53,7 @@ export async function createGraphqlServer(options: GraphqlServerOptions): Promis
             headers: EXAMPLE_HEADERS,
           })
         : ApolloServerPluginLandingPageDisabled(),
-      createOperationPlugin({ schema, documents, maxRootFields }),
+      createOperationPlugin({ schema, documents }),
     ],
   });
   await server.start();

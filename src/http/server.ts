@@ -1,10 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { type StoreError, toErrorBody, toStoreError } from '../errors.js';
+import { StoreError, toErrorBody, toStoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import type { Cors } from './cors.js';
 import { Exchange, type Reply } from './exchange.js';
+import { discardRest } from './unwanted-body.js';
 
 /** Answers one request. It may throw: a StoreError becomes an Error body, anything else a plain 500. */
 export type Handler = (exchange: Exchange) => Promise<Reply> | Reply;
@@ -25,22 +26,30 @@ export interface HttpServer {
   readonly inFlight: () => number;
 }
 
-/** Slow senders are cut after this long. */
-const REQUEST_TIMEOUT_MS = 15_000;
+/** Slow senders are cut within fifteen seconds: after this long, and up to a second later. */
+const REQUEST_TIMEOUT_MS = 13_000;
+const LOOK_EVERY_MS = 1_000;
 
 /** Makes the HTTP server: request ids, CORS, one log line and one measurement for every request. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   let inFlight = 0;
+  const receive = (request: IncomingMessage, response: ServerResponse): void => {
+    inFlight += 1;
+    response.once('close', () => {
+      inFlight -= 1;
+    });
+    void serve(request, response, options);
+  };
   const server = createServer(
-    { requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: REQUEST_TIMEOUT_MS, connectionsCheckingInterval: 1_000 },
-    (request, response) => {
-      inFlight += 1;
-      response.once('close', () => {
-        inFlight -= 1;
-      });
-      void serve(request, response, options);
+    {
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      headersTimeout: REQUEST_TIMEOUT_MS,
+      connectionsCheckingInterval: LOOK_EVERY_MS,
     },
+    receive,
   );
+  // A body that waits to be asked for is asked for by whoever reads it.
+  server.on('checkContinue', receive);
   server.keepAliveTimeout = 65_000;
   server.on('clientError', refuseConnection);
   return { server, inFlight: () => inFlight };
@@ -54,6 +63,7 @@ async function serve(request: IncomingMessage, response: ServerResponse, options
   });
   const reply = await answer(exchange, handler, log);
   if (response.destroyed) return;
+  if (!request.complete) discardRest(request);
   response.writeHead(reply.status, {
     'X-Request-Id': exchange.requestId,
     'X-Content-Type-Options': 'nosniff',
@@ -67,10 +77,19 @@ async function serve(request: IncomingMessage, response: ServerResponse, options
 
 async function answer(exchange: Exchange, handler: Handler, log: Log): Promise<Reply> {
   try {
+    requireFewHeaders(exchange.request);
     return await handler(exchange);
   } catch (thrown) {
     return errorReply(exchange, thrown, log);
   }
+}
+
+/** Node limits the bytes of names and values, which leaves room for thousands of short ones. */
+const MAX_HEADERS = 200;
+
+function requireFewHeaders({ rawHeaders }: IncomingMessage): void {
+  if (rawHeaders.length <= 2 * MAX_HEADERS) return;
+  throw new StoreError('headers_too_large', `A request may have ${MAX_HEADERS} headers.`);
 }
 
 /** The Error body of whatever was thrown; what is unforeseen goes whole into the log, and not to the client. */
@@ -110,6 +129,9 @@ const CONNECTION_ERRORS: Readonly<Record<string, readonly [status: string, code:
   ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'request_timeout', 'The request took too long to arrive.'],
 };
 
+/** How long a refused connection stays open for its answer to be read. */
+const LINGER_MS = 1_000;
+
 /** Answers what never became a request, on the bare connection. */
 function refuseConnection(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
@@ -122,6 +144,9 @@ function refuseConnection(error: NodeJS.ErrnoException, socket: Duplex): void {
     'The request is not valid HTTP.',
   ];
   const body = JSON.stringify({ code, message, status: Number.parseInt(status, 10) });
+  // The client may read why, and may not go on sending.
+  setTimeout(() => socket.destroy(), LINGER_MS).unref();
+  socket.resume();
   socket.end(
     `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );

@@ -57,11 +57,12 @@ export function createRestHandler({ source, access, cors, log, maxBodyBytes }: R
   };
 
   const add: Operation = {
-    async parse({ request, search }) {
+    async parse(exchange) {
+      const { request, search } = exchange;
       parseInput(noQuery, toParameters(search), 'The query');
       const key = parseIdempotencyKey(request.headers['idempotency-key'] as string | undefined);
       requireJsonBody(request.headers['content-type'], request.headers['content-encoding']);
-      const body = parseStrictJson(await readBody(request, maxBodyBytes), 'The request body');
+      const body = parseStrictJson(await readBody(exchange, maxBodyBytes), 'The request body');
       const newPet = toNewPet(parseInput(newPetBody, body, 'The request body'));
       return async (call) => {
         const pet = await source.add(newPet, call, key);
