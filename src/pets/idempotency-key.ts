@@ -6,6 +6,8 @@ import { StoreError } from '../errors.js';
  * https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
  */
 export interface IdempotencyKey {
+  /** Identifies whose it is, never by the secret: keys of different callers have nothing to do with each other. */
+  readonly callerId: string;
   /** 1 to 255 printable ASCII characters. */
   readonly value: string;
   /** Whether it came as the quoted string of the draft, or bare, as many clients send it; another store gets it likewise. */
@@ -18,14 +20,16 @@ const QUOTED = /^"(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"$/;
 
 /**
  * Takes the header as it arrived; one that was sent twice arrives with both values, and is refused.
+ * @param callerId - identifies who sent it
  * @returns undefined when there is none
  * @throws StoreError `bad_request` when it is malformed
  */
-export function parseIdempotencyKey(header: string | undefined): IdempotencyKey | undefined {
+export function parseIdempotencyKey(header: string | undefined, callerId = ''): IdempotencyKey | undefined {
   if (header === undefined) return undefined;
   const isQuoted = QUOTED.test(header);
   const value = isQuoted ? header.slice(1, -1).replace(/\\(.)/g, '$1') : header;
-  if ((isQuoted || BARE.test(header)) && value.length > 0 && value.length <= MAX_LENGTH) return { value, isQuoted };
+  if ((isQuoted || BARE.test(header)) && value.length > 0 && value.length <= MAX_LENGTH)
+    return { callerId, value, isQuoted };
   throw new StoreError(
     'bad_request',
     `Idempotency-Key must be one key of 1 to ${MAX_LENGTH} printable ASCII characters, in double quotes or without spaces.`,

@@ -44,17 +44,12 @@ const MAX_ATTEMPTS = 3;
 
 /**
  * Adds an animal once, however often it is asked for under one key.
- * @param callerId - whose key it is: callers share none
  * @returns the animal as it was added first
  * @throws StoreError `idempotency_key_reused` when something else was asked for under the key
  */
-export async function addOnce(
-  database: Queryable,
-  newPet: NewPet,
-  { callerId, key }: { readonly callerId: string; readonly key: IdempotencyKey },
-): Promise<Pet> {
+export async function addOnce(database: Queryable, newPet: NewPet, { callerId, value }: IdempotencyKey): Promise<Pet> {
   const { name, categoryId, status } = newPet;
-  const digest = sha256(key.value);
+  const digest = sha256(value);
   const fingerprint = sha256(JSON.stringify([name, categoryId, status ?? null]));
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     const values = [callerId, digest, fingerprint, name, categoryId, status ?? null];

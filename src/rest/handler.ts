@@ -26,8 +26,10 @@ export interface RestOptions {
 /** One operation of the interface. `parse` refuses before anything is charged; the function that it returns is charged. */
 interface Operation {
   readonly keyless?: boolean;
-  parse(exchange: Exchange, petId: string): Promise<(call: Call) => Promise<Reply>> | ((call: Call) => Promise<Reply>);
+  parse(exchange: Exchange, petId: string, keyId: string | undefined): Promise<Run> | Run;
 }
+
+type Run = (call: Call) => Promise<Reply>;
 
 interface Route {
   readonly name: string;
@@ -57,10 +59,10 @@ export function createRestHandler({ source, access, cors, log, maxBodyBytes }: R
   };
 
   const add: Operation = {
-    async parse(exchange) {
+    async parse(exchange, _petId, keyId) {
       const { request, search } = exchange;
       parseInput(noQuery, toParameters(search), 'The query');
-      const key = parseIdempotencyKey(request.headers['idempotency-key'] as string | undefined);
+      const key = parseIdempotencyKey(exchange.header('idempotency-key'), keyId);
       requireJsonBody(request.headers['content-type'], request.headers['content-encoding']);
       const body = parseStrictJson(await readBody(exchange, maxBodyBytes), 'The request body');
       const newPet = toNewPet(parseInput(newPetBody, body, 'The request body'));
@@ -124,10 +126,9 @@ export function createRestHandler({ source, access, cors, log, maxBodyBytes }: R
     if (!operation) throw methodNotAllowed(Object.keys(route.operations));
     if (!operation.keyless) await visit.requireKey();
     chooseMediaType(exchange.header('accept'), MEDIA_TYPES);
-    const run = await operation.parse(exchange, decodePath(route.pattern.exec(path)?.[1] ?? ''));
+    const run = await operation.parse(exchange, decodePath(route.pattern.exec(path)?.[1] ?? ''), visit.keyId);
     if (!operation.keyless) await visit.admit(1);
-    const { requestId, startedAt, signal } = exchange;
-    return run({ requestId, startedAt, signal, callerId: visit.keyId });
+    return run(exchange);
   }
 }
 

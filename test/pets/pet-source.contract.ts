@@ -4,7 +4,7 @@ import { StoreError, toErrorBody } from '../../src/errors.js';
 import type { IdempotencyKey } from '../../src/pets/idempotency-key.js';
 import type { Int64 } from '../../src/pets/int64.js';
 import type { NewPet, Pet, PetStatus } from '../../src/pets/pet.js';
-import type { Call, PetSource } from '../../src/pets/pet-source.js';
+import { createCall, type Call, type PetSource } from '../../src/pets/pet-source.js';
 
 /** A source, and what the suite needs around it. */
 export interface SourceUnderTest {
@@ -38,7 +38,7 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
     });
 
     function callWith(signal: AbortSignal): Call {
-      return { requestId: 'test', startedAt: performance.now(), ...tested.call, signal };
+      return { ...createCall('test', signal), ...tested.call, isCancelled: signal.aborted };
     }
 
     describe('list', () => {
@@ -143,7 +143,7 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
 
     describe('add with an idempotency key', () => {
       const rex: NewPet = { name: 'Rex', categoryId: '7' as Int64, status: 'sold' };
-      const newKey = (isQuoted = false): IdempotencyKey => ({ value: randomUUID(), isQuoted });
+      const newKey = (isQuoted = false): IdempotencyKey => ({ callerId: 'test', value: randomUUID(), isQuoted });
 
       it.each([rex, { name: 'Žofka "the" 猫 😀', categoryId: '-9223372036854775808' as Int64 }])(
         'adds %o once, however often it is asked at the same moment and later',
@@ -175,7 +175,7 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
 
       it('adds another animal under each key, whatever characters it is of', async () => {
         const values = ['a', 'A', 'a ', `"'; DROP TABLE pets; --\\`, 'x'.repeat(255), 'x'.repeat(254)];
-        const keys = values.map((value): IdempotencyKey => ({ value, isQuoted: true }));
+        const keys = values.map((value): IdempotencyKey => ({ callerId: 'test', value, isQuoted: true }));
         const ids = await Promise.all(keys.map(async (key) => (await source.add(rex, call, key)).id));
         expect(new Set(ids).size).toBe(keys.length);
       });
