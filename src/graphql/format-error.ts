@@ -19,13 +19,24 @@ export function findStoreError(error: unknown): StoreError | undefined {
 const MAX_MESSAGE = 500;
 const MAX_LOCATIONS = 10;
 
-/** Gives an error the form in which clients see it. What nobody foresaw is masked, what quotes half the request is cut. */
-export function formatError(formatted: GraphQLFormattedError, error: unknown): GraphQLFormattedError {
-  const { message, locations, ...rest } = toKnownForm(formatted, error);
-  return {
-    message: message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message,
-    ...(locations && { locations: locations.slice(0, MAX_LOCATIONS) }),
-    ...rest,
+/** What graphql-js knows of the schema and a message would tell. */
+const SUGGESTION = / ?Did you mean .*$/s;
+
+/**
+ * Makes what gives an error the form in which clients see it. What nobody foresaw is masked, what quotes half the request is cut.
+ * @param hideSchema - whether messages may not suggest names of the schema; Apollo sees to it for validation, not for variables
+ */
+export function createFormatError(
+  hideSchema: boolean,
+): (formatted: GraphQLFormattedError, error: unknown) => GraphQLFormattedError {
+  return (formatted, error) => {
+    const { message: whole, locations, ...rest } = toKnownForm(formatted, error);
+    const message = hideSchema ? whole.replace(SUGGESTION, '') : whole;
+    return {
+      message: message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message,
+      ...(locations && { locations: locations.slice(0, MAX_LOCATIONS) }),
+      ...rest,
+    };
   };
 }
 

@@ -19,6 +19,8 @@ export interface DocumentLimits {
   readonly maxRootFields: number;
 }
 
+/** Characters for each token, on average: a hundred of the longest names, escaped throughout, are below it. */
+const MAX_TOKEN_LENGTH = 40;
 /** Operations and fragments in one document. */
 const MAX_DEFINITIONS = 200;
 /** Fragments within fragments and fields within fields; introspection by the usual tools has some 20. */
@@ -39,6 +41,8 @@ const MAX_INTROSPECTION = 500;
  * @throws StoreError `bad_request` saying which limit is exceeded
  */
 export function requireModestDocument(text: string, { maxTokens, maxRootFields }: DocumentLimits): void {
+  const maxLength = MAX_TOKEN_LENGTH * maxTokens;
+  if (text.length > maxLength) throw new StoreError('bad_request', `A document may have ${maxLength} characters.`);
   if (isTooDeep(text)) throw new StoreError('bad_request', 'The document nests too deeply.');
   const document = parseOrNothing(text, maxTokens);
   if (!document) return;

@@ -7,7 +7,7 @@ import { ApolloServerPluginLandingPageLocalDefault } from '@apollo/server/plugin
 import type { Log } from '../observability/log.js';
 import type { OperationContext } from './context.js';
 import { EXAMPLE_HEADERS, EXAMPLE_OPERATION } from './example-operation.js';
-import { formatError } from './format-error.js';
+import { createFormatError } from './format-error.js';
 import type { KnownDocuments } from './known-documents.js';
 import { createOperationPlugin } from './operation-plugin.js';
 import { createSchema } from './schema.js';
@@ -39,7 +39,7 @@ export async function createGraphqlServer(options: GraphqlServerOptions): Promis
     stopOnTerminationSignals: false,
     parseOptions: { maxTokens },
     validationOptions: { maxErrors: MAX_ERRORS },
-    formatError,
+    formatError: createFormatError(!introspection),
     logger: log,
     plugins: [
       // It would wrap the resolver of every field.
