@@ -40,7 +40,7 @@ export function createBadInputs({ seed, key }: { readonly seed: number; readonly
     // Bad: nothing of it may be accepted.
     () => graphql({ query: 'query($v: ID!) { pet(id: $v) { id } }', variables: { v: badId() } }, true),
     () => graphql({ query: 'query($v: Int!) { pets(limit: $v) { id } }', variables: { v: badLimit() } }, true),
-    () => graphql({ query: `{ pet(id: ${JSON.stringify(String(pick(BAD_IDS)))}) { id } }` }, true),
+    () => graphql({ query: `{ pet(id: ${JSON.stringify(pick(BAD_ID_TEXTS))}) { id } }` }, true),
     () => graphql({ query: ADD, variables: { input: badNewPet('categoryId') } }, true),
     () => post('/v1/pets', toUtf8(JSON.stringify(badNewPet('rest'))), true),
     () => post('/v1/pets', toUtf8(JSON.stringify(value(3))).replace(/^\{.*"name".*/s, '[]'), true),
@@ -76,7 +76,7 @@ export function createBadInputs({ seed, key }: { readonly seed: number; readonly
     () => ({ kind: 'request', path: `/v1/pets?${pick(BAD_QUERIES)}`, method: 'GET', headers, isBad: true }),
     () => ({
       kind: 'request',
-      path: `/v1/pets/${encodeURIComponent(String(pick(BAD_IDS)).toWellFormed())}x`,
+      path: `/v1/pets/${encodeURIComponent(pick(BAD_ID_TEXTS).toWellFormed())}x`,
       method: 'GET',
       headers,
       isBad: true,
@@ -277,6 +277,7 @@ const BAD_IDS = [
   [],
   {},
 ];
+const BAD_ID_TEXTS = BAD_IDS.filter((id) => typeof id === 'string');
 const BAD_NAMES = [
   '',
   ' ',

@@ -137,7 +137,10 @@ describe.each(['development', 'production'])('documents that mean harm, in %s', 
     ['GET of a mutation', '/graphql?query=mutation{addPet(input:{name:"x",categoryId:1}){id}}', {}, 405],
   ])('refuses what a page of another origin could send: %s', async (_, path, { headers, ...init }, status) => {
     gateway.statements.length = 0;
-    const response = await gateway.fetch(path, { ...init, headers: { ...headers, Authorization: `Bearer ${key}` } });
+    const response = await gateway.fetch(path, {
+      ...init,
+      headers: { ...(headers as Record<string, string> | undefined), Authorization: `Bearer ${key}` },
+    });
     expect(response.status).toBe(status);
     expect((await response.json()) as object).toHaveProperty('errors');
     expect(gateway.statements).toEqual([]);

@@ -53,7 +53,7 @@ describe.each(STORES)('bad inputs made by the thousand, %s store', (mode) => {
     expect(animals).toHaveLength(added);
     for (const { name, category_id: categoryId, status } of animals) {
       expect(parseName(name)).toBe(name);
-      expect(isInt64(String(categoryId))).toBe(true);
+      expect(isInt64(categoryId)).toBe(true);
       expect([null, 'available', 'pending', 'sold']).toContain(status);
     }
 
@@ -67,7 +67,8 @@ describe.each(STORES)('bad inputs made by the thousand, %s store', (mode) => {
       expect(status, what).toBeLessThan(500);
       if (input.kind === 'raw') return;
       if (status === 201) added += 1;
-      if (input.path.startsWith('/graphql') && status === 200) added += countAdded(text);
+      // Whatever its alias has become, only an intact addPet adds.
+      if (input.body?.includes('addPet') && status === 200) added += countAnimals(text);
       if (input.isBad) expect(isRefused(status, text), what).toBe(true);
     }
   });
@@ -96,17 +97,24 @@ interface Answer {
 /** No data at all: a 4xx, or in GraphQL an error for every field. */
 function isRefused(status: number, text: string): boolean {
   if (status >= 400) return true;
-  const answers = [JSON.parse(text)].flat();
-  return answers.every(
-    ({ data, errors }) => errors?.length > 0 && Object.values(data ?? {}).every((value) => value === null),
+  return toAnswers(text).every(
+    ({ data, errors }) => errors !== undefined && Object.values(data ?? {}).every((value) => value === null),
   );
 }
 
-function countAdded(text: string): number {
-  return [JSON.parse(text)]
-    .flat()
-    .flatMap(({ data }) => Object.entries(data ?? {}))
-    .filter(([name, value]) => name.startsWith('add') && value !== null).length;
+function countAnimals(text: string): number {
+  return toAnswers(text)
+    .flatMap(({ data }) => Object.values(data ?? {}))
+    .filter((value) => typeof value === 'object' && value !== null).length;
+}
+
+interface GraphqlResult {
+  readonly data?: Record<string, unknown>;
+  readonly errors?: readonly unknown[];
+}
+
+function toAnswers(text: string): readonly GraphqlResult[] {
+  return [JSON.parse(text) as GraphqlResult | GraphqlResult[]].flat();
 }
 
 setFlagsFromString('--expose-gc');
