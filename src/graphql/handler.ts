@@ -11,7 +11,7 @@ import { logFailure, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
-import { createPetLoader } from '../pets/pet-loader.js';
+import { RequestPetLoader } from '../pets/pet-loader.js';
 import type { PetSource } from '../pets/pet-source.js';
 import type { OperationContext } from './context.js';
 import type { Executor } from './executor.js';
@@ -101,7 +101,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
   ): Promise<OperationResponse[]> {
     const key = parseIdempotencyKey(exchange.header('idempotency-key'), visit.keyId);
     const call = new RequestCall(exchange, visit.upstreamKey);
-    const loader = createPetLoader({ source, call, batched: operations.length > 1 });
+    const loader = new RequestPetLoader({ source, call, batched: operations.length > 1 });
     const turns = createTurns(operations.length, (cost) => visit.admit(cost));
     const contexts = turns.map((turn, entry): OperationContext => ({
       visit,
@@ -126,7 +126,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       metrics.countOperation(report.type, !hasData ? 'refused' : hasErrors ? 'error' : 'ok');
     });
     exchange.logged.cost = cost;
-    exchange.logged.operations = names;
+    exchange.logged.operations = names.join();
     return responses;
   }
 
