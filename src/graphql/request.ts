@@ -1,6 +1,6 @@
 import type { Exchange } from '../http/exchange.js';
 import { readBody } from '../http/body.js';
-import { parseExactJson } from '../json/exact-json.js';
+import { parseUntrustedJson } from '../json/exact-json.js';
 import { requireJsonBody } from '../http/media-type.js';
 import { StoreError } from '../errors.js';
 import { requireModestBatch } from './modest-operation.js';
@@ -65,7 +65,7 @@ export async function readPostRequest(
 ): Promise<GraphqlRequest> {
   const { headers } = exchange.request;
   requireJsonBody(headers['content-type'], headers['content-encoding']);
-  const body = parseExactJson(await readBody(exchange, maxBodyBytes), 'The request body');
+  const body = parseUntrustedJson(await readBody(exchange, maxBodyBytes), 'The request body');
   if (!Array.isArray(body)) return { isBatch: false, operations: [toOperation(body, 'The request body')] };
   if (body.length === 0 || body.length > maxBatch) {
     throw new StoreError('bad_request', `A batch holds 1 to ${maxBatch} operations; this one has ${body.length}.`);
@@ -113,5 +113,5 @@ function once(parameters: URLSearchParams, name: string): string | undefined {
 
 function parseJsonParameter(parameters: URLSearchParams, name: string): unknown {
   const text = once(parameters, name);
-  return text === undefined || text === '' ? undefined : parseExactJson(text, `The parameter ${name}`);
+  return text === undefined || text === '' ? undefined : parseUntrustedJson(text, `The parameter ${name}`);
 }

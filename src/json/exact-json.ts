@@ -20,18 +20,29 @@ export class JsonNumber {
 const MAY_HOLD_INEXACT_NUMBER = /\d{16}|\d[.eE]|-0/;
 
 /**
- * Parses JSON of a client without losing a digit: numbers are JavaScript numbers when those are exact and written plainly,
- * `JsonNumber`s otherwise. An object that has a key twice is refused, as it may mean something else to whoever looked at it
- * before.
+ * Parses JSON without losing a digit: numbers are JavaScript numbers when those are exact and written plainly,
+ * `JsonNumber`s otherwise.
  * @param subject - how to call the text in the error
- * @throws StoreError `bad_request` when the text is not JSON, or means harm
+ * @throws StoreError `bad_request` when the text is not JSON
  */
 export function parseExactJson(text: string, subject: string): unknown {
+  try {
+    return MAY_HOLD_INEXACT_NUMBER.test(text) ? parse(text, undefined, toExactNumber) : JSON.parse(text);
+  } catch {
+    throw notJson(subject);
+  }
+}
+
+/**
+ * Parses JSON of a client, as `parseExactJson` does. An object that has a key twice is refused: it may mean something else to
+ * whoever looked at it before.
+ * @throws StoreError `bad_request` when the text is not JSON, or means harm
+ */
+export function parseUntrustedJson(text: string, subject: string): unknown {
   const value = parseJson(text, subject);
   const members = requireModestJson(value, subject);
   if (hasRepeatedKey(text, members)) throw keyTwice(subject, findRepeatedKey(text));
-  if (!MAY_HOLD_INEXACT_NUMBER.test(text)) return value;
-  return parse(text, undefined, toExactNumber);
+  return MAY_HOLD_INEXACT_NUMBER.test(text) ? parse(text, undefined, toExactNumber) : value;
 }
 
 /** Texts that are shorter can do no harm, however they are nested. */
