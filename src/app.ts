@@ -12,6 +12,7 @@ import { createExecutor } from './graphql/executor.js';
 import { createGraphqlHandler } from './graphql/handler.js';
 import { createKnownDocuments } from './graphql/known-documents.js';
 import { createRateLimitGuard } from './graphql/rate-limit-guard.js';
+import { toMaxTokens } from './graphql/operation.js';
 import { createGraphqlServer } from './graphql/server.js';
 import { createCors } from './http/cors.js';
 import { drain, listen } from './http/lifecycle.js';
@@ -74,11 +75,13 @@ export async function startApp(
     const cors = createCors(config.corsOrigins);
     const { introspection, explorer: hasExplorer, production, limits } = config;
     const documents = createKnownDocuments();
+    const { maxRootFields } = limits;
+    const documentLimits = { maxRootFields, maxTokens: toMaxTokens(maxRootFields) };
     const graphqlServer = await createGraphqlServer({
       introspection,
       landingPage: hasExplorer,
       production,
-      maxRootFields: limits.maxRootFields,
+      maxTokens: documentLimits.maxTokens,
       documents,
       persistedQueries: redis && createRedisQueryCache(redis),
       log,
@@ -86,7 +89,7 @@ export async function startApp(
     closers.push(() => graphqlServer.stop());
     const graphql = createGraphqlHandler({
       server: graphqlServer,
-      execute: createExecutor({ server: graphqlServer, documents, log, directLane }),
+      execute: createExecutor({ server: graphqlServer, documents, log, documentLimits, directLane }),
       source,
       access,
       guardRateLimit: createRateLimitGuard(),
@@ -97,6 +100,7 @@ export async function startApp(
       landingPage: hasExplorer,
       maxBodyBytes: limits.maxBodyBytes,
       maxBatch: limits.maxBatch,
+      maxTokens: documentLimits.maxTokens,
     });
     const rest = backend.isStore && createRestHandler({ source, access, cors, log, maxBodyBytes: limits.maxBodyBytes });
     const health = createHealthHandler({

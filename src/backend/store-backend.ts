@@ -13,11 +13,13 @@ import { serveKeys } from '../embedded/key-socket.js';
 import { openLimitsFile } from '../embedded/limits-file.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
+import { pruneIdempotentAdds } from '../pets/idempotent-adds.js';
 import { createMergingPetSource } from '../pets/merging-pet-source.js';
 import { createPostgresPetSource } from '../pets/postgres-pet-source.js';
 import { createRedisLedger } from '../redis/redis-ledger.js';
 import type { RedisLink } from '../redis/redis-link.js';
 import { ADDRESS_CAPACITY, nameAddress, type Backend } from './backend.js';
+import { startPruner } from './pruner.js';
 
 export interface StoreBackendOptions {
   readonly store: StoreConfig;
@@ -44,6 +46,12 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     closers.push(() => opened.close());
     const database = decorateDatabase?.(opened) ?? opened;
     await migrateAtStart(database);
+
+    const pruner = startPruner({
+      prune: () => pruneIdempotentAdds(database),
+      onError: (err) => log.warn({ err }, 'old idempotency keys could not be pruned; it will be tried again'),
+    });
+    closers.push(() => pruner.close());
 
     const keys = createPostgresKeyStore(database);
     const source = createMergingPetSource(createPostgresPetSource(database));
