@@ -54,9 +54,9 @@ describeWith('pgbouncer', 'several instances behind PgBouncer in transaction mod
 
   it('add, list and look up at once, exactly, over two connections to the server', async () => {
     let mostConnections = 0;
-    let loading = true;
+    const loaded = new AbortController();
     const watching = (async () => {
-      while (loading) mostConnections = Math.max(mostConnections, await countConnections(database.url));
+      while (!loaded.signal.aborted) mostConnections = Math.max(mostConnections, await countConnections(database.url));
     })();
 
     const added = await Promise.all(
@@ -75,14 +75,14 @@ describeWith('pgbouncer', 'several instances behind PgBouncer in transaction mod
           { id: addPet.id },
         );
         expect(pet).toEqual(addPet);
-        const ids = (pets as { id: string }[]).map(({ id }) => Number(id));
+        const ids = pets.map(({ id }) => Number(id));
         expect(ids).toEqual([...ids].sort((one, other) => one - other));
-        return addPet.id as string;
+        return addPet.id;
       }),
     );
     const clients = await pooler.show('SHOW CLIENTS');
     const servers = await pooler.show('SHOW SERVERS');
-    loading = false;
+    loaded.abort();
     await watching;
 
     expect(new Set(added).size).toBe(ADDS);
@@ -101,8 +101,10 @@ describeWith('pgbouncer', 'several instances behind PgBouncer in transaction mod
   it('leave nothing on the connections that they share', async () => {
     const sessions = await Promise.all(Array.from({ length: POOL_SIZE }, () => openTransaction(pooler.url)));
     try {
-      const pids = await Promise.all(sessions.map((session) => session.query('SELECT pg_backend_pid() AS pid')));
-      expect(new Set(pids.map(({ rows }) => rows[0].pid)).size).toBe(POOL_SIZE);
+      const pids = await Promise.all(
+        sessions.map((session) => session.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')),
+      );
+      expect(new Set(pids.map(({ rows }) => rows[0]?.pid)).size).toBe(POOL_SIZE);
       for (const session of sessions) {
         const { rows } = await session.query(SESSION_STATE, [SET_BY_POOLER]);
         expect(rows).toEqual([{ settings: [], prepared: 0, channels: 0, locks: 0, temporary: false }]);
@@ -118,18 +120,25 @@ describeWith('pgbouncer', 'several instances behind PgBouncer in transaction mod
     );
   });
 
-  async function graphql(instance: number, query: string, variables: Record<string, unknown>): Promise<any> {
+  async function graphql(instance: number, query: string, variables: Record<string, unknown>): Promise<Answer> {
     const { url } = apps[instance % INSTANCES] as App;
     const response = await fetch(`${url}/graphql`, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${key}` },
       body: JSON.stringify({ query, variables }),
     });
-    const { data, errors } = (await response.json()) as { data: unknown; errors?: unknown };
+    const { data, errors } = (await response.json()) as { data: Answer; errors?: unknown };
     expect(errors).toBeUndefined();
     return data;
   }
 });
+
+/** What the operations of these tests ask for. */
+interface Answer {
+  readonly addPet: { readonly id: string };
+  readonly pet: unknown;
+  readonly pets: readonly { readonly id: string }[];
+}
 
 /** What PgBouncer itself carries from client to client. https://www.pgbouncer.org/config.html#track_extra_parameters */
 const SET_BY_POOLER = ['application_name', 'client_encoding', 'DateStyle', 'TimeZone', 'standard_conforming_strings'];
