@@ -32,15 +32,14 @@ await watcher.connect();
 try {
   const { server, startMs } = await startSeveral();
   const idle = { memory: memoryOf(server.pid), connections: await countConnections() };
-  const { requests, peak, connections } = await load(server);
-  const after = memoryOf(server.pid);
   const held = await hold(server);
+  const { requests, peak, connections } = await load(server);
   print({
     'time from start to listening': `${startMs.map((ms) => ms.toFixed(0)).join(', ')} ms`,
     'memory after the start': toMegabytes(idle.memory),
     [`memory under load, at the most (${(requests / SECONDS).toFixed(0)} requests a second for ${SECONDS} s)`]:
       toMegabytes(peak),
-    [`memory for each idle client connection, over ${IDLE_CONNECTIONS}`]: `${((held - after) / IDLE_CONNECTIONS / 1024).toFixed(1)} kB`,
+    [`memory for each idle client connection, over ${IDLE_CONNECTIONS}`]: `${((held - idle.memory) / IDLE_CONNECTIONS / 1024).toFixed(1)} kB`,
     'connections to PostgreSQL idle, under load': `${idle.connections}, ${connections}`,
   });
 } finally {

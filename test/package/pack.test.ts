@@ -16,7 +16,9 @@ const OTHERS = [
   'LICENSE',
   'README.md',
   'dist/explorer.html',
+  'docs/*.md',
   'migrations/*.sql',
+  'npm-shrinkwrap.json',
   'package.json',
   'schema/animal-store.graphql',
 ];
@@ -58,7 +60,9 @@ describe('the package, packed and installed into an empty folder', () => {
     const sources = (await readdir(join(ROOT, 'src'), { recursive: true })).filter((name) => name.endsWith('.ts'));
     const compiled = sources.map((name) => `dist/${name.replace(/\.ts$/, '.js')}`);
     expect(files.filter((name) => name.endsWith('.js')).sort()).toEqual(compiled.sort());
-    const others = files.filter((name) => !name.endsWith('.js')).map((name) => name.replace(/[^/]+\.sql$/, '*.sql'));
+    const others = files
+      .filter((name) => !name.endsWith('.js'))
+      .map((name) => name.replace(/^(docs|migrations)\/[^/]+(?=\.\w+$)/, '$1/*'));
     expect([...new Set(others)].sort()).toEqual(OTHERS);
   });
 
