@@ -18,7 +18,6 @@ const OTHERS = [
   'dist/explorer.html',
   'docs/*.md',
   'migrations/*.sql',
-  'npm-shrinkwrap.json',
   'package.json',
   'schema/animal-store.graphql',
 ];
@@ -40,7 +39,7 @@ describe('the package, packed and installed into an empty folder', () => {
     const tarball = (await readdir(folder)).find((name) => name.endsWith('.tgz'));
     await writeFile(join(folder, 'package.json'), '{"private":true}');
     const { stderr } = await npm('install', '--no-audit', '--no-fund', '--prefer-offline', `./${tarball}`);
-    expect(stderr).not.toMatch(/ERESOLVE|EBADENGINE|overriding peer/);
+    expect(stderr).not.toMatch(/EBADENGINE|npm error/);
   });
   afterAll(async () => {
     server?.kill('SIGKILL');
