@@ -42,9 +42,14 @@ describe('the package, packed and installed into an empty folder', () => {
     expect(stderr).not.toMatch(/EBADENGINE|npm error/);
   });
   afterAll(async () => {
-    server?.kill('SIGKILL');
+    signalGroup('SIGKILL');
     await rm(folder, { recursive: true, force: true });
   });
+
+  /** To npx, its shell and the program, as a terminal does: npx alone would not pass it on. */
+  function signalGroup(signal: NodeJS.Signals): void {
+    if (server?.pid !== undefined) process.kill(-server.pid, signal);
+  }
 
   /** In the folder, with nothing of this test run in the environment. */
   function npm(...args: string[]): Promise<{ stdout: string; stderr: string }> {
@@ -86,12 +91,17 @@ describe('the package, packed and installed into an empty folder', () => {
     server = spawn('npx', ['--no-install', NAME], {
       cwd: folder,
       env: { ...environment(), PORT: '0' },
+      detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    const gone = new Promise<number | null>((resolve) => server?.once('close', resolve));
+    let gone = false;
+    server.once('close', () => {
+      gone = true;
+      server = undefined;
+    });
     for (const stream of [server.stdout, server.stderr])
       stream?.setEncoding('utf8').on('data', (text: string) => (output += text));
-    await until('it listens', () => /listening on /.test(output) || server?.exitCode !== null, 120_000);
+    await until('it listens', () => output.includes('listening on ') || gone, 120_000);
     const url = /listening on (http:\S+)/.exec(output)?.[1];
     expect(url, output).toBeDefined();
 
@@ -108,8 +118,9 @@ describe('the package, packed and installed into an empty folder', () => {
     const created = await npm('exec', '--no', '--', NAME, 'keys', 'create', '--plan', 'pro', '--json');
     expect(JSON.parse(created.stdout)).toMatchObject({ plan: 'pro', limits: { perMinute: 300 } });
 
-    server.kill('SIGTERM');
-    expect(await gone).toBe(0);
+    signalGroup('SIGINT');
+    await until('it has ended', () => gone, 120_000);
+    expect(output).toContain('shutting down');
     await expect(fetch(`${url}/livez`)).rejects.toThrow();
   });
 
