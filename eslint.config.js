@@ -58,7 +58,34 @@ export default defineConfig(
       '@typescript-eslint/no-explicit-any': 'off',
     },
   },
-  fence(['src/errors.ts'], [{ group: ['*'], message: 'errors.ts imports nothing.' }]),
+  fence(
+    ['src/errors.ts'],
+    [
+      { regex: '^(?!\\./client/errors\\.js$)', message: 'errors.ts imports nothing but the codes that clients know.' },
+      { regex: '^\\./client/', allowTypeImports: true, message: 'Only as types.' },
+    ],
+  ),
+  // What clients import: nothing of the server but a few pure functions, and in browsers no Node.
+  fence(['src/client/*.ts'], [{ regex: '^\\.\\./', message: 'The clients import nothing of the server.' }]),
+  fence(
+    ['src/client/lookups/**'],
+    [
+      {
+        regex: '^\\.\\./\\.\\./(?!(pets/int64|pets/upstream/retry-budget|access/limit-fields)\\.js$)',
+        message: 'Of the server only int64, the retry budget and the limit fields.',
+      },
+    ],
+  ),
+  fence(['src/client/errors.ts'], [{ group: ['*'], message: 'The catalogue imports nothing.' }]),
+  fence(
+    ['src/client/link.ts'],
+    [
+      {
+        regex: '^(?!(@apollo/client/link|rxjs|\\./errors\\.js)$)',
+        message: 'The link runs in browsers, on Apollo Client and the catalogue alone.',
+      },
+    ],
+  ),
   fence(
     ['src/access/**'],
     [APOLLO, UNDICI, DRIVERS, HTTP, TOP, folders('graphql', 'rest', 'pets', 'embedded', 'cli', 'observability')],

@@ -1,5 +1,6 @@
-// Compiles the program into dist/, with the offline explorer beside it. Several at once wait for each other, so that
-// none loads what another is writing. With --if-missing it does nothing when there is a build that is newer than src/.
+// Compiles the program into dist/, with the offline explorer and the schema in one file beside it. Several at once wait
+// for each other, so that none loads what another is writing. With --if-missing it does nothing when there is a build that
+// is newer than src/ and schema/.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -11,14 +12,20 @@ process.chdir(root);
 
 const MAIN = 'dist/main.js';
 const EXPLORER = 'dist/explorer.html';
+const SCHEMA = 'dist/schema.graphql';
 const LOCK = 'dist/.building';
 
 function isFresh() {
-  if (!existsSync(MAIN) || !existsSync(EXPLORER)) return false;
-  const built = statSync('dist/.tsbuildinfo', { throwIfNoEntry: false })?.mtimeMs ?? 0;
-  return readdirSync('src', { recursive: true, withFileTypes: true })
+  if (![MAIN, EXPLORER, SCHEMA].every((file) => existsSync(file))) return false;
+  return isOlder('src', 'dist/.tsbuildinfo') && isOlder('schema', SCHEMA);
+}
+
+/** Whether nothing in a folder has changed since something was made of it. */
+function isOlder(folder, made) {
+  const madeAt = statSync(made, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
-    .every((entry) => statSync(`${entry.parentPath}/${entry.name}`).mtimeMs <= built);
+    .every((entry) => statSync(`${entry.parentPath}/${entry.name}`).mtimeMs <= madeAt);
 }
 
 /** Whether the build that has the lock is still at it. What is older than a build can take was left by one that was killed. */
@@ -53,11 +60,14 @@ async function withLock(work) {
 
 async function build() {
   const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc');
-  const { status } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { stdio: ['ignore', 2, 2] });
-  if (status !== 0) {
+  // Of what applications import, types are written too.
+  for (const project of ['tsconfig.build.json', 'tsconfig.declarations.json']) {
+    const { status } = spawnSync(process.execPath, [tsc, '-p', project], { stdio: ['ignore', 2, 2] });
+    if (status === 0) continue;
     process.exitCode = status ?? 1;
     return;
   }
+  removeOrphans();
   const { renderGraphiQL } = await import('@graphql-yoga/render-graphiql');
   const { EXAMPLE_HEADERS, EXAMPLE_OPERATION } = await import('../dist/graphql/example-operation.js');
   const page = renderGraphiQL({
@@ -67,9 +77,31 @@ async function build() {
     shouldPersistHeaders: false,
     defaultQuery: EXAMPLE_OPERATION,
   });
-  // A server that runs meanwhile must not read half a page.
-  writeFileSync(`${EXPLORER}.new`, page);
-  renameSync(`${EXPLORER}.new`, EXPLORER);
+  replaceFile(EXPLORER, page);
+  replaceFile(SCHEMA, readSchema());
+}
+
+/** What earlier builds left of sources that are gone would go into the package. */
+function removeOrphans() {
+  for (const name of readdirSync('dist', { recursive: true })) {
+    const [, stem] = /^(.+?)\.(?:js|js\.map|d\.ts)$/.exec(name) ?? [];
+    if (stem !== undefined && !existsSync(`src/${stem}.ts`)) rmSync(`dist/${name}`);
+  }
+}
+
+/** The type definitions as one text, for whoever generates types or checks operations. */
+function readSchema() {
+  const files = readdirSync('schema').filter((name) => name.endsWith('.graphql'));
+  return files
+    .sort()
+    .map((name) => readFileSync(`schema/${name}`, 'utf8'))
+    .join('\n');
+}
+
+/** A server that runs meanwhile must not read half a file. */
+function replaceFile(path, text) {
+  writeFileSync(`${path}.new`, text);
+  renameSync(`${path}.new`, path);
 }
 
 const onlyIfMissing = process.argv.includes('--if-missing');

@@ -1,3 +1,5 @@
+import type { StoreErrorCode } from './client/errors.js';
+
 /**
  * Every way in which a request can fail, with the status that REST answers and the code that GraphQL clients switch on.
  * The only place where the two are paired.
@@ -23,7 +25,7 @@ export const ERRORS = {
   overloaded: { status: 503, graphqlCode: 'SERVICE_UNAVAILABLE' },
   unavailable: { status: 503, graphqlCode: 'SERVICE_UNAVAILABLE' },
   internal_error: { status: 500, graphqlCode: 'INTERNAL_SERVER_ERROR' },
-} as const;
+} as const satisfies Record<string, { readonly status: number; readonly graphqlCode: StoreErrorCode }>;
 
 export type ErrorName = keyof typeof ERRORS;
 
@@ -93,7 +95,7 @@ export class StoreError extends Error {
     return ERRORS[this.code].status;
   }
 
-  get graphqlCode(): string {
+  get graphqlCode(): StoreErrorCode {
     return ERRORS[this.code].graphqlCode;
   }
 

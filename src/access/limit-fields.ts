@@ -40,9 +40,9 @@ export function parseStatedWindows(
 const CLOCK_TOLERANCE_MS = 2_000;
 
 function parseTrio(header: UpstreamAnswerHead['header'], now: number): StatedWindow | undefined {
-  const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((part) =>
-    toCount(header(`x-ratelimit-${part}`)),
-  );
+  const limit = toCount(header('x-ratelimit-limit'));
+  const remaining = toCount(header('x-ratelimit-remaining'));
+  const reset = toCount(header('x-ratelimit-reset'));
   if (limit === undefined || remaining === undefined || reset === undefined) return undefined;
   const date = Date.parse(header('date') ?? '');
   const ahead = Math.abs(date - now) < CLOCK_TOLERANCE_MS || Number.isNaN(date) ? 0 : date - now;
@@ -72,17 +72,18 @@ interface Item {
   readonly parameters: Readonly<Record<string, number | undefined>>;
 }
 
-/** Reads a list such as `"minute";q=60;w=60, "day";q=1000;w=86400`, keeping the numeric parameters. */
-function parseItems(field: string | undefined): readonly Item[] {
-  return (field ?? '').split(',').flatMap((item) => {
-    const [quoted = '', ...parameters] = item.split(';').map((part) => part.trim());
-    const name = /^"([^"]*)"$/.exec(quoted)?.[1];
-    if (name === undefined) return [];
-    return [{ name, parameters: Object.fromEntries(parameters.map(parseParameter)) }];
-  });
-}
+/** One item of a list such as `"minute";q=60;w=60, "day";q=1000;w=86400`, and one parameter of it. */
+const ITEM = /(?:^|,)\s*"([^"]*)"([^,]*)/g;
+const PARAMETER = /;\s*(\w+)\s*=\s*(\d{1,15})\s*(?=;|$)/g;
 
-function parseParameter(text: string): [name: string, value: number | undefined] {
-  const [name = '', value] = text.split('=');
-  return [name, toCount(value)];
+/** Reads a list of named items, keeping their numeric parameters. */
+function parseItems(field: string | undefined): readonly Item[] {
+  if (field === undefined) return [];
+  const items: Item[] = [];
+  for (const [, name = '', rest = ''] of field.matchAll(ITEM)) {
+    const parameters: Record<string, number> = {};
+    for (const [, key = '', value] of rest.matchAll(PARAMETER)) parameters[key] = Number(value);
+    items.push({ name, parameters });
+  }
+  return items;
 }

@@ -9,7 +9,7 @@ import { chooseMediaType } from '../http/media-type.js';
 import { logFailure, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
-import { createPetLoader } from '../pets/pet-loader.js';
+import { RequestPetLoader } from '../pets/pet-loader.js';
 import type { PetSource } from '../pets/pet-source.js';
 import type { OperationContext } from './context.js';
 import type { Executor } from './executor.js';
@@ -92,7 +92,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     visit: Visit,
   ): Promise<OperationResponse[]> {
     const call = new RequestCall(exchange, visit.upstreamKey);
-    const loader = createPetLoader({ source, call, batched: operations.length > 1 });
+    const loader = new RequestPetLoader({ source, call, batched: operations.length > 1 });
     const turns = createTurns(operations.length, (cost) => visit.admit(cost));
     const contexts = turns.map((turn): OperationContext => ({
       visit,
@@ -116,7 +116,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       metrics.countOperation(report.type, !hasData ? 'refused' : hasErrors ? 'error' : 'ok');
     });
     exchange.logged.cost = cost;
-    exchange.logged.operations = names;
+    exchange.logged.operations = names.join();
     return responses;
   }
 

@@ -8,8 +8,8 @@ export interface LogOptions {
   readonly pretty: boolean;
 }
 
-/** Lines of JSON are collected for this long or up to this many bytes: a write costs as much as all the rest of a line. */
-const COLLECT = { periodicFlush: 50, minLength: 8_192 } as const;
+/** Lines of JSON are collected for this long or up to this many bytes: a write costs more than all the rest of a line, and so does a long collection. */
+const COLLECT = { periodicFlush: 50, minLength: 1_024, maxWrite: 2_048 } as const;
 /** Bytes that are kept at the most while nobody takes them; further lines are lost, rather than the program. */
 const MAX_BACKLOG = 64 * 1_024 * 1_024;
 

@@ -29,3 +29,12 @@ export function parseInt64(text: string, name: string): Int64 {
     `${name} must be an int64 in canonical decimal (-9223372036854775808 to 9223372036854775807), got ${JSON.stringify(shown)}.`,
   );
 }
+
+/** Orders two identifiers by their values: below 0 when the first is the smaller one. */
+export function compareInt64(a: Int64, b: Int64): number {
+  const isNegative = a.startsWith('-');
+  if (isNegative !== b.startsWith('-')) return isNegative ? -1 : 1;
+  // Canonical decimals of one sign are ordered by their lengths, then as texts.
+  const order = a.length - b.length || (a < b ? -1 : a > b ? 1 : 0);
+  return isNegative ? -order : order;
+}

@@ -5,9 +5,10 @@ import type { BulkPetSource, Call, PetSource } from './pet-source.js';
 
 /** Lookups or additions of one statement at the most, so that it stays small. */
 const MAX_MERGED = 1_000;
-/** Statements of one kind under way above which further ones are held back, so that more can join them. */
-const MAX_UNDER_WAY = 2;
-/** How long they are held back at the most, in milliseconds: one slow statement must not make others late. */
+/**
+ * While a statement is under way the next of its kind is held back, so that more can join it: for this long at the most, in
+ * milliseconds, since one slow statement must not make others late.
+ */
 const MAX_HELD_MS = 20;
 
 /** One reader or writer that waits for its part of a statement. */
@@ -22,7 +23,7 @@ type LookupReader = Waiting<readonly (Pet | Error | undefined)[]> & { readonly i
 type Writer = Waiting<Pet> & { readonly newPet: NewPet };
 
 /**
- * Merges what arrives in the same turn of the event loop, or while enough statements of its kind are under way: lists of one
+ * Merges what arrives in the same turn of the event loop, or while a statement of its kind is under way: lists of one
  * status become one list as long as the longest, lookups one lookup, additions one addition. Nothing is joined that
  * has been dispatched, so a read always sees what was added before it came.
  *
@@ -106,7 +107,7 @@ class Gate<Entry extends Waiting<never>> {
 
   enter(entry: Entry): void {
     this.#waiting.push(entry);
-    if (this.#underWay < MAX_UNDER_WAY) this.#schedule();
+    if (this.#underWay === 0) this.#schedule();
     else this.#timer ??= setTimeout(this.#dispatch, MAX_HELD_MS);
   }
 

@@ -18,31 +18,37 @@ export interface PetLoaderOptions {
   readonly batched: boolean;
 }
 
-/** Makes the loader of one HTTP request. */
-export function createPetLoader({ source, call, batched }: PetLoaderOptions): PetLoader {
-  let lookups: DataLoader<Int64, Pet | undefined> | undefined;
-  const lists = new Map<string, Promise<readonly Pet[]>>();
+/** The loader of one HTTP request. */
+export class RequestPetLoader implements PetLoader {
+  #lookups: DataLoader<Int64, Pet | undefined> | undefined;
+  #lists: Map<string, Promise<readonly Pet[]>> | undefined;
 
-  return {
-    find: (id) => getLookups().load(id),
-    findMany(ids) {
-      // What is asked all at once needs no collecting, unless other operations of the request may ask too.
-      return batched || (ids.length > 1 && new Set(ids).size < ids.length)
-        ? getLookups().loadMany(ids)
-        : source.findMany(ids, call);
-    },
-    list(query) {
-      const key = `${query.limit} ${query.status ?? ''}`;
-      const known = lists.get(key);
-      if (known) return known;
-      const asked = source.list(query, call);
-      lists.set(key, asked);
-      return asked;
-    },
-  };
+  constructor(private readonly options: PetLoaderOptions) {}
 
-  function getLookups(): DataLoader<Int64, Pet | undefined> {
-    return (lookups ??= new DataLoader(
+  find(id: Int64): Promise<Pet | undefined> {
+    return this.#getLookups().load(id);
+  }
+
+  findMany(ids: readonly Int64[]): Promise<readonly (Pet | Error | undefined)[]> {
+    const { source, call, batched } = this.options;
+    // What is asked all at once needs no collecting, unless other operations of the request may ask too.
+    return batched || (ids.length > 1 && new Set(ids).size < ids.length)
+      ? this.#getLookups().loadMany(ids)
+      : source.findMany(ids, call);
+  }
+
+  list(query: PetQuery): Promise<readonly Pet[]> {
+    const key = `${query.limit} ${query.status ?? ''}`;
+    const known = this.#lists?.get(key);
+    if (known) return known;
+    const asked = this.options.source.list(query, this.options.call);
+    (this.#lists ??= new Map()).set(key, asked);
+    return asked;
+  }
+
+  #getLookups(): DataLoader<Int64, Pet | undefined> {
+    const { source, call, batched } = this.options;
+    return (this.#lookups ??= new DataLoader(
       (ids) => source.findMany(ids, call),
       // An immediate runs after every pending promise hop, so the operations of a batch have all asked by then.
       batched ? { batchScheduleFn: (dispatch) => void setImmediate(dispatch) } : {},

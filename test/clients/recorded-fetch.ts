@@ -2,6 +2,7 @@
 export interface SentRequest {
   readonly method: string;
   readonly url: URL;
+  readonly headers: Headers;
   /** The body's JSON; undefined when there was no body. */
   readonly body: any;
   readonly status: number;
@@ -19,6 +20,7 @@ export function recordFetch(): { readonly fetch: typeof fetch; readonly sent: Se
       sent.push({
         method: request.method,
         url: new URL(request.url),
+        headers: request.headers,
         body: text === '' ? undefined : (JSON.parse(text) as unknown),
         status: response.status,
       });

@@ -44,8 +44,7 @@ describe('compose.yaml', () => {
   });
 
   it('gives settings that the program takes, and holds no secret', () => {
-    const { REDIS_URL, ...environment } = compose.services.store.environment;
-    expect(REDIS_URL).toBe('redis://redis:6379');
+    const { environment } = compose.services.store;
     const filled = Object.fromEntries(
       Object.entries(environment).map(([name, value]) => [name, interpolate(value, { POSTGRES_PASSWORD: 'x' })]),
     );

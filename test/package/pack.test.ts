@@ -15,7 +15,10 @@ const OTHERS = [
   'CHANGELOG.md',
   'LICENSE',
   'README.md',
+  'dist/client/*.d.ts',
+  'dist/errors.d.ts',
   'dist/explorer.html',
+  'dist/schema.graphql',
   'docs/*.md',
   'migrations/*.sql',
   'package.json',
@@ -66,7 +69,7 @@ describe('the package, packed and installed into an empty folder', () => {
     expect(files.filter((name) => name.endsWith('.js')).sort()).toEqual(compiled.sort());
     const others = files
       .filter((name) => !name.endsWith('.js'))
-      .map((name) => name.replace(/^(docs|migrations)\/[^/]+(?=\.\w+$)/, '$1/*'));
+      .map((name) => name.replace(/^(docs|migrations|dist\/client)\/[^/]+?(?=\.(?:\w+|d\.ts)$)/, '$1/*'));
     expect([...new Set(others)].sort()).toEqual(OTHERS);
   });
 

@@ -109,21 +109,18 @@ describe('merging what arrives in one turn of the event loop', () => {
   });
 });
 
-describe('while two statements of a kind are under way', () => {
-  it('further ones wait, and become one when the first has been answered', async () => {
+describe('while a statement of a kind is under way', () => {
+  it('further ones wait, and become one when it has been answered', async () => {
     const { source, asked, release } = createRecordingSource({ waits: true });
     const merging = createMergingPetSource(source);
-    const reads: Promise<readonly (Pet | Error | undefined)[]>[] = [];
-    for (const id of [1, 2]) {
-      reads.push(merging.findMany(ids(id), call()));
-      await new Promise(setImmediate);
-    }
-    reads.push(merging.findMany(ids(3), call()), merging.findMany(ids(4), call()));
-    expect(asked).toEqual(['find 1', 'find 2']);
+    const reads = [merging.findMany(ids(1), call())];
+    await new Promise(setImmediate);
+    reads.push(merging.findMany(ids(2), call()), merging.findMany(ids(3), call()));
+    expect(asked).toEqual(['find 1']);
     release();
-    await expect.poll(() => asked.slice(2)).toEqual(['find 3,4']);
+    await expect.poll(() => asked.slice(1)).toEqual(['find 2,3']);
     release();
-    expect((await Promise.all(reads)).map(([pet]) => (pet as Pet).id)).toEqual(['1', '2', '3', '4']);
+    expect((await Promise.all(reads)).map(([pet]) => (pet as Pet).id)).toEqual(['1', '2', '3']);
   });
 
   it('nobody waits long for one that does not answer', async () => {
@@ -141,17 +138,13 @@ describe('while two statements of a kind are under way', () => {
   it('other kinds and other statuses are asked at once', async () => {
     const { source, asked, release } = createRecordingSource({ waits: true });
     const merging = createMergingPetSource(source);
-    const reads: Promise<unknown>[] = [];
-    for (const limit of [1, 2]) {
-      reads.push(merging.list({ limit }, call()));
-      await expect.poll(() => asked.length).toBe(limit);
-    }
-    reads.push(merging.list({ limit: 3, status: 'sold' }, call()), merging.add(newPet('a'), call()));
+    const questions: Promise<unknown>[] = [merging.list({ limit: 1 }, call())];
     await new Promise(setImmediate);
+    questions.push(merging.list({ limit: 3, status: 'sold' }, call()), merging.add(newPet('a'), call()));
     await new Promise(setImmediate);
-    expect(asked).toEqual(['list 1', 'list 2', 'list 3 sold', 'add a']);
+    expect(asked).toEqual(['list 1', 'list 3 sold', 'add a']);
     release();
-    await Promise.all(reads);
+    await Promise.all(questions);
   });
 });
 

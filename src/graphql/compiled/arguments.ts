@@ -23,14 +23,16 @@ export function compileArguments(
 ): ArgumentMaker {
   const byGraphqlJs: ArgumentMaker = (values) => getArgumentValues(definition, node, toRecord(values));
   const constants: Variables = {};
-  const picked: { readonly name: string; readonly index: number; readonly isNonNull: boolean }[] = [];
+  const picked: { name: string; index: number; isNonNull: boolean; isRequired: boolean }[] = [];
   for (const { name, type, defaultValue } of definition.args) {
     const value = node.arguments?.find((argument) => argument.name.value === name)?.value;
-    if (value === undefined) {
+    const isNonNull = isNonNullType(type);
+    const isRequired = isNonNull && defaultValue === undefined;
+    if (value === undefined || value.kind === Kind.VARIABLE) {
+      // The default stands where nothing is said, or only a variable that is absent.
       if (defaultValue !== undefined) constants[name] = defaultValue;
-      else if (isNonNullType(type)) return byGraphqlJs;
-    } else if (value.kind === Kind.VARIABLE) {
-      picked.push({ name, index: names.indexOf(value.name.value), isNonNull: isNonNullType(type) });
+      if (value) picked.push({ name, index: names.indexOf(value.name.value), isNonNull, isRequired });
+      else if (isRequired) return byGraphqlJs;
     } else {
       const constant: unknown = hasVariable(value) ? undefined : valueFromAST(value, type);
       if (constant === undefined) return byGraphqlJs;
@@ -40,11 +42,11 @@ export function compileArguments(
   if (picked.length === 0) return () => constants;
   return (values) => {
     const made: Variables = { ...constants };
-    for (const { name, index, isNonNull } of picked) {
+    for (const { name, index, isNonNull, isRequired } of picked) {
       const value = values[index];
-      // An absent variable leaves the default, a null one may be an error: graphql-js has the rules for both.
-      if (value === undefined || (value === null && isNonNull)) return byGraphqlJs(values);
-      made[name] = value;
+      // Errors are worded by graphql-js.
+      if (value === undefined ? isRequired : value === null && isNonNull) return byGraphqlJs(values);
+      if (value !== undefined) made[name] = value;
     }
     return made;
   };

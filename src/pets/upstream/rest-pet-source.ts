@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError } from '../../errors.js';
-import type { Int64 } from '../int64.js';
+import { compareInt64, type Int64 } from '../int64.js';
 import type { Pet } from '../pet.js';
 import type { Call, PetSource } from '../pet-source.js';
 import type { Breaker } from './breaker.js';
 import { backoffMs, type RetryBudget } from './retry-budget.js';
-import { createSharedRequests, type SharedRequest } from './shared-requests.js';
+import { createSharedRequests, Patience, type SharedRequest } from './shared-requests.js';
 import { UpstreamFailure, type Sent, type UpstreamAnswer, type UpstreamClient } from './upstream-client.js';
 import { fromAnswer, fromFailure, notUnderstood, unavailable } from './upstream-errors.js';
 import { formatNewPet, parseErrorBody, parsePet, parsePets } from './wire.js';
@@ -23,22 +23,26 @@ const RETRIED_STATUSES = new Set([502, 503, 504]);
 
 /** The animals of another store, over its /v1 REST interface, in the name of the caller. */
 export function createRestPetSource({ client, breaker, budget, timeoutMs }: RestPetSourceOptions): PetSource {
-  const requests = createSharedRequests({ timeoutMs });
+  const requests = createSharedRequests();
 
   return {
     async list({ limit, status }, call) {
-      const answer = await get(`/pets?limit=${limit}${status === undefined ? '' : `&status=${status}`}`, call);
+      const path = `/pets?limit=${limit}${status === undefined ? '' : `&status=${status}`}`;
+      const answer = await get(path, call, new Patience(call, timeoutMs));
       if (answer.status !== 200) throw fromAnswer(answer);
       const pets = answer.body === undefined ? undefined : parsePets(answer.body);
       if (!pets) throw notUnderstood('no list of animals');
       return inOrder(pets).slice(0, limit);
     },
     async findMany(ids, call) {
-      call.signal.throwIfAborted();
-      return Promise.all(ids.map((id) => find(id, call).catch(toError)));
+      if (call.isCancelled) call.signal.throwIfAborted();
+      const patience = new Patience(call, timeoutMs);
+      return Promise.all(ids.map((id) => find(id, call, patience)));
     },
     async add(newPet, call) {
-      const answer = await ask(undefined, call, () => start('POST', '/pets', call, formatNewPet(newPet)));
+      const answer = await ask(undefined, new Patience(call, timeoutMs), () =>
+        start('POST', '/pets', call, formatNewPet(newPet)),
+      );
       if (answer.status < 200 || answer.status > 299) throw fromAnswer(answer);
       const pet = answer.body === undefined ? undefined : parsePet(answer.body);
       if (!pet) throw notUnderstood('no animal');
@@ -46,22 +50,25 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
     },
   };
 
-  async function find(id: Int64, call: Call): Promise<Pet> {
-    const answer = await get(`/pets/${id}`, call);
-    if (answer.status !== 200) throw fromAnswer(answer);
-    const pet = answer.body === undefined ? undefined : parsePet(answer.body);
-    if (pet?.id !== id) throw notUnderstood('not the animal asked for');
-    return pet;
+  async function find(id: Int64, call: Call, patience: Patience): Promise<Pet | Error> {
+    try {
+      const answer = await get(`/pets/${id}`, call, patience);
+      if (answer.status !== 200) return fromAnswer(answer);
+      const pet = answer.body === undefined ? undefined : parsePet(answer.body);
+      return pet?.id === id ? pet : notUnderstood('not the animal asked for');
+    } catch (error) {
+      return toError(error);
+    }
   }
 
-  function get(path: string, call: Call): Promise<UpstreamAnswer> {
-    return ask(`${call.key?.id ?? ''} ${path}`, call, () => start('GET', path, call));
+  function get(path: string, call: Call, patience: Patience): Promise<UpstreamAnswer> {
+    return ask(`${call.key?.id ?? ''} ${path}`, patience, () => start('GET', path, call));
   }
 
-  async function ask(id: string | undefined, call: Call, begin: () => SharedRequest): Promise<UpstreamAnswer> {
+  async function ask(id: string | undefined, patience: Patience, begin: () => SharedRequest): Promise<UpstreamAnswer> {
     if (breaker.isOpen) throw unavailable();
     try {
-      return await requests.ask(id, call, begin);
+      return await requests.ask(id, patience, begin);
     } catch (error) {
       throw fromFailure(error);
     }
@@ -77,7 +84,7 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
     let sent: Sent | undefined;
     let leftAt: number | undefined;
     let lastFailure: Error | undefined;
-    const cancelled = new AbortController();
+    const cancelled: { reason?: Error; pause?: AbortController } = {};
     const headers = {
       accept: 'application/json',
       'x-request-id': requestId,
@@ -97,7 +104,8 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
       cancel(reason) {
         // A call whose time is over, not a client that went away.
         if (reason instanceof StoreError) breaker.failed();
-        cancelled.abort(reason);
+        cancelled.reason = reason;
+        cancelled.pause?.abort(reason);
         sent?.cancel(reason);
       },
     };
@@ -105,9 +113,9 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
     async function attempt(): Promise<UpstreamAnswer> {
       budget.deposit();
       // Whoever asks the same in this turn of the event loop joins.
-      await new Promise(setImmediate);
+      await endOfTurn();
       for (let retry = 0; ; retry++) {
-        cancelled.signal.throwIfAborted();
+        if (cancelled.reason) throw cancelled.reason;
         sent = client.send({ method, path, headers, body, beforeLeaving });
         const outcome = await sent.answer.catch((error: unknown) => error);
         if (!(outcome instanceof Error)) learn(outcome as UpstreamAnswer);
@@ -116,12 +124,12 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
           breaker.failed();
         }
         const pause = backoffMs(retry);
-        const isInTime = performance.now() + pause < startedAt + timeoutMs;
-        if (!isInTime || breaker.isOpen || !isWorthRetrying(outcome) || !budget.withdraw()) {
+        if (!isWorthRetrying(outcome) || !isInTime(pause) || breaker.isOpen || !budget.withdraw()) {
           if (outcome instanceof Error) throw outcome;
           return outcome as UpstreamAnswer;
         }
-        await sleep(pause, undefined, { signal: cancelled.signal });
+        cancelled.pause = new AbortController();
+        await sleep(pause, undefined, { signal: cancelled.pause.signal });
       }
     }
 
@@ -138,6 +146,10 @@ export function createRestPetSource({ client, breaker, budget, timeoutMs }: Rest
       key?.learn({ status: answer.status, header: answer.header, errorCode }, leftAt ?? 0);
     }
 
+    function isInTime(pause: number): boolean {
+      return performance.now() + pause < startedAt + timeoutMs;
+    }
+
     function isWorthRetrying(outcome: unknown): boolean {
       if (outcome instanceof UpstreamFailure)
         return outcome.kind === 'unreachable' && (method === 'GET' || !outcome.hasLeft);
@@ -151,13 +163,20 @@ function toError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error(String(thrown));
 }
 
-/** The interface does not say in which order a store lists; this program does. */
-function inOrder(pets: readonly Pet[]): readonly Pet[] {
-  const isOrdered = pets.every((pet, index) => index === 0 || compare(pets[index - 1] as Pet, pet) < 0);
-  return isOrdered ? pets : [...pets].sort(compare);
+let turn: Promise<void> | undefined;
+
+/** Settles when this turn of the event loop is over; the same promise for all who ask within it. */
+function endOfTurn(): Promise<void> {
+  return (turn ??= new Promise((resolve) => {
+    setImmediate(() => {
+      turn = undefined;
+      resolve();
+    });
+  }));
 }
 
-function compare(a: Pet, b: Pet): number {
-  const difference = BigInt(a.id) - BigInt(b.id);
-  return difference < 0n ? -1 : difference > 0n ? 1 : 0;
+/** The interface does not say in which order a store lists; this program does. */
+function inOrder(pets: readonly Pet[]): readonly Pet[] {
+  const isOrdered = pets.every(({ id }, index) => index === 0 || compareInt64((pets[index - 1] as Pet).id, id) < 0);
+  return isOrdered ? pets : [...pets].sort((a, b) => compareInt64(a.id, b.id));
 }

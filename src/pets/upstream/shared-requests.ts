@@ -13,18 +13,13 @@ export interface SharedRequest {
   cancel(reason: Error): void;
 }
 
-/** Joins equal requests that have not left yet. Each call waits with its own time limit and may go away on its own. */
+/** Joins equal requests that have not left yet. Each caller waits with its own patience and may go away on its own. */
 export interface SharedRequests {
   /**
    * @param id - equal for requests that are the same: same key, same path; undefined for one that is never shared
    * @param start - starts the request
    */
-  ask(id: string | undefined, call: Call, start: () => SharedRequest): Promise<UpstreamAnswer>;
-}
-
-export interface SharedRequestsOptions {
-  /** Time for one call, from its start, in milliseconds. */
-  readonly timeoutMs: number;
+  ask(id: string | undefined, patience: Patience, start: () => SharedRequest): Promise<UpstreamAnswer>;
 }
 
 interface Entry {
@@ -32,15 +27,14 @@ interface Entry {
   waiting: number;
 }
 
-export function createSharedRequests({ timeoutMs }: SharedRequestsOptions): SharedRequests {
+export function createSharedRequests(): SharedRequests {
   const entries = new Map<string, Entry>();
 
   return {
-    ask(id, call, start) {
-      const left = call.startedAt + timeoutMs - performance.now();
-      if (call.signal.aborted) return Promise.reject(call.signal.reason as Error);
-      if (left <= 0) return Promise.reject(timedOut());
-      return wait(join(id, start), call, left);
+    ask(id, patience, start) {
+      const over = patience.whyOver();
+      if (over) return Promise.reject(over);
+      return wait(join(id, start), patience);
     },
   };
 
@@ -59,24 +53,83 @@ export function createSharedRequests({ timeoutMs }: SharedRequestsOptions): Shar
   }
 }
 
-function wait(entry: Entry, { signal }: Call, milliseconds: number): Promise<UpstreamAnswer> {
+function wait(entry: Entry, patience: Patience): Promise<UpstreamAnswer> {
   entry.waiting += 1;
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => leave(entry.request.lastFailure ?? timedOut()), milliseconds);
-    const abort = (): void => leave(signal.reason as Error);
-    signal.addEventListener('abort', abort, { once: true });
-    entry.request.answer.then(resolve, reject).finally(settle);
-
-    function settle(): void {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', abort);
-    }
-
-    function leave(reason: Error): void {
-      settle();
-      reject(reason);
-      entry.waiting -= 1;
-      if (entry.waiting === 0) entry.request.cancel(reason);
-    }
+    const waiter = {
+      leave(reason: Error | undefined): void {
+        const why = reason ?? entry.request.lastFailure ?? timedOut();
+        reject(why);
+        entry.waiting -= 1;
+        if (entry.waiting === 0) entry.request.cancel(why);
+      },
+    };
+    patience.enter(waiter);
+    entry.request.answer.then(
+      (answer) => {
+        patience.leave(waiter);
+        resolve(answer);
+      },
+      (error: unknown) => {
+        patience.leave(waiter);
+        reject(error);
+      },
+    );
   });
+}
+
+/** Somebody who waits for an answer. */
+interface Waiter {
+  /** Ends the waiting: for the reason given, or because the time is over. */
+  leave(reason: Error | undefined): void;
+}
+
+/** How long everything that one call asks may take: until its time is over, or its client goes away. One timer for all of it. */
+export class Patience {
+  readonly #waiters = new Set<Waiter>();
+  readonly #timeoutMs: number;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** @param timeoutMs - time for the call, from its start */
+  constructor(
+    private readonly call: Call,
+    timeoutMs: number,
+  ) {
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** Why nothing should be asked any more; undefined while there is time. */
+  whyOver(): Error | undefined {
+    if (this.call.isCancelled) return this.call.signal.reason as Error;
+    return this.#left() <= 0 ? timedOut() : undefined;
+  }
+
+  enter(waiter: Waiter): void {
+    if (this.#waiters.size === 0) {
+      this.#timer = setTimeout(this.#end, Math.ceil(this.#left()));
+      this.call.signal.addEventListener('abort', this.#end, { once: true });
+    }
+    this.#waiters.add(waiter);
+  }
+
+  leave(waiter: Waiter): void {
+    this.#waiters.delete(waiter);
+    if (this.#waiters.size === 0) this.#rest();
+  }
+
+  #left(): number {
+    return this.call.startedAt + this.#timeoutMs - performance.now();
+  }
+
+  #rest(): void {
+    clearTimeout(this.#timer);
+    this.call.signal.removeEventListener('abort', this.#end);
+  }
+
+  readonly #end = (): void => {
+    this.#rest();
+    const reason = this.call.isCancelled ? (this.call.signal.reason as Error) : undefined;
+    for (const waiter of this.#waiters) waiter.leave(reason);
+    this.#waiters.clear();
+  };
 }

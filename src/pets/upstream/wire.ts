@@ -1,5 +1,5 @@
 import type { ErrorBody } from '../../errors.js';
-import { JsonNumber, parseStrictJson } from '../../json/exact-json.js';
+import { JsonNumber, parseExactJson } from '../../json/exact-json.js';
 import { isInt64, type Int64 } from '../int64.js';
 import { PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pet.js';
 
@@ -24,8 +24,8 @@ export function parseErrorBody(body: string): ErrorBody | undefined {
   const value = parse(body);
   if (!isRecord(value)) return undefined;
   const { code, message, status } = value;
-  if (typeof code !== 'string' || typeof message !== 'string' || !(status instanceof JsonNumber)) return undefined;
-  return /^\d{3}$/.test(status.text) ? { code, message, status: Number(status.text) } : undefined;
+  if (typeof code !== 'string' || typeof message !== 'string') return undefined;
+  return typeof status === 'number' && status >= 100 && status <= 999 ? { code, message, status } : undefined;
 }
 
 /** Writes the body of POST /pets, with its identifier as an exact integer. */
@@ -36,7 +36,7 @@ export function formatNewPet({ name, categoryId, status }: NewPet): string {
 
 function parse(body: string): unknown {
   try {
-    return parseStrictJson(body, 'The answer');
+    return parseExactJson(body, 'The answer');
   } catch {
     return undefined;
   }
@@ -45,14 +45,17 @@ function parse(body: string): unknown {
 function toPet(value: unknown): Pet | undefined {
   if (!isRecord(value)) return undefined;
   const { id, name, categoryId, status } = value;
-  if (!isId(id) || !isId(categoryId) || typeof name !== 'string') return undefined;
-  const pet = { id: id.text as Int64, name, categoryId: categoryId.text as Int64 };
-  if (status === undefined) return pet;
-  return isStatus(status) ? { ...pet, status } : undefined;
+  const petId = toInt64(id);
+  const petCategoryId = toInt64(categoryId);
+  if (petId === undefined || petCategoryId === undefined || typeof name !== 'string') return undefined;
+  if (status === undefined) return { id: petId, name, categoryId: petCategoryId };
+  return isStatus(status) ? { id: petId, name, categoryId: petCategoryId, status } : undefined;
 }
 
-function isId(value: unknown): value is JsonNumber {
-  return value instanceof JsonNumber && isInt64(value.text);
+/** A number is one that was exact and written plainly; the others come as they were written. */
+function toInt64(value: unknown): Int64 | undefined {
+  if (typeof value === 'number') return String(value) as Int64;
+  return value instanceof JsonNumber && isInt64(value.text) ? value.text : undefined;
 }
 
 function isStatus(value: unknown): value is PetStatus {

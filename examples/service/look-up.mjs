@@ -1,0 +1,37 @@
+// Looks animals up by their ids and prints a line of JSON for each, in their order. See README.md here.
+import { readFile } from 'node:fs/promises';
+import { createPetClient, PetError } from 'animal-store-gateway/client';
+
+const USAGE = 'usage: STORE_KEY=… node look-up.mjs ID… | --file FILE (ids separated by white space)';
+
+async function readIds([first, ...rest]) {
+  if (first !== '--file') return first === undefined ? [] : [first, ...rest];
+  if (rest.length !== 1) return [];
+  return (await readFile(rest[0], 'utf8')).split(/\s+/).filter((id) => id !== '');
+}
+
+const { STORE_URL = 'http://127.0.0.1:4000/graphql', STORE_KEY } = process.env;
+const ids = await readIds(process.argv.slice(2));
+if (ids.length === 0 || !STORE_KEY) {
+  console.error(USAGE);
+  process.exit(2);
+}
+
+const interrupted = new AbortController();
+process.once('SIGINT', () => interrupted.abort());
+
+const client = createPetClient({ url: STORE_URL, key: STORE_KEY, signal: interrupted.signal });
+try {
+  const results = await client.loadMany(ids);
+  for (const result of results) {
+    const line =
+      result instanceof PetError ? { id: result.id, error: result.code, message: result.message } : { pet: result };
+    console.log(JSON.stringify(line));
+  }
+  if (results.some((result) => result instanceof PetError)) process.exitCode = 1;
+} catch (error) {
+  console.error(error.name === 'AbortError' ? 'interrupted' : error.message);
+  process.exitCode = 1;
+} finally {
+  await client.close();
+}

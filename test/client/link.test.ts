@@ -1,0 +1,203 @@
+import { ApolloClient, ApolloLink, CombinedGraphQLErrors, gql, HttpLink, InMemoryCache } from '@apollo/client/core';
+import { BatchHttpLink } from '@apollo/client/link/batch-http';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { toStoreErrors } from '../../src/client/errors.js';
+import { createRetryAfterLink, type RetryAfterLinkOptions, type RetryWait } from '../../src/client/link.js';
+import { recordFetch, type SentRequest } from '../clients/recorded-fetch.js';
+import { startGateway, startProxyBefore, type Gateway, type ProxyOnly } from '../support/gateway.js';
+import { startShortWindowStore, type ShortWindowStore } from '../support/short-window-store.js';
+
+const LIST = gql`
+  query List($limit: Int!) {
+    pets(limit: $limit) {
+      id
+      name
+    }
+  }
+`;
+const ADD = gql`
+  mutation Add($name: String!) {
+    addPet(input: { name: $name, categoryId: "1" }) {
+      id
+    }
+  }
+`;
+
+interface Connection {
+  readonly url: string;
+  readonly key: string;
+  readonly accept?: string;
+  readonly link?: typeof HttpLink | typeof BatchHttpLink;
+}
+
+interface Connected {
+  readonly client: ApolloClient;
+  readonly sent: readonly SentRequest[];
+  readonly waits: readonly RetryWait[];
+}
+
+function connect(connection: Connection, options: RetryAfterLinkOptions = {}): Connected {
+  const { url, key, accept, link: Link = HttpLink } = connection;
+  const { fetch, sent } = recordFetch();
+  const waits: RetryWait[] = [];
+  const headers = { authorization: `Bearer ${key}`, ...(accept !== undefined && { accept }) };
+  const http = new Link({ uri: `${url}/graphql`, headers, fetch });
+  const waiting = createRetryAfterLink({ jitterMs: 50, onWait: (wait) => waits.push(wait), ...options });
+  const client = new ApolloClient({ link: ApolloLink.from([waiting, http]), cache: new InMemoryCache() });
+  return { client, sent, waits };
+}
+
+const list = ({ client }: Pick<Connected, 'client'>, limit = 1) =>
+  client.query({ query: LIST, variables: { limit }, fetchPolicy: 'no-cache', errorPolicy: 'all' });
+const add = ({ client }: Pick<Connected, 'client'>, headers: Record<string, string> = {}) =>
+  client.mutate({ mutation: ADD, variables: { name: 'Rex' }, errorPolicy: 'all', context: { headers } });
+const codesOf = (error: unknown): unknown[] => toStoreErrors(error).map(({ code }) => code);
+const statusesOf = ({ sent }: Connected): unknown[] => sent.map(({ status }) => status);
+const keysOf = ({ sent }: Connected): unknown[] => sent.map(({ headers }) => headers.get('idempotency-key'));
+
+describe.concurrent('the retry-after link, at a window that opens again', () => {
+  let store: ShortWindowStore;
+  let gateway: ProxyOnly;
+  let keys = 0;
+
+  beforeAll(async () => {
+    store = await startShortWindowStore({ limit: 1, seconds: 3 });
+    gateway = await startProxyBefore(store.url);
+  });
+  afterAll(async () => {
+    await gateway.close();
+    await store.close();
+  });
+
+  /** A key whose window is open and used up, which the gateway knows from the answer. */
+  async function createUsed(): Promise<Connection> {
+    const key = `key-${(keys += 1)}`;
+    expect((await gateway.graphql('{ pets { id } }', { key })).status).toBe(200);
+    return { url: gateway.url, key };
+  }
+
+  it('waits as long as the refusal says and repeats the query', async () => {
+    const connected = connect(await createUsed());
+    const { data, error } = await list(connected);
+    expect([data, error]).toEqual([{ pets: [expect.objectContaining({ name: 'Bella' })] }, undefined]);
+    expect(statusesOf(connected)).toEqual([429, 200]);
+    expect(connected.waits).toMatchObject([{ code: 'RATE_LIMITED', repeat: 1 }]);
+    expect(connected.waits[0]?.waitMs).toBeGreaterThanOrEqual(1_000);
+    expect(connected.waits[0]?.waitMs).toBeLessThanOrEqual(3_050);
+  });
+
+  it('does so too when the client takes JSON alone, and sees a ServerError', async () => {
+    const connected = connect({ ...(await createUsed()), accept: 'application/json' });
+    expect((await list(connected)).data).toMatchObject({ pets: [{ name: 'Bella' }] });
+    expect(statusesOf(connected)).toEqual([429, 200]);
+  });
+
+  it('does so for the entry of a batch', async () => {
+    const connected = connect({ ...(await createUsed()), link: BatchHttpLink });
+    expect((await list(connected)).data).toMatchObject({ pets: [{ name: 'Bella' }] });
+    expect(connected.sent.map(({ body }): unknown => body.length)).toEqual([1, 1]);
+  });
+
+  it('repeats an addPet under the idempotency key of the application, the same each time', async () => {
+    const connected = connect(await createUsed());
+    const { data } = await add(connected, { 'Idempotency-Key': 'order-7' });
+    expect(data).toMatchObject({ addPet: { id: '7' } });
+    expect(statusesOf(connected)).toEqual([429, 200]);
+    expect(keysOf(connected)).toEqual(['order-7', 'order-7']);
+  });
+
+  it('repeats an addPet under an idempotency key of its own, when asked to, one for each addPet', async () => {
+    const connected = connect(await createUsed(), { idempotencyKeys: true });
+    expect((await add(connected)).data).toMatchObject({ addPet: { id: '7' } });
+    const [first, second, ...more] = keysOf(connected);
+    expect(first).toMatch(/^[0-9a-f]{32}$/);
+    expect([second, more]).toEqual([first, []]);
+    await add(connected);
+    expect(keysOf(connected).at(-1)).toMatch(/^[0-9a-f]{32}$/);
+    expect(keysOf(connected).at(-1)).not.toBe(first);
+  });
+
+  it('stops waiting when nobody listens any more', async () => {
+    const { client, sent, waits } = connect(await createUsed());
+    const watched = client.watchQuery({ query: LIST, variables: { limit: 1 }, fetchPolicy: 'no-cache' });
+    const listening = watched.subscribe({});
+    await vi.waitFor(() => expect(waits).toHaveLength(1), { timeout: 20_000 });
+    listening.unsubscribe();
+    await new Promise((resolve) => setTimeout(resolve, (waits[0]?.waitMs ?? 0) + 500));
+    expect(sent).toHaveLength(1);
+  });
+});
+
+describe('the retry-after link, at a window of a minute', () => {
+  let gateway: Gateway;
+
+  beforeAll(async () => {
+    gateway = await startGateway('embedded', { BAN_AFTER: '1', BAN_SECONDS: '2' });
+  });
+  afterAll(() => gateway.close());
+
+  /** A key of which `left` of three requests are left. */
+  async function createUsed(left: number): Promise<Connection> {
+    const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 3, perDay: 100 } });
+    for (let use = 3; use > left; use--) await gateway.graphql('{ pets { id } }', { key });
+    return { url: gateway.url, key };
+  }
+
+  it('hands a refusal on at once, when its wait is longer than may be waited', async () => {
+    const connected = connect(await createUsed(0), { maxWaitMs: 5_000 });
+    expect(codesOf((await list(connected)).error)).toEqual(['RATE_LIMITED']);
+    expect([statusesOf(connected), connected.waits]).toEqual([[429], []]);
+  });
+
+  it('never repeats an addPet without an idempotency key', async () => {
+    const connected = connect(await createUsed(0));
+    const { error } = await add(connected);
+    expect(codesOf(error)).toEqual(['RATE_LIMITED']);
+    expect(CombinedGraphQLErrors.is(error)).toBe(true);
+    expect([statusesOf(connected), keysOf(connected)]).toEqual([[429], [null]]);
+    expect(await gateway.sql('SELECT name FROM pets')).toEqual([]);
+  });
+
+  it('waits for the end of a ban that is short enough', async () => {
+    const connection = await createUsed(1);
+    const two = '{ a: pets(limit: 1) { id } b: pets(limit: 2) { id } }';
+    for (let use = 0; use < 2; use++) await gateway.graphql(two, connection);
+    const connected = connect(connection);
+    expect((await list(connected)).data).toEqual({ pets: [] });
+    expect(connected.waits).toMatchObject([{ code: 'KEY_BANNED' }]);
+    expect(statusesOf(connected)).toEqual([429, 200]);
+  });
+
+  it('hands on what has data, and what no wait can help', async () => {
+    const connected = connect(await createUsed(3));
+    const query = gql`
+      {
+        pets(limit: 1) {
+          id
+        }
+        missing: pet(id: "404") {
+          id
+        }
+      }
+    `;
+    const { data, error } = await connected.client.query({ query, errorPolicy: 'all' });
+    expect([data, codesOf(error)]).toEqual([{ pets: [], missing: null }, ['NOT_FOUND']]);
+    expect(codesOf((await list(connected, 500)).error)).toEqual(['BAD_USER_INPUT']);
+    expect(connected.sent).toHaveLength(2);
+    const unknown = connect({ url: gateway.url, key: 'pets_unknown' });
+    expect(codesOf((await list(unknown)).error)).toEqual(['UNAUTHENTICATED']);
+    expect(unknown.sent).toHaveLength(1);
+  });
+
+  it('gives up after the repeats it may make', async () => {
+    const waits: RetryWait[] = [];
+    // Something before the store, which answers by itself.
+    const fetch = () =>
+      Promise.resolve(new Response('<h1>busy</h1>', { status: 503, headers: { 'Retry-After': '0' } }));
+    const http = new HttpLink({ uri: `${gateway.url}/graphql`, fetch });
+    const waiting = createRetryAfterLink({ jitterMs: 0, maxRepeats: 3, onWait: (wait) => waits.push(wait) });
+    const client = new ApolloClient({ link: ApolloLink.from([waiting, http]), cache: new InMemoryCache() });
+    expect((await list({ client })).error).toMatchObject({ statusCode: 503 });
+    expect(waits.map(({ code, waitMs }) => [code, waitMs])).toEqual(Array(3).fill(['SERVICE_UNAVAILABLE', 0]));
+  });
+});

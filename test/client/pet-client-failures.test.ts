@@ -1,0 +1,223 @@
+import { createServer as createHttpServer, request, type RequestListener } from 'node:http';
+import { connect as connectTo, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { Agent } from 'undici';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createPetClient, PetError, type PetClient, type PetClientOptions } from '../../src/client/pet-client.js';
+import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
+import { findFreePort } from '../support/process.js';
+import { answerAnimals, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
+
+let upstream: ScriptedUpstream;
+let gateway: ProxyOnly;
+const cleanups: (() => unknown)[] = [];
+
+beforeAll(async () => {
+  upstream = await startScriptedUpstream();
+  gateway = await startProxyBefore(upstream.url);
+});
+afterAll(async () => {
+  await gateway.close();
+  await upstream.close();
+});
+beforeEach(() => upstream.play(answerAnimals));
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+function connect(options: Partial<PetClientOptions> = {}): PetClient {
+  const client = createPetClient({ url: `${gateway.url}/graphql`, key: 'pets_secret', ...options });
+  cleanups.push(() => client.close());
+  return client;
+}
+
+/** Listens on a free port, and ends with the test. */
+async function listen(server: Server): Promise<string> {
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => sockets.add(socket));
+  await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
+  cleanups.push(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/graphql`;
+}
+
+const never = (): void => undefined;
+const upTo = (count: number): number[] => Array.from({ length: count }, (_, index) => index + 1);
+const failureOf = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => 'none',
+    (error: unknown) => error,
+  );
+
+describe('the signal of a call', () => {
+  it('ends its wait with an AbortError, and cancels what nobody waits for, up to the store', async () => {
+    upstream.play(never);
+    const client = connect();
+    const calls = new AbortController();
+    const waiting = failureOf(client.loadMany(upTo(30), { signal: calls.signal }));
+    await vi.waitFor(() => expect(upstream.seen.length).toBeGreaterThan(0), { timeout: 20_000 });
+    calls.abort();
+    expect(await waiting).toMatchObject({ name: 'AbortError' });
+    await vi.waitFor(() => expect(upstream.cancelled()).toBe(upstream.seen.length), { timeout: 20_000 });
+  });
+
+  it('leaves alone those who wait for the same ids', async () => {
+    let answer: (() => void) | undefined;
+    upstream.play((asked, response) => {
+      answer = () => answerAnimals(asked, response);
+    });
+    const client = connect();
+    const calls = new AbortController();
+    const left = failureOf(client.load(7, { signal: calls.signal }));
+    const stayed = client.load(7);
+    await vi.waitFor(() => expect(answer).toBeDefined(), { timeout: 20_000 });
+    const reason = new Error('no longer needed');
+    calls.abort(reason);
+    expect(await left).toBe(reason);
+    answer?.();
+    expect(await stayed).toMatchObject({ id: '7' });
+    expect(upstream.seen).toHaveLength(1);
+  });
+
+  it('keeps what was aborted before it was sent from being asked', async () => {
+    const client = connect();
+    const calls = new AbortController();
+    const left = failureOf(client.loadMany([1, 2, 3], { signal: calls.signal }));
+    const stayed = client.loadMany([3, 4]);
+    calls.abort();
+    expect(await left).toMatchObject({ name: 'AbortError' });
+    expect(await stayed).toMatchObject([{ id: '3' }, { id: '4' }]);
+    expect(upstream.seen.map(({ path }) => path).sort()).toEqual(['/pets/3', '/pets/4']);
+    expect(await failureOf(client.load(5, { signal: calls.signal }))).toMatchObject({ name: 'AbortError' });
+  });
+
+  it('may be shared by many calls without a warning', async () => {
+    const warnings: Error[] = [];
+    const note = (warning: Error): number => warnings.push(warning);
+    process.on('warning', note);
+    cleanups.push(() => process.off('warning', note));
+    const client = connect();
+    const { signal } = new AbortController();
+    await Promise.all(upTo(100).map((id) => client.load(id, { signal })));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(warnings).toEqual([]);
+  });
+});
+
+describe('the end of a client', () => {
+  it.each([
+    ['close', (client: PetClient) => void client.close()],
+    ['its signal', (_: PetClient, controller: AbortController) => controller.abort()],
+  ])('by %s ends every lookup with an AbortError, those to come too', async (_, end) => {
+    upstream.play(never);
+    const controller = new AbortController();
+    const client = connect({ signal: controller.signal });
+    const waiting = failureOf(client.loadMany(upTo(3)));
+    await vi.waitFor(() => expect(upstream.seen.length).toBeGreaterThan(0), { timeout: 20_000 });
+    end(client, controller);
+    expect(await waiting).toMatchObject({ name: 'AbortError' });
+    expect(await failureOf(client.load(1))).toMatchObject({ name: 'AbortError' });
+    await vi.waitFor(() => expect(upstream.cancelled()).toBe(upstream.seen.length), { timeout: 20_000 });
+  });
+
+  it('leaves a dispatcher of the application open', async () => {
+    const dispatcher = new Agent();
+    cleanups.push(() => dispatcher.destroy());
+    await connect({ dispatcher }).close();
+    expect(await connect({ dispatcher }).load(1)).toMatchObject({ id: '1' });
+  });
+});
+
+describe('trouble on the way', () => {
+  it('is got over: connections that break are tried again', async () => {
+    let connections = 0;
+    const port = Number(new URL(gateway.url).port);
+    const url = await listen(
+      createServer((socket) => {
+        socket.on('error', never);
+        connections += 1;
+        if (connections <= 3) return void socket.once('data', () => socket.destroy());
+        const onward = connectTo(port, '127.0.0.1');
+        onward.on('error', never);
+        socket.pipe(onward).pipe(socket);
+      }),
+    );
+    const results = await connect({ url }).loadMany(upTo(250));
+    expect(results.map((result) => (result instanceof PetError ? result.code : result.id))).toEqual(
+      upTo(250).map(String),
+    );
+    expect(connections).toBeGreaterThan(3);
+  });
+
+  it('is got over when something before the store answers in no GraphQL and names a time', async () => {
+    const times: number[] = [];
+    const url = await listen(
+      createHttpServer(
+        forwardAfter((_, response) => {
+          response.writeHead(503, { 'Content-Type': 'text/html', 'Retry-After': '1' }).end('<h1>busy</h1>');
+        }, times),
+      ),
+    );
+    expect(await connect({ url }).load(1)).toMatchObject({ id: '1' });
+    expect(times).toHaveLength(2);
+    expect((times[1] as number) - (times[0] as number)).toBeGreaterThanOrEqual(990);
+  });
+
+  it('is told as CONNECTION_FAILED when nobody listens, after a few attempts', async () => {
+    const port = await findFreePort();
+    const failure = await failureOf(connect({ url: `http://127.0.0.1:${port}/graphql`, waitBudgetMs: 700 }).load(1));
+    expect(failure).toBeInstanceOf(PetError);
+    expect(failure).toMatchObject({ code: 'CONNECTION_FAILED', id: '1' });
+    expect((failure as PetError).message).toContain(`http://127.0.0.1:${port} cannot be reached`);
+    expect((failure as PetError).message).not.toContain('pets_secret');
+  });
+
+  it('is told as TIMED_OUT when no answer comes', async () => {
+    upstream.play(never);
+    const failure = await failureOf(connect({ timeoutMs: 200, waitBudgetMs: 0 }).load(1));
+    expect(failure).toMatchObject({ code: 'TIMED_OUT', message: expect.stringContaining('within 200 ms') as string });
+  });
+
+  it.each([
+    ['a page', 200, '<html>', 'UNRECOGNIZED'],
+    ['JSON that is no result', 200, '[1]', 'UNRECOGNIZED'],
+    ['an error of another program', 403, '{"error":"forbidden"}', 'UNRECOGNIZED'],
+    [
+      'an error with a code of its own',
+      400,
+      '{"errors":[{"message":"No.","extensions":{"code":"NEW"}}]}',
+      'UNRECOGNIZED',
+    ],
+    ['half an animal', 200, '{"data":{}}', 'UNRECOGNIZED'],
+    ['429 without GraphQL', 429, 'slow down', 'RATE_LIMITED'],
+  ])('is told when the answer is %s', async (_, status, body, code) => {
+    const url = await listen(createHttpServer((__, response) => response.writeHead(status).end(body)));
+    expect(await connect({ url, waitBudgetMs: 0 }).loadMany([1, 2])).toMatchObject([
+      { code, id: '1' },
+      { code, id: '2' },
+    ]);
+  });
+
+  it('of one animal is told for that animal alone', async () => {
+    upstream.play((asked, response) => {
+      if (asked.path === '/pets/2') response.socket?.destroy();
+      else answerAnimals(asked, response);
+    });
+    const results = await connect({ waitBudgetMs: 0 }).loadMany([1, 2, 3]);
+    expect(results).toMatchObject([{ id: '1' }, { code: 'UPSTREAM_UNAVAILABLE', id: '2' }, { id: '3' }]);
+  });
+});
+
+/** Answers the first request by `first`, and hands the later ones on to the gateway. */
+function forwardAfter(first: RequestListener, times: number[]): RequestListener {
+  return (incoming, response) => {
+    if (times.push(Date.now()) === 1) return first(incoming, response);
+    const { method, url, headers } = incoming;
+    const onward = request(gateway.url + (url ?? ''), { method, headers }, (answer) => {
+      response.writeHead(answer.statusCode ?? 500, answer.headers);
+      answer.pipe(response);
+    });
+    incoming.pipe(onward);
+  };
+}

@@ -1,0 +1,120 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createPetClient, PetError, type PetClient, type PetClientOptions } from '../../src/client/pet-client.js';
+import { startGateway, startProxyBefore, STORES, type Gateway, type ProxyOnly } from '../support/gateway.js';
+import { startShortWindowStore, type ShortWindowStore } from '../support/short-window-store.js';
+
+const clients: PetClient[] = [];
+afterAll(async () => {
+  for (const client of clients.splice(0)) await client.close();
+});
+
+function connect(url: string, key: string, options: Partial<PetClientOptions> = {}): PetClient {
+  const client = createPetClient({ url: `${url}/graphql`, key, ...options });
+  clients.push(client);
+  return client;
+}
+
+const upTo = (count: number): number[] => Array.from({ length: count }, (_, index) => index + 1);
+
+const codesOf = (results: readonly unknown[]): unknown[] =>
+  results.map((result) => (result instanceof PetError ? result.code : 'ok'));
+
+describe.each(STORES)('the limits of a key, %s store', (mode) => {
+  let gateway: Gateway;
+
+  beforeAll(async () => {
+    gateway = await startGateway(mode, { BAN_AFTER: '1', BAN_SECONDS: '2', MAX_ROOT_FIELDS: '70' });
+    await gateway.sql(
+      `INSERT INTO pets (name, category_id) SELECT 'Animal ' || n, 1 FROM generate_series(1, 300) AS n`,
+    );
+  });
+  afterAll(() => gateway.close());
+
+  /** How often operations were answered with a status. */
+  async function countStatuses(): Promise<Record<string, number>> {
+    const text = await (await gateway.fetch('/metrics')).text();
+    const lines = text.matchAll(
+      /^http_server_request_duration_seconds_count\{http_route="\/graphql".*status_code="(\d+)".*\} (\d+)$/gm,
+    );
+    return Object.fromEntries([...lines].map(([, status, count]) => [status as string, Number(count)]));
+  }
+
+  it('are never exceeded: what finds no room within the budget fails without being asked', async () => {
+    const { key } = await gateway.createKey({ plan: 'free' });
+    const before = await countStatuses();
+    const results = await connect(gateway.url, key, { waitBudgetMs: 1_000 }).loadMany(upTo(150));
+    expect(codesOf(results)).toEqual([...Array<string>(60).fill('ok'), ...Array<string>(90).fill('RATE_LIMITED')]);
+    const { retryAfter, requestId } = results[149] as PetError;
+    expect(retryAfter).toBeGreaterThan(30);
+    expect(retryAfter).toBeLessThanOrEqual(61);
+    expect(requestId).toBeUndefined();
+    const after = await countStatuses();
+    expect(after['429'] ?? 0).toBe(before['429'] ?? 0);
+  });
+
+  it('may be shared with others, whose use is seen in the answers', async () => {
+    const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 100, perDay: 1_000 } });
+    const client = connect(gateway.url, key, { waitBudgetMs: 1_000 });
+    await client.load(1);
+    for (let use = 0; use < 3; use++) await gateway.graphql(`{ pets(limit: ${use + 1}) { id } }`, { key });
+    await client.load(2);
+    expect(codesOf(await client.loadMany(upTo(100)))).toEqual([
+      ...Array<string>(95).fill('ok'),
+      ...Array<string>(5).fill('RATE_LIMITED'),
+    ]);
+  });
+
+  it('stand beside those of the server: fewer root fields than expected are found out', async () => {
+    const { key } = await gateway.createKey();
+    const results = await connect(gateway.url, key).loadMany(upTo(300));
+    expect(codesOf(results)).toEqual(Array<string>(300).fill('ok'));
+  });
+
+  it('are waited for when a ban ends within the budget, and else told at once', async () => {
+    const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 3, perDay: 1_000 } });
+    const two = '{ a: pet(id: 1) { id } b: pet(id: 2) { id } }';
+    const codes: unknown[] = [];
+    for (let use = 0; use < 3; use++) {
+      codes.push((await gateway.graphql(two, { key })).errors?.[0]?.extensions.code);
+    }
+    expect(codes).toEqual([undefined, 'RATE_LIMITED', 'KEY_BANNED']);
+    const impatient = connect(gateway.url, key, { waitBudgetMs: 0 });
+    await expect(impatient.load(1)).rejects.toMatchObject({
+      code: 'KEY_BANNED',
+      retryAfter: expect.any(Number) as number,
+    });
+    expect(await connect(gateway.url, key).load(1)).toMatchObject({ name: 'Animal 1' });
+  });
+});
+
+describe.concurrent('windows that open again', () => {
+  let store: ShortWindowStore;
+  let gateway: ProxyOnly;
+
+  beforeAll(async () => {
+    store = await startShortWindowStore({ limit: 20, seconds: 2 });
+    gateway = await startProxyBefore(store.url);
+  });
+  afterAll(async () => {
+    await gateway.close();
+    await store.close();
+  });
+
+  it('are waited for, and nothing is refused meanwhile', async () => {
+    const client = connect(gateway.url, 'a-key');
+    // The gateway learns the windows from its first answer, and the client from the gateway's.
+    await client.load(1);
+    const results = await client.loadMany(upTo(70));
+    expect(codesOf(results)).toEqual(Array<string>(70).fill('ok'));
+    expect(results.map((result) => result instanceof PetError || result.name)).toEqual(
+      upTo(70).map((id) => `Animal ${id}`),
+    );
+    expect(store.refusedOf('a-key')).toBe(0);
+  });
+
+  it('are waited for when some lookups of an operation were refused upstream', async () => {
+    const client = connect(gateway.url, 'another-key');
+    const results = await client.loadMany(upTo(50));
+    expect(codesOf(results)).toEqual(Array<string>(50).fill('ok'));
+  });
+});
