@@ -15,8 +15,6 @@ const OTHERS = [
   'CHANGELOG.md',
   'LICENSE',
   'README.md',
-  'dist/client/*.d.ts',
-  'dist/errors.d.ts',
   'dist/explorer.html',
   'dist/schema.graphql',
   'docs/*.md',
@@ -67,9 +65,12 @@ describe('the package, packed and installed into an empty folder', () => {
     const sources = (await readdir(join(ROOT, 'src'), { recursive: true })).filter((name) => name.endsWith('.ts'));
     const compiled = sources.map((name) => `dist/${name.replace(/\.ts$/, '.js')}`);
     expect(files.filter((name) => name.endsWith('.js')).sort()).toEqual(compiled.sort());
+    const types = files.filter((name) => name.endsWith('.d.ts')).map((name) => name.replace(/\.d\.ts$/, '.js'));
+    expect(types).toContain('dist/client/pet-client.js');
+    expect(types.filter((name) => !compiled.includes(name))).toEqual([]);
     const others = files
-      .filter((name) => !name.endsWith('.js'))
-      .map((name) => name.replace(/^(docs|migrations|dist\/client)\/[^/]+?(?=\.(?:\w+|d\.ts)$)/, '$1/*'));
+      .filter((name) => !/\.js$|\.d\.ts$/.test(name))
+      .map((name) => name.replace(/^(docs|migrations)\/[^/]+(?=\.\w+$)/, '$1/*'));
     expect([...new Set(others)].sort()).toEqual(OTHERS);
   });
 
