@@ -12,6 +12,7 @@ const APOLLO = {
 };
 const UNDICI = { group: ['undici'], message: 'undici lives in the REST source.' };
 const DRIVERS = { group: ['pg', 'pg/*', '@electric-sql/*', 'postgrator'], message: 'SQL drivers live in database/.' };
+const REDIS = { group: ['ioredis'], message: 'Redis lives in redis/.' };
 const HTTP = { group: ['**/http/*', 'node:http'], message: 'access and pets know no HTTP.' };
 const folders = (...names) => ({
   group: names.map((name) => `**/${name}/*`),
@@ -22,7 +23,7 @@ const TOP = {
   message: 'Only main and the commands import these.',
 };
 const SOURCES = {
-  regex: 'postgres-pet-source|rest-pet-source|postgres-key-store|memory-ledger',
+  regex: 'postgres-pet-source|rest-pet-source|postgres-key-store|memory-ledger|redis-ledger',
   message: 'Take the contract; app.ts hands the implementation over.',
 };
 
@@ -88,19 +89,44 @@ export default defineConfig(
   ),
   fence(
     ['src/access/**'],
-    [APOLLO, UNDICI, DRIVERS, HTTP, TOP, folders('graphql', 'rest', 'pets', 'embedded', 'cli', 'observability')],
+    [
+      APOLLO,
+      UNDICI,
+      DRIVERS,
+      REDIS,
+      HTTP,
+      TOP,
+      folders('graphql', 'rest', 'pets', 'redis', 'embedded', 'cli', 'observability'),
+    ],
   ),
   // A source that asks another store speaks of the caller's key in the terms of access/.
-  fence(['src/pets/**'], [APOLLO, DRIVERS, HTTP, TOP, folders('graphql', 'rest', 'embedded', 'cli', 'observability')]),
+  fence(
+    ['src/pets/**'],
+    [APOLLO, DRIVERS, REDIS, HTTP, TOP, folders('graphql', 'rest', 'redis', 'embedded', 'cli', 'observability')],
+  ),
   fence(
     ['src/database/**'],
-    [APOLLO, UNDICI, HTTP, TOP, folders('graphql', 'rest', 'access', 'pets', 'embedded', 'cli')],
+    [APOLLO, UNDICI, REDIS, HTTP, TOP, folders('graphql', 'rest', 'access', 'pets', 'redis', 'embedded', 'cli')],
   ),
-  fence(['src/graphql/**'], [UNDICI, DRIVERS, SOURCES, TOP, folders('rest', 'database', 'embedded', 'cli')]),
-  fence(['src/rest/**'], [APOLLO, UNDICI, DRIVERS, SOURCES, TOP, folders('graphql', 'database', 'embedded', 'cli')]),
+  fence(
+    ['src/graphql/**'],
+    [UNDICI, DRIVERS, REDIS, SOURCES, TOP, folders('rest', 'database', 'redis', 'embedded', 'cli')],
+  ),
+  fence(
+    ['src/rest/**'],
+    [APOLLO, UNDICI, DRIVERS, REDIS, SOURCES, TOP, folders('graphql', 'database', 'redis', 'embedded', 'cli')],
+  ),
   fence(
     ['src/http/**'],
-    [APOLLO, UNDICI, DRIVERS, SOURCES, TOP, folders('graphql', 'rest', 'database', 'pets', 'embedded', 'cli')],
+    [
+      APOLLO,
+      UNDICI,
+      DRIVERS,
+      REDIS,
+      SOURCES,
+      TOP,
+      folders('graphql', 'rest', 'database', 'pets', 'redis', 'embedded', 'cli'),
+    ],
   ),
   fence(
     ['src/observability/**'],
@@ -108,10 +134,15 @@ export default defineConfig(
       APOLLO,
       UNDICI,
       DRIVERS,
+      REDIS,
       SOURCES,
       TOP,
-      folders('graphql', 'rest', 'database', 'pets', 'access', 'embedded', 'cli'),
+      folders('graphql', 'rest', 'database', 'pets', 'access', 'redis', 'embedded', 'cli'),
     ],
   ),
-  fence(['src/embedded/**'], [APOLLO, UNDICI, DRIVERS, HTTP, TOP, folders('graphql', 'rest', 'cli')]),
+  fence(['src/embedded/**'], [APOLLO, UNDICI, DRIVERS, REDIS, HTTP, TOP, folders('graphql', 'rest', 'redis', 'cli')]),
+  fence(
+    ['src/redis/**'],
+    [APOLLO, UNDICI, DRIVERS, HTTP, TOP, folders('graphql', 'rest', 'database', 'pets', 'embedded', 'cli')],
+  ),
 );

@@ -5,7 +5,7 @@ export default defineConfig({
   resolve: { alias: [{ find: /^graphql$/, replacement: 'graphql/index.js' }] },
   test: {
     include: ['test/**/*.test.ts'],
-    globalSetup: ['test/support/postgres-server.ts'],
+    globalSetup: ['test/support/postgres-server.ts', 'test/support/redis-server.ts'],
     testTimeout: 30_000,
     hookTimeout: 60_000,
     // Each file starts servers of its own; more at once than there are cores only makes them wait for each other.

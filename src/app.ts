@@ -19,6 +19,8 @@ import { createHttpServer, type Handler } from './http/server.js';
 import { createHealthHandler } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics, type Metrics } from './observability/metrics.js';
+import { openRedisLink, type RedisLink } from './redis/redis-link.js';
+import { createRedisQueryCache } from './redis/redis-query-cache.js';
 import { createRestHandler } from './rest/handler.js';
 
 /** The running program. */
@@ -59,7 +61,12 @@ export async function startApp(
   const isDraining = (): boolean => draining;
 
   try {
-    const backend = await openBackend(config, log, decorateDatabase);
+    const redis =
+      config.redisUrl === undefined
+        ? undefined
+        : await openRedisLink({ url: config.redisUrl, log, metrics: metrics.watchSharing() });
+    closers.push(() => Promise.resolve(redis?.close()));
+    const backend = await openBackend(config, log, redis, decorateDatabase);
     closers.push(() => backend.close());
     const { source, check } = backend;
     const access = otherAccess ?? backend.access;
@@ -73,6 +80,7 @@ export async function startApp(
       production,
       maxRootFields: limits.maxRootFields,
       documents,
+      persistedQueries: redis && createRedisQueryCache(redis),
       log,
     });
     closers.push(() => graphqlServer.stop());
@@ -146,12 +154,13 @@ export async function startApp(
 function openBackend(
   config: Config,
   log: Log,
+  redis: RedisLink | undefined,
   decorateDatabase: AppParts['decorateDatabase'],
 ): Promise<Backend> | Backend {
   const { backend, bans } = config;
   return backend.kind === 'proxy'
-    ? openProxyBackend(backend, log)
-    : openStoreBackend({ store: backend, bans, log, decorateDatabase });
+    ? openProxyBackend(backend, log, redis)
+    : openStoreBackend({ store: backend, bans, log, redis, decorateDatabase });
 }
 
 /** Listens, or says in one line which setting stands in the way. */

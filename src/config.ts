@@ -11,8 +11,21 @@ function integer(minimum: number, maximum: number) {
     .refine((value) => value >= minimum && value <= maximum, expected);
 }
 
-function url(protocols: readonly string[], expected: string) {
-  return z.string().refine((text) => URL.canParse(text) && protocols.includes(new URL(text).protocol), expected);
+function url(protocols: readonly string[], expected: string, isSound: (url: URL) => boolean = () => true) {
+  return z.string().refine((text) => {
+    const parsed = URL.canParse(text) ? new URL(text) : undefined;
+    return parsed !== undefined && protocols.includes(parsed.protocol) && isSound(parsed);
+  }, expected);
+}
+
+/** Tells whether a URL has a host, at most the number of a database, and credentials that can be read. */
+function namesRedis({ hostname, pathname, username, password }: URL): boolean {
+  try {
+    decodeURIComponent(username + password);
+  } catch {
+    return false;
+  }
+  return hostname !== '' && /^\/?\d{0,5}$/.test(pathname);
 }
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
@@ -42,7 +55,11 @@ const ENVIRONMENT = z.object({
   UPSTREAM_URL: url(['http:', 'https:'], 'must be a URL such as https://host/v1').optional(),
   DATABASE_POOL: integer(1, 1_000).default(10),
   DATABASE_PREPARE: flag.default(true),
-  REDIS_URL: url(['redis:', 'rediss:'], 'must be a URL such as redis://host:6379').optional(),
+  REDIS_URL: url(
+    ['redis:', 'rediss:'],
+    'must be a URL such as redis://user:password@host:6379/0, or rediss:// for TLS',
+    namesRedis,
+  ).optional(),
   NODE_ENV: z
     .enum(['development', 'production', 'test'], 'must be development, production or test')
     .default('development'),
@@ -94,6 +111,8 @@ export interface Config {
   readonly host: string;
   readonly port: number;
   readonly backend: BackendConfig;
+  /** The Redis server through which instances share their limits, bans and persisted queries. */
+  readonly redisUrl: string | undefined;
   readonly production: boolean;
   readonly introspection: boolean;
   readonly explorer: boolean;
@@ -129,13 +148,12 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
   if (settings.UPSTREAM_URL !== undefined && settings.DATABASE_URL !== undefined) {
     throw new ConfigError('UPSTREAM_URL and DATABASE_URL are both set: animals live in one place, unset one of them');
   }
-  if (settings.REDIS_URL !== undefined)
-    throw new ConfigError('REDIS_URL is set, but this version does not support it yet');
   const production = settings.NODE_ENV === 'production';
   return deepFreeze({
     host: settings.HOST,
     port: settings.PORT,
     backend: toBackend(settings, production),
+    redisUrl: settings.REDIS_URL,
     production,
     introspection: settings.INTROSPECTION ?? !production,
     explorer: settings.EXPLORER ?? !production,

@@ -9,6 +9,7 @@ describe('the settings', () => {
       host: '127.0.0.1',
       port: 4_000,
       backend: { kind: 'embedded', directory: '.data', sampleAnimals: true, developmentKeys: true },
+      redisUrl: undefined,
       production: false,
       introspection: true,
       explorer: true,
@@ -40,6 +41,7 @@ describe('the settings', () => {
       MAX_BATCH: '1',
       MAX_BODY_BYTES: '2048',
       SHUTDOWN_GRACE_MS: '0',
+      REDIS_URL: 'rediss://user:pass%2Fword@redis.example:6380/2',
     });
     expect(config).toMatchObject({
       host: '0.0.0.0',
@@ -54,6 +56,7 @@ describe('the settings', () => {
       bans: { banAfter: 0, banSeconds: 60 },
       limits: { maxRootFields: 10, maxBatch: 1, maxBodyBytes: 2_048 },
       shutdownGraceMs: 0,
+      redisUrl: 'rediss://user:pass%2Fword@redis.example:6380/2',
     });
   });
 
@@ -167,6 +170,9 @@ describe('a wrong setting', () => {
     ['UPSTREAM_URL', 'ftp://gateway:s3cret@store.example/v1', 'https://'],
     ['UPSTREAM_URL', 's3cret', 'https://'],
     ['REDIS_URL', 'http://:s3cret@redis.example', 'redis://'],
+    ['REDIS_URL', 'redis://:s3cret@redis.example/store', 'redis://'],
+    ['REDIS_URL', 'redis://:%zzs3cret@redis.example/0', 'redis://'],
+    ['REDIS_URL', 's3cret', 'redis://'],
   ])('%s=%s is refused without showing what may hold a password', (name, value, expected) => {
     const { message } = refusalOf({ [name]: value });
     expect(message).toMatch(new RegExp(`^${name} must be `));

@@ -5,6 +5,7 @@ import type { MaybePromise } from './maybe-promise.js';
 import { parseBearer } from './bearer.js';
 import { LearnedKey } from './learned-key.js';
 import type { Admission, Ledger, WindowState } from './ledger.js';
+import type { SharedQuarantines } from './quarantine.js';
 import { PUBLISHED_LIMITS, toWindows, type Plan } from './plans.js';
 import { operationTooLarge, rateLimited } from './refusals.js';
 import { KeylessVisit } from './keyless-visit.js';
@@ -18,6 +19,7 @@ export interface LearnedAccessOptions {
   /** Counts the requests of keys whose limits the upstream does not state, where a default plan is set. */
   readonly defaultLedger: Ledger;
   readonly defaultPlan: keyof typeof PUBLISHED_LIMITS | undefined;
+  readonly quarantines: SharedQuarantines;
   /** How long an operation waits for the first answer about its key, in milliseconds. */
   readonly patienceMs: number;
   /** Keys remembered at the most. */
@@ -49,6 +51,8 @@ class LearnedVisit implements Visit, UpstreamKey {
   /** Requests admitted whose answers have not come. */
   #underWay = 0;
   #isFirst = false;
+  /** What the default plan leaves, since the last operation was admitted by it. */
+  #defaultWindows: readonly WindowState[] | undefined;
 
   constructor(
     readonly id: string,
@@ -77,6 +81,11 @@ class LearnedVisit implements Visit, UpstreamKey {
   }
 
   async admit(cost: number): Promise<void> {
+    if (!this.key.findRefusal()) {
+      const asked = this.options.quarantines.find(this.id);
+      const elsewhere = asked instanceof Promise ? await asked : asked;
+      if (elsewhere) this.key.enterQuarantine(elsewhere);
+    }
     await this.requireKey();
     if (cost === 0) return;
     try {
@@ -108,6 +117,8 @@ class LearnedVisit implements Visit, UpstreamKey {
 
   learn(answer: UpstreamAnswerHead, leftAt: number): void {
     this.key.learn(answer, leftAt);
+    const { quarantine } = this.key;
+    if (answer.status === 429 && quarantine) this.options.quarantines.share(this.id, quarantine);
     if (this.#underWay > 0) {
       this.#underWay -= 1;
       this.key.release(1);
@@ -121,7 +132,10 @@ class LearnedVisit implements Visit, UpstreamKey {
     if (windows.length > 0) return { plan: toPlan(windows), windows };
     const { defaultPlan } = this.options;
     if (!defaultPlan || !this.key.isUnstated) return undefined;
-    return { plan: defaultPlan, windows: (await this.#askDefaultLedger(defaultPlan, 0)).windows };
+    return {
+      plan: defaultPlan,
+      windows: this.#defaultWindows ?? (await this.#askDefaultLedger(defaultPlan, 0)).windows,
+    };
   }
 
   close(): void {
@@ -140,6 +154,7 @@ class LearnedVisit implements Visit, UpstreamKey {
     const { defaultPlan } = this.options;
     if (!defaultPlan || this.key.windows.length > 0) return;
     const admission = await this.#askDefaultLedger(defaultPlan, cost);
+    this.#defaultWindows = admission.windows;
     if (admission.outcome === 'too-large') throw operationTooLarge(cost, admission.limit);
     if (admission.outcome === 'refused') throw rateLimited(admission.retryAfter, cost);
   }

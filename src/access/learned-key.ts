@@ -1,6 +1,7 @@
 import type { StoreError } from '../errors.js';
 import type { WindowState } from './ledger.js';
 import { DEFAULT_RETRY_AFTER, parseRetryAfter, parseStatedWindows, type StatedWindow } from './limit-fields.js';
+import type { Quarantine } from './quarantine.js';
 import { keyBanned, keyRefused, operationTooLarge, rateLimited, secondsUntil } from './refusals.js';
 import type { UpstreamAnswerHead } from './upstream-key.js';
 
@@ -26,7 +27,7 @@ export class LearnedKey {
   /** When they were seen, by `performance.now()`. */
   #seenAt = 0;
   #hasAnswered = false;
-  #quarantine: { readonly until: number; readonly code: 'rate_limited' | 'key_banned' } | undefined;
+  #quarantine: Quarantine | undefined;
   #refusedUntil = 0;
   /** Requests admitted whose answers have not come. */
   #underWay = 0;
@@ -57,12 +58,28 @@ export class LearnedKey {
     });
   }
 
+  /** The quarantine of the key, while there is one. */
+  get quarantine(): Quarantine | undefined {
+    return this.#quarantine && this.#quarantine.until > this.now() ? this.#quarantine : undefined;
+  }
+
+  /** Enters a quarantine that this gateway or another was told; the longer one counts. When it is over, one request goes first. */
+  enterQuarantine({ until, code }: Quarantine): void {
+    const known = this.quarantine;
+    this.#quarantine = {
+      until: Math.max(known?.until ?? 0, until),
+      code: code === 'key_banned' ? code : (known?.code ?? code),
+    };
+    this.#knowledge = 'nothing';
+  }
+
   /** Why no request may be sent just now: the upstream refused the key, or said to wait. */
   findRefusal(): StoreError | undefined {
     if (this.isRefused) return keyRefused();
-    if (!this.#quarantine || this.#quarantine.until <= this.now()) return undefined;
-    const retryAfter = secondsUntil(this.#quarantine.until, this.now());
-    return this.#quarantine.code === 'key_banned' ? keyBanned(retryAfter) : rateLimited(retryAfter);
+    const { quarantine } = this;
+    if (!quarantine) return undefined;
+    const retryAfter = secondsUntil(quarantine.until, this.now());
+    return quarantine.code === 'key_banned' ? keyBanned(retryAfter) : rateLimited(retryAfter);
   }
 
   /**
@@ -122,8 +139,7 @@ export class LearnedKey {
       this.#seenAt = performance.now();
     }
     if (answer.status === 429) {
-      this.#quarantineFor(answer, now);
-      this.#knowledge = 'nothing';
+      this.enterQuarantine(toQuarantine(answer, now));
     } else if (stated.length > 0) this.#knowledge = 'stated';
     else if (this.#knowledge === 'nothing' && answer.status < 500) this.#knowledge = 'unstated';
   }
@@ -137,15 +153,6 @@ export class LearnedKey {
       throw rateLimited(Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, this.now()))), cost);
   }
 
-  #quarantineFor({ header, errorCode }: UpstreamAnswerHead, now: number): void {
-    const seconds = Math.max(1, parseRetryAfter(header('retry-after'), now) ?? DEFAULT_RETRY_AFTER);
-    const known = this.#quarantine && this.#quarantine.until > now ? this.#quarantine : undefined;
-    this.#quarantine = {
-      until: Math.max(known?.until ?? 0, now + seconds * 1_000),
-      code: errorCode === 'key_banned' ? 'key_banned' : (known?.code ?? 'rate_limited'),
-    };
-  }
-
   /**
    * The last answer counts. But answers may overtake each other: of two whose requests were under way together, the
    * smaller number of one window is the later one. Resets are stated in seconds, rounded up, so the earliest is the closest.
@@ -156,6 +163,11 @@ export class LearnedKey {
     const remaining = hasOverlapped ? Math.min(known.remaining, stated.remaining) : stated.remaining;
     return { ...stated, resetAt: Math.min(known.resetAt, stated.resetAt), remaining };
   }
+}
+
+function toQuarantine({ header, errorCode }: UpstreamAnswerHead, now: number): Quarantine {
+  const seconds = Math.max(1, parseRetryAfter(header('retry-after'), now) ?? DEFAULT_RETRY_AFTER);
+  return { until: now + seconds * 1_000, code: errorCode === 'key_banned' ? 'key_banned' : 'rate_limited' };
 }
 
 function createLead(): { readonly ended: Promise<Lead>; readonly end: (lead: Lead) => void } {

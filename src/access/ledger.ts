@@ -30,6 +30,17 @@ export type Admission =
   /** The cost exceeds what a window can ever hold. */
   | { readonly outcome: 'too-large'; readonly windows: readonly WindowState[]; readonly limit: number };
 
+export type Banned = Extract<Admission, { readonly outcome: 'banned' }>;
+
+/** What is counted of an account. Window `i` is that of `account.windows[i]`; times are in milliseconds since the epoch. */
+export interface Counts {
+  readonly used: readonly number[];
+  /** When each window closes; in the past, or 0 before it first opened: it is not open. */
+  readonly closesAt: readonly number[];
+  /** In the past: there is no ban. */
+  readonly bannedUntil: number;
+}
+
 /**
  * Counts requests. Admission is one atomic step over all windows of the account: either every window has room and all
  * are charged, or none is.
@@ -39,4 +50,6 @@ export interface Ledger {
    * Asks for the admission of `cost` requests. A cost of 0 is admitted unless the account is banned; it opens no window.
    */
   admit(account: Account, cost: number): MaybePromise<Admission>;
+  /** The ban of an account as far as it is known here: another process may have imposed one. Nobody is asked. */
+  findBan(account: Account): Banned | undefined;
 }

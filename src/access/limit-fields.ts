@@ -21,10 +21,10 @@ export function parseStatedWindows(
   now: number,
 ): readonly StatedWindow[] {
   const trio = parseTrio(header, now);
-  const policies = parseItems(header('ratelimit-policy'));
-  const states = new Map(parseItems(header('ratelimit')).map((item) => [item.name, item.parameters]));
+  const policies = parsePolicies(header('ratelimit-policy'));
+  const states = parseItems(header('ratelimit'));
   const windows = policies.flatMap(({ name, parameters: { q, w } }): StatedWindow[] => {
-    const { r, t } = states.get(name) ?? {};
+    const { r, t } = states.find((state) => state.name === name)?.parameters ?? {};
     if (q === undefined || r === undefined || t === undefined) return [];
     const resetAt = now + t * 1_000;
     // Both are rounded up, the trio to the second of the clock: the earlier one is closer, and never beyond the window.
@@ -75,6 +75,17 @@ interface Item {
 /** One item of a list such as `"minute";q=60;w=60, "day";q=1000;w=86400`, and one parameter of it. */
 const ITEM = /(?:^|,)\s*"([^"]*)"([^,]*)/g;
 const PARAMETER = /;\s*(\w+)\s*=\s*(\d{1,15})\s*(?=;|$)/g;
+
+/** The policies last read: they are the same in nearly every answer. */
+let lastPolicies: { readonly field: string | undefined; readonly items: readonly Item[] } = {
+  field: undefined,
+  items: [],
+};
+
+function parsePolicies(field: string | undefined): readonly Item[] {
+  if (field !== lastPolicies.field) lastPolicies = { field, items: parseItems(field) };
+  return lastPolicies.items;
+}
 
 /** Reads a list of named items, keeping their numeric parameters. */
 function parseItems(field: string | undefined): readonly Item[] {

@@ -1,13 +1,12 @@
 import { LRUCache } from 'lru-cache';
-import type { Account, Admission, Ledger, WindowState } from './ledger.js';
+import type { Account, Admission, Banned, Counts, Ledger, WindowState } from './ledger.js';
 import type { WindowLimit } from './plans.js';
 import { secondsUntil } from './refusals.js';
 
-/** What is kept of an account. Window `i` is that of `account.windows[i]`. */
-interface Entry {
-  readonly used: number[];
-  /** When each window closes, in milliseconds since the epoch; 0 before it first opened. */
-  readonly closesAt: number[];
+/** What is kept of an account. */
+interface Entry extends Counts {
+  used: number[];
+  closesAt: number[];
   /** When the last `banAfter` requests were refused: a ring, whose oldest entry is at `oldestRefusal`. */
   readonly refusedAt: number[];
   oldestRefusal: number;
@@ -19,6 +18,10 @@ export type LedgerSnapshot = readonly (readonly [id: string, entry: Entry])[];
 /** A ledger of this process alone, which can be written down and taken up again. */
 export interface MemoryLedger extends Ledger {
   admit(account: Account, cost: number): Admission;
+  /** What is counted of an account; undefined when nothing is. */
+  find(id: string): Counts | undefined;
+  /** Takes over what another ledger has counted of an account. Refusals on the way to a ban stay its own. */
+  adopt(account: Account, counts: Counts): void;
   snapshot(): LedgerSnapshot;
   restore(snapshot: LedgerSnapshot): void;
 }
@@ -57,6 +60,18 @@ export function createMemoryLedger({
       charge(account, entry, cost, now);
       return { outcome: 'admitted', windows: view(account, entry, now) };
     },
+    findBan(account) {
+      const entry = entries.get(account.id);
+      const now = entry?.bannedUntil ? clock() : 0;
+      return entry && entry.bannedUntil > now ? banned(entry, view(account, entry, now), now) : undefined;
+    },
+    find: (id) => entries.get(id),
+    adopt(account, { used, closesAt, bannedUntil }) {
+      const entry = entries.get(account.id) ?? open(account);
+      entry.used = [...used];
+      entry.closesAt = [...closesAt];
+      entry.bannedUntil = bannedUntil;
+    },
     snapshot: () => [...entries.entries()],
     restore(snapshot) {
       // The least recently used first, as it was.
@@ -65,7 +80,7 @@ export function createMemoryLedger({
   };
 
   function open({ id, windows }: Account): Entry {
-    const entry = {
+    const entry: Entry = {
       used: windows.map(() => 0),
       closesAt: windows.map(() => 0),
       refusedAt: [],
@@ -108,7 +123,8 @@ export function createMemoryLedger({
   }
 }
 
-function view({ windows }: Account, { used, closesAt }: Entry, now: number): WindowState[] {
+/** The windows of an account as they stand at a time. */
+export function view({ windows }: Account, { used, closesAt }: Counts, now: number): WindowState[] {
   const states: WindowState[] = [];
   for (let i = 0; i < windows.length; i++) {
     const { name, seconds, limit } = windows[i] as WindowLimit;
@@ -144,6 +160,6 @@ function charge({ windows }: Account, { used, closesAt }: Entry, cost: number, n
   }
 }
 
-function banned({ bannedUntil }: Entry, windows: readonly WindowState[], now: number): Admission {
+function banned({ bannedUntil }: Entry, windows: readonly WindowState[], now: number): Banned {
   return { outcome: 'banned', windows, retryAfter: secondsUntil(bannedUntil, now) };
 }

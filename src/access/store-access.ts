@@ -48,8 +48,9 @@ class CallerVisit implements Visit {
     this.#account = { id: caller.keyId, windows: caller.windows };
   }
 
-  requireKey(): MaybePromise<void> {
-    return this.admit(0);
+  requireKey(): void {
+    const ban = this.ledger.findBan(this.#account);
+    if (ban) this.#settle(ban, 0);
   }
 
   admit(cost: number): MaybePromise<void> {

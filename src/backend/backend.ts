@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import type { Access } from '../access/visit.js';
 import type { FirstStart } from '../embedded/first-start.js';
 import type { PetSource } from '../pets/pet-source.js';
@@ -13,6 +14,11 @@ export interface Backend {
   /** Rejects while the backend does not answer. */
   readonly check: () => Promise<unknown>;
   close(): Promise<void>;
+}
+
+/** Names a client address in Redis, where no more of people should stand than is needed to count. */
+export function nameAddress(prefix: string, address: string): string {
+  return `${prefix}{${hash('sha256', address, 'base64url').slice(0, 22)}}`;
 }
 
 /** Client addresses whose 401 answers are counted at the most. */

@@ -1,31 +1,52 @@
 import { createLearnedAccess } from '../access/learned-access.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
+import { UNSHARED_QUARANTINES } from '../access/quarantine.js';
 import type { ProxyConfig } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import { createBreaker } from '../pets/upstream/breaker.js';
 import { createRestPetSource } from '../pets/upstream/rest-pet-source.js';
 import { createRetryBudget } from '../pets/upstream/retry-budget.js';
-import { createUpstreamClient } from '../pets/upstream/upstream-client.js';
+import { createUpstreamClient, type UpstreamAnswer } from '../pets/upstream/upstream-client.js';
 import { unavailable } from '../pets/upstream/upstream-errors.js';
-import { ADDRESS_CAPACITY, type Backend } from './backend.js';
+import { createRedisLedger } from '../redis/redis-ledger.js';
+import type { RedisLink } from '../redis/redis-link.js';
+import { createRedisQuarantines } from '../redis/redis-quarantines.js';
+import { ADDRESS_CAPACITY, nameAddress, type Backend } from './backend.js';
 
 /** How long a probe may take, in milliseconds. */
 const PROBE_TIMEOUT_MS = 1_000;
 
 /** Opens a gateway to another animal store. It connects with the first question. */
-export function openProxyBackend(proxy: ProxyConfig, log: Log): Backend {
+export function openProxyBackend(proxy: ProxyConfig, log: Log, redis?: RedisLink): Backend {
   const client = createUpstreamClient({ ...proxy, connectTimeoutMs: proxy.timeoutMs });
   const breaker = createBreaker({
     probe,
     onChange: (isOpen) =>
       log.warn(isOpen ? 'the upstream does not answer: it is not asked for now' : 'the upstream is back'),
   });
+  const addressLedger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
+  const defaultLedger = createMemoryLedger();
+  const shared = redis && {
+    addressLedger: createRedisLedger({
+      link: redis,
+      local: addressLedger,
+      nameOf: (address) => nameAddress('animals:proxy:address:', address),
+    }),
+    defaultLedger: createRedisLedger({
+      link: redis,
+      local: defaultLedger,
+      nameOf: (digest) => `animals:proxy:key:{${digest}}`,
+    }),
+    quarantines: createRedisQuarantines(redis),
+  };
   return {
     source: createRestPetSource({ client, breaker, budget: createRetryBudget(), timeoutMs: proxy.timeoutMs }),
     access: createLearnedAccess({
-      addressLedger: createMemoryLedger({ capacity: ADDRESS_CAPACITY }),
-      defaultLedger: createMemoryLedger(),
+      addressLedger,
+      defaultLedger,
+      quarantines: UNSHARED_QUARANTINES,
+      ...shared,
       defaultPlan: proxy.defaultPlan,
       patienceMs: proxy.timeoutMs,
     }),
@@ -39,15 +60,22 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log): Backend {
 
   /** Asks for the interface description, which needs no key; any answer will do that is no failure of the server. */
   async function probe(): Promise<void> {
-    const sent = client.send({ method: 'GET', path: '/openapi.json', headers: {}, beforeLeaving: () => undefined });
-    const timer = setTimeout(() => {
-      sent.cancel(new StoreError('upstream_timeout', 'The upstream did not answer in time.'));
-    }, PROBE_TIMEOUT_MS);
-    const { status } = await sent.answer
-      .catch((cause: unknown) => {
-        throw cause instanceof StoreError ? cause : unavailable(cause);
-      })
-      .finally(() => clearTimeout(timer));
-    if (status >= 500) throw unavailable();
+    const outcome = await new Promise<UpstreamAnswer | Error>((settle) => {
+      const timer = setTimeout(() => {
+        sent.cancel(new StoreError('upstream_timeout', 'The upstream did not answer in time.'));
+      }, PROBE_TIMEOUT_MS);
+      const sent = client.send({
+        method: 'GET',
+        path: '/openapi.json',
+        headers: {},
+        beforeLeaving: () => undefined,
+        settle(answer) {
+          clearTimeout(timer);
+          settle(answer);
+        },
+      });
+    });
+    if (outcome instanceof Error) throw outcome instanceof StoreError ? outcome : unavailable(outcome);
+    if (outcome.status >= 500) throw unavailable();
   }
 }

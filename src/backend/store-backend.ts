@@ -15,12 +15,16 @@ import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import { createMergingPetSource } from '../pets/merging-pet-source.js';
 import { createPostgresPetSource } from '../pets/postgres-pet-source.js';
-import { ADDRESS_CAPACITY, type Backend } from './backend.js';
+import { createRedisLedger } from '../redis/redis-ledger.js';
+import type { RedisLink } from '../redis/redis-link.js';
+import { ADDRESS_CAPACITY, nameAddress, type Backend } from './backend.js';
 
 export interface StoreBackendOptions {
   readonly store: StoreConfig;
   readonly bans: Config['bans'];
   readonly log: Log;
+  /** Shares limits with other instances. */
+  readonly redis?: RedisLink | undefined;
   /** What a test may put around the database. */
   readonly decorateDatabase?: ((database: Database) => Database) | undefined;
 }
@@ -30,7 +34,7 @@ export interface StoreBackendOptions {
  * @throws StoreBusyError, or whatever keeps the database from opening
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
-  const { store, bans, log, decorateDatabase } = options;
+  const { store, bans, log, redis, decorateDatabase } = options;
   const closers: (() => Promise<unknown>)[] = [];
   const close = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer();
@@ -44,10 +48,25 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const keys = createPostgresKeyStore(database);
     const source = createMergingPetSource(createPostgresPetSource(database));
     const ledger = createMemoryLedger(bans);
+    const addressLedger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
+    const shared = redis && {
+      ledger: createRedisLedger({
+        link: redis,
+        local: ledger,
+        nameOf: (keyId) => `animals:store:key:{${keyId}}`,
+        ...bans,
+      }),
+      addressLedger: createRedisLedger({
+        link: redis,
+        local: addressLedger,
+        nameOf: (address) => nameAddress('animals:store:address:', address),
+      }),
+    };
     const access = createStoreAccess({
       authenticator: createAuthenticator({ keys }),
       ledger,
-      addressLedger: createMemoryLedger({ capacity: ADDRESS_CAPACITY }),
+      addressLedger,
+      ...shared,
     });
     const check = () => database.query({ name: 'ping', text: 'SELECT 1' }, []);
     const backend = { source, access, isStore: true, check, close };

@@ -1,4 +1,4 @@
-import { ApolloServer } from '@apollo/server';
+import { ApolloServer, type ApolloServerOptions } from '@apollo/server';
 import {
   ApolloServerPluginCacheControlDisabled,
   ApolloServerPluginLandingPageDisabled,
@@ -13,6 +13,10 @@ import type { KnownDocuments } from './known-documents.js';
 import { createOperationPlugin } from './operation-plugin.js';
 import { createSchema } from './schema.js';
 
+type PersistedQueryCache = NonNullable<
+  Exclude<ApolloServerOptions<OperationContext>['persistedQueries'], false | undefined>['cache']
+>;
+
 export interface GraphqlServerOptions {
   readonly introspection: boolean;
   /** Whether browsers get Apollo Sandbox. */
@@ -20,12 +24,14 @@ export interface GraphqlServerOptions {
   readonly production: boolean;
   readonly maxRootFields: number;
   readonly documents: KnownDocuments;
+  /** Where persisted queries are kept; absent: in this process. */
+  readonly persistedQueries?: PersistedQueryCache | undefined;
   readonly log: Log;
 }
 
 /** Makes and starts the Apollo Server: it parses, validates and executes; HTTP is the handler's. */
 export async function createGraphqlServer(options: GraphqlServerOptions): Promise<ApolloServer<OperationContext>> {
-  const { introspection, landingPage, production, maxRootFields, documents, log } = options;
+  const { introspection, landingPage, production, maxRootFields, documents, persistedQueries, log } = options;
   const schema = createSchema();
   const server = new ApolloServer<OperationContext>({
     schema,
@@ -36,6 +42,7 @@ export async function createGraphqlServer(options: GraphqlServerOptions): Promis
     stopOnTerminationSignals: false,
     parseOptions: { maxTokens: MAX_TOKENS },
     formatError,
+    ...(persistedQueries && { persistedQueries: { cache: persistedQueries } }),
     logger: log,
     plugins: [
       // It would wrap the resolver of every field.

@@ -1,4 +1,4 @@
-import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client';
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 
 /** What the program counts about itself. No key, name or identifier ever becomes a label. */
 export interface Metrics {
@@ -6,10 +6,23 @@ export interface Metrics {
   observeHttp(route: string, method: string, status: number, seconds: number): void;
   /** One GraphQL operation answered. */
   countOperation(type: string, outcome: 'ok' | 'error' | 'refused'): void;
+  /** Begins to say how sharing through Redis goes; where nothing is shared, there is nothing to say. */
+  watchSharing(): SharingMetrics;
   /** The Prometheus text. */
   render(): Promise<string>;
   readonly contentType: string;
 }
+
+/** How sharing through Redis goes. */
+export interface SharingMetrics {
+  /** Whether limits are shared just now, or go on per instance. */
+  setShared(isShared: boolean): void;
+  /** Redis failed: it was not reached, not in time, hung up, or answered with an error or with what nobody asked for. */
+  countFailure(reason: SharingFailure): void;
+}
+
+export const SHARING_FAILURES = ['unreachable', 'timeout', 'closed', 'error', 'garbage'] as const;
+export type SharingFailure = (typeof SHARING_FAILURES)[number];
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
@@ -34,6 +47,24 @@ export function createMetrics(): Metrics {
     observeHttp: (route, method, status, seconds) =>
       http.observe({ http_route: route, http_request_method: method, http_response_status_code: status }, seconds),
     countOperation: (type, outcome) => operations.inc({ graphql_operation_type: type, outcome }),
+    watchSharing() {
+      const shared = new Gauge({
+        name: 'limiter_shared',
+        help: 'Whether limits are shared through Redis (1) or go on per instance (0)',
+        registers: [registry],
+      });
+      const failures = new Counter({
+        name: 'redis_failures_total',
+        help: 'Failures of Redis, attempts to reach it again included',
+        labelNames: ['reason'],
+        registers: [registry],
+      });
+      for (const reason of SHARING_FAILURES) failures.inc({ reason }, 0);
+      return {
+        setShared: (isShared) => shared.set(isShared ? 1 : 0),
+        countFailure: (reason) => failures.inc({ reason }),
+      };
+    },
     render: () => registry.metrics(),
     contentType: registry.contentType,
   };

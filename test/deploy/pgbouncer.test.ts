@@ -147,7 +147,7 @@ const SESSION_STATE = `SELECT
   ARRAY(SELECT name FROM pg_settings WHERE source = 'session' AND name <> ALL ($1)) AS settings,
   (SELECT count(*)::int FROM pg_prepared_statements WHERE name <> '') AS prepared,
   (SELECT count(*)::int FROM pg_listening_channels()) AS channels,
-  (SELECT count(*)::int FROM pg_locks WHERE locktype = 'advisory') AS locks,
+  (SELECT count(*)::int FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()) AS locks,
   pg_my_temp_schema() <> 0 AS temporary`;
 
 /** A client that has one of the server's connections to itself. */

@@ -69,7 +69,7 @@ export interface GraphqlAnswer {
   readonly text: string;
 }
 
-/** Starts the program in this process, listening on a free port of this machine, with a store of its own. */
+/** Starts the program in this process, listening on a free port of this machine, with a store of its own or a given one. */
 export async function startGateway(
   mode: Mode,
   env: Record<string, string> = {},
@@ -77,7 +77,7 @@ export async function startGateway(
 ): Promise<Gateway> {
   if (mode === 'proxy') return startProxy(env, parts);
   const cleanups: (() => Promise<unknown>)[] = [];
-  const backend = await makeBackend(mode, cleanups);
+  const backend = env.DATABASE_URL === undefined ? await makeBackend(mode, cleanups) : {};
   const statements: string[] = [];
   let database: Database | undefined;
   const { app, logged } = await start(

@@ -1,6 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,6 +7,8 @@ import { fileURLToPath } from 'node:url';
 import { vi } from 'vitest';
 import type { DevelopmentKeys } from '../../src/embedded/first-start.js';
 import { createDatabase } from './gateway.js';
+
+export { findFreePort } from './free-port.js';
 
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 const KEYS = fileURLToPath(new URL('../../dist/cli/keys.js', import.meta.url));
@@ -175,15 +176,6 @@ export async function until(
     if (Date.now() > deadline) throw new Error(`waited ${limitMs} ms in vain until ${what}`);
     await sleep(10);
   }
-}
-
-/** Finds a port that nobody listens on. */
-export async function findFreePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((closed) => server.close(closed));
-  return port;
 }
 
 /** The lines of a text, without the empty one after the last line break. */

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { Pool, type Dispatcher } from 'undici';
 
 /** One request to another store. */
-export interface UpstreamRequest {
+export interface OutgoingRequest {
   readonly method: 'GET' | 'POST';
   /** The path under the store's base address, with its leading slash. */
   readonly path: string;
@@ -10,6 +10,8 @@ export interface UpstreamRequest {
   readonly body?: string | undefined;
   /** Asked right before the request is written to a connection: throws when it must not leave any more. */
   readonly beforeLeaving: () => void;
+  /** Called once: with the answer, an UpstreamFailure, what `beforeLeaving` threw, or the reason of `cancel`. */
+  readonly settle: (outcome: UpstreamAnswer | Error) => void;
 }
 
 /** An answer of another store, whatever its status. */
@@ -37,13 +39,11 @@ export class UpstreamFailure extends Error {
 
 /** A request under way. */
 export interface Sent {
-  /** Rejects with an UpstreamFailure, with what `beforeLeaving` threw, or with the reason of `cancel`. */
-  readonly answer: Promise<UpstreamAnswer>;
   cancel(reason: Error): void;
 }
 
 export interface UpstreamClient {
-  send(request: UpstreamRequest): Sent;
+  send(request: OutgoingRequest): Sent;
   close(): Promise<void>;
 }
 
@@ -70,8 +70,9 @@ export function createUpstreamClient({ url, connections, connectTimeoutMs }: Ups
     bodyTimeout: 0,
   });
   return {
-    send({ method, path, headers, body, beforeLeaving }) {
-      const exchange = new UpstreamExchange(beforeLeaving);
+    send(request) {
+      const { method, path, headers, body } = request;
+      const exchange = new UpstreamExchange(request);
       pool.dispatch({ method, path: base + path, headers, body: body ?? null }, exchange);
       return exchange;
     },
@@ -81,23 +82,15 @@ export function createUpstreamClient({ url, connections, connectTimeoutMs }: Ups
 
 /** Follows one request through undici. */
 class UpstreamExchange implements Dispatcher.DispatchHandler, Sent {
-  readonly answer: Promise<UpstreamAnswer>;
-  #resolve!: (answer: UpstreamAnswer) => void;
-  #reject!: (error: unknown) => void;
   #controller: Dispatcher.DispatchController | undefined;
-  #abortedBy: { readonly reason: unknown } | undefined;
+  #isAborted = false;
   #hasLeft = false;
   #status = 0;
   #headers: Record<string, string | string[] | undefined> = {};
   readonly #chunks: Buffer[] = [];
   #size = 0;
 
-  constructor(private readonly beforeLeaving: () => void) {
-    this.answer = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
-  }
+  constructor(private readonly request: OutgoingRequest) {}
 
   cancel(reason: Error): void {
     this.#abort(reason);
@@ -106,11 +99,11 @@ class UpstreamExchange implements Dispatcher.DispatchHandler, Sent {
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     try {
-      if (!this.#abortedBy) this.beforeLeaving();
+      if (!this.#isAborted) this.request.beforeLeaving();
     } catch (error) {
-      this.#abort(error);
+      this.#abort(error as Error);
     }
-    if (this.#abortedBy) controller.abort(new Error('cancelled'));
+    if (this.#isAborted) controller.abort(new Error('cancelled'));
     else this.#hasLeft = true;
   }
 
@@ -127,20 +120,22 @@ class UpstreamExchange implements Dispatcher.DispatchHandler, Sent {
     this.#size += chunk.length;
     if (this.#size <= MAX_ANSWER_BYTES) this.#chunks.push(chunk);
     else {
-      this.#resolve(this.#toAnswer(undefined));
-      this.#abort(new Error('the answer is too large'));
+      this.#isAborted = true;
+      this.request.settle(this.#toAnswer(undefined));
+      this.#controller?.abort(new Error('the answer is too large'));
     }
   }
 
   onResponseEnd(): void {
-    const bytes = Buffer.concat(this.#chunks);
-    this.#resolve(this.#toAnswer(isUtf8(bytes) ? bytes.toString('utf8') : undefined));
+    const [first] = this.#chunks;
+    const bytes = first && this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks);
+    this.request.settle(this.#toAnswer(isUtf8(bytes) ? bytes.toString('utf8') : undefined));
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
-    if (this.#abortedBy) return;
+    if (this.#isAborted) return;
     const isBroken = this.#status !== 0 || error.name === 'HTTPParserError';
-    this.#reject(new UpstreamFailure(isBroken ? 'broken' : 'unreachable', this.#hasLeft, error));
+    this.request.settle(new UpstreamFailure(isBroken ? 'broken' : 'unreachable', this.#hasLeft, error));
   }
 
   #toAnswer(body: string | undefined): UpstreamAnswer {
@@ -155,10 +150,10 @@ class UpstreamExchange implements Dispatcher.DispatchHandler, Sent {
     };
   }
 
-  #abort(reason: unknown): void {
-    if (this.#abortedBy) return;
-    this.#abortedBy = { reason };
-    this.#reject(reason);
+  #abort(reason: Error): void {
+    if (this.#isAborted) return;
+    this.#isAborted = true;
+    this.request.settle(reason);
     this.#controller?.abort(new Error('cancelled'));
   }
 }

@@ -31,7 +31,7 @@ export function notUnderstood(what: string, cause?: unknown): StoreError {
 }
 
 /** Why no answer came, in the terms of this program. */
-export function fromFailure(failure: unknown): unknown {
+export function fromFailure(failure: Error): Error {
   if (!(failure instanceof UpstreamFailure)) return failure;
   return failure.kind === 'unreachable' ? unavailable(failure) : notUnderstood('incomplete or no HTTP', failure);
 }

@@ -1,0 +1,124 @@
+import { StoreError } from '../../errors.js';
+import type { Call } from '../pet-source.js';
+import type { Breaker } from './breaker.js';
+import { backoffMs, type RetryBudget } from './retry-budget.js';
+import type { Outcome, SharedRequest } from './shared-requests.js';
+import { UpstreamFailure, type Sent, type UpstreamAnswer, type UpstreamClient } from './upstream-client.js';
+import { parseErrorBody } from './wire.js';
+
+/** What every request of a gateway has to do with. */
+export interface UpstreamRequestParts {
+  readonly client: UpstreamClient;
+  readonly breaker: Breaker;
+  readonly budget: RetryBudget;
+  /** Time for everything that one call asks, from its start, in milliseconds. */
+  readonly timeoutMs: number;
+}
+
+/** What is asked. */
+export interface UpstreamQuestion {
+  readonly method: 'GET' | 'POST';
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+/** Answers of a store that is passing through trouble; a GET is worth another try. */
+const RETRIED_STATUSES = new Set([502, 503, 504]);
+
+/** One request to another store. A GET is tried again while the budget lasts; a POST only if it never left. */
+export class UpstreamRequest implements SharedRequest {
+  lastFailure: Error | undefined;
+  #sent: Sent | undefined;
+  #leftAt: number | undefined;
+  #retries = 0;
+  #cancelledFor: Error | undefined;
+  #pause: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly parts: UpstreamRequestParts,
+    private readonly question: UpstreamQuestion,
+    private readonly call: Call,
+    private readonly settle: (outcome: Outcome) => void,
+  ) {
+    parts.budget.deposit();
+    // Whoever asks the same in this turn of the event loop joins.
+    startAtEndOfTurn(this);
+  }
+
+  get hasLeft(): boolean {
+    return this.#leftAt !== undefined;
+  }
+
+  cancel(reason: Error): void {
+    // A call whose time is over, not a client that went away.
+    if (reason instanceof StoreError) this.parts.breaker.failed();
+    this.#cancelledFor = reason;
+    if (this.#pause) {
+      clearTimeout(this.#pause);
+      this.settle(reason);
+    } else this.#sent?.cancel(reason);
+  }
+
+  /** Makes an attempt. */
+  start(): void {
+    this.#pause = undefined;
+    if (this.#cancelledFor) {
+      this.settle(this.#cancelledFor);
+      return;
+    }
+    this.#sent = this.parts.client.send({
+      ...this.question,
+      beforeLeaving: () => this.#leave(),
+      settle: (outcome) => this.#end(outcome),
+    });
+  }
+
+  #leave(): void {
+    const refusal = this.call.key?.findRefusal();
+    if (refusal) throw refusal;
+    this.#leftAt = performance.now();
+  }
+
+  #end(outcome: Outcome): void {
+    const { breaker, budget } = this.parts;
+    if (!(outcome instanceof Error)) this.#learn(outcome);
+    else if (outcome instanceof UpstreamFailure) {
+      this.lastFailure = outcome;
+      breaker.failed();
+    }
+    const pause = this.#isWorthRetrying(outcome) ? backoffMs(this.#retries) : Infinity;
+    if (this.#isInTime(pause) && !breaker.isOpen && budget.withdraw()) {
+      this.#retries += 1;
+      this.#pause = setTimeout(() => this.start(), pause);
+    } else this.settle(outcome);
+  }
+
+  #learn({ status, header, body }: UpstreamAnswer): void {
+    this.parts.breaker.succeeded();
+    const errorCode = status === 429 && body !== undefined ? parseErrorBody(body)?.code : undefined;
+    this.call.key?.learn({ status, header, errorCode }, this.#leftAt ?? 0);
+  }
+
+  #isInTime(pause: number): boolean {
+    return pause !== Infinity && performance.now() + pause < this.call.startedAt + this.parts.timeoutMs;
+  }
+
+  #isWorthRetrying(outcome: Outcome): boolean {
+    const { method } = this.question;
+    if (outcome instanceof UpstreamFailure)
+      return outcome.kind === 'unreachable' && (method === 'GET' || !outcome.hasLeft);
+    return !(outcome instanceof Error) && method === 'GET' && RETRIED_STATUSES.has(outcome.status);
+  }
+}
+
+let starting: UpstreamRequest[] = [];
+
+function startAtEndOfTurn(request: UpstreamRequest): void {
+  if (starting.push(request) > 1) return;
+  setImmediate(() => {
+    const due = starting;
+    starting = [];
+    for (const one of due) one.start();
+  });
+}

@@ -1,0 +1,115 @@
+import type { Account, Admission, Counts, Ledger } from '../access/ledger.js';
+import { view, type MemoryLedger } from '../access/memory-ledger.js';
+import { secondsUntil } from '../access/refusals.js';
+import { ADMIT } from './admit-script.js';
+import { RedisAwayError, type RedisLink } from './redis-link.js';
+import { createScript } from './redis-script.js';
+
+export interface RedisLedgerOptions {
+  readonly link: RedisLink;
+  /** Names an account in Redis; no two ledgers give the same name. */
+  readonly nameOf: (accountId: string) => string;
+  /**
+   * Counts while Redis is away. It takes over what Redis answers, so that it goes on where the shared counts were last
+   * seen from here.
+   */
+  readonly local: MemoryLedger;
+  /** Refusals within a minute above which an account is banned. */
+  readonly banAfter?: number;
+  /** How long a ban lasts. */
+  readonly banSeconds?: number;
+}
+
+/** Clocks that differ by less, in milliseconds, are taken as the same: a window then closes at the same time everywhere. */
+const CLOCK_TOLERANCE_MS = 1_000;
+
+/** Makes a ledger that all processes share which use the same Redis. While it is away, each counts for itself. */
+export function createRedisLedger({
+  link,
+  nameOf,
+  local,
+  banAfter = Infinity,
+  banSeconds = 0,
+}: RedisLedgerOptions): Ledger {
+  const admitByScript = createScript(link, ADMIT);
+  const bans = [banAfter === Infinity ? -1 : banAfter, banSeconds * 1_000];
+  /** How far the clock of Redis is ahead of ours. */
+  let ahead = 0;
+
+  return {
+    findBan: (account) => local.findBan(account),
+    admit: (account, cost) =>
+      link.isUp
+        ? askRedis(account, cost).catch((error: unknown) => {
+            if (error instanceof RedisAwayError) return local.admit(account, cost);
+            throw error;
+          })
+        : local.admit(account, cost),
+  };
+
+  async function askRedis(account: Account, cost: number): Promise<Admission> {
+    const known = local.find(account.id);
+    const windows = account.windows.flatMap(({ name, seconds, limit }, i) => [
+      name,
+      seconds * 1_000,
+      limit,
+      known?.used[i] ?? 0,
+      toTheirs(known?.closesAt[i]),
+    ]);
+    const key = nameOf(account.id);
+    const reply = await admitByScript(
+      [key, `${key}:refused`],
+      [cost, ...bans, toTheirs(known?.bannedUntil), ...windows],
+    );
+    return settle(account, cost, reply);
+  }
+
+  function settle(
+    account: Account,
+    cost: number,
+    [outcome, now = 0, bannedUntil = 0, ...rest]: readonly number[],
+  ): Admission {
+    const difference = now - Date.now();
+    if (Math.abs(difference - ahead) > CLOCK_TOLERANCE_MS) ahead = difference;
+    const counts = {
+      used: account.windows.map((_, i) => rest[2 * i] as number),
+      closesAt: account.windows.map((_, i) => toOurs(rest[2 * i + 1] as number)),
+      bannedUntil: toOurs(bannedUntil),
+    };
+    local.adopt(account, counts);
+    return toAdmission(account, cost, outcome, counts, toOurs(now));
+  }
+
+  function toTheirs(time: number | undefined): number {
+    return time ? time + ahead : 0;
+  }
+
+  function toOurs(time: number): number {
+    return time && time - ahead;
+  }
+}
+
+function toAdmission(
+  account: Account,
+  cost: number,
+  outcome: number | undefined,
+  counts: Counts,
+  now: number,
+): Admission {
+  const windows = view(account, counts, now);
+  switch (outcome) {
+    case 0:
+      return { outcome: 'admitted', windows };
+    case 1: {
+      const full = windows.filter(({ remaining }) => remaining < cost);
+      const retryAfter = Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now)));
+      return { outcome: 'refused', windows, retryAfter };
+    }
+    case 2:
+      return { outcome: 'banned', windows, retryAfter: secondsUntil(counts.bannedUntil, now) };
+    case 3:
+      return { outcome: 'too-large', windows, limit: Math.min(...account.windows.map(({ limit }) => limit)) };
+    default:
+      throw new Error(`the script knows no outcome ${outcome}`);
+  }
+}

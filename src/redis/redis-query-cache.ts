@@ -1,0 +1,68 @@
+import { createHash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import { RedisAwayError, type RedisLink } from './redis-link.js';
+
+/** Where Apollo Server keeps persisted queries, by `apq:` and the SHA-256 of their text. */
+export interface QueryCache {
+  get(key: string): Promise<string | undefined>;
+  set(key: string, text: string): Promise<void>;
+  delete(key: string): Promise<boolean>;
+}
+
+/** Characters of queries kept in this process at the most. */
+const CAPACITY = 4_000_000;
+/** A longer query is kept in this process alone, in characters. */
+const MAX_LENGTH = 100_000;
+/** How long Redis keeps a query that nobody registers again, in milliseconds: clients do, when it is gone. */
+const KEPT_MS = 86_400_000;
+
+/** Makes the cache of persisted queries that all processes share which use the same Redis. While it is away, each has its own. */
+export function createRedisQueryCache(link: RedisLink): QueryCache {
+  const known = new LRUCache<string, string>({ maxSize: CAPACITY, sizeCalculation: (text) => text.length + 100 });
+
+  return {
+    async get(key) {
+      const found = known.get(key);
+      if (found !== undefined || !isQueryKey(key)) return found;
+      const text = await ask(
+        (client) => client.get(toRedisKey(key)),
+        (reply) => {
+          if (reply !== null && typeof reply !== 'string') throw new Error('an answer that is no query');
+          return reply ?? undefined;
+        },
+      );
+      if (text === undefined || `apq:${createHash('sha256').update(text).digest('hex')}` !== key) return undefined;
+      known.set(key, text);
+      return text;
+    },
+    async set(key, text) {
+      known.set(key, text);
+      if (text.length > MAX_LENGTH || !isQueryKey(key)) return;
+      await ask(
+        (client) => client.set(toRedisKey(key), text, 'PX', KEPT_MS),
+        (reply) => {
+          if (reply !== 'OK') throw new Error('an answer that belongs to no question');
+        },
+      );
+    },
+    delete: (key) => Promise.resolve(known.delete(key)),
+  };
+
+  async function ask<T>(...question: Parameters<typeof link.ask<T>>): Promise<T | undefined> {
+    try {
+      return await link.ask(...question);
+    } catch (error) {
+      if (error instanceof RedisAwayError) return undefined;
+      throw error;
+    }
+  }
+}
+
+/** The hash is what the client says it is. */
+function isQueryKey(key: string): boolean {
+  return /^apq:[0-9a-f]{64}$/.test(key);
+}
+
+function toRedisKey(key: string): string {
+  return `animals:${key}`;
+}

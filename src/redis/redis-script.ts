@@ -1,0 +1,41 @@
+import { createHash } from 'node:crypto';
+import type { Redis } from 'ioredis';
+import type { RedisLink } from './redis-link.js';
+
+/**
+ * A script that Redis runs in one atomic step. Its first argument is a number that no other call has, and its reply an
+ * array of integers that begins with it: so an answer that belongs to another question is never taken for its own.
+ */
+export type Script = (keys: readonly string[], args: readonly (string | number)[]) => Promise<readonly number[]>;
+
+/**
+ * Makes a script, which is sent as a whole only when Redis does not know it.
+ * @throws RedisAwayError
+ */
+export function createScript(link: RedisLink, lua: string): Script {
+  const digest = createHash('sha1').update(lua).digest('hex');
+  let calls = 0;
+
+  return (keys, args) => {
+    calls = (calls + 1) % Number.MAX_SAFE_INTEGER;
+    const call = calls;
+    return link.ask(
+      (client) => run(client, [...keys, call, ...args], keys.length),
+      (reply) => {
+        if (!isIntegers(reply) || reply[0] !== call) throw new Error('an answer that belongs to no question');
+        return reply.slice(1);
+      },
+    );
+  };
+
+  function run(client: Redis, parameters: readonly (string | number)[], keys: number): Promise<unknown> {
+    return client.evalsha(digest, keys, ...parameters).catch((error: unknown) => {
+      if (!(error as Error).message.startsWith('NOSCRIPT')) throw error;
+      return client.eval(lua, keys, ...parameters);
+    });
+  }
+}
+
+function isIntegers(reply: unknown): reply is readonly number[] {
+  return Array.isArray(reply) && reply.every(Number.isSafeInteger);
+}

@@ -1,0 +1,214 @@
+import { randomUUID } from 'node:crypto';
+import type { Redis } from 'ioredis';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Account, Admission, Ledger } from '../../src/access/ledger.js';
+import type { MaybePromise } from '../../src/access/maybe-promise.js';
+import { createMemoryLedger } from '../../src/access/memory-ledger.js';
+import { toWindows } from '../../src/access/plans.js';
+import type { RedisLink } from '../../src/redis/redis-link.js';
+import { createRedisLedger } from '../../src/redis/redis-ledger.js';
+import { connectRedis, describeWithRedis, openTestLink, redisUrl } from '../support/redis.js';
+
+interface Bans {
+  readonly banAfter?: number;
+  readonly banSeconds?: number;
+}
+
+/** A ledger under test, whose time can be moved on. */
+interface Kind {
+  create(bans: Bans): MaybePromise<void>;
+  ask(account: Account, cost: number): MaybePromise<Admission>;
+  advance(account: Account, milliseconds: number): MaybePromise<void>;
+  close(): void;
+}
+
+function memory(): Kind {
+  let now = Date.now();
+  let ledger: Ledger;
+  return {
+    create(bans) {
+      ledger = createMemoryLedger({ now: () => now, ...bans });
+    },
+    ask: (account, cost) => ledger.admit(account, cost),
+    advance(_, milliseconds) {
+      now += milliseconds;
+    },
+    close: () => undefined,
+  };
+}
+
+const nameOf = (id: string): string => `animals:test:{${id}}`;
+
+/** Takes everything that is kept of an account back in time, which is the same as waiting. */
+const AGE = `
+for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+  if field == 'banned' or string.find(field, 'closes') then redis.call('HINCRBY', KEYS[1], field, -ARGV[1]) end
+end
+for i, time in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do redis.call('LSET', KEYS[2], i - 1, time - ARGV[1]) end
+`;
+
+/** Two processes that share what they count, asked in turn. */
+function redis(): Kind {
+  let links: RedisLink[] = [];
+  let client: Redis | undefined;
+  let ledgers: Ledger[] = [];
+  let options: Bans = {};
+  let asked = 0;
+  const renew = (): void => {
+    ledgers = links.map((link) => createRedisLedger({ link, nameOf, local: createMemoryLedger(options), ...options }));
+  };
+  return {
+    async create(bans) {
+      client ??= await connectRedis(redisUrl());
+      if (links.length === 0) {
+        const opened = [openTestLink(redisUrl(), PATIENT), openTestLink(redisUrl(), PATIENT)];
+        links = (await Promise.all(opened)).map(({ link }) => link);
+      }
+      options = bans;
+      renew();
+    },
+    ask: (account, cost) => (ledgers[asked++ % ledgers.length] as Ledger).admit(account, cost),
+    async advance({ id }, milliseconds) {
+      await client?.eval(AGE, 2, nameOf(id), `${nameOf(id)}:refused`, milliseconds);
+      // What they remember by themselves would be from before.
+      renew();
+    },
+    close() {
+      for (const link of links) link.close();
+      client?.disconnect();
+    },
+  };
+}
+
+/** A busy machine takes its time. */
+const PATIENT = { deadlineMs: 10_000 };
+
+const KINDS = [
+  { name: 'in memory', make: memory, suite: describe },
+  { name: 'in Redis', make: redis, suite: describeWithRedis },
+];
+
+describe.each(KINDS)('a ledger', ({ name, make, suite }) => {
+  suite(name, () => {
+    let kind: Kind;
+    beforeAll(() => {
+      kind = make();
+    });
+    beforeEach(() => kind.create({}));
+    afterAll(() => kind.close());
+
+    const account = (perMinute: number, perDay: number): Account => ({
+      id: randomUUID(),
+      windows: toWindows({ perMinute, perDay }),
+    });
+    const left = ({ windows }: Admission): number[] => windows.map(({ remaining }) => remaining);
+    const ask = async (key: Account, cost: number): Promise<Admission> => kind.ask(key, cost);
+    const outcomes = async (key: Account, ...costs: number[]): Promise<string[]> => {
+      const seen: string[] = [];
+      for (const cost of costs) seen.push((await ask(key, cost)).outcome);
+      return seen;
+    };
+
+    it('opens no window for what costs nothing', async () => {
+      const key = account(60, 1_000);
+      await ask(key, 0);
+      await kind.advance(key, 30_000);
+      expect(left(await ask(key, 1))).toEqual([59, 999]);
+      await kind.advance(key, 40_000);
+      expect(left(await ask(key, 0))).toEqual([59, 999]);
+    });
+
+    it('counts in fixed windows, each for itself', async () => {
+      const key = account(60, 1_000);
+      await ask(key, 10);
+      await kind.advance(key, 40_000);
+      expect(left(await ask(key, 1))).toEqual([49, 989]);
+      await kind.advance(key, 20_000);
+      expect(left(await ask(key, 0))).toEqual([60, 989]);
+      expect(left(await ask(key, 1))).toEqual([59, 988]);
+      await kind.advance(key, 86_400_000);
+      expect(left(await ask(key, 1))).toEqual([59, 999]);
+    });
+
+    it('states the same end of a window each time, in whole seconds for waiting', async () => {
+      const key = account(5, 100);
+      const first = await ask(key, 5);
+      await kind.advance(key, 10_000);
+      const refused = await ask(key, 1);
+      expect(refused.outcome).toBe('refused');
+      expect((refused as { retryAfter: number }).retryAfter).toBeGreaterThanOrEqual(40);
+      expect((refused as { retryAfter: number }).retryAfter).toBeLessThanOrEqual(50);
+      expect(first.windows.map(({ seconds, limit }) => [seconds, limit])).toEqual([
+        [60, 5],
+        [86_400, 100],
+      ]);
+      expect(refused.windows.map(({ resetAt }) => resetAt)).toEqual((await ask(key, 0)).windows.map((w) => w.resetAt));
+    });
+
+    it.each([
+      ['the minute', 5, 100],
+      ['the day', 100, 5],
+    ])('charges neither window for what %s refuses', async (_, perMinute, perDay) => {
+      const key = account(perMinute, perDay);
+      const before = left(await ask(key, 3));
+      for (let i = 0; i < 3; i++) {
+        const refused = await ask(key, 3);
+        expect([refused.outcome, left(refused)]).toEqual(['refused', before]);
+      }
+      expect(left(await ask(key, 2))).toEqual(before.map((remaining) => remaining - 2));
+      expect((await ask(key, 1)).outcome).toBe('refused');
+    });
+
+    it('never admits, charges or punishes what no window can hold', async () => {
+      await kind.create({ banAfter: 0, banSeconds: 60 });
+      const key = account(10, 100);
+      for (let i = 0; i < 5; i++) expect(await ask(key, 11)).toMatchObject({ outcome: 'too-large', limit: 10 });
+      expect(left(await ask(key, 10))).toEqual([0, 90]);
+      expect((await ask(key, 11)).outcome).toBe('too-large');
+    });
+
+    it('bans with the first refusal beyond those allowed within a minute, for everything', async () => {
+      await kind.create({ banAfter: 3, banSeconds: 300 });
+      const key = account(1, 100);
+      expect(await outcomes(key, 1, 1, 1, 1, 1)).toEqual(['admitted', 'refused', 'refused', 'refused', 'banned']);
+      expect(await outcomes(key, 0, 1, 50)).toEqual(['banned', 'banned', 'banned']);
+      await kind.advance(key, 100_000);
+      const banned = (await ask(key, 1)) as { outcome: string; retryAfter: number };
+      expect(banned.outcome).toBe('banned');
+      expect(banned.retryAfter).toBeGreaterThan(180);
+      expect(banned.retryAfter).toBeLessThanOrEqual(200);
+      await kind.advance(key, 200_000);
+      expect(await outcomes(key, 1, 1, 1, 1, 1)).toEqual(['admitted', 'refused', 'refused', 'refused', 'banned']);
+    });
+
+    it('bans by the refusals of any minute, and only by those', async () => {
+      await kind.create({ banAfter: 2, banSeconds: 300 });
+      const key = account(1, 1);
+      expect(await outcomes(key, 1, 1)).toEqual(['admitted', 'refused']);
+      await kind.advance(key, 30_000);
+      expect(await outcomes(key, 1)).toEqual(['refused']);
+      await kind.advance(key, 31_000);
+      expect(await outcomes(key, 1)).toEqual(['refused']);
+      await kind.advance(key, 5_000);
+      expect(await outcomes(key, 1)).toEqual(['banned']);
+    });
+
+    it('bans with the very first refusal when none is allowed', async () => {
+      await kind.create({ banAfter: 0, banSeconds: 300 });
+      expect(await outcomes(account(1, 1), 1, 1, 0)).toEqual(['admitted', 'banned', 'banned']);
+    });
+
+    it('counts each account for itself', async () => {
+      const [mine, yours] = [account(1, 1), account(1, 1)];
+      expect(await outcomes(mine, 1, 1)).toEqual(['admitted', 'refused']);
+      expect(await outcomes(yours, 1)).toEqual(['admitted']);
+    });
+
+    it('admits exactly what fits when all ask at once, and tells each another remainder', async () => {
+      const key = account(50, 1_000);
+      const all = await Promise.all(Array.from({ length: 120 }, () => ask(key, 1)));
+      const admitted = all.filter(({ outcome }) => outcome === 'admitted').map((admission) => left(admission)[0]);
+      expect(admitted.sort((a = 0, b = 0) => a - b)).toEqual(Array.from({ length: 50 }, (_, i) => i));
+    });
+  });
+});
