@@ -12,7 +12,8 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 process.chdir(root);
 
 const MAIN = 'dist/main.js';
-const EXPLORER = 'dist/explorer-page/index.html';
+const EXPLORER_FOLDER = 'explorer-page/';
+const EXPLORER = `dist/${EXPLORER_FOLDER}index.html`;
 const SCHEMA = 'dist/schema.graphql';
 const LOCK = 'dist/.building';
 
@@ -68,8 +69,18 @@ async function build() {
     process.exitCode = status ?? 1;
     return;
   }
+  removeOrphans();
   await buildExplorer();
   replaceFile(SCHEMA, readSchema());
+}
+
+/** What earlier builds left of sources that are gone would go into the package. */
+function removeOrphans() {
+  for (const name of readdirSync('dist', { recursive: true })) {
+    const [, stem] = /^(.+?)\.(?:js|js\.map|d\.ts)$/.exec(name) ?? [];
+    if (stem !== undefined && !stem.startsWith(EXPLORER_FOLDER) && !existsSync(`src/${stem}.ts`))
+      rmSync(`dist/${name}`);
+  }
 }
 
 /** The type definitions as one text, for whoever generates types or checks operations. */

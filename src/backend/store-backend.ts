@@ -117,6 +117,9 @@ async function migrateAtStart(database: Database): Promise<void> {
   } catch (error) {
     if (!(error instanceof StoreError && error.cause instanceof Error)) throw error;
     const { message, code } = error.cause as NodeJS.ErrnoException;
+    if (message.startsWith('unsupported startup parameter')) {
+      throw new ConfigError('DATABASE_URL names a pooler that keeps no sessions: set DATABASE_PREPARE=false');
+    }
     throw new ConfigError(`DATABASE_URL names a database that cannot be reached: ${message || (code ?? 'unknown')}`);
   }
 }

@@ -1,0 +1,27 @@
+#!/usr/bin/env node
+import { readFileSync } from 'node:fs';
+
+/** The package's own command: serves, or hands what follows `keys` to the `keys` command. */
+const USAGE = `Usage: animal-store-gateway             serves; settings come from the environment
+       animal-store-gateway keys …      creates, lists and revokes API keys
+       animal-store-gateway --version`;
+
+const [first, ...rest] = process.argv.slice(2);
+if (first === undefined) {
+  await import('../main.js');
+} else if (first === 'keys') {
+  process.argv.splice(2, 1);
+  await import('./keys.js');
+} else if (first === '--version' && rest.length === 0) {
+  console.log(readVersion());
+} else if (first === '--help' && rest.length === 0) {
+  console.log(USAGE);
+} else {
+  console.error(`animal-store-gateway: no such command: ${JSON.stringify(first)}\n${USAGE}`);
+  process.exitCode = 1;
+}
+
+function readVersion(): string {
+  const file = new URL('../../package.json', import.meta.url);
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
+}

@@ -1,0 +1,63 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { DockerfileParser, type Copy, type JSONInstruction } from 'dockerfile-ast';
+import { validate } from 'dockerfile-utils';
+import { describe, expect, it } from 'vitest';
+import { loadConfig } from '../../src/config.js';
+
+const readText = (name: string): string => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
+const text = readText('Dockerfile');
+const dockerfile = DockerfileParser.parse(text);
+const { start } = [...text.matchAll(/^FROM /gm)].map(({ index }) => ({ start: index })).at(-1) as { start: number };
+const lastStage = DockerfileParser.parse(text.slice(start));
+
+describe('the Dockerfile', () => {
+  it('has nothing that a linter finds', () => {
+    expect(validate(text).map(({ message }) => message)).toEqual([]);
+    expect(validate('FROM node\nRUNN npm ci\n').map(({ message }) => message)).toEqual(['Unknown instruction: RUNN']);
+  });
+
+  it('copies what there is, and .dockerignore lets nothing else into the build', () => {
+    const allowed = readText('.dockerignore')
+      .split('\n')
+      .filter((line) => line !== '' && !line.startsWith('#'));
+    expect(allowed.shift()).toBe('*');
+    const wanted = dockerfile
+      .getCOPYs()
+      .filter((copy) => copy.getFromFlag() === null)
+      .flatMap(sourcesOf);
+    expect(allowed.sort()).toEqual([...new Set(wanted.map((name) => `!${name}`))].sort());
+    for (const name of wanted) expect(existsSync(new URL(`../../${name}`, import.meta.url)), name).toBe(true);
+  });
+
+  it('starts what `npm start` starts, as the same words and without a shell', () => {
+    const { scripts } = JSON.parse(readText('package.json')) as { scripts: { start: string } };
+    expect(wordsOf('CMD')).toEqual(scripts.start.replace(/^exec /, '').split(' '));
+  });
+
+  it('runs as a user who is not root, on all interfaces, with a health check', () => {
+    const user = lastStage.getInstructions().find((instruction) => instruction.getKeyword() === 'USER');
+    expect(user?.getArgumentsContent()).toMatch(/^[1-9]\d*:[1-9]\d*$/);
+    const { host, port, production } = loadConfig(environment());
+    expect({ host, production }).toEqual({ host: '0.0.0.0', production: true });
+    const expose = lastStage.getInstructions().find((instruction) => instruction.getKeyword() === 'EXPOSE');
+    expect(expose?.getArgumentsContent()).toBe(String(port));
+    expect(lastStage.getHEALTHCHECKs()).toHaveLength(1);
+  });
+});
+
+function sourcesOf(copy: Copy): string[] {
+  return copy
+    .getArguments()
+    .map((argument) => argument.getValue())
+    .slice(0, -1);
+}
+
+function wordsOf(keyword: string): string[] {
+  const found = lastStage.getInstructions().find((instruction) => instruction.getKeyword() === keyword);
+  return (found as JSONInstruction).getJSONStrings().map((word) => JSON.parse(word.getValue()) as string);
+}
+
+function environment(): Record<string, string> {
+  const properties = lastStage.getENVs().flatMap((env) => env.getProperties());
+  return Object.fromEntries(properties.map((property) => [property.getName(), property.getValue() ?? '']));
+}

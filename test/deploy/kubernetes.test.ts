@@ -1,0 +1,113 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { loadConfig } from '../../src/config.js';
+import { checkManifest } from '../support/kubernetes-schemas.js';
+
+const FOLDER = new URL('../../deploy/kubernetes/', import.meta.url);
+
+/** What these tests look at. */
+interface Manifest {
+  apiVersion: string;
+  kind: string;
+  metadata: { name: string };
+  spec: {
+    selector: { matchLabels: object };
+    strategy: { rollingUpdate: { maxSurge: number } };
+    template: { metadata: { labels: object }; spec: PodSpec };
+    scaleTargetRef: object;
+    maxReplicas: number;
+  };
+  resources: string[];
+  images: { name: string }[];
+}
+
+interface PodSpec {
+  terminationGracePeriodSeconds: number;
+  topologySpreadConstraints: { labelSelector: { matchLabels: object } }[];
+  containers: [Container];
+}
+
+interface Container {
+  image: string;
+  ports: { name: string; containerPort: number }[];
+  env: { name: string; value: string }[];
+  envFrom: object[];
+  lifecycle: { preStop: { sleep: { seconds: number } } };
+}
+
+const read = (name: string): Manifest => parse(readFileSync(new URL(name, FOLDER), 'utf8')) as Manifest;
+const pod = (): Manifest['spec']['template'] => read('deployment.yaml').spec.template;
+const container = (): Container => pod().spec.containers[0];
+
+const KUSTOMIZATION = 'kustomization.yaml';
+const MANIFESTS = readdirSync(FOLDER).filter((name) => name !== KUSTOMIZATION);
+
+/** What a PostgreSQL server that nobody has configured has left for users. https://www.postgresql.org/docs/current/runtime-config-connection.html */
+const SERVER_CONNECTIONS = 100 - 3;
+
+describe('the manifests for Kubernetes', () => {
+  it.each(MANIFESTS)('%s follows the schemas of the API', (name) => {
+    expect(checkManifest(read(name))).toEqual([]);
+  });
+
+  it.each([
+    [
+      'a misspelt property',
+      { readinesProbe: {} },
+      /\/spec\/template\/spec\/containers\/0\/readinesProbe is no property/,
+    ],
+    ['a wrong type', { ports: 4000 }, /ports/],
+    ['an unknown value of the wrong kind', { livenessProbe: { httpGet: { path: '/livez' } } }, /port/],
+  ])('%s is found by them', (_what, wrong, message) => {
+    const deployment = read('deployment.yaml');
+    Object.assign(deployment.spec.template.spec.containers[0], wrong);
+    expect(checkManifest(deployment).join('\n')).toMatch(message);
+  });
+
+  it('the kustomization takes all of them but the template of the secret', () => {
+    const { resources, images } = read(KUSTOMIZATION);
+    expect([...resources].sort()).toEqual(MANIFESTS.filter((name) => !name.includes('example')).sort());
+    expect(images.map(({ name }) => name)).toEqual([container().image]);
+  });
+
+  it('speak of the same pods', () => {
+    const labels = pod().metadata.labels;
+    expect(read('deployment.yaml').spec.selector.matchLabels).toEqual(labels);
+    expect(read('service.yaml').spec.selector).toEqual(labels);
+    expect(read('disruption-budget.yaml').spec.selector.matchLabels).toEqual(labels);
+    for (const { labelSelector } of pod().spec.topologySpreadConstraints)
+      expect(labelSelector.matchLabels).toEqual(labels);
+    const { name } = read('deployment.yaml').metadata;
+    expect(read('autoscaler.yaml').spec.scaleTargetRef).toMatchObject({ kind: 'Deployment', name });
+    expect(container().envFrom).toEqual([{ secretRef: { name: read('secret.example.yaml').metadata.name } }]);
+  });
+
+  it('give settings that the program takes', () => {
+    const config = loadConfig({ NODE_ENV: 'production', ...settings() });
+    expect(config.metricsPort).toBe(portNamed('metrics'));
+    expect(config.port).toBe(portNamed('http'));
+  });
+
+  it('leave the program its grace time before they kill it', () => {
+    const { terminationGracePeriodSeconds, containers } = pod().spec;
+    const { shutdownGraceMs } = loadConfig(settings());
+    expect(terminationGracePeriodSeconds).toBeGreaterThan(
+      containers[0].lifecycle.preStop.sleep.seconds + shutdownGraceMs / 1000,
+    );
+  });
+
+  it('ask for no more connections than a server has, with as many instances as there can be', () => {
+    const { maxReplicas } = read('autoscaler.yaml').spec;
+    const { maxSurge } = read('deployment.yaml').spec.strategy.rollingUpdate;
+    expect((maxReplicas + maxSurge) * Number(settings().DATABASE_POOL)).toBeLessThanOrEqual(SERVER_CONNECTIONS);
+  });
+});
+
+function portNamed(wanted: string): number | undefined {
+  return container().ports.find(({ name }) => name === wanted)?.containerPort;
+}
+
+function settings(): Record<string, string> {
+  return Object.fromEntries(container().env.map(({ name, value }) => [name, value]));
+}

@@ -1,0 +1,37 @@
+import { accessSync, constants } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { describe, it } from 'vitest';
+
+/** Finds a program that the machine has. Debian keeps servers where only root looks. */
+export function findProgram(name: string): string | undefined {
+  const directories = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin'];
+  return directories.map((directory) => join(directory, name)).find(isExecutable);
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * A suite that needs a program which npm does not bring. Where it is missing the suite is skipped, with one line that says so;
+ * with `CI=true` it fails.
+ */
+export function describeWith(name: string, title: string, suite: (path: string) => void): void {
+  const path = findProgram(name);
+  if (path !== undefined) {
+    describe(title, () => suite(path));
+    return;
+  }
+  const reason = `${name} is not installed: ${title}`;
+  if (process.env.CI !== 'true') console.warn(`skipped, ${reason}`);
+  describe.runIf(process.env.CI === 'true')(title, () => {
+    it(`needs ${name}`, () => {
+      throw new Error(reason);
+    });
+  });
+}
