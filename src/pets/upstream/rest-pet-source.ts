@@ -4,18 +4,20 @@ import type { Pet } from '../pet.js';
 import type { Call, PetSource } from '../pet-source.js';
 import { createSharedRequests, Patience, type Outcome } from './shared-requests.js';
 import { fromAnswer, notUnderstood, unavailable } from './upstream-errors.js';
-import { UpstreamRequest, type UpstreamRequestParts } from './upstream-request.js';
+import { UpstreamRequest, type UpstreamQuestion, type UpstreamRequestParts } from './upstream-request.js';
 import { formatNewPet, parsePet, parsePets } from './wire.js';
 
 /** The animals of another store, over its /v1 REST interface, in the name of the caller. */
 export function createRestPetSource(parts: UpstreamRequestParts): PetSource {
   const { breaker, timeoutMs } = parts;
-  const requests = createSharedRequests();
+  const requests = createSharedRequests<UpstreamQuestion>(
+    (question, call, listener) => new UpstreamRequest(parts, question, call, listener),
+  );
 
   return {
     async list({ limit, status }, call) {
       const path = `/pets?limit=${limit}${status === undefined ? '' : `&status=${status}`}`;
-      const answer = await get(path, call, new Patience(call, timeoutMs), toHeaders(call));
+      const answer = await get(path, new Patience(call, timeoutMs), toHeaders(call));
       if (answer instanceof Error) throw answer;
       if (answer.status !== 200) throw fromAnswer(answer);
       const pets = answer.body === undefined ? undefined : parsePets(answer.body);
@@ -26,7 +28,7 @@ export function createRestPetSource(parts: UpstreamRequestParts): PetSource {
       if (call.isCancelled) call.signal.throwIfAborted();
       const patience = new Patience(call, timeoutMs);
       const headers = toHeaders(call);
-      return Promise.all(ids.map(async (id) => toPetOrError(await get(`/pets/${id}`, call, patience, headers), id)));
+      return Promise.all(ids.map(async (id) => toPetOrError(await get(`/pets/${id}`, patience, headers), id)));
     },
     async add(newPet, call, key) {
       const question = {
@@ -39,11 +41,7 @@ export function createRestPetSource(parts: UpstreamRequestParts): PetSource {
         },
         body: formatNewPet(newPet),
       } as const;
-      const answer = await ask(
-        undefined,
-        new Patience(call, timeoutMs),
-        (settle) => new UpstreamRequest(parts, question, call, settle),
-      );
+      const answer = await ask(undefined, new Patience(call, timeoutMs), question);
       if (answer instanceof Error) throw answer;
       if (answer.status < 200 || answer.status > 299) throw fromAnswer(answer);
       const pet = answer.body === undefined ? undefined : parsePet(answer.body);
@@ -52,17 +50,8 @@ export function createRestPetSource(parts: UpstreamRequestParts): PetSource {
     },
   };
 
-  function get(
-    path: string,
-    call: Call,
-    patience: Patience,
-    headers: Readonly<Record<string, string>>,
-  ): Promise<Outcome> {
-    return ask(
-      `${call.key?.id ?? ''} ${path}`,
-      patience,
-      (settle) => new UpstreamRequest(parts, { method: 'GET', path, headers }, call, settle),
-    );
+  function get(path: string, patience: Patience, headers: UpstreamQuestion['headers']): Promise<Outcome> {
+    return ask(`${patience.call.key?.id ?? ''} ${path}`, patience, { method: 'GET', path, headers });
   }
 
   function ask(...question: Parameters<typeof requests.ask>): Promise<Outcome> {

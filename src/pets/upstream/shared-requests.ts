@@ -15,61 +15,64 @@ export interface SharedRequest {
   cancel(reason: Error): void;
 }
 
-/** Joins equal requests that have not left yet. Each caller waits with its own patience and may go away on its own. */
-export interface SharedRequests {
-  /**
-   * @param id - equal for requests that are the same: same key, same path; undefined for one that is never shared
-   * @param start - starts the request, which calls `settle` when it has ended
-   * @returns the answer, or the error in the program's own terms; it never rejects
-   */
-  ask(
-    id: string | undefined,
-    patience: Patience,
-    start: (settle: (outcome: Outcome) => void) => SharedRequest,
-  ): Promise<Outcome>;
+/** What a request reports to. */
+export interface Listener {
+  /** Called once, when the request has ended. */
+  end(outcome: Outcome): void;
 }
 
-export function createSharedRequests(): SharedRequests {
+/** Joins equal requests that have not left yet. Each caller waits with its own patience and may go away on its own. */
+export interface SharedRequests<Question> {
+  /**
+   * @param id - equal for requests that are the same: same key, same path; undefined for one that is never shared
+   * @returns the answer, or the error in the program's own terms; it never rejects
+   */
+  ask(id: string | undefined, patience: Patience, question: Question): Promise<Outcome>;
+}
+
+/** @param start - starts the request of a question for the call that asks first */
+export function createSharedRequests<Question>(
+  start: (question: Question, call: Call, listener: Listener) => SharedRequest,
+): SharedRequests<Question> {
   const entries = new Map<string, Entry>();
 
   return {
-    ask(id, patience, start) {
+    ask(id, patience, question) {
       const over = patience.whyOver();
       if (over) return Promise.resolve(over);
-      const known = id === undefined ? undefined : entries.get(id);
-      const entry = known?.mayBeJoined ? known : open(id, start);
+      let entry = id === undefined ? undefined : entries.get(id);
+      if (!entry?.mayBeJoined) {
+        entry = new Entry(id, entries);
+        entry.request = start(question, patience.call, entry);
+      }
+      const joined = entry;
       return new Promise((resolve) => {
-        patience.enter(new Waiter(entry, patience, resolve));
+        patience.enter(new Waiter(joined, patience, resolve));
       });
     },
   };
-
-  function open(id: string | undefined, start: Parameters<SharedRequests['ask']>[2]): Entry {
-    const entry: Entry = new Entry((settle) =>
-      start((outcome) => {
-        if (id !== undefined && entries.get(id) === entry) entries.delete(id);
-        settle(outcome);
-      }),
-    );
-    if (id !== undefined) entries.set(id, entry);
-    return entry;
-  }
 }
 
 /** A request and who waits for it. */
-class Entry {
-  readonly waiters = new Set<Waiter>();
-  readonly request: SharedRequest;
+class Entry implements Listener {
+  request!: SharedRequest;
+  waiters: Waiter[] = [];
 
-  constructor(start: (settle: (outcome: Outcome) => void) => SharedRequest) {
-    this.request = start((outcome) => {
-      const told = outcome instanceof Error ? fromFailure(outcome) : outcome;
-      for (const waiter of this.waiters) waiter.settle(told);
-    });
+  constructor(
+    private readonly id: string | undefined,
+    private readonly entries: Map<string, Entry>,
+  ) {
+    if (id !== undefined) entries.set(id, this);
   }
 
   get mayBeJoined(): boolean {
-    return !this.request.hasLeft && this.waiters.size > 0;
+    return !this.request.hasLeft && this.waiters.length > 0;
+  }
+
+  end(outcome: Outcome): void {
+    if (this.id !== undefined && this.entries.get(this.id) === this) this.entries.delete(this.id);
+    const told = outcome instanceof Error ? fromFailure(outcome) : outcome;
+    for (const waiter of this.waiters) waiter.settle(told);
   }
 }
 
@@ -80,7 +83,7 @@ class Waiter {
     private readonly patience: Patience,
     private readonly resolve: (outcome: Outcome) => void,
   ) {
-    entry.waiters.add(this);
+    entry.waiters.push(this);
   }
 
   settle(outcome: Outcome): void {
@@ -90,11 +93,11 @@ class Waiter {
 
   /** Ends the waiting: for the reason given, or because the time is over. */
   giveUp(reason: Error | undefined): void {
-    const { request, waiters } = this.entry;
-    const why = reason ?? request.lastFailure ?? timedOut();
-    waiters.delete(this);
+    const { entry } = this;
+    const why = reason ?? entry.request.lastFailure ?? timedOut();
+    entry.waiters = entry.waiters.filter((waiter) => waiter !== this);
     this.resolve(fromFailure(why));
-    if (waiters.size === 0) request.cancel(why);
+    if (entry.waiters.length === 0) entry.request.cancel(why);
   }
 }
 
@@ -105,7 +108,7 @@ export class Patience {
 
   /** @param timeoutMs - time for the call, from its start */
   constructor(
-    private readonly call: Call,
+    readonly call: Call,
     private readonly timeoutMs: number,
   ) {}
 

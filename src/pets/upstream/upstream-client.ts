@@ -9,9 +9,9 @@ export interface OutgoingRequest {
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
   /** Asked right before the request is written to a connection: throws when it must not leave any more. */
-  readonly beforeLeaving: () => void;
+  beforeLeaving(): void;
   /** Called once: with the answer, an UpstreamFailure, what `beforeLeaving` threw, or the reason of `cancel`. */
-  readonly settle: (outcome: UpstreamAnswer | Error) => void;
+  settle(outcome: UpstreamAnswer | Error): void;
 }
 
 /** An answer of another store, whatever its status. */

@@ -2,8 +2,14 @@ import { StoreError } from '../../errors.js';
 import type { Call } from '../pet-source.js';
 import type { Breaker } from './breaker.js';
 import { backoffMs, type RetryBudget } from './retry-budget.js';
-import type { Outcome, SharedRequest } from './shared-requests.js';
-import { UpstreamFailure, type Sent, type UpstreamAnswer, type UpstreamClient } from './upstream-client.js';
+import type { Listener, Outcome, SharedRequest } from './shared-requests.js';
+import {
+  UpstreamFailure,
+  type OutgoingRequest,
+  type Sent,
+  type UpstreamAnswer,
+  type UpstreamClient,
+} from './upstream-client.js';
 import { parseErrorBody } from './wire.js';
 
 /** What every request of a gateway has to do with. */
@@ -16,18 +22,13 @@ export interface UpstreamRequestParts {
 }
 
 /** What is asked. */
-export interface UpstreamQuestion {
-  readonly method: 'GET' | 'POST';
-  readonly path: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string;
-}
+export type UpstreamQuestion = Pick<OutgoingRequest, 'method' | 'path' | 'headers' | 'body'>;
 
 /** Answers of a store that is passing through trouble; a GET is worth another try. */
 const RETRIED_STATUSES = new Set([502, 503, 504]);
 
 /** One request to another store. A GET is tried again while the budget lasts; a POST only if it never left. */
-export class UpstreamRequest implements SharedRequest {
+export class UpstreamRequest implements SharedRequest, OutgoingRequest {
   lastFailure: Error | undefined;
   #sent: Sent | undefined;
   #leftAt: number | undefined;
@@ -39,11 +40,24 @@ export class UpstreamRequest implements SharedRequest {
     private readonly parts: UpstreamRequestParts,
     private readonly question: UpstreamQuestion,
     private readonly call: Call,
-    private readonly settle: (outcome: Outcome) => void,
+    private readonly listener: Listener,
   ) {
     parts.budget.deposit();
     // Whoever asks the same in this turn of the event loop joins.
     startAtEndOfTurn(this);
+  }
+
+  get method(): OutgoingRequest['method'] {
+    return this.question.method;
+  }
+  get path(): string {
+    return this.question.path;
+  }
+  get headers(): OutgoingRequest['headers'] {
+    return this.question.headers;
+  }
+  get body(): string | undefined {
+    return this.question.body;
   }
 
   get hasLeft(): boolean {
@@ -56,7 +70,7 @@ export class UpstreamRequest implements SharedRequest {
     this.#cancelledFor = reason;
     if (this.#pause) {
       clearTimeout(this.#pause);
-      this.settle(reason);
+      this.listener.end(reason);
     } else this.#sent?.cancel(reason);
   }
 
@@ -64,23 +78,19 @@ export class UpstreamRequest implements SharedRequest {
   start(): void {
     this.#pause = undefined;
     if (this.#cancelledFor) {
-      this.settle(this.#cancelledFor);
+      this.listener.end(this.#cancelledFor);
       return;
     }
-    this.#sent = this.parts.client.send({
-      ...this.question,
-      beforeLeaving: () => this.#leave(),
-      settle: (outcome) => this.#end(outcome),
-    });
+    this.#sent = this.parts.client.send(this);
   }
 
-  #leave(): void {
+  beforeLeaving(): void {
     const refusal = this.call.key?.findRefusal();
     if (refusal) throw refusal;
     this.#leftAt = performance.now();
   }
 
-  #end(outcome: Outcome): void {
+  settle(outcome: Outcome): void {
     const { breaker, budget } = this.parts;
     if (!(outcome instanceof Error)) this.#learn(outcome);
     else if (outcome instanceof UpstreamFailure) {
@@ -91,7 +101,7 @@ export class UpstreamRequest implements SharedRequest {
     if (this.#isInTime(pause) && !breaker.isOpen && budget.withdraw()) {
       this.#retries += 1;
       this.#pause = setTimeout(() => this.start(), pause);
-    } else this.settle(outcome);
+    } else this.listener.end(outcome);
   }
 
   #learn({ status, header, body }: UpstreamAnswer): void {
@@ -105,7 +115,7 @@ export class UpstreamRequest implements SharedRequest {
   }
 
   #isWorthRetrying(outcome: Outcome): boolean {
-    const { method } = this.question;
+    const { method } = this;
     if (outcome instanceof UpstreamFailure)
       return outcome.kind === 'unreachable' && (method === 'GET' || !outcome.hasLeft);
     return !(outcome instanceof Error) && method === 'GET' && RETRIED_STATUSES.has(outcome.status);
