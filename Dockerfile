@@ -12,6 +12,7 @@ COPY tsconfig.json tsconfig.build.json tsconfig.declarations.json ./
 COPY scripts scripts
 COPY schema schema
 COPY src src
+COPY explorer explorer
 RUN npm run build && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 
 FROM node:${NODE_VERSION}-trixie-slim

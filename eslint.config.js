@@ -28,9 +28,9 @@ const SOURCES = {
 };
 
 export default defineConfig(
-  { ignores: ['dist/', 'node_modules/', 'src/graphql/generated/', 'coverage/', '.data/'] },
+  { ignores: ['dist/', 'node_modules/', 'src/graphql/generated/', 'coverage/', '.data/', 'examples/frontend/'] },
   {
-    files: ['**/*.ts'],
+    files: ['**/*.{ts,tsx}'],
     extends: [tseslint.configs.strictTypeChecked, tseslint.configs.stylisticTypeChecked],
     languageOptions: { parserOptions: { projectService: true } },
     rules: {
@@ -126,6 +126,17 @@ export default defineConfig(
       SOURCES,
       TOP,
       folders('graphql', 'rest', 'database', 'pets', 'redis', 'embedded', 'cli'),
+    ],
+  ),
+  fence(
+    ['src/explorer/**'],
+    [
+      APOLLO,
+      UNDICI,
+      DRIVERS,
+      SOURCES,
+      TOP,
+      folders('graphql', 'rest', 'database', 'pets', 'access', 'embedded', 'cli', 'observability'),
     ],
   ),
   fence(

@@ -1,23 +1,25 @@
 // Compiles the program into dist/, with the offline explorer and the schema in one file beside it. Several at once wait
 // for each other, so that none loads what another is writing. With --if-missing it does nothing when there is a build that
-// is newer than src/ and schema/.
+// is newer than its sources.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { buildExplorer } from './build-explorer.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 process.chdir(root);
 
 const MAIN = 'dist/main.js';
-const EXPLORER = 'dist/explorer.html';
+const EXPLORER_FOLDER = 'explorer-page/';
+const EXPLORER = `dist/${EXPLORER_FOLDER}index.html`;
 const SCHEMA = 'dist/schema.graphql';
 const LOCK = 'dist/.building';
 
 function isFresh() {
   if (![MAIN, EXPLORER, SCHEMA].every((file) => existsSync(file))) return false;
-  return isOlder('src', 'dist/.tsbuildinfo') && isOlder('schema', SCHEMA);
+  return isOlder('src', 'dist/.tsbuildinfo') && isOlder('explorer', EXPLORER) && isOlder('schema', SCHEMA);
 }
 
 /** Whether nothing in a folder has changed since something was made of it. */
@@ -68,16 +70,7 @@ async function build() {
     return;
   }
   removeOrphans();
-  const { renderGraphiQL } = await import('@graphql-yoga/render-graphiql');
-  const { EXAMPLE_HEADERS, EXAMPLE_OPERATION } = await import('../dist/graphql/example-operation.js');
-  const page = renderGraphiQL({
-    title: 'Animal store explorer',
-    endpoint: '/graphql',
-    headers: JSON.stringify(EXAMPLE_HEADERS, null, 2),
-    shouldPersistHeaders: false,
-    defaultQuery: EXAMPLE_OPERATION,
-  });
-  replaceFile(EXPLORER, page);
+  await buildExplorer();
   replaceFile(SCHEMA, readSchema());
 }
 
@@ -85,7 +78,8 @@ async function build() {
 function removeOrphans() {
   for (const name of readdirSync('dist', { recursive: true })) {
     const [, stem] = /^(.+?)\.(?:js|js\.map|d\.ts)$/.exec(name) ?? [];
-    if (stem !== undefined && !existsSync(`src/${stem}.ts`)) rmSync(`dist/${name}`);
+    if (stem !== undefined && !stem.startsWith(EXPLORER_FOLDER) && !existsSync(`src/${stem}.ts`))
+      rmSync(`dist/${name}`);
   }
 }
 

@@ -7,11 +7,12 @@ import { ConfigError, type Config } from './config.js';
 import type { Database } from './database/database.js';
 import type { FirstStart } from './embedded/first-start.js';
 import { StoreError } from './errors.js';
-import { createExplorer } from './graphql/explorer.js';
+import { createExplorer } from './explorer/handler.js';
 import { createExecutor } from './graphql/executor.js';
 import { createGraphqlHandler } from './graphql/handler.js';
 import { createKnownDocuments } from './graphql/known-documents.js';
 import { createRateLimitGuard } from './graphql/rate-limit-guard.js';
+import { toMaxTokens } from './graphql/operation.js';
 import { createGraphqlServer } from './graphql/server.js';
 import { createCors } from './http/cors.js';
 import { drain, listen } from './http/lifecycle.js';
@@ -74,11 +75,13 @@ export async function startApp(
     const cors = createCors(config.corsOrigins);
     const { introspection, explorer: hasExplorer, production, limits } = config;
     const documents = createKnownDocuments();
+    const { maxRootFields } = limits;
+    const documentLimits = { maxRootFields, maxTokens: toMaxTokens(maxRootFields) };
     const graphqlServer = await createGraphqlServer({
       introspection,
       landingPage: hasExplorer,
       production,
-      maxRootFields: limits.maxRootFields,
+      maxTokens: documentLimits.maxTokens,
       documents,
       persistedQueries: redis && createRedisQueryCache(redis),
       log,
@@ -86,7 +89,7 @@ export async function startApp(
     closers.push(() => graphqlServer.stop());
     const graphql = createGraphqlHandler({
       server: graphqlServer,
-      execute: createExecutor({ server: graphqlServer, documents, log, directLane }),
+      execute: createExecutor({ server: graphqlServer, documents, log, documentLimits, directLane }),
       source,
       access,
       guardRateLimit: createRateLimitGuard(),
@@ -97,6 +100,7 @@ export async function startApp(
       landingPage: hasExplorer,
       maxBodyBytes: limits.maxBodyBytes,
       maxBatch: limits.maxBatch,
+      maxTokens: documentLimits.maxTokens,
     });
     const rest = backend.isStore && createRestHandler({ source, access, cors, log, maxBodyBytes: limits.maxBodyBytes });
     const health = createHealthHandler({
@@ -105,13 +109,13 @@ export async function startApp(
       isDraining,
       check,
     });
-    const explorer = createExplorer();
+    const explorer = createExplorer({ findDevelopmentKey: backend.findDevelopmentKey });
 
     const route: Handler = (exchange) => {
       const { path } = exchange;
       if (path === '/graphql') return graphql(exchange);
       if (rest && (path === '/v1' || path.startsWith('/v1/'))) return rest(exchange);
-      if (path === '/explorer' && hasExplorer) return explorer(exchange);
+      if (hasExplorer && (path === '/explorer' || path.startsWith('/explorer/'))) return explorer(exchange);
       const answer = health(exchange);
       if (answer) return answer;
       throw new StoreError(

@@ -7,6 +7,7 @@ import type { StoreErrorCode } from './client/errors.js';
 export const ERRORS = {
   unauthorized: { status: 401, graphqlCode: 'UNAUTHENTICATED' },
   invalid_request: { status: 400, graphqlCode: 'BAD_USER_INPUT' },
+  idempotency_key_reused: { status: 422, graphqlCode: 'BAD_USER_INPUT' },
   not_found: { status: 404, graphqlCode: 'NOT_FOUND' },
   rate_limited: { status: 429, graphqlCode: 'RATE_LIMITED' },
   /** The guard of a free GraphQL field; it counts towards no ban. */
@@ -21,6 +22,7 @@ export const ERRORS = {
   method_not_allowed: { status: 405, graphqlCode: 'BAD_REQUEST' },
   not_acceptable: { status: 406, graphqlCode: 'BAD_REQUEST' },
   payload_too_large: { status: 413, graphqlCode: 'BAD_REQUEST' },
+  headers_too_large: { status: 431, graphqlCode: 'BAD_REQUEST' },
   unsupported_media_type: { status: 415, graphqlCode: 'BAD_REQUEST' },
   overloaded: { status: 503, graphqlCode: 'SERVICE_UNAVAILABLE' },
   unavailable: { status: 503, graphqlCode: 'SERVICE_UNAVAILABLE' },

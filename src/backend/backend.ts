@@ -11,6 +11,8 @@ export interface Backend {
   readonly isStore: boolean;
   /** Fills an empty embedded store, once the port is had: a start that fails leaves it empty for the next one. */
   readonly fill?: (() => Promise<FirstStart | undefined>) | undefined;
+  /** Finds a key for trying things out, where there are such keys. */
+  readonly findDevelopmentKey?: (() => Promise<string | undefined>) | undefined;
   /** Rejects while the backend does not answer. */
   readonly check: () => Promise<unknown>;
   close(): Promise<void>;

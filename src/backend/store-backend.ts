@@ -8,16 +8,18 @@ import type { Database } from '../database/database.js';
 import { migrate } from '../database/migrate.js';
 import { createPgDatabase } from '../database/pg-database.js';
 import { openEmbeddedDatabase } from '../embedded/embedded-store.js';
-import { fillEmptyStore } from '../embedded/first-start.js';
+import { fillEmptyStore, findDevelopmentKey } from '../embedded/first-start.js';
 import { serveKeys } from '../embedded/key-socket.js';
 import { openLimitsFile } from '../embedded/limits-file.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
+import { pruneIdempotentAdds } from '../pets/idempotent-adds.js';
 import { createMergingPetSource } from '../pets/merging-pet-source.js';
 import { createPostgresPetSource } from '../pets/postgres-pet-source.js';
 import { createRedisLedger } from '../redis/redis-ledger.js';
 import type { RedisLink } from '../redis/redis-link.js';
 import { ADDRESS_CAPACITY, nameAddress, type Backend } from './backend.js';
+import { startPruner } from './pruner.js';
 
 export interface StoreBackendOptions {
   readonly store: StoreConfig;
@@ -44,6 +46,12 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     closers.push(() => opened.close());
     const database = decorateDatabase?.(opened) ?? opened;
     await migrateAtStart(database);
+
+    const pruner = startPruner({
+      prune: () => pruneIdempotentAdds(database),
+      onError: (err) => log.warn({ err }, 'old idempotency keys could not be pruned; it will be tried again'),
+    });
+    closers.push(() => pruner.close());
 
     const keys = createPostgresKeyStore(database);
     const source = createMergingPetSource(createPostgresPetSource(database));
@@ -78,8 +86,12 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const socket = await serveKeys(directory, keys);
     if (socket) closers.push(() => socket.close());
     else log.warn({ directory }, 'the path is too long for a socket: the keys command cannot ask this server');
-    const fill = store.developmentKeys ? () => fillEmptyStore({ directory, keys, source, sampleAnimals }) : undefined;
-    return { ...backend, fill };
+    if (!store.developmentKeys) return backend;
+    return {
+      ...backend,
+      fill: () => fillEmptyStore({ directory, keys, source, sampleAnimals }),
+      findDevelopmentKey: () => findDevelopmentKey(directory),
+    };
   } catch (error) {
     await close();
     throw error;

@@ -11,6 +11,8 @@ const DEVELOPMENT_PLANS = ['free', 'pro', 'business'] as const;
 /** The development keys by their plan, as they stand in `dev-keys.json`. */
 export type DevelopmentKeys = Readonly<Record<(typeof DEVELOPMENT_PLANS)[number], string>>;
 
+const KEYS_FILE = 'dev-keys.json';
+
 const DOGS = '1' as Int64;
 const CATS = '2' as Int64;
 const OTHERS = '3' as Int64;
@@ -53,7 +55,7 @@ export async function fillEmptyStore({
   sampleAnimals,
 }: FirstStartOptions): Promise<FirstStart | undefined> {
   const call = createCall('first-start');
-  const path = join(directory, 'dev-keys.json');
+  const path = join(directory, KEYS_FILE);
   const unfinished = `${path}.new`;
   const [animals, existing, begun] = await Promise.all([
     source.list({ limit: 100 }, call),
@@ -71,6 +73,11 @@ export async function fillEmptyStore({
   }
   await rename(unfinished, path);
   return { keys: secrets, keysFile: path, hasSampleAnimals: sampleAnimals };
+}
+
+/** The development key of the smallest plan, which can do the least; undefined when the store has none. */
+export async function findDevelopmentKey(directory: string): Promise<string | undefined> {
+  return (await readKeys(join(directory, KEYS_FILE)))?.free;
 }
 
 function generateKeys(): DevelopmentKeys {

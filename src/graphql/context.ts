@@ -1,6 +1,7 @@
 import type { Visit } from '../access/visit.js';
 import type { StoreError } from '../errors.js';
 import type { PetLoader } from '../pets/pet-loader.js';
+import type { IdempotencyKey } from '../pets/idempotency-key.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
 import type { ExecutedOperation, PreparedOperation } from './compiled/run.js';
 import type { Deprecation } from './deprecations.js';
@@ -14,6 +15,8 @@ export interface OperationContext {
   readonly source: PetSource;
   /** Shared by all operations of the HTTP request. */
   readonly loader: PetLoader;
+  /** The idempotency key for an `addPet` field, by its index among those of the operation; undefined when none was sent. */
+  readonly keyOfAddition?: ((position: number) => IdempotencyKey) | undefined;
   readonly guardRateLimit: RateLimitGuard;
   /** This operation's place in the queue for admission. */
   readonly turn: Turn;

@@ -1,4 +1,4 @@
-/** What both explorers open with, so that a visitor sees where the key goes and what to run. */
+/** What Sandbox opens with, so that a visitor sees where the key goes and what to run. */
 export const EXAMPLE_OPERATION = `# Add your API key to the Authorization header in the
 # Headers pane below, after "Bearer ", then run this.
 query ListPets {

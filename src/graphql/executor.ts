@@ -1,6 +1,6 @@
 import { HeaderMap, type ApolloServer } from '@apollo/server';
 import { parse } from 'graphql';
-import { StoreError, toStoreError } from '../errors.js';
+import { toStoreError } from '../errors.js';
 import { logFailure } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import { admitCompiled } from './admit.js';
@@ -8,7 +8,8 @@ import { runOperation, type ExecutedOperation } from './compiled/run.js';
 import type { OperationContext } from './context.js';
 import type { CompiledOperation } from './compiled/compile.js';
 import type { KnownDocument, KnownDocuments } from './known-documents.js';
-import { isIntrospection, isTooDeep, MAX_TOKENS } from './operation.js';
+import { requireModestDocument, type DocumentLimits } from './modest-operation.js';
+import { isIntrospection, isTooDeep } from './operation.js';
 import type { OperationRequest } from './request.js';
 import {
   findUpstreamRefusal,
@@ -30,6 +31,7 @@ export interface ExecutorOptions {
   readonly server: ApolloServer<OperationContext>;
   readonly documents: KnownDocuments;
   readonly log: Log;
+  readonly documentLimits: DocumentLimits;
   /** Whether known operations go straight to what Apollo would only hand them to. */
   readonly directLane: boolean;
 }
@@ -38,11 +40,12 @@ export interface ExecutorOptions {
  * Makes the executor. Apollo Server parses and validates every document it has not seen; a known one goes by the direct
  * lane to the same admission and the same run that Apollo's way ends in.
  */
-export function createExecutor({ server, documents, log, directLane }: ExecutorOptions): Executor {
+export function createExecutor({ server, documents, log, documentLimits, directLane }: ExecutorOptions): Executor {
   return async (request, context, method) => {
     const { report, call, turn } = context;
     try {
-      if (context.visit.keyId === undefined && !asksAboutSchema(request)) await context.visit.requireKey();
+      if (context.visit.keyId === undefined && !asksAboutSchema(request, documentLimits))
+        await context.visit.requireKey();
       const known = directLane ? findKnown(request, method) : undefined;
       if (known?.errors) return toResponse({ status: 400, errors: known.errors, requestId: call.requestId });
       // What is there already is not awaited: every turn of the promise queue costs.
@@ -80,9 +83,7 @@ export function createExecutor({ server, documents, log, directLane }: ExecutorO
     context: OperationContext,
     method: string,
   ): Promise<OperationResponse> {
-    if (request.query !== undefined && isTooDeep(request.query)) {
-      throw new StoreError('bad_request', 'The document nests too deeply.');
-    }
+    if (request.query !== undefined) requireModestDocument(request.query, documentLimits);
     const { body, http } = await server.executeOperation(
       { ...request, http: { method, headers: NO_HEADERS, search: '', body: undefined } },
       { contextValue: context },
@@ -129,10 +130,10 @@ function isOfDocument({ extensions }: { readonly extensions?: { readonly code?: 
 }
 
 /** Tells whether an operation needs no key. What cannot be parsed asks for nothing, and Apollo says what is wrong with it. */
-function asksAboutSchema({ query, operationName }: OperationRequest): boolean {
+function asksAboutSchema({ query, operationName }: OperationRequest, { maxTokens }: DocumentLimits): boolean {
   if (query === undefined) return false;
   try {
-    return isTooDeep(query) || isIntrospection(parse(query, { maxTokens: MAX_TOKENS }), operationName);
+    return isTooDeep(query) || isIntrospection(parse(query, { maxTokens }), operationName);
   } catch {
     return true;
   }

@@ -15,8 +15,32 @@ export function findStoreError(error: unknown): StoreError | undefined {
   return error instanceof GraphQLError && error.originalError instanceof StoreError ? error.originalError : undefined;
 }
 
-/** Gives an error the form in which clients see it. What nobody foresaw is masked. */
-export function formatError(formatted: GraphQLFormattedError, error: unknown): GraphQLFormattedError {
+/** What a message may quote of a request, in characters, and the places in the document that it may name. */
+const MAX_MESSAGE = 500;
+const MAX_LOCATIONS = 10;
+
+/** What graphql-js knows of the schema and a message would tell. */
+const SUGGESTION = / ?Did you mean .*$/s;
+
+/**
+ * Makes what gives an error the form in which clients see it. What nobody foresaw is masked, what quotes half the request is cut.
+ * @param hideSchema - whether messages may not suggest names of the schema; Apollo sees to it for validation, not for variables
+ */
+export function createFormatError(
+  hideSchema: boolean,
+): (formatted: GraphQLFormattedError, error: unknown) => GraphQLFormattedError {
+  return (formatted, error) => {
+    const { message: whole, locations, ...rest } = toKnownForm(formatted, error);
+    const message = hideSchema ? whole.replace(SUGGESTION, '') : whole;
+    return {
+      message: message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message,
+      ...(locations && { locations: locations.slice(0, MAX_LOCATIONS) }),
+      ...rest,
+    };
+  };
+}
+
+function toKnownForm(formatted: GraphQLFormattedError, error: unknown): GraphQLFormattedError {
   const storeError = findStoreError(error);
   if (storeError) return { ...formatted, ...formatStoreError(storeError) };
   if (isArgumentError(error)) {

@@ -6,9 +6,11 @@ import type { Cors } from '../http/cors.js';
 import type { Exchange, Reply } from '../http/exchange.js';
 import { formatLimitHeaders } from '../http/limit-headers.js';
 import { chooseMediaType } from '../http/media-type.js';
+import { PAGE_HEADERS } from '../http/page-headers.js';
 import { logFailure, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
+import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { RequestPetLoader } from '../pets/pet-loader.js';
 import type { PetSource } from '../pets/pet-source.js';
 import type { OperationContext } from './context.js';
@@ -33,11 +35,17 @@ export interface GraphqlHandlerOptions {
   readonly landingPage: boolean;
   readonly maxBodyBytes: number;
   readonly maxBatch: number;
+  /** Tokens that a document may have. */
+  readonly maxTokens: number;
 }
 
 /** The media types of https://graphql.github.io/graphql-over-http/draft/#sec-Media-Types, the default first. */
 const MEDIA_TYPES = ['application/json; charset=utf-8', 'application/graphql-response+json; charset=utf-8'];
 const HTML = 'text/html';
+/** In addition to the policy in the page, which names Apollo's CDN and the nonce of its own scripts. */
+const LANDING_PAGE_POLICY = "frame-ancestors 'none'; form-action 'none'; object-src 'none'";
+/** Characters of an operation's name in the log. */
+const MAX_LOGGED_NAME = 100;
 
 /** Makes the handler of /graphql: HTTP around the operations that Apollo Server executes. */
 export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
@@ -91,14 +99,16 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     exchange: Exchange,
     visit: Visit,
   ): Promise<OperationResponse[]> {
+    const key = parseIdempotencyKey(exchange.header('idempotency-key'), visit.keyId);
     const call = new RequestCall(exchange, visit.upstreamKey);
     const loader = new RequestPetLoader({ source, call, batched: operations.length > 1 });
     const turns = createTurns(operations.length, (cost) => visit.admit(cost));
-    const contexts = turns.map((turn): OperationContext => ({
+    const contexts = turns.map((turn, entry): OperationContext => ({
       visit,
       call,
       source,
       loader,
+      keyOfAddition: key && ((position) => completeIdempotencyKey(key, entry, position)),
       guardRateLimit,
       turn,
       report: { type: 'unknown', name: undefined, cost: 0, deprecations: [], failures: [] },
@@ -112,7 +122,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     contexts.forEach(({ report }, index) => {
       const { hasData, hasErrors } = responses[index] as OperationResponse;
       cost += report.cost;
-      names.push(report.name ?? report.type);
+      names.push(report.name?.slice(0, MAX_LOGGED_NAME) ?? report.type);
       metrics.countOperation(report.type, !hasData ? 'refused' : hasErrors ? 'error' : 'ok');
     });
     exchange.logged.cost = cost;
@@ -138,7 +148,11 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       context: () => Promise.reject(new Error('a landing page needs no context')),
     });
     if (body.kind !== 'complete') throw new Error('the landing page came in parts');
-    return { status: 200, headers: { 'Content-Type': 'text/html; charset=utf-8' }, body: body.string };
+    return {
+      status: 200,
+      headers: { ...PAGE_HEADERS, 'Content-Security-Policy': LANDING_PAGE_POLICY },
+      body: body.string,
+    };
   }
 }
 

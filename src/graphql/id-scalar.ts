@@ -12,7 +12,7 @@ export const ID = {
   __parseValue(value: unknown): string {
     if (typeof value === 'string') return value;
     if (typeof value === 'number' || typeof value === 'boolean' || value instanceof JsonNumber) return String(value);
-    throw new GraphQLError(`ID cannot represent a value that is no scalar: ${JSON.stringify(value)}`);
+    throw new GraphQLError('ID cannot represent a value that is no scalar.');
   },
   __parseLiteral(node: ValueNode): string {
     switch (node.kind) {

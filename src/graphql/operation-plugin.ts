@@ -16,12 +16,10 @@ import { priceOperation } from './cost.js';
 import { createDeprecationFinder } from './deprecations.js';
 import { findStoreError, isUnforeseen, toRequestError } from './format-error.js';
 import type { KnownDocuments } from './known-documents.js';
-import { listRootFields } from './operation.js';
 
 export interface OperationPluginOptions {
   readonly schema: GraphQLSchema;
   readonly documents: KnownDocuments;
-  readonly maxRootFields: number;
 }
 
 /**
@@ -31,7 +29,6 @@ export interface OperationPluginOptions {
 export function createOperationPlugin({
   schema,
   documents,
-  maxRootFields,
 }: OperationPluginOptions): ApolloServerPlugin<OperationContext> {
   const findDeprecations = createDeprecationFinder(schema);
 
@@ -56,7 +53,7 @@ export function createOperationPlugin({
       operation: OperationDefinitionNode | undefined;
     };
     if (operation === undefined) return;
-    requireServable(document, operation);
+    requireServable(operation);
     const compiled = findCompiled(source, request.operationName, document, operation);
     if (compiled) {
       contextValue.report.prepared = await admitCompiled(compiled, request.variables, contextValue);
@@ -99,13 +96,9 @@ export function createOperationPlugin({
     return compiled;
   }
 
-  function requireServable(document: DocumentNode, operation: OperationDefinitionNode): void {
+  function requireServable(operation: OperationDefinitionNode): void {
     if (schema.getRootType(operation.operation) == null) {
       throw new StoreError('bad_request', `The schema has no ${operation.operation}s.`);
-    }
-    const count = listRootFields(document, operation).length;
-    if (count > maxRootFields) {
-      throw new StoreError('bad_request', `An operation may have ${maxRootFields} root fields; this one has ${count}.`);
     }
   }
 }

@@ -4,12 +4,20 @@ import {
   type DocumentNode,
   type FieldNode,
   type FragmentDefinitionNode,
+  type GraphQLResolveInfo,
   type OperationDefinitionNode,
   type SelectionSetNode,
 } from 'graphql';
+import { collectFields } from 'graphql/execution/collectFields.js';
 
-/** The most tokens of a document: a hundred fully selected, aliased lookups are some 1,500. */
-export const MAX_TOKENS = 10_000;
+/**
+ * The most tokens of a document. A fully selected, aliased lookup takes 14, an addition with a variable for each of its inputs
+ * some 40.
+ * @param maxRootFields - root fields that an operation may have
+ */
+export function toMaxTokens(maxRootFields: number): number {
+  return 1_000 + 40 * maxRootFields;
+}
 
 /** Levels of brackets in a document at the most: the deepest introspection query of the usual tools has 15. */
 const MAX_DEPTH = 100;
@@ -62,13 +70,13 @@ function endOf(text: string, mark: string, from: number): number {
   return index < 0 ? text.length : index + mark.length - 1;
 }
 
-/** The fragments of a document by their names. */
+/** The fragments of a document by their names, whatever those are: there is no prototype. */
 export function toFragments(document: DocumentNode): Record<string, FragmentDefinitionNode> {
-  return Object.fromEntries(
-    document.definitions.flatMap((definition) =>
-      definition.kind === Kind.FRAGMENT_DEFINITION ? [[definition.name.value, definition] as const] : [],
-    ),
-  );
+  const fragments = Object.create(null) as Record<string, FragmentDefinitionNode>;
+  for (const definition of document.definitions) {
+    if (definition.kind === Kind.FRAGMENT_DEFINITION) fragments[definition.name.value] = definition;
+  }
+  return fragments;
 }
 
 /** The root fields of an operation with its fragments expanded, whatever their directives say. */
@@ -100,4 +108,19 @@ export function listRootFields(document: DocumentNode, operation: OperationDefin
 export function isIntrospection(document: DocumentNode, operationName: string | undefined): boolean {
   const operation = getOperationAST(document, operationName);
   return operation != null && listRootFields(document, operation).every(({ name }) => name.value.startsWith('__'));
+}
+
+/** The index of a root field among those of its name, in the order in which they are executed. */
+export function findPosition({
+  schema,
+  fragments,
+  variableValues,
+  parentType,
+  operation,
+  fieldName,
+  path,
+}: GraphQLResolveInfo): number {
+  const fields = collectFields(schema, fragments, variableValues, parentType, operation.selectionSet);
+  const namesakes = [...fields].filter(([, [field]]) => field?.name.value === fieldName);
+  return namesakes.findIndex(([responseKey]) => responseKey === path.key);
 }

@@ -1,8 +1,9 @@
 import type { Exchange } from '../http/exchange.js';
 import { readBody } from '../http/body.js';
-import { parseExactJson } from '../json/exact-json.js';
+import { parseUntrustedJson } from '../json/exact-json.js';
 import { requireJsonBody } from '../http/media-type.js';
 import { StoreError } from '../errors.js';
+import { requireModestBatch } from './modest-operation.js';
 
 /** One operation as it came over HTTP. */
 export interface OperationRequest {
@@ -16,6 +17,14 @@ export interface OperationRequest {
 export interface GraphqlRequest {
   readonly isBatch: boolean;
   readonly operations: readonly OperationRequest[];
+}
+
+export interface RequestLimits {
+  readonly maxBodyBytes: number;
+  /** Operations in a batch. */
+  readonly maxBatch: number;
+  /** Tokens in a document. */
+  readonly maxTokens: number;
 }
 
 /** Headers that a page of another origin cannot send without asking first. */
@@ -51,16 +60,22 @@ export function readGetRequest(exchange: Exchange): GraphqlRequest {
  * @throws StoreError `bad_request`, `unsupported_media_type`, `payload_too_large`; one malformed entry refuses the batch
  */
 export async function readPostRequest(
-  { request }: Exchange,
-  { maxBodyBytes, maxBatch }: { readonly maxBodyBytes: number; readonly maxBatch: number },
+  exchange: Exchange,
+  { maxBodyBytes, maxBatch, maxTokens }: RequestLimits,
 ): Promise<GraphqlRequest> {
-  requireJsonBody(request.headers['content-type'], request.headers['content-encoding']);
-  const body = parseExactJson(await readBody(request, maxBodyBytes), 'The request body');
+  const { headers } = exchange.request;
+  requireJsonBody(headers['content-type'], headers['content-encoding']);
+  const body = parseUntrustedJson(await readBody(exchange, maxBodyBytes), 'The request body');
   if (!Array.isArray(body)) return { isBatch: false, operations: [toOperation(body, 'The request body')] };
   if (body.length === 0 || body.length > maxBatch) {
     throw new StoreError('bad_request', `A batch holds 1 to ${maxBatch} operations; this one has ${body.length}.`);
   }
-  return { isBatch: true, operations: body.map((entry, index) => toOperation(entry, `Entry ${index} of the batch`)) };
+  const operations = body.map((entry, index) => toOperation(entry, `Entry ${index} of the batch`));
+  requireModestBatch(
+    operations.map(({ query }) => query),
+    maxTokens,
+  );
+  return { isBatch: true, operations };
 }
 
 function toOperation(value: unknown, subject: string): OperationRequest {
@@ -98,5 +113,5 @@ function once(parameters: URLSearchParams, name: string): string | undefined {
 
 function parseJsonParameter(parameters: URLSearchParams, name: string): unknown {
   const text = once(parameters, name);
-  return text === undefined || text === '' ? undefined : parseExactJson(text, `The parameter ${name}`);
+  return text === undefined || text === '' ? undefined : parseUntrustedJson(text, `The parameter ${name}`);
 }

@@ -5,6 +5,7 @@ import type { OperationContext } from './context.js';
 import { toNewPet, toPetId, toPetQuery } from './field-arguments.js';
 import type { RateLimit, Resolvers } from './generated/resolver-types.js';
 import { ID } from './id-scalar.js';
+import { findPosition } from './operation.js';
 
 /** Resolvers of the fields that are not plain properties, and the values that enums and IDs have inside. */
 export const resolvers: Resolvers & { ID: typeof ID } = {
@@ -17,7 +18,8 @@ export const resolvers: Resolvers & { ID: typeof ID } = {
     },
   },
   Mutation: {
-    addPet: async (_, args, { source, call }) => source.add(toNewPet(args), call),
+    addPet: async (_, args, { source, call, keyOfAddition }, info) =>
+      source.add(toNewPet(args), call, keyOfAddition?.(findPosition(info))),
   },
   PetStatus: { AVAILABLE: 'available', PENDING: 'pending', SOLD: 'sold' },
   Plan: { FREE: 'free', PRO: 'pro', BUSINESS: 'business', ENTERPRISE: 'enterprise' },

@@ -7,8 +7,7 @@ import { ApolloServerPluginLandingPageLocalDefault } from '@apollo/server/plugin
 import type { Log } from '../observability/log.js';
 import type { OperationContext } from './context.js';
 import { EXAMPLE_HEADERS, EXAMPLE_OPERATION } from './example-operation.js';
-import { formatError } from './format-error.js';
-import { MAX_TOKENS } from './operation.js';
+import { createFormatError } from './format-error.js';
 import type { KnownDocuments } from './known-documents.js';
 import { createOperationPlugin } from './operation-plugin.js';
 import { createSchema } from './schema.js';
@@ -22,16 +21,20 @@ export interface GraphqlServerOptions {
   /** Whether browsers get Apollo Sandbox. */
   readonly landingPage: boolean;
   readonly production: boolean;
-  readonly maxRootFields: number;
+  /** Tokens that a document may have. */
+  readonly maxTokens: number;
   readonly documents: KnownDocuments;
   /** Where persisted queries are kept; absent: in this process. */
   readonly persistedQueries?: PersistedQueryCache | undefined;
   readonly log: Log;
 }
 
+/** Errors of one document that are told: each takes time to place in the text. */
+const MAX_ERRORS = 20;
+
 /** Makes and starts the Apollo Server: it parses, validates and executes; HTTP is the handler's. */
 export async function createGraphqlServer(options: GraphqlServerOptions): Promise<ApolloServer<OperationContext>> {
-  const { introspection, landingPage, production, maxRootFields, documents, persistedQueries, log } = options;
+  const { introspection, landingPage, production, maxTokens, documents, persistedQueries, log } = options;
   const schema = createSchema();
   const server = new ApolloServer<OperationContext>({
     schema,
@@ -40,8 +43,9 @@ export async function createGraphqlServer(options: GraphqlServerOptions): Promis
     hideSchemaDetailsFromClientErrors: !introspection,
     includeStacktraceInErrorResponses: false,
     stopOnTerminationSignals: false,
-    parseOptions: { maxTokens: MAX_TOKENS },
-    formatError,
+    parseOptions: { maxTokens },
+    validationOptions: { maxErrors: MAX_ERRORS },
+    formatError: createFormatError(!introspection),
     ...(persistedQueries && { persistedQueries: { cache: persistedQueries } }),
     logger: log,
     plugins: [
@@ -56,7 +60,7 @@ export async function createGraphqlServer(options: GraphqlServerOptions): Promis
             headers: EXAMPLE_HEADERS,
           })
         : ApolloServerPluginLandingPageDisabled(),
-      createOperationPlugin({ schema, documents, maxRootFields }),
+      createOperationPlugin({ schema, documents }),
     ],
   });
   await server.start();

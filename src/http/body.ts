@@ -1,14 +1,17 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { StoreError } from '../errors.js';
+import type { Exchange } from './exchange.js';
 
 /**
  * Reads a request body as text.
- * @param limit - the most bytes to take; the rest of a larger body is thrown away
+ * @param limit - the most bytes to take; nothing is read of a body that says it is larger
  * @throws StoreError `payload_too_large`; `bad_request` when the body is not UTF-8 or ends early
  */
-export async function readBody(request: IncomingMessage, limit: number): Promise<string> {
-  if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(request, limit);
+export async function readBody({ request, response }: Exchange, limit: number): Promise<string> {
+  if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
+  // Whoever waits to be asked for the body is asked now, and not before the request was found good.
+  if (request.headers.expect !== undefined) response.writeContinue();
   const bytes = await collect(request, limit);
   if (!isUtf8(bytes))
     throw new StoreError('bad_request', 'The request body must be JSON in UTF-8; these bytes are not UTF-8.');
@@ -24,7 +27,7 @@ function collect(request: IncomingMessage, limit: number): Promise<Buffer> {
       if (size <= limit) chunks.push(chunk);
       else {
         request.removeAllListeners('data');
-        reject(tooLarge(request, limit));
+        reject(tooLarge(limit));
       }
     });
     request.once('end', () => {
@@ -37,8 +40,6 @@ function collect(request: IncomingMessage, limit: number): Promise<Buffer> {
   });
 }
 
-function tooLarge(request: IncomingMessage, limit: number): StoreError {
-  // A client that is still sending when the connection closes would never read why.
-  request.resume();
+function tooLarge(limit: number): StoreError {
   return new StoreError('payload_too_large', `The request body is larger than ${limit} bytes.`);
 }

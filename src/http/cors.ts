@@ -72,7 +72,7 @@ export function createCors(origins: readonly string[] | undefined): Cors {
       if (!isAllowed(exchange)) return {};
       return {
         'Access-Control-Allow-Methods': 'GET, POST, OPTIONS',
-        'Access-Control-Allow-Headers': ALLOWED,
+        'Access-Control-Allow-Headers': [ALLOWED, ...requestedApolloHeaders(exchange)].join(', '),
         'Access-Control-Max-Age': '7200',
         // A page on the web may ask this machine: https://wicg.github.io/private-network-access/
         ...(exchange.header('access-control-request-private-network') === 'true' && {
@@ -81,4 +81,10 @@ export function createCors(origins: readonly string[] | undefined): Cors {
       };
     },
   };
+}
+
+/** Sandbox sends headers of its own, which change with its versions: those that it asks for are allowed. */
+function requestedApolloHeaders(exchange: Exchange): readonly string[] {
+  const requested = (exchange.header('access-control-request-headers') ?? '').split(',').map((name) => name.trim());
+  return requested.filter((name) => /^(?:x-)?apollo(?:graphql)?-[a-z-]{1,64}$/i.test(name) && !ALLOWED.includes(name));
 }

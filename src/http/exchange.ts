@@ -6,7 +6,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 export interface Reply {
   readonly status: number;
   readonly headers: Record<string, string>;
-  readonly body: string;
+  readonly body: string | Uint8Array;
 }
 
 const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;

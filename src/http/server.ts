@@ -1,10 +1,11 @@
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { type StoreError, toErrorBody, toStoreError } from '../errors.js';
+import { StoreError, toErrorBody, toStoreError } from '../errors.js';
 import { withoutSearch, type Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import type { Cors } from './cors.js';
 import { Exchange, type Reply } from './exchange.js';
+import { discardRest } from './unwanted-body.js';
 
 /** Answers one request. It may throw: a StoreError becomes an Error body, anything else a plain 500. */
 export type Handler = (exchange: Exchange) => Promise<Reply> | Reply;
@@ -25,39 +26,49 @@ export interface HttpServer {
   readonly inFlight: () => number;
 }
 
-/** Slow senders are cut after this long. */
-const REQUEST_TIMEOUT_MS = 15_000;
+/** Slow senders are cut within fifteen seconds: after this long, and up to a second later. */
+const REQUEST_TIMEOUT_MS = 13_000;
+const LOOK_EVERY_MS = 1_000;
 
 /** Makes the HTTP server: request ids, CORS, one log line and one measurement for every request. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   let inFlight = 0;
   const requestLog = withoutSearch(options.log);
+  const receive = (request: IncomingMessage, response: ServerResponse): void => {
+    inFlight += 1;
+    const exchange = new Exchange(request, response, options.trustProxy);
+    response.once('close', () => {
+      inFlight -= 1;
+      finish(exchange, requestLog, options.metrics);
+    });
+    void serve(exchange, options);
+  };
   const server = createServer(
-    { requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: REQUEST_TIMEOUT_MS, connectionsCheckingInterval: 1_000 },
-    (request, response) => {
-      inFlight += 1;
-      const exchange = new Exchange(request, response, options.trustProxy);
-      response.once('close', () => {
-        inFlight -= 1;
-        finish(exchange, requestLog, options.metrics);
-      });
-      void serve(exchange, options);
+    {
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      headersTimeout: REQUEST_TIMEOUT_MS,
+      connectionsCheckingInterval: LOOK_EVERY_MS,
     },
+    receive,
   );
+  // A body that waits to be asked for is asked for by whoever reads it.
+  server.on('checkContinue', receive);
   server.keepAliveTimeout = 65_000;
   server.on('clientError', refuseConnection);
   return { server, inFlight: () => inFlight };
 }
 
 async function serve(exchange: Exchange, { handler, cors, log, isDraining }: HttpServerOptions): Promise<void> {
-  const { response } = exchange;
+  const { request, response } = exchange;
   let reply: Reply;
   try {
+    requireFewHeaders(request);
     reply = await handler(exchange);
   } catch (thrown) {
     reply = errorReply(exchange, thrown, log);
   }
   if (response.destroyed) return;
+  if (!request.complete) discardRest(request);
   // Names and values in turn: Node writes such a list as it is, where it would walk an object more than once.
   const headers = ['X-Request-Id', exchange.requestId, 'X-Content-Type-Options', 'nosniff'];
   if (reply.status !== 204) headers.push('Content-Length', String(Buffer.byteLength(reply.body)));
@@ -70,6 +81,14 @@ async function serve(exchange: Exchange, { handler, cors, log, isDraining }: Htt
 
 function addHeaders(list: string[], headers: Readonly<Record<string, string>>): void {
   for (const name in headers) list.push(name, headers[name] as string);
+}
+
+/** Node limits the bytes of names and values, which leaves room for thousands of short ones. */
+const MAX_HEADERS = 200;
+
+function requireFewHeaders({ rawHeaders }: IncomingMessage): void {
+  if (rawHeaders.length <= 2 * MAX_HEADERS) return;
+  throw new StoreError('headers_too_large', `A request may have ${MAX_HEADERS} headers.`);
 }
 
 /** The Error body of whatever was thrown; what is unforeseen goes whole into the log, and not to the client. */
@@ -110,6 +129,9 @@ const CONNECTION_ERRORS: Readonly<Record<string, readonly [status: string, code:
   ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'request_timeout', 'The request took too long to arrive.'],
 };
 
+/** How long a refused connection stays open for its answer to be read. */
+const LINGER_MS = 1_000;
+
 /** Answers what never became a request, on the bare connection. */
 function refuseConnection(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
@@ -122,6 +144,9 @@ function refuseConnection(error: NodeJS.ErrnoException, socket: Duplex): void {
     'The request is not valid HTTP.',
   ];
   const body = JSON.stringify({ code, message, status: Number.parseInt(status, 10) });
+  // The client may read why, and may not go on sending.
+  setTimeout(() => socket.destroy(), LINGER_MS).unref();
+  socket.resume();
   socket.end(
     `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );

@@ -1,5 +1,6 @@
 import { parse } from 'lossless-json';
 import { StoreError } from '../errors.js';
+import { findRepeatedKey, hasRepeatedKey, requireModestJson } from './hostile-json.js';
 
 /** A JSON number as it was written, where a JavaScript number would round it or hide how it was written. */
 export class JsonNumber {
@@ -28,19 +29,43 @@ export function parseExactJson(text: string, subject: string): unknown {
   try {
     return MAY_HOLD_INEXACT_NUMBER.test(text) ? parse(text, undefined, toExactNumber) : JSON.parse(text);
   } catch {
-    throw new StoreError('bad_request', `${subject} is not valid JSON.`);
+    throw notJson(subject);
   }
 }
 
 /**
+ * Parses JSON of a client, as `parseExactJson` does. An object that has a key twice is refused: it may mean something else to
+ * whoever looked at it before.
+ * @throws StoreError `bad_request` when the text is not JSON, or means harm
+ */
+export function parseUntrustedJson(text: string, subject: string): unknown {
+  const value = parseJson(text, subject);
+  const members = requireModestJson(value, subject);
+  if (hasRepeatedKey(text, members)) throw keyTwice(subject, findRepeatedKey(text));
+  return MAY_HOLD_INEXACT_NUMBER.test(text) ? parse(text, undefined, toExactNumber) : value;
+}
+
+/** Texts that are shorter can do no harm, however they are nested. */
+const HARMLESS_LENGTH = 10_000;
+
+/**
  * Parses JSON with every number as it was written, refusing an object that has a key twice.
- * @throws StoreError `bad_request` when the text is not JSON
+ * @throws StoreError `bad_request` when the text is not JSON, or means harm
  */
 export function parseStrictJson(text: string, subject: string): unknown {
+  if (text.length > HARMLESS_LENGTH) requireModestJson(parseJson(text, subject), subject);
   const value = parseWithNumbersAsWritten(text, subject);
   const repeated = findRepeatedKey(text);
-  if (repeated === undefined) return value;
-  throw new StoreError('bad_request', `${subject} has the key ${JSON.stringify(repeated.slice(0, 100))} twice.`);
+  if (repeated !== undefined) throw keyTwice(subject, repeated);
+  return value;
+}
+
+function parseJson(text: string, subject: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw notJson(subject);
+  }
 }
 
 function parseWithNumbersAsWritten(text: string, subject: string): unknown {
@@ -50,37 +75,16 @@ function parseWithNumbersAsWritten(text: string, subject: string): unknown {
       onDuplicateKey: ({ newValue }) => newValue,
     });
   } catch {
-    throw new StoreError('bad_request', `${subject} is not valid JSON.`);
+    throw notJson(subject);
   }
 }
 
-/** What ends a string, a key or an object; an escape is taken whole, so that an escaped quote ends nothing. */
-const MARKS = /\\.|["{}:]/g;
+function notJson(subject: string): StoreError {
+  return new StoreError('bad_request', `${subject} is not valid JSON.`);
+}
 
-/** Finds a key that an object of a valid JSON text has twice: the parser lets it pass when both values are equal. */
-function findRepeatedKey(text: string): string | undefined {
-  const openObjects: Set<string>[] = [];
-  let stringStart: number | undefined;
-  let lastString = '';
-  for (const { 0: mark, index } of text.matchAll(MARKS)) {
-    if (stringStart !== undefined) {
-      if (mark !== '"') continue;
-      lastString = text.slice(stringStart, index + 1);
-      stringStart = undefined;
-    } else if (mark === '"') {
-      stringStart = index;
-    } else if (mark === '{') {
-      openObjects.push(new Set());
-    } else if (mark === '}') {
-      openObjects.pop();
-    } else {
-      const keys = openObjects.at(-1);
-      const key = JSON.parse(lastString) as string;
-      if (keys?.has(key)) return key;
-      keys?.add(key);
-    }
-  }
-  return undefined;
+function keyTwice(subject: string, key = ''): StoreError {
+  return new StoreError('bad_request', `${subject} has the key ${JSON.stringify(key.slice(0, 100))} twice.`);
 }
 
 function toExactNumber(text: string): number | JsonNumber {

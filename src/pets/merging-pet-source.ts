@@ -43,10 +43,13 @@ export function createMergingPetSource(source: BulkPetSource): PetSource {
       new Promise((resolve, reject) => {
         lookups.enter({ ids, call, resolve, reject });
       }),
-    add: (newPet, call) =>
-      new Promise((resolve, reject) => {
-        additions.enter({ newPet, call, resolve, reject });
-      }),
+    // What may not happen twice is asked for on its own.
+    add: (newPet, call, key) =>
+      key
+        ? source.add(newPet, call, key)
+        : new Promise((resolve, reject) => {
+            additions.enter({ newPet, call, resolve, reject });
+          }),
   };
 
   function gateOf(status: PetQuery['status']): Gate<ListReader> {

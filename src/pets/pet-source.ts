@@ -1,4 +1,5 @@
 import type { UpstreamKey } from '../access/upstream-key.js';
+import type { IdempotencyKey } from './idempotency-key.js';
 import type { Int64 } from './int64.js';
 import type { NewPet, Pet, PetQuery } from './pet.js';
 
@@ -44,8 +45,12 @@ export interface PetSource {
    * that id alone (also `not_found`, where the backend says it in words of its own)
    */
   findMany(ids: readonly Int64[], call: Call): Promise<readonly (Pet | Error | undefined)[]>;
-  /** Adds an animal. When it returns, the animal is durable. An aborted call may have added it or not. */
-  add(newPet: NewPet, call: Call): Promise<Pet>;
+  /**
+   * Adds an animal. When it returns, the animal is durable. An aborted call may have added it or not.
+   * @param key - makes equal requests of its caller add once, and give the same animal, for 24 hours
+   * @throws StoreError `idempotency_key_reused` when the caller asked for another animal under the key
+   */
+  add(newPet: NewPet, call: Call, key?: IdempotencyKey): Promise<Pet>;
 }
 
 /** A source that can do for many callers at once what it does for one. */

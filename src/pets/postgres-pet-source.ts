@@ -1,4 +1,5 @@
 import type { Queryable } from '../database/database.js';
+import { addOnce } from './idempotent-adds.js';
 import type { Int64 } from './int64.js';
 import type { Pet, PetStatus } from './pet.js';
 import type { BulkPetSource, Call } from './pet-source.js';
@@ -52,8 +53,10 @@ export function createPostgresPetSource(database: Queryable): BulkPetSource {
       const found = await findAll(ids, call);
       return ids.map((id) => found.get(id));
     },
-    async add({ name, categoryId, status }, call) {
+    async add(newPet, call, key) {
       requireClient(call);
+      if (key) return addOnce(database, newPet, key);
+      const { name, categoryId, status } = newPet;
       const rows = await database.query<PetRow>(ADD, [name, categoryId, status ?? null]);
       const [pet] = toPets(rows);
       if (pet === undefined) throw new Error('INSERT returned no row');

@@ -8,6 +8,7 @@ import { formatLimitHeaders } from '../http/limit-headers.js';
 import { chooseMediaType, requireJsonBody } from '../http/media-type.js';
 import { errorReply, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
+import { parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { notFound, type Pet } from '../pets/pet.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
 import { LOOKUP_DEPRECATED_SINCE, LOOKUP_SUNSET } from '../pets/sunset.js';
@@ -25,8 +26,10 @@ export interface RestOptions {
 /** One operation of the interface. `parse` refuses before anything is charged; the function that it returns is charged. */
 interface Operation {
   readonly keyless?: boolean;
-  parse(exchange: Exchange, petId: string): Promise<(call: Call) => Promise<Reply>> | ((call: Call) => Promise<Reply>);
+  parse(exchange: Exchange, petId: string, keyId: string | undefined): Promise<Run> | Run;
 }
+
+type Run = (call: Call) => Promise<Reply>;
 
 interface Route {
   readonly name: string;
@@ -56,13 +59,15 @@ export function createRestHandler({ source, access, cors, log, maxBodyBytes }: R
   };
 
   const add: Operation = {
-    async parse({ request, search }) {
+    async parse(exchange, _petId, keyId) {
+      const { request, search } = exchange;
       parseInput(noQuery, toParameters(search), 'The query');
+      const key = parseIdempotencyKey(exchange.header('idempotency-key'), keyId);
       requireJsonBody(request.headers['content-type'], request.headers['content-encoding']);
-      const body = parseStrictJson(await readBody(request, maxBodyBytes), 'The request body');
+      const body = parseStrictJson(await readBody(exchange, maxBodyBytes), 'The request body');
       const newPet = toNewPet(parseInput(newPetBody, body, 'The request body'));
       return async (call) => {
-        const pet = await source.add(newPet, call);
+        const pet = await source.add(newPet, call, key);
         return jsonReply(201, formatPet(pet), { Location: `/v1/pets/${pet.id}` });
       };
     },
@@ -121,7 +126,7 @@ export function createRestHandler({ source, access, cors, log, maxBodyBytes }: R
     if (!operation) throw methodNotAllowed(Object.keys(route.operations));
     if (!operation.keyless) await visit.requireKey();
     chooseMediaType(exchange.header('accept'), MEDIA_TYPES);
-    const run = await operation.parse(exchange, decodePath(route.pattern.exec(path)?.[1] ?? ''));
+    const run = await operation.parse(exchange, decodePath(route.pattern.exec(path)?.[1] ?? ''), visit.keyId);
     if (!operation.keyless) await visit.admit(1);
     return run(exchange);
   }

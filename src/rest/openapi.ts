@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { errorBody, listQuery, lookupPath, newPetBody, petBody } from './schemas.js';
+import { errorBody, idempotencyHeader, listQuery, lookupPath, newPetBody, petBody } from './schemas.js';
 
 type JsonObject = Record<string, unknown>;
 
@@ -43,13 +43,14 @@ export function createOpenApiDocument(): JsonObject {
           operationId: 'createPet',
           summary: 'Add an animal',
           tags: ['pets'],
+          parameters: toParameters(idempotencyHeader, 'header'),
           requestBody: { required: true, content: { 'application/json': { schema: ref('NewPet') } } },
           responses: {
             201: {
               ...json('The animal, with its new identifier.', ref('Pet')),
               headers: { ...LIMIT_HEADERS, Location: header('Where the animal can be read.', { type: 'string' }) },
             },
-            ...errors(400, 401, 406, 413, 415, 429, 500, 503),
+            ...errors(400, 401, 406, 413, 415, 422, 429, 500, 503),
           },
         },
       },
@@ -104,6 +105,7 @@ const REASONS: Readonly<Record<number, string>> = {
   406: 'The Accept header does not allow JSON.',
   413: 'The body is too large.',
   415: 'The body is not JSON.',
+  422: 'The Idempotency-Key was sent with another body within the last 24 hours.',
   429: 'The rate limit is exceeded, or the key is banned; retry after the time in Retry-After.',
   500: 'Something went wrong on the side of the store.',
   503: 'The store cannot answer just now.',
@@ -135,7 +137,7 @@ function toComponents(): JsonObject {
   return Object.fromEntries(Object.entries(schemas).map(([id, schema]) => [id, withoutIdentity(schema)]));
 }
 
-function toParameters(schema: z.ZodObject, place: 'query' | 'path'): JsonObject[] {
+function toParameters(schema: z.ZodObject, place: 'query' | 'path' | 'header'): JsonObject[] {
   return Object.entries(schema.shape).map(([name, field]) => {
     const { description, ...rest } = withoutIdentity(z.toJSONSchema(field, { io: 'input', unrepresentable: 'any' }));
     // Zod leaves out the default of what is transformed, since it is not a text like the input.

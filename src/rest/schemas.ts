@@ -67,6 +67,14 @@ export const listQuery = z.strictObject({
 /** The path of GET /pets/{petId}. */
 export const lookupPath = z.strictObject({ petId: int64Text.meta({ description: 'The identifier of the animal.' }) });
 
+/** The request header of POST /pets. Only described here: it is parsed where GraphQL's is. */
+export const idempotencyHeader = z.strictObject({
+  'Idempotency-Key': z.string().min(1).max(257).optional().meta({
+    description:
+      'Chosen by the client, 1 to 255 printable ASCII characters, in double quotes or bare. Equal requests with one key add one animal and get the same answer for 24 hours.',
+  }),
+});
+
 /** The query of an operation that takes none. */
 export const noQuery = z.strictObject({});
 

@@ -26,13 +26,13 @@ const EXPOSED = [
   'Link',
 ];
 
-async function preflight(gateway: Gateway, origin: string): Promise<Response> {
+async function preflight(gateway: Gateway, origin: string, requested = REQUESTED): Promise<Response> {
   return gateway.fetch('/graphql', {
     method: 'OPTIONS',
     headers: {
       Origin: origin,
       'Access-Control-Request-Method': 'POST',
-      'Access-Control-Request-Headers': REQUESTED,
+      'Access-Control-Request-Headers': requested,
       'Access-Control-Request-Private-Network': 'true',
     },
   });
@@ -70,6 +70,17 @@ describe.each(MODES)('pages of other origins in development, %s store', (mode) =
   it('may ask this machine from the web, which browsers make them ask for', async () => {
     const response = await preflight(gateway, STUDIO);
     expect(response.headers.get('access-control-allow-private-network')).toBe('true');
+  });
+
+  it('may send what a later Sandbox adds of its own, and nothing else that is new', async () => {
+    const response = await preflight(
+      gateway,
+      EMBEDDED_SANDBOX,
+      'apollo-federation-include-trace,x-apollo-new-thing,x-other',
+    );
+    const allowed = listOf(response, 'access-control-allow-headers');
+    expect(allowed).toEqual(expect.arrayContaining(['apollo-federation-include-trace', 'x-apollo-new-thing']));
+    expect(allowed).not.toContain('x-other');
   });
 
   it.each(STRANGERS)('from %s may not ask', async (origin) => {

@@ -15,7 +15,7 @@ const OTHERS = [
   'CHANGELOG.md',
   'LICENSE',
   'README.md',
-  'dist/explorer.html',
+  'dist/explorer-page/*',
   'dist/schema.graphql',
   'docs/*.md',
   'migrations/*.sql',
@@ -64,13 +64,16 @@ describe('the package, packed and installed into an empty folder', () => {
       .filter((name) => !name.startsWith('node_modules/'));
     const sources = (await readdir(join(ROOT, 'src'), { recursive: true })).filter((name) => name.endsWith('.ts'));
     const compiled = sources.map((name) => `dist/${name.replace(/\.ts$/, '.js')}`);
-    expect(files.filter((name) => name.endsWith('.js')).sort()).toEqual(compiled.sort());
+    const isOfPage = (name: string): boolean => name.startsWith('dist/explorer-page/');
+    expect(files.filter((name) => name.endsWith('.js') && !isOfPage(name)).sort()).toEqual(compiled.sort());
     const types = files.filter((name) => name.endsWith('.d.ts')).map((name) => name.replace(/\.d\.ts$/, '.js'));
     expect(types).toContain('dist/client/pet-client.js');
     expect(types.filter((name) => !compiled.includes(name))).toEqual([]);
     const others = files
-      .filter((name) => !/\.js$|\.d\.ts$/.test(name))
-      .map((name) => name.replace(/^(docs|migrations)\/[^/]+(?=\.\w+$)/, '$1/*'));
+      .filter((name) => isOfPage(name) || !/\.js$|\.d\.ts$/.test(name))
+      .map((name) =>
+        isOfPage(name) ? 'dist/explorer-page/*' : name.replace(/^(docs|migrations)\/[^/]+(?=\.\w+$)/, '$1/*'),
+      );
     expect([...new Set(others)].sort()).toEqual(OTHERS);
   });
 

@@ -1,5 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { StoreError } from '../../src/errors.js';
+import { StoreError, toErrorBody } from '../../src/errors.js';
+import type { IdempotencyKey } from '../../src/pets/idempotency-key.js';
 import type { Int64 } from '../../src/pets/int64.js';
 import type { NewPet, Pet, PetStatus } from '../../src/pets/pet.js';
 import { createCall, type Call, type PetSource } from '../../src/pets/pet-source.js';
@@ -136,6 +138,46 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
         const twin: NewPet = { name: 'Twin', categoryId: '1' as Int64 };
         const ids = [await source.add(twin, call), await source.add(twin, call)].map(({ id }) => id);
         expect(new Set(ids).size).toBe(2);
+      });
+    });
+
+    describe('add with an idempotency key', () => {
+      const rex: NewPet = { name: 'Rex', categoryId: '7' as Int64, status: 'sold' };
+      const newKey = (isQuoted = false): IdempotencyKey => ({ callerId: 'test', value: randomUUID(), isQuoted });
+
+      it.each([rex, { name: 'Žofka "the" 猫 😀', categoryId: '-9223372036854775808' as Int64 }])(
+        'adds %o once, however often it is asked at the same moment and later',
+        async (newPet) => {
+          const key = newKey();
+          const added = await Promise.all(Array.from({ length: 20 }, () => source.add(newPet, call, key)));
+          const again = await source.add({ ...newPet }, call, { ...key, isQuoted: true });
+          expect(again).toEqual({ ...newPet, id: again.id });
+          expect(added).toEqual(added.map(() => again));
+          expect(Object.keys(again)).toHaveLength(newPet.status === undefined ? 3 : 4);
+          expect(await source.findMany([again.id], call)).toEqual([again]);
+          expect(await source.list({ limit: 100 }, call)).toHaveLength(ANIMALS.length + 1);
+        },
+      );
+
+      it.each<Partial<NewPet>>([
+        { name: 'Max' },
+        { categoryId: '8' as Int64 },
+        { status: 'pending' },
+        { status: undefined },
+      ])('refuses another animal (%o) under it, and adds none', async (other) => {
+        const key = newKey();
+        const added = await source.add(rex, call, key);
+        const thrown = await source.add({ ...rex, ...other }, call, key).catch((error: unknown) => error);
+        expect(toErrorBody(thrown as StoreError)).toMatchObject({ code: 'idempotency_key_reused', status: 422 });
+        expect(await source.list({ limit: 100 }, call)).toHaveLength(ANIMALS.length + 1);
+        expect(await source.add(rex, call, key)).toEqual(added);
+      });
+
+      it('adds another animal under each key, whatever characters it is of', async () => {
+        const values = ['a', 'A', 'a ', `"'; DROP TABLE pets; --\\`, 'x'.repeat(255), 'x'.repeat(254)];
+        const keys = values.map((value): IdempotencyKey => ({ callerId: 'test', value, isQuoted: true }));
+        const ids = await Promise.all(keys.map(async (key) => (await source.add(rex, call, key)).id));
+        expect(new Set(ids).size).toBe(keys.length);
       });
     });
 

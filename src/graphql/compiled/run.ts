@@ -37,7 +37,7 @@ export function prepareOperation(operation: CompiledOperation, values: VariableV
 /** Runs an operation that has been admitted. It never rejects: what fails is an error of its field. */
 export async function runOperation(prepared: PreparedOperation, context: OperationContext): Promise<ExecutedOperation> {
   const { operation, steps } = prepared;
-  const answers = operation.type === 'mutation' ? await runMutation(steps, context) : await runQuery(steps, context);
+  const answers = operation.type === 'mutation' ? await runMutation(prepared, context) : await runQuery(steps, context);
   const { fields } = operation;
   const errors: GraphQLFormattedError[] = [];
   let data = '{';
@@ -85,12 +85,18 @@ async function runQuery(steps: readonly Step[], { loader }: OperationContext): P
   }
 }
 
-async function runMutation(steps: readonly Step[], { source, call }: OperationContext): Promise<readonly Answer[]> {
+async function runMutation(
+  { operation, steps }: PreparedOperation,
+  { source, call, keyOfAddition }: OperationContext,
+): Promise<readonly Answer[]> {
   const answers: Answer[] = [];
+  let position = 0;
   // One after the other: https://spec.graphql.org/October2021/#sec-Mutation
-  for (const step of steps) {
-    if (step.kind === 'addPet') answers.push(await source.add(step.newPet, call).catch(toError));
-    else answers.push(step.kind === 'refused' ? toError(step.error) : undefined);
+  for (const [index, step] of steps.entries()) {
+    if (step.kind === 'addPet') {
+      answers.push(await source.add(step.newPet, call, keyOfAddition?.(position)).catch(toError));
+    } else answers.push(step.kind === 'refused' ? toError(step.error) : undefined);
+    if (operation.fields[index]?.kind === 'addPet') position += 1;
   }
   return answers;
 }

@@ -1,3 +1,4 @@
+import { formatIdempotencyKey } from '../idempotency-key.js';
 import { compareInt64, type Int64 } from '../int64.js';
 import type { Pet } from '../pet.js';
 import type { Call, PetSource } from '../pet-source.js';
@@ -27,11 +28,15 @@ export function createRestPetSource(parts: UpstreamRequestParts): PetSource {
       const headers = toHeaders(call);
       return Promise.all(ids.map(async (id) => toPetOrError(await get(`/pets/${id}`, call, patience, headers), id)));
     },
-    async add(newPet, call) {
+    async add(newPet, call, key) {
       const question = {
         method: 'POST',
         path: '/pets',
-        headers: { ...toHeaders(call), 'content-type': 'application/json' },
+        headers: {
+          ...toHeaders(call),
+          'content-type': 'application/json',
+          ...(key && { 'idempotency-key': formatIdempotencyKey(key) }),
+        },
         body: formatNewPet(newPet),
       } as const;
       const answer = await ask(

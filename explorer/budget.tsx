@@ -1,0 +1,40 @@
+import type { StatedWindow } from '../src/access/limit-fields.js';
+import { formatSeconds, secondsUntil, useNow } from './now.js';
+
+export interface BudgetProps {
+  /** The windows of the last answer, the shorter first. */
+  readonly windows: readonly StatedWindow[];
+  /** True when they are not those of a key, but of answers without one to this client's address. */
+  readonly isOfAddress: boolean;
+}
+
+/** What the last answer left of the key's plan. */
+export function Budget({ windows, isOfAddress }: BudgetProps) {
+  const now = useNow(windows.length > 0);
+  return (
+    <section className="budget" aria-label="Remaining budget">
+      {windows.length === 0 && <span className="hint">Budget: not known before the first answer</span>}
+      {isOfAddress && windows.length > 0 && <span className="hint">Left for tries without a valid key:</span>}
+      {windows.map((window) => (
+        <Window key={window.name} window={window} now={now} />
+      ))}
+    </section>
+  );
+}
+
+function Window({ window: { name, seconds, limit, remaining, resetAt }, now }: { window: StatedWindow; now: number }) {
+  // A window that has closed is full again, and opens with the next request.
+  const isOver = resetAt <= now;
+  const left = isOver ? limit : remaining;
+  const wait = Math.min(secondsUntil(resetAt, now), seconds ?? Infinity);
+  const title = `${left} of ${limit} left${seconds === null ? '' : `, per ${name}`}`;
+  return (
+    <div className="window" data-low={left * 5 < limit || undefined}>
+      <span>
+        <b>{left.toLocaleString('en')}</b> of {limit.toLocaleString('en')} a {name}
+      </span>
+      <meter min={0} max={limit} value={left} aria-label={title} />
+      <span className="hint">{left === limit ? 'full' : `resets in ${formatSeconds(wait)}`}</span>
+    </div>
+  );
+}

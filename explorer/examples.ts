@@ -1,0 +1,101 @@
+/** An operation that the explorer opens with, in a tab of its own. */
+export interface Example {
+  readonly query: string;
+  readonly variables?: string;
+}
+
+/** A worked example for each operation of the schema, with what it costs. GraphiQL names the tabs after the operations. */
+export const EXAMPLES: readonly Example[] = [
+  {
+    query: `# Lists animals, lowest id first.
+# Costs 1 request.
+query ListPets {
+  pets(limit: 5, status: AVAILABLE) {
+    id
+    name
+    categoryId
+    status
+  }
+}
+`,
+  },
+  {
+    query: `# Adds an animal. Costs 1 request.
+# Write identifiers in quotes: they are
+# 64 bits wide, browsers round them.
+mutation AddPet($input: NewPet!) {
+  addPet(input: $input) {
+    id
+    name
+    categoryId
+    status
+  }
+}
+`,
+    variables:
+      '{\n  "input": {\n    "name": "Rex",\n    "categoryId": "9007199254740993",\n    "status": "PENDING"\n  }\n}',
+  },
+  {
+    query: `# Deprecated: use ListPets instead.
+# Costs 1 request.
+query GetPet($id: ID!) {
+  pet(id: $id) {
+    id
+    name
+    status
+  }
+}
+`,
+    variables: '{\n  "id": "1"\n}',
+  },
+  {
+    query: `# Several requests in one operation.
+# Equal ones count once: costs 2.
+query ListByStatus {
+  available: pets(status: AVAILABLE, limit: 3) {
+    ...Row
+  }
+  sold: pets(status: SOLD, limit: 3) {
+    ...Row
+  }
+  soldNames: pets(status: SOLD, limit: 3) {
+    name
+  }
+}
+
+fragment Row on Pet {
+  id
+  name
+}
+`,
+  },
+  {
+    query: `# What is left of the plan. Free.
+query Budget {
+  rateLimit {
+    plan
+    windows {
+      seconds
+      limit
+      remaining
+      resetAt
+    }
+  }
+}
+`,
+  },
+  {
+    query: `# The schema describes itself. Free.
+query DescribeFields {
+  __type(name: "Query") {
+    fields(includeDeprecated: true) {
+      name
+      description
+      isDeprecated
+      deprecationReason
+    }
+  }
+}
+`,
+  },
+];

@@ -1,0 +1,68 @@
+import type { ReactNode } from 'react';
+import { formatSeconds, secondsUntil, useNow } from './now.js';
+import type { Answer, Deprecation } from './server.js';
+
+const MAKE_KEY = 'npm run --silent keys -- create --plan free';
+
+/** What the last answer asks of whoever sits before the page. */
+export function Notices({ answer, hasKey }: { readonly answer: Answer | undefined; readonly hasKey: boolean }) {
+  return (
+    <div className="notices" role="status">
+      {answer?.refusal ? <Refusal {...answer} refusal={answer.refusal} /> : !hasKey && !answer && <NoKeyYet />}
+      {answer?.deprecations.map((deprecation) => (
+        <Deprecated key={deprecation.coordinate} {...deprecation} />
+      ))}
+    </div>
+  );
+}
+
+function NoKeyYet() {
+  return (
+    <Notice kind="info" title="A key is needed">
+      to run the examples. Paste one above, or make one: <code>{MAKE_KEY}</code>
+    </Notice>
+  );
+}
+
+function Refusal({ status, refusal, hadKey, at }: Answer & { readonly refusal: NonNullable<Answer['refusal']> }) {
+  const { code, message, retryAfter } = refusal;
+  const wait = secondsUntil(at + (retryAfter ?? 0) * 1_000, useNow(retryAfter !== undefined));
+  if (status === 401) {
+    return (
+      <Notice kind="error" title={hadKey ? '401: the key is not valid.' : '401: no key was sent.'}>
+        {hadKey ? 'It is mistyped, revoked or expired. Paste another one above' : 'Paste one above'}, or make one:{' '}
+        <code>{MAKE_KEY}</code>
+      </Notice>
+    );
+  }
+  return (
+    <Notice kind="error" title={`${status}: ${code}.`}>
+      {message}
+      {retryAfter !== undefined && (
+        <b className="wait">{wait > 0 ? ` Again in ${formatSeconds(wait)}.` : ' The wait is over.'}</b>
+      )}
+    </Notice>
+  );
+}
+
+function Deprecated({ coordinate, reason, sunset }: Deprecation) {
+  return (
+    <Notice kind="warning" title={`${coordinate} is deprecated.`}>
+      {reason} {sunset !== undefined && <>Sunset: {sunset}</>}
+    </Notice>
+  );
+}
+
+interface NoticeProps {
+  readonly kind: 'info' | 'warning' | 'error';
+  readonly title: string;
+  readonly children: ReactNode;
+}
+
+function Notice({ kind, title, children }: NoticeProps) {
+  return (
+    <p className={`notice ${kind}`}>
+      <b>{title}</b> {children}
+    </p>
+  );
+}

@@ -1,0 +1,23 @@
+import { useEffect, useState } from 'react';
+
+/** The time in milliseconds since the epoch, anew every second while something counts down. */
+export function useNow(isRunning: boolean): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    if (!isRunning) return undefined;
+    setNow(Date.now());
+    const timer = setInterval(() => setNow(Date.now()), 1_000);
+    return () => clearInterval(timer);
+  }, [isRunning]);
+  return now;
+}
+
+/** Whole seconds until a time, never below 0. */
+export const secondsUntil = (time: number, now: number): number => Math.max(0, Math.ceil((time - now) / 1_000));
+
+/** A length of time as people say it, such as `42 s`, `3 min` or `23 h`. */
+export function formatSeconds(seconds: number): string {
+  if (seconds < 100) return `${seconds} s`;
+  if (seconds < 6_000) return `${Math.round(seconds / 60)} min`;
+  return `${Math.round(seconds / 3_600)} h`;
+}

@@ -1,0 +1,78 @@
+import Negotiator from 'negotiator';
+import { StoreError } from '../errors.js';
+import type { Exchange, Reply } from '../http/exchange.js';
+import type { Handler } from '../http/server.js';
+import { readAssets } from './assets.js';
+import { isOwnBrowser } from './own-browser.js';
+
+export interface ExplorerOptions {
+  /** Finds a key for trying things out; undefined where there is none to be had. */
+  readonly findDevelopmentKey: (() => Promise<string | undefined>) | undefined;
+}
+
+const PAGE = '/explorer';
+const DEVELOPMENT_KEY = `${PAGE}/development-key`;
+
+/** The page runs its own script, follows its own style sheet, asks this server, and does nothing else. */
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  // Icons of the editor, in its style sheet.
+  'img-src data:',
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+/** Serves the offline explorer: its page, what the page is made of, and a development key for whoever sits at this machine. */
+export function createExplorer({ findDevelopmentKey }: ExplorerOptions): Handler {
+  let assets: ReturnType<typeof readAssets> | undefined;
+
+  return (exchange) => {
+    exchange.route = PAGE;
+    if (exchange.path === DEVELOPMENT_KEY) return replyKey(exchange);
+    requireMethod(exchange, 'GET', 'HEAD');
+    return replyAsset(exchange, exchange.path === PAGE ? 'index.html' : exchange.path.slice(PAGE.length + 1));
+  };
+
+  function replyAsset(exchange: Exchange, name: string): Reply {
+    assets ??= readAssets();
+    const asset = assets.get(name);
+    if (asset === undefined)
+      throw new StoreError('no_such_route', `There is no such file. The explorer is at ${PAGE}.`);
+    const isPage = name === 'index.html';
+    const takesGzip = new Negotiator(exchange.request).encoding(['gzip', 'identity']) === 'gzip';
+    return {
+      status: 200,
+      headers: {
+        'Content-Type': asset.mediaType,
+        'Cache-Control': isPage ? 'no-cache' : 'public, max-age=31536000, immutable',
+        ...(takesGzip && { 'Content-Encoding': 'gzip' }),
+        Vary: 'Accept-Encoding, Origin',
+        ...(isPage && { 'Content-Security-Policy': POLICY, 'Referrer-Policy': 'no-referrer' }),
+      },
+      body: takesGzip ? asset.gzip : asset.plain,
+    };
+  }
+
+  async function replyKey(exchange: Exchange): Promise<Reply> {
+    requireMethod(exchange, 'POST');
+    const key = isOwnBrowser(exchange) ? await findDevelopmentKey?.() : undefined;
+    const headers = { 'Cache-Control': 'no-store' };
+    if (key === undefined) return { status: 204, headers, body: '' };
+    return {
+      status: 200,
+      headers: { ...headers, 'Content-Type': 'application/json; charset=utf-8' },
+      body: JSON.stringify({ key }),
+    };
+  }
+}
+
+function requireMethod({ method, path }: Exchange, ...methods: readonly string[]): void {
+  if (methods.includes(method)) return;
+  throw new StoreError('method_not_allowed', `${path} takes ${methods.join(' and ')}.`, {
+    headers: { Allow: methods.join(', ') },
+  });
+}

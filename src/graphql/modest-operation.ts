@@ -1,0 +1,159 @@
+import {
+  Kind,
+  Lexer,
+  parse,
+  Source,
+  TokenKind,
+  type DefinitionNode,
+  type DocumentNode,
+  type FieldNode,
+  type SelectionSetNode,
+} from 'graphql';
+import { StoreError } from '../errors.js';
+import { isTooDeep, toFragments } from './operation.js';
+
+/** How much a document may ask for. */
+export interface DocumentLimits {
+  readonly maxTokens: number;
+  /** Root fields of one operation, fragments expanded. */
+  readonly maxRootFields: number;
+}
+
+/** Characters for each token, on average: a hundred of the longest names, escaped throughout, are below it. */
+const MAX_TOKEN_LENGTH = 40;
+/** Operations and fragments in one document. */
+const MAX_DEFINITIONS = 200;
+/** Fragments within fragments and fields within fields; introspection by the usual tools has some 20. */
+const MAX_DEPTH = 40;
+/** Selections of one field, repeated ones counted: fragments of many components may each ask for the same. */
+const MAX_SELECTIONS = 100;
+/** Times that one name may be selected of one field: comparing them all takes the square of it. */
+const MAX_REPEATS = 20;
+/** Names under which the fields of one animal may be answered; there are five fields. */
+const MAX_NAMES = 20;
+/** Selections of introspection in one operation: the fullest query of the usual tools has some 330. */
+const MAX_INTROSPECTION = 500;
+
+/**
+ * Refuses a document that would take long to validate, or whose answer would be long out of proportion to what it costs:
+ * fragments and aliases multiply, and validation compares every selection with every other. What cannot be parsed passes: Apollo
+ * says what is wrong with it.
+ * @throws StoreError `bad_request` saying which limit is exceeded
+ */
+export function requireModestDocument(text: string, { maxTokens, maxRootFields }: DocumentLimits): void {
+  const maxLength = MAX_TOKEN_LENGTH * maxTokens;
+  if (text.length > maxLength) throw new StoreError('bad_request', `A document may have ${maxLength} characters.`);
+  if (isTooDeep(text)) throw new StoreError('bad_request', 'The document nests too deeply.');
+  const document = parseOrNothing(text, maxTokens);
+  if (!document) return;
+  if (document.definitions.length > MAX_DEFINITIONS) {
+    throw new StoreError('bad_request', `A document may have ${MAX_DEFINITIONS} operations and fragments.`);
+  }
+  const fragments = toFragments(document);
+  for (const definition of document.definitions) requireModest(definition, fragments, maxRootFields);
+}
+
+function requireModest(
+  definition: DefinitionNode,
+  fragments: ReturnType<typeof toFragments>,
+  maxRootFields: number,
+): void {
+  if (definition.kind !== Kind.OPERATION_DEFINITION && definition.kind !== Kind.FRAGMENT_DEFINITION) return;
+  const isOperation = definition.kind === Kind.OPERATION_DEFINITION;
+  const maxSteps = 1_000 + MAX_NAMES * maxRootFields;
+  let steps = 0;
+  let introspection = 0;
+  select(
+    definition.selectionSet,
+    1,
+    isOperation ? maxRootFields : Math.max(maxRootFields, MAX_SELECTIONS),
+    isOperation,
+  );
+
+  /** Goes through what is selected of one field, and then through what is selected of those. */
+  function select(set: SelectionSetNode, depth: number, most: number, isRoot: boolean, isIntrospection = false): void {
+    const repeats = new Map<string, number>();
+    let count = 0;
+    collect(set, depth, (field, at) => {
+      const name = (field.alias ?? field.name).value;
+      const repeated = (repeats.get(name) ?? 0) + 1;
+      repeats.set(name, repeated);
+      if (++count > most) throw tooMany(isRoot ? 'root fields' : 'fields selected of one', most);
+      if (repeated > MAX_REPEATS) throw tooMany('fields of one name in one place', MAX_REPEATS);
+      if (isIntrospection) {
+        if (++introspection > MAX_INTROSPECTION) throw tooMany('introspection fields', MAX_INTROSPECTION);
+      } else if (!isRoot && isOperation && repeats.size > MAX_NAMES) throw tooMany('aliases of one animal', MAX_NAMES);
+      if (field.selectionSet) {
+        const isMeta = isIntrospection || (isRoot && field.name.value.startsWith('__'));
+        select(field.selectionSet, at + 1, MAX_SELECTIONS, false, isMeta);
+      }
+    });
+  }
+
+  /** Visits the fields of a selection set, its fragments expanded: spreads that double at each level end at `maxSteps`. */
+  function collect({ selections }: SelectionSetNode, depth: number, visit: FieldVisitor): void {
+    if (depth > MAX_DEPTH) throw tooMany('levels, fragments expanded', MAX_DEPTH);
+    for (const selection of selections) {
+      if (++steps > maxSteps) throw tooMany('selections, fragments expanded', maxSteps);
+      const selected = selection.kind === Kind.FRAGMENT_SPREAD ? fragments[selection.name.value] : selection;
+      if (selected?.kind === Kind.FIELD) visit(selected, depth);
+      else if (selected) collect(selected.selectionSet, depth + 1, visit);
+    }
+  }
+}
+
+type FieldVisitor = (field: FieldNode, depth: number) => void;
+
+function parseOrNothing(text: string, maxTokens: number): DocumentNode | undefined {
+  try {
+    return parse(text, { maxTokens });
+  } catch {
+    return undefined;
+  }
+}
+
+function tooMany(what: string, limit: number): StoreError {
+  return new StoreError('bad_request', `An operation may have ${limit} ${what}; this one has more.`);
+}
+
+/** How many documents of the most tokens a batch may hold together, if they are different, */
+const DIFFERENT_DOCUMENTS = 2;
+/** and if the same ones are repeated: twenty times a hundred fully selected lookups are below it. */
+const REPEATED_DOCUMENTS = 6;
+
+/**
+ * Refuses a batch whose documents would together take much longer to read than one may.
+ * @param texts - the documents
+ * @param maxTokens - tokens that one document may have
+ * @throws StoreError `bad_request`
+ */
+export function requireModestBatch(texts: readonly (string | undefined)[], maxTokens: number): void {
+  // No token is shorter than a character.
+  if (texts.reduce((sum, text = '') => sum + text.length, 0) <= DIFFERENT_DOCUMENTS * maxTokens) return;
+  const counts = new Map<string, number>();
+  let different = 0;
+  let all = 0;
+  for (const text of texts) {
+    if (text === undefined) continue;
+    const known = counts.get(text);
+    const count = known ?? countTokens(text, maxTokens);
+    if (known === undefined) different += count;
+    counts.set(text, count);
+    all += count;
+    if (different > DIFFERENT_DOCUMENTS * maxTokens || all > REPEATED_DOCUMENTS * maxTokens) {
+      throw new StoreError('bad_request', 'The documents of the batch have too many tokens together.');
+    }
+  }
+}
+
+/** Counts the tokens of a document, one more than `limit` at the most. What is no GraphQL ends the count. */
+function countTokens(text: string, limit: number): number {
+  const lexer = new Lexer(new Source(text));
+  let count = 0;
+  try {
+    while (count <= limit && lexer.advance().kind !== TokenKind.EOF) count += 1;
+  } catch {
+    // Apollo will say what is wrong with it.
+  }
+  return count;
+}

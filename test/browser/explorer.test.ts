@@ -1,0 +1,238 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import {
+  describeInBrowser,
+  LOOKS,
+  openPage,
+  overflowOf,
+  photograph,
+  startBrowser,
+  type WatchedPage,
+} from '../support/browser.js';
+import { startGateway, type Gateway } from '../support/gateway.js';
+
+const EXAMPLES = ['ListPets', 'AddPet', 'GetPet', 'ListByStatus', 'Budget', 'DescribeFields'];
+const MADE_UP = 'pets_notavalidkey';
+
+describeInBrowser('the offline explorer', () => {
+  let gateway: Gateway;
+  let browser: Browser;
+  const opened: WatchedPage[] = [];
+
+  beforeAll(async () => {
+    gateway = await startGateway('embedded', { NODE_ENV: 'development', SAMPLE_DATA: 'true' });
+    browser = await startBrowser();
+  }, 120_000);
+  afterEach(async () => {
+    for (const { close } of opened.splice(0)) await close();
+  });
+  afterAll(async () => {
+    await browser.close();
+    await gateway.close();
+  });
+
+  async function open(options?: Parameters<typeof openPage>[1]): Promise<WatchedPage> {
+    const watched = await openPage(browser, options);
+    opened.push(watched);
+    await watched.page.goto(`${gateway.url}/explorer`);
+    // The example is there, the schema has been read, and the development key was found good.
+    await watched.page.locator('.graphiql-query-editor .CodeMirror-code').getByText('ListPets').waitFor();
+    await watched.page.getByText('free plan').waitFor();
+    await watched.page.getByLabel('Show Documentation Explorer').waitFor();
+    return watched;
+  }
+
+  it('opens with a development key and an example, runs it, and shows what is left', async () => {
+    const { page, origins, complaints } = await open();
+    expect(await page.locator('.graphiql-tab').allInnerTexts()).toEqual(EXAMPLES);
+    const before = await remaining(page);
+    await run(page);
+    const animals = await result(page, 'Bella');
+    expect(new Set((animals.data.pets as { status: string }[]).map(({ status }) => status))).toEqual(
+      new Set(['AVAILABLE']),
+    );
+    await expect.poll(() => remaining(page)).toEqual(before.map((left) => left - 1));
+    expect(origins).toEqual(new Set([gateway.url]));
+    expect(complaints).toEqual([]);
+  });
+
+  it('runs what is typed', async () => {
+    const { page, complaints } = await open();
+    await type(page, '.graphiql-query-editor', '{ pets(status: SOLD) { name } }');
+    await run(page);
+    expect((await result(page, 'Luna')).data.pets).toContainEqual({ name: 'Luna' });
+    expect(complaints).toEqual([]);
+  });
+
+  it('has an example of every operation that runs', async () => {
+    const { page } = await open();
+    const members = ['pets', 'addPet', 'pet', 'available', 'rateLimit', '__type'];
+    for (const [index, name] of EXAMPLES.entries()) {
+      await page.getByRole('tab', { name }).click();
+      await run(page);
+      const { data, errors } = await result(page, `"${members[index] as string}"`);
+      expect(errors).toBeUndefined();
+      expect(Object.values(data as object)).not.toContain(null);
+    }
+    expect(await gateway.sql('SELECT name FROM pets WHERE category_id = 9007199254740993')).not.toEqual([]);
+  });
+
+  it('says what to do when no key was sent, and when the key is not valid', async () => {
+    const { page } = await open();
+    await enterKey(page, '');
+    await page.getByText('A key is needed').waitFor();
+    await run(page);
+    await page.getByText('401: no key was sent.').waitFor();
+    expect((await result(page, 'UNAUTHENTICATED')).data).toBeUndefined();
+    expect(await page.getByRole('status').innerText()).toContain('npm run --silent keys -- create --plan free');
+    await enterKey(page, MADE_UP);
+    await page.getByText('401: the key is not valid.').waitFor();
+    const { key } = await gateway.createKey({ plan: 'pro' });
+    await enterKey(page, `Bearer ${key}`);
+    await page.getByText('pro plan').waitFor();
+    expect(await page.getByRole('status').innerText()).toBe('');
+  });
+
+  it('has the documentation whatever the key is', async () => {
+    const { page } = await open();
+    await enterKey(page, MADE_UP);
+    await page.reload();
+    await openQueryType(page);
+    await page.locator('.graphiql-doc-explorer').getByText("The store's animals").waitFor();
+  });
+
+  it('marks what is deprecated in the editor, in the documentation and after the operation', async () => {
+    const { page, complaints } = await open();
+    await page.getByRole('tab', { name: 'GetPet' }).click();
+    const mark = page.locator('.CodeMirror-lint-mark-warning').first();
+    await mark.waitFor();
+    expect(await mark.innerText()).toContain('pet');
+    const decoration = "getComputedStyle(document.querySelector('.CodeMirror-lint-mark-warning')).textDecorationLine";
+    expect(await page.evaluate(decoration)).toBe('line-through');
+    await run(page);
+    await page.getByText('Query.pet is deprecated.').waitFor();
+    expect(await page.getByRole('status').innerText()).toContain('2030-12-05');
+    await openQueryType(page);
+    const documentation = page.locator('.graphiql-doc-explorer');
+    await documentation.locator('.graphiql-doc-explorer-section-title', { hasText: 'Deprecated Fields' }).waitFor();
+    await documentation.getByText('Removed on 5 December 2030. Use pets with the status filter.').waitFor();
+    expect(complaints).toEqual([]);
+  });
+
+  it('says how long to wait when the limit is reached', async () => {
+    const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 10 } });
+    const { page } = await open();
+    await enterKey(page, key);
+    await page.getByText('enterprise plan').waitFor();
+    await run(page);
+    await expect.poll(() => remaining(page)).toEqual([0, 9]);
+    await run(page);
+    await page.getByText('429: RATE_LIMITED.').waitFor();
+    await page.getByText(/Again in \d+ s\./).waitFor();
+  });
+
+  it('keeps the key in this tab alone, and never in an address', async () => {
+    const { key } = await gateway.createKey({ plan: 'business' });
+    const { page } = await open();
+    const addresses: string[] = [];
+    page.on('request', (request) => addresses.push(request.url()));
+    await enterKey(page, key);
+    await page.getByText('business plan').waitFor();
+    await run(page);
+    await result(page, 'Bella');
+    await page.reload();
+    await page.getByText('business plan').waitFor();
+    expect(await page.getByLabel('API key').inputValue()).toBe(key);
+    expect(await page.evaluate('JSON.stringify({ ...localStorage })')).not.toContain(key);
+    expect(await page.evaluate('document.cookie')).toBe('');
+    expect([...addresses, page.url()].join()).not.toContain(key);
+    const other = await page.context().newPage();
+    await other.goto(`${gateway.url}/explorer`);
+    await other.getByText('development key').waitFor();
+    expect(await other.getByLabel('API key').inputValue()).not.toBe(key);
+  });
+
+  it('does not let the browser round identifiers unseen', async () => {
+    const { page } = await open();
+    await page.getByRole('tab', { name: 'GetPet' }).click();
+    await type(page, '.graphiql-editor-tool', '{ "id": 9007199254740993 }');
+    await run(page);
+    await page.locator('.result-window').getByText('Write it in quotes').first().waitFor();
+  });
+
+  it('can neither ask another server nor run a script of another', async () => {
+    const { page, complaints } = await open();
+    const outcome = await page.evaluate<string>(`fetch('http://localhost:1/').catch((error) => error.message)`);
+    expect(outcome).toContain('Failed to fetch');
+    await page.evaluate(
+      `document.head.append(Object.assign(document.createElement('script'), { textContent: 'window.ran = 1' }))`,
+    );
+    expect(await page.evaluate('window.ran')).toBeUndefined();
+    await expect.poll(() => complaints.join()).toContain(`directive: "connect-src 'self'"`);
+    await expect.poll(() => complaints.join()).toContain(`directive 'script-src 'self''`);
+  });
+
+  it.each(LOOKS)('fits the window: $look', async ({ look, options }) => {
+    const { page, complaints } = await open(options);
+    await run(page);
+    await result(page, 'Bella');
+    await photograph(page, `explorer-${look}-list`);
+    expect(await overflowOf(page)).toBe(0);
+    await page.getByRole('tab', { name: 'GetPet' }).click();
+    await run(page);
+    await page.getByText('Query.pet is deprecated.').waitFor();
+    await openQueryType(page);
+    await page.locator('.graphiql-doc-explorer-section-title', { hasText: 'Deprecated Fields' }).waitFor();
+    await photograph(page, `explorer-${look}-deprecated`);
+    expect(await overflowOf(page)).toBe(0);
+    await page.getByLabel('Hide Documentation Explorer').click();
+    await enterKey(page, '');
+    await run(page);
+    await page.getByText('401: no key was sent.').waitFor();
+    await photograph(page, `explorer-${look}-no-key`);
+    expect(await overflowOf(page)).toBe(0);
+    await page.getByLabel('Open settings dialog').click();
+    await page.getByRole('dialog').waitFor();
+    await photograph(page, `explorer-${look}-settings`);
+    // The one answer was a 401, which browsers report there.
+    expect(complaints.filter((text) => !text.includes('status of 401'))).toEqual([]);
+  });
+});
+
+async function run(page: Page): Promise<void> {
+  await page.locator('.graphiql-execute-button').click();
+}
+
+/** The result on show, once a text is in it. */
+async function result(page: Page, text: string): Promise<{ data: any; errors?: unknown }> {
+  const pane = page.locator('.result-window');
+  await pane.getByText(text).first().waitFor();
+  // The editor draws what is in view alone, so the whole text is asked of it.
+  const whole = await pane
+    .locator('.CodeMirror')
+    .evaluate((element) => (element as unknown as { CodeMirror: { getValue(): string } }).CodeMirror.getValue());
+  return JSON.parse(whole) as { data: any; errors?: unknown };
+}
+
+/** What is left of each window, the shorter first, as the meters say. */
+function remaining(page: Page): Promise<number[]> {
+  return page
+    .locator('meter')
+    .evaluateAll((meters) => meters.map((meter) => (meter as unknown as { value: number }).value));
+}
+
+async function type(page: Page, editor: string, text: string): Promise<void> {
+  await page.locator(`${editor} .CodeMirror`).first().click();
+  await page.keyboard.press('ControlOrMeta+A');
+  await page.keyboard.insertText(text);
+}
+
+async function enterKey(page: Page, key: string): Promise<void> {
+  await page.getByLabel('API key').fill(key);
+  await page.keyboard.press('Enter');
+}
+
+async function openQueryType(page: Page): Promise<void> {
+  await page.getByLabel('Show Documentation Explorer').click();
+  await page.locator('.graphiql-doc-explorer').getByRole('link', { name: 'Query', exact: true }).first().click();
+}

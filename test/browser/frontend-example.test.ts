@@ -1,0 +1,179 @@
+import { spawn } from 'node:child_process';
+import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import {
+  describeInBrowser,
+  LOOKS,
+  openPage,
+  overflowOf,
+  photograph,
+  startBrowser,
+  type WatchedPage,
+} from '../support/browser.js';
+import { startGateway, type Gateway } from '../support/gateway.js';
+
+const REPOSITORY = fileURLToPath(new URL('../../', import.meta.url));
+const MEDIA_TYPES: Record<string, string> = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' };
+
+describeInBrowser('the frontend example, installed and built as its README says', () => {
+  let gateway: Gateway;
+  let browser: Browser;
+  let app: Server;
+  let url: string;
+  let directory: string;
+  const opened: WatchedPage[] = [];
+
+  beforeAll(async () => {
+    gateway = await startGateway('embedded', { NODE_ENV: 'development', SAMPLE_DATA: 'true' });
+    // A copy, as in a fresh clone: nothing that lies about here helps it.
+    directory = await mkdtemp(join(tmpdir(), 'frontend-example-'));
+    const example = join(directory, 'examples/frontend');
+    await cp(join(REPOSITORY, 'schema'), join(directory, 'schema'), { recursive: true });
+    await cp(join(REPOSITORY, 'examples/frontend'), example, {
+      recursive: true,
+      filter: (path) => !/\/(?:node_modules|dist|gql)$/.test(path),
+    });
+    await npm(example, ['ci', '--no-audit', '--no-fund', '--prefer-offline']);
+    await npm(example, ['run', 'build'], { VITE_STORE_URL: `${gateway.url}/graphql` });
+    app = serve(join(example, 'dist'));
+    await new Promise<void>((ready) => app.listen(0, '127.0.0.1', ready));
+    url = `http://localhost:${(app.address() as AddressInfo).port}/`;
+    browser = await startBrowser();
+  }, 400_000);
+  afterEach(async () => {
+    for (const { close } of opened.splice(0)) await close();
+  });
+  afterAll(async () => {
+    await browser.close();
+    await new Promise((closed) => app.close(closed));
+    await gateway.close();
+    await rm(directory, { recursive: true, force: true });
+  });
+
+  async function open(key: string, options?: Parameters<typeof openPage>[1]): Promise<WatchedPage> {
+    const watched = await openPage(browser, options);
+    opened.push(watched);
+    await watched.page.goto(url);
+    await enterKey(watched.page, key);
+    return watched;
+  }
+
+  it('lists animals and filters them by status', async () => {
+    const { key } = await gateway.createKey();
+    const { page, complaints } = await open(key);
+    await page.getByText('Bella').waitFor();
+    await page.getByLabel('Status').selectOption('SOLD');
+    await page.getByText('Luna').waitFor();
+    await expect.poll(() => page.getByText('Bella').count()).toBe(0);
+    expect(await page.locator('li em').allInnerTexts()).toEqual(['SOLD']);
+    expect(complaints).toEqual([]);
+  });
+
+  it('adds an animal, whose identifiers stay exact, and shows it in the list', async () => {
+    const { key } = await gateway.createKey();
+    const { page, complaints } = await open(key);
+    await page.getByText('Bella').waitFor();
+    await add(page, 'Deep', '9007199254740993');
+    await page.getByText('Deep was added').waitFor();
+    await page.locator('li', { hasText: 'Deep' }).getByText('category 9007199254740993').waitFor();
+    expect(await page.getByLabel('Name').inputValue()).toBe('');
+    expect(complaints).toEqual([]);
+  });
+
+  it('says what is wrong with an input, and keeps what was typed', async () => {
+    const { key } = await gateway.createKey();
+    const { page } = await open(key);
+    await add(page, 'Rex', 'seven');
+    await page.getByRole('alert').waitFor();
+    expect(await page.getByRole('alert').innerText()).toContain('categoryId');
+    expect(await page.getByLabel('Name').inputValue()).toBe('Rex');
+  });
+
+  it('asks for another key when the store does not know this one', async () => {
+    const { page } = await open('pets_notavalidkey');
+    await page.getByText('The store does not know this key.').waitFor();
+    const { key } = await gateway.createKey();
+    await enterKey(page, key);
+    await page.getByText('Bella').waitFor();
+  });
+
+  it('counts down when the limit is reached, and asks again by itself', async () => {
+    const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 10 } });
+    const { page } = await open(key);
+    await page.getByText('Bella').waitFor();
+    await page.getByLabel('Status').selectOption('SOLD');
+    await page.getByText('The limit of your plan is reached.').waitFor();
+    const [wait] = await Promise.all([secondsLeft(page), photograph(page, 'frontend-limit')]);
+    expect(wait).toBeGreaterThan(0);
+    expect(wait).toBeLessThanOrEqual(60);
+    await expect.poll(() => secondsLeft(page), { timeout: 20_000 }).toBeLessThan(wait);
+    await page.getByText('Luna').waitFor({ timeout: 90_000 });
+  }, 150_000);
+
+  it('asks again when the connection is back', async () => {
+    const { key } = await gateway.createKey();
+    const { page } = await open(key);
+    await page.getByText('Bella').waitFor();
+    await page.context().setOffline(true);
+    await page.getByLabel('Status').selectOption('SOLD');
+    await page.getByText('The store cannot be reached.').waitFor();
+    await page.context().setOffline(false);
+    await page.getByText('Luna').waitFor();
+  });
+
+  it.each(LOOKS)('fits the window: $look', async ({ look, options }) => {
+    const { key } = await gateway.createKey();
+    const { page } = await open(key, options);
+    await page.getByText('Bella').waitFor();
+    await photograph(page, `frontend-${look}`);
+    expect(await overflowOf(page)).toBe(0);
+  });
+});
+
+/** Runs npm in a folder, to its end. */
+function npm(cwd: string, args: readonly string[], env: Record<string, string> = {}): Promise<void> {
+  const child = spawn('npm', args, { cwd, env: { ...process.env, NODE_ENV: '', ...env }, stdio: 'pipe' });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => (output += text));
+  }
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (code) => {
+      if (code === 0) resolve();
+      else reject(new Error(`npm ${args.join(' ')} ended with ${code ?? 'a signal'}:\n${output}`));
+    });
+  });
+}
+
+/** Serves a folder, as any web server would. */
+function serve(folder: string): Server {
+  return createServer((request, response) => {
+    const path = request.url === '/' ? '/index.html' : (request.url ?? '');
+    readFile(join(folder, path)).then(
+      (file) => response.setHeader('Content-Type', MEDIA_TYPES[extname(path)] ?? 'text/plain').end(file),
+      () => response.writeHead(404).end(),
+    );
+  });
+}
+
+async function enterKey(page: Page, key: string): Promise<void> {
+  await page.getByLabel('API key').fill(key);
+  await page.getByRole('button', { name: 'Use this key' }).click();
+}
+
+async function add(page: Page, name: string, categoryId: string): Promise<void> {
+  await page.getByLabel('Name').fill(name);
+  await page.getByLabel('Category').fill(categoryId);
+  await page.getByRole('button', { name: 'Add', exact: true }).click();
+}
+
+async function secondsLeft(page: Page): Promise<number> {
+  return Number(/Again in (\d+) s/.exec(await page.getByRole('alert').innerText())?.[1]);
+}

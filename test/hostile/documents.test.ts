@@ -1,0 +1,156 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type Gateway } from '../support/gateway.js';
+import { HOSTILE_BODIES, HOSTILE_DOCUMENTS } from './hostile-documents.js';
+
+describe.each(['development', 'production'])('documents that mean harm, in %s', (environment) => {
+  let gateway: Gateway;
+  let key: string;
+  /** The name of what each request sent. */
+  const sent = new Map<unknown, string>();
+
+  beforeAll(async () => {
+    gateway = await startGateway('server', { NODE_ENV: environment });
+    ({ key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 100_000, perDay: 100_000 } }));
+    // The first requests compile the program itself.
+    for (let i = 0; i < 30; i++) await gateway.graphql(`{ a${i}: pets { id name } nonsense }`, { key });
+  });
+  afterAll(async () => {
+    const times = gateway.logged.flatMap(({ requestId, ms }) => {
+      const name = sent.get(requestId);
+      return name === undefined ? [] : [{ name, ms: Number(ms) }];
+    });
+    const slowest = times.reduce((worst, time) => (time.ms > worst.ms ? time : worst), { name: '', ms: 0 });
+    console.log(
+      `${environment}: ${times.length} hostile documents and bodies refused, the slowest in ${slowest.ms} ms (${slowest.name})`,
+    );
+    await gateway.close();
+  });
+
+  async function expectRefused(name: string, body: string): Promise<string> {
+    // Lets the key be known, so that what is counted below is the document's doing.
+    await gateway.graphql('{ __typename }', { key });
+    gateway.statements.length = 0;
+    const response = await gateway.fetch('/graphql', {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
+      body,
+    });
+    const text = await response.text();
+    sent.set(response.headers.get('x-request-id'), name);
+    expect(response.status).toBe(400);
+    for (const { errors, data } of [JSON.parse(text)].flat()) {
+      expect(errors.length).toBeGreaterThan(0);
+      expect(data).toBeUndefined();
+    }
+    expect(text.length).toBeLessThan(30_000);
+    expect(gateway.statements).toEqual([]);
+    expect(gateway.logged.filter(({ level }) => Number(level) >= 50)).toEqual([]);
+    return text;
+  }
+
+  it.each(HOSTILE_DOCUMENTS)('%s: 400, and nothing is asked of the database', async (name, document) => {
+    const text = await expectRefused(name, JSON.stringify({ query: document }));
+    if (environment === 'production') expect(text).not.toMatch(/did you mean/i);
+  });
+
+  it.each(HOSTILE_BODIES)('%s: 400, and nothing is asked of the database', async (name, body) => {
+    await expectRefused(name, body);
+  });
+
+  it.each([
+    ['brackets in a comment', `{ pets(limit: 1) { id } } # ${'{'.repeat(500)}`],
+    ['brackets in a string', '{ pet(id: "{[(\\"{{") { id } }'],
+    ['brackets in a block string', '{ pet(id: """{{ \\""" {{""") { id } }'],
+    [
+      'a hundred lookups',
+      `{ ${Array.from({ length: 100 }, (_, i) => `a${i}: pet(id: ${i}) { id name categoryId status }`).join(' ')} }`,
+    ],
+    [
+      'a hundred lookups through one fragment',
+      `{ ${Array.from({ length: 100 }, (_, i) => `a${i}: pet(id: ${i}) { ...P }`).join(' ')} } fragment P on Pet { id name categoryId status __typename }`,
+    ],
+    [
+      'the same field from many fragments',
+      `{ pets { ${Array.from({ length: 15 }, (_, i) => `...F${i}`).join(' ')} } } ${Array.from({ length: 15 }, (_, i) => `fragment F${i} on Pet { id name status }`).join(' ')}`,
+    ],
+  ])('what is unusual and harmless is served: %s', async (_, query) => {
+    expect((await gateway.graphql(query, { key })).status).toBe(200);
+  });
+
+  it('serves a hundred lookups with a variable each, in each of twenty operations of a batch', async () => {
+    const names = Array.from({ length: 100 }, (_, i) => `v${i}`);
+    const query = `query(${names.map((name) => `$${name}: ID!`).join()}) {
+      ${names.map((name) => `${name}: pet(id: $${name}) { id name }`).join(' ')} }`;
+    const entry = { query, variables: Object.fromEntries(names.map((name, i) => [name, String(i)])) };
+    const response = await gateway.fetch('/graphql', {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
+      body: JSON.stringify(Array(12).fill(entry)),
+    });
+    expect(response.status).toBe(200);
+    await response.text();
+  });
+
+  it.each<[string, { query: string; variables?: Record<string, unknown> }]>([
+    ['a field', { query: '{ pets { nam } }' }],
+    ['an argument', { query: '{ pets(limi: 1) { id } }' }],
+    ['a type', { query: 'query($s: PetStatu) { pets(status: $s) { id } }' }],
+    ['an enum literal', { query: '{ pets(status: AVAILABL) { id } }' }],
+    ['an enum variable', { query: 'query($s: PetStatus) { pets(status: $s) { id } }', variables: { s: 'AVAILABL' } }],
+    ['an input field', { query: 'mutation { addPet(input: { nam: "x", categoryId: 1 }) { id } }' }],
+    [
+      'an input variable',
+      { query: 'mutation($i: NewPet!) { addPet(input: $i) { id } }', variables: { i: { nam: 'x' } } },
+    ],
+  ])('tells what %s may have meant in development alone', async (_, { query, variables = {} }) => {
+    const { status, text } = await gateway.graphql(query, { key, variables });
+    expect(status).toBe(400);
+    expect(/did you mean/i.test(text)).toBe(environment === 'development');
+  });
+
+  it('answers introspection in development alone', async () => {
+    for (const query of ['{ __schema { types { name } } }', '{ __type(name: "Pet") { name } }']) {
+      expect((await gateway.graphql(query, { key })).status).toBe(environment === 'development' ? 200 : 400);
+    }
+  });
+
+  it.each<[string, string, RequestInit, number]>([
+    [
+      'a form',
+      '/graphql',
+      { method: 'POST', headers: { 'Content-Type': 'application/x-www-form-urlencoded' }, body: 'query={pets{id}}' },
+      415,
+    ],
+    [
+      'a multipart form',
+      '/graphql',
+      { method: 'POST', headers: { 'Content-Type': 'multipart/form-data; boundary=x' }, body: '--x--' },
+      415,
+    ],
+    [
+      'text/plain',
+      '/graphql',
+      { method: 'POST', headers: { 'Content-Type': 'text/plain' }, body: '{"query":"{ pets { id } }"}' },
+      415,
+    ],
+    ['no type', '/graphql', { method: 'POST', body: new Uint8Array([123, 125]) }, 415],
+    ['GET of a mutation', '/graphql?query=mutation{addPet(input:{name:"x",categoryId:1}){id}}', {}, 405],
+  ])('refuses what a page of another origin could send: %s', async (_, path, { headers, ...init }, status) => {
+    gateway.statements.length = 0;
+    const response = await gateway.fetch(path, {
+      ...init,
+      headers: { ...(headers as Record<string, string> | undefined), Authorization: `Bearer ${key}` },
+    });
+    expect(response.status).toBe(status);
+    expect((await response.json()) as object).toHaveProperty('errors');
+    expect(gateway.statements).toEqual([]);
+  });
+
+  it('refuses a GET that needs no preflight, whatever it asks', async () => {
+    for (const query of ['{ __typename }', 'mutation { addPet(input: { name: "x", categoryId: 1 }) { id } }']) {
+      const response = await gateway.fetch(`/graphql?query=${encodeURIComponent(query)}`);
+      expect([400, 401]).toContain(response.status);
+      await response.text();
+    }
+  });
+});

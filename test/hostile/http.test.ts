@@ -1,0 +1,242 @@
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { startGateway, type Gateway } from '../support/gateway.js';
+import { flood, sendRaw, trickle } from './raw-http.js';
+
+// Slow senders are waited for.
+vi.setConfig({ testTimeout: 60_000 });
+
+const CHUNK = Buffer.from(`10000\r\n${'a'.repeat(65_536)}\r\n`);
+/** What fits into the buffers of both ends of a connection while nobody reads. */
+const BUFFERS = 16_000_000;
+
+describe('HTTP that means harm', () => {
+  let gateway: Gateway;
+  let key: string;
+  let head: string;
+
+  beforeAll(async () => {
+    gateway = await startGateway('server');
+    ({ key } = await gateway.createKey());
+    head = `Host: x\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n`;
+    await gateway.graphql('{ __typename }', { key });
+  });
+  afterAll(() => gateway.close());
+
+  describe.each(['/graphql', '/v1/pets'])('bodies that are too large for %s', (path) => {
+    it('are refused by what they say of themselves, before a byte of them is sent', async () => {
+      const { status, answeredAfter, endedAfter } = await sendRaw(gateway.url, (socket) =>
+        socket.write(`POST ${path} HTTP/1.1\r\n${head}Content-Length: 10000000000\r\n\r\n`),
+      );
+      expect(status).toBe(413);
+      expect(endedAfter - answeredAfter).toBeGreaterThan(500);
+    });
+
+    it('are not asked for when they wait to be', async () => {
+      const { status, text } = await sendRaw(gateway.url, (socket) =>
+        socket.write(`POST ${path} HTTP/1.1\r\n${head}Expect: 100-continue\r\nContent-Length: 2000000\r\n\r\n`),
+      );
+      expect(status).toBe(413);
+      expect(text).not.toContain('100 Continue');
+    });
+
+    it.each([
+      ['of a length', 'Content-Length: 10000000000', Buffer.alloc(65_536, 97)],
+      ['in chunks', 'Transfer-Encoding: chunked', CHUNK],
+    ])('are not read whole, %s', async (_, header, chunk) => {
+      const { status, written } = await sendRaw(gateway.url, (socket, isOpen) => {
+        socket.write(`POST ${path} HTTP/1.1\r\n${head}${header}\r\n\r\n`);
+        flood(socket, isOpen, chunk);
+      });
+      expect(status).toBe(413);
+      expect(written).toBeLessThan(BUFFERS);
+    });
+  });
+
+  it.each([
+    ['without a key', 'POST /v1/pets', 401],
+    ['to nowhere', 'POST /nowhere', 404],
+    ['of a probe', 'GET /livez', 200],
+  ])('a body without end %s is not read for long', async (_, start, expected) => {
+    const { status, written } = await sendRaw(gateway.url, (socket, isOpen) => {
+      socket.write(`${start} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n`);
+      flood(socket, isOpen, CHUNK);
+    });
+    expect(status).toBe(expected);
+    expect(written).toBeLessThan(BUFFERS);
+  });
+
+  it('a body that waits to be asked for is asked for when all else is well', async () => {
+    const body = '{"query":"{ __typename }"}';
+    const { text } = await sendRaw(gateway.url, (socket) => {
+      socket.write(
+        `POST /graphql HTTP/1.1\r\n${head}Connection: close\r\nExpect: 100-continue\r\nContent-Length: ${body.length}\r\n\r\n`,
+      );
+      socket.once('data', () => socket.write(body));
+    });
+    expect(text).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK\r\n/);
+  });
+
+  it('a body that is a little too large leaves its connection usable', async () => {
+    for (let i = 0; i < 3; i++) {
+      const response = await gateway.fetch('/graphql', {
+        method: 'POST',
+        headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
+        body: ' '.repeat(1_048_577 + i),
+      });
+      expect([response.status, ((await response.json()) as any).errors[0].extensions.code]).toEqual([
+        413,
+        'BAD_REQUEST',
+      ]);
+    }
+  });
+
+  it.each([
+    ['one of 17 kB', `X: ${'a'.repeat(17_000)}\r\n`],
+    ['many that are 17 kB together', `X: ${'a'.repeat(1_000)}\r\n`.repeat(17)],
+    ['thousands of short ones', 'A: b\r\n'.repeat(5_000)],
+  ])('headers: %s are 431', async (_, headers) => {
+    const { status } = await sendRaw(gateway.url, (socket) =>
+      socket.write(`GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${headers}\r\n`),
+    );
+    expect(status).toBe(431);
+  });
+
+  it('headers below 16 kB are taken', async () => {
+    const { status } = await sendRaw(gateway.url, (socket) =>
+      socket.write(`GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: ${'a'.repeat(15_000)}\r\n\r\n`),
+    );
+    expect(status).toBe(200);
+  });
+
+  it('a header without end is cut', async () => {
+    const { status, written } = await sendRaw(gateway.url, (socket, isOpen) => {
+      socket.write('GET /livez HTTP/1.1\r\nHost: x\r\nX: ');
+      flood(socket, isOpen, Buffer.alloc(65_536, 97));
+    });
+    expect(status).toBe(431);
+    expect(written).toBeLessThan(BUFFERS);
+  });
+
+  it.each(['/graphql', '/v1/pets'])('a gzip bomb for %s is 415, and never unpacked', async (path) => {
+    const bomb = gzipSync(Buffer.alloc(100_000_000, 32));
+    for (const encoding of ['gzip', 'deflate', 'br', 'gzip, gzip', 'GZIP']) {
+      const response = await gateway.fetch(path, {
+        method: 'POST',
+        headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json', 'Content-Encoding': encoding },
+        body: bomb,
+      });
+      expect(response.status).toBe(415);
+      await response.text();
+    }
+    const plain = await gateway.fetch(path, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
+      body: bomb,
+    });
+    expect(plain.status).toBe(400);
+    await plain.text();
+  });
+
+  it.each([
+    ['bytes that are no HTTP', '\0\x01\x02 nothing\r\n\r\n'],
+    ['two lengths', 'POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd'],
+    [
+      'a length and chunks',
+      'POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    ],
+    ['a negative length', 'POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n'],
+    ['a bad chunk', 'POST /graphql HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n'],
+    ['a transfer coding of gzip', 'POST /graphql HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\nabc'],
+    ['no host', 'GET /livez HTTP/1.1\r\n\r\n'],
+    ['another protocol', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+    ['a bare line feed in a header', 'GET /livez HTTP/1.1\r\nHost: x\r\nX: a\nY : b\r\n\r\n'],
+  ])('%s: 400', async (_, bytes) => {
+    const { status } = await sendRaw(gateway.url, (socket) => socket.write(bytes, 'latin1'));
+    expect(status).toBe(400);
+  });
+
+  it('slow senders are cut within fifteen seconds, while others are served at once', async () => {
+    const post = (path: string) => `POST ${path} HTTP/1.1\r\n${head}Content-Length: 1000\r\n\r\n`;
+    const kinds: [string, string][] = [
+      ['', ''],
+      ['GET /livez HTTP/1.1\r\n', 'X: y\r\n'],
+      [post('/graphql'), ' '],
+      [post('/v1/pets'), ' '],
+    ];
+    let served = 0;
+    let slowest = 0;
+    const over = new AbortController();
+    const others = (async () => {
+      while (!over.signal.aborted) {
+        const startedAt = performance.now();
+        expect((await gateway.graphql('{ __typename }', { key })).status).toBe(200);
+        slowest = Math.max(slowest, performance.now() - startedAt);
+        served += 1;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    })();
+    const cut = await Promise.all(
+      Array.from({ length: 200 }, (_, n) => {
+        const [start, more] = kinds[n % kinds.length] as [string, string];
+        return sendRaw(gateway.url, (socket, isOpen) => {
+          if (start) socket.write(start);
+          if (more) trickle(socket, isOpen, more);
+        });
+      }),
+    );
+    over.abort();
+    await others;
+    const longest = Math.max(...cut.map(({ endedAfter }) => endedAfter));
+    console.log(
+      `200 slow senders were cut after ${(longest / 1_000).toFixed(1)} s at the latest; ${served} other requests meanwhile, the slowest in ${slowest.toFixed(0)} ms`,
+    );
+    expect(new Set(cut.map(({ status }) => status))).toEqual(new Set([408]));
+    expect(served).toBeGreaterThan(20);
+  });
+
+  it.each([
+    `/v1/pets?${'limit=1&'.repeat(1_000)}`,
+    `/v1/pets?${Array.from({ length: 1_000 }, (_, i) => `p${i}=1`).join('&')}`,
+    '/v1/pets?limit[]=1',
+    '/v1/pets?limit=1%00',
+    '/v1/pets?__proto__=1',
+    '/v1/pets?constructor=1&__proto__[limit]=1',
+    '/v1/pets?limit=%ff%fe',
+    '/v1/pets?limit=%',
+    '/v1/pets?=&=&',
+    '/v1/pets?%E2%80%AE=1',
+    `/v1/pets?limit=${'9'.repeat(10_000)}`,
+    '/v1/pets?limit=1?limit=2',
+    '/v1/pets/%00',
+    '/v1/pets/%ff',
+    '/v1/pets/1%2f..%2f2',
+    `/v1/pets/${'9'.repeat(10_000)}`,
+  ])('an absurd query string or path is 400: %#', async (path) => {
+    gateway.statements.length = 0;
+    const response = await gateway.fetch(path, { headers: { Authorization: `Bearer ${key}` } });
+    expect([response.status, await response.json()]).toMatchObject([400, { code: 'invalid_request', status: 400 }]);
+    expect(gateway.statements).toEqual([]);
+  });
+
+  it('names neither a framework nor a server, and keeps its pages to itself', async () => {
+    const answers = await Promise.all([
+      gateway.fetch('/graphql', { headers: { Accept: 'text/html' } }),
+      gateway.fetch('/explorer', { headers: { Accept: 'text/html' } }),
+      gateway.fetch('/v1/openapi.json'),
+      gateway.fetch('/nowhere'),
+      gateway.fetch('/livez'),
+    ]);
+    for (const { headers } of answers) {
+      expect(headers.get('x-content-type-options')).toBe('nosniff');
+      expect([...headers.keys()].filter((name) => /server|powered/.test(name))).toEqual([]);
+      expect(JSON.stringify([...headers])).not.toMatch(/express|fastify|apollo server|node\.js/i);
+    }
+    for (const { status, headers } of answers.slice(0, 2)) {
+      expect(status).toBe(200);
+      expect(headers.get('content-security-policy')).toContain("frame-ancestors 'none'");
+      expect(headers.has('referrer-policy')).toBe(true);
+    }
+    await Promise.all(answers.map((answer) => answer.text()));
+  });
+});

@@ -1,0 +1,237 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { MODES, startGateway, type Gateway } from '../support/gateway.js';
+
+const REX = `{ name: "Rex", categoryId: "9007199254740993", status: SOLD }`;
+const ADD = `mutation { addPet(input: ${REX}) { id name categoryId status } }`;
+const BODY = '{"name":"Rex","categoryId":9007199254740993,"status":"sold"}';
+
+describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
+  let gateway: Gateway;
+  let key: string;
+
+  beforeAll(async () => {
+    gateway = await startGateway(mode);
+    ({ key } = await gateway.createKey({
+      plan: 'enterprise',
+      limits: { perMinute: 100_000, perDay: 100_000 },
+    }));
+    // A gateway lets one request of a key go first, to learn its limits.
+    await gateway.graphql('{ pets(limit: 1) { id } }', { key });
+  });
+  afterAll(() => gateway.close());
+
+  const add = (idempotencyKey: string, query = ADD, bearer = key, variables?: Record<string, unknown>) =>
+    gateway.graphql(query, {
+      key: bearer,
+      headers: { 'Idempotency-Key': idempotencyKey },
+      ...(variables && { variables }),
+    });
+  const countOf = async (name = 'Rex') => (await gateway.sql(`SELECT id FROM pets WHERE name = $1`, [name])).length;
+
+  it('makes one animal of 20 equal mutations sent at once, and gives each the same answer, later too', async () => {
+    const before = await countOf();
+    const idempotencyKey = randomUUID();
+    const answers = await Promise.all(Array.from({ length: 20 }, () => add(idempotencyKey)));
+    answers.push(await add(idempotencyKey), await add(`"${idempotencyKey}"`));
+    expect(answers[0]?.data.addPet).toMatchObject({ name: 'Rex', categoryId: '9007199254740993', status: 'SOLD' });
+    expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
+    expect((await countOf()) - before).toBe(1);
+  });
+
+  it('answers another input under the same key with BAD_USER_INPUT, as the store words it, and adds nothing', async () => {
+    const idempotencyKey = randomUUID();
+    const added = await add(idempotencyKey);
+    const before = await countOf('Max');
+    const { status, data, errors } = await add(idempotencyKey, ADD.replace('Rex', 'Max'));
+    expect([status, data]).toEqual([200, { addPet: null }]);
+    expect(errors).toHaveLength(1);
+    expect(errors?.[0]?.path).toEqual(['addPet']);
+    expect(errors?.[0]?.extensions).toMatchObject({
+      code: 'BAD_USER_INPUT',
+      error: { code: 'idempotency_key_reused', status: 422 },
+    });
+    expect(await countOf('Max')).toBe(before);
+    expect((await add(idempotencyKey)).text).toBe(added.text);
+  });
+
+  it('completes the key with the position of each addPet field, refused ones counted, whichever way it is executed', async () => {
+    const before = await countOf();
+    const idempotencyKey = randomUUID();
+    const fields = (directive = '') =>
+      `mutation($category: ID = 1) {
+        t: __typename
+        a: addPet(input: ${REX}) ${directive} { id }
+        bad: addPet(input: { name: " ", categoryId: 1 }) { id }
+        worse: addPet(input: { name: "Rex", categoryId: $category }) { id }
+        b: addPet(input: ${REX}) { id }
+        c: addPet(input: ${REX}) { id }
+      }`;
+    const variables = { category: null };
+    const first = await add(idempotencyKey, fields(), key, variables);
+    const ids = ['a', 'b', 'c'].map((name) => first.data[name].id as string);
+    expect(new Set(ids).size).toBe(3);
+    expect(first.errors?.map(({ path }) => path?.[0])).toEqual(['bad', 'worse']);
+    // A directive leaves the operation to graphql-js.
+    const executed = await add(idempotencyKey, fields('@include(if: true)'), key, variables);
+    expect(executed.data).toEqual(first.data);
+    const alone = await add(idempotencyKey);
+    expect(alone.data.addPet.id).toBe(ids[0]);
+    expect((await countOf()) - before).toBe(3);
+  });
+
+  it('keeps the operations of a batch apart, and answers the batch alike when it is sent again', async () => {
+    const before = await countOf();
+    const idempotencyKey = randomUUID();
+    const send = async () => {
+      const response = await gateway.fetch('/graphql', {
+        method: 'POST',
+        headers: {
+          Authorization: `Bearer ${key}`,
+          'Content-Type': 'application/json',
+          'Idempotency-Key': idempotencyKey,
+        },
+        body: JSON.stringify([
+          { query: ADD },
+          { query: `mutation { a: addPet(input: ${REX}) { id } }` },
+          { query: ADD },
+        ]),
+      });
+      return response.text();
+    };
+    const answers = await Promise.all([send(), send(), send()]);
+    expect(new Set(answers).size).toBe(1);
+    expect((await countOf()) - before).toBe(3);
+  });
+
+  it('belongs to the API key that it came with', async () => {
+    const idempotencyKey = randomUUID();
+    const other = await gateway.createKey();
+    const [mine, theirs] = [await add(idempotencyKey), await add(idempotencyKey, ADD, other.key)];
+    expect(theirs.data.addPet.id).not.toBe(mine.data.addPet.id);
+    expect((await add(idempotencyKey, ADD.replace('Rex', 'Max'), other.key)).errors).toHaveLength(1);
+  });
+
+  it('is free again after a request that added nothing: refused by its arguments, or by the limit', async () => {
+    const idempotencyKey = randomUUID();
+    const { key: once } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 10 } });
+    expect((await add(idempotencyKey, ADD.replace('"Rex"', '""'), once)).errors).toHaveLength(1);
+    expect((await add(idempotencyKey, '{ pets(limit: 1) { id } }', once)).status).toBe(200);
+    expect((await add(idempotencyKey, ADD, once)).status).toBe(429);
+    expect((await add(idempotencyKey)).data.addPet).not.toBeNull();
+  });
+
+  it('costs a request, whether something is added or answered again', async () => {
+    const idempotencyKey = randomUUID();
+    const left = async () => Number((await add(idempotencyKey)).headers.get('ratelimit')?.match(/r=(\d+)/)?.[1]);
+    const first = await left();
+    expect([await left(), await left()]).toEqual([first - 1, first - 2]);
+  });
+
+  it('is no matter to queries', async () => {
+    const { status, data } = await add(randomUUID(), '{ pets(limit: 1) { id } }');
+    expect([status, data.pets.length]).toEqual([200, 1]);
+  });
+
+  it.each([
+    ['empty', ''],
+    ['of two words', 'a b'],
+    ['with a quote at one end', '"a'],
+    ['with a quote inside', 'a"b'],
+    ['twice in one header', '"a", "b"'],
+    ['twice, bare', 'one, two'],
+    ['empty in quotes', '""'],
+    ['with an escape that is none', '"a\\b"'],
+    ['too long', 'x'.repeat(256)],
+    ['too long in quotes', `"${'x'.repeat(256)}"`],
+    ['of other letters', 'ü'],
+  ])('is refused when %s, with 400 and before anything runs', async (_, malformed) => {
+    const before = await countOf();
+    const { status, errors, data } = await add(malformed);
+    expect([status, data, errors?.[0]?.extensions.code]).toEqual([400, undefined, 'BAD_REQUEST']);
+    expect(errors?.[0]?.message).toMatch(/Idempotency-Key must be one key of 1 to 255/);
+    expect(await countOf()).toBe(before);
+  });
+
+  it.each([
+    ['one character', '!'],
+    ['punctuation', '~;a=b\\'],
+    ['255 characters', 'x'.repeat(255)],
+    ['255 escaped quotes', `"${'\\"'.repeat(255)}"`],
+    ['comma and space, in quotes', '"with, comma and space"'],
+  ])('takes %s', async (_, unusual) => {
+    const answers = [await add(unusual), await add(unusual), await add(unusual, ADD.replace('Rex', 'Max'))];
+    expect(answers[0]?.data.addPet).toMatchObject({ name: 'Rex' });
+    expect(answers[1]?.text).toBe(answers[0]?.text);
+    expect(answers[2]?.errors?.[0]?.extensions.error?.status).toBe(422);
+  });
+
+  it('is kept for 24 hours, as a digest', async () => {
+    const idempotencyKey = randomUUID();
+    const first = await add(idempotencyKey);
+    const rows = await gateway.sql<{ text: string }>('SELECT idempotent_adds::text AS text FROM idempotent_adds');
+    expect(rows.length).toBeGreaterThan(0);
+    expect(rows.filter(({ text }) => text.includes(idempotencyKey))).toEqual([]);
+    const age = (interval: string) =>
+      gateway.sql('UPDATE idempotent_adds SET created_at = now() - $1::interval', [interval]);
+    await age('23 hours 59 minutes');
+    expect((await add(idempotencyKey)).text).toBe(first.text);
+    await age('24 hours 1 second');
+    const before = await countOf('Max');
+    const renewed = await Promise.all(Array.from({ length: 5 }, () => add(idempotencyKey, ADD.replace('Rex', 'Max'))));
+    expect(new Set(renewed.map(({ text }) => text)).size).toBe(1);
+    expect(renewed[0]?.errors).toBeUndefined();
+    expect((await countOf('Max')) - before).toBe(1);
+    expect((await add(idempotencyKey)).errors?.[0]?.extensions.error?.status).toBe(422);
+  });
+
+  if (mode === 'proxy') return;
+  describe('of REST', () => {
+    const post = async (idempotencyKey: string, body = BODY) => {
+      const response = await gateway.fetch('/v1/pets', {
+        method: 'POST',
+        headers: {
+          Authorization: `Bearer ${key}`,
+          'Content-Type': 'application/json',
+          'Idempotency-Key': idempotencyKey,
+        },
+        body,
+      });
+      return { status: response.status, location: response.headers.get('location'), text: await response.text() };
+    };
+
+    it('makes one animal of 20 equal requests sent at once, and gives each the same 201', async () => {
+      const before = await countOf();
+      const idempotencyKey = randomUUID();
+      const answers = await Promise.all(Array.from({ length: 20 }, () => post(idempotencyKey)));
+      // Equal in what it asks for, not in how it is written.
+      answers.push(
+        await post(idempotencyKey, '{ "status":"sold", "categoryId":9007199254740993, "name":"\\u0052ex" }'),
+      );
+      expect(answers[0]).toMatchObject({ status: 201, location: expect.stringMatching(/^\/v1\/pets\/\d+$/) as string });
+      expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
+      expect((await countOf()) - before).toBe(1);
+    });
+
+    it('is the key of the first addPet field too', async () => {
+      const idempotencyKey = randomUUID();
+      const { text } = await post(idempotencyKey);
+      expect(text).toContain(`"id":${(await add(idempotencyKey)).data.addPet.id as string},`);
+    });
+
+    it('answers another body with 422', async () => {
+      const idempotencyKey = randomUUID();
+      await post(idempotencyKey);
+      const { status, text } = await post(idempotencyKey, BODY.replace('sold', 'pending'));
+      expect([status, JSON.parse(text)]).toEqual([
+        422,
+        { code: 'idempotency_key_reused', status: 422, message: expect.stringContaining('Idempotency-Key') as string },
+      ]);
+    });
+
+    it('is refused when malformed, with 400', async () => {
+      const { status, text } = await post('two words');
+      expect([status, JSON.parse(text)]).toMatchObject([400, { code: 'invalid_request' }]);
+    });
+  });
+});

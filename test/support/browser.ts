@@ -1,0 +1,79 @@
+import { existsSync, mkdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
+import { describe } from 'vitest';
+
+const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+const FLAGS = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+const SCREENSHOTS = fileURLToPath(new URL('../browser/screenshots/', import.meta.url));
+
+const executablePath = process.env.CHROMIUM_PATH || PLACES.find((path) => existsSync(path));
+
+/** A suite that needs a real Chromium: without one it is skipped, and says so; in CI that is a failure. */
+export function describeInBrowser(name: string, suite: () => void): void {
+  if (executablePath === undefined) {
+    const message = `no Chromium for the browser tests "${name}": install one or set CHROMIUM_PATH`;
+    if (process.env.CI === 'true') throw new Error(message);
+    console.warn(`Skipped: ${message}`);
+  }
+  describe.skipIf(executablePath === undefined)(name, suite);
+}
+
+/** Starts a Chromium that talks to nobody on its own account. */
+export function startBrowser(): Promise<Browser> {
+  return chromium.launch({ executablePath, args: FLAGS, timeout: 60_000 });
+}
+
+/** A page that has been watched since it was opened. */
+export interface WatchedPage {
+  readonly page: Page;
+  /** The origins of every request that the page has made. */
+  readonly origins: Set<string>;
+  /** What the page complained about: errors on its console, and what its policy kept it from doing. */
+  readonly complaints: string[];
+  readonly close: () => Promise<void>;
+}
+
+/** Opens a page with nothing kept from others. */
+export async function openPage(browser: Browser, options: BrowserContextOptions = {}): Promise<WatchedPage> {
+  const context = await browser.newContext(options);
+  context.setDefaultTimeout(20_000);
+  const page = await context.newPage();
+  const origins = new Set<string>();
+  const complaints: string[] = [];
+  page.on('request', (request) => {
+    const { protocol, origin } = new URL(request.url());
+    if (protocol !== 'data:') origins.add(origin);
+  });
+  page.on('pageerror', (error) => complaints.push(error.message));
+  page.on('console', (message) => {
+    if (message.type() === 'error') complaints.push(message.text());
+  });
+  return { page, origins, complaints, close: () => context.close() };
+}
+
+/** The looks in which pages are photographed. */
+export const LOOKS = (['light', 'dark'] as const).flatMap((colorScheme) => [
+  { look: `desktop-${colorScheme}`, options: { colorScheme, viewport: { width: 1280, height: 800 } } },
+  { look: `phone-${colorScheme}`, options: { colorScheme, viewport: { width: 390, height: 844 }, hasTouch: true } },
+]);
+
+/** Photographs a page, for people to look at. */
+export async function photograph(page: Page, name: string): Promise<void> {
+  mkdirSync(SCREENSHOTS, { recursive: true });
+  await page.screenshot({ path: `${SCREENSHOTS}${name}.png` });
+}
+
+/** How far a page sticks out of its window to the right, in pixels. */
+export function overflowOf(page: Page): Promise<number> {
+  return page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
+}

@@ -1,0 +1,28 @@
+import { request as startRequest } from 'node:http';
+
+export interface RawRequest {
+  readonly method?: string;
+  /** Sent as it stands. */
+  readonly path: string;
+  /** Any header, `Host` included, which `fetch` writes itself. */
+  readonly headers?: Record<string, string>;
+  /** The address of this machine that the request comes from. */
+  readonly localAddress?: string | undefined;
+}
+
+/** Sends a request that `fetch` would not. */
+export function request(
+  url: string,
+  { method = 'GET', path, headers = {}, localAddress }: RawRequest,
+): Promise<{ readonly status: number; readonly body: string }> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve, reject) => {
+    startRequest({ hostname, port, method, path, headers, localAddress }, (response) => {
+      let body = '';
+      response.setEncoding('utf8').on('data', (text: string) => (body += text));
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, body }));
+    })
+      .on('error', reject)
+      .end();
+  });
+}
