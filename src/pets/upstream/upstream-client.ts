@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { Pool, type Dispatcher } from 'undici';
+import { Client, type Dispatcher } from 'undici';
 
 /** One request to another store. */
 export interface OutgoingRequest {
@@ -57,40 +57,94 @@ export interface UpstreamClientOptions {
 /** A hundred animals with the longest names, escaped throughout, are a third of this. */
 const MAX_ANSWER_BYTES = 1_048_576;
 
-/** Sends requests over kept-alive connections. It follows no redirect, keeps no cookie and retries nothing. */
+/**
+ * Sends requests over kept-alive connections. It follows no redirect, keeps no cookie and retries nothing.
+ *
+ * Each connection is an undici Client with one request at a time. Requests that find none free wait here: undici's Pool
+ * looks at every connection for each of them, and has made much of a request before it waits.
+ */
 export function createUpstreamClient({ url, connections, connectTimeoutMs }: UpstreamClientOptions): UpstreamClient {
   const { origin, pathname } = new URL(url);
   const base = pathname.replace(/\/+$/, '');
-  const pool = new Pool(origin, {
-    connections,
-    pipelining: 1,
-    connect: { timeout: connectTimeoutMs },
-    // Whoever waits for an answer has a time limit of its own, and cancels.
-    headersTimeout: 0,
-    bodyTimeout: 0,
-  });
+  const clients: Client[] = [];
+  /** The one used last comes first, so that those not needed are left to close. */
+  const idle: Client[] = [];
+  /** Those that wait, linked in their order. */
+  let first: UpstreamExchange | undefined;
+  let last: UpstreamExchange | undefined;
   return {
     send(request) {
-      const { method, path, headers, body } = request;
-      const exchange = new UpstreamExchange(request);
-      pool.dispatch({ method, path: base + path, headers, body: body ?? null }, exchange);
+      const exchange = new UpstreamExchange(request, proceed);
+      const client = idle.pop() ?? (clients.length < connections ? connect() : undefined);
+      if (client) dispatch(exchange, client);
+      else {
+        if (last) last.next = exchange;
+        else first = exchange;
+        last = exchange;
+      }
       return exchange;
     },
-    close: () => pool.destroy(),
+    close: async () => {
+      await Promise.all(clients.map((client) => client.destroy()));
+    },
   };
+
+  function connect(): Client {
+    const client = new Client(origin, {
+      pipelining: 1,
+      connect: { timeout: connectTimeoutMs },
+      // Whoever waits for an answer has a time limit of its own, and cancels.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+    clients.push(client);
+    return client;
+  }
+
+  function dispatch(exchange: UpstreamExchange, client: Client): void {
+    const { method, path, headers, body } = exchange.request;
+    exchange.client = client;
+    client.dispatch({ method, path: base + path, headers, body: body ?? null }, exchange);
+  }
+
+  /** A connection is free for another request. */
+  function proceed(client: Client): void {
+    const exchange = takeWaiting();
+    if (exchange) dispatch(exchange, client);
+    else idle.push(client);
+  }
+
+  function takeWaiting(): UpstreamExchange | undefined {
+    for (;;) {
+      const exchange = first;
+      if (!exchange) return undefined;
+      first = exchange.next;
+      exchange.next = undefined;
+      if (!first) last = undefined;
+      if (!exchange.isSettled) return exchange;
+    }
+  }
 }
 
 /** Follows one request through undici. */
 class UpstreamExchange implements Dispatcher.DispatchHandler, Sent {
+  /** The connection that the request is on; undefined while it waits for one. */
+  client: Client | undefined;
+  isSettled = false;
+  /** The one that waits behind this one. */
+  next: UpstreamExchange | undefined;
   #controller: Dispatcher.DispatchController | undefined;
-  #isAborted = false;
   #hasLeft = false;
   #status = 0;
   #headers: Record<string, string | string[] | undefined> = {};
   readonly #chunks: Buffer[] = [];
   #size = 0;
 
-  constructor(private readonly request: OutgoingRequest) {}
+  /** @param onFree - called when the connection is free for another request */
+  constructor(
+    readonly request: OutgoingRequest,
+    private readonly onFree: (client: Client) => void,
+  ) {}
 
   cancel(reason: Error): void {
     this.#abort(reason);
@@ -99,11 +153,11 @@ class UpstreamExchange implements Dispatcher.DispatchHandler, Sent {
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     try {
-      if (!this.#isAborted) this.request.beforeLeaving();
+      if (!this.isSettled) this.request.beforeLeaving();
     } catch (error) {
       this.#abort(error as Error);
     }
-    if (this.#isAborted) controller.abort(new Error('cancelled'));
+    if (this.isSettled) controller.abort(new Error('cancelled'));
     else this.#hasLeft = true;
   }
 
@@ -119,23 +173,18 @@ class UpstreamExchange implements Dispatcher.DispatchHandler, Sent {
   onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#size += chunk.length;
     if (this.#size <= MAX_ANSWER_BYTES) this.#chunks.push(chunk);
-    else {
-      this.#isAborted = true;
-      this.request.settle(this.#toAnswer(undefined));
-      this.#controller?.abort(new Error('the answer is too large'));
-    }
+    else this.#abort(this.#toAnswer(undefined));
   }
 
   onResponseEnd(): void {
     const [first] = this.#chunks;
     const bytes = first && this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks);
-    this.request.settle(this.#toAnswer(isUtf8(bytes) ? bytes.toString('utf8') : undefined));
+    this.#end(this.#toAnswer(isUtf8(bytes) ? bytes.toString('utf8') : undefined));
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
-    if (this.#isAborted) return;
     const isBroken = this.#status !== 0 || error.name === 'HTTPParserError';
-    this.request.settle(new UpstreamFailure(isBroken ? 'broken' : 'unreachable', this.#hasLeft, error));
+    this.#end(new UpstreamFailure(isBroken ? 'broken' : 'unreachable', this.#hasLeft, error));
   }
 
   #toAnswer(body: string | undefined): UpstreamAnswer {
@@ -150,10 +199,22 @@ class UpstreamExchange implements Dispatcher.DispatchHandler, Sent {
     };
   }
 
-  #abort(reason: Error): void {
-    if (this.#isAborted) return;
-    this.#isAborted = true;
-    this.request.settle(reason);
+  /** Ends it before undici does, which will say so once the connection has been closed. */
+  #abort(outcome: UpstreamAnswer | Error): void {
+    this.#settle(outcome);
     this.#controller?.abort(new Error('cancelled'));
+  }
+
+  /** undici has done with the request. */
+  #end(outcome: UpstreamAnswer | Error): void {
+    if (this.client) this.onFree(this.client);
+    this.client = undefined;
+    this.#settle(outcome);
+  }
+
+  #settle(outcome: UpstreamAnswer | Error): void {
+    if (this.isSettled) return;
+    this.isSettled = true;
+    this.request.settle(outcome);
   }
 }
