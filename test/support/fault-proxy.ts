@@ -1,0 +1,163 @@
+import { randomBytes } from 'node:crypto';
+import { createServer, connect, type AddressInfo, type Server, type Socket } from 'node:net';
+
+/**
+ * What a fault proxy does.
+ * - `pass`: forwards, both ways.
+ * - `stall`: accepts, and holds what arrives; nothing is lost, and `pass` lets it go on. A server that was stopped, or a network that is slow.
+ * - `blackhole`: accepts, and loses what arrives, ends of connections included. A connection that was in it stays silent
+ *   for ever, as behind a firewall that forgot it; `pass` helps new ones only.
+ * - `reset`: answers every connection, the open ones at once, with RST.
+ * - `refuse`: closes all connections and listens no more, like a server that ended.
+ * - `garbage`: answers whatever arrives with random bytes. Open connections have seen them, and are reset by the next mode.
+ *
+ * A process cannot drop packets, so in `blackhole` the kernel still completes the handshake and acknowledges what it
+ * receives. A peer that only sees a silent network gives up on its own deadlines, which is what it has in common with this.
+ */
+export type FaultMode = 'pass' | 'stall' | 'blackhole' | 'reset' | 'refuse' | 'garbage';
+
+/** A TCP proxy on 127.0.0.1 before a real server, which can be told to fail. */
+export interface FaultProxy {
+  /** The same for as long as it lives. */
+  readonly port: number;
+  readonly mode: FaultMode;
+  /** Open connections of clients. */
+  readonly connections: number;
+  /** Connections of clients accepted so far. */
+  readonly accepted: number;
+  /** Switches, for open connections and new ones. */
+  set(mode: FaultMode): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Starts a fault proxy, in mode `pass`. */
+export async function startFaultProxy(target: { readonly host?: string; readonly port: number }): Promise<FaultProxy> {
+  let mode: FaultMode = 'pass';
+  let accepted = 0;
+  const links = new Set<Link>();
+  const server = createServer({ allowHalfOpen: true }, (client) => {
+    accepted += 1;
+    const link = new Link(client, target, () => links.delete(link));
+    links.add(link);
+    link.enter(mode);
+  });
+  await listen(server, 0);
+  const { port } = server.address() as AddressInfo;
+
+  async function set(next: FaultMode): Promise<void> {
+    mode = next;
+    if (next === 'refuse') await stopListening();
+    else if (!server.listening) await listen(server, port);
+    for (const link of [...links]) link.enter(next);
+  }
+
+  function stopListening(): Promise<void> {
+    for (const link of [...links]) link.end();
+    return new Promise((closed) => {
+      if (server.listening) server.close(() => closed());
+      else closed();
+    });
+  }
+
+  return {
+    port,
+    get mode() {
+      return mode;
+    },
+    get connections() {
+      return links.size;
+    },
+    get accepted() {
+      return accepted;
+    },
+    set,
+    close: stopListening,
+  };
+}
+
+/** A connection of a client, and the one to the server that belongs to it. */
+class Link {
+  private mode: FaultMode = 'stall';
+  private upstream: Socket | undefined;
+  /** What went through was not what the server said, or something is missing: it can never be mended. */
+  private isSpoilt = false;
+
+  constructor(
+    private readonly client: Socket,
+    private readonly target: { readonly host?: string; readonly port: number },
+    private readonly onClose: () => void,
+  ) {
+    client.pause();
+    this.forward(client, () => this.upstream);
+  }
+
+  enter(mode: FaultMode): void {
+    if (this.mode === 'garbage' && mode !== 'garbage') this.reset();
+    this.mode = mode;
+    if (mode === 'reset') this.reset();
+    else if (mode === 'stall') this.pause();
+    else if (mode === 'pass' && !this.isSpoilt) this.connect();
+    else this.isSpoilt = true;
+    if (mode !== 'stall') this.resume();
+  }
+
+  end(): void {
+    this.client.destroy();
+    this.upstream?.destroy();
+  }
+
+  private reset(): void {
+    this.client.resetAndDestroy();
+    this.upstream?.resetAndDestroy();
+  }
+
+  private connect(): void {
+    if (this.upstream) return;
+    this.upstream = connect({ host: this.target.host ?? '127.0.0.1', port: this.target.port, allowHalfOpen: true });
+    this.forward(this.upstream, () => this.client);
+  }
+
+  private pause(): void {
+    this.client.pause();
+    this.upstream?.pause();
+  }
+
+  private resume(): void {
+    this.client.resume();
+    this.upstream?.resume();
+  }
+
+  private forward(from: Socket, to: () => Socket | undefined): void {
+    from.setNoDelay(true);
+    from.on('data', (chunk) => {
+      if (this.mode === 'garbage' && from === this.client) from.write(randomBytes(256));
+      if (this.isSpoilt) return;
+      const target = to();
+      if (target?.write(chunk) !== false) return;
+      from.pause();
+      target.once('drain', () => {
+        if (this.mode !== 'stall') from.resume();
+      });
+    });
+    from.on('end', () => {
+      if (!this.isSpoilt) to()?.end();
+    });
+    from.on('error', () => {
+      if (!this.isSpoilt) to()?.resetAndDestroy();
+    });
+    from.on('close', () => {
+      if (from === this.client) this.onClose();
+      if (!this.isSpoilt || from === this.client) to()?.destroy();
+    });
+  }
+}
+
+function listen(server: Server, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, '127.0.0.1', () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
