@@ -5,16 +5,18 @@ import { openStoreBackend } from './backend/store-backend.js';
 import { ConfigError, type Config } from './config.js';
 import type { Database } from './database/database.js';
 import type { FirstStart } from './embedded/first-start.js';
-import { StoreError } from './errors.js';
+import { overloaded, StoreError } from './errors.js';
 import { createExplorer } from './graphql/explorer.js';
 import { createExecutor } from './graphql/executor.js';
-import { createGraphqlHandler } from './graphql/handler.js';
+import { createGraphqlHandler, toErrorReply as toGraphqlReply } from './graphql/handler.js';
 import { createKnownDocuments } from './graphql/known-documents.js';
 import { createRateLimitGuard } from './graphql/rate-limit-guard.js';
 import { createGraphqlServer } from './graphql/server.js';
 import { createCors } from './http/cors.js';
+import type { Exchange, Reply } from './http/exchange.js';
 import { drain, listen } from './http/lifecycle.js';
-import { createHttpServer, type Handler } from './http/server.js';
+import { createOverloadGate } from './http/overload-gate.js';
+import { createHttpServer, toErrorReply, type Handler } from './http/server.js';
 import { createHealthHandler } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics } from './observability/metrics.js';
@@ -94,10 +96,34 @@ export async function startApp(
     });
     const explorer = createExplorer();
 
+    const gate = createOverloadGate({
+      budgetMs: backend.budgetMs,
+      onChange: (refused) =>
+        refused === undefined
+          ? log.warn('overloaded: requests are refused')
+          : log.warn({ refused }, 'no longer overloaded'),
+    });
+    const tooMuch = overloaded();
+    const refusing =
+      (routeName: string, toReply: (exchange: Exchange, error: StoreError) => Reply): Handler =>
+      (exchange) => {
+        exchange.route = routeName;
+        exchange.isQuiet = true;
+        metrics.countOverload(routeName);
+        return toReply(exchange, tooMuch);
+      };
+    const guardedGraphql = gate.guard(graphql, refusing('/graphql', toGraphqlReply));
+    const guardedRest =
+      rest &&
+      gate.guard(
+        rest,
+        refusing('/v1', (_exchange, error) => toErrorReply(error)),
+      );
+
     const route: Handler = (exchange) => {
       const { path } = exchange;
-      if (path === '/graphql') return graphql(exchange);
-      if (rest && (path === '/v1' || path.startsWith('/v1/'))) return rest(exchange);
+      if (path === '/graphql') return guardedGraphql(exchange);
+      if (guardedRest && (path === '/v1' || path.startsWith('/v1/'))) return guardedRest(exchange);
       if (path === '/explorer' && hasExplorer) return explorer(exchange);
       const answer = health(exchange);
       if (answer) return answer;

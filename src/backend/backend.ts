@@ -10,6 +10,8 @@ export interface Backend {
   readonly isStore: boolean;
   /** Fills an empty embedded store, once the port is had: a start that fails leaves it empty for the next one. */
   readonly fill?: (() => Promise<FirstStart | undefined>) | undefined;
+  /** How long a request may be expected to take before newcomers are refused, in milliseconds. */
+  readonly budgetMs: number;
   /** Rejects while the backend does not answer. */
   readonly check: () => Promise<unknown>;
   close(): Promise<void>;

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { StoreError } from '../errors.js';
+import { overloaded, StoreError } from '../errors.js';
 import type { Database } from './database.js';
 
 export interface PgDatabaseOptions {
@@ -82,13 +82,6 @@ const UNAVAILABLE_CLASSES = new Set(['08', '25', '28', '3D', '53', '55', '57', '
 /** All connections were busy for too long, which is no sign of a database that is away. */
 function isPoolTimeout(error: unknown): boolean {
   return error instanceof Error && error.message === 'timeout exceeded when trying to connect';
-}
-
-function overloaded(cause: unknown): StoreError {
-  return new StoreError('overloaded', 'The store has more to do than it can. Try again shortly.', {
-    retryAfter: 1,
-    cause,
-  });
 }
 
 function toUnavailable(error: unknown): unknown {

@@ -115,8 +115,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
   function refuse(exchange: Exchange, thrown: unknown): Reply {
     const error = toStoreError(thrown);
     logFailure(log, error, exchange.requestId);
-    const { status, headers, text } = toRefusal(error, exchange.requestId);
-    return { status, headers: { 'Content-Type': negotiateForError(exchange), ...headers }, body: text };
+    return toErrorReply(exchange, error);
   }
 
   async function renderLandingPage(exchange: Exchange): Promise<Reply> {
@@ -132,6 +131,12 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     if (body.kind !== 'complete') throw new Error('the landing page came in parts');
     return { status: 200, headers: { 'Content-Type': 'text/html; charset=utf-8' }, body: body.string };
   }
+}
+
+/** An error as the answer to a whole GraphQL request. */
+export function toErrorReply(exchange: Exchange, error: StoreError): Reply {
+  const { status, headers, text } = toRefusal(error, exchange.requestId);
+  return { status, headers: { 'Content-Type': negotiateForError(exchange), ...headers }, body: text };
 }
 
 function prefersHtml(exchange: Exchange): boolean {

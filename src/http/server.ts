@@ -77,6 +77,11 @@ async function answer(exchange: Exchange, handler: Handler, log: Log): Promise<R
 export function errorReply(exchange: Exchange, thrown: unknown, log: Log): Reply {
   const error = toStoreError(thrown);
   logFailure(log, error, exchange.requestId);
+  return toErrorReply(error);
+}
+
+/** An error as REST answers it. */
+export function toErrorReply(error: StoreError): Reply {
   return {
     status: error.status,
     headers: { 'Content-Type': 'application/json; charset=utf-8', ...error.headers },
@@ -97,8 +102,7 @@ function finish(exchange: Exchange, { log, metrics }: HttpServerOptions): void {
   const status = response.writableFinished ? response.statusCode : 499;
   metrics.observeHttp(route, method, status, milliseconds / 1_000);
   const line = { requestId, method, path, status, ms: Math.round(milliseconds * 100) / 100, ...logged };
-  // Probes would drown everything else.
-  log[route === 'probe' ? 'debug' : 'info'](line, 'request');
+  log[route === 'probe' || exchange.isQuiet ? 'debug' : 'info'](line, 'request');
 }
 
 const CONNECTION_ERRORS: Readonly<Record<string, readonly [status: string, code: string, message: string]>> = {

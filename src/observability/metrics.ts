@@ -6,6 +6,8 @@ export interface Metrics {
   observeHttp(route: string, method: string, status: number, seconds: number): void;
   /** One GraphQL operation answered. */
   countOperation(type: string, outcome: 'ok' | 'error' | 'refused'): void;
+  /** One request refused because too many others are in progress. */
+  countOverload(route: string): void;
   /** The Prometheus text. */
   render(): Promise<string>;
   readonly contentType: string;
@@ -30,10 +32,17 @@ export function createMetrics(): Metrics {
     labelNames: ['graphql_operation_type', 'outcome'],
     registers: [registry],
   });
+  const overloads = new Counter({
+    name: 'http_server_overload_refusals_total',
+    help: 'HTTP requests refused because too many others were in progress',
+    labelNames: ['http_route'],
+    registers: [registry],
+  });
   return {
     observeHttp: (route, method, status, seconds) =>
       http.observe({ http_route: route, http_request_method: method, http_response_status_code: status }, seconds),
     countOperation: (type, outcome) => operations.inc({ graphql_operation_type: type, outcome }),
+    countOverload: (route) => overloads.inc({ http_route: route }),
     render: () => registry.metrics(),
     contentType: registry.contentType,
   };
