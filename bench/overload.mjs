@@ -1,7 +1,7 @@
 // Overload: asks three times what the server can do, at a fixed rate, and says what became of every request.
 // node bench/overload.mjs [--work W5] [--factor 3] [--seconds 15] [--connections 2500] [--pool 10]
 import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { constants, setPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -40,6 +40,15 @@ function createNextRequest(work, keys) {
   return () => heads[sent++ % heads.length] + rests[pick()];
 }
 
+/** A late request is no measure of the server: where PostgreSQL shares the core of the load, the load goes first, if it may. */
+function goFirst() {
+  try {
+    setPriority(constants.priority.PRIORITY_HIGHEST);
+  } catch {
+    console.error('the load generator could not have priority: see how late it sent');
+  }
+}
+
 const milliseconds = (value) => `${value.toFixed(value < 10 ? 1 : 0)} ms`;
 const show = ({ count, p50, p99, max }) =>
   `${count} answers, p50 ${milliseconds(p50)}, p99 ${milliseconds(p99)}, longest ${milliseconds(max)}`;
@@ -58,6 +67,7 @@ async function main() {
       core: cores?.server,
       directory,
     });
+    goFirst();
     const nextRequest = createNextRequest(work, database.keys);
     const { port } = server;
     await askAsFastAsAnswered({ port, seconds: 3, connections: CAPACITY_CONNECTIONS, nextRequest });
@@ -75,7 +85,9 @@ async function main() {
     );
     console.log(`accepted       ${Math.round(flood.acceptedPerSecond)}/s, ${show(flood.accepted)}`);
     console.log(`refused (503)  ${show(flood.refused)}, without Retry-After ${flood.withoutRetryAfter}`);
-    console.log(`other answers  ${flood.other}, unanswered ${flood.unanswered}, broken connections ${flood.failures}`);
+    console.log(
+      `other answers  ${flood.other}, unanswered ${flood.unanswered}, broken connections ${flood.failures}; sent ${milliseconds(flood.latestMs)} late at the most`,
+    );
 
     await sleep(REST_MS);
     const after = await askAtRate({ port, rate: capacity.perSecond / 2, seconds: 3, connections: 256, nextRequest });

@@ -26,7 +26,7 @@ export interface StoreBackendOptions {
 }
 
 /** Leaves an admitted request room to stay under a second. */
-const BUDGET_MS = 500;
+const BUDGET_MS = 400;
 
 /**
  * Opens a store: its database, migrated, and what the embedded one has beside it.

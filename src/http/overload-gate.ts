@@ -23,11 +23,18 @@ export interface OverloadGate {
 }
 
 /** Rate and duration are measured over this long, in milliseconds. */
-const WINDOW_MS = 50;
-/** Weight of the last window in the rate. */
-const WEIGHT = 0.3;
+const WINDOW_MS = 25;
+/** Weight of the last window in the rate, at the least. */
+const WEIGHT = 0.2;
+/** Windows that make a rate to rely on. */
+const RELIABLE_WINDOWS = 2;
 /** Handlers start requests for this long, in milliseconds, before the connections are looked at again. */
-const SLICE_MS = 10;
+const SLICE_MS = 5;
+/** A turn of the event loop that took this long, in milliseconds, had enough to do: the next starts less. */
+const LONG_TURN_MS = 30;
+const SHORT_SLICE_MS = 2;
+/** Whoever has waited in line for so many times the budget is refused after all. */
+const LATE_BUDGETS = 2;
 /** Without a refusal for this long, in milliseconds, an overload is over. */
 const OVER_AFTER_MS = 1_000;
 
@@ -54,12 +61,14 @@ export function createOverloadGate({ budgetMs, floor = 32, onChange }: OverloadG
   let finished = 0;
   let spentMs = 0;
   let meanMs = 0;
-  /** Requests finished in a millisecond. */
+  /** Requests finished in a millisecond, since there were many. */
   let rate = 0;
+  let crowdedWindows = 0;
 
   let turnStart: number | undefined;
   let line: (() => void)[] = [];
   let next = 0;
+  let sliceStart = 0;
 
   let refused = 0;
   let refusedAt = 0;
@@ -128,7 +137,7 @@ export function createOverloadGate({ budgetMs, floor = 32, onChange }: OverloadG
     return new Promise((resolve) => {
       line.push(() => {
         const now = performance.now();
-        const isTooLate = now - passage.since > budgetMs;
+        const isTooLate = now - passage.since > LATE_BUDGETS * budgetMs;
         if (!isTooLate && !exchange.response.destroyed) {
           resolve(run(exchange, handler, passage));
           return;
@@ -137,12 +146,16 @@ export function createOverloadGate({ budgetMs, floor = 32, onChange }: OverloadG
         countRefusal(now);
         resolve(refuse(exchange));
       });
-      if (line.length === 1) setImmediate(startSlice);
+      if (line.length > 1) return;
+      sliceStart = performance.now();
+      setImmediate(startSlice);
     });
   }
 
   function startSlice(): void {
-    const end = performance.now() + SLICE_MS;
+    const before = sliceStart;
+    sliceStart = performance.now();
+    const end = sliceStart + (sliceStart - before > LONG_TURN_MS ? SHORT_SLICE_MS : SLICE_MS);
     const step = (): void => {
       (line[next++] as () => void)();
       if (next === line.length) {
@@ -167,10 +180,17 @@ export function createOverloadGate({ budgetMs, floor = 32, onChange }: OverloadG
 
   function measure(now: number): void {
     const elapsed = now - windowStart;
-    rate += WEIGHT * (finished / elapsed - rate);
-    if (inProgress < floor) meanMs = 0;
-    else meanMs = finished === 0 ? meanMs + elapsed : spentMs / finished;
-    limit = meanMs > budgetMs / 4 ? Math.max(floor, rate * budgetMs) : Infinity;
+    if (inProgress < floor) {
+      crowdedWindows = 0;
+      meanMs = 0;
+      limit = Infinity;
+    } else {
+      crowdedWindows += 1;
+      rate += Math.max(WEIGHT, 1 / crowdedWindows) * (finished / elapsed - rate);
+      meanMs = finished === 0 ? meanMs + elapsed : spentMs / finished;
+      const isKnown = crowdedWindows >= RELIABLE_WINDOWS && (rate > 0 || meanMs > budgetMs / 2);
+      limit = isKnown ? Math.max(floor, rate * budgetMs) : Infinity;
+    }
     windowStart = now;
     finished = 0;
     spentMs = 0;
