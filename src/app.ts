@@ -1,4 +1,5 @@
 import type { Server } from 'node:http';
+import type { Access } from './access/visit.js';
 import type { Backend } from './backend/backend.js';
 import { openProxyBackend } from './backend/proxy-backend.js';
 import { openStoreBackend } from './backend/store-backend.js';
@@ -19,7 +20,7 @@ import { createOverloadGate } from './http/overload-gate.js';
 import { createHttpServer, toErrorReply, type Handler } from './http/server.js';
 import { createHealthHandler } from './observability/health.js';
 import type { Log } from './observability/log.js';
-import { createMetrics } from './observability/metrics.js';
+import { createMetrics, type Metrics } from './observability/metrics.js';
 import { createRestHandler } from './rest/handler.js';
 
 /** The running program. */
@@ -32,11 +33,15 @@ export interface App {
   close(): Promise<void>;
 }
 
-/** What a test may put between the parts. */
+/** What tests and the benchmark may put between the parts, or in their place. */
 export interface AppParts {
   readonly decorateDatabase?: (database: Database) => Database;
   /** Whether known operations skip Apollo; its way must give the same answers. */
   readonly directLane?: boolean;
+  /** Instead of keys and limits; for measuring what those cost. */
+  readonly access?: Access;
+  /** Instead of what counts; for measuring what that costs. */
+  readonly metrics?: Metrics;
 }
 
 /**
@@ -46,7 +51,7 @@ export interface AppParts {
 export async function startApp(
   config: Config,
   log: Log,
-  { decorateDatabase, directLane = true }: AppParts = {},
+  { decorateDatabase, directLane = true, access: otherAccess, metrics = createMetrics() }: AppParts = {},
 ): Promise<App> {
   const closers: (() => Promise<unknown>)[] = [];
   const closeAll = async (): Promise<void> => {
@@ -58,9 +63,9 @@ export async function startApp(
   try {
     const backend = await openBackend(config, log, decorateDatabase);
     closers.push(() => backend.close());
-    const { source, access, check } = backend;
+    const { source, check } = backend;
+    const access = otherAccess ?? backend.access;
 
-    const metrics = createMetrics();
     const cors = createCors(config.corsOrigins);
     const { introspection, explorer: hasExplorer, production, limits } = config;
     const documents = createKnownDocuments();

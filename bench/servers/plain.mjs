@@ -13,6 +13,7 @@ const nothing = () => undefined;
 const log = { level: 'silent', trace: nothing, debug: nothing, info: nothing, warn: nothing, error: nothing };
 log.fatal = console.error;
 log.isLevelEnabled = () => false;
+log.child = () => log;
 
 const visit = {
   keyId: 'everybody',

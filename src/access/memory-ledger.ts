@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Account, Admission, Ledger, WindowState } from './ledger.js';
+import type { WindowLimit } from './plans.js';
 import { secondsUntil } from './refusals.js';
 
 /** What is kept of an account. Window `i` is that of `account.windows[i]`. */
@@ -48,14 +49,13 @@ export function createMemoryLedger({
     admit(account, cost) {
       const now = clock();
       const entry = entries.get(account.id) ?? open(account);
-      const before = view(account, entry, now);
-      if (entry.bannedUntil > now) return banned(entry, before, now);
-      if (cost === 0) return { outcome: 'admitted', windows: before };
-      const largest = Math.min(...account.windows.map(({ limit }) => limit));
-      if (cost > largest) return { outcome: 'too-large', windows: before, limit: largest };
-      const full = before.filter(({ remaining }) => remaining < cost);
-      if (full.length > 0) return refuse(entry, before, full, now);
-      return { outcome: 'admitted', windows: charge(account, entry, before, cost, now) };
+      if (entry.bannedUntil > now) return banned(entry, view(account, entry, now), now);
+      if (cost === 0) return { outcome: 'admitted', windows: view(account, entry, now) };
+      const largest = smallestLimit(account);
+      if (cost > largest) return { outcome: 'too-large', windows: view(account, entry, now), limit: largest };
+      if (!hasRoom(account, entry, cost, now)) return refuse(account, entry, cost, now);
+      charge(account, entry, cost, now);
+      return { outcome: 'admitted', windows: view(account, entry, now) };
     },
     snapshot: () => [...entries.entries()],
     restore(snapshot) {
@@ -76,16 +76,15 @@ export function createMemoryLedger({
     return entry;
   }
 
-  function refuse(entry: Entry, windows: readonly WindowState[], full: readonly WindowState[], now: number): Admission {
+  function refuse(account: Account, entry: Entry, cost: number, now: number): Admission {
+    const windows = view(account, entry, now);
     if (isOneTooMany(entry, now)) {
       entry.bannedUntil = now + banSeconds * 1_000;
       if (banSeconds > 0) return banned(entry, windows, now);
     }
-    return {
-      outcome: 'refused',
-      windows,
-      retryAfter: Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now))),
-    };
+    const full = windows.filter(({ remaining }) => remaining < cost);
+    const retryAfter = Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now)));
+    return { outcome: 'refused', windows, retryAfter };
   }
 
   /** Enters a refusal; tells whether there were `banAfter` others within the last minute. */
@@ -110,27 +109,39 @@ export function createMemoryLedger({
 }
 
 function view({ windows }: Account, { used, closesAt }: Entry, now: number): WindowState[] {
-  return windows.map((window, i) => {
+  const states: WindowState[] = [];
+  for (let i = 0; i < windows.length; i++) {
+    const { name, seconds, limit } = windows[i] as WindowLimit;
     const closes = closesAt[i] as number;
-    return closes > now
-      ? { ...window, remaining: Math.max(0, window.limit - (used[i] as number)), resetAt: closes }
-      : { ...window, remaining: window.limit, resetAt: now + window.seconds * 1_000 };
-  });
+    const isOpen = closes > now;
+    const remaining = isOpen ? Math.max(0, limit - (used[i] as number)) : limit;
+    states.push({ name, seconds, limit, remaining, resetAt: isOpen ? closes : now + seconds * 1_000 });
+  }
+  return states;
 }
 
-function charge(
-  { windows }: Account,
-  { used, closesAt }: Entry,
-  before: readonly WindowState[],
-  cost: number,
-  now: number,
-): WindowState[] {
-  return before.map((state, i) => {
+function smallestLimit({ windows }: Account): number {
+  let smallest = Infinity;
+  for (const { limit } of windows) if (limit < smallest) smallest = limit;
+  return smallest;
+}
+
+function hasRoom({ windows }: Account, { used, closesAt }: Entry, cost: number, now: number): boolean {
+  for (let i = 0; i < windows.length; i++) {
     const isOpen = (closesAt[i] as number) > now;
-    used[i] = isOpen ? (used[i] as number) + cost : cost;
-    closesAt[i] = state.resetAt;
-    return { ...state, remaining: (windows[i] as WindowState).limit - used[i] };
-  });
+    if (isOpen && (used[i] as number) + cost > (windows[i] as WindowLimit).limit) return false;
+  }
+  return true;
+}
+
+function charge({ windows }: Account, { used, closesAt }: Entry, cost: number, now: number): void {
+  for (let i = 0; i < windows.length; i++) {
+    if ((closesAt[i] as number) > now) used[i] = (used[i] as number) + cost;
+    else {
+      used[i] = cost;
+      closesAt[i] = now + (windows[i] as WindowLimit).seconds * 1_000;
+    }
+  }
 }
 
 function banned({ bannedUntil }: Entry, windows: readonly WindowState[], now: number): Admission {

@@ -30,6 +30,7 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
     ...(prepare && { statement_timeout: STATEMENT_TIMEOUT_MS, idle_in_transaction_session_timeout: 30_000 }),
     query_timeout: QUERY_TIMEOUT_MS,
     keepAlive: true,
+    types,
     application_name: 'animal-store-gateway',
   });
   pool.on('error', (error) => onConnectionError?.(error));
@@ -72,6 +73,14 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
     close: () => pool.end(),
   };
 }
+
+const asWritten = (text: string): string => text;
+
+/** An int8 is text here, exactly as it came; pg would look at each of them. */
+const types: pg.CustomTypesConfig = {
+  getTypeParser: (oid, format) =>
+    oid === pg.types.builtins.INT8 ? asWritten : (pg.types.getTypeParser(oid, format) as typeof asWritten),
+};
 
 /**
  * SQLSTATE classes of a database that is away rather than a statement that is wrong; 28, 3D and 55 are those with which a

@@ -4,7 +4,7 @@ import { digestApiKey, generateApiKey } from '../access/api-key.js';
 import type { KeyStore } from '../access/key-store.js';
 import type { Int64 } from '../pets/int64.js';
 import type { NewPet } from '../pets/pet.js';
-import type { PetSource } from '../pets/pet-source.js';
+import { createCall, type PetSource } from '../pets/pet-source.js';
 
 const DEVELOPMENT_PLANS = ['free', 'pro', 'business'] as const;
 
@@ -52,7 +52,7 @@ export async function fillEmptyStore({
   source,
   sampleAnimals,
 }: FirstStartOptions): Promise<FirstStart | undefined> {
-  const call = { requestId: 'first-start', startedAt: performance.now(), signal: new AbortController().signal };
+  const call = createCall('first-start');
   const path = join(directory, 'dev-keys.json');
   const unfinished = `${path}.new`;
   const [animals, existing, begun] = await Promise.all([

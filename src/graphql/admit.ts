@@ -1,3 +1,4 @@
+import type { MaybePromise } from '../access/maybe-promise.js';
 import type { CompiledOperation } from './compiled/compile.js';
 import { prepareOperation, type PreparedOperation } from './compiled/run.js';
 import type { OperationContext } from './context.js';
@@ -7,8 +8,6 @@ import type { Deprecation } from './deprecations.js';
 export interface OperationToAdmit {
   readonly type: OperationContext['report']['type'];
   readonly name: string | undefined;
-  /** Requests that it would take over REST. */
-  readonly cost: number;
   readonly deprecations: readonly Deprecation[];
 }
 
@@ -16,16 +15,26 @@ export interface OperationToAdmit {
  * Admits an operation when its turn has come, and writes down what will be said of it.
  * @throws StoreError when it is refused
  */
-export async function admitOperation(
+export function admitOperation(
   operation: OperationToAdmit,
+  cost: number,
   { visit, turn, report }: OperationContext,
-): Promise<void> {
+): MaybePromise<void> {
   report.type = operation.type;
   report.name = operation.name;
   report.deprecations = operation.deprecations;
-  if (operation.cost > 0 && visit.keyId === undefined) await visit.requireKey();
-  await turn.admit(operation.cost);
-  report.cost = operation.cost;
+  if (cost > 0 && visit.keyId === undefined) return Promise.resolve(visit.requireKey()).then(enter);
+  return enter();
+
+  function enter(): MaybePromise<void> {
+    const admitted = turn.admit(cost);
+    if (admitted instanceof Promise) return admitted.then(charge);
+    charge();
+  }
+
+  function charge(): void {
+    report.cost = cost;
+  }
 }
 
 /**
@@ -33,14 +42,16 @@ export async function admitOperation(
  * @returns undefined when its variables are for graphql-js to judge; nothing has been admitted then
  * @throws StoreError when it is refused
  */
-export async function admitCompiled(
+export function admitCompiled(
   operation: CompiledOperation,
   variables: Readonly<Record<string, unknown>> | undefined,
   context: OperationContext,
-): Promise<PreparedOperation | undefined> {
-  const coerced = operation.coerceVariables(variables ?? {});
-  if (coerced === undefined) return undefined;
-  const prepared = prepareOperation(operation, coerced);
-  await admitOperation({ ...operation, cost: prepared.cost }, context);
-  return prepared;
+): MaybePromise<PreparedOperation | undefined> {
+  const values = operation.variables.coerce(variables ?? NO_VARIABLES);
+  if (values === undefined) return undefined;
+  const prepared = prepareOperation(operation, values);
+  const admitted = admitOperation(operation, prepared.cost, context);
+  return admitted instanceof Promise ? admitted.then(() => prepared) : prepared;
 }
+
+const NO_VARIABLES = {};

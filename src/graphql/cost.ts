@@ -29,7 +29,7 @@ export function priceOperation({ schema, document, operation, variables }: Opera
     const kind = field?.name.value;
     const definition = kind === undefined ? undefined : rootType.getFields()[kind];
     if (!field || !definition || (kind !== 'pets' && kind !== 'pet' && kind !== 'addPet')) return [];
-    return [toStep(kind, () => getArgumentValues(definition, field, coerced))];
+    return [toStep(kind, (variables) => getArgumentValues(definition, field, variables), coerced)];
   });
   return countRequests(steps);
 }

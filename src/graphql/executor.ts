@@ -6,7 +6,8 @@ import type { Log } from '../observability/log.js';
 import { admitCompiled } from './admit.js';
 import { runOperation, type ExecutedOperation } from './compiled/run.js';
 import type { OperationContext } from './context.js';
-import type { KnownDocuments } from './known-documents.js';
+import type { CompiledOperation } from './compiled/compile.js';
+import type { KnownDocument, KnownDocuments } from './known-documents.js';
 import { isIntrospection, isTooDeep, MAX_TOKENS } from './operation.js';
 import type { OperationRequest } from './request.js';
 import {
@@ -42,8 +43,14 @@ export function createExecutor({ server, documents, log, directLane }: ExecutorO
     const { report, call, turn } = context;
     try {
       if (context.visit.keyId === undefined && !asksAboutSchema(request)) await context.visit.requireKey();
-      const direct = directLane ? await tryDirect(request, context, method) : undefined;
-      return direct ?? (await askApollo(request, context, method));
+      const known = directLane ? findKnown(request, method) : undefined;
+      if (known?.errors) return toResponse({ status: 400, errors: known.errors, requestId: call.requestId });
+      // What is there already is not awaited: every turn of the promise queue costs.
+      const admission = known?.operation && admitCompiled(known.operation, request.variables, context);
+      const prepared = admission instanceof Promise ? await admission : admission;
+      if (!prepared) return await askApollo(request, context, method);
+      const executed = await runOperation(prepared, context);
+      return executed.isEmpty ? await answerEmpty(executed, context) : answer(executed, context);
     } catch (thrown) {
       const error = toStoreError(thrown);
       report.failures.push(error);
@@ -51,24 +58,21 @@ export function createExecutor({ server, documents, log, directLane }: ExecutorO
     } finally {
       turn.leave();
       // What fails because the client has gone away is no failure of ours.
-      if (report.failures.length > 0 && !call.signal.aborted) {
+      if (report.failures.length > 0 && !call.isCancelled) {
         for (const failure of report.failures) logFailure(log, failure, call.requestId);
       }
     }
   };
 
-  async function tryDirect(
-    { query, operationName, variables, extensions }: OperationRequest,
-    context: OperationContext,
+  /** What is known of a document: why it is not valid, or the operation that was compiled of it. */
+  function findKnown(
+    { query, operationName, extensions }: OperationRequest,
     method: string,
-  ): Promise<OperationResponse | undefined> {
+  ): { errors?: KnownDocument['errors']; operation?: CompiledOperation } | undefined {
     const known = query === undefined || extensions !== undefined ? undefined : documents.find(query);
-    if (!known) return undefined;
-    if (known.errors) return toResponse({ status: 400, errors: known.errors, requestId: context.call.requestId });
+    if (!known || known.errors) return known;
     const operation = known.operations.get(operationName);
-    if (!operation || (method === 'GET' && operation.type !== 'query')) return undefined;
-    const prepared = await admitCompiled(operation, variables, context);
-    return prepared && answer(await runOperation(prepared, context), context);
+    return operation && (method !== 'GET' || operation.type === 'query') ? { operation } : undefined;
   }
 
   async function askApollo(
@@ -84,7 +88,7 @@ export function createExecutor({ server, documents, log, directLane }: ExecutorO
       { contextValue: context },
     );
     const { executed, deprecations, failures } = context.report;
-    if (executed) return answer(executed, context);
+    if (executed) return executed.isEmpty ? answerEmpty(executed, context) : answer(executed, context);
     if (body.kind !== 'single')
       throw new Error('an operation answered in parts, which the schema has no directive for');
     const { data, errors } = body.singleResult;
@@ -103,14 +107,15 @@ export function createExecutor({ server, documents, log, directLane }: ExecutorO
     });
   }
 
-  async function answer(
-    { data, errors, isEmpty }: ExecutedOperation,
-    context: OperationContext,
-  ): Promise<OperationResponse> {
-    const { deprecations, failures } = context.report;
-    const refusal = isEmpty ? findUpstreamRefusal(isEmpty, failures) : undefined;
+  function answer({ data, errors }: ExecutedOperation, { report, call }: OperationContext): OperationResponse {
+    return toResponse({ errors, data, deprecations: report.deprecations, requestId: call.requestId });
+  }
+
+  /** No field got data: if the upstream refused the key or its rate, that is the answer as a whole. */
+  async function answerEmpty(executed: ExecutedOperation, context: OperationContext): Promise<OperationResponse> {
+    const refusal = findUpstreamRefusal(true, context.report.failures);
     if (refusal) throw await toWholeRefusal(refusal, context.report.cost, context.visit);
-    return toResponse({ errors, data, deprecations, requestId: context.call.requestId });
+    return answer(executed, context);
   }
 }
 

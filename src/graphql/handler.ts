@@ -15,6 +15,7 @@ import type { OperationContext } from './context.js';
 import type { Executor } from './executor.js';
 import type { RateLimitGuard } from './rate-limit-guard.js';
 import { readGetRequest, readPostRequest, type OperationRequest } from './request.js';
+import { RequestCall } from './request-call.js';
 import { toBatchHead, toRefusal, type OperationResponse } from './response.js';
 import { createTurns } from './turnstile.js';
 
@@ -46,15 +47,22 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     exchange.route = '/graphql';
     let visit: Visit;
     try {
-      visit = await access.open(exchange.header('authorization'), exchange.address);
+      const opened = access.open(exchange.header('authorization'), exchange.address);
+      visit = opened instanceof Promise ? await opened : opened;
     } catch (thrown) {
       return refuse(exchange, thrown);
     }
     exchange.logged.keyId = visit.keyId;
-    const reply = await answer(exchange, visit).catch((thrown: unknown) => refuse(exchange, thrown));
+    let reply: Reply;
+    try {
+      reply = await answer(exchange, visit);
+    } catch (thrown) {
+      reply = refuse(exchange, thrown);
+    }
     visit.close();
-    const allowance = await visit.allowance();
-    return { ...reply, headers: { ...formatLimitHeaders(allowance?.windows ?? []), ...reply.headers } };
+    const allowance = visit.allowance();
+    const { windows } = (allowance instanceof Promise ? await allowance : allowance) ?? NOTHING_KNOWN;
+    return { ...reply, headers: Object.assign(formatLimitHeaders(windows), reply.headers) };
   };
 
   async function answer(exchange: Exchange, visit: Visit): Promise<Reply> {
@@ -64,7 +72,8 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       throw new StoreError('method_not_allowed', '/graphql takes GET and POST.', { headers: { Allow: 'GET, POST' } });
     }
     if (landingPage && prefersHtml(exchange)) return renderLandingPage(exchange);
-    if (visit.keyId || visit.isKeyRefused || !introspection) await visit.requireKey();
+    const passed = visit.keyId || visit.isKeyRefused || !introspection ? visit.requireKey() : undefined;
+    if (passed instanceof Promise) await passed;
     const mediaType = chooseMediaType(exchange.header('accept'), MEDIA_TYPES);
     const { isBatch, operations } =
       method === 'GET' ? readGetRequest(exchange) : await readPostRequest(exchange, options);
@@ -82,13 +91,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     exchange: Exchange,
     visit: Visit,
   ): Promise<OperationResponse[]> {
-    const call = {
-      requestId: exchange.requestId,
-      startedAt: exchange.startedAt,
-      signal: exchange.signal,
-      key: visit.upstreamKey,
-      traceparent: exchange.traceparent,
-    };
+    const call = new RequestCall(exchange, visit.upstreamKey);
     const loader = createPetLoader({ source, call, batched: operations.length > 1 });
     const turns = createTurns(operations.length, (cost) => visit.admit(cost));
     const contexts = turns.map((turn): OperationContext => ({
@@ -100,15 +103,20 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       turn,
       report: { type: 'unknown', name: undefined, cost: 0, deprecations: [], failures: [] },
     }));
-    const responses = await Promise.all(
-      operations.map((operation, index) => execute(operation, contexts[index] as OperationContext, exchange.method)),
+    const executions = operations.map((operation, index) =>
+      execute(operation, contexts[index] as OperationContext, exchange.method),
     );
-    exchange.logged.cost = contexts.reduce((sum, { report }) => sum + report.cost, 0);
-    exchange.logged.operations = contexts.map(({ report }) => report.name ?? report.type);
+    const responses = executions.length === 1 ? [await (executions[0] as Execution)] : await Promise.all(executions);
+    let cost = 0;
+    const names: string[] = [];
     contexts.forEach(({ report }, index) => {
       const { hasData, hasErrors } = responses[index] as OperationResponse;
+      cost += report.cost;
+      names.push(report.name ?? report.type);
       metrics.countOperation(report.type, !hasData ? 'refused' : hasErrors ? 'error' : 'ok');
     });
+    exchange.logged.cost = cost;
+    exchange.logged.operations = names;
     return responses;
   }
 
@@ -132,6 +140,11 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     return { status: 200, headers: { 'Content-Type': 'text/html; charset=utf-8' }, body: body.string };
   }
 }
+
+type Execution = ReturnType<Executor>;
+
+/** While nothing is known of a key. */
+const NOTHING_KNOWN = { windows: [] };
 
 /** An error as the answer to a whole GraphQL request. */
 export function toErrorReply(exchange: Exchange, error: StoreError): Reply {

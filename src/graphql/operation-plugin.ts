@@ -68,9 +68,9 @@ export function createOperationPlugin({
       {
         type: operation.operation,
         name: operation.name?.value,
-        cost: priceOperation({ schema, document, operation, variables }),
         deprecations: findDeprecations(document, operation),
       },
+      priceOperation({ schema, document, operation, variables }),
       contextValue,
     );
   }

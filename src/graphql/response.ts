@@ -25,9 +25,14 @@ export interface OperationResult {
   readonly requestId: string;
 }
 
+const NO_HEADERS = {};
+
 /** Puts an answer together. Every error names the request, for whoever reports it. */
 export function toResponse(result: OperationResult): OperationResponse {
-  const { status = 200, headers = {}, errors = [], data, deprecations = [], requestId } = result;
+  const { status = 200, headers = NO_HEADERS, errors = [], data, deprecations = [], requestId } = result;
+  if (data !== undefined && errors.length === 0 && deprecations.length === 0) {
+    return { status, headers, text: `{"data":${data}}`, hasData: true, hasErrors: false };
+  }
   const members: string[] = [];
   if (errors.length > 0) {
     const named = errors.map((error) => ({ ...error, extensions: { ...error.extensions, requestId } }));

@@ -1,7 +1,9 @@
+import type { MaybePromise } from '../access/maybe-promise.js';
+
 /** An operation's place in the queue for admission. */
 export interface Turn {
   /** Waits until every earlier operation of the batch has been admitted or refused, and every other is there; then asks. */
-  admit(cost: number): Promise<void>;
+  admit(cost: number): MaybePromise<void>;
   /** Gives the place up: the operation failed before it came to admission. Does nothing after `admit`. */
   leave(): void;
 }
@@ -11,8 +13,8 @@ export interface Turn {
  * @param count - operations in the batch
  * @param admit - admits one; throws when it is refused
  */
-export function createTurns(count: number, admit: (cost: number) => Promise<void> | void): readonly Turn[] {
-  if (count === 1) return [{ admit: async (cost) => admit(cost), leave: () => undefined }];
+export function createTurns(count: number, admit: (cost: number) => MaybePromise<void>): readonly Turn[] {
+  if (count === 1) return [{ admit, leave: () => undefined }];
   type Arrival =
     { readonly kind: 'asks'; readonly cost: number; settle(outcome: Promise<void>): void } | { readonly kind: 'left' };
   const arrivals = new Map<number, Arrival>();

@@ -34,6 +34,8 @@ const ALLOWED = [
 const APOLLO_SANDBOX = ['https://studio.apollographql.com', 'https://sandbox.embed.apollographql.com'];
 const THIS_MACHINE = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
 
+const NO_HEADERS = {};
+
 /** Says which pages of other origins may read answers. */
 export interface Cors {
   /** Tells whether a request is a preflight, which asks before it sends. */
@@ -58,7 +60,7 @@ export function createCors(origins: readonly string[] | undefined): Cors {
     isPreflight: (exchange) =>
       exchange.method === 'OPTIONS' && exchange.header('access-control-request-method') !== undefined,
     headers: (exchange): Record<string, string> => {
-      if (exchange.header('origin') === undefined) return {};
+      if (exchange.header('origin') === undefined) return NO_HEADERS;
       if (!isAllowed(exchange)) return { Vary: 'Origin' };
       return {
         'Access-Control-Allow-Origin': exchange.header('origin') as string,

@@ -60,6 +60,11 @@ export class Exchange {
     return forwarded || (this.request.socket.remoteAddress ?? 'unknown');
   }
 
+  /** True when the client has gone away before its answer is complete. */
+  get isCancelled(): boolean {
+    return this.response.destroyed && !this.response.writableFinished;
+  }
+
   /** Aborted when the client goes away before its answer is complete. */
   get signal(): AbortSignal {
     if (!this.#abort) {
@@ -67,6 +72,7 @@ export class Exchange {
       // A hundred lookups of one request may each listen.
       setMaxListeners(0, controller.signal);
       this.#abort = controller;
+      if (this.isCancelled) controller.abort();
       this.response.once('close', () => {
         if (!this.response.writableFinished) controller.abort();
       });

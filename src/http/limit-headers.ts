@@ -7,22 +7,23 @@ import type { WindowState } from '../access/ledger.js';
  * @param now - milliseconds since the epoch
  */
 export function formatLimitHeaders(windows: readonly WindowState[], now = Date.now()): Record<string, string> {
-  const [first] = windows;
-  if (first === undefined) return {};
-  const tightest = windows.reduce((least, window) => (window.remaining < least.remaining ? window : least), first);
+  let tightest = windows[0];
+  if (tightest === undefined) return {};
+  let policy = '';
+  let state = '';
+  for (const window of windows) {
+    const { name, limit, seconds, remaining, resetAt } = window;
+    if (remaining < tightest.remaining) tightest = window;
+    const separator = policy === '' ? '' : ', ';
+    policy += `${separator}"${name}";q=${limit}${seconds === null ? '' : `;w=${seconds}`}`;
+    state += `${separator}"${name}";r=${remaining};t=${Math.max(0, Math.ceil((resetAt - now) / 1_000))}`;
+  }
   return {
     'X-RateLimit-Limit': String(tightest.limit),
     'X-RateLimit-Remaining': String(tightest.remaining),
     'X-RateLimit-Reset': String(toUnixSeconds(tightest.resetAt)),
-    'RateLimit-Policy': windows
-      .map(({ name, limit, seconds }) => `"${name}";q=${limit}${seconds === null ? '' : `;w=${seconds}`}`)
-      .join(', '),
-    RateLimit: windows
-      .map(
-        ({ name, remaining, resetAt }) =>
-          `"${name}";r=${remaining};t=${Math.max(0, Math.ceil((resetAt - now) / 1_000))}`,
-      )
-      .join(', '),
+    'RateLimit-Policy': policy,
+    RateLimit: state,
   };
 }
 

@@ -1,7 +1,7 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type StoreError, toErrorBody, toStoreError } from '../errors.js';
-import type { Log } from '../observability/log.js';
+import { withoutSearch, type Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import type { Cors } from './cors.js';
 import { Exchange, type Reply } from './exchange.js';
@@ -31,14 +31,17 @@ const REQUEST_TIMEOUT_MS = 15_000;
 /** Makes the HTTP server: request ids, CORS, one log line and one measurement for every request. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   let inFlight = 0;
+  const requestLog = withoutSearch(options.log);
   const server = createServer(
     { requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: REQUEST_TIMEOUT_MS, connectionsCheckingInterval: 1_000 },
     (request, response) => {
       inFlight += 1;
+      const exchange = new Exchange(request, response, options.trustProxy);
       response.once('close', () => {
         inFlight -= 1;
+        finish(exchange, requestLog, options.metrics);
       });
-      void serve(request, response, options);
+      void serve(exchange, options);
     },
   );
   server.keepAliveTimeout = 65_000;
@@ -46,31 +49,27 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   return { server, inFlight: () => inFlight };
 }
 
-async function serve(request: IncomingMessage, response: ServerResponse, options: HttpServerOptions): Promise<void> {
-  const { handler, cors, log, isDraining } = options;
-  const exchange = new Exchange(request, response, options.trustProxy);
-  response.once('close', () => {
-    finish(exchange, options);
-  });
-  const reply = await answer(exchange, handler, log);
+async function serve(exchange: Exchange, { handler, cors, log, isDraining }: HttpServerOptions): Promise<void> {
+  const { response } = exchange;
+  let reply: Reply;
+  try {
+    reply = await handler(exchange);
+  } catch (thrown) {
+    reply = errorReply(exchange, thrown, log);
+  }
   if (response.destroyed) return;
-  response.writeHead(reply.status, {
-    'X-Request-Id': exchange.requestId,
-    'X-Content-Type-Options': 'nosniff',
-    ...cors.headers(exchange),
-    ...(reply.status !== 204 && { 'Content-Length': String(Buffer.byteLength(reply.body)) }),
-    ...(isDraining() && { Connection: 'close' }),
-    ...reply.headers,
-  });
+  // Names and values in turn: Node writes such a list as it is, where it would walk an object more than once.
+  const headers = ['X-Request-Id', exchange.requestId, 'X-Content-Type-Options', 'nosniff'];
+  if (reply.status !== 204) headers.push('Content-Length', String(Buffer.byteLength(reply.body)));
+  if (isDraining()) headers.push('Connection', 'close');
+  addHeaders(headers, cors.headers(exchange));
+  addHeaders(headers, reply.headers);
+  response.writeHead(reply.status, headers);
   response.end(reply.body);
 }
 
-async function answer(exchange: Exchange, handler: Handler, log: Log): Promise<Reply> {
-  try {
-    return await handler(exchange);
-  } catch (thrown) {
-    return errorReply(exchange, thrown, log);
-  }
+function addHeaders(list: string[], headers: Readonly<Record<string, string>>): void {
+  for (const name in headers) list.push(name, headers[name] as string);
 }
 
 /** The Error body of whatever was thrown; what is unforeseen goes whole into the log, and not to the client. */
@@ -96,13 +95,15 @@ export function logFailure(log: Log, error: StoreError, requestId: string): void
   log[error.code === 'internal_error' ? 'error' : 'warn']({ requestId, code: error.code, err: cause }, error.message);
 }
 
-function finish(exchange: Exchange, { log, metrics }: HttpServerOptions): void {
+function finish(exchange: Exchange, log: Log, metrics: Metrics): void {
   const { response, requestId, method, path, route, logged } = exchange;
   const milliseconds = performance.now() - exchange.startedAt;
   const status = response.writableFinished ? response.statusCode : 499;
   metrics.observeHttp(route, method, status, milliseconds / 1_000);
   const line = { requestId, method, path, status, ms: Math.round(milliseconds * 100) / 100, ...logged };
-  log[route === 'probe' || exchange.isQuiet ? 'debug' : 'info'](line, 'request');
+  // Probes would drown everything else.
+  if (route === 'probe' || exchange.isQuiet) log.debug(line, 'request');
+  else log.info(line, 'request');
 }
 
 const CONNECTION_ERRORS: Readonly<Record<string, readonly [status: string, code: string, message: string]>> = {

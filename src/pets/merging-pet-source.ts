@@ -1,110 +1,166 @@
 import type { Int64 } from './int64.js';
-import type { Pet, PetQuery } from './pet.js';
-import type { Call, PetSource } from './pet-source.js';
+import type { NewPet, Pet, PetQuery } from './pet.js';
+import { takeFirst } from './pet-prefix.js';
+import type { BulkPetSource, Call, PetSource } from './pet-source.js';
 
-/** Lookups of one question at the most, so that one statement stays small. */
-const MAX_LOOKUPS = 1_000;
+/** Lookups or additions of one statement at the most, so that it stays small. */
+const MAX_MERGED = 1_000;
+/** Statements of one kind under way above which further ones are held back, so that more can join them. */
+const MAX_UNDER_WAY = 2;
+/** How long they are held back at the most, in milliseconds: one slow statement must not make others late. */
+const MAX_HELD_MS = 20;
 
-interface Waiting<T> {
+/** One reader or writer that waits for its part of a statement. */
+interface Waiting<Answer> {
   readonly call: Call;
-  readonly resolve: (value: T) => void;
+  readonly resolve: (answer: Answer) => void;
   readonly reject: (error: unknown) => void;
 }
 
+type ListReader = Waiting<readonly Pet[]> & { readonly limit: number };
+type LookupReader = Waiting<readonly (Pet | Error | undefined)[]> & { readonly ids: readonly Int64[] };
+type Writer = Waiting<Pet> & { readonly newPet: NewPet };
+
 /**
- * Merges the reads that arrive in the same turn of the event loop: equal lists become one question, all lookups another.
- * Nothing is joined that has been dispatched, so a read always sees what was added before it came.
+ * Merges what arrives in the same turn of the event loop, or while enough statements of its kind are under way: lists of one
+ * status become one list as long as the longest, lookups one lookup, additions one addition. Nothing is joined that
+ * has been dispatched, so a read always sees what was added before it came.
  *
  * Only for sources that answer every caller alike.
  */
-export function createMergingPetSource(source: PetSource): PetSource {
-  let lists = new Map<string, { readonly query: PetQuery; readonly waiting: Waiting<readonly Pet[]>[] }>();
-  let lookups: (Waiting<readonly (Pet | Error | undefined)[]> & { readonly ids: readonly Int64[] })[] = [];
-  let isScheduled = false;
+export function createMergingPetSource(source: BulkPetSource): PetSource {
+  const lists = new Map<PetQuery['status'], Gate<ListReader>>();
+  const lookups = new Gate<LookupReader>(({ ids }) => ids.length, findMerged);
+  const additions = new Gate<Writer>(() => 1, addMerged);
 
   return {
-    list: (query, call) =>
+    list: ({ limit, status }, call) =>
       new Promise((resolve, reject) => {
-        const key = `${query.limit} ${query.status ?? ''}`;
-        const asked = lists.get(key);
-        const reader = { call, resolve, reject };
-        if (asked) asked.waiting.push(reader);
-        else lists.set(key, { query, waiting: [reader] });
-        schedule();
+        gateOf(status).enter({ limit, call, resolve, reject });
       }),
     findMany: (ids, call) =>
       new Promise((resolve, reject) => {
-        lookups.push({ ids, call, resolve, reject });
-        schedule();
+        lookups.enter({ ids, call, resolve, reject });
       }),
-    add: (newPet, call) => source.add(newPet, call),
+    add: (newPet, call) =>
+      new Promise((resolve, reject) => {
+        additions.enter({ newPet, call, resolve, reject });
+      }),
   };
 
-  function schedule(): void {
-    if (isScheduled) return;
-    isScheduled = true;
-    setImmediate(dispatch);
-  }
-
-  function dispatch(): void {
-    isScheduled = false;
-    const dueLists = lists;
-    const dueLookups = lookups;
-    lists = new Map();
-    lookups = [];
-    for (const { query, waiting } of dueLists.values()) dispatchList(query, stillThere(waiting));
-    dispatchLookups(stillThere(dueLookups));
-  }
-
-  function dispatchList(query: PetQuery, waiting: readonly Waiting<readonly Pet[]>[]): void {
-    const [first] = waiting;
-    if (!first) return;
-    source.list(query, toSharedCall(waiting, first)).then(
-      (pets) => waiting.forEach(({ resolve }) => resolve(pets)),
-      (error: unknown) => waiting.forEach(({ reject }) => reject(error)),
-    );
-  }
-
-  function dispatchLookups(waiting: typeof lookups): void {
-    for (let start = 0; start < waiting.length;) {
-      let end = start;
-      let count = 0;
-      do count += (waiting[end++] as (typeof waiting)[number]).ids.length;
-      while (end < waiting.length && count + (waiting[end] as (typeof waiting)[number]).ids.length <= MAX_LOOKUPS);
-      ask(waiting.slice(start, end));
-      start = end;
+  function gateOf(status: PetQuery['status']): Gate<ListReader> {
+    let gate = lists.get(status);
+    if (!gate) {
+      // Any number of readers is one statement.
+      gate = new Gate<ListReader>(
+        () => 0,
+        (readers) => listMerged(status, readers),
+      );
+      lists.set(status, gate);
     }
+    return gate;
   }
 
-  function ask(group: typeof lookups): void {
-    const [first] = group;
-    if (!first) return;
-    const ids = group.length === 1 ? first.ids : [...new Set(group.flatMap((reader) => reader.ids))];
-    source.findMany(ids, toSharedCall(group, first)).then(
-      (pets) => {
-        if (group.length === 1) {
-          first.resolve(pets);
-          return;
-        }
-        const found = new Map(ids.map((id, index) => [id, pets[index]]));
-        for (const reader of group) reader.resolve(reader.ids.map((id) => found.get(id)));
-      },
-      (error: unknown) => group.forEach(({ reject }) => reject(error)),
+  async function listMerged(status: PetQuery['status'], readers: readonly ListReader[]): Promise<void> {
+    const limit = Math.max(...readers.map((reader) => reader.limit));
+    const pets = await source.list({ limit, status }, toSharedCall(readers));
+    for (const reader of readers) reader.resolve(takeFirst(pets, reader.limit));
+  }
+
+  async function findMerged(readers: readonly LookupReader[]): Promise<void> {
+    const [first] = readers;
+    const ids = first && readers.length === 1 ? first.ids : readers.flatMap((reader) => reader.ids);
+    const found = await source.findAll(ids, toSharedCall(readers));
+    for (const reader of readers) reader.resolve(reader.ids.map((id) => found.get(id)));
+  }
+
+  async function addMerged(writers: readonly Writer[]): Promise<void> {
+    const [first] = writers;
+    if (first && writers.length === 1) {
+      first.resolve(await source.add(first.newPet, first.call));
+      return;
+    }
+    const pets = await source.addMany(
+      writers.map(({ newPet }) => newPet),
+      toSharedCall(writers),
     );
+    writers.forEach(({ resolve }, index) => resolve(pets[index] as Pet));
   }
 }
 
-/** Takes out the readers whose clients have gone away, and tells them. */
-function stillThere<T extends Waiting<never>>(waiting: readonly T[]): T[] {
-  return waiting.filter(({ call, reject }) => {
-    if (call.signal.aborted) reject(call.signal.reason);
-    return !call.signal.aborted;
-  });
+/** Where those of one kind wait for the next statement. */
+class Gate<Entry extends Waiting<never>> {
+  #waiting: Entry[] = [];
+  #underWay = 0;
+  #isScheduled = false;
+  #timer: NodeJS.Timeout | undefined;
+
+  /**
+   * @param sizeOf - how much of a statement one entry takes, of `MAX_MERGED`
+   * @param ask - asks for all entries at once and settles them; what it throws, all of them get
+   */
+  constructor(
+    private readonly sizeOf: (entry: Entry) => number,
+    private readonly ask: (entries: readonly Entry[]) => Promise<void>,
+  ) {}
+
+  enter(entry: Entry): void {
+    this.#waiting.push(entry);
+    if (this.#underWay < MAX_UNDER_WAY) this.#schedule();
+    else this.#timer ??= setTimeout(this.#dispatch, MAX_HELD_MS);
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    // An immediate runs after every pending promise hop, when all requests that have arrived have asked.
+    setImmediate(this.#dispatch);
+  }
+
+  readonly #dispatch = (): void => {
+    this.#isScheduled = false;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const due = this.#waiting;
+    this.#waiting = [];
+    let group: Entry[] = [];
+    let size = 0;
+    for (const entry of due) {
+      if (entry.call.isCancelled) {
+        entry.reject(entry.call.signal.reason);
+        continue;
+      }
+      const own = this.sizeOf(entry);
+      if (size + own > MAX_MERGED && group.length > 0) {
+        this.#send(group);
+        group = [];
+        size = 0;
+      }
+      group.push(entry);
+      size += own;
+    }
+    if (group.length > 0) this.#send(group);
+  };
+
+  #send(group: readonly Entry[]): void {
+    this.#underWay += 1;
+    void this.ask(group)
+      .catch((error: unknown) => {
+        for (const { reject } of group) reject(error);
+      })
+      .finally(() => {
+        this.#underWay -= 1;
+        if (this.#waiting.length > 0) this.#schedule();
+      });
+  }
 }
 
 const NEVER = new AbortController().signal;
 
 /** Nobody's going away ends a question that others wait for too. */
-function toSharedCall(waiting: readonly Waiting<never>[], { call }: Waiting<never>): Call {
-  return waiting.length === 1 ? call : { ...call, signal: NEVER };
+function toSharedCall(waiting: readonly Waiting<never>[]): Call {
+  const { call } = waiting[0] as Waiting<never>;
+  return waiting.length === 1
+    ? call
+    : { requestId: call.requestId, startedAt: call.startedAt, isCancelled: false, signal: NEVER };
 }

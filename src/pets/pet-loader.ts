@@ -27,7 +27,9 @@ export function createPetLoader({ source, call, batched }: PetLoaderOptions): Pe
     find: (id) => getLookups().load(id),
     findMany(ids) {
       // What is asked all at once needs no collecting, unless other operations of the request may ask too.
-      return batched || new Set(ids).size < ids.length ? getLookups().loadMany(ids) : source.findMany(ids, call);
+      return batched || (ids.length > 1 && new Set(ids).size < ids.length)
+        ? getLookups().loadMany(ids)
+        : source.findMany(ids, call);
     },
     list(query) {
       const key = `${query.limit} ${query.status ?? ''}`;

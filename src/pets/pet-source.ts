@@ -7,12 +7,26 @@ export interface Call {
   readonly requestId: string;
   /** When the request came, by `performance.now()`; time limits run from there. */
   readonly startedAt: number;
-  /** Aborted when the client has gone away: what has not been started need not be. */
+  /** True when the client has gone away: what has not been started need not be. */
+  readonly isCancelled: boolean;
+  /** Aborted when the client goes away. Costs something to ask for: `isCancelled` will do where nothing has to be stopped. */
   readonly signal: AbortSignal;
   /** The caller's key, for a source that asks another store. */
   readonly key?: UpstreamKey | undefined;
   /** The trace that the client is part of: https://www.w3.org/TR/trace-context/#traceparent-header */
   readonly traceparent?: string | undefined;
+}
+
+/** A call on nobody's behalf but the program's own. */
+export function createCall(requestId: string, signal = new AbortController().signal): Call {
+  return {
+    requestId,
+    startedAt: performance.now(),
+    signal,
+    get isCancelled() {
+      return signal.aborted;
+    },
+  };
 }
 
 /**
@@ -32,4 +46,15 @@ export interface PetSource {
   findMany(ids: readonly Int64[], call: Call): Promise<readonly (Pet | Error | undefined)[]>;
   /** Adds an animal. When it returns, the animal is durable. An aborted call may have added it or not. */
   add(newPet: NewPet, call: Call): Promise<Pet>;
+}
+
+/** A source that can do for many callers at once what it does for one. */
+export interface BulkPetSource extends PetSource {
+  /** Looks animals up; those that there are not are missing in the answer. `ids` may name one more than once. */
+  findAll(ids: readonly Int64[], call: Call): Promise<ReadonlyMap<Int64, Pet>>;
+  /**
+   * Adds all animals or none.
+   * @returns the animals in the order of `newPets`
+   */
+  addMany(newPets: readonly NewPet[], call: Call): Promise<readonly Pet[]>;
 }

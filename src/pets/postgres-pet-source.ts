@@ -1,16 +1,17 @@
 import type { Queryable } from '../database/database.js';
 import type { Int64 } from './int64.js';
 import type { Pet, PetStatus } from './pet.js';
-import type { PetSource } from './pet-source.js';
+import type { BulkPetSource, Call } from './pet-source.js';
 
+/** A row as the columns below come: an animal, but for a status that was never given. */
 interface PetRow {
   readonly id: Int64;
   readonly name: string;
-  readonly category_id: Int64;
+  readonly categoryId: Int64;
   readonly status: PetStatus | null;
 }
 
-const COLUMNS = 'id, name, category_id, status';
+const COLUMNS = 'id, name, category_id AS "categoryId", status';
 
 const LIST = { name: 'list-pets', text: `SELECT ${COLUMNS} FROM pets ORDER BY id LIMIT $1` };
 const LIST_BY_STATUS = {
@@ -22,32 +23,74 @@ const ADD = {
   name: 'add-pet',
   text: `INSERT INTO pets (name, category_id, status) VALUES ($1, $2, $3) RETURNING ${COLUMNS}`,
 };
+/** Rows are numbered as they are inserted, so in the order of their ids they are in the order of the arrays. */
+const ADD_MANY = {
+  name: 'add-pets',
+  text: `
+    WITH added AS (
+      INSERT INTO pets (name, category_id, status)
+      SELECT name, category_id, status
+      FROM unnest($1::text[], $2::bigint[], $3::text[]) WITH ORDINALITY AS new (name, category_id, status, place)
+      ORDER BY place
+      RETURNING id, name, category_id, status
+    )
+    SELECT ${COLUMNS} FROM added ORDER BY id`,
+};
 
 /** The animals of a PostgreSQL database, embedded or on a server. */
-export function createPostgresPetSource(database: Queryable): PetSource {
+export function createPostgresPetSource(database: Queryable): BulkPetSource {
   return {
-    async list({ limit, status }, { signal }) {
-      signal.throwIfAborted();
+    async list({ limit, status }, call) {
+      requireClient(call);
       const rows = await (status === undefined
         ? database.query<PetRow>(LIST, [limit])
         : database.query<PetRow>(LIST_BY_STATUS, [limit, status]));
-      return rows.map(toPet);
+      return toPets(rows);
     },
-    async findMany(ids, { signal }) {
-      signal.throwIfAborted();
-      const rows = await database.query<PetRow>(FIND_MANY, [ids]);
-      const found = new Map(rows.map((row) => [row.id, toPet(row)]));
+    findAll,
+    async findMany(ids, call) {
+      const found = await findAll(ids, call);
       return ids.map((id) => found.get(id));
     },
-    async add({ name, categoryId, status }, { signal }) {
-      signal.throwIfAborted();
-      const [row] = await database.query<PetRow>(ADD, [name, categoryId, status ?? null]);
-      if (row === undefined) throw new Error('INSERT returned no row');
-      return toPet(row);
+    async add({ name, categoryId, status }, call) {
+      requireClient(call);
+      const rows = await database.query<PetRow>(ADD, [name, categoryId, status ?? null]);
+      const [pet] = toPets(rows);
+      if (pet === undefined) throw new Error('INSERT returned no row');
+      return pet;
+    },
+    async addMany(newPets, call) {
+      requireClient(call);
+      const rows = await database.query<PetRow>(ADD_MANY, [
+        newPets.map(({ name }) => name),
+        `{${newPets.map(({ categoryId }) => categoryId).join()}}`,
+        newPets.map(({ status }) => status ?? null),
+      ]);
+      if (rows.length !== newPets.length)
+        throw new Error(`INSERT of ${newPets.length} animals returned ${rows.length} rows`);
+      return toPets(rows);
     },
   };
+
+  async function findAll(ids: readonly Int64[], call: Call): Promise<ReadonlyMap<Int64, Pet>> {
+    requireClient(call);
+    // Identifiers are digits: their array needs no quoting, which pg would do for each of them.
+    const rows = await database.query<PetRow>(FIND_MANY, [`{${ids.join()}}`]);
+    const found = new Map<Int64, Pet>();
+    for (const pet of toPets(rows)) found.set(pet.id, pet);
+    return found;
+  }
 }
 
-function toPet({ id, name, category_id: categoryId, status }: PetRow): Pet {
+function requireClient(call: Call): void {
+  if (call.isCancelled) call.signal.throwIfAborted();
+}
+
+/** Rows are the animals themselves, without a copy, but for those whose status is to be absent. */
+function toPets(rows: readonly PetRow[]): readonly Pet[] {
+  return rows.some(({ status }) => status === null) ? rows.map(toPet) : (rows as readonly Pet[]);
+}
+
+function toPet({ id, name, categoryId, status }: PetRow): Pet {
   return status === null ? { id, name, categoryId } : { id, name, categoryId, status };
 }

@@ -123,7 +123,7 @@ export function createRestHandler({ source, access, cors, log, maxBodyBytes }: R
     chooseMediaType(exchange.header('accept'), MEDIA_TYPES);
     const run = await operation.parse(exchange, decodePath(route.pattern.exec(path)?.[1] ?? ''));
     if (!operation.keyless) await visit.admit(1);
-    return run({ requestId: exchange.requestId, startedAt: exchange.startedAt, signal: exchange.signal });
+    return run(exchange);
   }
 }
 

@@ -1,53 +1,76 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Int64 } from '../../src/pets/int64.js';
 import { createMergingPetSource } from '../../src/pets/merging-pet-source.js';
-import type { Call, PetSource } from '../../src/pets/pet-source.js';
+import type { NewPet, Pet } from '../../src/pets/pet.js';
+import { createCall, type BulkPetSource, type Call } from '../../src/pets/pet-source.js';
 import { startGateway, type Gateway } from '../support/gateway.js';
 
-function call(signal = new AbortController().signal): Call {
-  return { requestId: 'test', startedAt: performance.now(), signal };
+function call(signal?: AbortSignal): Call {
+  return createCall('test', signal);
 }
 
-/** A source that only tells what it was asked, and fails for the limits and ids named. */
-function createRecordingSource(failing: { limit?: number; id?: string } = {}) {
+/** A source that only tells what it was asked, and fails for what is named. It answers when `release` is called, if it `waits`. */
+function createRecordingSource({ failing, waits = false }: { failing?: string; waits?: boolean } = {}) {
   const asked: string[] = [];
-  const source: PetSource = {
-    list({ limit, status }) {
-      asked.push(`list ${limit} ${status ?? ''}`.trim());
-      if (limit === failing.limit) return Promise.reject(new Error('list failed'));
-      return Promise.resolve([{ id: String(limit) as Int64, name: 'x', categoryId: '1' as Int64 }]);
-    },
-    findMany(ids) {
-      asked.push(`find ${ids.join()}`);
-      return Promise.resolve(
-        ids.map((id) =>
-          id === failing.id ? new Error('lookup failed') : { id, name: `Animal ${id}`, categoryId: '1' as Int64 },
-        ),
-      );
-    },
-    add: () => Promise.reject(new Error('not asked here')),
+  const held: (() => void)[] = [];
+  const toPet = (id: Int64): Pet => ({ id, name: `Animal ${id}`, categoryId: '1' as Int64 });
+  async function answer<Answer>(question: string, make: () => Answer): Promise<Answer> {
+    asked.push(question);
+    if (waits) await new Promise<void>((resolve) => held.push(resolve));
+    if (question === failing) throw new Error(`${question} failed`);
+    return make();
+  }
+  const source: BulkPetSource = {
+    list: ({ limit, status }) =>
+      answer(`list ${limit} ${status ?? ''}`.trim(), () =>
+        Array.from({ length: limit }, (_, index) => toPet(String(index + 1) as Int64)),
+      ),
+    findMany: () => Promise.reject(new Error('not asked here')),
+    findAll: (wanted) => answer(`find ${wanted.join()}`, () => new Map(wanted.map((id) => [id, toPet(id)]))),
+    add: ({ name }) => answer(`add ${name}`, () => ({ ...toPet('100' as Int64), name })),
+    addMany: (newPets) =>
+      answer(`add ${newPets.map(({ name }) => name).join()}`, () =>
+        newPets.map((newPet, index) => ({ ...newPet, id: String(index + 100) as Int64 })),
+      ),
   };
-  return { source, asked };
+  return { source, asked, release: () => held.splice(0).forEach((resolve) => resolve()) };
 }
 
 const ids = (...numbers: number[]) => numbers.map((number) => String(number) as Int64);
 
-describe('merging the reads of one turn of the event loop', () => {
-  it('asks for equal lists once and for all lookups at once', async () => {
+const newPet = (name: string): NewPet => ({ name, categoryId: '1' as Int64 });
+const listIds = (pets: readonly Pet[]) => pets.map(({ id }) => Number(id));
+
+describe('merging what arrives in one turn of the event loop', () => {
+  it('asks once for the lists of a status, as many as the longest, and for all lookups at once', async () => {
     const { source, asked } = createRecordingSource();
     const merging = createMergingPetSource(source);
-    const [first, second, other, found, more] = await Promise.all([
+    const [three, five, same, sold, found, more] = await Promise.all([
+      merging.list({ limit: 3 }, call()),
       merging.list({ limit: 5 }, call()),
       merging.list({ limit: 5 }, call()),
-      merging.list({ limit: 5, status: 'sold' }, call()),
+      merging.list({ limit: 2, status: 'sold' }, call()),
       merging.findMany(ids(1, 2), call()),
       merging.findMany(ids(2, 3, 2), call()),
     ]);
-    expect(asked).toEqual(['list 5', 'list 5 sold', 'find 1,2,3']);
-    expect(second).toBe(first);
-    expect(other).not.toBe(first);
-    expect(found.map((pet) => (pet as { id: string }).id)).toEqual(['1', '2']);
-    expect(more.map((pet) => (pet as { id: string }).id)).toEqual(['2', '3', '2']);
+    expect(asked).toEqual(['list 5', 'list 2 sold', 'find 1,2,2,3,2']);
+    expect([three, five, same, sold].map(listIds)).toEqual([
+      [1, 2, 3],
+      [1, 2, 3, 4, 5],
+      [1, 2, 3, 4, 5],
+      [1, 2],
+    ]);
+    expect(found.map((pet) => (pet as Pet).id)).toEqual(['1', '2']);
+    expect(more.map((pet) => (pet as Pet).id)).toEqual(['2', '3', '2']);
+  });
+
+  it('adds all animals in one step, and gives everybody his own', async () => {
+    const { source, asked } = createRecordingSource();
+    const merging = createMergingPetSource(source);
+    const added = await Promise.all(['a', 'b', 'c'].map((name) => merging.add(newPet(name), call())));
+    expect(asked).toEqual(['add a,b,c']);
+    expect(added.map(({ name }) => name)).toEqual(['a', 'b', 'c']);
+    expect(new Set(added.map(({ id }) => id)).size).toBe(3);
   });
 
   it('joins nothing that has been dispatched', async () => {
@@ -59,16 +82,14 @@ describe('merging the reads of one turn of the event loop', () => {
   });
 
   it('fails only those who asked for what failed', async () => {
-    const { source } = createRecordingSource({ limit: 7, id: '2' });
+    const { source } = createRecordingSource({ failing: 'list 7 sold' });
     const merging = createMergingPetSource(source);
-    const [bad, good, found] = await Promise.allSettled([
-      merging.list({ limit: 7 }, call()),
-      merging.list({ limit: 8 }, call()),
+    const outcomes = await Promise.allSettled([
+      merging.list({ limit: 7, status: 'sold' }, call()),
+      merging.list({ limit: 7, status: 'pending' }, call()),
       merging.findMany(ids(1, 2), call()),
     ]);
-    expect(bad.status).toBe('rejected');
-    expect(good.status).toBe('fulfilled');
-    expect(found.status === 'fulfilled' && found.value.map((pet) => pet instanceof Error)).toEqual([false, true]);
+    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'fulfilled']);
   });
 
   it('leaves out who has gone away, and nobody else', async () => {
@@ -85,6 +106,52 @@ describe('merging the reads of one turn of the event loop', () => {
     await expect(alone).rejects.toThrow();
     expect(await stays).toHaveLength(1);
     expect(asked).toEqual(['find 2']);
+  });
+});
+
+describe('while two statements of a kind are under way', () => {
+  it('further ones wait, and become one when the first has been answered', async () => {
+    const { source, asked, release } = createRecordingSource({ waits: true });
+    const merging = createMergingPetSource(source);
+    const reads: Promise<readonly (Pet | Error | undefined)[]>[] = [];
+    for (const id of [1, 2]) {
+      reads.push(merging.findMany(ids(id), call()));
+      await new Promise(setImmediate);
+    }
+    reads.push(merging.findMany(ids(3), call()), merging.findMany(ids(4), call()));
+    expect(asked).toEqual(['find 1', 'find 2']);
+    release();
+    await expect.poll(() => asked.slice(2)).toEqual(['find 3,4']);
+    release();
+    expect((await Promise.all(reads)).map(([pet]) => (pet as Pet).id)).toEqual(['1', '2', '3', '4']);
+  });
+
+  it('nobody waits long for one that does not answer', async () => {
+    const { source, asked, release } = createRecordingSource({ waits: true });
+    const merging = createMergingPetSource(source);
+    const reads: Promise<unknown>[] = [];
+    for (const id of [1, 2, 3]) {
+      reads.push(merging.findMany(ids(id), call()));
+      await expect.poll(() => asked.length).toBe(id);
+    }
+    release();
+    await Promise.all(reads);
+  });
+
+  it('other kinds and other statuses are asked at once', async () => {
+    const { source, asked, release } = createRecordingSource({ waits: true });
+    const merging = createMergingPetSource(source);
+    const reads: Promise<unknown>[] = [];
+    for (const limit of [1, 2]) {
+      reads.push(merging.list({ limit }, call()));
+      await expect.poll(() => asked.length).toBe(limit);
+    }
+    reads.push(merging.list({ limit: 3, status: 'sold' }, call()), merging.add(newPet('a'), call()));
+    await new Promise(setImmediate);
+    await new Promise(setImmediate);
+    expect(asked).toEqual(['list 1', 'list 2', 'list 3 sold', 'add a']);
+    release();
+    await Promise.all(reads);
   });
 });
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { StoreError } from '../../src/errors.js';
 import type { Int64 } from '../../src/pets/int64.js';
 import type { NewPet, Pet, PetStatus } from '../../src/pets/pet.js';
-import type { Call, PetSource } from '../../src/pets/pet-source.js';
+import { createCall, type Call, type PetSource } from '../../src/pets/pet-source.js';
 
 /** A source, and what the suite needs around it. */
 export interface SourceUnderTest {
@@ -36,7 +36,7 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
     });
 
     function callWith(signal: AbortSignal): Call {
-      return { requestId: 'test', startedAt: performance.now(), ...tested.call, signal };
+      return { ...createCall('test', signal), ...tested.call, isCancelled: signal.aborted };
     }
 
     describe('list', () => {

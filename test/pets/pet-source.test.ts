@@ -9,6 +9,7 @@ import { openPgliteDatabase } from '../../src/database/pglite-database.js';
 import type { Int64 } from '../../src/pets/int64.js';
 import { createMergingPetSource } from '../../src/pets/merging-pet-source.js';
 import type { Pet, PetStatus } from '../../src/pets/pet.js';
+import { createCall, type BulkPetSource } from '../../src/pets/pet-source.js';
 import { createPostgresPetSource } from '../../src/pets/postgres-pet-source.js';
 import { createBreaker } from '../../src/pets/upstream/breaker.js';
 import { createRestPetSource } from '../../src/pets/upstream/rest-pet-source.js';
@@ -91,7 +92,7 @@ describePetSource('another animal store, over REST', async () => {
 async function underTest(
   database: Database,
   rest: Pick<SourceUnderTest, 'findAfterCrash' | 'close'>,
-): Promise<SourceUnderTest> {
+): Promise<SourceUnderTest & { readonly source: BulkPetSource }> {
   await migrate(database);
   let questions = 0;
   const counted = {
@@ -121,8 +122,7 @@ async function resetAnimals(
 }
 
 async function findIn(database: Database, id: Int64): Promise<Pet | undefined> {
-  const call = { requestId: 'test', startedAt: performance.now(), signal: new AbortController().signal };
-  const [pet] = await createPostgresPetSource(database).findMany([id], call);
+  const [pet] = await createPostgresPetSource(database).findMany([id], createCall('test'));
   await database.close();
   if (pet instanceof Error) throw pet;
   return pet;

@@ -7,26 +7,30 @@ import {
   type GraphQLField,
   type ValueNode,
 } from 'graphql';
-import type { Variables } from './variables.js';
+import type { CompiledVariables, Variables, VariableValues } from './variables.js';
 
 /**
  * Makes the arguments of a field.
  * @throws GraphQLError when one is missing or null that must not be
  */
-export type ArgumentMaker = (variables: Variables) => Variables;
+export type ArgumentMaker = (values: VariableValues) => Readonly<Variables>;
 
 /** Compiles the arguments of a field: constants are made once, plain variables are picked, the rest is left to graphql-js. */
-export function compileArguments(definition: GraphQLField<unknown, unknown>, node: FieldNode): ArgumentMaker {
-  const byGraphqlJs: ArgumentMaker = (variables) => getArgumentValues(definition, node, variables);
+export function compileArguments(
+  definition: GraphQLField<unknown, unknown>,
+  node: FieldNode,
+  { names, toRecord }: CompiledVariables,
+): ArgumentMaker {
+  const byGraphqlJs: ArgumentMaker = (values) => getArgumentValues(definition, node, toRecord(values));
   const constants: Variables = {};
-  const picked: { readonly name: string; readonly variable: string; readonly isNonNull: boolean }[] = [];
+  const picked: { readonly name: string; readonly index: number; readonly isNonNull: boolean }[] = [];
   for (const { name, type, defaultValue } of definition.args) {
     const value = node.arguments?.find((argument) => argument.name.value === name)?.value;
     if (value === undefined) {
       if (defaultValue !== undefined) constants[name] = defaultValue;
       else if (isNonNullType(type)) return byGraphqlJs;
     } else if (value.kind === Kind.VARIABLE) {
-      picked.push({ name, variable: value.name.value, isNonNull: isNonNullType(type) });
+      picked.push({ name, index: names.indexOf(value.name.value), isNonNull: isNonNullType(type) });
     } else {
       const constant: unknown = hasVariable(value) ? undefined : valueFromAST(value, type);
       if (constant === undefined) return byGraphqlJs;
@@ -34,12 +38,12 @@ export function compileArguments(definition: GraphQLField<unknown, unknown>, nod
     }
   }
   if (picked.length === 0) return () => constants;
-  return (variables) => {
+  return (values) => {
     const made: Variables = { ...constants };
-    for (const { name, variable, isNonNull } of picked) {
-      const value = variables[variable];
+    for (const { name, index, isNonNull } of picked) {
+      const value = values[index];
       // An absent variable leaves the default, a null one may be an error: graphql-js has the rules for both.
-      if (value === undefined || (value === null && isNonNull)) return byGraphqlJs(variables);
+      if (value === undefined || (value === null && isNonNull)) return byGraphqlJs(values);
       made[name] = value;
     }
     return made;

@@ -14,23 +14,25 @@ import type { Deprecation } from '../deprecations.js';
 import { toFragments } from '../operation.js';
 import { compileArguments, type ArgumentMaker } from './arguments.js';
 import { compilePetWriter, type PetWriter } from './pet-writer.js';
-import { compileVariables, type VariableCoercer } from './variables.js';
+import { compileVariables, type CompiledVariables } from './variables.js';
 
 /** A root field of a compiled operation, in response order. */
 export type CompiledField = {
   readonly responseKey: string;
+  /** How the field begins in the JSON text of the data. */
+  readonly prefix: string;
   /** Where the field stands in the document, for errors. */
   readonly locations: readonly { readonly line: number; readonly column: number }[];
 } & (
   | { readonly kind: 'typename'; readonly text: string }
-  | { readonly kind: 'pets' | 'pet' | 'addPet'; readonly makeArguments: ArgumentMaker; readonly write: PetWriter }
+  | { readonly kind: 'pets' | 'pet' | 'addPet'; readonly makeArguments: ArgumentMaker; readonly writer: PetWriter }
 );
 
 /** A validated operation, ready to be priced and run without walking its document again. */
 export interface CompiledOperation {
   readonly type: 'query' | 'mutation';
   readonly name: string | undefined;
-  readonly coerceVariables: VariableCoercer;
+  readonly variables: CompiledVariables;
   readonly fields: readonly CompiledField[];
   readonly deprecations: readonly Deprecation[];
 }
@@ -55,31 +57,35 @@ export function compileOperation({
   const rootType = schema.getRootType(operation.operation);
   if (rootType == null || operation.operation === OperationTypeNode.SUBSCRIPTION || hasDirectives(document))
     return undefined;
-  const coerceVariables = compileVariables(schema, operation);
-  if (!coerceVariables) return undefined;
+  const variables = compileVariables(schema, operation);
+  if (!variables) return undefined;
 
   const fragments = toFragments(document);
   const roots = collectFields(schema, fragments, {}, rootType, operation.selectionSet);
   const fields: CompiledField[] = [];
   for (const [responseKey, nodes] of roots) {
-    const field = compileField(responseKey, nodes);
+    const field = compileField(responseKey, nodes, variables);
     if (!field) return undefined;
     fields.push(field);
   }
-  return { type: operation.operation, name: operation.name?.value, coerceVariables, fields, deprecations };
+  return { type: operation.operation, name: operation.name?.value, variables, fields, deprecations };
 
-  function compileField(responseKey: string, nodes: readonly FieldNode[]): CompiledField | undefined {
+  function compileField(
+    responseKey: string,
+    nodes: readonly FieldNode[],
+    compiledVariables: CompiledVariables,
+  ): CompiledField | undefined {
     const [node] = nodes as [FieldNode];
     const { value: name } = node.name;
-    const place = { responseKey, locations: nodes.flatMap(locate) };
+    const place = { responseKey, prefix: `"${responseKey}":`, locations: nodes.flatMap(locate) };
     if (name === '__typename')
       return { ...place, kind: 'typename', text: JSON.stringify((rootType as GraphQLObjectType).name) };
     if (name !== 'pets' && name !== 'pet' && name !== 'addPet') return undefined;
     const definition = (rootType as GraphQLObjectType).getFields()[name];
     const petType = schema.getType('Pet') as GraphQLObjectType;
-    const write = compilePetWriter(collectSubfields(schema, fragments, {}, petType, [...nodes]));
-    if (!definition || !write) return undefined;
-    return { ...place, kind: name, makeArguments: compileArguments(definition, node), write };
+    const writer = compilePetWriter(collectSubfields(schema, fragments, {}, petType, [...nodes]));
+    if (!definition || !writer) return undefined;
+    return { ...place, kind: name, makeArguments: compileArguments(definition, node, compiledVariables), writer };
   }
 }
 

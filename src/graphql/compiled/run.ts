@@ -6,7 +6,7 @@ import type { OperationContext } from '../context.js';
 import { formatStoreError } from '../format-error.js';
 import { countRequests, toStep, type Step } from '../step.js';
 import type { CompiledField, CompiledOperation } from './compile.js';
-import type { Variables } from './variables.js';
+import type { VariableValues } from './variables.js';
 
 const FREE: Step = { kind: 'free' };
 
@@ -27,9 +27,9 @@ export interface ExecutedOperation {
 }
 
 /** Makes and checks the arguments of an operation; what its own rules refuse becomes an error of its field, and costs nothing. */
-export function prepareOperation(operation: CompiledOperation, variables: Variables): PreparedOperation {
+export function prepareOperation(operation: CompiledOperation, values: VariableValues): PreparedOperation {
   const steps = operation.fields.map((field): Step =>
-    field.kind === 'typename' ? FREE : toStep(field.kind, () => field.makeArguments(variables)),
+    field.kind === 'typename' ? FREE : toStep(field.kind, field.makeArguments, values),
   );
   return { operation, steps, cost: countRequests(steps) };
 }
@@ -38,40 +38,51 @@ export function prepareOperation(operation: CompiledOperation, variables: Variab
 export async function runOperation(prepared: PreparedOperation, context: OperationContext): Promise<ExecutedOperation> {
   const { operation, steps } = prepared;
   const answers = operation.type === 'mutation' ? await runMutation(steps, context) : await runQuery(steps, context);
+  const { fields } = operation;
   const errors: GraphQLFormattedError[] = [];
-  let data = '';
-  operation.fields.forEach((field, index) => {
-    data += `${index === 0 ? '{' : ','}"${field.responseKey}":${write(field, answers[index], context, errors)}`;
-  });
-  return { data: `${data}}`, errors, isEmpty: errors.length === operation.fields.length };
+  let data = '{';
+  for (let index = 0; index < fields.length; index++) {
+    const field = fields[index] as CompiledField;
+    const value = write(field, answers[index], context, errors);
+    data += index === 0 ? field.prefix + value : `,${field.prefix}${value}`;
+  }
+  return { data: `${data}}`, errors, isEmpty: errors.length === fields.length };
 }
 
 type Answer = Pet | readonly Pet[] | Error | undefined;
 
+/** Asks for everything at the same time: each list on its own, all lookups as one. */
 async function runQuery(steps: readonly Step[], { loader }: OperationContext): Promise<readonly Answer[]> {
+  const answers: Answer[] = [];
+  const pending: Promise<unknown>[] = [];
   const ids: Int64[] = [];
-  const lists: Promise<Answer>[] = [];
-  for (const step of steps) {
-    if (step.kind === 'pet') ids.push(step.id);
-    else if (step.kind === 'pets') lists.push(loader.list(step.query).catch(toError));
-  }
-  const found = ids.length === 0 ? [] : loader.findMany(ids).catch((error: unknown) => ids.map(() => toError(error)));
-  // Lookups and lists are asked at the same time.
-  const [pets, listed] = await Promise.all([found, lists.length === 0 ? [] : Promise.all(lists)]);
-  let nextPet = 0;
-  let nextList = 0;
-  return steps.map((step): Answer => {
-    switch (step.kind) {
-      case 'pet':
-        return pets[nextPet++] ?? notFound(step.id);
-      case 'pets':
-        return listed[nextList++];
-      case 'refused':
-        return toError(step.error);
-      default:
-        return undefined;
+  const places: number[] = [];
+  steps.forEach((step, index) => {
+    answers.push(step.kind === 'refused' ? toError(step.error) : undefined);
+    if (step.kind === 'pet') {
+      ids.push(step.id);
+      places.push(index);
+    } else if (step.kind === 'pets') {
+      const settle = (answer: Answer): void => {
+        answers[index] = answer;
+      };
+      pending.push(loader.list(step.query).then(settle, (error: unknown) => settle(toError(error))));
     }
   });
+  if (ids.length > 0) pending.push(lookUp());
+  await (pending.length === 1 ? pending[0] : Promise.all(pending));
+  return answers;
+
+  async function lookUp(): Promise<void> {
+    try {
+      const pets = await loader.findMany(ids);
+      places.forEach((place, n) => {
+        answers[place] = pets[n] ?? notFound(ids[n] as Int64);
+      });
+    } catch (error) {
+      for (const place of places) answers[place] = toError(error);
+    }
+  }
 }
 
 async function runMutation(steps: readonly Step[], { source, call }: OperationContext): Promise<readonly Answer[]> {
@@ -95,10 +106,7 @@ function write(
     errors.push(formatFieldError(field, answer, context));
     return 'null';
   }
-  if (!Array.isArray(answer)) return field.write(answer as Pet);
-  let text = '[';
-  for (const pet of answer as readonly Pet[]) text += text.length === 1 ? field.write(pet) : `,${field.write(pet)}`;
-  return `${text}]`;
+  return Array.isArray(answer) ? field.writer.writeList(answer as readonly Pet[]) : field.writer.write(answer as Pet);
 }
 
 function formatFieldError(field: CompiledField, thrown: unknown, { report }: OperationContext): GraphQLFormattedError {

@@ -14,11 +14,20 @@ import {
 
 export type Variables = Record<string, unknown>;
 
-/**
- * Coerces raw variables.
- * @returns undefined when something is wrong with them, or unusual: graphql-js then decides, and words the error
- */
-export type VariableCoercer = (raw: Readonly<Variables>) => Variables | undefined;
+/** The coerced variables of a request in the order of their definitions; undefined for those that are absent. */
+export type VariableValues = readonly unknown[];
+
+/** The variables of a compiled operation. */
+export interface CompiledVariables {
+  readonly names: readonly string[];
+  /**
+   * Coerces raw variables.
+   * @returns undefined when something is wrong with them, or unusual: graphql-js then decides, and words the error
+   */
+  readonly coerce: (raw: Readonly<Variables>) => VariableValues | undefined;
+  /** The values by their names, as graphql-js takes them. */
+  readonly toRecord: (values: VariableValues) => Variables;
+}
 
 type Coercer = (value: unknown) => unknown;
 
@@ -29,26 +38,35 @@ const UNSURE = Symbol('unsure');
 export function compileVariables(
   schema: GraphQLSchema,
   { variableDefinitions = [] }: OperationDefinitionNode,
-): VariableCoercer | undefined {
+): CompiledVariables | undefined {
   const definitions: { name: string; isRequired: boolean; fallback: unknown; coerce: Coercer }[] = [];
   for (const { variable, type: typeNode, defaultValue } of variableDefinitions) {
+    const name = variable.name.value;
     const type = typeFromAST(schema, typeNode);
     const coerce = isInputType(type) ? compileCoercer(type) : undefined;
-    if (!isInputType(type) || !coerce) return undefined;
+    // Every object has something under a name such as `constructor`; nobody calls a variable so.
+    if (!isInputType(type) || !coerce || name in Object.prototype) return undefined;
     const fallback = defaultValue && valueFromAST(defaultValue, type);
-    definitions.push({ name: variable.name.value, isRequired: isNonNullType(type) && !defaultValue, fallback, coerce });
+    definitions.push({ name, isRequired: isNonNullType(type) && !defaultValue, fallback, coerce });
   }
-  return (raw) => {
-    const coerced: Variables = Object.create(null) as Variables;
-    for (const { name, isRequired, fallback, coerce } of definitions) {
-      if (Object.hasOwn(raw, name)) {
-        const value = coerce(raw[name]);
+  const names = definitions.map(({ name }) => name);
+  return {
+    names,
+    coerce(raw) {
+      const values: unknown[] = [];
+      for (const { name, isRequired, fallback, coerce } of definitions) {
+        const sent = raw[name];
+        if (sent === undefined && isRequired) return undefined;
+        const value = sent === undefined ? fallback : coerce(sent);
         if (value === UNSURE) return undefined;
-        coerced[name] = value;
-      } else if (isRequired) return undefined;
-      else if (fallback !== undefined) coerced[name] = fallback;
-    }
-    return coerced;
+        values.push(value);
+      }
+      return values;
+    },
+    toRecord(values) {
+      const present = names.flatMap((name, index) => (values[index] === undefined ? [] : [[name, values[index]]]));
+      return Object.fromEntries(present) as Variables;
+    },
   };
 }
 
