@@ -102,7 +102,7 @@ export async function startApp(
     const explorer = createExplorer();
 
     const gate = createOverloadGate({
-      budgetMs: backend.budgetMs,
+      ...backend.patience,
       onChange: (refused) =>
         refused === undefined
           ? log.warn('overloaded: requests are refused')

@@ -1,5 +1,6 @@
 import type { Access } from '../access/visit.js';
 import type { FirstStart } from '../embedded/first-start.js';
+import type { OverloadGateOptions } from '../http/overload-gate.js';
 import type { PetSource } from '../pets/pet-source.js';
 
 /** What stands behind the faces of the program. */
@@ -10,8 +11,8 @@ export interface Backend {
   readonly isStore: boolean;
   /** Fills an empty embedded store, once the port is had: a start that fails leaves it empty for the next one. */
   readonly fill?: (() => Promise<FirstStart | undefined>) | undefined;
-  /** How long a request may be expected to take before newcomers are refused, in milliseconds. */
-  readonly budgetMs: number;
+  /** When newcomers are refused. */
+  readonly patience: Pick<OverloadGateOptions, 'budgetMs' | 'crowdBudgetMs'>;
   /** Rejects while the backend does not answer. */
   readonly check: () => Promise<unknown>;
   close(): Promise<void>;

@@ -31,7 +31,7 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log): Backend {
     }),
     isStore: false,
     // How long an answer takes is the upstream's affair; whoever waits longer than this may wait in vain.
-    budgetMs: proxy.timeoutMs / 2,
+    patience: { budgetMs: proxy.timeoutMs / 2, crowdBudgetMs: proxy.timeoutMs / 2 },
     check: () => (breaker.isOpen ? Promise.reject(unavailable()) : probe()),
     close: () => {
       breaker.close();

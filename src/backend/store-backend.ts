@@ -26,7 +26,7 @@ export interface StoreBackendOptions {
 }
 
 /** Leaves an admitted request room to stay under a second. */
-const BUDGET_MS = 400;
+const PATIENCE = { budgetMs: 400, crowdBudgetMs: 150 };
 
 /**
  * Opens a store: its database, migrated, and what the embedded one has beside it.
@@ -53,7 +53,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       addressLedger: createMemoryLedger({ capacity: ADDRESS_CAPACITY }),
     });
     const check = () => database.query({ name: 'ping', text: 'SELECT 1' }, []);
-    const backend = { source, access, isStore: true, budgetMs: BUDGET_MS, check, close };
+    const backend = { source, access, isStore: true, patience: PATIENCE, check, close };
     if (store.kind === 'server') return backend;
 
     const { directory, sampleAnimals } = store;

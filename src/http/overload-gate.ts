@@ -5,6 +5,8 @@ import type { Handler } from './server.js';
 export interface OverloadGateOptions {
   /** How long an admitted request may be expected to take before newcomers are refused, in milliseconds. */
   readonly budgetMs: number;
+  /** The same where very many are in progress: a long line is of no use to a server that is quick. */
+  readonly crowdBudgetMs: number;
   /** Requests in progress that are never too many. */
   readonly floor?: number;
   /** Told when refusing begins, and how many were refused when it is over. */
@@ -22,6 +24,8 @@ export interface OverloadGate {
   readonly inProgress: number;
 }
 
+/** More requests in progress than this are very many: a client with 256 connections is not. */
+const CROWD = 288;
 /** Rate and duration are measured over this long, in milliseconds. */
 const WINDOW_MS = 25;
 /** Weight of the last window in the rate, at the least. */
@@ -54,7 +58,12 @@ interface Passage {
  * A refusal is quick only if the event loop comes round quickly. So no turn of it starts requests for longer than a slice;
  * what is admitted beyond that waits in line for the next turn.
  */
-export function createOverloadGate({ budgetMs, floor = 32, onChange }: OverloadGateOptions): OverloadGate {
+export function createOverloadGate({
+  budgetMs,
+  crowdBudgetMs,
+  floor = 32,
+  onChange,
+}: OverloadGateOptions): OverloadGate {
   let inProgress = 0;
   let limit = Infinity;
   let windowStart = performance.now();
@@ -189,7 +198,7 @@ export function createOverloadGate({ budgetMs, floor = 32, onChange }: OverloadG
       rate += Math.max(WEIGHT, 1 / crowdedWindows) * (finished / elapsed - rate);
       meanMs = finished === 0 ? meanMs + elapsed : spentMs / finished;
       const isKnown = crowdedWindows >= RELIABLE_WINDOWS && (rate > 0 || meanMs > budgetMs / 2);
-      limit = isKnown ? Math.max(floor, rate * budgetMs) : Infinity;
+      limit = isKnown ? Math.max(floor, Math.min(rate * budgetMs, Math.max(CROWD, rate * crowdBudgetMs))) : Infinity;
     }
     windowStart = now;
     finished = 0;

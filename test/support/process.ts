@@ -1,6 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -177,14 +176,7 @@ export async function until(
   }
 }
 
-/** Finds a port that nobody listens on. */
-export async function findFreePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((closed) => server.close(closed));
-  return port;
-}
+export { findFreePort } from './free-port.js';
 
 /** The lines of a text, without the empty one after the last line break. */
 export function linesOf(text: string): string[] {

@@ -1,5 +1,5 @@
 import { GraphQLError, type GraphQLFormattedError } from 'graphql';
-import { StoreError, toStoreError } from '../../errors.js';
+import { StoreError, toStoreError, type ErrorName } from '../../errors.js';
 import type { Int64 } from '../../pets/int64.js';
 import { notFound, type Pet } from '../../pets/pet.js';
 import type { OperationContext } from '../context.js';
@@ -85,12 +85,19 @@ async function runQuery(steps: readonly Step[], { loader }: OperationContext): P
   }
 }
 
+const AWAY: ReadonlySet<ErrorName> = new Set(['unavailable', 'overloaded']);
+
 async function runMutation(steps: readonly Step[], { source, call }: OperationContext): Promise<readonly Answer[]> {
   const answers: Answer[] = [];
+  // Once the store does not answer, the rest of the operation would only wait as long again, one after the other.
+  let away: Error | undefined;
   // One after the other: https://spec.graphql.org/October2021/#sec-Mutation
   for (const step of steps) {
-    if (step.kind === 'addPet') answers.push(await source.add(step.newPet, call).catch(toError));
-    else answers.push(step.kind === 'refused' ? toError(step.error) : undefined);
+    if (step.kind === 'addPet') {
+      const answer: Answer = away ?? (await source.add(step.newPet, call).catch(toError));
+      if (answer instanceof StoreError && AWAY.has(answer.code)) away = answer;
+      answers.push(answer);
+    } else answers.push(step.kind === 'refused' ? toError(step.error) : undefined);
   }
   return answers;
 }
