@@ -9,7 +9,7 @@ import type { FirstStart } from './embedded/first-start.js';
 import { overloaded, StoreError } from './errors.js';
 import { createExplorer } from './graphql/explorer.js';
 import { createExecutor } from './graphql/executor.js';
-import { createGraphqlHandler, toErrorReply as toGraphqlReply } from './graphql/handler.js';
+import { createGraphqlHandler, createGraphqlRefusal } from './graphql/handler.js';
 import { createKnownDocuments } from './graphql/known-documents.js';
 import { createRateLimitGuard } from './graphql/rate-limit-guard.js';
 import { createGraphqlServer } from './graphql/server.js';
@@ -108,27 +108,20 @@ export async function startApp(
           ? log.warn('overloaded: requests are refused')
           : log.warn({ refused }, 'no longer overloaded'),
     });
-    const tooMuch = overloaded();
-    const refusing =
-      (routeName: string, toReply: (exchange: Exchange, error: StoreError) => Reply): Handler =>
-      (exchange) => {
-        exchange.route = routeName;
-        exchange.isQuiet = true;
-        metrics.countOverload(routeName);
-        return toReply(exchange, tooMuch);
-      };
-    const guardedGraphql = gate.guard(graphql, refusing('/graphql', toGraphqlReply));
-    const guardedRest =
-      rest &&
-      gate.guard(
-        rest,
-        refusing('/v1', (_exchange, error) => toErrorReply(error)),
-      );
+    const refuseGraphql = createGraphqlRefusal(overloaded());
+    const restRefusal = toErrorReply(overloaded());
+    const refuseAny = (exchange: Exchange): Reply => {
+      const isGraphql = isGraphqlPath(exchange);
+      metrics.countOverload(isGraphql ? '/graphql' : '/v1');
+      return isGraphql ? refuseGraphql(exchange) : restRefusal;
+    };
+    const guardedGraphql = gate.guard(graphql, refuseAny);
+    const guardedRest = rest && gate.guard(rest, refuseAny);
 
     const route: Handler = (exchange) => {
+      if (isGraphqlPath(exchange)) return guardedGraphql(exchange);
+      if (guardedRest && isRestPath(exchange)) return guardedRest(exchange);
       const { path } = exchange;
-      if (path === '/graphql') return guardedGraphql(exchange);
-      if (guardedRest && (path === '/v1' || path.startsWith('/v1/'))) return guardedRest(exchange);
       if (path === '/explorer' && hasExplorer) return explorer(exchange);
       const answer = health(exchange);
       if (answer) return answer;
@@ -156,7 +149,14 @@ export async function startApp(
       await listenAt(metricsServer, 'METRICS_PORT', config.host, config.metricsPort);
       closers.push(() => drain(metricsServer, () => 0, 0));
     }
-    const { server, inFlight } = createHttpServer({ ...servers, handler: route });
+    const { server, inFlight } = createHttpServer({
+      ...servers,
+      handler: route,
+      refuse: (exchange) =>
+        (isGraphqlPath(exchange) || (rest && isRestPath(exchange))) && gate.refuses(exchange)
+          ? refuseAny(exchange)
+          : undefined,
+    });
     const url = await listenAt(server, 'PORT', config.host, config.port);
     closers.push(() => {
       draining = true;
@@ -167,6 +167,14 @@ export async function startApp(
     await closeAll();
     throw error;
   }
+}
+
+function isGraphqlPath({ path }: Exchange): boolean {
+  return path === '/graphql';
+}
+
+function isRestPath({ path }: Exchange): boolean {
+  return path === '/v1' || path.startsWith('/v1/');
 }
 
 function openBackend(

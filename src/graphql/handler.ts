@@ -147,10 +147,23 @@ type Execution = ReturnType<Executor>;
 const NOTHING_KNOWN = { windows: [] };
 
 /** An error as the answer to a whole GraphQL request. */
-export function toErrorReply(exchange: Exchange, error: StoreError): Reply {
+function toErrorReply(exchange: Exchange, error: StoreError): Reply {
   const { status, headers, text } = toRefusal(error, exchange.requestId);
   return { status, headers: { 'Content-Type': negotiateForError(exchange), ...headers }, body: text };
 }
+
+/** Makes what gives the same error to whoever asks, without making it anew each time. */
+export function createGraphqlRefusal(error: StoreError): (exchange: Exchange) => Reply {
+  const { status, headers, text } = toRefusal(error, REQUEST_ID_PLACE);
+  const [before, after] = text.split(REQUEST_ID_PLACE) as [string, string];
+  return (exchange) => ({
+    status,
+    headers: { 'Content-Type': negotiateForError(exchange), ...headers },
+    body: before + exchange.requestId + after,
+  });
+}
+
+const REQUEST_ID_PLACE = '{request-id}';
 
 function prefersHtml(exchange: Exchange): boolean {
   const accept = exchange.header('accept');

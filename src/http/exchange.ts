@@ -22,8 +22,6 @@ export class Exchange {
   readonly startedAt = performance.now();
   /** What handlers want in the log line of this request. */
   readonly logged: Record<string, unknown> = {};
-  /** True for what would drown everything else in the log. */
-  isQuiet = false;
   /** The route's name for metrics: never a path as it came, which could be anything. */
   route = 'other';
   #abort: AbortController | undefined;

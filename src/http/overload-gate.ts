@@ -16,15 +16,17 @@ export interface OverloadGateOptions {
 /** Keeps the requests in progress to what can be answered in time. */
 export interface OverloadGate {
   /**
-   * Puts the gate before a handler.
-   * @param refuse - answers what is too much; it is called when there is no time, and must do little
+   * Lets what is admitted to a handler, in its turn.
+   * @param refuse - answers what has waited in vain
    */
-  guard(handler: Handler, refuse: Handler): Handler;
+  guard(handler: Handler, refuse: (exchange: Exchange) => Reply): Handler;
+  /** Whether a request that has just come is too much; true counts it as refused. */
+  refuses(exchange: Exchange): boolean;
   /** Admitted requests that have no answer yet, without those whose body is still being sent. */
   readonly inProgress: number;
 }
 
-/** More requests in progress than this are very many: a client with 256 connections is not. */
+/** More requests in progress than this are very many: those of a client with 256 connections are not. */
 const CROWD = 288;
 /** Rate and duration are measured over this long, in milliseconds. */
 const WINDOW_MS = 25;
@@ -34,9 +36,12 @@ const WEIGHT = 0.2;
 const RELIABLE_WINDOWS = 2;
 /** Handlers start requests for this long, in milliseconds, before the connections are looked at again. */
 const SLICE_MS = 5;
-/** A turn of the event loop that took this long, in milliseconds, had enough to do: the next starts less. */
+/**
+ * After a turn of the event loop that took longer than this, in milliseconds, the next starts requests for a share of that
+ * time: enough for something to be done beside all the refusing, and not so much that turns grow.
+ */
 const LONG_TURN_MS = 30;
-const SHORT_SLICE_MS = 2;
+const LONG_TURN_SHARE = 1 / 8;
 /** Whoever has waited in line for so many times the budget is refused after all. */
 const LATE_BUDGETS = 2;
 /** Without a refusal for this long, in milliseconds, an overload is over. */
@@ -86,21 +91,17 @@ export function createOverloadGate({
     get inProgress() {
       return inProgress;
     },
-    guard(handler, refuse) {
-      return (exchange) => {
-        const now = exchange.startedAt;
-        if (now - windowStart >= WINDOW_MS) measure(now);
-        // A preflight is answered as quickly as it would be refused.
-        if (exchange.method === 'OPTIONS') return handler(exchange);
-        if (inProgress >= limit) {
-          countRefusal(now);
-          return refuse(exchange);
-        }
-        return inProgress >= floor && isTurnOver(now)
-          ? waitInLine(exchange, handler, refuse)
-          : run(exchange, handler, admit(now));
-      };
+    refuses({ startedAt, method }) {
+      if (startedAt - windowStart >= WINDOW_MS) measure(startedAt);
+      // A preflight is answered as quickly as it would be refused.
+      if (inProgress < limit || method === 'OPTIONS') return false;
+      countRefusal(startedAt);
+      return true;
     },
+    guard: (handler, refuse) => (exchange) =>
+      inProgress >= floor && isTurnOver(exchange.startedAt)
+        ? waitInLine(exchange, handler, refuse)
+        : run(exchange, handler, admit(exchange.startedAt)),
   };
 
   function admit(since: number): Passage {
@@ -141,7 +142,7 @@ export function createOverloadGate({
     });
   }
 
-  function waitInLine(exchange: Exchange, handler: Handler, refuse: Handler): Promise<Reply> {
+  function waitInLine(exchange: Exchange, handler: Handler, refuse: (exchange: Exchange) => Reply): Promise<Reply> {
     const passage = admit(exchange.startedAt);
     return new Promise((resolve) => {
       line.push(() => {
@@ -164,7 +165,8 @@ export function createOverloadGate({
   function startSlice(): void {
     const before = sliceStart;
     sliceStart = performance.now();
-    const end = sliceStart + (sliceStart - before > LONG_TURN_MS ? SHORT_SLICE_MS : SLICE_MS);
+    const turnMs = sliceStart - before;
+    const end = sliceStart + (turnMs > LONG_TURN_MS ? turnMs * LONG_TURN_SHARE : SLICE_MS);
     const step = (): void => {
       (line[next++] as () => void)();
       if (next === line.length) {
@@ -197,8 +199,9 @@ export function createOverloadGate({
       crowdedWindows += 1;
       rate += Math.max(WEIGHT, 1 / crowdedWindows) * (finished / elapsed - rate);
       meanMs = finished === 0 ? meanMs + elapsed : spentMs / finished;
-      const isKnown = crowdedWindows >= RELIABLE_WINDOWS && (rate > 0 || meanMs > budgetMs / 2);
-      limit = isKnown ? Math.max(floor, Math.min(rate * budgetMs, Math.max(CROWD, rate * crowdBudgetMs))) : Infinity;
+      const crowdLimit = Math.max(CROWD, rate * crowdBudgetMs);
+      if (meanMs > budgetMs / 2) limit = Math.max(floor, Math.min(rate * budgetMs, crowdLimit));
+      else limit = crowdedWindows >= RELIABLE_WINDOWS && rate > 0 ? crowdLimit : Infinity;
     }
     windowStart = now;
     finished = 0;

@@ -15,6 +15,8 @@ export interface HttpServerOptions {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly trustProxy: boolean;
+  /** Answers what there is no time for, before anything is done for it: it is neither logged nor measured. */
+  readonly refuse?: (exchange: Exchange) => Reply | undefined;
   /** True once the server is to be closed: connections are then told not to come back. */
   readonly isDraining: () => boolean;
 }
@@ -35,8 +37,13 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const server = createServer(
     { requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: REQUEST_TIMEOUT_MS, connectionsCheckingInterval: 1_000 },
     (request, response) => {
-      inFlight += 1;
       const exchange = new Exchange(request, response, options.trustProxy);
+      const refusal = options.refuse?.(exchange);
+      if (refusal) {
+        send(exchange, refusal, options);
+        return;
+      }
+      inFlight += 1;
       response.once('close', () => {
         inFlight -= 1;
         finish(exchange, requestLog, options.metrics);
@@ -49,15 +56,18 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   return { server, inFlight: () => inFlight };
 }
 
-async function serve(exchange: Exchange, { handler, cors, log, isDraining }: HttpServerOptions): Promise<void> {
-  const { response } = exchange;
+async function serve(exchange: Exchange, options: HttpServerOptions): Promise<void> {
   let reply: Reply;
   try {
-    reply = await handler(exchange);
+    reply = await options.handler(exchange);
   } catch (thrown) {
-    reply = errorReply(exchange, thrown, log);
+    reply = errorReply(exchange, thrown, options.log);
   }
-  if (response.destroyed) return;
+  if (!exchange.response.destroyed) send(exchange, reply, options);
+}
+
+function send(exchange: Exchange, reply: Reply, { cors, isDraining }: HttpServerOptions): void {
+  const { response } = exchange;
   // Names and values in turn: Node writes such a list as it is, where it would walk an object more than once.
   const headers = ['X-Request-Id', exchange.requestId, 'X-Content-Type-Options', 'nosniff'];
   if (reply.status !== 204) headers.push('Content-Length', String(Buffer.byteLength(reply.body)));
@@ -102,7 +112,7 @@ function finish(exchange: Exchange, log: Log, metrics: Metrics): void {
   metrics.observeHttp(route, method, status, milliseconds / 1_000);
   const line = { requestId, method, path, status, ms: Math.round(milliseconds * 100) / 100, ...logged };
   // Probes would drown everything else.
-  if (route === 'probe' || exchange.isQuiet) log.debug(line, 'request');
+  if (route === 'probe') log.debug(line, 'request');
   else log.info(line, 'request');
 }
 
