@@ -7,16 +7,18 @@ const RETRY_AFTER = /\r\nretry-after: *\d+/i;
  * Asks at a fixed rate whatever the server does, as the world does, and measures each answer from the moment its request
  * was due. What is due while every connection waits goes out on the first that is free, and has waited since it was due.
  * @param nextRequest - gives the text of the next request
+ * @param onsetMs - requests due so early are counted on their own, in milliseconds
  */
-export async function askAtRate({ port, rate, seconds, connections, nextRequest }) {
+export async function askAtRate({ port, rate, seconds, connections, nextRequest, onsetMs = 0 }) {
   const counts = { due: 0, failures: 0, other: 0, withoutRetryAfter: 0 };
-  const accepted = [];
-  const refused = [];
+  const onset = { accepted: [], refused: [] };
+  const steady = { accepted: [], refused: [] };
   const dueAt = [];
   let nextDue = 0;
   let waiting = 0;
   const free = [];
   let latestMs = 0;
+  let startedAt = 0;
   const send = (connection) => {
     connection.dueAt = dueAt[nextDue++];
     waiting += 1;
@@ -24,24 +26,33 @@ export async function askAtRate({ port, rate, seconds, connections, nextRequest 
     latestMs = Math.max(latestMs, connection.sentAt - connection.dueAt);
   };
   const onAnswer = (connection, status, bytes, start) => {
+    // A connection that was never used is closed by the server after a while, which is no answer.
+    if (connection.dueAt === undefined) return;
     const now = performance.now();
     waiting -= 1;
-    if (status === 200) accepted.push({ at: now, ms: now - connection.dueAt });
+    const phase = connection.dueAt - startedAt < onsetMs ? onset : steady;
+    if (status === 200) phase.accepted.push(now - connection.dueAt);
     else if (status === 503) {
-      refused.push(now - connection.dueAt);
+      phase.refused.push(now - connection.dueAt);
       if (!RETRY_AFTER.test(bytes.latin1Slice(0, start))) counts.withoutRetryAfter += 1;
     } else counts.other += 1;
     if (nextDue < dueAt.length) send(connection);
-    else free.push(connection);
+    else {
+      connection.dueAt = undefined;
+      free.push(connection);
+    }
   };
-  const onFailure = () => (counts.failures += 1);
   const all = [];
+  const open = () => {
+    const connection = new Connection(port, onAnswer, () => {
+      if (connection.dueAt !== undefined) counts.failures += 1;
+      else if (free.includes(connection)) free.splice(free.indexOf(connection), 1);
+    });
+    return connection;
+  };
   // Opened some at a time, so that the queue of connections to accept does not overflow.
   while (all.length < connections) {
-    const group = Array.from(
-      { length: Math.min(200, connections - all.length) },
-      () => new Connection(port, onAnswer, onFailure),
-    );
+    const group = Array.from({ length: Math.min(200, connections - all.length) }, () => open());
     await Promise.all(group.map(({ opened }) => opened));
     all.push(...group);
   }
@@ -49,7 +60,7 @@ export async function askAtRate({ port, rate, seconds, connections, nextRequest 
   await new Promise((resolve) => setTimeout(resolve, 1_000));
   free.push(...all);
 
-  const startedAt = performance.now();
+  startedAt = performance.now();
   const total = Math.round(rate * seconds);
   await new Promise((resolve) => {
     const tick = () => {
@@ -73,9 +84,8 @@ export async function askAtRate({ port, rate, seconds, connections, nextRequest 
     ...counts,
     /** The longest that a request was late in being sent. */
     latestMs,
-    accepted: summarize(accepted.map(({ ms }) => ms)),
-    acceptedPerSecond: accepted.length / seconds,
-    refused: summarize(refused),
+    onset: { accepted: summarize(onset.accepted), refused: summarize(onset.refused) },
+    steady: { accepted: summarize(steady.accepted), refused: summarize(steady.refused) },
   };
 }
 

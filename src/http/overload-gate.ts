@@ -36,12 +36,9 @@ const WEIGHT = 0.2;
 const RELIABLE_WINDOWS = 2;
 /** Handlers start requests for this long, in milliseconds, before the connections are looked at again. */
 const SLICE_MS = 5;
-/**
- * After a turn of the event loop that took longer than this, in milliseconds, the next starts requests for a share of that
- * time: enough for something to be done beside all the refusing, and not so much that turns grow.
- */
+/** After a turn of the event loop that took longer than this, in milliseconds, the next starts little: refusing comes first. */
 const LONG_TURN_MS = 30;
-const LONG_TURN_SHARE = 1 / 8;
+const SHORT_SLICE_MS = 2;
 /** Whoever has waited in line for so many times the budget is refused after all. */
 const LATE_BUDGETS = 2;
 /** Without a refusal for this long, in milliseconds, an overload is over. */
@@ -166,7 +163,7 @@ export function createOverloadGate({
     const before = sliceStart;
     sliceStart = performance.now();
     const turnMs = sliceStart - before;
-    const end = sliceStart + (turnMs > LONG_TURN_MS ? turnMs * LONG_TURN_SHARE : SLICE_MS);
+    const end = sliceStart + (turnMs > LONG_TURN_MS ? SHORT_SLICE_MS : SLICE_MS);
     const step = (): void => {
       (line[next++] as () => void)();
       if (next === line.length) {
