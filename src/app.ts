@@ -29,8 +29,11 @@ export interface App {
   readonly url: string;
   /** What an empty embedded store has been given just now. */
   readonly firstStart: FirstStart | undefined;
-  /** Stops taking requests, lets those in flight finish for the grace time, and closes what was opened. */
-  close(): Promise<void>;
+  /**
+   * Stops taking requests, lets those in flight finish for the grace time, and closes what was opened.
+   * @param noticeMs - how long to answer as before, but for `/readyz`, so that everybody may notice
+   */
+  close(noticeMs?: number): Promise<void>;
 }
 
 /** What tests and the benchmark may put between the parts, or in their place. */
@@ -54,10 +57,12 @@ export async function startApp(
   { decorateDatabase, directLane = true, access: otherAccess, metrics = createMetrics() }: AppParts = {},
 ): Promise<App> {
   const closers: (() => Promise<unknown>)[] = [];
-  const closeAll = async (): Promise<void> => {
+  const closeAll = async (notice = 0): Promise<void> => {
+    noticeMs = notice;
     for (const close of closers.splice(0).reverse()) await close();
   };
   let draining = false;
+  let noticeMs = 0;
   const isDraining = (): boolean => draining;
 
   try {
@@ -147,7 +152,7 @@ export async function startApp(
         },
       });
       await listenAt(metricsServer, 'METRICS_PORT', config.host, config.metricsPort);
-      closers.push(() => drain(metricsServer, () => 0, 0));
+      closers.push(() => drain(metricsServer, { inFlight: () => 0, graceMs: 0, noticeMs: 0 }));
     }
     const { server, inFlight } = createHttpServer({
       ...servers,
@@ -160,13 +165,18 @@ export async function startApp(
     const url = await listenAt(server, 'PORT', config.host, config.port);
     closers.push(() => {
       draining = true;
-      return drain(server, inFlight, config.shutdownGraceMs);
+      return drain(server, { inFlight, graceMs: config.shutdownGraceMs - closingMs(config), noticeMs });
     });
     return { url, firstStart: await backend.fill?.(), close: closeAll };
   } catch (error) {
     await closeAll();
     throw error;
   }
+}
+
+/** The part of the grace time that is kept for closing what stands behind the server, in milliseconds. */
+function closingMs({ shutdownGraceMs }: Config): number {
+  return Math.min(1_000, shutdownGraceMs / 10);
 }
 
 function isGraphqlPath({ path }: Exchange): boolean {
