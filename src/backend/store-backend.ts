@@ -43,6 +43,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     closers.push(() => opened.close());
     const database = decorateDatabase?.(opened) ?? opened;
     await migrateAtStart(database);
+    if (store.kind === 'server' && !store.prepare) await warnOfNoStatementTimeout(database, log);
 
     const keys = createPostgresKeyStore(database);
     const source = createMergingPetSource(createPostgresPetSource(database));
@@ -91,6 +92,17 @@ async function migrateAtStart(database: Database): Promise<void> {
     const { message, code } = error.cause as NodeJS.ErrnoException;
     throw new ConfigError(`DATABASE_URL names a database that cannot be reached: ${message || (code ?? 'unknown')}`);
   }
+}
+
+/** Behind a pooler the program cannot set the server's limit: without one, a statement that nobody waits for goes on. */
+async function warnOfNoStatementTimeout(database: Database, log: Log): Promise<void> {
+  const text = "SELECT current_setting('statement_timeout') AS timeout";
+  const [row] = await database.query<{ timeout: string }>({ name: 'statement-timeout', text }, []);
+  if (row?.timeout !== '0') return;
+  log.warn(
+    'DATABASE_PREPARE is false and the server has no statement_timeout: statements that nobody waits for any more may ' +
+      "stay. Give it one, such as ALTER ROLE … SET statement_timeout = '1250ms'.",
+  );
 }
 
 async function openDatabase(store: StoreConfig, log?: Log): Promise<Database> {

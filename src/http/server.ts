@@ -27,6 +27,8 @@ export interface HttpServer {
   readonly inFlight: () => number;
 }
 
+/** Beyond so many connections new ones are closed at once: each costs memory, and a process has only so many descriptors. */
+const MAX_CONNECTIONS = 10_000;
 /** Slow senders are cut after this long. */
 const REQUEST_TIMEOUT_MS = 15_000;
 
@@ -52,6 +54,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     },
   );
   server.keepAliveTimeout = 65_000;
+  server.maxConnections = MAX_CONNECTIONS;
   server.on('clientError', refuseConnection);
   return { server, inFlight: () => inFlight };
 }
