@@ -37,8 +37,8 @@ const RELIABLE_WINDOWS = 2;
 /** Handlers start requests for this long, in milliseconds, before the connections are looked at again. */
 const SLICE_MS = 5;
 /** After a turn of the event loop that took longer than this, in milliseconds, the next starts little: refusing comes first. */
-const LONG_TURN_MS = 30;
-const SHORT_SLICE_MS = 2;
+const LONG_TURN_MS = 15;
+const SHORT_SLICE_MS = 1;
 /** Whoever has waited in line for so many times the budget is refused after all. */
 const LATE_BUDGETS = 2;
 /** Without a refusal for this long, in milliseconds, an overload is over. */
