@@ -6,17 +6,19 @@ import { openStoreBackend } from './backend/store-backend.js';
 import { ConfigError, type Config } from './config.js';
 import type { Database } from './database/database.js';
 import type { FirstStart } from './embedded/first-start.js';
-import { StoreError } from './errors.js';
+import { overloaded, StoreError } from './errors.js';
 import { createExplorer } from './explorer/handler.js';
 import { createExecutor } from './graphql/executor.js';
-import { createGraphqlHandler } from './graphql/handler.js';
+import { createGraphqlHandler, createGraphqlRefusal } from './graphql/handler.js';
 import { createKnownDocuments } from './graphql/known-documents.js';
 import { createRateLimitGuard } from './graphql/rate-limit-guard.js';
 import { toMaxTokens } from './graphql/operation.js';
 import { createGraphqlServer } from './graphql/server.js';
 import { createCors } from './http/cors.js';
+import type { Exchange, Reply } from './http/exchange.js';
 import { drain, listen } from './http/lifecycle.js';
-import { createHttpServer, type Handler } from './http/server.js';
+import { createOverloadGate } from './http/overload-gate.js';
+import { createHttpServer, toErrorReply, type Handler } from './http/server.js';
 import { createHealthHandler } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics, type Metrics } from './observability/metrics.js';
@@ -30,8 +32,11 @@ export interface App {
   readonly url: string;
   /** What an empty embedded store has been given just now. */
   readonly firstStart: FirstStart | undefined;
-  /** Stops taking requests, lets those in flight finish for the grace time, and closes what was opened. */
-  close(): Promise<void>;
+  /**
+   * Stops taking requests, lets those in flight finish for the grace time, and closes what was opened.
+   * @param noticeMs - how long to answer as before, but for `/readyz`, so that everybody may notice
+   */
+  close(noticeMs?: number): Promise<void>;
 }
 
 /** What tests and the benchmark may put between the parts, or in their place. */
@@ -55,10 +60,12 @@ export async function startApp(
   { decorateDatabase, directLane = true, access: otherAccess, metrics = createMetrics() }: AppParts = {},
 ): Promise<App> {
   const closers: (() => Promise<unknown>)[] = [];
-  const closeAll = async (): Promise<void> => {
+  const closeAll = async (notice = 0): Promise<void> => {
+    noticeMs = notice;
     for (const close of closers.splice(0).reverse()) await close();
   };
   let draining = false;
+  let noticeMs = 0;
   const isDraining = (): boolean => draining;
 
   try {
@@ -111,10 +118,27 @@ export async function startApp(
     });
     const explorer = createExplorer({ findDevelopmentKey: backend.findDevelopmentKey });
 
+    const gate = createOverloadGate({
+      ...backend.patience,
+      onChange: (refused) =>
+        refused === undefined
+          ? log.warn('overloaded: requests are refused')
+          : log.warn({ refused }, 'no longer overloaded'),
+    });
+    const refuseGraphql = createGraphqlRefusal(overloaded());
+    const restRefusal = toErrorReply(overloaded());
+    const refuseAny = (exchange: Exchange): Reply => {
+      const isGraphql = isGraphqlPath(exchange);
+      metrics.countOverload(isGraphql ? '/graphql' : '/v1');
+      return isGraphql ? refuseGraphql(exchange) : restRefusal;
+    };
+    const guardedGraphql = gate.guard(graphql, refuseAny);
+    const guardedRest = rest && gate.guard(rest, refuseAny);
+
     const route: Handler = (exchange) => {
+      if (isGraphqlPath(exchange)) return guardedGraphql(exchange);
+      if (guardedRest && isRestPath(exchange)) return guardedRest(exchange);
       const { path } = exchange;
-      if (path === '/graphql') return graphql(exchange);
-      if (rest && (path === '/v1' || path.startsWith('/v1/'))) return rest(exchange);
       if (hasExplorer && (path === '/explorer' || path.startsWith('/explorer/'))) return explorer(exchange);
       const answer = health(exchange);
       if (answer) return answer;
@@ -140,19 +164,39 @@ export async function startApp(
         },
       });
       await listenAt(metricsServer, 'METRICS_PORT', config.host, config.metricsPort);
-      closers.push(() => drain(metricsServer, () => 0, 0));
+      closers.push(() => drain(metricsServer, { inFlight: () => 0, graceMs: 0, noticeMs: 0 }));
     }
-    const { server, inFlight } = createHttpServer({ ...servers, handler: route });
+    const { server, inFlight } = createHttpServer({
+      ...servers,
+      handler: route,
+      refuse: (exchange) =>
+        (isGraphqlPath(exchange) || (rest && isRestPath(exchange))) && gate.refuses(exchange)
+          ? refuseAny(exchange)
+          : undefined,
+    });
     const url = await listenAt(server, 'PORT', config.host, config.port);
     closers.push(() => {
       draining = true;
-      return drain(server, inFlight, config.shutdownGraceMs);
+      return drain(server, { inFlight, graceMs: config.shutdownGraceMs - closingMs(config), noticeMs });
     });
     return { url, firstStart: await backend.fill?.(), close: closeAll };
   } catch (error) {
     await closeAll();
     throw error;
   }
+}
+
+/** The part of the grace time that is kept for closing what stands behind the server, in milliseconds. */
+function closingMs({ shutdownGraceMs }: Config): number {
+  return Math.min(1_000, shutdownGraceMs / 10);
+}
+
+function isGraphqlPath({ path }: Exchange): boolean {
+  return path === '/graphql';
+}
+
+function isRestPath({ path }: Exchange): boolean {
+  return path === '/v1' || path.startsWith('/v1/');
 }
 
 function openBackend(

@@ -117,6 +117,14 @@ export function toErrorBody(error: StoreError): ErrorBody {
   return { code: REST_CODES[error.code] ?? error.code, message: error.message, status: error.status };
 }
 
+/** More is asked than can be answered in time. */
+export function overloaded(cause?: unknown): StoreError {
+  return new StoreError('overloaded', 'The store has more to do than it can. Try again shortly.', {
+    retryAfter: 1,
+    cause,
+  });
+}
+
 /** Turns whatever was thrown into a StoreError; what is unknown becomes one fixed sentence that leaks nothing. */
 export function toStoreError(thrown: unknown): StoreError {
   return thrown instanceof StoreError

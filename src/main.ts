@@ -13,6 +13,11 @@ function isOperatorError(error: unknown): error is Error {
   );
 }
 
+/** How long a balancer that asks often, and clients, have to hear of the end before the server stops listening. */
+const NOTICE_MS = 500;
+/** Without any time for requests there is still something to be written down. */
+const LEAST_GRACE_MS = 1_000;
+
 function fail(error: unknown): never {
   console.error(isOperatorError(error) ? `animal-store-gateway: ${toLine(error)}` : error);
   process.exit(1);
@@ -39,7 +44,13 @@ async function main(): Promise<void> {
     if (closing) process.exit(130);
     closing = true;
     log.info({ signal }, 'shutting down');
-    starting.then((app) => app.close()).then(() => process.exit(0), crash);
+    const end = (): never => {
+      log.flush();
+      process.exit(0);
+    };
+    starting.then((app) => app.close(NOTICE_MS)).then(end, crash);
+    // Whatever still holds the database open then has nobody left to answer.
+    setTimeout(end, Math.max(config.shutdownGraceMs, LEAST_GRACE_MS)).unref();
   };
   process.on('SIGTERM', stop).on('SIGINT', stop);
 

@@ -27,6 +27,8 @@ const access = { open: () => visit };
 const metrics = {
   observeHttp: nothing,
   countOperation: nothing,
+  countOverload: nothing,
+  watchSharing: () => ({ setShared: nothing, countFailure: nothing }),
   render: () => Promise.resolve(''),
   contentType: 'text/plain',
 };

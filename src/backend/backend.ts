@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Access } from '../access/visit.js';
 import type { FirstStart } from '../embedded/first-start.js';
+import type { OverloadGateOptions } from '../http/overload-gate.js';
 import type { PetSource } from '../pets/pet-source.js';
 
 /** What stands behind the faces of the program. */
@@ -13,6 +14,8 @@ export interface Backend {
   readonly fill?: (() => Promise<FirstStart | undefined>) | undefined;
   /** Finds a key for trying things out, where there are such keys. */
   readonly findDevelopmentKey?: (() => Promise<string | undefined>) | undefined;
+  /** When newcomers are refused. */
+  readonly patience: Pick<OverloadGateOptions, 'budgetMs' | 'crowdBudgetMs'>;
   /** Rejects while the backend does not answer. */
   readonly check: () => Promise<unknown>;
   close(): Promise<void>;

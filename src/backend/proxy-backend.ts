@@ -51,6 +51,8 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, redis?: RedisLink
       patienceMs: proxy.timeoutMs,
     }),
     isStore: false,
+    // How long an answer takes is the upstream's affair; whoever waits longer than this may wait in vain.
+    patience: { budgetMs: proxy.timeoutMs / 2, crowdBudgetMs: proxy.timeoutMs / 2 },
     check: () => (breaker.isOpen ? Promise.reject(unavailable()) : probe()),
     close: () => {
       breaker.close();

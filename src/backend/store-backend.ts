@@ -31,6 +31,9 @@ export interface StoreBackendOptions {
   readonly decorateDatabase?: ((database: Database) => Database) | undefined;
 }
 
+/** Leaves an admitted request room to stay under a second. */
+const PATIENCE = { budgetMs: 400, crowdBudgetMs: 150 };
+
 /**
  * Opens a store: its database, migrated, and what the embedded one has beside it.
  * @throws StoreBusyError, or whatever keeps the database from opening
@@ -46,6 +49,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     closers.push(() => opened.close());
     const database = decorateDatabase?.(opened) ?? opened;
     await migrateAtStart(database);
+    if (store.kind === 'server' && !store.prepare) await warnOfNoStatementTimeout(database, log);
 
     const pruner = startPruner({
       prune: () => pruneIdempotentAdds(database),
@@ -77,7 +81,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       ...shared,
     });
     const check = () => database.query({ name: 'ping', text: 'SELECT 1' }, []);
-    const backend = { source, access, isStore: true, check, close };
+    const backend = { source, access, isStore: true, patience: PATIENCE, check, close };
     if (store.kind === 'server') return backend;
 
     const { directory, sampleAnimals } = store;
@@ -122,6 +126,17 @@ async function migrateAtStart(database: Database): Promise<void> {
     }
     throw new ConfigError(`DATABASE_URL names a database that cannot be reached: ${message || (code ?? 'unknown')}`);
   }
+}
+
+/** Behind a pooler the program cannot set the server's limit: without one, a statement that nobody waits for goes on. */
+async function warnOfNoStatementTimeout(database: Database, log: Log): Promise<void> {
+  const text = "SELECT current_setting('statement_timeout') AS timeout";
+  const [row] = await database.query<{ timeout: string }>({ name: 'statement-timeout', text }, []);
+  if (row?.timeout !== '0') return;
+  log.warn(
+    'DATABASE_PREPARE is false and the server has no statement_timeout: statements that nobody waits for any more may ' +
+      "stay. Give it one, such as ALTER ROLE … SET statement_timeout = '1250ms'.",
+  );
 }
 
 async function openDatabase(store: StoreConfig, log?: Log): Promise<Database> {

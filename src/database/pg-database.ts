@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { StoreError } from '../errors.js';
+import { overloaded, StoreError } from '../errors.js';
 import type { Database } from './database.js';
 
 export interface PgDatabaseOptions {
@@ -13,7 +13,7 @@ export interface PgDatabaseOptions {
 }
 
 /** Time to get a connection, and for one statement, in milliseconds: together below the three seconds that a client waits at most. */
-const CONNECT_TIMEOUT_MS = 1_500;
+const CONNECT_TIMEOUT_MS = 1_250;
 const STATEMENT_TIMEOUT_MS = 1_250;
 const QUERY_TIMEOUT_MS = 1_400;
 
@@ -42,6 +42,7 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
         const result = await pool.query(prepare ? { name, ...config } : config);
         return result.rows as Row[];
       } catch (error) {
+        if (isBroken(error)) retireIdle();
         throw isPoolTimeout(error) && pool.totalCount >= max && pool.idleCount === 0
           ? overloaded(error)
           : toUnavailable(error);
@@ -72,6 +73,19 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
     },
     close: () => pool.end(),
   };
+
+  /**
+   * Replaces the connections that nobody uses. Where one has fallen silent the others may have too, as behind a firewall
+   * that forgot them all, and each would cost somebody the whole time limit to find out.
+   */
+  function retireIdle(): void {
+    for (let count = pool.idleCount; count > 0; count--) {
+      pool.connect().then(
+        (client) => client.release(true),
+        () => undefined,
+      );
+    }
+  }
 }
 
 const asWritten = (text: string): string => text;
@@ -88,16 +102,14 @@ const types: pg.CustomTypesConfig = {
  */
 const UNAVAILABLE_CLASSES = new Set(['08', '25', '28', '3D', '53', '55', '57', '58']);
 
+/** The connection failed, or nothing came over it in time; the server itself said nothing of the kind. */
+function isBroken(error: unknown): boolean {
+  return !(error instanceof pg.DatabaseError) && !isPoolTimeout(error);
+}
+
 /** All connections were busy for too long, which is no sign of a database that is away. */
 function isPoolTimeout(error: unknown): boolean {
   return error instanceof Error && error.message === 'timeout exceeded when trying to connect';
-}
-
-function overloaded(cause: unknown): StoreError {
-  return new StoreError('overloaded', 'The store has more to do than it can. Try again shortly.', {
-    retryAfter: 1,
-    cause,
-  });
 }
 
 function toUnavailable(error: unknown): unknown {

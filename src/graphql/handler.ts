@@ -133,8 +133,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
   function refuse(exchange: Exchange, thrown: unknown): Reply {
     const error = toStoreError(thrown);
     logFailure(log, error, exchange.requestId);
-    const { status, headers, text } = toRefusal(error, exchange.requestId);
-    return { status, headers: { 'Content-Type': negotiateForError(exchange), ...headers }, body: text };
+    return toErrorReply(exchange, error);
   }
 
   async function renderLandingPage(exchange: Exchange): Promise<Reply> {
@@ -160,6 +159,25 @@ type Execution = ReturnType<Executor>;
 
 /** While nothing is known of a key. */
 const NOTHING_KNOWN = { windows: [] };
+
+/** An error as the answer to a whole GraphQL request. */
+function toErrorReply(exchange: Exchange, error: StoreError): Reply {
+  const { status, headers, text } = toRefusal(error, exchange.requestId);
+  return { status, headers: { 'Content-Type': negotiateForError(exchange), ...headers }, body: text };
+}
+
+/** Makes what gives the same error to whoever asks, without making it anew each time. */
+export function createGraphqlRefusal(error: StoreError): (exchange: Exchange) => Reply {
+  const { status, headers, text } = toRefusal(error, REQUEST_ID_PLACE);
+  const [before, after] = text.split(REQUEST_ID_PLACE) as [string, string];
+  return (exchange) => ({
+    status,
+    headers: { 'Content-Type': negotiateForError(exchange), ...headers },
+    body: before + exchange.requestId + after,
+  });
+}
+
+const REQUEST_ID_PLACE = '{request-id}';
 
 function prefersHtml(exchange: Exchange): boolean {
   const accept = exchange.header('accept');

@@ -18,16 +18,26 @@ export function listen(server: Server, host: string, port: number): Promise<stri
 
 const LOOK_EVERY_MS = 20;
 
+export interface DrainOptions {
+  /** Requests that are being answered. */
+  readonly inFlight: () => number;
+  /** Time for them, in milliseconds. */
+  readonly graceMs: number;
+  /** How long to go on listening though nothing is in flight, in milliseconds. */
+  readonly noticeMs: number;
+}
+
 /**
- * Closes a server politely. While requests are in flight it goes on listening, for half of the grace time at the most: a
- * balancer then hears from `/readyz` that it should look elsewhere. Then idle connections are closed, and at the end of
- * the grace time the others.
- * @param inFlight - requests that are being answered
- * @param graceMs - time for them
+ * Closes a server politely. For the time of notice, and while requests are in flight, it goes on listening, for half of the
+ * grace time at the most: a balancer hears from `/readyz` that it should look elsewhere, and clients with kept-alive
+ * connections by `Connection: close` that theirs will end. Then idle connections are closed, and at the end of the grace time
+ * the others.
  */
-export async function drain(server: Server, inFlight: () => number, graceMs: number): Promise<void> {
+export async function drain(server: Server, { inFlight, graceMs, noticeMs }: DrainOptions): Promise<void> {
   const startedAt = performance.now();
-  while (inFlight() > 0 && performance.now() - startedAt < graceMs / 2) await sleep(LOOK_EVERY_MS);
+  const isNoticeOver = (): boolean => performance.now() - startedAt >= noticeMs;
+  const isHalfOver = (): boolean => performance.now() - startedAt >= graceMs / 2;
+  while ((inFlight() > 0 || !isNoticeOver()) && !isHalfOver()) await sleep(LOOK_EVERY_MS);
   const closed = new Promise<void>((resolve) => {
     server.close(() => {
       resolve();

@@ -16,6 +16,8 @@ export interface HttpServerOptions {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly trustProxy: boolean;
+  /** Answers what there is no time for, before anything is done for it: it is neither logged nor measured. */
+  readonly refuse?: (exchange: Exchange) => Reply | undefined;
   /** True once the server is to be closed: connections are then told not to come back. */
   readonly isDraining: () => boolean;
 }
@@ -26,6 +28,8 @@ export interface HttpServer {
   readonly inFlight: () => number;
 }
 
+/** Beyond so many connections new ones are closed at once: each costs memory, and a process has only so many descriptors. */
+const MAX_CONNECTIONS = 10_000;
 /** Slow senders are cut within fifteen seconds: after this long, and up to a second later. */
 const REQUEST_TIMEOUT_MS = 13_000;
 const LOOK_EVERY_MS = 1_000;
@@ -35,8 +39,13 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   let inFlight = 0;
   const requestLog = withoutSearch(options.log);
   const receive = (request: IncomingMessage, response: ServerResponse): void => {
-    inFlight += 1;
     const exchange = new Exchange(request, response, options.trustProxy);
+    const refusal = options.refuse?.(exchange);
+    if (refusal) {
+      send(exchange, refusal, options);
+      return;
+    }
+    inFlight += 1;
     response.once('close', () => {
       inFlight -= 1;
       finish(exchange, requestLog, options.metrics);
@@ -54,20 +63,24 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   // A body that waits to be asked for is asked for by whoever reads it.
   server.on('checkContinue', receive);
   server.keepAliveTimeout = 65_000;
+  server.maxConnections = MAX_CONNECTIONS;
   server.on('clientError', refuseConnection);
   return { server, inFlight: () => inFlight };
 }
 
-async function serve(exchange: Exchange, { handler, cors, log, isDraining }: HttpServerOptions): Promise<void> {
-  const { request, response } = exchange;
+async function serve(exchange: Exchange, options: HttpServerOptions): Promise<void> {
   let reply: Reply;
   try {
-    requireFewHeaders(request);
-    reply = await handler(exchange);
+    requireFewHeaders(exchange.request);
+    reply = await options.handler(exchange);
   } catch (thrown) {
-    reply = errorReply(exchange, thrown, log);
+    reply = errorReply(exchange, thrown, options.log);
   }
-  if (response.destroyed) return;
+  if (!exchange.response.destroyed) send(exchange, reply, options);
+}
+
+function send(exchange: Exchange, reply: Reply, { cors, isDraining }: HttpServerOptions): void {
+  const { request, response } = exchange;
   if (!request.complete) discardRest(request);
   // Names and values in turn: Node writes such a list as it is, where it would walk an object more than once.
   const headers = ['X-Request-Id', exchange.requestId, 'X-Content-Type-Options', 'nosniff'];
@@ -95,6 +108,11 @@ function requireFewHeaders({ rawHeaders }: IncomingMessage): void {
 export function errorReply(exchange: Exchange, thrown: unknown, log: Log): Reply {
   const error = toStoreError(thrown);
   logFailure(log, error, exchange.requestId);
+  return toErrorReply(error);
+}
+
+/** An error as REST answers it. */
+export function toErrorReply(error: StoreError): Reply {
   return {
     status: error.status,
     headers: { 'Content-Type': 'application/json; charset=utf-8', ...error.headers },

@@ -8,6 +8,8 @@ export interface Metrics {
   countOperation(type: string, outcome: 'ok' | 'error' | 'refused'): void;
   /** Begins to say how sharing through Redis goes; where nothing is shared, there is nothing to say. */
   watchSharing(): SharingMetrics;
+  /** One request refused because too many others are in progress. */
+  countOverload(route: string): void;
   /** The Prometheus text. */
   render(): Promise<string>;
   readonly contentType: string;
@@ -43,6 +45,12 @@ export function createMetrics(): Metrics {
     labelNames: ['graphql_operation_type', 'outcome'],
     registers: [registry],
   });
+  const overloads = new Counter({
+    name: 'http_server_overload_refusals_total',
+    help: 'HTTP requests refused because too many others were in progress',
+    labelNames: ['http_route'],
+    registers: [registry],
+  });
   return {
     observeHttp: (route, method, status, seconds) =>
       http.observe({ http_route: route, http_request_method: method, http_response_status_code: status }, seconds),
@@ -65,6 +73,7 @@ export function createMetrics(): Metrics {
         countFailure: (reason) => failures.inc({ reason }),
       };
     },
+    countOverload: (route) => overloads.inc({ http_route: route }),
     render: () => registry.metrics(),
     contentType: registry.contentType,
   };

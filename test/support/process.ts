@@ -8,8 +8,6 @@ import { vi } from 'vitest';
 import type { DevelopmentKeys } from '../../src/embedded/first-start.js';
 import { createDatabase } from './gateway.js';
 
-export { findFreePort } from './free-port.js';
-
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 const KEYS = fileURLToPath(new URL('../../dist/cli/keys.js', import.meta.url));
 const TIME_LIMIT_MS = 60_000;
@@ -177,6 +175,8 @@ export async function until(
     await sleep(10);
   }
 }
+
+export { findFreePort } from './free-port.js';
 
 /** The lines of a text, without the empty one after the last line break. */
 export function linesOf(text: string): string[] {

@@ -1,5 +1,5 @@
 import { GraphQLError, type GraphQLFormattedError } from 'graphql';
-import { StoreError, toStoreError } from '../../errors.js';
+import { StoreError, toStoreError, type ErrorName } from '../../errors.js';
 import type { Int64 } from '../../pets/int64.js';
 import { notFound, type Pet } from '../../pets/pet.js';
 import type { OperationContext } from '../context.js';
@@ -85,16 +85,22 @@ async function runQuery(steps: readonly Step[], { loader }: OperationContext): P
   }
 }
 
+const AWAY: ReadonlySet<ErrorName> = new Set(['unavailable', 'overloaded']);
+
 async function runMutation(
   { operation, steps }: PreparedOperation,
   { source, call, keyOfAddition }: OperationContext,
 ): Promise<readonly Answer[]> {
   const answers: Answer[] = [];
   let position = 0;
+  // Once the store does not answer, the rest of the operation would only wait as long again, one after the other.
+  let away: Error | undefined;
   // One after the other: https://spec.graphql.org/October2021/#sec-Mutation
   for (const [index, step] of steps.entries()) {
     if (step.kind === 'addPet') {
-      answers.push(await source.add(step.newPet, call, keyOfAddition?.(position)).catch(toError));
+      const answer: Answer = away ?? (await source.add(step.newPet, call, keyOfAddition?.(position)).catch(toError));
+      if (answer instanceof StoreError && AWAY.has(answer.code)) away = answer;
+      answers.push(answer);
     } else answers.push(step.kind === 'refused' ? toError(step.error) : undefined);
     if (operation.fields[index]?.kind === 'addPet') position += 1;
   }

@@ -1,0 +1,219 @@
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest';
+import {
+  startGateway,
+  startProxyBefore,
+  type Gateway,
+  type GraphqlAnswer,
+  type ProxyOnly,
+} from '../support/gateway.js';
+import { startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
+
+/** More than are ever let wait on a store that does not answer. */
+const MANY = 80;
+const LIST = '{ pets(limit: 5) { id } }';
+
+describe('a store with more to do than it can', () => {
+  let gateway: Gateway;
+  let blocker: pg.Client;
+  let key: string;
+
+  beforeAll(async () => {
+    gateway = await startGateway('server');
+    ({ key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1_000_000, perDay: 1_000_000 } }));
+    const [row] = await gateway.sql<{ name: string }>('SELECT current_database() AS name');
+    const url = new URL(inject('postgresUrl'));
+    url.pathname = `/${row?.name ?? ''}`;
+    blocker = new pg.Client({ connectionString: url.href });
+    await blocker.connect();
+  });
+  afterAll(async () => {
+    await blocker.end();
+    await gateway.close();
+  });
+
+  const list = () => gateway.graphql(LIST, { key });
+  const rest = () =>
+    gateway.fetch('/v1/pets', { headers: { Authorization: `Bearer ${key}`, Origin: 'http://localhost:3000' } });
+
+  /** Many wait for a locked table, and others keep coming. */
+  async function whileOverloaded(work: () => Promise<void>): Promise<void> {
+    await list();
+    await blocker.query('BEGIN; LOCK TABLE pets IN ACCESS EXCLUSIVE MODE');
+    const crowd = startCrowd(rest);
+    try {
+      await work();
+    } finally {
+      await blocker.query('ROLLBACK');
+      await crowd.leave();
+    }
+  }
+
+  /** Asks until the answer is a refusal: between two of them somebody may be let wait. */
+  async function askUntilRefused(ask = list): Promise<GraphqlAnswer> {
+    for (;;) {
+      const answer = await ask();
+      if (answer.errors?.[0]?.extensions.error?.code === 'overloaded') return answer;
+    }
+  }
+
+  async function askRestUntilRefused(): Promise<{ answer: Response; body: { code: string } }> {
+    for (;;) {
+      const answer = await rest();
+      const body = (await answer.json()) as { code: string };
+      if (body.code === 'overloaded') return { answer, body };
+    }
+  }
+
+  it('refuses the surplus in the form of each interface, and tells probes and preflights the truth', async () => {
+    await whileOverloaded(async () => {
+      const refused = await askUntilRefused();
+      const message = refused.errors?.[0]?.message;
+      expect(refused.status).toBe(503);
+      expect(refused.headers.get('retry-after')).toBe('1');
+      expect(JSON.parse(refused.text)).toEqual({
+        errors: [
+          {
+            message,
+            extensions: {
+              code: 'SERVICE_UNAVAILABLE',
+              error: { code: 'overloaded', message, status: 503 },
+              retryAfter: 1,
+              requestId: refused.headers.get('x-request-id'),
+            },
+          },
+        ],
+      });
+
+      const { answer, body } = await askRestUntilRefused();
+      expect(answer.status).toBe(503);
+      expect(answer.headers.get('retry-after')).toBe('1');
+      expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8');
+      expect(answer.headers.get('access-control-allow-origin')).toBe('http://localhost:3000');
+      expect(body).toEqual({ code: 'overloaded', message, status: 503 });
+
+      expect((await gateway.fetch('/livez')).status).toBe(200);
+      expect((await gateway.fetch('/metrics')).status).toBe(200);
+      const preflight = { Origin: 'http://localhost:3000', 'Access-Control-Request-Method': 'POST' };
+      expect((await gateway.fetch('/graphql', { method: 'OPTIONS', headers: preflight })).status).toBe(204);
+    });
+  });
+
+  it('serves everybody again when it is over, and has counted and logged the refusals', async () => {
+    await whileOverloaded(async () => {
+      await askUntilRefused();
+      await askRestUntilRefused();
+    });
+    const answers = await Promise.all(Array.from({ length: MANY }, list));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    await sleep(1_100);
+    await list();
+    const metrics = await (await gateway.fetch('/metrics')).text();
+    const counted = [...metrics.matchAll(/^http_server_overload_refusals_total\{.*\} (\d+)$/gm)];
+    expect(counted.map(([, count]) => Number(count)).every((count) => count > 0)).toBe(true);
+    expect(counted).toHaveLength(2);
+    const messages = gateway.logged.map(({ msg }) => msg);
+    expect(messages).toContain('overloaded: requests are refused');
+    expect(messages).toContain('no longer overloaded');
+  });
+
+  it('charges nothing for what it refuses', async () => {
+    const { key: other } = await gateway.createKey({ plan: 'free' });
+    const first = await gateway.graphql(LIST, { key: other });
+    let asked = 0;
+    await whileOverloaded(async () => {
+      const refused = await askUntilRefused(() => {
+        asked += 1;
+        return gateway.graphql(LIST, { key: other });
+      });
+      expect(refused.headers.has('x-ratelimit-remaining')).toBe(false);
+    });
+    const second = await gateway.graphql(LIST, { key: other });
+    expect(Number(second.headers.get('x-ratelimit-remaining'))).toBe(
+      // All but the last had been let wait, and are charged like every 503 after admission.
+      Number(first.headers.get('x-ratelimit-remaining')) - asked,
+    );
+  });
+
+  it('does not take slow senders for work', async () => {
+    const body = JSON.stringify({ query: LIST });
+    const senders = await Promise.all(
+      Array.from({ length: MANY }, async () => {
+        const sent = request(`${gateway.url}/graphql`, {
+          method: 'POST',
+          headers: {
+            'Content-Type': 'application/json',
+            'Content-Length': body.length,
+            Authorization: `Bearer ${key}`,
+            Expect: '100-continue',
+          },
+        });
+        sent.flushHeaders();
+        await once(sent, 'continue');
+        sent.write(body.slice(0, 5));
+        return sent;
+      }),
+    );
+    for (let round = 0; round < 10; round++) {
+      const answers = await Promise.all(Array.from({ length: MANY }, list));
+      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+      await sleep(50);
+    }
+    const finished = senders.map(async (sent) => {
+      const answered = once(sent, 'response');
+      sent.end(body.slice(5));
+      const [response] = (await answered) as [IncomingMessage];
+      response.resume();
+      return response.statusCode;
+    });
+    expect(new Set(await Promise.all(finished))).toEqual(new Set([200]));
+  });
+});
+
+/** Somebody new every few milliseconds, but no more than so many at the same time. */
+function startCrowd(ask: () => Promise<unknown>): { leave(): Promise<void> } {
+  const waiting = new Set<Promise<unknown>>();
+  const timer = setInterval(() => {
+    while (waiting.size < 2 * MANY) {
+      const asked = ask().finally(() => waiting.delete(asked));
+      waiting.add(asked);
+      if (waiting.size > MANY) break;
+    }
+  }, 20);
+  return {
+    async leave() {
+      clearInterval(timer);
+      await Promise.all(waiting);
+    },
+  };
+}
+
+describe('a gateway whose upstream does not answer', () => {
+  let upstream: ScriptedUpstream;
+  let gateway: ProxyOnly;
+
+  beforeAll(async () => {
+    upstream = await startScriptedUpstream();
+    gateway = await startProxyBefore(upstream.url, { UPSTREAM_TIMEOUT_MS: '2000' });
+  });
+  afterAll(async () => {
+    await gateway.close();
+    await upstream.close();
+  });
+
+  it('keeps few requests waiting and refuses the others at once', async () => {
+    upstream.play(() => undefined);
+    const codes = new Set<string>();
+    const crowd = startCrowd(async () => {
+      const { errors } = await gateway.graphql(LIST, { key: 'anybody' });
+      codes.add(errors?.[0]?.extensions.code ?? 'served');
+    });
+    await vi.waitFor(() => expect(codes).toContain('SERVICE_UNAVAILABLE'), 20_000);
+    await crowd.leave();
+    expect(codes).toContain('UPSTREAM_TIMEOUT');
+    expect(codes).not.toContain('served');
+  });
+});
