@@ -1,3 +1,4 @@
+import { StoreError } from '../errors.js';
 import type { Int64 } from './int64.js';
 import type { NewPet, Pet, PetQuery } from './pet.js';
 import { takeFirst } from './pet-prefix.js';
@@ -84,11 +85,26 @@ export function createMergingPetSource(source: BulkPetSource): PetSource {
       first.resolve(await source.add(first.newPet, first.call));
       return;
     }
-    const pets = await source.addMany(
-      writers.map(({ newPet }) => newPet),
-      toSharedCall(writers),
-    );
+    const call = toSharedCall(writers);
+    let pets: readonly Pet[];
+    try {
+      const newPets = writers.map(({ newPet }) => newPet);
+      pets = await source.addMany(newPets, call);
+    } catch (error) {
+      if (error instanceof StoreError) throw error;
+      // The database refused the statement for the sake of one animal, and added none.
+      await Promise.all(writers.map((writer) => addAlone(writer, call)));
+      return;
+    }
     writers.forEach(({ resolve }, index) => resolve(pets[index] as Pet));
+  }
+
+  async function addAlone({ newPet, resolve, reject }: Writer, call: Call): Promise<void> {
+    try {
+      resolve(await source.add(newPet, call));
+    } catch (error) {
+      reject(error);
+    }
   }
 }
 

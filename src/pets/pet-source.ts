@@ -58,7 +58,7 @@ export interface BulkPetSource extends PetSource {
   /** Looks animals up; those that there are not are missing in the answer. `ids` may name one more than once. */
   findAll(ids: readonly Int64[], call: Call): Promise<ReadonlyMap<Int64, Pet>>;
   /**
-   * Adds all animals or none.
+   * Adds all animals or none: none for certain when it throws anything but a StoreError.
    * @returns the animals in the order of `newPets`
    */
   addMany(newPets: readonly NewPet[], call: Call): Promise<readonly Pet[]>;

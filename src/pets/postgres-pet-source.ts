@@ -1,3 +1,4 @@
+import { StoreError } from '../errors.js';
 import type { Queryable } from '../database/database.js';
 import { addOnce } from './idempotent-adds.js';
 import type { Int64 } from './int64.js';
@@ -70,7 +71,9 @@ export function createPostgresPetSource(database: Queryable): BulkPetSource {
         newPets.map(({ status }) => status ?? null),
       ]);
       if (rows.length !== newPets.length)
-        throw new Error(`INSERT of ${newPets.length} animals returned ${rows.length} rows`);
+        throw new StoreError('internal_error', 'Something went wrong on our side.', {
+          cause: new Error(`INSERT of ${newPets.length} animals returned ${rows.length} rows`),
+        });
       return toPets(rows);
     },
   };

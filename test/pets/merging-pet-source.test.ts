@@ -73,6 +73,19 @@ describe('merging what arrives in one turn of the event loop', () => {
     expect(new Set(added.map(({ id }) => id)).size).toBe(3);
   });
 
+  it('adds the others when the database refuses one of them', async () => {
+    const { source, asked } = createRecordingSource({ failing: 'add a,b,c' });
+    const refusing: BulkPetSource = {
+      ...source,
+      add: (animal, ...rest) =>
+        animal.name === 'b' ? Promise.reject(new Error('refused by a trigger')) : source.add(animal, ...rest),
+    };
+    const merging = createMergingPetSource(refusing);
+    const outcomes = await Promise.allSettled(['a', 'b', 'c'].map((name) => merging.add(newPet(name), call())));
+    expect(asked).toEqual(['add a,b,c', 'add a', 'add c']);
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+  });
+
   it('joins nothing that has been dispatched', async () => {
     const { source, asked } = createRecordingSource();
     const merging = createMergingPetSource(source);

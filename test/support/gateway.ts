@@ -140,6 +140,9 @@ export async function startProxyBefore(upstreamUrl: string, env: Record<string, 
   return { ...createRequests(app.url), logged, close: () => app.close() };
 }
 
+/** DIRECT_LANE=false runs a suite with every operation by way of Apollo: the answers must be the same. */
+const DIRECT_LANE = process.env.DIRECT_LANE !== 'false';
+
 async function start(
   env: Record<string, string>,
   parts: AppParts = {},
@@ -150,7 +153,7 @@ async function start(
     { level: config.logLevel },
     { write: (line: string) => void logged.push(JSON.parse(line) as Record<string, unknown>) },
   );
-  return { app: await startApp(config, log, parts), logged };
+  return { app: await startApp(config, log, { directLane: DIRECT_LANE, ...parts }), logged };
 }
 
 function createRequests(url: string): Pick<Gateway, 'url' | 'fetch' | 'graphql'> {
