@@ -35,7 +35,7 @@ const WEIGHT = 0.2;
 /** Windows that make a rate to rely on. */
 const RELIABLE_WINDOWS = 2;
 /** Handlers start requests for this long, in milliseconds, before the connections are looked at again. */
-const SLICE_MS = 5;
+const SLICE_MS = 3;
 /** After a turn of the event loop that took longer than this, in milliseconds, the next starts little: refusing comes first. */
 const LONG_TURN_MS = 15;
 const SHORT_SLICE_MS = 1;
