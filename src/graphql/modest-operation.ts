@@ -116,10 +116,8 @@ function tooMany(what: string, limit: number): StoreError {
   return new StoreError('bad_request', `An operation may have ${limit} ${what}; this one has more.`);
 }
 
-/** How many documents of the most tokens a batch may hold together, if they are different, */
-const DIFFERENT_DOCUMENTS = 2;
-/** and if the same ones are repeated: twenty times a hundred fully selected lookups are below it. */
-const REPEATED_DOCUMENTS = 6;
+/** How many documents of the most tokens a batch may hold together: twenty of a hundred fully selected lookups with a variable each are below it. */
+const DOCUMENTS_OF_BATCH = 10;
 
 /**
  * Refuses a batch whose documents would together take much longer to read than one may.
@@ -129,18 +127,15 @@ const REPEATED_DOCUMENTS = 6;
  */
 export function requireModestBatch(texts: readonly (string | undefined)[], maxTokens: number): void {
   // No token is shorter than a character.
-  if (texts.reduce((sum, text = '') => sum + text.length, 0) <= DIFFERENT_DOCUMENTS * maxTokens) return;
+  if (texts.reduce((sum, text = '') => sum + text.length, 0) <= DOCUMENTS_OF_BATCH * maxTokens) return;
   const counts = new Map<string, number>();
-  let different = 0;
   let all = 0;
   for (const text of texts) {
     if (text === undefined) continue;
-    const known = counts.get(text);
-    const count = known ?? countTokens(text, maxTokens);
-    if (known === undefined) different += count;
+    const count = counts.get(text) ?? countTokens(text, maxTokens);
     counts.set(text, count);
     all += count;
-    if (different > DIFFERENT_DOCUMENTS * maxTokens || all > REPEATED_DOCUMENTS * maxTokens) {
+    if (all > DOCUMENTS_OF_BATCH * maxTokens) {
       throw new StoreError('bad_request', 'The documents of the batch have too many tokens together.');
     }
   }
