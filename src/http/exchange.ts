@@ -1,12 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { WindowState } from '../access/ledger.js';
+import type { RequestFields } from '../observability/request-log.js';
 
 /** What a handler answers. */
 export interface Reply {
   readonly status: number;
   readonly headers: Record<string, string>;
   readonly body: string | Uint8Array;
+  /** What is left to whoever asked, for the limit headers; absent where nothing is counted, or nothing known. */
+  readonly windows?: readonly WindowState[] | undefined;
 }
 
 const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
@@ -21,7 +25,7 @@ export class Exchange {
   readonly requestId: string;
   readonly startedAt = performance.now();
   /** What handlers want in the log line of this request. */
-  readonly logged: Record<string, unknown> = {};
+  readonly logged: RequestFields = {};
   /** The route's name for metrics: never a path as it came, which could be anything. */
   route = 'other';
   #abort: AbortController | undefined;
