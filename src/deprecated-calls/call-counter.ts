@@ -1,5 +1,5 @@
 import type { Log } from '../observability/log.js';
-import { OTHER_CLIENTS, type DeprecatedCall, type DeprecatedCallCounter } from './deprecated-calls.js';
+import { NO_NAMES, OTHER_CLIENTS, type DeprecatedCall, type DeprecatedCallCounter } from './deprecated-calls.js';
 
 /** How often a client called, as it is written down. */
 export interface CallCount extends DeprecatedCall {
@@ -23,7 +23,7 @@ export interface CallCounterOptions {
   readonly log: Log;
   /** The longest that a call is in memory alone, in milliseconds. */
   readonly flushEveryMs?: number;
-  /** Counts kept at the most while they cannot be written; as many again for the `(other)` clients of further keys. */
+  /** Counts kept at the most while they cannot be written; as many again for calls without a name and `(other)` clients. */
   readonly capacity?: number;
 }
 
@@ -69,7 +69,7 @@ export function createCallCounter(options: CallCounterOptions): CallCounter {
       known.calls += calls;
       known.firstAt = Math.min(known.firstAt, firstAt);
       known.lastAt = Math.max(known.lastAt, lastAt);
-    } else if (client !== OTHER_CLIENTS && (size >= capacity || (ofKey && ofKey.size >= MAX_COUNTS_OF_KEY))) {
+    } else if (!NO_NAMES.includes(client) && (size >= capacity || (ofKey && ofKey.size >= MAX_COUNTS_OF_KEY))) {
       add({ ...call, client: OTHER_CLIENTS }, calls, firstAt, lastAt);
     } else if (size >= 2 * capacity) {
       notCounted += calls;

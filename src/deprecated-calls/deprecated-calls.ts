@@ -1,3 +1,4 @@
+import { WITHHELD_NAME } from '../access/client-name.js';
 import type { Plan } from '../access/plans.js';
 
 /** One use of something deprecated: an operation or a request that was admitted. */
@@ -43,3 +44,6 @@ export interface DeprecatedCallers {
 
 /** Stands for the clients of a key beyond those that are told apart. */
 export const OTHER_CLIENTS = '(other)';
+
+/** What stands in a name's place without being a client's own: there is always room for these. */
+export const NO_NAMES: readonly string[] = ['', OTHER_CLIENTS, WITHHELD_NAME];

@@ -1,14 +1,12 @@
-import { WITHHELD_NAME } from '../access/client-name.js';
 import type { Plan } from '../access/plans.js';
 import type { Queryable } from '../database/database.js';
 import type { CallCount } from './call-counter.js';
-import { OTHER_CLIENTS, type DeprecatedCaller, type DeprecatedCallers } from './deprecated-calls.js';
+import { NO_NAMES, OTHER_CLIENTS, type DeprecatedCaller, type DeprecatedCallers } from './deprecated-calls.js';
 
 /** Names of clients kept for each key; the further ones are counted together. */
 const MAX_NAMES = 50;
 
-/** Names that are none of a client's own, for which there is always a place. */
-const NO_NAMES = `('', '${OTHER_CLIENTS}', '${WITHHELD_NAME}')`;
+const NO_NAMES_SQL = `(${NO_NAMES.map((name) => `'${name}'`).join()})`;
 
 /**
  * Adds to the counts: several instances may do so at once, and none is lost. Rows are locked in the order of their keys, so
@@ -24,13 +22,13 @@ const ADD = {
       )
     ), known AS (
       SELECT DISTINCT key_id, client FROM deprecated_calls
-      WHERE key_id IN (SELECT key_id FROM counted) AND client NOT IN ${NO_NAMES}
+      WHERE key_id IN (SELECT key_id FROM counted) AND client NOT IN ${NO_NAMES_SQL}
     ), new AS (
       SELECT key_id, client,
              row_number() OVER (PARTITION BY key_id ORDER BY client)
                + (SELECT count(*) FROM known WHERE known.key_id = unknown.key_id) AS place
       FROM (
-        SELECT key_id, client FROM counted WHERE client NOT IN ${NO_NAMES} EXCEPT SELECT key_id, client FROM known
+        SELECT key_id, client FROM counted WHERE client NOT IN ${NO_NAMES_SQL} EXCEPT SELECT key_id, client FROM known
       ) AS unknown
     ), named AS (
       SELECT key_id, CASE WHEN place > $2::int THEN '${OTHER_CLIENTS}' ELSE client END AS client, coordinate, through,
