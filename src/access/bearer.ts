@@ -6,7 +6,7 @@ export const NO_BEARER: Bearer = { kind: 'none' };
 const BEARER = /^bearer +(\S.*)$/i;
 
 /** Reads the bearer key of an `Authorization` header; other schemes carry none. */
-export function parseBearer(authorization: string): Bearer {
-  const match = BEARER.exec(authorization);
+export function parseBearer(authorization: string | undefined): Bearer {
+  const match = authorization === undefined ? null : BEARER.exec(authorization);
   return match ? { kind: 'key', key: (match[1] as string).trimEnd() } : NO_BEARER;
 }
