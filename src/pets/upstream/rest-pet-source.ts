@@ -59,12 +59,13 @@ export function createRestPetSource(parts: UpstreamRequestParts): PetSource {
   }
 }
 
-function toHeaders({ key, requestId, traceparent }: Call): Readonly<Record<string, string>> {
+function toHeaders({ key, requestId, span, traceContext }: Call): Readonly<Record<string, string>> {
   return {
     accept: 'application/json',
     'x-request-id': requestId,
     ...(key && { authorization: key.authorization }),
-    ...(traceparent !== undefined && { traceparent }),
+    // A span continues the trace in its own name.
+    ...(span ? undefined : traceContext),
   };
 }
 
