@@ -102,7 +102,9 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
   ): Promise<OperationResponse[]> {
     const key = parseIdempotencyKey(exchange.header('idempotency-key'), visit.keyId);
     const { span } = exchange;
-    const spans = span && operations.map(() => span.startChild('internal', 'GraphQL Operation'));
+    const spans = span?.isRecording
+      ? operations.map(() => span.startChild('internal', 'GraphQL Operation'))
+      : undefined;
     const isOne = operations.length === 1;
     // What the operations of a batch ask for together belongs to none of them.
     const call = new RequestCall(exchange, visit.upstreamKey, spans && isOne ? spans[0] : span);

@@ -16,12 +16,7 @@ import {
 } from '@opentelemetry/api';
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
-import {
-  defaultResource,
-  detectResources,
-  envDetector,
-  resourceFromAttributes,
-} from '@opentelemetry/resources';
+import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import {
   AlwaysOffSampler,
   AlwaysOnSampler,
@@ -61,10 +56,15 @@ export function createOtlpTracing(config: TracingConfig, log: Log): Tracing {
     },
     async close(timeoutMs) {
       let timer: NodeJS.Timeout | undefined;
-      const isLate = new Promise<void>((resolve) => (timer = setTimeout(resolve, timeoutMs)));
-      // What could not be handed over has been reported by the exporter.
-      const isDone = provider.shutdown().catch(() => undefined);
-      await Promise.race([isDone, isLate]);
+      const late = new Promise<void>((resolve) => {
+        timer = setTimeout(() => {
+          log.warn('not all spans could be handed over in time');
+          resolve();
+        }, timeoutMs);
+      });
+      // What the collector did not take has been reported by the exporter.
+      const done = provider.shutdown().catch(() => undefined);
+      await Promise.race([done, late]);
       clearTimeout(timer);
     },
   };

@@ -102,10 +102,11 @@ function decode(body: string): CollectedSpan[] {
 
 function toAttributes(list: any): Attributes {
   return Object.fromEntries(
-    list.map(({ key, value }: any) => [
-      key,
-      value.stringValue ?? value.boolValue ?? value.doubleValue ?? Number(value.intValue),
-    ]),
+    list.map(({ key, value }: any) => {
+      const [plain] = Object.values(value);
+      if (plain === undefined) throw new Error(`the attribute ${key} has no value`);
+      return [key, plain];
+    }),
   );
 }
 

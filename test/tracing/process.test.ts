@@ -61,8 +61,11 @@ describe('tracing in a process of its own', () => {
     const on = await loadedBy({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
     expect(on.filter((url) => /\/@opentelemetry\/(sdk-trace|exporter-trace-otlp-http)\//.test(url))).toHaveLength(2);
     expect(on.some((url) => url.endsWith('/dist/observability/otlp-tracing.js'))).toBe(true);
-    for (const settings of [{ OTEL_SDK_DISABLED: 'true' }, { OTEL_TRACES_EXPORTER: 'none' }]) {
-      const disabled = await loadedBy({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, ...settings });
+    for (const [name, value] of [
+      ['OTEL_SDK_DISABLED', 'true'],
+      ['OTEL_TRACES_EXPORTER', 'none'],
+    ] as const) {
+      const disabled = await loadedBy({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, [name]: value });
       expect(disabled.filter((url) => /opentelemetry|otlp/.test(url))).toEqual([]);
     }
   });
