@@ -75,22 +75,48 @@ export async function startTraceCollector(port = 0): Promise<TraceCollector> {
   };
 }
 
+/** What is read of a request: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding */
+interface ExportRequest {
+  readonly resourceSpans: readonly {
+    readonly resource: { readonly attributes: readonly Attribute[] };
+    readonly scopeSpans: readonly { readonly spans: readonly SentSpan[] }[];
+  }[];
+}
+
+interface Attribute {
+  readonly key: string;
+  readonly value: Readonly<Record<string, unknown>>;
+}
+
+interface SentSpan {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId?: string;
+  readonly traceState?: string;
+  readonly name: string;
+  readonly kind: number;
+  readonly startTimeUnixNano: string;
+  readonly endTimeUnixNano: string;
+  readonly attributes: readonly Attribute[];
+  readonly links?: readonly { readonly spanId: string }[];
+  readonly status?: { readonly code?: number };
+}
+
 const KINDS: Readonly<Record<number, CollectedSpan['kind']>> = { 1: 'internal', 2: 'server', 3: 'client' };
 const ERROR = 2;
 
-/** https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding */
 function decode(body: string): CollectedSpan[] {
-  const { resourceSpans } = JSON.parse(body) as any;
-  return resourceSpans.flatMap(({ resource, scopeSpans }: any) =>
-    scopeSpans.flatMap(({ spans }: any) =>
-      spans.map((span: any): CollectedSpan => ({
+  const { resourceSpans } = JSON.parse(body) as ExportRequest;
+  return resourceSpans.flatMap(({ resource, scopeSpans }) =>
+    scopeSpans.flatMap(({ spans }) =>
+      spans.map((span) => ({
         traceId: span.traceId,
         spanId: span.spanId,
         parentSpanId: span.parentSpanId ?? '',
         name: span.name,
         kind: KINDS[span.kind] as CollectedSpan['kind'],
         attributes: toAttributes(span.attributes),
-        links: (span.links ?? []).map(({ spanId }: any) => spanId),
+        links: (span.links ?? []).map(({ spanId }) => spanId),
         traceState: span.traceState,
         failed: span.status?.code === ERROR,
         milliseconds: Number(BigInt(span.endTimeUnixNano) - BigInt(span.startTimeUnixNano)) / 1e6,
@@ -100,9 +126,9 @@ function decode(body: string): CollectedSpan[] {
   );
 }
 
-function toAttributes(list: any): Attributes {
+function toAttributes(list: readonly Attribute[]): Attributes {
   return Object.fromEntries(
-    list.map(({ key, value }: any) => {
+    list.map(({ key, value }) => {
       const [plain] = Object.values(value);
       if (plain === undefined) throw new Error(`the attribute ${key} has no value`);
       return [key, plain];
