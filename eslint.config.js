@@ -31,7 +31,7 @@ const BUT_TRACING = {
   message: 'Only the contract of spans.',
 };
 const SOURCES = {
-  regex: 'postgres-pet-source|rest-pet-source|postgres-key-store|memory-ledger|redis-ledger',
+  regex: 'postgres-pet-source|rest-pet-source|postgres-key-store|postgres-deprecated-calls|memory-ledger|redis-ledger',
   message: 'Take the contract; app.ts hands the implementation over.',
 };
 
@@ -112,6 +112,10 @@ export default defineConfig(
   fence(
     ['src/pets/**'],
     [APOLLO, DRIVERS, REDIS, OTEL, HTTP, TOP, BUT_TRACING, folders('graphql', 'rest', 'redis', 'embedded', 'cli')],
+  ),
+  fence(
+    ['src/deprecated-calls/**'],
+    [APOLLO, UNDICI, DRIVERS, REDIS, HTTP, TOP, folders('graphql', 'rest', 'pets', 'redis', 'embedded', 'cli')],
   ),
   fence(
     ['src/database/**'],

@@ -19,6 +19,9 @@ export class RequestCall implements Call {
   get traceContext(): Call['traceContext'] {
     return this.exchange.traceContext;
   }
+  get clientName(): string | undefined {
+    return this.exchange.clientName;
+  }
   get isCancelled(): boolean {
     return this.exchange.isCancelled;
   }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { CLIENT_NAME_HEADER, parseClientName } from '../access/client-name.js';
 import type { Span } from '../observability/tracing.js';
 
 /** What a handler answers. */
@@ -62,6 +63,11 @@ export class Exchange {
     if (traceparent === undefined || !TRACEPARENT.test(traceparent)) return undefined;
     const tracestate = this.header('tracestate');
     return tracestate !== undefined && TRACESTATE.test(tracestate) ? { traceparent, tracestate } : { traceparent };
+  }
+
+  /** What the client calls itself, if it does. */
+  get clientName(): string | undefined {
+    return parseClientName(this.header(CLIENT_NAME_HEADER), this.header('authorization'));
   }
 
   /** The client's address: that of the connection, or the one that the trusted proxy next to us saw. */

@@ -19,6 +19,8 @@ export interface Call {
   readonly traceContext?: { readonly traceparent: string; readonly tracestate?: string } | undefined;
   /** What is asked is part of this, where there is tracing. */
   readonly span?: Span | undefined;
+  /** What the client calls itself, for a source that asks another store. */
+  readonly clientName?: string | undefined;
 }
 
 /** A call on nobody's behalf but the program's own. */

@@ -16,7 +16,7 @@ describe('what a gateway passes on to its upstream', () => {
     await upstream.close();
   });
 
-  it('is the key, unchanged, the request id and the trace as it came, and no other header of the client', async () => {
+  it("is the key, unchanged, the request id, the trace as it came and the client's name, and no other header of the client", async () => {
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
     const { status } = await gateway.graphql('{ pets { id } }', {
       headers: {
@@ -24,6 +24,8 @@ describe('what a gateway passes on to its upstream', () => {
         'X-Request-Id': 'request-1',
         traceparent,
         tracestate: 'vendor=1,other=x:2',
+        'apollographql-client-name': 'shop\u009b1m \u00fc',
+        'apollographql-client-version': '2',
         Cookie: 'session=1',
         'X-Custom': 'no',
         'User-Agent': 'client',
@@ -33,9 +35,27 @@ describe('what a gateway passes on to its upstream', () => {
     const { headers } = upstream.seen[0] ?? {};
     const trace = { traceparent, tracestate: 'vendor=1,other=x:2' };
     expect(headers).toMatchObject({ authorization: 'bEaReR some.Key~1', 'x-request-id': 'request-1', ...trace });
+    expect(headers?.['apollographql-client-name']).toBe('shop 1m \u00fc');
     expect(Object.keys(headers ?? {}).sort()).toEqual(
-      ['accept', 'authorization', 'connection', 'host', 'traceparent', 'tracestate', 'x-request-id'].sort(),
+      [
+        'accept',
+        'apollographql-client-name',
+        'authorization',
+        'connection',
+        'host',
+        'traceparent',
+        'tracestate',
+        'x-request-id',
+      ].sort(),
     );
+  });
+
+  it('is no name that holds the key', async () => {
+    await gateway.graphql('{ pets { id } }', {
+      key: 'secret-1',
+      headers: { 'apollographql-client-name': 'my secret-1' },
+    });
+    expect(upstream.seen[0]?.headers['apollographql-client-name']).toBe('(withheld)');
   });
 
   it('is no trace that is none, and no state without one', async () => {
