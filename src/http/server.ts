@@ -4,9 +4,11 @@ import { StoreError, toErrorBody, toStoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import { createRequestLog, type RequestLog } from '../observability/request-log.js';
+import type { Tracing } from '../observability/tracing.js';
 import type { Cors } from './cors.js';
 import { Exchange, type Reply } from './exchange.js';
 import { addLimitHeaders } from './limit-headers.js';
+import { endServerSpan, startServerSpan } from './server-span.js';
 import { discardRest } from './unwanted-body.js';
 
 /** Answers one request. It may throw: a StoreError becomes an Error body, anything else a plain 500. */
@@ -17,6 +19,8 @@ export interface HttpServerOptions {
   readonly cors: Cors;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** Absent: requests are not traced. */
+  readonly tracing?: Tracing | undefined;
   readonly trustProxy: boolean;
   /** Answers what there is no time for, before anything is done for it: it is neither logged nor measured. */
   readonly refuse?: (exchange: Exchange) => Reply | undefined;
@@ -47,6 +51,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       send(exchange, refusal, options);
       return;
     }
+    if (options.tracing) startServerSpan(exchange, options.tracing);
     inFlight += 1;
     response.once('close', () => {
       inFlight -= 1;
@@ -135,6 +140,7 @@ function finish(exchange: Exchange, log: RequestLog, metrics: Metrics): void {
   const milliseconds = performance.now() - exchange.startedAt;
   const status = response.writableFinished ? response.statusCode : 499;
   metrics.observeHttp(route, method, status, milliseconds / 1_000);
+  if (exchange.span) endServerSpan(exchange, status);
   // Probes would drown everything else.
   log(route === 'probe' ? 'debug' : 'info', {
     requestId,

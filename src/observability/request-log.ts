@@ -22,6 +22,11 @@ export interface RequestFields {
   cost?: number;
   /** Names of the operations, or their types where they have none. */
   operations?: string;
+  /** True when something deprecated was asked for, by the client of that name. */
+  deprecated?: boolean;
+  client?: string;
+  /** The trace that the request is part of. */
+  trace_id?: string;
 }
 
 /** Writes the line of a request. */
@@ -52,11 +57,13 @@ export function createRequestLog(log: Log): RequestLog {
  */
 export function formatRequestLine(level: number, time: number, line: RequestLine): string {
   const { requestId, method, path, status, ms, further } = line;
-  const { keyId, cost, operations } = further;
-  let rest = '';
-  if (keyId !== undefined) rest = `,"keyId":${quote(keyId)}`;
+  const { keyId, cost, operations, deprecated, client, trace_id: traceId } = further;
+  let rest = traceId === undefined ? '' : `,"trace_id":"${traceId}"`;
+  if (keyId !== undefined) rest += `,"keyId":${quote(keyId)}`;
   if (cost !== undefined) rest += `,"cost":${cost}`;
   if (operations !== undefined) rest += `,"operations":${quote(operations)}`;
+  if (deprecated !== undefined) rest += `,"deprecated":${deprecated}`;
+  if (client !== undefined) rest += `,"client":${quote(client)}`;
   return `{"level":${level},"time":${time},"requestId":"${requestId}","method":"${method}","path":${quote(path)},"status":${status},"ms":${ms.toFixed(2)}${rest},"msg":"request"}\n`;
 }
 

@@ -37,6 +37,9 @@ describe('the line of a request', () => {
     { further: {} },
     { further: { operations: 'a"b\n' } },
     { status: 499, ms: 0 },
+    {
+      further: { trace_id: '4bf92f3577b34da6a3ce929d0e0e4736', keyId: 'key_abc', deprecated: true, client: 'shop "1"' },
+    },
     { ms: 12_345.5 },
   ])('is what pino would write: %j', (changes) => {
     const { log, lines } = createLog('info');
