@@ -161,7 +161,8 @@ export class LearnedKey {
     const known = this.#seen.find(({ name }) => name === stated.name);
     if (!known || known.resetAt <= now || Math.abs(stated.resetAt - known.resetAt) > SAME_WINDOW_MS) return stated;
     const remaining = hasOverlapped ? Math.min(known.remaining, stated.remaining) : stated.remaining;
-    return { ...stated, resetAt: Math.min(known.resetAt, stated.resetAt), remaining };
+    const resetAt = Math.min(known.resetAt, stated.resetAt);
+    return { name: stated.name, seconds: stated.seconds, limit: stated.limit, remaining, resetAt };
   }
 }
 

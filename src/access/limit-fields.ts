@@ -21,19 +21,18 @@ export function parseStatedWindows(
   now: number,
 ): readonly StatedWindow[] {
   const trio = parseTrio(header, now);
-  const policies = parsePolicies(header('ratelimit-policy'));
-  const states = parseItems(header('ratelimit'));
-  const windows = policies.flatMap(({ name, parameters: { q, w } }): StatedWindow[] => {
-    const { r, t } = states.find((state) => state.name === name)?.parameters ?? {};
-    if (q === undefined || r === undefined || t === undefined) return [];
+  const states = parseStates(header('ratelimit'));
+  const windows: StatedWindow[] = [];
+  for (const { name, q, w } of parsePolicies(header('ratelimit-policy'))) {
+    const { r, t } = states.find((state) => state.name === name) ?? NO_STATE;
+    if (r === undefined || t === undefined) continue;
     const resetAt = now + t * 1_000;
     // Both are rounded up, the trio to the second of the clock: the earlier one is closer, and never beyond the window.
     const isTrio = trio?.limit === q && Math.abs(trio.resetAt - resetAt) < CLOCK_TOLERANCE_MS;
     const closest = isTrio ? Math.min(trio.resetAt, resetAt) : resetAt;
-    return [{ name, seconds: w ?? null, limit: q, remaining: r, resetAt: closest }];
-  });
-  if (windows.length === 0) return trio ? [trio] : [];
-  return windows.sort((a, b) => (a.seconds ?? Infinity) - (b.seconds ?? Infinity));
+    windows.push({ name, seconds: w ?? null, limit: q, remaining: r, resetAt: closest });
+  }
+  return windows.length === 0 && trio ? [trio] : windows;
 }
 
 /** Clocks that differ by less are taken as the same: the `Date` of an answer has whole seconds. */
@@ -44,7 +43,7 @@ function parseTrio(header: UpstreamAnswerHead['header'], now: number): StatedWin
   const remaining = toCount(header('x-ratelimit-remaining'));
   const reset = toCount(header('x-ratelimit-reset'));
   if (limit === undefined || remaining === undefined || reset === undefined) return undefined;
-  const date = Date.parse(header('date') ?? '');
+  const date = parseDate(header('date'));
   const ahead = Math.abs(date - now) < CLOCK_TOLERANCE_MS || Number.isNaN(date) ? 0 : date - now;
   return { name: 'default', seconds: null, limit, remaining, resetAt: reset * 1_000 - ahead };
 }
@@ -67,9 +66,30 @@ function toCount(text: string | undefined): number | undefined {
   return text !== undefined && /^\s*\d{1,15}\s*$/.test(text) ? Number(text) : undefined;
 }
 
-interface Item {
-  readonly name: string;
-  readonly parameters: Readonly<Record<string, number | undefined>>;
+/** The date last read: it changes once a second. */
+let lastDate = { field: '', time: NaN };
+
+function parseDate(field = ''): number {
+  if (field !== lastDate.field) lastDate = { field, time: Date.parse(field) };
+  return lastDate.time;
+}
+
+/** An item of a list, with its numeric parameters. */
+type Item = { readonly name: string } & Readonly<Record<string, number | undefined>>;
+interface State { readonly name: string; readonly r?: number | undefined; readonly t?: number | undefined }
+interface Policy { readonly name: string; readonly q: number; readonly w: number | undefined }
+
+const NO_STATE: Partial<State> = {};
+
+/** How this program and most others write one window or two: read without a search for parameters, since every answer has it. */
+const STATES = /^"([^"]*)";r=(\d{1,15});t=(\d{1,15})(?:, "([^"]*)";r=(\d{1,15});t=(\d{1,15}))?$/;
+
+function parseStates(field: string | undefined): readonly State[] {
+  const match = field === undefined ? null : STATES.exec(field);
+  if (!match) return parseItems(field);
+  const [, name = '', r, t, secondName, secondR, secondT] = match;
+  const first = { name, r: Number(r), t: Number(t) };
+  return secondName === undefined ? [first] : [first, { name: secondName, r: Number(secondR), t: Number(secondT) }];
 }
 
 /** One item of a list such as `"minute";q=60;w=60, "day";q=1000;w=86400`, and one parameter of it. */
@@ -77,14 +97,18 @@ const ITEM = /(?:^|,)\s*"([^"]*)"([^,]*)/g;
 const PARAMETER = /;\s*(\w+)\s*=\s*(\d{1,15})\s*(?=;|$)/g;
 
 /** The policies last read: they are the same in nearly every answer. */
-let lastPolicies: { readonly field: string | undefined; readonly items: readonly Item[] } = {
+let lastPolicies: { readonly field: string | undefined; readonly policies: readonly Policy[] } = {
   field: undefined,
-  items: [],
+  policies: [],
 };
 
-function parsePolicies(field: string | undefined): readonly Item[] {
-  if (field !== lastPolicies.field) lastPolicies = { field, items: parseItems(field) };
-  return lastPolicies.items;
+/** The policies of an answer, the shorter window first. */
+function parsePolicies(field: string | undefined): readonly Policy[] {
+  if (field !== lastPolicies.field) {
+    const policies = parseItems(field).flatMap(({ name, q, w }) => (q === undefined ? [] : [{ name, q, w }]));
+    lastPolicies = { field, policies: policies.sort((a, b) => (a.w ?? Infinity) - (b.w ?? Infinity)) };
+  }
+  return lastPolicies.policies;
 }
 
 /** Reads a list of named items, keeping their numeric parameters. */
@@ -94,7 +118,7 @@ function parseItems(field: string | undefined): readonly Item[] {
   for (const [, name = '', rest = ''] of field.matchAll(ITEM)) {
     const parameters: Record<string, number> = {};
     for (const [, key = '', value] of rest.matchAll(PARAMETER)) parameters[key] = Number(value);
-    items.push({ name, parameters });
+    items.push({ ...parameters, name } as Item);
   }
   return items;
 }

@@ -3,7 +3,7 @@ import { formatIdempotencyKey } from '../idempotency-key.js';
 import { compareInt64, type Int64 } from '../int64.js';
 import type { Pet } from '../pet.js';
 import type { Call, PetSource } from '../pet-source.js';
-import { createSharedRequests, Patience, type Outcome } from './shared-requests.js';
+import { createSharedRequests, Patience, type Outcome, type Receiver } from './shared-requests.js';
 import { fromAnswer, notUnderstood, unavailable } from './upstream-errors.js';
 import { UpstreamRequest, type UpstreamQuestion, type UpstreamRequestParts } from './upstream-request.js';
 import { formatNewPet, parsePet, parsePets } from './wire.js';
@@ -18,18 +18,23 @@ export function createRestPetSource(parts: UpstreamRequestParts): PetSource {
   return {
     async list({ limit, status }, call) {
       const path = `/pets?limit=${limit}${status === undefined ? '' : `&status=${status}`}`;
-      const answer = await get(path, new Patience(call, timeoutMs), toHeaders(call));
+      const answer = await askOne({ method: 'GET', path, headers: toHeaders(call), isShared: true }, call);
       if (answer instanceof Error) throw answer;
       if (answer.status !== 200) throw fromAnswer(answer);
       const pets = answer.body === undefined ? undefined : parsePets(answer.body);
       if (!pets) throw notUnderstood('no list of animals');
       return inOrder(pets).slice(0, limit);
     },
-    async findMany(ids, call) {
-      if (call.isCancelled) call.signal.throwIfAborted();
+    findMany(ids, call) {
+      if (call.isCancelled) return Promise.reject(call.signal.reason as Error);
       const patience = new Patience(call, timeoutMs);
       const headers = toHeaders(call);
-      return Promise.all(ids.map(async (id) => toPetOrError(await get(`/pets/${id}`, patience, headers), id)));
+      return new Promise((resolve) => {
+        const lookups = new Lookups(ids, resolve);
+        ids.forEach((id, place) => {
+          ask({ method: 'GET', path: `/pets/${id}`, headers, isShared: true }, patience, lookups, place);
+        });
+      });
     },
     async add(newPet, call, key) {
       const question = {
@@ -41,8 +46,9 @@ export function createRestPetSource(parts: UpstreamRequestParts): PetSource {
           ...(key && { 'idempotency-key': formatIdempotencyKey(key) }),
         },
         body: formatNewPet(newPet),
+        isShared: false,
       } as const;
-      const answer = await ask(undefined, new Patience(call, timeoutMs), question);
+      const answer = await askOne(question, call);
       if (answer instanceof Error) throw answer;
       if (answer.status < 200 || answer.status > 299) throw fromAnswer(answer);
       const pet = answer.body === undefined ? undefined : parsePet(answer.body);
@@ -51,12 +57,36 @@ export function createRestPetSource(parts: UpstreamRequestParts): PetSource {
     },
   };
 
-  function get(path: string, patience: Patience, headers: UpstreamQuestion['headers']): Promise<Outcome> {
-    return ask(`${patience.call.key?.id ?? ''} ${path}`, patience, { method: 'GET', path, headers });
+  function askOne(question: UpstreamQuestion, call: Call): Promise<Outcome> {
+    return new Promise((resolve) => {
+      ask(question, new Patience(call, timeoutMs), { receive: resolve }, 0);
+    });
   }
 
-  function ask(...question: Parameters<typeof requests.ask>): Promise<Outcome> {
-    return breaker.isOpen ? Promise.resolve(unavailable()) : requests.ask(...question);
+  function ask(question: UpstreamQuestion, patience: Patience, receiver: Receiver, place: number): void {
+    if (breaker.isOpen) receiver.receive(unavailable(), place);
+    else requests.ask(question, patience, receiver, place);
+  }
+}
+
+/** Collects the answers to the lookups of a call: hundreds of them are under way at times, and a promise for each would be much. */
+class Lookups implements Receiver {
+  readonly #slots: (Pet | Error)[];
+  #missing: number;
+
+  constructor(
+    private readonly ids: readonly Int64[],
+    private readonly resolve: (slots: readonly (Pet | Error)[]) => void,
+  ) {
+    this.#missing = ids.length;
+    this.#slots = new Array<Pet | Error>(ids.length);
+    if (ids.length === 0) resolve([]);
+  }
+
+  receive(outcome: Outcome, place: number): void {
+    this.#slots[place] = toPetOrError(outcome, this.ids[place] as Int64);
+    this.#missing -= 1;
+    if (this.#missing === 0) this.resolve(this.#slots);
   }
 }
 

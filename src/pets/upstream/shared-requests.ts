@@ -23,36 +23,82 @@ export interface Listener {
   end(outcome: Outcome): void;
 }
 
-/** Joins equal requests that have not left yet. Each caller waits with its own patience and may go away on its own. */
-export interface SharedRequests<Question> {
+/** Takes the outcomes of what one call asks. */
+export interface Receiver {
   /**
-   * @param id - equal for requests that are the same: same key, same path; undefined for one that is never shared
-   * @returns the answer, or the error in the program's own terms; it never rejects
+   * Called once for each question.
+   * @param outcome - the answer, or the error in the program's own terms
+   * @param place - that of the question
    */
-  ask(id: string | undefined, patience: Patience, question: Question): Promise<Outcome>;
+  receive(outcome: Outcome, place: number): void;
+}
+
+/** What is asked; questions of one call with the same path are the same, unless they are not to be shared. */
+export interface SharedQuestion {
+  readonly path: string;
+  readonly isShared: boolean;
+}
+
+/** Joins equal requests of the same key that have not left yet. Each caller waits with its own patience and may go away on its own. */
+export interface SharedRequests<Question extends SharedQuestion> {
+  ask(question: Question, patience: Patience, receiver: Receiver, place: number): void;
 }
 
 /** @param start - starts the request of a question for the call that asks first */
-export function createSharedRequests<Question>(
+export function createSharedRequests<Question extends SharedQuestion>(
   start: (question: Question, call: Call, listener: Listener) => SharedRequest,
 ): SharedRequests<Question> {
-  const entries = new Map<string, Entry>();
+  const entriesOfKeys = new Map<string, Entries>();
 
   return {
-    ask(id, patience, question) {
+    ask(question, patience, receiver, place) {
       const over = patience.whyOver();
-      if (over) return Promise.resolve(over);
-      let entry = id === undefined ? undefined : entries.get(id);
+      if (over) {
+        receiver.receive(over, place);
+        return;
+      }
+      const { call } = patience;
+      const entries = question.isShared ? entriesOf(call.key?.id ?? '') : undefined;
+      let entry = entries?.get(question.path);
       if (!entry?.mayBeJoined) {
-        entry = new Entry(id, entries);
-        entry.request = start(question, patience.call, entry);
-      } else entry.request.join(patience.call);
-      const joined = entry;
-      return new Promise((resolve) => {
-        patience.enter(new Waiter(joined, patience, resolve));
-      });
+        entry = new Entry(question.path, entries);
+        entry.request = start(question, call, entry);
+      } else entry.request.join(call);
+      patience.enter(new Waiter(entry, patience, receiver, place));
     },
   };
+
+  /** The requests of a key that may be joined, by their path. */
+  function entriesOf(keyId: string): Entries {
+    let entries = entriesOfKeys.get(keyId);
+    if (!entries) {
+      entries = new Entries(() => entriesOfKeys.delete(keyId));
+      entriesOfKeys.set(keyId, entries);
+    }
+    return entries;
+  }
+}
+
+class Entries {
+  readonly #byPath = new Map<string, Entry>();
+
+  /** @param onEmpty - called when none is left */
+  constructor(private readonly onEmpty: () => void) {}
+
+  get(path: string): Entry | undefined {
+    return this.#byPath.get(path);
+  }
+
+  add(entry: Entry): void {
+    this.#byPath.set(entry.path, entry);
+  }
+
+  /** Removes an entry, unless another has taken its place. */
+  remove(entry: Entry): void {
+    if (this.#byPath.get(entry.path) !== entry) return;
+    this.#byPath.delete(entry.path);
+    if (this.#byPath.size === 0) this.onEmpty();
+  }
 }
 
 /** A request and who waits for it. */
@@ -61,10 +107,10 @@ class Entry implements Listener {
   waiters: Waiter[] = [];
 
   constructor(
-    private readonly id: string | undefined,
-    private readonly entries: Map<string, Entry>,
+    readonly path: string,
+    private readonly entries: Entries | undefined,
   ) {
-    if (id !== undefined) entries.set(id, this);
+    entries?.add(this);
   }
 
   get mayBeJoined(): boolean {
@@ -72,7 +118,7 @@ class Entry implements Listener {
   }
 
   end(outcome: Outcome): void {
-    if (this.id !== undefined && this.entries.get(this.id) === this) this.entries.delete(this.id);
+    this.entries?.remove(this);
     const told = outcome instanceof Error ? fromFailure(outcome) : outcome;
     for (const waiter of this.waiters) waiter.settle(told);
   }
@@ -80,32 +126,39 @@ class Entry implements Listener {
 
 /** One call's wait for one request. */
 class Waiter {
+  #isOver = false;
+
   constructor(
     private readonly entry: Entry,
     private readonly patience: Patience,
-    private readonly resolve: (outcome: Outcome) => void,
+    private readonly receiver: Receiver,
+    private readonly place: number,
   ) {
     entry.waiters.push(this);
   }
 
   settle(outcome: Outcome): void {
-    this.patience.leave(this);
-    this.resolve(outcome);
+    this.#isOver = true;
+    this.patience.leave();
+    this.receiver.receive(outcome, this.place);
   }
 
   /** Ends the waiting: for the reason given, or because the time is over. */
   giveUp(reason: Error | undefined): void {
+    if (this.#isOver) return;
     const { entry } = this;
     const why = reason ?? entry.request.lastFailure ?? timedOut();
     entry.waiters = entry.waiters.filter((waiter) => waiter !== this);
-    this.resolve(fromFailure(why));
+    this.settle(fromFailure(why));
     if (entry.waiters.length === 0) entry.request.cancel(why);
   }
 }
 
 /** How long everything that one call asks may take: until its time is over, or its client goes away. One timer for all of it. */
 export class Patience {
-  readonly #waiters = new Set<Waiter>();
+  /** All that have entered since nobody waited last. */
+  #waiters: Waiter[] = [];
+  #waiting = 0;
   #timer: NodeJS.Timeout | undefined;
 
   /** @param timeoutMs - time for the call, from its start */
@@ -120,16 +173,16 @@ export class Patience {
   }
 
   enter(waiter: Waiter): void {
-    if (this.#waiters.size === 0) {
+    this.#waiting += 1;
+    if (this.#waiters.push(waiter) === 1) {
       this.#timer = setTimeout(this.#end, Math.ceil(this.#left()));
       this.call.signal.addEventListener('abort', this.#end, { once: true });
     }
-    this.#waiters.add(waiter);
   }
 
-  leave(waiter: Waiter): void {
-    this.#waiters.delete(waiter);
-    if (this.#waiters.size === 0) this.#rest();
+  leave(): void {
+    this.#waiting -= 1;
+    if (this.#waiting === 0) this.#rest();
   }
 
   #left(): number {
@@ -141,14 +194,13 @@ export class Patience {
   }
 
   #rest(): void {
+    this.#waiters = [];
     clearTimeout(this.#timer);
     this.call.signal.removeEventListener('abort', this.#end);
   }
 
   readonly #end = (): void => {
-    this.#rest();
     const reason = this.#whyCancelled();
     for (const waiter of this.#waiters) waiter.giveUp(reason);
-    this.#waiters.clear();
   };
 }

@@ -126,6 +126,8 @@ export function createUpstreamClient({ url, connections, connectTimeoutMs }: Ups
   }
 }
 
+const NO_HEADERS: Record<string, string | string[] | undefined> = {};
+
 /** Follows one request through undici. */
 class UpstreamExchange implements Dispatcher.DispatchHandler, Sent {
   /** The connection that the request is on; undefined while it waits for one. */
@@ -136,8 +138,8 @@ class UpstreamExchange implements Dispatcher.DispatchHandler, Sent {
   #controller: Dispatcher.DispatchController | undefined;
   #hasLeft = false;
   #status = 0;
-  #headers: Record<string, string | string[] | undefined> = {};
-  readonly #chunks: Buffer[] = [];
+  #headers = NO_HEADERS;
+  #chunks: Buffer[] | undefined;
   #size = 0;
 
   /** @param onFree - called when the connection is free for another request */
@@ -172,13 +174,13 @@ class UpstreamExchange implements Dispatcher.DispatchHandler, Sent {
 
   onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#size += chunk.length;
-    if (this.#size <= MAX_ANSWER_BYTES) this.#chunks.push(chunk);
+    if (this.#size <= MAX_ANSWER_BYTES) (this.#chunks ??= []).push(chunk);
     else this.#abort(this.#toAnswer(undefined));
   }
 
   onResponseEnd(): void {
-    const [first] = this.#chunks;
-    const bytes = first && this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks);
+    const chunks = this.#chunks ?? [];
+    const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
     this.#end(this.#toAnswer(isUtf8(bytes) ? bytes.toString('utf8') : undefined));
   }
 

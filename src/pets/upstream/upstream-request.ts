@@ -3,7 +3,7 @@ import type { Span } from '../../observability/tracing.js';
 import type { Call } from '../pet-source.js';
 import type { Breaker } from './breaker.js';
 import { backoffMs, type RetryBudget } from './retry-budget.js';
-import type { Listener, Outcome, SharedRequest } from './shared-requests.js';
+import type { Listener, Outcome, SharedQuestion, SharedRequest } from './shared-requests.js';
 import {
   UpstreamFailure,
   type OutgoingRequest,
@@ -25,7 +25,7 @@ export interface UpstreamRequestParts {
 }
 
 /** What is asked. */
-export type UpstreamQuestion = Pick<OutgoingRequest, 'method' | 'path' | 'headers' | 'body'>;
+export type UpstreamQuestion = Pick<OutgoingRequest, 'method' | 'path' | 'headers' | 'body'> & SharedQuestion;
 
 /** Answers of a store that is passing through trouble; a GET is worth another try. */
 const RETRIED_STATUSES = new Set([502, 503, 504]);
@@ -124,10 +124,11 @@ export class UpstreamRequest implements SharedRequest, OutgoingRequest {
     } else this.listener.end(outcome);
   }
 
-  #learn({ status, header, body }: UpstreamAnswer): void {
+  #learn(answer: UpstreamAnswer): void {
     this.parts.breaker.succeeded();
+    const { status, header, body } = answer;
     const errorCode = status === 429 && body !== undefined ? parseErrorBody(body)?.code : undefined;
-    this.call.key?.learn({ status, header, errorCode }, this.#leftAt ?? 0);
+    this.call.key?.learn(errorCode === undefined ? answer : { status, header, errorCode }, this.#leftAt ?? 0);
   }
 
   #isInTime(pause: number): boolean {
