@@ -74,7 +74,7 @@ export async function startApp(
         ? undefined
         : await openRedisLink({ url: config.redisUrl, log, metrics: metrics.watchSharing() });
     closers.push(() => Promise.resolve(redis?.close()));
-    const backend = await openBackend(config, log, redis, decorateDatabase);
+    const backend = await openBackend(config, log, metrics, redis, decorateDatabase);
     closers.push(() => backend.close());
     const { source, check } = backend;
     const access = otherAccess ?? backend.access;
@@ -174,6 +174,7 @@ export async function startApp(
           ? refuseAny(exchange)
           : undefined,
     });
+    metrics.watchRequests(inFlight);
     const url = await listenAt(server, 'PORT', config.host, config.port);
     closers.push(() => {
       draining = true;
@@ -202,13 +203,14 @@ function isRestPath({ path }: Exchange): boolean {
 function openBackend(
   config: Config,
   log: Log,
+  metrics: Metrics,
   redis: RedisLink | undefined,
   decorateDatabase: AppParts['decorateDatabase'],
 ): Promise<Backend> | Backend {
   const { backend, bans } = config;
   return backend.kind === 'proxy'
-    ? openProxyBackend(backend, log, redis)
-    : openStoreBackend({ store: backend, bans, log, redis, decorateDatabase });
+    ? openProxyBackend(backend, log, metrics, redis)
+    : openStoreBackend({ store: backend, bans, log, metrics, redis, decorateDatabase });
 }
 
 /** Listens, or says in one line which setting stands in the way. */

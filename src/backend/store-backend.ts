@@ -6,6 +6,7 @@ import { createStoreAccess } from '../access/store-access.js';
 import { ConfigError, type Config, type StoreConfig } from '../config.js';
 import type { Database } from '../database/database.js';
 import { migrate } from '../database/migrate.js';
+import { measureStatements } from '../database/measured-database.js';
 import { createPgDatabase } from '../database/pg-database.js';
 import { openEmbeddedDatabase } from '../embedded/embedded-store.js';
 import { fillEmptyStore, findDevelopmentKey } from '../embedded/first-start.js';
@@ -13,6 +14,7 @@ import { serveKeys } from '../embedded/key-socket.js';
 import { openLimitsFile } from '../embedded/limits-file.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
+import type { Metrics } from '../observability/metrics.js';
 import { pruneIdempotentAdds } from '../pets/idempotent-adds.js';
 import { createMergingPetSource } from '../pets/merging-pet-source.js';
 import { createPostgresPetSource } from '../pets/postgres-pet-source.js';
@@ -25,6 +27,7 @@ export interface StoreBackendOptions {
   readonly store: StoreConfig;
   readonly bans: Config['bans'];
   readonly log: Log;
+  readonly metrics: Metrics;
   /** Shares limits with other instances. */
   readonly redis?: RedisLink | undefined;
   /** What a test may put around the database. */
@@ -39,7 +42,7 @@ const PATIENCE = { budgetMs: 400, crowdBudgetMs: 150 };
  * @throws StoreBusyError, or whatever keeps the database from opening
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
-  const { store, bans, log, redis, decorateDatabase } = options;
+  const { store, bans, log, metrics, redis, decorateDatabase } = options;
   const closers: (() => Promise<unknown>)[] = [];
   const close = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer();
@@ -47,7 +50,9 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
   try {
     const opened = await openDatabase(store, log);
     closers.push(() => opened.close());
-    const database = decorateDatabase?.(opened) ?? opened;
+    const decorated = decorateDatabase?.(opened) ?? opened;
+    const observer = metrics.watchDatabase(opened.connections);
+    const database = observer ? measureStatements(decorated, observer) : decorated;
     await migrateAtStart(database);
     if (store.kind === 'server' && !store.prepare) await warnOfNoStatementTimeout(database, log);
 
@@ -78,6 +83,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       authenticator: createAuthenticator({ keys }),
       ledger,
       addressLedger,
+      observer: metrics.admissions,
       ...shared,
     });
     const check = () => database.query({ name: 'ping', text: 'SELECT 1' }, []);

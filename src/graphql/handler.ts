@@ -9,10 +9,10 @@ import { chooseMediaType } from '../http/media-type.js';
 import { PAGE_HEADERS } from '../http/page-headers.js';
 import { logFailure, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
-import type { Metrics } from '../observability/metrics.js';
+import type { Metrics, OperationOutcome } from '../observability/metrics.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { RequestPetLoader } from '../pets/pet-loader.js';
-import type { PetSource } from '../pets/pet-source.js';
+import type { Call, PetSource } from '../pets/pet-source.js';
 import type { OperationContext } from './context.js';
 import type { Executor } from './executor.js';
 import type { RateLimitGuard } from './rate-limit-guard.js';
@@ -99,6 +99,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     exchange: Exchange,
     visit: Visit,
   ): Promise<OperationResponse[]> {
+    const startedAt = performance.now();
     const key = parseIdempotencyKey(exchange.header('idempotency-key'), visit.keyId);
     const call = new RequestCall(exchange, visit.upstreamKey);
     const loader = new RequestPetLoader({ source, call, batched: operations.length > 1 });
@@ -111,7 +112,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       keyOfAddition: key && ((position) => completeIdempotencyKey(key, entry, position)),
       guardRateLimit,
       turn,
-      report: { type: 'unknown', name: undefined, cost: 0, deprecations: [], failures: [] },
+      report: { type: 'unknown', name: undefined, cost: 0, endedAt: 0, deprecations: [], failures: [] },
     }));
     const executions = operations.map((operation, index) =>
       execute(operation, contexts[index] as OperationContext, exchange.method),
@@ -120,10 +121,10 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     let cost = 0;
     const names: string[] = [];
     contexts.forEach(({ report }, index) => {
-      const { hasData, hasErrors } = responses[index] as OperationResponse;
+      const outcome = toOutcome(responses[index] as OperationResponse, report, call);
       cost += report.cost;
       names.push(report.name?.slice(0, MAX_LOGGED_NAME) ?? report.type);
-      metrics.countOperation(report.type, !hasData ? 'refused' : hasErrors ? 'error' : 'ok');
+      metrics.observeOperation(report.type, outcome, (report.endedAt - startedAt) / 1_000);
     });
     exchange.logged.cost = cost;
     exchange.logged.operations = names.join();
@@ -156,6 +157,16 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
 }
 
 type Execution = ReturnType<Executor>;
+
+function toOutcome(
+  { hasData, hasErrors }: OperationResponse,
+  { failures }: OperationContext['report'],
+  call: Call,
+): OperationOutcome {
+  if (hasData && !hasErrors) return 'ok';
+  if (failures.some(({ status }) => status >= 500)) return call.isCancelled ? 'cancelled' : 'failed';
+  return hasData ? 'error' : 'refused';
+}
 
 /** While nothing is known of a key. */
 const NOTHING_KNOWN = { windows: [] };
