@@ -1,4 +1,5 @@
 import type { Server } from 'node:http';
+import { PLANS } from './access/plans.js';
 import type { Access } from './access/visit.js';
 import type { Backend } from './backend/backend.js';
 import { openProxyBackend } from './backend/proxy-backend.js';
@@ -50,6 +51,9 @@ export interface AppParts {
   readonly metrics?: Metrics;
 }
 
+/** What is counted from zero on. */
+const BEGUN = { plans: PLANS, overloadRoutes: ['/graphql', '/v1'] };
+
 /**
  * Puts the program together and starts it. Everything is made here, and handed to what needs it.
  * @throws StoreBusyError, or whatever keeps the backend from opening or the port from being had
@@ -57,7 +61,7 @@ export interface AppParts {
 export async function startApp(
   config: Config,
   log: Log,
-  { decorateDatabase, directLane = true, access: otherAccess, metrics = createMetrics() }: AppParts = {},
+  { decorateDatabase, directLane = true, access: otherAccess, metrics = createMetrics(BEGUN) }: AppParts = {},
 ): Promise<App> {
   const closers: (() => Promise<unknown>)[] = [];
   const closeAll = async (notice = 0): Promise<void> => {

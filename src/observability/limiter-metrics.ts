@@ -25,11 +25,14 @@ export interface LimiterMetrics {
   watchSharing(): SharingMetrics;
 }
 
-/** Makes the metrics of the limits. */
-export function createLimiterMetrics(registry: Registry): LimiterMetrics {
+/**
+ * Makes the metrics of the limits.
+ * @param plans - the plans that there are: their counters begin at zero, so that the first refusal is an increase
+ */
+export function createLimiterMetrics(registry: Registry, plans: readonly string[]): LimiterMetrics {
   const setMode = createMode(registry);
   return {
-    admissions: createAdmissionMetrics(registry),
+    admissions: createAdmissionMetrics(registry, plans),
     watchSharing() {
       const failures = new Counter({
         name: 'redis_failures_total',
@@ -70,8 +73,10 @@ function createMode(registry: Registry): (current: (typeof LIMITER_MODES)[number
   return set;
 }
 
-function createAdmissionMetrics(registry: Registry): AdmissionMetrics {
-  const toPlan = (plan: string | undefined): string => plan ?? 'unknown';
+const UNKNOWN = 'unknown';
+const REFUSALS = ['rate_limited', 'key_banned', 'operation_too_large'];
+
+function createAdmissionMetrics(registry: Registry, plans: readonly string[]): AdmissionMetrics {
   const admissions = new Family((plan: string) => new Count({ plan })).register(
     registry,
     'counter',
@@ -90,11 +95,17 @@ function createAdmissionMetrics(registry: Registry): AdmissionMetrics {
     'limiter_refusals_total',
     'GraphQL operations and HTTP requests refused by the limits',
   );
+  for (const plan of [...plans, UNKNOWN]) {
+    admissions.find(plan);
+    requests.find(plan);
+    for (const reason of REFUSALS) refusals.find(plan, reason);
+  }
+  refusals.find(UNKNOWN, 'address');
   return {
-    admitted(plan, cost) {
-      admissions.find(toPlan(plan)).add(1);
-      requests.find(toPlan(plan)).add(cost);
+    admitted(plan = UNKNOWN, cost) {
+      admissions.find(plan).add(1);
+      requests.find(plan).add(cost);
     },
-    refused: (plan, reason) => refusals.find(toPlan(plan), reason).add(1),
+    refused: (plan = UNKNOWN, reason) => refusals.find(plan, reason).add(1),
   };
 }

@@ -53,8 +53,14 @@ const METHODS: ReadonlySet<string> = new Set([
 ]);
 const CLIENT_GONE = 499;
 
+export interface MetricsOptions {
+  /** The plans, and the routes that may be refused for overload: what is counted of them begins at zero. */
+  readonly plans: readonly string[];
+  readonly overloadRoutes: readonly string[];
+}
+
 /** Makes a registry of its own, so that two programs in one process do not mix their numbers. */
-export function createMetrics(): Metrics {
+export function createMetrics({ plans, overloadRoutes }: MetricsOptions): Metrics {
   const registry = new Registry();
   registerProcessMetrics(registry);
   const http = new Family((route: string, method: string, status: number) => {
@@ -76,12 +82,13 @@ export function createMetrics(): Metrics {
     'http_server_overload_refusals_total',
     'HTTP requests refused because too many others were in progress',
   );
+  for (const route of overloadRoutes) overloads.find(route);
   return {
     observeHttp: (route, method, status, seconds) =>
       http.find(route, METHODS.has(method) ? method : '_OTHER', status).add(seconds),
     observeOperation: (type, outcome, seconds) => operations.find(type, outcome).add(seconds),
     countOverload: (route) => overloads.find(route).add(1),
-    ...createLimiterMetrics(registry),
+    ...createLimiterMetrics(registry, plans),
     watchRequests(count) {
       new Gauge({
         name: 'http_server_active_requests',
