@@ -3,12 +3,13 @@ import { StoreError, type ErrorName } from '../errors.js';
 import type { AdmissionObserver, AdmissionRefusal } from './admission-observer.js';
 import { digestApiKey } from './api-key.js';
 import type { MaybePromise } from './maybe-promise.js';
-import { parseBearer } from './bearer.js';
+import { NO_BEARER, parseBearer } from './bearer.js';
 import { LearnedKey } from './learned-key.js';
 import type { Admission, Ledger, WindowState } from './ledger.js';
 import type { SharedQuarantines } from './quarantine.js';
 import { PUBLISHED_LIMITS, toWindows, type Plan, type PlanLimits } from './plans.js';
 import { operationTooLarge, rateLimited } from './refusals.js';
+import { remembering } from './remembering.js';
 import { KeylessVisit } from './keyless-visit.js';
 import { UnknownCaller } from './unknown-caller.js';
 import type { UpstreamAnswerHead, UpstreamKey } from './upstream-key.js';
@@ -32,14 +33,16 @@ export interface LearnedAccessOptions {
 export function createLearnedAccess(options: LearnedAccessOptions): Access {
   const { addressLedger, observer } = options;
   const keys = new LRUCache<string, LearnedKey>({ max: options.capacity ?? 100_000 });
+  const readBearer = remembering(parseBearer);
+  const digest = remembering(digestApiKey);
 
   return {
     open(authorization, address) {
-      const bearer = parseBearer(authorization);
+      const bearer = authorization === undefined ? NO_BEARER : readBearer(authorization);
       if (bearer.kind === 'none' || authorization === undefined) {
         return new KeylessVisit(new UnknownCaller(addressLedger, address, false, observer), false);
       }
-      const id = digestApiKey(bearer.key);
+      const id = digest(bearer.key);
       let key = keys.get(id);
       if (!key) {
         key = new LearnedKey();

@@ -1,8 +1,9 @@
 import type { AdmissionObserver } from './admission-observer.js';
 import type { Authenticator, Caller } from './authenticator.js';
 import type { MaybePromise } from './maybe-promise.js';
-import { parseBearer } from './bearer.js';
+import { NO_BEARER, parseBearer } from './bearer.js';
 import type { Account, Admission, Ledger, WindowState } from './ledger.js';
+import { remembering } from './remembering.js';
 import { keyBanned, operationTooLarge, rateLimited } from './refusals.js';
 import { KeylessVisit } from './keyless-visit.js';
 import { UnknownCaller } from './unknown-caller.js';
@@ -19,9 +20,10 @@ export interface StoreAccessOptions {
 
 /** Access to a store: keys are looked up here, and their plans are counted here. */
 export function createStoreAccess({ authenticator, ledger, addressLedger, observer }: StoreAccessOptions): Access {
+  const readBearer = remembering(parseBearer);
   return {
     open(authorization, address) {
-      const bearer = parseBearer(authorization);
+      const bearer = authorization === undefined ? NO_BEARER : readBearer(authorization);
       if (bearer.kind === 'none')
         return new KeylessVisit(new UnknownCaller(addressLedger, address, false, observer), false);
       const caller = authenticator.authenticate(bearer.key);

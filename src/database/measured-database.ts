@@ -10,11 +10,12 @@ export interface StatementObserver {
 export function measureStatements(database: Database, observer: StatementObserver): Database {
   return {
     ...database,
-    query<Row>(statement: { name: string; text: string }, values: readonly unknown[]): Promise<Row[]> {
+    query<Row>(...question: Parameters<Database['query']>): Promise<Row[]> {
+      const [{ name }] = question;
       const startedAt = performance.now();
-      const rows = database.query<Row>(statement, values);
+      const rows = database.query<Row>(...question);
       const end = (failure: string | undefined): void =>
-        observer.observe(statement.name, failure, (performance.now() - startedAt) / 1_000);
+        observer.observe(name, failure, (performance.now() - startedAt) / 1_000);
       rows.then(
         () => end(undefined),
         (error: unknown) => end(error instanceof StoreError ? error.code : '_OTHER'),
