@@ -5,7 +5,6 @@ import type { DeprecatedCallCounter } from '../deprecated-calls/deprecated-calls
 import { StoreError, toStoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
 import type { Exchange, Reply } from '../http/exchange.js';
-import { formatLimitHeaders } from '../http/limit-headers.js';
 import { chooseMediaType } from '../http/media-type.js';
 import { PAGE_HEADERS } from '../http/page-headers.js';
 import { logFailure, type Handler } from '../http/server.js';
@@ -75,8 +74,8 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     }
     visit.close();
     const allowance = visit.allowance();
-    const { windows } = (allowance instanceof Promise ? await allowance : allowance) ?? NOTHING_KNOWN;
-    return { ...reply, headers: Object.assign(formatLimitHeaders(windows), reply.headers) };
+    const left = allowance instanceof Promise ? await allowance : allowance;
+    return { status: reply.status, headers: reply.headers, body: reply.body, windows: left?.windows };
   };
 
   async function answer(exchange: Exchange, visit: Visit): Promise<Reply> {
@@ -180,9 +179,6 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
 }
 
 type Execution = ReturnType<Executor>;
-
-/** While nothing is known of a key. */
-const NOTHING_KNOWN = { windows: [] };
 
 /** An error as the answer to a whole GraphQL request. */
 function toErrorReply(exchange: Exchange, error: StoreError): Reply {

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { WindowState } from '../access/ledger.js';
+import type { RequestFields } from '../observability/request-log.js';
 import { CLIENT_NAME_HEADER, parseClientName } from '../access/client-name.js';
 import type { Span } from '../observability/tracing.js';
 
@@ -9,6 +11,8 @@ export interface Reply {
   readonly status: number;
   readonly headers: Record<string, string>;
   readonly body: string | Uint8Array;
+  /** What is left to whoever asked, for the limit headers; absent where nothing is counted, or nothing known. */
+  readonly windows?: readonly WindowState[] | undefined;
 }
 
 /** The trace that a request is part of, as headers: https://www.w3.org/TR/trace-context/ */
@@ -30,7 +34,7 @@ export class Exchange {
   readonly requestId: string;
   readonly startedAt = performance.now();
   /** What handlers want in the log line of this request. */
-  readonly logged: Record<string, unknown> = {};
+  readonly logged: RequestFields = {};
   /** The route's name for metrics: never a path as it came, which could be anything. */
   route = 'other';
   /** The span of this request, where there is tracing. */
