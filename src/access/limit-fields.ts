@@ -76,8 +76,16 @@ function parseDate(field = ''): number {
 
 /** An item of a list, with its numeric parameters. */
 type Item = { readonly name: string } & Readonly<Record<string, number | undefined>>;
-interface State { readonly name: string; readonly r?: number | undefined; readonly t?: number | undefined }
-interface Policy { readonly name: string; readonly q: number; readonly w: number | undefined }
+interface State {
+  readonly name: string;
+  readonly r?: number | undefined;
+  readonly t?: number | undefined;
+}
+interface Policy {
+  readonly name: string;
+  readonly q: number;
+  readonly w: number | undefined;
+}
 
 const NO_STATE: Partial<State> = {};
 

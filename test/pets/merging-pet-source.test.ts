@@ -171,7 +171,7 @@ describe('reads of merged questions, under concurrent load', () => {
   });
   afterAll(() => gateway.close());
 
-  it('see what was added before they came, ten thousand times over forty connections', async () => {
+  it('see what was added before they came, ten thousand times over thirty connections', async () => {
     const pairs = 10_000;
     let next = 0;
     let seen = 0;
@@ -190,7 +190,8 @@ describe('reads of merged questions, under concurrent load', () => {
         if (read.data.pet?.name === name) seen += 1;
       }
     }
-    await Promise.all(Array.from({ length: 40 }, work));
+    // So few are never refused for overload, however busy the machine.
+    await Promise.all(Array.from({ length: 30 }, work));
     expect(seen).toBe(pairs);
   }, 120_000);
 });
