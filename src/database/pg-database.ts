@@ -17,6 +17,12 @@ const CONNECT_TIMEOUT_MS = 1_250;
 const STATEMENT_TIMEOUT_MS = 1_250;
 const QUERY_TIMEOUT_MS = 1_400;
 
+/**
+ * A prepared statement keeps its plan until its table is analysed again. Made for a handful of rows, it would read the whole
+ * table and go on doing so a million rows later; so it takes the index from the first row on. `options` in the URL replace this.
+ */
+const LASTING_PLANS = '-c enable_seqscan=off';
+
 /** Transactions are for migrations, which may wait for another instance and take longer than a request may. */
 const TRANSACTION_TIMEOUT_MS = 600_000;
 
@@ -27,7 +33,11 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
     max,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     // Poolers refuse settings of a session; there the server's own limits have to do.
-    ...(prepare && { statement_timeout: STATEMENT_TIMEOUT_MS, idle_in_transaction_session_timeout: 30_000 }),
+    ...(prepare && {
+      statement_timeout: STATEMENT_TIMEOUT_MS,
+      idle_in_transaction_session_timeout: 30_000,
+      options: LASTING_PLANS,
+    }),
     query_timeout: QUERY_TIMEOUT_MS,
     keepAlive: true,
     types,
