@@ -3,8 +3,10 @@ import {
   isNonNullType,
   Kind,
   valueFromAST,
+  visit,
   type FieldNode,
   type GraphQLField,
+  type Location,
   type ValueNode,
 } from 'graphql';
 import type { CompiledVariables, Variables, VariableValues } from './variables.js';
@@ -21,7 +23,8 @@ export function compileArguments(
   node: FieldNode,
   { names, toRecord }: CompiledVariables,
 ): ArgumentMaker {
-  const byGraphqlJs: ArgumentMaker = (values) => getArgumentValues(definition, node, toRecord(values));
+  const kept = withoutTokens({ ...node, selectionSet: undefined });
+  const byGraphqlJs: ArgumentMaker = (values) => getArgumentValues(definition, kept, toRecord(values));
   const constants: Variables = {};
   const picked: { name: string; index: number; isNonNull: boolean; isRequired: boolean }[] = [];
   for (const { name, type, defaultValue } of definition.args) {
@@ -50,6 +53,17 @@ export function compileArguments(
     }
     return made;
   };
+}
+
+/** A copy that knows its place in the text, for errors, and none of the tokens: those are linked, and keep the whole document. */
+function withoutTokens(node: FieldNode): FieldNode {
+  return visit(node, {
+    enter: (entered) => {
+      if (!entered.loc) return undefined;
+      const { start, end, source } = entered.loc;
+      return { ...entered, loc: { start, end, source } as Location };
+    },
+  }) as FieldNode;
 }
 
 function hasVariable(node: ValueNode): boolean {
