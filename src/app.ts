@@ -21,6 +21,7 @@ import { createHttpServer, toErrorReply, type Handler } from './http/server.js';
 import { createHealthHandler } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics, type Metrics } from './observability/metrics.js';
+import type { Tracing } from './observability/tracing.js';
 import { openRedisLink, type RedisLink } from './redis/redis-link.js';
 import { createRedisQueryCache } from './redis/redis-query-cache.js';
 import { createRestHandler } from './rest/handler.js';
@@ -68,6 +69,8 @@ export async function startApp(
   const isDraining = (): boolean => draining;
 
   try {
+    const tracing = await openTracing(config, log);
+    closers.push(() => Promise.resolve(tracing?.close(flushMs(config))));
     const redis =
       config.redisUrl === undefined
         ? undefined
@@ -75,7 +78,7 @@ export async function startApp(
     closers.push(() => Promise.resolve(redis?.close()));
     const backend = await openBackend(config, log, redis, decorateDatabase);
     closers.push(() => backend.close());
-    const { source, check } = backend;
+    const { source, deprecatedCalls, check } = backend;
     const access = otherAccess ?? backend.access;
 
     const cors = createCors(config.corsOrigins);
@@ -98,6 +101,7 @@ export async function startApp(
       execute: createExecutor({ server: graphqlServer, documents, log, documentLimits, directLane }),
       source,
       access,
+      deprecatedCalls,
       guardRateLimit: createRateLimitGuard(),
       cors,
       log,
@@ -108,7 +112,8 @@ export async function startApp(
       maxBatch: limits.maxBatch,
       maxTokens: documentLimits.maxTokens,
     });
-    const rest = backend.isStore && createRestHandler({ source, access, cors, log, maxBodyBytes: limits.maxBodyBytes });
+    const { maxBodyBytes } = limits;
+    const rest = backend.isStore && createRestHandler({ source, access, deprecatedCalls, cors, log, maxBodyBytes });
     const health = createHealthHandler({
       metrics,
       withMetrics: config.metricsPort === undefined,
@@ -167,6 +172,7 @@ export async function startApp(
     }
     const { server, inFlight } = createHttpServer({
       ...servers,
+      tracing,
       handler: route,
       refuse: (exchange) =>
         (isGraphqlPath(exchange) || (rest && isRestPath(exchange))) && gate.refuses(exchange)
@@ -190,6 +196,18 @@ function closingMs({ shutdownGraceMs }: Config): number {
   return Math.min(1_000, shutdownGraceMs / 10);
 }
 
+/** How long traces may take to be handed over at the end, in milliseconds. */
+function flushMs({ shutdownGraceMs }: Config): number {
+  return Math.max(500, Math.min(2_000, shutdownGraceMs / 2));
+}
+
+/** OpenTelemetry is loaded by those alone who want it. */
+async function openTracing({ tracing }: Config, log: Log): Promise<Tracing | undefined> {
+  if (!tracing) return undefined;
+  const { createOtlpTracing } = await import('./observability/otlp-tracing.js');
+  return createOtlpTracing(tracing, log);
+}
+
 function isGraphqlPath({ path }: Exchange): boolean {
   return path === '/graphql';
 }
@@ -205,7 +223,16 @@ async function openBackend(
   decorateDatabase: AppParts['decorateDatabase'],
 ): Promise<Backend> {
   const { backend, bans } = config;
-  if (backend.kind !== 'proxy') return openStoreBackend({ store: backend, bans, log, redis, decorateDatabase });
+  if (backend.kind !== 'proxy') {
+    return openStoreBackend({
+      store: backend,
+      bans,
+      log,
+      redis,
+      traced: config.tracing !== undefined,
+      decorateDatabase,
+    });
+  }
   // Loaded only where it is used, with its HTTP client, for the sake of the start.
   const { openProxyBackend } = await import('./backend/proxy-backend.js');
   return openProxyBackend(backend, log, redis);

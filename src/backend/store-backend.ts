@@ -1,5 +1,4 @@
 import { createAuthenticator } from '../access/authenticator.js';
-import type { KeyStore } from '../access/key-store.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import { createPostgresKeyStore } from '../access/postgres-key-store.js';
 import { createStoreAccess } from '../access/store-access.js';
@@ -7,12 +6,17 @@ import { ConfigError, type Config, type StoreConfig } from '../config.js';
 import type { Database } from '../database/database.js';
 import { migrate } from '../database/migrate.js';
 import { createPgDatabase } from '../database/pg-database.js';
+import { createTracedDatabase } from '../database/traced-database.js';
+import { createCallCounter } from '../deprecated-calls/call-counter.js';
+import type { DeprecatedCallers } from '../deprecated-calls/deprecated-calls.js';
+import { createPostgresDeprecatedCalls } from '../deprecated-calls/postgres-deprecated-calls.js';
 import { openEmbeddedDatabase } from '../embedded/embedded-store.js';
 import { fillEmptyStore, findDevelopmentKey } from '../embedded/first-start.js';
-import { serveKeys } from '../embedded/key-socket.js';
+import { serveKeys, type KeyDesk } from '../embedded/key-socket.js';
 import { openLimitsFile } from '../embedded/limits-file.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
+import type { Attributes } from '../observability/tracing.js';
 import { pruneIdempotentAdds } from '../pets/idempotent-adds.js';
 import { createMergingPetSource } from '../pets/merging-pet-source.js';
 import { createPostgresPetSource } from '../pets/postgres-pet-source.js';
@@ -27,6 +31,8 @@ export interface StoreBackendOptions {
   readonly log: Log;
   /** Shares limits with other instances. */
   readonly redis?: RedisLink | undefined;
+  /** Whether statements are part of traces. */
+  readonly traced: boolean;
   /** What a test may put around the database. */
   readonly decorateDatabase?: ((database: Database) => Database) | undefined;
 }
@@ -39,7 +45,7 @@ const PATIENCE = { budgetMs: 400, crowdBudgetMs: 150 };
  * @throws StoreBusyError, or whatever keeps the database from opening
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
-  const { store, bans, log, redis, decorateDatabase } = options;
+  const { store, bans, log, redis, traced, decorateDatabase } = options;
   const closers: (() => Promise<unknown>)[] = [];
   const close = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer();
@@ -47,7 +53,8 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
   try {
     const opened = await openDatabase(store, log);
     closers.push(() => opened.close());
-    const database = decorateDatabase?.(opened) ?? opened;
+    const decorated = decorateDatabase?.(opened) ?? opened;
+    const database = traced ? createTracedDatabase(decorated, toServer(store)) : decorated;
     await migrateAtStart(database);
     if (store.kind === 'server' && !store.prepare) await warnOfNoStatementTimeout(database, log);
 
@@ -56,6 +63,10 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       onError: (err) => log.warn({ err }, 'old idempotency keys could not be pruned; it will be tried again'),
     });
     closers.push(() => pruner.close());
+
+    const callers = createPostgresDeprecatedCalls(database);
+    const deprecatedCalls = createCallCounter({ write: (counts) => callers.add(counts), log });
+    closers.push(() => deprecatedCalls.close());
 
     const keys = createPostgresKeyStore(database);
     const source = createMergingPetSource(createPostgresPetSource(database));
@@ -81,13 +92,19 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       ...shared,
     });
     const check = () => database.query({ name: 'ping', text: 'SELECT 1' }, []);
-    const backend = { source, access, isStore: true, patience: PATIENCE, check, close };
+    const backend = { source, access, deprecatedCalls, isStore: true, patience: PATIENCE, check, close };
     if (store.kind === 'server') return backend;
 
     const { directory, sampleAnimals } = store;
     const limitsFile = await openLimitsFile(directory, ledger, log);
     closers.push(() => limitsFile.close());
-    const socket = await serveKeys(directory, keys);
+    const upToDate: DeprecatedCallers = {
+      async list(since) {
+        await deprecatedCalls.flush();
+        return callers.list(since);
+      },
+    };
+    const socket = await serveKeys(directory, { keys, deprecatedCallers: upToDate });
     if (socket) closers.push(() => socket.close());
     else log.warn({ directory }, 'the path is too long for a socket: the keys command cannot ask this server');
     if (!store.developmentKeys) return backend;
@@ -102,8 +119,19 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
   }
 }
 
+/** Where spans say that the database is. */
+function toServer(store: StoreConfig): Attributes {
+  if (store.kind === 'embedded') return {};
+  const { hostname, port, pathname } = new URL(store.url);
+  return {
+    'server.address': hostname || undefined,
+    'server.port': port === '' ? undefined : Number(port),
+    'db.namespace': pathname.slice(1) || undefined,
+  };
+}
+
 /** Opens the keys of a store without serving anything, for the `keys` command. */
-export async function openKeyStore(store: StoreConfig): Promise<{ readonly keys: KeyStore; close(): Promise<void> }> {
+export async function openKeyDesk(store: StoreConfig): Promise<KeyDesk & { close(): Promise<void> }> {
   const database = await openDatabase(store);
   try {
     await migrateAtStart(database);
@@ -111,7 +139,11 @@ export async function openKeyStore(store: StoreConfig): Promise<{ readonly keys:
     await database.close();
     throw error;
   }
-  return { keys: createPostgresKeyStore(database), close: () => database.close() };
+  return {
+    keys: createPostgresKeyStore(database),
+    deprecatedCallers: createPostgresDeprecatedCalls(database),
+    close: () => database.close(),
+  };
 }
 
 /** A database out of reach is a setting to mend as long as nothing runs yet. */

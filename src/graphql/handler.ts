@@ -1,10 +1,10 @@
 import { HeaderMap, type ApolloServer } from '@apollo/server';
 import Negotiator from 'negotiator';
 import type { Access, Visit } from '../access/visit.js';
+import type { DeprecatedCallCounter } from '../deprecated-calls/deprecated-calls.js';
 import { StoreError, toStoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
 import type { Exchange, Reply } from '../http/exchange.js';
-import { formatLimitHeaders } from '../http/limit-headers.js';
 import { chooseMediaType } from '../http/media-type.js';
 import { PAGE_HEADERS } from '../http/page-headers.js';
 import { logFailure, type Handler } from '../http/server.js';
@@ -14,7 +14,9 @@ import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency
 import { RequestPetLoader } from '../pets/pet-loader.js';
 import type { PetSource } from '../pets/pet-source.js';
 import type { OperationContext } from './context.js';
+import type { Deprecation } from './deprecations.js';
 import type { Executor } from './executor.js';
+import { traceOperation } from './operation-span.js';
 import type { RateLimitGuard } from './rate-limit-guard.js';
 import { readGetRequest, readPostRequest, type OperationRequest } from './request.js';
 import { RequestCall } from './request-call.js';
@@ -27,6 +29,8 @@ export interface GraphqlHandlerOptions {
   readonly execute: Executor;
   readonly source: PetSource;
   readonly access: Access;
+  /** Absent where another store counts. */
+  readonly deprecatedCalls: DeprecatedCallCounter | undefined;
   readonly guardRateLimit: RateLimitGuard;
   readonly cors: Cors;
   readonly log: Log;
@@ -49,7 +53,8 @@ const MAX_LOGGED_NAME = 100;
 
 /** Makes the handler of /graphql: HTTP around the operations that Apollo Server executes. */
 export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
-  const { server, execute, source, access, guardRateLimit, cors, log, metrics, introspection, landingPage } = options;
+  const { server, execute, source, access, deprecatedCalls, guardRateLimit, cors, log, metrics } = options;
+  const { introspection, landingPage } = options;
 
   return async (exchange) => {
     exchange.route = '/graphql';
@@ -69,8 +74,8 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     }
     visit.close();
     const allowance = visit.allowance();
-    const { windows } = (allowance instanceof Promise ? await allowance : allowance) ?? NOTHING_KNOWN;
-    return { ...reply, headers: Object.assign(formatLimitHeaders(windows), reply.headers) };
+    const left = allowance instanceof Promise ? await allowance : allowance;
+    return { status: reply.status, headers: reply.headers, body: reply.body, windows: left?.windows };
   };
 
   async function answer(exchange: Exchange, visit: Visit): Promise<Reply> {
@@ -100,12 +105,18 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     visit: Visit,
   ): Promise<OperationResponse[]> {
     const key = parseIdempotencyKey(exchange.header('idempotency-key'), visit.keyId);
-    const call = new RequestCall(exchange, visit.upstreamKey);
-    const loader = new RequestPetLoader({ source, call, batched: operations.length > 1 });
+    const { span } = exchange;
+    const spans = span?.isRecording
+      ? operations.map(() => span.startChild('internal', 'GraphQL Operation'))
+      : undefined;
+    const isOne = operations.length === 1;
+    // What the operations of a batch ask for together belongs to none of them.
+    const call = new RequestCall(exchange, visit.upstreamKey, spans && isOne ? spans[0] : span);
+    const loader = new RequestPetLoader({ source, call, batched: !isOne });
     const turns = createTurns(operations.length, (cost) => visit.admit(cost));
     const contexts = turns.map((turn, entry): OperationContext => ({
       visit,
-      call,
+      call: spans && !isOne ? new RequestCall(exchange, visit.upstreamKey, spans[entry]) : call,
       source,
       loader,
       keyOfAddition: key && ((position) => completeIdempotencyKey(key, entry, position)),
@@ -113,21 +124,33 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       turn,
       report: { type: 'unknown', name: undefined, cost: 0, deprecations: [], failures: [] },
     }));
-    const executions = operations.map((operation, index) =>
-      execute(operation, contexts[index] as OperationContext, exchange.method),
-    );
+    const executions = operations.map((operation, index) => {
+      const context = contexts[index] as OperationContext;
+      const execution = execute(operation, context, exchange.method);
+      const operationSpan = spans?.[index];
+      return operationSpan ? traceOperation(operationSpan, execution, context.report) : execution;
+    });
     const responses = executions.length === 1 ? [await (executions[0] as Execution)] : await Promise.all(executions);
     let cost = 0;
     const names: string[] = [];
     contexts.forEach(({ report }, index) => {
       const { hasData, hasErrors } = responses[index] as OperationResponse;
       cost += report.cost;
+      if (hasData && report.deprecations.length > 0) noteDeprecations(report.deprecations, exchange, visit);
       names.push(report.name?.slice(0, MAX_LOGGED_NAME) ?? report.type);
       metrics.countOperation(report.type, !hasData ? 'refused' : hasErrors ? 'error' : 'ok');
     });
     exchange.logged.cost = cost;
     exchange.logged.operations = names.join();
     return responses;
+  }
+
+  /** An operation ran that uses what is deprecated. */
+  function noteDeprecations(deprecations: readonly Deprecation[], exchange: Exchange, { keyId }: Visit): void {
+    const client = exchange.clientName;
+    Object.assign(exchange.logged, { deprecated: true, client });
+    if (!deprecatedCalls || keyId === undefined) return;
+    for (const { coordinate } of deprecations) deprecatedCalls.count({ keyId, client, through: 'graphql', coordinate });
   }
 
   function refuse(exchange: Exchange, thrown: unknown): Reply {
@@ -156,9 +179,6 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
 }
 
 type Execution = ReturnType<Executor>;
-
-/** While nothing is known of a key. */
-const NOTHING_KNOWN = { windows: [] };
 
 /** An error as the answer to a whole GraphQL request. */
 function toErrorReply(exchange: Exchange, error: StoreError): Reply {

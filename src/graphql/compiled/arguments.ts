@@ -2,11 +2,12 @@ import {
   getArgumentValues,
   isNonNullType,
   Kind,
+  Location,
+  Token,
   valueFromAST,
   visit,
   type FieldNode,
   type GraphQLField,
-  type Location,
   type ValueNode,
 } from 'graphql';
 import type { CompiledVariables, Variables, VariableValues } from './variables.js';
@@ -55,15 +56,19 @@ export function compileArguments(
   };
 }
 
-/** A copy that knows its place in the text, for errors, and none of the tokens: those are linked, and keep the whole document. */
+/** A copy that knows its place in the text, for errors, by tokens of its own: those of the parser are linked, and keep the whole document. */
 function withoutTokens(node: FieldNode): FieldNode {
   return visit(node, {
     enter: (entered) => {
       if (!entered.loc) return undefined;
-      const { start, end, source } = entered.loc;
-      return { ...entered, loc: { start, end, source } as Location };
+      const { startToken, endToken, source } = entered.loc;
+      return { ...entered, loc: new Location(unlinked(startToken), unlinked(endToken), source) };
     },
-  }) as FieldNode;
+  });
+}
+
+function unlinked({ kind, start, end, line, column }: Token): Token {
+  return new Token(kind, start, end, line, column);
 }
 
 function hasVariable(node: ValueNode): boolean {
