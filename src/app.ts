@@ -2,7 +2,6 @@ import type { Server } from 'node:http';
 import { PLANS } from './access/plans.js';
 import type { Access } from './access/visit.js';
 import type { Backend } from './backend/backend.js';
-import { openProxyBackend } from './backend/proxy-backend.js';
 import { openStoreBackend } from './backend/store-backend.js';
 import { ConfigError, type Config } from './config.js';
 import type { Database } from './database/database.js';
@@ -222,25 +221,28 @@ function isRestPath({ path }: Exchange): boolean {
   return path === '/v1' || path.startsWith('/v1/');
 }
 
-function openBackend(
+async function openBackend(
   config: Config,
   log: Log,
   metrics: Metrics,
   redis: RedisLink | undefined,
   decorateDatabase: AppParts['decorateDatabase'],
-): Promise<Backend> | Backend {
+): Promise<Backend> {
   const { backend, bans } = config;
-  return backend.kind === 'proxy'
-    ? openProxyBackend(backend, log, metrics, redis)
-    : openStoreBackend({
-        store: backend,
-        bans,
-        log,
-        metrics,
-        redis,
-        traced: config.tracing !== undefined,
-        decorateDatabase,
-      });
+  if (backend.kind !== 'proxy') {
+    return openStoreBackend({
+      store: backend,
+      bans,
+      log,
+      metrics,
+      redis,
+      traced: config.tracing !== undefined,
+      decorateDatabase,
+    });
+  }
+  // Loaded only where it is used, with its HTTP client, for the sake of the start.
+  const { openProxyBackend } = await import('./backend/proxy-backend.js');
+  return openProxyBackend(backend, log, metrics, redis);
 }
 
 /** Listens, or says in one line which setting stands in the way. */

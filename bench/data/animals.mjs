@@ -4,7 +4,7 @@
  */
 export const ANIMAL_COUNT = 10_000;
 
-const NAMES = [
+export const NAMES = [
   'Bella',
   'Milo',
   'Luna',
@@ -57,3 +57,5 @@ for (const status of ['available', 'pending', 'sold']) {
 export function list(limit, status) {
   return BY_STATUS.get(status).slice(0, limit);
 }
+
+export const STOCK = { count: ANIMAL_COUNT, animal, list };

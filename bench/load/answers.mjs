@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { animal, ANIMAL_COUNT, list } from '../data/animals.mjs';
+import { STOCK } from '../data/animals.mjs';
 
 /** One answer in so many is read whole even when its bytes are known. */
 const FULL_CHECK_EVERY = 256;
@@ -8,8 +8,9 @@ const FULL_CHECK_EVERY = 256;
  * Checks every answer of one server. The first answer to each request is parsed and compared with the animals; the ones
  * after it must be the same bytes, or are parsed and compared again. What differs between two answers to the same
  * addPet is the new id, so there the bytes around it must be the same.
+ * @param stock - the animals: how many (`count`), each by its id (`animal`), and what a list answers (`list`)
  */
-export function createChecker(operations, dialect) {
+export function createChecker(operations, dialect, stock = STOCK) {
   const known = new Array(operations.length);
   const counts = { answers: 0, readWhole: 0 };
 
@@ -23,7 +24,7 @@ export function createChecker(operations, dialect) {
     counts.readWhole += 1;
     const text = bytes.utf8Slice(start, end);
     const operation = operations[index];
-    const fault = status === 200 ? findFault(text, operation, dialect) : `HTTP status ${status}`;
+    const fault = status === 200 ? findFault(text, operation, dialect, stock) : `HTTP status ${status}`;
     if (fault !== undefined) {
       return `${fault}\n  asked: ${JSON.stringify(operation).slice(0, 300)}\n  got: ${text.slice(0, 600)}`;
     }
@@ -49,7 +50,7 @@ function isSame({ whole, prefix, suffix }, bytes, start, end) {
   return true;
 }
 
-function findFault(text, operation, dialect) {
+function findFault(text, operation, dialect, stock) {
   let answer;
   try {
     answer = JSON.parse(text);
@@ -63,12 +64,12 @@ function findFault(text, operation, dialect) {
   } catch (error) {
     return `another shape than asked for (${error.message})`;
   }
-  return isDeepStrictEqual(animals.map(inOrder), expected(operation, animals).map(inOrder))
+  return isDeepStrictEqual(animals.map(inOrder), expected(operation, animals, stock).map(inOrder))
     ? undefined
     : 'other animals';
 }
 
-function expected(operation, animals) {
+function expected(operation, animals, { count, animal, list }) {
   switch (operation.kind) {
     case 'list':
       return list(operation.limit, operation.status);
@@ -78,7 +79,7 @@ function expected(operation, animals) {
       // Any id will do that is new.
       const id = animals[0]?.id;
       const { name, categoryId, status } = operation;
-      return [{ id: /^\d+$/.test(id) && Number(id) > ANIMAL_COUNT ? id : 'a new id', name, categoryId, status }];
+      return [{ id: /^\d+$/.test(id) && Number(id) > count ? id : 'a new id', name, categoryId, status }];
     }
   }
 }

@@ -49,6 +49,11 @@ export function cpuOf(pid) {
   return (Number(fields[11]) + Number(fields[12])) / TICKS;
 }
 
+/** CPU time of the first thread of a process, in seconds: finer than clock ticks, and all there is of a PostgreSQL backend. */
+export function onCoreOf(pid) {
+  return Number(readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ')[0]) / 1e9;
+}
+
 /** Seconds that a core has been busy with anything at all. */
 export function busyOf(core) {
   const line = new RegExp(`^cpu${core} (.+)$`, 'm').exec(readFileSync('/proc/stat', 'latin1'));

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import pg from 'pg';
 import { ANIMAL_COUNT, ANIMALS } from '../data/animals.mjs';
-import { movePids } from './cores.mjs';
+import { movePids, onCoreOf } from './cores.mjs';
 
 const run = promisify(execFile);
 
@@ -14,9 +14,10 @@ const UNREACHABLE_LIMIT = '2000000000';
 /**
  * Makes a database for this run: migrated by the build under test itself, ten thousand animals, and keys.
  * @param root - where the build is
+ * @param fill - puts other animals into it, by a client of `pg`
  * @returns `url`, `keys`, and what the harness does with it between measurements
  */
-export async function createDatabase(root, keyCount) {
+export async function createDatabase(root, keyCount, fill = fillWithAnimals) {
   const name = `bench_${process.pid}_${Date.now().toString(36)}`;
   const admin = new pg.Client({ connectionString: SERVER_URL });
   await admin.connect().catch(({ message }) => {
@@ -38,7 +39,17 @@ export async function createDatabase(root, keyCount) {
     await client.connect();
     await fill(client);
     const { rows } = await client.query('SHOW server_version');
-    return { url, keys, version: rows[0].server_version, drop, countAdded, removeAdded, pinBackends };
+    return {
+      url,
+      keys,
+      client,
+      version: rows[0].server_version,
+      drop,
+      countAdded,
+      removeAdded,
+      pinBackends,
+      backendsCpu,
+    };
   } catch (error) {
     await drop();
     throw error;
@@ -61,6 +72,15 @@ export async function createDatabase(root, keyCount) {
     const { rows } = await client.query('SELECT pid FROM pg_stat_activity WHERE datname = $1', [name]);
     movePids(rows.map(({ pid }) => pid).filter(isPostgres), core);
   }
+
+  /** CPU time of the processes behind the program's connections so far, in seconds, by process id. */
+  async function backendsCpu() {
+    const { rows } = await client.query(
+      `SELECT pid FROM pg_stat_activity WHERE datname = $1 AND application_name = 'animal-store-gateway'`,
+      [name],
+    );
+    return new Map(rows.filter(({ pid }) => isPostgres(pid)).map(({ pid }) => [pid, onCoreOf(pid)]));
+  }
 }
 
 /** A process id of another machine or container may be anybody's here. */
@@ -69,7 +89,7 @@ function isPostgres(pid) {
   return existsSync(file) && readFileSync(file, 'utf8').startsWith('postgres');
 }
 
-async function fill(client) {
+async function fillWithAnimals(client) {
   // Vacuuming at its own time, it would fall on one server and not on another.
   await client.query('ALTER TABLE pets SET (autovacuum_enabled = false)');
   await client.query(

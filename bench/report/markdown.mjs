@@ -150,7 +150,13 @@ function failures(results) {
   return lines.length === 0 ? [] : ['## Not measured', lines.join('\n')];
 }
 
-function table(head, rows) {
+/** The last of some figures over the first. */
+export function toRatio(figures) {
+  return figures.length < 2 ? '–' : `**${number(figures.at(-1) / figures[0])}**`;
+}
+
+/** A Markdown table. */
+export function table(head, rows) {
   const line = (row) => `| ${row.join(' | ')} |`;
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
 }

@@ -1,7 +1,7 @@
-import { timingSafeEqual } from 'node:crypto';
 import type { Queryable } from '../database/database.js';
 import { digestApiKey, generateApiKey, generateKeyId } from './api-key.js';
 import type { KeyRecord, KeyStore } from './key-store.js';
+import { createMergedLookups } from './merged-lookups.js';
 import { PUBLISHED_LIMITS, type Plan } from './plans.js';
 
 interface KeyRow {
@@ -18,7 +18,7 @@ interface KeyRow {
 
 const COLUMNS = 'id, digest, plan, label, per_minute, per_day, created_at, expires_at, revoked_at';
 
-const FIND = { name: 'find-key', text: `SELECT ${COLUMNS} FROM api_keys WHERE digest = $1` };
+const FIND = { name: 'find-keys', text: `SELECT ${COLUMNS} FROM api_keys WHERE digest = ANY($1::bytea[])` };
 const LIST = { name: 'list-keys', text: `SELECT ${COLUMNS} FROM api_keys ORDER BY created_at, id` };
 const CREATE = {
   name: 'create-key',
@@ -33,11 +33,11 @@ const REVOKE = {
 /** The API keys of a PostgreSQL database, embedded or on a server. */
 export function createPostgresKeyStore(database: Queryable): KeyStore {
   return {
-    async findByDigest(digest) {
-      const bytes = toBytes(digest);
-      const [row] = await database.query<KeyRow>(FIND, [bytes]);
-      return row && timingSafeEqual(row.digest, bytes) ? toRecord(row) : undefined;
-    },
+    findByDigest: createMergedLookups(async (digests) => {
+      const rows = await database.query<KeyRow>(FIND, [digests.map(toBytes)]);
+      const found = new Map(rows.map((row) => [toDigest(row.digest), toRecord(row)]));
+      return digests.map((digest) => found.get(digest));
+    }),
     async create({ plan, label, limits, expiresAt }, key = generateApiKey()) {
       const values = [
         generateKeyId(),
@@ -64,6 +64,10 @@ export function createPostgresKeyStore(database: Queryable): KeyStore {
 
 function toBytes(digest: string): Buffer {
   return Buffer.from(digest, 'base64url');
+}
+
+function toDigest(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('base64url');
 }
 
 function toRecord(row: KeyRow): KeyRecord {

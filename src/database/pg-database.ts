@@ -17,6 +17,13 @@ const CONNECT_TIMEOUT_MS = 1_250;
 const STATEMENT_TIMEOUT_MS = 1_250;
 const QUERY_TIMEOUT_MS = 1_400;
 
+/**
+ * Every statement of a request is answered from an index in the order that it asks for, however many rows there are. PostgreSQL
+ * is told to plan so from the first row on, and once: it would plan a list anew each time; and a plan made for a handful of rows,
+ * which reads the whole table, stays until the table is analysed again. `options` in the URL take the place of these.
+ */
+const LASTING_PLANS = '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off';
+
 /** Transactions are for migrations, which may wait for another instance and take longer than a request may. */
 const TRANSACTION_TIMEOUT_MS = 600_000;
 
@@ -27,7 +34,11 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
     max,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     // Poolers refuse settings of a session; there the server's own limits have to do.
-    ...(prepare && { statement_timeout: STATEMENT_TIMEOUT_MS, idle_in_transaction_session_timeout: 30_000 }),
+    ...(prepare && {
+      statement_timeout: STATEMENT_TIMEOUT_MS,
+      idle_in_transaction_session_timeout: 30_000,
+      options: LASTING_PLANS,
+    }),
     query_timeout: QUERY_TIMEOUT_MS,
     keepAlive: true,
     types,

@@ -1,5 +1,4 @@
 import { mkdir } from 'node:fs/promises';
-import { PGlite } from '@electric-sql/pglite';
 import type { Database } from './database.js';
 
 const INT8 = 20;
@@ -10,6 +9,8 @@ const INT8 = 20;
  */
 export async function openPgliteDatabase(directory?: string): Promise<Database> {
   if (directory !== undefined) await mkdir(directory, { recursive: true, mode: 0o700 });
+  // Loaded only where it is used, for the sake of the start.
+  const { PGlite } = await import('@electric-sql/pglite');
   const database = await PGlite.create({
     ...(directory !== undefined && { dataDir: directory }),
     // PGlite would give an int8 as a number or a bigint, by its size; text is exact and what the program works with.

@@ -6,6 +6,7 @@ import {
 import { ApolloServerPluginLandingPageLocalDefault } from '@apollo/server/plugin/landingPage/default';
 import type { Log } from '../observability/log.js';
 import type { OperationContext } from './context.js';
+import { createDocumentStore } from './document-store.js';
 import { EXAMPLE_HEADERS, EXAMPLE_OPERATION } from './example-operation.js';
 import { createFormatError } from './format-error.js';
 import type { KnownDocuments } from './known-documents.js';
@@ -46,6 +47,7 @@ export async function createGraphqlServer(options: GraphqlServerOptions): Promis
     parseOptions: { maxTokens },
     validationOptions: { maxErrors: MAX_ERRORS },
     formatError: createFormatError(!introspection),
+    documentStore: createDocumentStore(),
     ...(persistedQueries && { persistedQueries: { cache: persistedQueries } }),
     logger: log,
     plugins: [

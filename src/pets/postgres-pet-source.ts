@@ -16,9 +16,13 @@ interface PetRow {
 const COLUMNS = 'id, name, category_id AS "categoryId", status';
 
 const LIST = { name: 'list-pets', text: `SELECT ${COLUMNS} FROM pets ORDER BY id LIMIT $1` };
+/**
+ * Only the index of status and id gives this order. For `status = $2 ORDER BY id` PostgreSQL may take the primary key and read
+ * past every animal of another status, since it supposes that those of one are spread evenly over the ids.
+ */
 const LIST_BY_STATUS = {
   name: 'list-pets-by-status',
-  text: `SELECT ${COLUMNS} FROM pets WHERE status = $2 ORDER BY id LIMIT $1`,
+  text: `SELECT ${COLUMNS} FROM pets WHERE status >= $2 AND status <= $2 ORDER BY status, id LIMIT $1`,
 };
 const FIND_MANY = { name: 'find-pets', text: `SELECT ${COLUMNS} FROM pets WHERE id = ANY($1::bigint[])` };
 const ADD = {

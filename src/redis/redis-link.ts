@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { Redis, type RedisOptions } from 'ioredis';
+import type { Redis, RedisOptions } from 'ioredis';
 import type { Log } from '../observability/log.js';
 import type { SharingFailure, SharingMetrics } from '../observability/limiter-metrics.js';
 
@@ -54,6 +54,8 @@ export async function openRedisLink({
   deadlineMs = 100,
   retryMs = 500,
 }: RedisLinkOptions): Promise<RedisLink> {
+  // Loaded only where it is used, for the sake of the start.
+  const { Redis } = await import('ioredis');
   const options = toOptions(url);
   const waiting = new Set<(error: RedisAwayError) => void>();
   const listeners: (() => void)[] = [];

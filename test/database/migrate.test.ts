@@ -143,7 +143,7 @@ describe('migrating PGlite', () => {
 });
 
 describe.each([
-  ['true', ['list-pets', 'find-pets', 'add-pet', 'find-key']],
+  ['true', ['list-pets', 'find-pets', 'add-pet', 'find-keys']],
   ['false', []],
 ])('DATABASE_PREPARE=%s', (prepare, expected) => {
   it('serves every operation, and keeps only those statements on the server that it may', async () => {

@@ -2,7 +2,10 @@ import {
   getArgumentValues,
   isNonNullType,
   Kind,
+  Location,
+  Token,
   valueFromAST,
+  visit,
   type FieldNode,
   type GraphQLField,
   type ValueNode,
@@ -21,7 +24,8 @@ export function compileArguments(
   node: FieldNode,
   { names, toRecord }: CompiledVariables,
 ): ArgumentMaker {
-  const byGraphqlJs: ArgumentMaker = (values) => getArgumentValues(definition, node, toRecord(values));
+  const kept = withoutTokens({ ...node, selectionSet: undefined });
+  const byGraphqlJs: ArgumentMaker = (values) => getArgumentValues(definition, kept, toRecord(values));
   const constants: Variables = {};
   const picked: { name: string; index: number; isNonNull: boolean; isRequired: boolean }[] = [];
   for (const { name, type, defaultValue } of definition.args) {
@@ -50,6 +54,21 @@ export function compileArguments(
     }
     return made;
   };
+}
+
+/** A copy that knows its place in the text, for errors, by tokens of its own: those of the parser are linked, and keep the whole document. */
+function withoutTokens(node: FieldNode): FieldNode {
+  return visit(node, {
+    enter: (entered) => {
+      if (!entered.loc) return undefined;
+      const { startToken, endToken, source } = entered.loc;
+      return { ...entered, loc: new Location(unlinked(startToken), unlinked(endToken), source) };
+    },
+  });
+}
+
+function unlinked({ kind, start, end, line, column }: Token): Token {
+  return new Token(kind, start, end, line, column);
 }
 
 function hasVariable(node: ValueNode): boolean {
