@@ -81,6 +81,9 @@ const ENVIRONMENT = z.object({
   SAMPLE_DATA: flag.default(true),
 });
 
+/** The names of all settings. */
+export const SETTINGS: readonly string[] = Object.keys(ENVIRONMENT.shape);
+
 /** A store of this program's own. */
 export type StoreConfig =
   | {
