@@ -23,7 +23,7 @@ const TOP = {
   message: 'Only main and the commands import these.',
 };
 const SOURCES = {
-  regex: 'postgres-pet-source|rest-pet-source|postgres-key-store|memory-ledger|redis-ledger',
+  regex: 'postgres-pet-source|rest-pet-source|postgres-key-store|postgres-deprecated-calls|memory-ledger|redis-ledger',
   message: 'Take the contract; app.ts hands the implementation over.',
 };
 
@@ -103,6 +103,10 @@ export default defineConfig(
   fence(
     ['src/pets/**'],
     [APOLLO, DRIVERS, REDIS, HTTP, TOP, folders('graphql', 'rest', 'redis', 'embedded', 'cli', 'observability')],
+  ),
+  fence(
+    ['src/deprecated-calls/**'],
+    [APOLLO, UNDICI, DRIVERS, REDIS, HTTP, TOP, folders('graphql', 'rest', 'pets', 'redis', 'embedded', 'cli')],
   ),
   fence(
     ['src/database/**'],

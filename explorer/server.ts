@@ -49,7 +49,11 @@ export async function send(
   key: string,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<{ readonly result: GraphqlResult; readonly answer: Answer }> {
-  const sent = new Headers({ 'Content-Type': 'application/json', Accept: 'application/json' });
+  const sent = new Headers({
+    'Content-Type': 'application/json',
+    Accept: 'application/json',
+    'apollographql-client-name': 'explorer',
+  });
   if (key !== '') sent.set('Authorization', `Bearer ${key}`);
   for (const [name, value] of Object.entries(headers)) sent.set(name, value);
   const response = await fetch(toUrl('graphql'), { method: 'POST', headers: sent, body: JSON.stringify(operation) });

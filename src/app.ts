@@ -76,7 +76,7 @@ export async function startApp(
     closers.push(() => Promise.resolve(redis?.close()));
     const backend = await openBackend(config, log, redis, decorateDatabase);
     closers.push(() => backend.close());
-    const { source, check } = backend;
+    const { source, deprecatedCalls, check } = backend;
     const access = otherAccess ?? backend.access;
 
     const cors = createCors(config.corsOrigins);
@@ -99,6 +99,7 @@ export async function startApp(
       execute: createExecutor({ server: graphqlServer, documents, log, documentLimits, directLane }),
       source,
       access,
+      deprecatedCalls,
       guardRateLimit: createRateLimitGuard(),
       cors,
       log,
@@ -109,7 +110,8 @@ export async function startApp(
       maxBatch: limits.maxBatch,
       maxTokens: documentLimits.maxTokens,
     });
-    const rest = backend.isStore && createRestHandler({ source, access, cors, log, maxBodyBytes: limits.maxBodyBytes });
+    const { maxBodyBytes } = limits;
+    const rest = backend.isStore && createRestHandler({ source, access, deprecatedCalls, cors, log, maxBodyBytes });
     const health = createHealthHandler({
       metrics,
       withMetrics: config.metricsPort === undefined,

@@ -6,7 +6,9 @@ const PREFIX = 'pets_';
 /** 32 characters of 62 are 190 bits: nobody guesses them, so a plain fast digest protects them at rest. */
 const SECRET_LENGTH = 32;
 const CHECKSUM_LENGTH = 6;
-const FORMAT = new RegExp(`^${PREFIX}[0-9A-Za-z]{${SECRET_LENGTH + CHECKSUM_LENGTH}}$`);
+const RANDOM_PART = `[0-9A-Za-z]{${SECRET_LENGTH + CHECKSUM_LENGTH}}`;
+const FORMAT = new RegExp(`^${PREFIX}${RANDOM_PART}$`);
+const ANYWHERE = new RegExp(PREFIX + RANDOM_PART);
 
 /** Makes a new API key: a prefix that secret scanners can look for, a random part, and its checksum. */
 export function generateApiKey(): string {
@@ -26,6 +28,11 @@ export function isPlausibleApiKey(text: string): boolean {
   if (!FORMAT.test(text)) return false;
   const end = PREFIX.length + SECRET_LENGTH;
   return text.slice(end) === checksum(text.slice(PREFIX.length, end));
+}
+
+/** Tells whether a text has something in it that looks like a key. */
+export function containsApiKey(text: string): boolean {
+  return ANYWHERE.test(text);
 }
 
 /** The SHA-256 of a key, in base64url: what is stored and cached instead of the key. */

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Access } from '../access/visit.js';
+import type { DeprecatedCallCounter } from '../deprecated-calls/deprecated-calls.js';
 import type { FirstStart } from '../embedded/first-start.js';
 import type { OverloadGateOptions } from '../http/overload-gate.js';
 import type { PetSource } from '../pets/pet-source.js';
@@ -8,6 +9,8 @@ import type { PetSource } from '../pets/pet-source.js';
 export interface Backend {
   readonly source: PetSource;
   readonly access: Access;
+  /** Absent before another store: that one knows the keys, and counts. */
+  readonly deprecatedCalls?: DeprecatedCallCounter;
   /** True when the animals live here: then the process is an animal store itself, and serves REST too. */
   readonly isStore: boolean;
   /** Fills an empty embedded store, once the port is had: a start that fails leaves it empty for the next one. */

@@ -1,5 +1,4 @@
 import { createAuthenticator } from '../access/authenticator.js';
-import type { KeyStore } from '../access/key-store.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import { createPostgresKeyStore } from '../access/postgres-key-store.js';
 import { createStoreAccess } from '../access/store-access.js';
@@ -7,9 +6,12 @@ import { ConfigError, type Config, type StoreConfig } from '../config.js';
 import type { Database } from '../database/database.js';
 import { migrate } from '../database/migrate.js';
 import { createPgDatabase } from '../database/pg-database.js';
+import { createCallCounter } from '../deprecated-calls/call-counter.js';
+import type { DeprecatedCallers } from '../deprecated-calls/deprecated-calls.js';
+import { createPostgresDeprecatedCalls } from '../deprecated-calls/postgres-deprecated-calls.js';
 import { openEmbeddedDatabase } from '../embedded/embedded-store.js';
 import { fillEmptyStore, findDevelopmentKey } from '../embedded/first-start.js';
-import { serveKeys } from '../embedded/key-socket.js';
+import { serveKeys, type KeyDesk } from '../embedded/key-socket.js';
 import { openLimitsFile } from '../embedded/limits-file.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
@@ -57,6 +59,10 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     });
     closers.push(() => pruner.close());
 
+    const callers = createPostgresDeprecatedCalls(database);
+    const deprecatedCalls = createCallCounter({ write: (counts) => callers.add(counts), log });
+    closers.push(() => deprecatedCalls.close());
+
     const keys = createPostgresKeyStore(database);
     const source = createMergingPetSource(createPostgresPetSource(database));
     const ledger = createMemoryLedger(bans);
@@ -81,13 +87,19 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       ...shared,
     });
     const check = () => database.query({ name: 'ping', text: 'SELECT 1' }, []);
-    const backend = { source, access, isStore: true, patience: PATIENCE, check, close };
+    const backend = { source, access, deprecatedCalls, isStore: true, patience: PATIENCE, check, close };
     if (store.kind === 'server') return backend;
 
     const { directory, sampleAnimals } = store;
     const limitsFile = await openLimitsFile(directory, ledger, log);
     closers.push(() => limitsFile.close());
-    const socket = await serveKeys(directory, keys);
+    const upToDate: DeprecatedCallers = {
+      async list(since) {
+        await deprecatedCalls.flush();
+        return callers.list(since);
+      },
+    };
+    const socket = await serveKeys(directory, { keys, deprecatedCallers: upToDate });
     if (socket) closers.push(() => socket.close());
     else log.warn({ directory }, 'the path is too long for a socket: the keys command cannot ask this server');
     if (!store.developmentKeys) return backend;
@@ -103,7 +115,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
 }
 
 /** Opens the keys of a store without serving anything, for the `keys` command. */
-export async function openKeyStore(store: StoreConfig): Promise<{ readonly keys: KeyStore; close(): Promise<void> }> {
+export async function openKeyDesk(store: StoreConfig): Promise<KeyDesk & { close(): Promise<void> }> {
   const database = await openDatabase(store);
   try {
     await migrateAtStart(database);
@@ -111,7 +123,11 @@ export async function openKeyStore(store: StoreConfig): Promise<{ readonly keys:
     await database.close();
     throw error;
   }
-  return { keys: createPostgresKeyStore(database), close: () => database.close() };
+  return {
+    keys: createPostgresKeyStore(database),
+    deprecatedCallers: createPostgresDeprecatedCalls(database),
+    close: () => database.close(),
+  };
 }
 
 /** A database out of reach is a setting to mend as long as nothing runs yet. */

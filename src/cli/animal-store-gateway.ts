@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 
 /** The package's own command: serves, or hands what follows `keys` to the `keys` command. */
 const USAGE = `Usage: animal-store-gateway             serves; settings come from the environment
-       animal-store-gateway keys …      creates, lists and revokes API keys
+       animal-store-gateway keys …      creates, lists and revokes API keys, and lists who uses what is deprecated
        animal-store-gateway --version`;
 
 const [first, ...rest] = process.argv.slice(2);

@@ -1,12 +1,11 @@
 #!/usr/bin/env node
 import { Command, InvalidArgumentError, Option } from 'commander';
-import type { CreatedKey, KeyRecord, KeyStore, NewKey } from '../access/key-store.js';
+import type { CreatedKey, KeyRecord, NewKey } from '../access/key-store.js';
 import { PLANS, type Plan } from '../access/plans.js';
-import { openKeyStore } from '../backend/store-backend.js';
-import { connectKeys } from '../embedded/key-socket.js';
+import { openKeyDesk } from '../backend/store-backend.js';
+import type { DeprecatedCaller } from '../deprecated-calls/deprecated-calls.js';
+import { connectKeys, type KeyDesk } from '../embedded/key-socket.js';
 import { loadEnvironment } from '../environment.js';
-
-type Keys = Omit<KeyStore, 'findByDigest'>;
 
 interface CreateOptions {
   readonly plan: Plan;
@@ -17,7 +16,9 @@ interface CreateOptions {
   readonly json?: boolean;
 }
 
-const program = new Command('keys').description('Creates, lists and revokes API keys.').showHelpAfterError(false);
+const program = new Command('keys')
+  .description('Creates, lists and revokes API keys, and lists who uses what is deprecated.')
+  .showHelpAfterError(false);
 
 program
   .command('create')
@@ -30,7 +31,7 @@ program
   .option('--json', 'print one JSON object')
   .action(async (options: CreateOptions) => {
     const newKey = toNewKey(options);
-    const created = await withKeys((keys) => keys.create(newKey));
+    const created = await withKeys(({ keys }) => keys.create(newKey));
     console.log(options.json ? JSON.stringify(toJson(created)) : describeCreated(created));
   });
 
@@ -39,7 +40,7 @@ program
   .description('lists all keys, without their secrets')
   .option('--json', 'print a JSON array')
   .action(async ({ json }: { json?: boolean }) => {
-    const records = await withKeys((keys) => keys.list());
+    const records = await withKeys(({ keys }) => keys.list());
     if (json) console.log(JSON.stringify(records.map(toListedJson)));
     else if (records.length === 0)
       console.log('There are no keys. Make one: npm run --silent keys -- create --plan free');
@@ -51,22 +52,35 @@ program
   .description('revokes a key for good')
   .argument('<id>', 'the id of the key, as create and list print it')
   .action(async (id: string) => {
-    const record = await withKeys((keys) => keys.revoke(id));
+    const record = await withKeys(({ keys }) => keys.revoke(id));
     if (record === undefined) throw new Error(`there is no key with id ${JSON.stringify(id)}`);
     console.log(`Revoked ${record.id}. It stops working within 5 seconds.`);
   });
 
+program
+  .command('deprecated')
+  .description('lists who calls what is deprecated, whoever called last first')
+  .option('--since <iso-date>', 'leave out who has not called since then', toDate)
+  .option('--json', 'print a JSON array')
+  .action(async ({ since, json }: { since?: Date; json?: boolean }) => {
+    const callers = await withKeys(({ deprecatedCallers }) => deprecatedCallers.list(since));
+    if (json) console.log(JSON.stringify(callers.map(toCallerJson)));
+    else if (callers.length === 0)
+      console.log(`Nobody has called anything deprecated${since ? ` since ${since.toISOString()}` : ''}.`);
+    else console.table(callers.map(toCallerRow));
+  });
+
 /** Works with the keys of the store that the environment names: through the server that has it open, or directly. */
-async function withKeys<T>(work: (keys: Keys) => Promise<T>): Promise<T> {
+async function withKeys<T>(work: (desk: KeyDesk) => Promise<T>): Promise<T> {
   const { backend } = loadEnvironment();
   if (backend.kind === 'proxy')
-    throw new Error('UPSTREAM_URL is set: keys are made in the animal store behind the gateway');
+    throw new Error('UPSTREAM_URL is set: keys belong to the animal store behind the gateway');
   const served = backend.kind === 'embedded' ? await connectKeys(backend.directory) : undefined;
-  const store = served ?? (await openKeyStore(backend));
+  const desk = served ?? (await openKeyDesk(backend));
   try {
-    return await work(store.keys);
+    return await work(desk);
   } finally {
-    await store.close();
+    await desk.close();
   }
 }
 
@@ -117,6 +131,28 @@ function toRow({ id, plan, label, limits, createdAt, expiresAt, revokedAt }: Key
     created: createdAt.toISOString(),
     expires: expiresAt?.toISOString() ?? 'never',
     revoked: revokedAt?.toISOString() ?? '',
+  };
+}
+
+function toCallerJson(caller: DeprecatedCaller): object {
+  const { keyId, label, plan, expiresAt, revokedAt, client, through, coordinate, calls, firstAt, lastAt } = caller;
+  return { keyId, label, plan, expiresAt, revokedAt, client, through, coordinate, calls, firstAt, lastAt };
+}
+
+const FACES = { graphql: 'GraphQL', rest: 'REST' };
+
+function toCallerRow(caller: DeprecatedCaller): object {
+  const { keyId, label, plan, expiresAt, revokedAt, client, through, coordinate, calls, lastAt } = caller;
+  const isOver = revokedAt !== null || (expiresAt !== null && expiresAt <= new Date());
+  return {
+    key: keyId,
+    label: label ?? '',
+    plan: plan ?? '',
+    'key ended': isOver ? 'yes' : '',
+    client: client ?? '(no name)',
+    through: `${FACES[through]} ${coordinate}`,
+    calls,
+    last: lastAt.toISOString(),
   };
 }
 

@@ -1,14 +1,18 @@
 import type { PetClientOptions } from './pet-client.js';
 
 /** The options with their defaults, checked. */
-export type CheckedOptions = Required<Omit<PetClientOptions, 'url' | 'signal' | 'dispatcher'>> &
-  Pick<PetClientOptions, 'signal' | 'dispatcher'> & { readonly url: URL };
+export type CheckedOptions = Required<Omit<PetClientOptions, 'url' | 'clientName' | 'signal' | 'dispatcher'>> &
+  Pick<PetClientOptions, 'clientName' | 'signal' | 'dispatcher'> & { readonly url: URL };
 
 /** @throws TypeError or RangeError naming the option that is wrong, never with the key */
 export function readPetClientOptions(options: PetClientOptions): CheckedOptions {
   const { url, key, maxRootFields = 100, concurrency = 4, waitBudgetMs = 65_000, timeoutMs = 10_000 } = options;
   if (typeof key !== 'string' || !/^[\x21-\x7e]+$/.test(key)) {
     throw new TypeError('key must be an API key: printable ASCII without white space, not empty.');
+  }
+  const { clientName } = options;
+  if (clientName !== undefined && !/^[\x21-\x7e](?:[\x20-\x7e]{0,98}[\x21-\x7e])?$/.test(clientName)) {
+    throw new TypeError('clientName must be 1 to 100 printable ASCII characters, without white space at its ends.');
   }
   return {
     ...options,

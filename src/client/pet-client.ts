@@ -16,6 +16,8 @@ export interface PetClientOptions {
   readonly url: string | URL;
   /** The API key. It is sent to `url` alone. */
   readonly key: string;
+  /** What this client calls itself, for who runs the store to know: up to 100 printable ASCII characters. */
+  readonly clientName?: string;
   /** The most lookups in one operation (default 100): the server's `MAX_ROOT_FIELDS`. A smaller server's is found out. */
   readonly maxRootFields?: number;
   /** The most operations under way at once, each on a connection of its own (default 4). */
@@ -63,9 +65,9 @@ export interface PetClient {
  * @throws TypeError or RangeError naming the option that is wrong
  */
 export function createPetClient(options: PetClientOptions): PetClient {
-  const { url, key, maxRootFields, concurrency, waitBudgetMs, timeoutMs, signal, dispatcher } =
+  const { url, key, clientName, maxRootFields, concurrency, waitBudgetMs, timeoutMs, signal, dispatcher } =
     readPetClientOptions(options);
-  const transport = createGraphqlTransport({ url, key, concurrency, timeoutMs, dispatcher });
+  const transport = createGraphqlTransport({ url, key, clientName, concurrency, timeoutMs, dispatcher });
   const batcher = createLookupBatcher({ transport, maxRootFields, concurrency, waitBudgetMs });
   const aborts = createAbortWatch();
   /** How each call under way is ended. */

@@ -3,12 +3,20 @@ import { connect, createServer, type Socket } from 'node:net';
 import { relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { CreatedKey, KeyRecord, KeyStore, NewKey } from '../access/key-store.js';
+import type { DeprecatedCaller, DeprecatedCallers } from '../deprecated-calls/deprecated-calls.js';
+
+/** What the `keys` command works with. */
+export interface KeyDesk {
+  readonly keys: Omit<KeyStore, 'findByDigest'>;
+  readonly deprecatedCallers: DeprecatedCallers;
+}
 
 /** What the `keys` command may ask of the server that has the embedded store open: one JSON line each way. */
 type Question =
   | { readonly method: 'create'; readonly newKey: NewKey }
   | { readonly method: 'list' }
-  | { readonly method: 'revoke'; readonly id: string };
+  | { readonly method: 'revoke'; readonly id: string }
+  | { readonly method: 'deprecated'; readonly since: Date | undefined };
 
 type Answer = { readonly result: unknown } | { readonly error: string };
 
@@ -32,7 +40,7 @@ export interface KeyServer {
  * Serves the keys of an embedded store to the `keys` command of the same user.
  * @returns the server, or undefined when the directory's path is too long for a socket
  */
-export async function serveKeys(directory: string, keys: KeyStore): Promise<KeyServer | undefined> {
+export async function serveKeys(directory: string, desk: KeyDesk): Promise<KeyServer | undefined> {
   const path = socketPath(directory);
   if (path.length > MAX_SOCKET_PATH) return undefined;
   // The lock says that no living server has it.
@@ -41,7 +49,7 @@ export async function serveKeys(directory: string, keys: KeyStore): Promise<KeyS
   const server = createServer((socket) => {
     sockets.add(socket);
     socket.on('error', () => socket.destroy()).once('close', () => sockets.delete(socket));
-    void answerAll(socket, keys);
+    void answerAll(socket, desk);
   });
   const previous = process.umask(0o177);
   try {
@@ -61,10 +69,10 @@ export async function serveKeys(directory: string, keys: KeyStore): Promise<KeyS
   };
 }
 
-async function answerAll(socket: Socket, keys: KeyStore): Promise<void> {
+async function answerAll(socket: Socket, desk: KeyDesk): Promise<void> {
   try {
     for await (const line of createInterface({ input: socket })) {
-      const answer: Answer = await ask(JSON.parse(line) as Question, keys).then(
+      const answer: Answer = await ask(JSON.parse(line) as Question, desk).then(
         (result) => ({ result }),
         (error: unknown) => ({ error: error instanceof Error ? error.message : 'unknown' }),
       );
@@ -75,7 +83,7 @@ async function answerAll(socket: Socket, keys: KeyStore): Promise<void> {
   }
 }
 
-async function ask(question: Question, keys: KeyStore): Promise<unknown> {
+async function ask(question: Question, { keys, deprecatedCallers }: KeyDesk): Promise<unknown> {
   switch (question.method) {
     case 'create': {
       const { expiresAt, ...newKey } = question.newKey;
@@ -85,6 +93,8 @@ async function ask(question: Question, keys: KeyStore): Promise<unknown> {
       return keys.list();
     case 'revoke':
       return (await keys.revoke(question.id)) ?? null;
+    case 'deprecated':
+      return deprecatedCallers.list(question.since && new Date(question.since));
   }
 }
 
@@ -92,9 +102,7 @@ async function ask(question: Question, keys: KeyStore): Promise<unknown> {
  * Asks the server that has an embedded store open.
  * @returns undefined when no server listens
  */
-export async function connectKeys(
-  directory: string,
-): Promise<{ readonly keys: Omit<KeyStore, 'findByDigest'>; close(): Promise<void> } | undefined> {
+export async function connectKeys(directory: string): Promise<(KeyDesk & { close(): Promise<void> }) | undefined> {
   const socket = connect(socketPath(directory));
   const isConnected = await new Promise<boolean>((done) => {
     socket.once('connect', () => done(true)).once('error', () => done(false));
@@ -120,6 +128,9 @@ export async function connectKeys(
         return record === null ? undefined : revive(record);
       },
     },
+    deprecatedCallers: {
+      list: async (since) => ((await send({ method: 'deprecated', since })) as DeprecatedCaller[]).map(reviveCaller),
+    },
     close: async () => {
       socket.destroy();
       await lines.return?.();
@@ -134,5 +145,15 @@ function revive(sent: unknown): KeyRecord {
     createdAt: new Date(record.createdAt),
     expiresAt: record.expiresAt && new Date(record.expiresAt),
     revokedAt: record.revokedAt && new Date(record.revokedAt),
+  };
+}
+
+function reviveCaller(sent: DeprecatedCaller): DeprecatedCaller {
+  return {
+    ...sent,
+    expiresAt: sent.expiresAt && new Date(sent.expiresAt),
+    revokedAt: sent.revokedAt && new Date(sent.revokedAt),
+    firstAt: new Date(sent.firstAt),
+    lastAt: new Date(sent.lastAt),
   };
 }

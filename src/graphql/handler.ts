@@ -1,6 +1,7 @@
 import { HeaderMap, type ApolloServer } from '@apollo/server';
 import Negotiator from 'negotiator';
 import type { Access, Visit } from '../access/visit.js';
+import type { DeprecatedCallCounter } from '../deprecated-calls/deprecated-calls.js';
 import { StoreError, toStoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
 import type { Exchange, Reply } from '../http/exchange.js';
@@ -14,6 +15,7 @@ import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency
 import { RequestPetLoader } from '../pets/pet-loader.js';
 import type { PetSource } from '../pets/pet-source.js';
 import type { OperationContext } from './context.js';
+import type { Deprecation } from './deprecations.js';
 import type { Executor } from './executor.js';
 import type { RateLimitGuard } from './rate-limit-guard.js';
 import { readGetRequest, readPostRequest, type OperationRequest } from './request.js';
@@ -27,6 +29,8 @@ export interface GraphqlHandlerOptions {
   readonly execute: Executor;
   readonly source: PetSource;
   readonly access: Access;
+  /** Absent where another store counts. */
+  readonly deprecatedCalls: DeprecatedCallCounter | undefined;
   readonly guardRateLimit: RateLimitGuard;
   readonly cors: Cors;
   readonly log: Log;
@@ -49,7 +53,8 @@ const MAX_LOGGED_NAME = 100;
 
 /** Makes the handler of /graphql: HTTP around the operations that Apollo Server executes. */
 export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
-  const { server, execute, source, access, guardRateLimit, cors, log, metrics, introspection, landingPage } = options;
+  const { server, execute, source, access, deprecatedCalls, guardRateLimit, cors, log, metrics } = options;
+  const { introspection, landingPage } = options;
 
   return async (exchange) => {
     exchange.route = '/graphql';
@@ -122,12 +127,21 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     contexts.forEach(({ report }, index) => {
       const { hasData, hasErrors } = responses[index] as OperationResponse;
       cost += report.cost;
+      if (hasData && report.deprecations.length > 0) noteDeprecations(report.deprecations, exchange, visit);
       names.push(report.name?.slice(0, MAX_LOGGED_NAME) ?? report.type);
       metrics.countOperation(report.type, !hasData ? 'refused' : hasErrors ? 'error' : 'ok');
     });
     exchange.logged.cost = cost;
     exchange.logged.operations = names.join();
     return responses;
+  }
+
+  /** An operation ran that uses what is deprecated. */
+  function noteDeprecations(deprecations: readonly Deprecation[], exchange: Exchange, { keyId }: Visit): void {
+    const client = exchange.clientName;
+    Object.assign(exchange.logged, { deprecated: true, client });
+    if (!deprecatedCalls || keyId === undefined) return;
+    for (const { coordinate } of deprecations) deprecatedCalls.count({ keyId, client, through: 'graphql', coordinate });
   }
 
   function refuse(exchange: Exchange, thrown: unknown): Reply {

@@ -17,6 +17,9 @@ export class RequestCall implements Call {
   get traceparent(): string | undefined {
     return this.exchange.traceparent;
   }
+  get clientName(): string | undefined {
+    return this.exchange.clientName;
+  }
   get isCancelled(): boolean {
     return this.exchange.isCancelled;
   }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { CLIENT_NAME_HEADER, parseClientName } from '../access/client-name.js';
 
 /** What a handler answers. */
 export interface Reply {
@@ -50,6 +51,11 @@ export class Exchange {
   get traceparent(): string | undefined {
     const sent = this.header('traceparent');
     return sent !== undefined && TRACEPARENT.test(sent) ? sent : undefined;
+  }
+
+  /** What the client calls itself, if it does. */
+  get clientName(): string | undefined {
+    return parseClientName(this.header(CLIENT_NAME_HEADER), this.header('authorization'));
   }
 
   /** The client's address: that of the connection, or the one that the trusted proxy next to us saw. */

@@ -16,6 +16,8 @@ export interface Call {
   readonly key?: UpstreamKey | undefined;
   /** The trace that the client is part of: https://www.w3.org/TR/trace-context/#traceparent-header */
   readonly traceparent?: string | undefined;
+  /** What the client calls itself, for a source that asks another store. */
+  readonly clientName?: string | undefined;
 }
 
 /** A call on nobody's behalf but the program's own. */

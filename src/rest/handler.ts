@@ -1,4 +1,5 @@
 import type { Access, Visit } from '../access/visit.js';
+import type { DeprecatedCallCounter } from '../deprecated-calls/deprecated-calls.js';
 import { StoreError, toStoreError } from '../errors.js';
 import { readBody } from '../http/body.js';
 import type { Cors } from '../http/cors.js';
@@ -18,6 +19,7 @@ import { listQuery, lookupPath, newPetBody, noQuery, parseInput, toNewPet, toPet
 export interface RestOptions {
   readonly source: PetSource;
   readonly access: Access;
+  readonly deprecatedCalls: DeprecatedCallCounter | undefined;
   readonly cors: Cors;
   readonly log: Log;
   readonly maxBodyBytes: number;
@@ -40,6 +42,7 @@ interface Route {
 const JSON_TYPE = 'application/json; charset=utf-8';
 const MEDIA_TYPES = [JSON_TYPE];
 
+const LOOKUP_ROUTE = '/v1/pets/{petId}';
 /** The deprecated endpoint says so on every answer: RFC 9745, RFC 8594, RFC 8288. */
 const LOOKUP_HEADERS = {
   Deprecation: `@${LOOKUP_DEPRECATED_SINCE.getTime() / 1_000}`,
@@ -48,7 +51,8 @@ const LOOKUP_HEADERS = {
 };
 
 /** Makes the handler of everything under /v1. */
-export function createRestHandler({ source, access, cors, log, maxBodyBytes }: RestOptions): Handler {
+export function createRestHandler(options: RestOptions): Handler {
+  const { source, access, deprecatedCalls, cors, log, maxBodyBytes } = options;
   const openApi = JSON.stringify(createOpenApiDocument());
 
   const list: Operation = {
@@ -93,14 +97,14 @@ export function createRestHandler({ source, access, cors, log, maxBodyBytes }: R
 
   const routes: readonly Route[] = [
     { name: '/v1/pets', pattern: /^\/v1\/pets$/, operations: { GET: list, POST: add } },
-    { name: '/v1/pets/{petId}', pattern: /^\/v1\/pets\/([^/]+)$/, operations: { GET: lookup } },
+    { name: LOOKUP_ROUTE, pattern: /^\/v1\/pets\/([^/]+)$/, operations: { GET: lookup } },
     { name: '/v1/openapi.json', pattern: /^\/v1\/openapi\.json$/, operations: { GET: describe } },
   ];
 
   return async (exchange) => {
     const route = routes.find(({ pattern }) => pattern.test(exchange.path));
     if (route) exchange.route = route.name;
-    const deprecation = route?.name === '/v1/pets/{petId}' ? LOOKUP_HEADERS : {};
+    const deprecation = route?.name === LOOKUP_ROUTE ? LOOKUP_HEADERS : {};
     let visit: Visit;
     try {
       visit = await access.open(exchange.header('authorization'), exchange.address);
@@ -128,7 +132,15 @@ export function createRestHandler({ source, access, cors, log, maxBodyBytes }: R
     chooseMediaType(exchange.header('accept'), MEDIA_TYPES);
     const run = await operation.parse(exchange, decodePath(route.pattern.exec(path)?.[1] ?? ''), visit.keyId);
     if (!operation.keyless) await visit.admit(1);
+    if (route.name === LOOKUP_ROUTE) noteLookup(exchange, visit);
     return run(exchange);
+  }
+
+  function noteLookup(exchange: Exchange, { keyId }: Visit): void {
+    const client = exchange.clientName;
+    Object.assign(exchange.logged, { deprecated: true, client });
+    if (keyId === undefined) return;
+    deprecatedCalls?.count({ keyId, client, through: 'rest', coordinate: `GET ${LOOKUP_ROUTE}` });
   }
 }
 

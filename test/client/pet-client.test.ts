@@ -44,6 +44,17 @@ describe.each(MODES)('createPetClient, %s store', (mode) => {
     expect((await countRoundTrips()) - before).toBe(10);
   });
 
+  it('names itself, so that who runs the store can tell that it uses what is deprecated', async () => {
+    const client = await connect({ clientName: 'stock service' });
+    await client.load(1);
+    await expect
+      .poll(() => gateway.logged.find((line) => line.client === 'stock service'))
+      .toMatchObject({ deprecated: true });
+    for (const clientName of ['', ' a', 'ü', 'a\n', 'x'.repeat(101)]) {
+      expect(() => createPetClient({ url: gateway.url, key: 'k', clientName })).toThrow(/clientName/);
+    }
+  });
+
   it('collects single lookups of one turn, promise hops included, and asks equal ids once', async () => {
     const { key } = await gateway.createKey();
     const client = await connect({ key });

@@ -42,7 +42,7 @@ describe('migrating a fresh PostgreSQL database', () => {
 
   it('makes the tables and leaves one line for each migration', async () => {
     await migrate(open());
-    expect(await tablesOf(ask)).toEqual(['api_keys', 'idempotent_adds', 'pets', 'schema_version']);
+    expect(await tablesOf(ask)).toEqual(['api_keys', 'deprecated_calls', 'idempotent_adds', 'pets', 'schema_version']);
     const versions = await ask('SELECT version FROM schema_version ORDER BY version');
     expect(versions.length).toBeGreaterThanOrEqual(2);
     expect(new Set(versions.map(({ version }) => version)).size).toBe(versions.length);
@@ -92,7 +92,13 @@ describe('migrating a fresh PostgreSQL database', () => {
     await migrate(database);
     await migrate(open());
     expect(await database.query(SEARCH_PATH, [])).toEqual([{ search_path: 'animals, public' }]);
-    expect(await tablesOf(ask, 'animals')).toEqual(['api_keys', 'idempotent_adds', 'pets', 'schema_version']);
+    expect(await tablesOf(ask, 'animals')).toEqual([
+      'api_keys',
+      'deprecated_calls',
+      'idempotent_adds',
+      'pets',
+      'schema_version',
+    ]);
     expect(await tablesOf(ask, 'public')).toEqual([]);
     expect(await database.query(COUNT, [])).toEqual([{ count: 0 }]);
   });
@@ -117,7 +123,7 @@ describe('migrating a fresh PostgreSQL database', () => {
     expect(await database.query(SEARCH_PATH, [])).toEqual(before);
     await ask('DROP TABLE api_keys');
     await migrate(database);
-    expect(await tablesOf(ask)).toEqual(['api_keys', 'idempotent_adds', 'pets', 'schema_version']);
+    expect(await tablesOf(ask)).toEqual(['api_keys', 'deprecated_calls', 'idempotent_adds', 'pets', 'schema_version']);
   });
 });
 
@@ -130,7 +136,7 @@ describe('migrating PGlite', () => {
     const made = await describeDatabase(ask);
     await migrate(database);
     expect(await describeDatabase(ask)).toEqual(made);
-    expect(await tablesOf(ask)).toEqual(['api_keys', 'idempotent_adds', 'pets', 'schema_version']);
+    expect(await tablesOf(ask)).toEqual(['api_keys', 'deprecated_calls', 'idempotent_adds', 'pets', 'schema_version']);
     expect(await ask('SHOW search_path')).toEqual(before);
     await database.close();
   });

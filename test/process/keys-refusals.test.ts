@@ -25,6 +25,8 @@ describe('the keys command refuses, with one line and nothing made,', () => {
     ['a day that there is not', ['create', '--plan', 'free', '--expires', '2099-02-30'], 'ISO date'],
     ['a month that there is not', ['create', '--plan', 'free', '--expires', '2099-13-01T00:00:00Z'], 'ISO date'],
     ['a revocation of nothing', ['revoke'], 'id'],
+    ['a word for the day since when', ['deprecated', '--since', 'yesterday'], 'ISO date'],
+    ['an argument that there is not', ['deprecated', 'Query.pet'], 'argument'],
     ['an option that there is not', ['list', '--yaml'], '--yaml'],
     ['a command that there is not', ['destroy'], 'destroy'],
   ])('%s', async (_, args, said) => {

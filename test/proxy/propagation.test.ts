@@ -16,13 +16,15 @@ describe('what a gateway passes on to its upstream', () => {
     await upstream.close();
   });
 
-  it('is the key, unchanged, the request id and the trace, and no other header of the client', async () => {
+  it("is the key, unchanged, the request id, the trace and the client's name, and no other header of the client", async () => {
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
     const { status } = await gateway.graphql('{ pets { id } }', {
       headers: {
         Authorization: 'bEaReR some.Key~1',
         'X-Request-Id': 'request-1',
         traceparent,
+        'apollographql-client-name': 'shop\u009b1m \u00fc',
+        'apollographql-client-version': '2',
         Cookie: 'session=1',
         'X-Custom': 'no',
         'User-Agent': 'client',
@@ -31,9 +33,26 @@ describe('what a gateway passes on to its upstream', () => {
     expect(status).toBe(200);
     const { headers } = upstream.seen[0] ?? {};
     expect(headers).toMatchObject({ authorization: 'bEaReR some.Key~1', 'x-request-id': 'request-1', traceparent });
+    expect(headers?.['apollographql-client-name']).toBe('shop 1m \u00fc');
     expect(Object.keys(headers ?? {}).sort()).toEqual(
-      ['accept', 'authorization', 'connection', 'host', 'traceparent', 'x-request-id'].sort(),
+      [
+        'accept',
+        'apollographql-client-name',
+        'authorization',
+        'connection',
+        'host',
+        'traceparent',
+        'x-request-id',
+      ].sort(),
     );
+  });
+
+  it('is no name that holds the key', async () => {
+    await gateway.graphql('{ pets { id } }', {
+      key: 'secret-1',
+      headers: { 'apollographql-client-name': 'my secret-1' },
+    });
+    expect(upstream.seen[0]?.headers['apollographql-client-name']).toBe('(withheld)');
   });
 
   it('is the arguments as REST writes them, identifiers exact and an omitted status absent', async () => {

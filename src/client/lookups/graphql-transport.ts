@@ -31,6 +31,7 @@ export class TransportFailure extends Error {
 export interface GraphqlTransportOptions {
   readonly url: URL;
   readonly key: string;
+  readonly clientName: string | undefined;
   readonly concurrency: number;
   readonly timeoutMs: number;
   readonly dispatcher: Dispatcher | undefined;
@@ -40,11 +41,16 @@ export interface GraphqlTransportOptions {
 const MAX_ANSWER_BYTES = 16_777_216;
 
 export function createGraphqlTransport(options: GraphqlTransportOptions): GraphqlTransport {
-  const { url, key, concurrency, timeoutMs, dispatcher } = options;
+  const { url, key, clientName, concurrency, timeoutMs, dispatcher } = options;
   const { origin } = url;
   const path = url.pathname + url.search;
   const pool = dispatcher ?? new Pool(origin, { connections: concurrency, maxResponseSize: MAX_ANSWER_BYTES });
-  const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json', Accept: 'application/json' };
+  const headers = {
+    Authorization: `Bearer ${key}`,
+    'Content-Type': 'application/json',
+    Accept: 'application/json',
+    ...(clientName !== undefined && { 'apollographql-client-name': clientName }),
+  };
 
   return {
     async post(body, signal) {

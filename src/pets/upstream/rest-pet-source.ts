@@ -1,3 +1,4 @@
+import { CLIENT_NAME_HEADER } from '../../access/client-name.js';
 import { formatIdempotencyKey } from '../idempotency-key.js';
 import { compareInt64, type Int64 } from '../int64.js';
 import type { Pet } from '../pet.js';
@@ -59,12 +60,13 @@ export function createRestPetSource(parts: UpstreamRequestParts): PetSource {
   }
 }
 
-function toHeaders({ key, requestId, traceparent }: Call): Readonly<Record<string, string>> {
+function toHeaders({ key, requestId, traceparent, clientName }: Call): Readonly<Record<string, string>> {
   return {
     accept: 'application/json',
     'x-request-id': requestId,
     ...(key && { authorization: key.authorization }),
     ...(traceparent !== undefined && { traceparent }),
+    ...(clientName !== undefined && { [CLIENT_NAME_HEADER]: clientName }),
   };
 }
 

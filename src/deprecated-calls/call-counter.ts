@@ -1,0 +1,122 @@
+import type { Log } from '../observability/log.js';
+import { NO_NAMES, OTHER_CLIENTS, type DeprecatedCall, type DeprecatedCallCounter } from './deprecated-calls.js';
+
+/** How often a client called, as it is written down. */
+export interface CallCount extends DeprecatedCall {
+  calls: number;
+  /** Unix time in milliseconds, as is `lastAt`. */
+  firstAt: number;
+  lastAt: number;
+}
+
+/** Counts in memory, and has what it counted written down every few seconds. */
+export interface CallCounter extends DeprecatedCallCounter {
+  /** Writes everything down that was counted before. It never rejects: what cannot be written is kept. */
+  flush(): Promise<void>;
+  /** Writes everything down for the last time; what is counted later is forgotten. */
+  close(): Promise<void>;
+}
+
+export interface CallCounterOptions {
+  /** Adds to the counts that are kept, all of them or none. */
+  readonly write: (counts: readonly CallCount[]) => Promise<unknown>;
+  readonly log: Log;
+  /** The longest that a call is in memory alone, in milliseconds. */
+  readonly flushEveryMs?: number;
+  /** Counts kept at the most while they cannot be written; as many again for calls without a name and `(other)` clients. */
+  readonly capacity?: number;
+}
+
+/** Counts in one statement; as many are written early. */
+const BATCH_SIZE = 1_000;
+/** Clients and coordinates of one key told apart between two writes. */
+const MAX_COUNTS_OF_KEY = 100;
+
+export function createCallCounter(options: CallCounterOptions): CallCounter {
+  const { write, log, flushEveryMs = 5_000, capacity = 20_000 } = options;
+  /** By key, then by client and coordinate. */
+  let counts = new Map<string, Map<string, CallCount>>();
+  let size = 0;
+  let notCounted = 0;
+  let isFailing = false;
+  let isClosed = false;
+  let timer: NodeJS.Timeout | undefined;
+  let writing: Promise<void> | undefined;
+
+  return {
+    count(call) {
+      if (isClosed) return;
+      const now = Date.now();
+      add(call, 1, now, now);
+      if (size >= BATCH_SIZE && !isFailing) void startWriting();
+      else timer ??= setTimeout(() => void startWriting(), flushEveryMs).unref();
+    },
+    flush,
+    async close() {
+      isClosed = true;
+      await flush();
+      const calls = take().reduce((sum, count) => sum + count.calls, notCounted);
+      if (calls > 0) log.warn({ calls }, 'calls of what is deprecated could not be written down, and are forgotten');
+    },
+  };
+
+  function add(call: DeprecatedCall, calls: number, firstAt: number, lastAt: number): void {
+    const { keyId, client = '', coordinate } = call;
+    const ofKey = counts.get(keyId);
+    const id = `${coordinate} ${client}`;
+    const known = ofKey?.get(id);
+    if (known) {
+      known.calls += calls;
+      known.firstAt = Math.min(known.firstAt, firstAt);
+      known.lastAt = Math.max(known.lastAt, lastAt);
+    } else if (!NO_NAMES.includes(client) && (size >= capacity || (ofKey && ofKey.size >= MAX_COUNTS_OF_KEY))) {
+      add({ ...call, client: OTHER_CLIENTS }, calls, firstAt, lastAt);
+    } else if (size >= 2 * capacity) {
+      notCounted += calls;
+    } else {
+      const count = { ...call, calls, firstAt, lastAt };
+      size += 1;
+      if (ofKey) ofKey.set(id, count);
+      else counts.set(keyId, new Map([[id, count]]));
+    }
+  }
+
+  function take(): CallCount[] {
+    const taken = [...counts.values()].flatMap((ofKey) => [...ofKey.values()]);
+    counts = new Map();
+    size = 0;
+    return taken;
+  }
+
+  async function flush(): Promise<void> {
+    await writing;
+    await startWriting();
+  }
+
+  function startWriting(): Promise<void> {
+    clearTimeout(timer);
+    timer = undefined;
+    writing ??= writeAll().finally(() => {
+      writing = undefined;
+      if (size > 0 && !isClosed) timer ??= setTimeout(() => void startWriting(), flushEveryMs).unref();
+    });
+    return writing;
+  }
+
+  async function writeAll(): Promise<void> {
+    const taken = take();
+    for (let start = 0; start < taken.length; start += BATCH_SIZE) {
+      try {
+        await write(taken.slice(start, start + BATCH_SIZE));
+      } catch (err) {
+        for (const count of taken.slice(start)) add(count, count.calls, count.firstAt, count.lastAt);
+        if (!isFailing) log.warn({ err }, 'calls of what is deprecated cannot be written down; it will be tried again');
+        isFailing = true;
+        return;
+      }
+    }
+    if (taken.length > 0) isFailing = false;
+    if (notCounted > 0) log.warn({ calls: notCounted }, 'calls of what is deprecated were too many to be counted');
+    notCounted = 0;
+  }
+}
