@@ -43,6 +43,8 @@ export async function openReader(steps: readonly Step[], directory: string): Pro
   });
   const terminal = openTerminal(directory, {
     PORT: String(await standIns.port(4000)),
+    // The checkout is built: the scripts that npm runs before another would build it again. cold-start.test.ts runs them.
+    npm_config_ignore_scripts: 'true',
     STORE_URL: `http://127.0.0.1:${await standIns.port(4000)}/graphql`,
   });
   if (!steps.some(startsServer)) {
