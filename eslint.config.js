@@ -13,6 +13,10 @@ const APOLLO = {
 const UNDICI = { group: ['undici'], message: 'undici lives in the REST source.' };
 const DRIVERS = { group: ['pg', 'pg/*', '@electric-sql/*', 'postgrator'], message: 'SQL drivers live in database/.' };
 const REDIS = { group: ['ioredis'], message: 'Redis lives in redis/.' };
+const OTEL = {
+  group: ['@opentelemetry/*'],
+  message: 'OpenTelemetry lives in observability/, behind the contract of tracing.ts.',
+};
 const HTTP = { group: ['**/http/*', 'node:http'], message: 'access and pets know no HTTP.' };
 const folders = (...names) => ({
   group: names.map((name) => `**/${name}/*`),
@@ -21,6 +25,10 @@ const folders = (...names) => ({
 const TOP = {
   group: ['**/app.js', '**/main.js', '**/environment.js'],
   message: 'Only main and the commands import these.',
+};
+const BUT_TRACING = {
+  regex: '/observability/(?!tracing\\.js$)',
+  message: 'Only the contract of spans.',
 };
 const SOURCES = {
   regex: 'postgres-pet-source|rest-pet-source|postgres-key-store|postgres-deprecated-calls|memory-ledger|redis-ledger',
@@ -94,6 +102,7 @@ export default defineConfig(
       UNDICI,
       DRIVERS,
       REDIS,
+      OTEL,
       HTTP,
       TOP,
       folders('graphql', 'rest', 'pets', 'redis', 'embedded', 'cli', 'observability'),
@@ -102,7 +111,7 @@ export default defineConfig(
   // A source that asks another store speaks of the caller's key in the terms of access/.
   fence(
     ['src/pets/**'],
-    [APOLLO, DRIVERS, REDIS, HTTP, TOP, folders('graphql', 'rest', 'redis', 'embedded', 'cli', 'observability')],
+    [APOLLO, DRIVERS, REDIS, OTEL, HTTP, TOP, BUT_TRACING, folders('graphql', 'rest', 'redis', 'embedded', 'cli')],
   ),
   fence(
     ['src/deprecated-calls/**'],
@@ -110,15 +119,15 @@ export default defineConfig(
   ),
   fence(
     ['src/database/**'],
-    [APOLLO, UNDICI, REDIS, HTTP, TOP, folders('graphql', 'rest', 'access', 'pets', 'redis', 'embedded', 'cli')],
+    [APOLLO, UNDICI, REDIS, OTEL, HTTP, TOP, folders('graphql', 'rest', 'access', 'pets', 'redis', 'embedded', 'cli')],
   ),
   fence(
     ['src/graphql/**'],
-    [UNDICI, DRIVERS, REDIS, SOURCES, TOP, folders('rest', 'database', 'redis', 'embedded', 'cli')],
+    [UNDICI, DRIVERS, REDIS, OTEL, SOURCES, TOP, folders('rest', 'database', 'redis', 'embedded', 'cli')],
   ),
   fence(
     ['src/rest/**'],
-    [APOLLO, UNDICI, DRIVERS, REDIS, SOURCES, TOP, folders('graphql', 'database', 'redis', 'embedded', 'cli')],
+    [APOLLO, UNDICI, DRIVERS, REDIS, OTEL, SOURCES, TOP, folders('graphql', 'database', 'redis', 'embedded', 'cli')],
   ),
   fence(
     ['src/http/**'],
@@ -127,6 +136,7 @@ export default defineConfig(
       UNDICI,
       DRIVERS,
       REDIS,
+      OTEL,
       SOURCES,
       TOP,
       folders('graphql', 'rest', 'database', 'pets', 'redis', 'embedded', 'cli'),
@@ -155,7 +165,10 @@ export default defineConfig(
       folders('graphql', 'rest', 'database', 'pets', 'access', 'redis', 'embedded', 'cli'),
     ],
   ),
-  fence(['src/embedded/**'], [APOLLO, UNDICI, DRIVERS, REDIS, HTTP, TOP, folders('graphql', 'rest', 'redis', 'cli')]),
+  fence(
+    ['src/embedded/**'],
+    [APOLLO, UNDICI, DRIVERS, REDIS, OTEL, HTTP, TOP, folders('graphql', 'rest', 'redis', 'cli')],
+  ),
   fence(
     ['src/redis/**'],
     [APOLLO, UNDICI, DRIVERS, HTTP, TOP, folders('graphql', 'rest', 'database', 'pets', 'embedded', 'cli')],

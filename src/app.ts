@@ -22,6 +22,7 @@ import { createHttpServer, toErrorReply, type Handler } from './http/server.js';
 import { createHealthHandler } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics, type Metrics } from './observability/metrics.js';
+import type { Tracing } from './observability/tracing.js';
 import { openRedisLink, type RedisLink } from './redis/redis-link.js';
 import { createRedisQueryCache } from './redis/redis-query-cache.js';
 import { createRestHandler } from './rest/handler.js';
@@ -69,6 +70,8 @@ export async function startApp(
   const isDraining = (): boolean => draining;
 
   try {
+    const tracing = await openTracing(config, log);
+    closers.push(() => Promise.resolve(tracing?.close(flushMs(config))));
     const redis =
       config.redisUrl === undefined
         ? undefined
@@ -170,6 +173,7 @@ export async function startApp(
     }
     const { server, inFlight } = createHttpServer({
       ...servers,
+      tracing,
       handler: route,
       refuse: (exchange) =>
         (isGraphqlPath(exchange) || (rest && isRestPath(exchange))) && gate.refuses(exchange)
@@ -193,6 +197,18 @@ function closingMs({ shutdownGraceMs }: Config): number {
   return Math.min(1_000, shutdownGraceMs / 10);
 }
 
+/** How long traces may take to be handed over at the end, in milliseconds. */
+function flushMs({ shutdownGraceMs }: Config): number {
+  return Math.max(500, Math.min(2_000, shutdownGraceMs / 2));
+}
+
+/** OpenTelemetry is loaded by those alone who want it. */
+async function openTracing({ tracing }: Config, log: Log): Promise<Tracing | undefined> {
+  if (!tracing) return undefined;
+  const { createOtlpTracing } = await import('./observability/otlp-tracing.js');
+  return createOtlpTracing(tracing, log);
+}
+
 function isGraphqlPath({ path }: Exchange): boolean {
   return path === '/graphql';
 }
@@ -210,7 +226,7 @@ function openBackend(
   const { backend, bans } = config;
   return backend.kind === 'proxy'
     ? openProxyBackend(backend, log, redis)
-    : openStoreBackend({ store: backend, bans, log, redis, decorateDatabase });
+    : openStoreBackend({ store: backend, bans, log, redis, traced: config.tracing !== undefined, decorateDatabase });
 }
 
 /** Listens, or says in one line which setting stands in the way. */

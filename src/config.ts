@@ -1,22 +1,6 @@
 import { z } from 'zod';
-
-const flag = z.enum(['true', 'false'], 'must be true or false').transform((text) => text === 'true');
-
-function integer(minimum: number, maximum: number) {
-  const expected = `must be a whole number from ${minimum} to ${maximum}`;
-  return z
-    .string()
-    .regex(/^\d{1,15}$/, expected)
-    .transform(Number)
-    .refine((value) => value >= minimum && value <= maximum, expected);
-}
-
-function url(protocols: readonly string[], expected: string, isSound: (url: URL) => boolean = () => true) {
-  return z.string().refine((text) => {
-    const parsed = URL.canParse(text) ? new URL(text) : undefined;
-    return parsed !== undefined && protocols.includes(parsed.protocol) && isSound(parsed);
-  }, expected);
-}
+import { flag, integer, url } from './setting-types.js';
+import { parseTracing, TRACING_SWITCH, type TracingConfig } from './tracing-config.js';
 
 /** Tells whether a URL has a host, at most the number of a database, and credentials that can be read. */
 function namesRedis({ hostname, pathname, username, password }: URL): boolean {
@@ -79,6 +63,7 @@ const ENVIRONMENT = z.object({
   DEFAULT_PLAN: z.enum(['free', 'pro', 'business'], 'must be free, pro or business').optional(),
   SHUTDOWN_GRACE_MS: integer(0, 3_600_000).default(10_000),
   SAMPLE_DATA: flag.default(true),
+  ...TRACING_SWITCH,
 });
 
 /** The names of all settings. */
@@ -127,6 +112,8 @@ export interface Config {
   readonly bans: { readonly banAfter: number; readonly banSeconds: number };
   readonly limits: { readonly maxRootFields: number; readonly maxBatch: number; readonly maxBodyBytes: number };
   readonly shutdownGraceMs: number;
+  /** Where traces go; undefined: there are none. */
+  readonly tracing: TracingConfig | undefined;
 }
 
 /** A setting that stops the start. The message is one line and names the variable. */
@@ -141,13 +128,7 @@ export class ConfigError extends Error {
  */
 export function loadConfig(env: Readonly<Record<string, string | undefined>>): Config {
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
-  const parsed = ENVIRONMENT.safeParse(present);
-  if (!parsed.success) {
-    const { path, message } = parsed.error.issues[0] as z.core.$ZodIssue;
-    const name = String(path[0]);
-    throw new ConfigError(`${name} ${message}, got ${shown(name, env[name])}`);
-  }
-  const settings = parsed.data;
+  const { tracing, ...settings } = parse(present);
   if (settings.UPSTREAM_URL !== undefined && settings.DATABASE_URL !== undefined) {
     throw new ConfigError('UPSTREAM_URL and DATABASE_URL are both set: animals live in one place, unset one of them');
   }
@@ -171,7 +152,19 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       maxBodyBytes: settings.MAX_BODY_BYTES,
     },
     shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
+    tracing,
   });
+}
+
+function parse(env: Readonly<Record<string, string | undefined>>) {
+  try {
+    return { ...ENVIRONMENT.parse(env), tracing: parseTracing(env) };
+  } catch (error) {
+    if (!(error instanceof z.ZodError)) throw error;
+    const { path, message } = error.issues[0] as z.core.$ZodIssue;
+    const name = String(path[0]);
+    throw new ConfigError(`${name} ${message}, got ${shown(name, env[name])}`);
+  }
 }
 
 function toBackend(settings: z.infer<typeof ENVIRONMENT>, production: boolean): BackendConfig {
@@ -209,6 +202,6 @@ function deepFreeze<T extends object>(value: T): T {
 
 /** Connection strings hold passwords, which must not reach a terminal or a log. */
 function shown(name: string, value: string | undefined): string {
-  if (name.endsWith('_URL')) return 'something else (not shown, it may hold a password)';
+  if (/_(URL|ENDPOINT)$/.test(name)) return 'something else (not shown, it may hold a password)';
   return JSON.stringify(value);
 }

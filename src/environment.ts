@@ -9,7 +9,10 @@ import { loadConfig, type Config } from './config.js';
  */
 export function loadEnvironment(): Config {
   if (process.env.NODE_ENV === 'production') return loadConfig(process.env);
-  return loadConfig({ ...readEnvFile(), ...process.env });
+  const file = readEnvFile();
+  // OpenTelemetry reads what is its own from the process.
+  for (const name in file) if (name.startsWith('OTEL_')) process.env[name] ??= file[name];
+  return loadConfig({ ...file, ...process.env });
 }
 
 function readEnvFile(): Record<string, string | undefined> {

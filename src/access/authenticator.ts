@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { digestApiKey, isPlausibleApiKey } from './api-key.js';
 import type { KeyRecord, KeyStore } from './key-store.js';
 import type { MaybePromise } from './maybe-promise.js';
+import { remembering } from './remembering.js';
 import { toWindows, type Plan, type WindowLimit } from './plans.js';
 
 /** Who asks: the holder of a valid key. Never the key itself. */
@@ -24,6 +25,9 @@ export interface Authenticator {
 const TRUSTED_MS = 5_000;
 /** A key in use is looked up again behind the scenes when its answer is this old, so that no request waits for it. */
 const REFRESH_MS = 2_000;
+
+/** Instead of the digest of what cannot be a key at all. */
+const IMPLAUSIBLE = '';
 
 interface Known {
   readonly caller: Caller | undefined;
@@ -49,10 +53,12 @@ export function createAuthenticator({
   const unknown = new LRUCache<string, Known>({ max: unknownCapacity });
   const lookups = new Map<string, Promise<Known>>();
 
+  const readKey = remembering((key) => (isPlausibleApiKey(key) ? digestApiKey(key) : IMPLAUSIBLE));
+
   return {
     authenticate(key) {
-      if (!isPlausibleApiKey(key)) return undefined;
-      const digest = digestApiKey(key);
+      const digest = readKey(key);
+      if (digest === IMPLAUSIBLE) return undefined;
       const known = valid.get(digest) ?? unknown.get(digest);
       if (known === undefined) return lookUp(digest).then(toCaller);
       const age = Date.now() - known.askedAt;

@@ -2,12 +2,13 @@ import { LRUCache } from 'lru-cache';
 import { StoreError } from '../errors.js';
 import { digestApiKey } from './api-key.js';
 import type { MaybePromise } from './maybe-promise.js';
-import { parseBearer } from './bearer.js';
+import { NO_BEARER, parseBearer } from './bearer.js';
 import { LearnedKey } from './learned-key.js';
 import type { Admission, Ledger, WindowState } from './ledger.js';
 import type { SharedQuarantines } from './quarantine.js';
 import { PUBLISHED_LIMITS, toWindows, type Plan } from './plans.js';
 import { operationTooLarge, rateLimited } from './refusals.js';
+import { remembering } from './remembering.js';
 import { KeylessVisit } from './keyless-visit.js';
 import { UnknownCaller } from './unknown-caller.js';
 import type { UpstreamAnswerHead, UpstreamKey } from './upstream-key.js';
@@ -29,14 +30,16 @@ export interface LearnedAccessOptions {
 /** Access to another store, which knows the keys and counts their requests: what it lets be known is learned, per key. */
 export function createLearnedAccess(options: LearnedAccessOptions): Access {
   const keys = new LRUCache<string, LearnedKey>({ max: options.capacity ?? 100_000 });
+  const readBearer = remembering(parseBearer);
+  const digest = remembering(digestApiKey);
 
   return {
     open(authorization, address) {
-      const bearer = parseBearer(authorization);
+      const bearer = authorization === undefined ? NO_BEARER : readBearer(authorization);
       if (bearer.kind === 'none' || authorization === undefined) {
         return new KeylessVisit(new UnknownCaller(options.addressLedger, address, false), false);
       }
-      const id = digestApiKey(bearer.key);
+      const id = digest(bearer.key);
       let key = keys.get(id);
       if (!key) {
         key = new LearnedKey();

@@ -1,7 +1,8 @@
 import type { Authenticator, Caller } from './authenticator.js';
 import type { MaybePromise } from './maybe-promise.js';
-import { parseBearer } from './bearer.js';
+import { NO_BEARER, parseBearer } from './bearer.js';
 import type { Account, Admission, Ledger, WindowState } from './ledger.js';
+import { remembering } from './remembering.js';
 import { keyBanned, operationTooLarge, rateLimited } from './refusals.js';
 import { KeylessVisit } from './keyless-visit.js';
 import { UnknownCaller } from './unknown-caller.js';
@@ -17,9 +18,10 @@ export interface StoreAccessOptions {
 
 /** Access to a store: keys are looked up here, and their plans are counted here. */
 export function createStoreAccess({ authenticator, ledger, addressLedger }: StoreAccessOptions): Access {
+  const readBearer = remembering(parseBearer);
   return {
     open(authorization, address) {
-      const bearer = parseBearer(authorization);
+      const bearer = authorization === undefined ? NO_BEARER : readBearer(authorization);
       if (bearer.kind === 'none') return new KeylessVisit(new UnknownCaller(addressLedger, address, false), false);
       const caller = authenticator.authenticate(bearer.key);
       return caller instanceof Promise ? caller.then(begin) : begin(caller);

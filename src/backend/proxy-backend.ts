@@ -9,6 +9,7 @@ import { createRestPetSource } from '../pets/upstream/rest-pet-source.js';
 import { createRetryBudget } from '../pets/upstream/retry-budget.js';
 import { createUpstreamClient, type UpstreamAnswer } from '../pets/upstream/upstream-client.js';
 import { unavailable } from '../pets/upstream/upstream-errors.js';
+import { createUpstreamDescription } from '../pets/upstream/upstream-span.js';
 import { createRedisLedger } from '../redis/redis-ledger.js';
 import type { RedisLink } from '../redis/redis-link.js';
 import { createRedisQuarantines } from '../redis/redis-quarantines.js';
@@ -41,7 +42,13 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, redis?: RedisLink
     quarantines: createRedisQuarantines(redis),
   };
   return {
-    source: createRestPetSource({ client, breaker, budget: createRetryBudget(), timeoutMs: proxy.timeoutMs }),
+    source: createRestPetSource({
+      client,
+      breaker,
+      budget: createRetryBudget(),
+      timeoutMs: proxy.timeoutMs,
+      describe: createUpstreamDescription(proxy.url),
+    }),
     access: createLearnedAccess({
       addressLedger,
       defaultLedger,

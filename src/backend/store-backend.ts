@@ -6,6 +6,7 @@ import { ConfigError, type Config, type StoreConfig } from '../config.js';
 import type { Database } from '../database/database.js';
 import { migrate } from '../database/migrate.js';
 import { createPgDatabase } from '../database/pg-database.js';
+import { createTracedDatabase } from '../database/traced-database.js';
 import { createCallCounter } from '../deprecated-calls/call-counter.js';
 import type { DeprecatedCallers } from '../deprecated-calls/deprecated-calls.js';
 import { createPostgresDeprecatedCalls } from '../deprecated-calls/postgres-deprecated-calls.js';
@@ -15,6 +16,7 @@ import { serveKeys, type KeyDesk } from '../embedded/key-socket.js';
 import { openLimitsFile } from '../embedded/limits-file.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
+import type { Attributes } from '../observability/tracing.js';
 import { pruneIdempotentAdds } from '../pets/idempotent-adds.js';
 import { createMergingPetSource } from '../pets/merging-pet-source.js';
 import { createPostgresPetSource } from '../pets/postgres-pet-source.js';
@@ -29,6 +31,8 @@ export interface StoreBackendOptions {
   readonly log: Log;
   /** Shares limits with other instances. */
   readonly redis?: RedisLink | undefined;
+  /** Whether statements are part of traces. */
+  readonly traced: boolean;
   /** What a test may put around the database. */
   readonly decorateDatabase?: ((database: Database) => Database) | undefined;
 }
@@ -41,7 +45,7 @@ const PATIENCE = { budgetMs: 400, crowdBudgetMs: 150 };
  * @throws StoreBusyError, or whatever keeps the database from opening
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
-  const { store, bans, log, redis, decorateDatabase } = options;
+  const { store, bans, log, redis, traced, decorateDatabase } = options;
   const closers: (() => Promise<unknown>)[] = [];
   const close = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer();
@@ -49,7 +53,8 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
   try {
     const opened = await openDatabase(store, log);
     closers.push(() => opened.close());
-    const database = decorateDatabase?.(opened) ?? opened;
+    const decorated = decorateDatabase?.(opened) ?? opened;
+    const database = traced ? createTracedDatabase(decorated, toServer(store)) : decorated;
     await migrateAtStart(database);
     if (store.kind === 'server' && !store.prepare) await warnOfNoStatementTimeout(database, log);
 
@@ -112,6 +117,17 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     await close();
     throw error;
   }
+}
+
+/** Where spans say that the database is. */
+function toServer(store: StoreConfig): Attributes {
+  if (store.kind === 'embedded') return {};
+  const { hostname, port, pathname } = new URL(store.url);
+  return {
+    'server.address': hostname || undefined,
+    'server.port': port === '' ? undefined : Number(port),
+    'db.namespace': pathname.slice(1) || undefined,
+  };
 }
 
 /** Opens the keys of a store without serving anything, for the `keys` command. */

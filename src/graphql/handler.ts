@@ -5,7 +5,6 @@ import type { DeprecatedCallCounter } from '../deprecated-calls/deprecated-calls
 import { StoreError, toStoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
 import type { Exchange, Reply } from '../http/exchange.js';
-import { formatLimitHeaders } from '../http/limit-headers.js';
 import { chooseMediaType } from '../http/media-type.js';
 import { PAGE_HEADERS } from '../http/page-headers.js';
 import { logFailure, type Handler } from '../http/server.js';
@@ -17,6 +16,7 @@ import type { PetSource } from '../pets/pet-source.js';
 import type { OperationContext } from './context.js';
 import type { Deprecation } from './deprecations.js';
 import type { Executor } from './executor.js';
+import { traceOperation } from './operation-span.js';
 import type { RateLimitGuard } from './rate-limit-guard.js';
 import { readGetRequest, readPostRequest, type OperationRequest } from './request.js';
 import { RequestCall } from './request-call.js';
@@ -74,8 +74,8 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     }
     visit.close();
     const allowance = visit.allowance();
-    const { windows } = (allowance instanceof Promise ? await allowance : allowance) ?? NOTHING_KNOWN;
-    return { ...reply, headers: Object.assign(formatLimitHeaders(windows), reply.headers) };
+    const left = allowance instanceof Promise ? await allowance : allowance;
+    return { status: reply.status, headers: reply.headers, body: reply.body, windows: left?.windows };
   };
 
   async function answer(exchange: Exchange, visit: Visit): Promise<Reply> {
@@ -105,12 +105,18 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     visit: Visit,
   ): Promise<OperationResponse[]> {
     const key = parseIdempotencyKey(exchange.header('idempotency-key'), visit.keyId);
-    const call = new RequestCall(exchange, visit.upstreamKey);
-    const loader = new RequestPetLoader({ source, call, batched: operations.length > 1 });
+    const { span } = exchange;
+    const spans = span?.isRecording
+      ? operations.map(() => span.startChild('internal', 'GraphQL Operation'))
+      : undefined;
+    const isOne = operations.length === 1;
+    // What the operations of a batch ask for together belongs to none of them.
+    const call = new RequestCall(exchange, visit.upstreamKey, spans && isOne ? spans[0] : span);
+    const loader = new RequestPetLoader({ source, call, batched: !isOne });
     const turns = createTurns(operations.length, (cost) => visit.admit(cost));
     const contexts = turns.map((turn, entry): OperationContext => ({
       visit,
-      call,
+      call: spans && !isOne ? new RequestCall(exchange, visit.upstreamKey, spans[entry]) : call,
       source,
       loader,
       keyOfAddition: key && ((position) => completeIdempotencyKey(key, entry, position)),
@@ -118,9 +124,12 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       turn,
       report: { type: 'unknown', name: undefined, cost: 0, deprecations: [], failures: [] },
     }));
-    const executions = operations.map((operation, index) =>
-      execute(operation, contexts[index] as OperationContext, exchange.method),
-    );
+    const executions = operations.map((operation, index) => {
+      const context = contexts[index] as OperationContext;
+      const execution = execute(operation, context, exchange.method);
+      const operationSpan = spans?.[index];
+      return operationSpan ? traceOperation(operationSpan, execution, context.report) : execution;
+    });
     const responses = executions.length === 1 ? [await (executions[0] as Execution)] : await Promise.all(executions);
     let cost = 0;
     const names: string[] = [];
@@ -170,9 +179,6 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
 }
 
 type Execution = ReturnType<Executor>;
-
-/** While nothing is known of a key. */
-const NOTHING_KNOWN = { windows: [] };
 
 /** An error as the answer to a whole GraphQL request. */
 function toErrorReply(exchange: Exchange, error: StoreError): Reply {

@@ -1,4 +1,5 @@
 import type { Exchange } from '../http/exchange.js';
+import type { Span } from '../observability/tracing.js';
 import type { Call } from '../pets/pet-source.js';
 
 /** What the store is asked on behalf of an HTTP request. */
@@ -6,6 +7,7 @@ export class RequestCall implements Call {
   constructor(
     private readonly exchange: Exchange,
     readonly key: Call['key'],
+    readonly span: Span | undefined,
   ) {}
 
   get requestId(): string {
@@ -14,8 +16,8 @@ export class RequestCall implements Call {
   get startedAt(): number {
     return this.exchange.startedAt;
   }
-  get traceparent(): string | undefined {
-    return this.exchange.traceparent;
+  get traceContext(): Call['traceContext'] {
+    return this.exchange.traceContext;
   }
   get clientName(): string | undefined {
     return this.exchange.clientName;

@@ -1,16 +1,28 @@
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { WindowState } from '../access/ledger.js';
+import type { RequestFields } from '../observability/request-log.js';
 import { CLIENT_NAME_HEADER, parseClientName } from '../access/client-name.js';
+import type { Span } from '../observability/tracing.js';
 
 /** What a handler answers. */
 export interface Reply {
   readonly status: number;
   readonly headers: Record<string, string>;
   readonly body: string | Uint8Array;
+  /** What is left to whoever asked, for the limit headers; absent where nothing is counted, or nothing known. */
+  readonly windows?: readonly WindowState[] | undefined;
+}
+
+/** The trace that a request is part of, as headers: https://www.w3.org/TR/trace-context/ */
+export interface TraceContext {
+  readonly traceparent: string;
+  readonly tracestate?: string;
 }
 
 const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
+const TRACESTATE = /^[\x20-\x7e]{1,512}$/;
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
 /** One HTTP request, as handlers see it. */
@@ -22,9 +34,11 @@ export class Exchange {
   readonly requestId: string;
   readonly startedAt = performance.now();
   /** What handlers want in the log line of this request. */
-  readonly logged: Record<string, unknown> = {};
+  readonly logged: RequestFields = {};
   /** The route's name for metrics: never a path as it came, which could be anything. */
   route = 'other';
+  /** The span of this request, where there is tracing. */
+  span: Span | undefined;
   #abort: AbortController | undefined;
 
   constructor(
@@ -47,10 +61,12 @@ export class Exchange {
     return Array.isArray(value) ? value.join(', ') : value;
   }
 
-  /** The trace that the client is part of, if it says so: https://www.w3.org/TR/trace-context/#traceparent-header */
-  get traceparent(): string | undefined {
-    const sent = this.header('traceparent');
-    return sent !== undefined && TRACEPARENT.test(sent) ? sent : undefined;
+  /** The trace that the client is part of, if it says so. */
+  get traceContext(): TraceContext | undefined {
+    const traceparent = this.header('traceparent');
+    if (traceparent === undefined || !TRACEPARENT.test(traceparent)) return undefined;
+    const tracestate = this.header('tracestate');
+    return tracestate !== undefined && TRACESTATE.test(tracestate) ? { traceparent, tracestate } : { traceparent };
   }
 
   /** What the client calls itself, if it does. */

@@ -1,14 +1,16 @@
 import type { WindowState } from '../access/ledger.js';
 
 /**
- * The limit headers of an answer: the trio of the interface document, for the window with the fewest requests left, and
- * both windows in the form of https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/.
+ * Adds the limit headers of an answer, names and values in turn: the trio of the interface document, for the window with
+ * the fewest requests left, and both windows in the form of
+ * https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/.
+ * @param headers - what they are added to
  * @param windows - the windows, the shorter first; empty: nothing is known, so nothing is said
  * @param now - milliseconds since the epoch
  */
-export function formatLimitHeaders(windows: readonly WindowState[], now = Date.now()): Record<string, string> {
+export function addLimitHeaders(headers: string[], windows: readonly WindowState[], now = Date.now()): void {
   let tightest = windows[0];
-  if (tightest === undefined) return {};
+  if (tightest === undefined) return;
   let policy = '';
   let state = '';
   for (const window of windows) {
@@ -18,13 +20,18 @@ export function formatLimitHeaders(windows: readonly WindowState[], now = Date.n
     policy += `${separator}"${name}";q=${limit}${seconds === null ? '' : `;w=${seconds}`}`;
     state += `${separator}"${name}";r=${remaining};t=${Math.max(0, Math.ceil((resetAt - now) / 1_000))}`;
   }
-  return {
-    'X-RateLimit-Limit': String(tightest.limit),
-    'X-RateLimit-Remaining': String(tightest.remaining),
-    'X-RateLimit-Reset': String(toUnixSeconds(tightest.resetAt)),
-    'RateLimit-Policy': policy,
-    RateLimit: state,
-  };
+  headers.push(
+    'X-RateLimit-Limit',
+    String(tightest.limit),
+    'X-RateLimit-Remaining',
+    String(tightest.remaining),
+    'X-RateLimit-Reset',
+    String(toUnixSeconds(tightest.resetAt)),
+    'RateLimit-Policy',
+    policy,
+    'RateLimit',
+    state,
+  );
 }
 
 /** A time in whole Unix seconds, rounded up so that nobody comes back too early. */

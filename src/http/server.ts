@@ -1,10 +1,14 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { StoreError, toErrorBody, toStoreError } from '../errors.js';
-import { withoutSearch, type Log } from '../observability/log.js';
+import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
+import { createRequestLog, type RequestLog } from '../observability/request-log.js';
+import type { Tracing } from '../observability/tracing.js';
 import type { Cors } from './cors.js';
 import { Exchange, type Reply } from './exchange.js';
+import { addLimitHeaders } from './limit-headers.js';
+import { endServerSpan, startServerSpan } from './server-span.js';
 import { discardRest } from './unwanted-body.js';
 
 /** Answers one request. It may throw: a StoreError becomes an Error body, anything else a plain 500. */
@@ -15,6 +19,8 @@ export interface HttpServerOptions {
   readonly cors: Cors;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** Absent: requests are not traced. */
+  readonly tracing?: Tracing | undefined;
   readonly trustProxy: boolean;
   /** Answers what there is no time for, before anything is done for it: it is neither logged nor measured. */
   readonly refuse?: (exchange: Exchange) => Reply | undefined;
@@ -37,7 +43,7 @@ const LOOK_EVERY_MS = 1_000;
 /** Makes the HTTP server: request ids, CORS, one log line and one measurement for every request. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   let inFlight = 0;
-  const requestLog = withoutSearch(options.log);
+  const requestLog = createRequestLog(options.log);
   const receive = (request: IncomingMessage, response: ServerResponse): void => {
     const exchange = new Exchange(request, response, options.trustProxy);
     const refusal = options.refuse?.(exchange);
@@ -45,6 +51,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       send(exchange, refusal, options);
       return;
     }
+    if (options.tracing) startServerSpan(exchange, options.tracing);
     inFlight += 1;
     response.once('close', () => {
       inFlight -= 1;
@@ -87,6 +94,7 @@ function send(exchange: Exchange, reply: Reply, { cors, isDraining }: HttpServer
   if (reply.status !== 204) headers.push('Content-Length', String(Buffer.byteLength(reply.body)));
   if (isDraining()) headers.push('Connection', 'close');
   addHeaders(headers, cors.headers(exchange));
+  if (reply.windows) addLimitHeaders(headers, reply.windows);
   addHeaders(headers, reply.headers);
   response.writeHead(reply.status, headers);
   response.end(reply.body);
@@ -127,15 +135,21 @@ export function logFailure(log: Log, error: StoreError, requestId: string): void
   log[error.code === 'internal_error' ? 'error' : 'warn']({ requestId, code: error.code, err: cause }, error.message);
 }
 
-function finish(exchange: Exchange, log: Log, metrics: Metrics): void {
+function finish(exchange: Exchange, log: RequestLog, metrics: Metrics): void {
   const { response, requestId, method, path, route, logged } = exchange;
   const milliseconds = performance.now() - exchange.startedAt;
   const status = response.writableFinished ? response.statusCode : 499;
   metrics.observeHttp(route, method, status, milliseconds / 1_000);
-  const line = { requestId, method, path, status, ms: Math.round(milliseconds * 100) / 100, ...logged };
+  if (exchange.span) endServerSpan(exchange, status);
   // Probes would drown everything else.
-  if (route === 'probe') log.debug(line, 'request');
-  else log.info(line, 'request');
+  log(route === 'probe' ? 'debug' : 'info', {
+    requestId,
+    method,
+    path,
+    status,
+    ms: milliseconds,
+    further: logged,
+  });
 }
 
 const CONNECTION_ERRORS: Readonly<Record<string, readonly [status: string, code: string, message: string]>> = {

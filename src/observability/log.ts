@@ -1,4 +1,5 @@
 import { pino, type Logger } from 'pino';
+import { LineBlocks, type BlockDestination } from './line-blocks.js';
 
 export type Log = Pick<Logger, 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child'>;
 
@@ -8,8 +9,6 @@ export interface LogOptions {
   readonly pretty: boolean;
 }
 
-/** Lines of JSON are collected for this long or up to this many bytes: a write costs more than all the rest of a line, and so does a long collection. */
-const COLLECT = { periodicFlush: 50, minLength: 1_024, maxWrite: 2_048 } as const;
 /** Bytes that are kept at the most while nobody takes them; further lines are lost, rather than the program. */
 const MAX_BACKLOG = 64 * 1_024 * 1_024;
 
@@ -25,10 +24,13 @@ export function createLog({ level, pretty }: LogOptions): Logger {
         ...options,
         transport: { target: 'pino-pretty', options: { translateTime: 'SYS:HH:MM:ss.l', ignore: 'pid,hostname' } },
       })
-    : pino(options, pino.destination({ dest: 1, sync: false, maxLength: MAX_BACKLOG, ...COLLECT }));
+    : pino(options, openStandardOutput());
 }
 
-/** The log for lines whose every field is the program's own: they are not searched for keys, which takes longer than to write them. */
-export function withoutSearch(log: Log): Log {
-  return log.child({}, { redact: [] });
+function openStandardOutput(): LineBlocks {
+  // Its own handler of `exit` writes what it has got; what is still being collected must have got there before.
+  process.once('exit', () => lines.flush());
+  const blocks = { dest: 1, sync: false, contentMode: 'buffer', maxLength: MAX_BACKLOG } as const;
+  const lines = new LineBlocks(pino.destination(blocks) as unknown as BlockDestination);
+  return lines;
 }

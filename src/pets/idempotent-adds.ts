@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Queryable } from '../database/database.js';
 import { StoreError } from '../errors.js';
+import type { Span } from '../observability/tracing.js';
 import type { IdempotencyKey } from './idempotency-key.js';
 import type { Int64 } from './int64.js';
 import type { NewPet, Pet } from './pet.js';
@@ -47,15 +48,20 @@ const MAX_ATTEMPTS = 3;
  * @returns the animal as it was added first
  * @throws StoreError `idempotency_key_reused` when something else was asked for under the key
  */
-export async function addOnce(database: Queryable, newPet: NewPet, { callerId, value }: IdempotencyKey): Promise<Pet> {
+export async function addOnce(
+  database: Queryable,
+  newPet: NewPet,
+  { callerId, value }: IdempotencyKey,
+  span?: Span,
+): Promise<Pet> {
   const { name, categoryId, status } = newPet;
   const digest = sha256(value);
   const fingerprint = sha256(JSON.stringify([name, categoryId, status ?? null]));
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     const values = [callerId, digest, fingerprint, name, categoryId, status ?? null];
-    const [added] = await database.query<{ pet_id: Int64 }>(ADD_ONCE, values);
+    const [added] = await database.query<{ pet_id: Int64 }>(ADD_ONCE, values, span);
     if (added) return toPet(added.pet_id, newPet);
-    const [known] = await database.query<{ fingerprint: Uint8Array; pet_id: Int64 }>(FIND, [callerId, digest]);
+    const [known] = await database.query<{ fingerprint: Uint8Array; pet_id: Int64 }>(FIND, [callerId, digest], span);
     if (!known) continue;
     if (!fingerprint.equals(known.fingerprint)) throw keyReused();
     return toPet(known.pet_id, newPet);

@@ -1,4 +1,5 @@
 import { StoreError } from '../errors.js';
+import { joinSpans, type Span } from '../observability/tracing.js';
 import type { Int64 } from './int64.js';
 import type { NewPet, Pet, PetQuery } from './pet.js';
 import { takeFirst } from './pet-prefix.js';
@@ -180,7 +181,11 @@ const NEVER = new AbortController().signal;
 /** Nobody's going away ends a question that others wait for too. */
 function toSharedCall(waiting: readonly Waiting<never>[]): Call {
   const { call } = waiting[0] as Waiting<never>;
-  return waiting.length === 1
-    ? call
-    : { requestId: call.requestId, startedAt: call.startedAt, isCancelled: false, signal: NEVER };
+  if (waiting.length === 1) return call;
+  const { requestId, startedAt } = call;
+  return { requestId, startedAt, isCancelled: false, signal: NEVER, span: call.span && joinSpans(spansOf(waiting)) };
+}
+
+function spansOf(waiting: readonly Waiting<never>[]): readonly Span[] {
+  return waiting.flatMap(({ call }) => call.span ?? []);
 }

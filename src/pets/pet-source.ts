@@ -1,4 +1,5 @@
 import type { UpstreamKey } from '../access/upstream-key.js';
+import type { Span } from '../observability/tracing.js';
 import type { IdempotencyKey } from './idempotency-key.js';
 import type { Int64 } from './int64.js';
 import type { NewPet, Pet, PetQuery } from './pet.js';
@@ -14,8 +15,10 @@ export interface Call {
   readonly signal: AbortSignal;
   /** The caller's key, for a source that asks another store. */
   readonly key?: UpstreamKey | undefined;
-  /** The trace that the client is part of: https://www.w3.org/TR/trace-context/#traceparent-header */
-  readonly traceparent?: string | undefined;
+  /** The headers that name the client's trace, to be passed on where there is no span. */
+  readonly traceContext?: { readonly traceparent: string; readonly tracestate?: string } | undefined;
+  /** What is asked is part of this, where there is tracing. */
+  readonly span?: Span | undefined;
   /** What the client calls itself, for a source that asks another store. */
   readonly clientName?: string | undefined;
 }

@@ -5,7 +5,6 @@ import { readBody } from '../http/body.js';
 import type { Cors } from '../http/cors.js';
 import type { Exchange, Reply } from '../http/exchange.js';
 import { parseStrictJson } from '../json/exact-json.js';
-import { formatLimitHeaders } from '../http/limit-headers.js';
 import { chooseMediaType, requireJsonBody } from '../http/media-type.js';
 import { errorReply, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
@@ -118,7 +117,7 @@ export function createRestHandler(options: RestOptions): Handler {
     exchange.logged.keyId = visit.keyId;
     const reply = await answer(exchange, visit, route).catch((thrown: unknown) => errorReply(exchange, thrown, log));
     const allowance = await visit.allowance();
-    return { ...reply, headers: { ...formatLimitHeaders(allowance?.windows ?? []), ...deprecation, ...reply.headers } };
+    return { ...reply, headers: { ...deprecation, ...reply.headers }, windows: allowance?.windows };
   };
 
   async function answer(exchange: Exchange, visit: Visit, route: Route | undefined): Promise<Reply> {

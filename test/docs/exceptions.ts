@@ -38,6 +38,11 @@ export const EXCEPTIONS: readonly Exception[] = [
     reason: NO_CLUSTER,
   },
   { document: 'docs/growing.md', text: 'kubectl apply --kustomize deploy/kubernetes', reason: NO_CLUSTER },
+  {
+    document: 'docs/tracing.md',
+    text: 'docker run --rm -p 16686:16686 -p 4318:4318 jaegertracing/jaeger:latest',
+    reason: 'There is no Docker engine: test/tracing has a collector of its own.',
+  },
   { document: 'examples/frontend/README.md', text: 'npm ci && npm start', instead: 'npm start', reason: INSTALLS },
   { document: 'examples/frontend/README.md', text: 'npm ci', reason: FRONTEND },
   { document: 'examples/frontend/README.md', text: 'npm run dev', reason: FRONTEND },

@@ -1,4 +1,4 @@
-import { rm, writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, inject } from 'vitest';
 import { parseAllDocuments } from 'yaml';
@@ -62,7 +62,12 @@ export async function openReader(steps: readonly Step[], directory: string): Pro
     return standIns.toDocument(ended.stdout);
   }
 
+  // Where no answer is printed, curl has to fail by itself when it is refused.
+  await mkdir(join(directory, '.strict'), { recursive: true });
+  await writeFile(join(directory, '.strict/.curlrc'), 'fail-with-body\n');
+
   async function typeAll({ block, answer, commands }: Extract<Step, { kind: 'shell' }>): Promise<void> {
+    await terminal.run(`CURL_HOME=${answer ? '' : join(directory, '.strict')}`);
     let stdout = '';
     for (const command of commands) {
       stdout += await at(`${block.document}:${command.line}`, () => type(command, block.document));

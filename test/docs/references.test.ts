@@ -3,6 +3,7 @@ import { dirname, join, normalize } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { STORE_ERRORS } from '../../src/client/errors.js';
 import { SETTINGS } from '../../src/config.js';
+import { TRACING_SETTINGS } from '../../src/tracing-config.js';
 import { listDocuments, listGuides } from './documents.js';
 import { readDocument, ROOT, type Document } from './markdown.js';
 import packageJson from '../../package.json' with { type: 'json' };
@@ -17,6 +18,11 @@ const OTHER_VARIABLES = new Set([
   'CHROMIUM_PATH',
   'HOSTILE_INPUTS',
   'BENCH_DATABASE_URL',
+  // Of OpenTelemetry's own packages, which read them.
+  'OTEL_EXPORTER_OTLP_HEADERS',
+  'OTEL_SERVICE_NAME',
+  'OTEL_RESOURCE_ATTRIBUTES',
+  'OTEL_PROPAGATORS',
   // Of an example, of the image's build, of a reader's shell.
   'STORE_KEY',
   'STORE_URL',
@@ -25,6 +31,7 @@ const OTHER_VARIABLES = new Set([
   'KEY',
   'ID',
 ]);
+const KNOWN = new Set([...SETTINGS, ...TRACING_SETTINGS]);
 const ASSIGNED = /(?:^|\s|`|export )([A-Z][A-Z0-9_]*)=/gm;
 const NAMED = /^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*$/;
 
@@ -55,9 +62,7 @@ describe.each([...documents.values()])('$path', ({ path, links, codes, blocks })
     const named = codes
       .filter(({ text }) => NAMED.test(text) && !NO_VARIABLES.has(text))
       .map(({ line, text }) => ({ line, name: text }));
-    const unknown = [...assigned, ...named].filter(
-      ({ name }) => !SETTINGS.includes(name) && !OTHER_VARIABLES.has(name),
-    );
+    const unknown = [...assigned, ...named].filter(({ name }) => !KNOWN.has(name) && !OTHER_VARIABLES.has(name));
     expect(unknown.map(({ line, name }) => `${path}:${line} ${name}`)).toEqual([]);
   });
 
@@ -71,10 +76,13 @@ describe.each([...documents.values()])('$path', ({ path, links, codes, blocks })
   });
 });
 
-it('has every setting in the table of the README', () => {
-  const { codes } = documents.get('README.md') as Document;
-  const named = new Set(codes.map(({ text }) => text));
-  expect(SETTINGS.filter((name) => !named.has(name))).toEqual([]);
+it.each([
+  ['README.md', SETTINGS.filter((name) => !name.includes('TRACES'))],
+  ['docs/tracing.md', TRACING_SETTINGS.filter((name) => !name.includes('TRACES_PROTOCOL'))],
+])('has every setting in the tables of %s', (path, names) => {
+  const { codes } = documents.get(path) as Document;
+  const named = new Set(codes.flatMap(({ text }) => [text, text.replace('…', 'OTEL_BSP')]));
+  expect(names.filter((name) => !named.has(name))).toEqual([]);
 });
 
 it('names every guide in the README', () => {

@@ -1,22 +1,33 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MODES, startGateway, type Gateway } from '../support/gateway.js';
+import { startTraceCollector, type TraceCollector } from '../support/trace-collector.js';
 
 const KEYS = 100;
 
 describe.each(MODES)('the secrets of a hundred keys, %s store', (mode) => {
   let gateway: Gateway;
+  let collector: TraceCollector;
   let secrets: string[];
   /** Whatever a client could read. */
   const answers: string[] = [];
 
   beforeAll(async () => {
-    gateway = await startGateway(mode, { LOG_LEVEL: 'trace' });
+    collector = await startTraceCollector();
+    gateway = await startGateway(mode, {
+      LOG_LEVEL: 'trace',
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      OTEL_BSP_SCHEDULE_DELAY: '50',
+      OTEL_BSP_MAX_QUEUE_SIZE: '100000',
+    });
     secrets = await Promise.all(Array.from({ length: KEYS }, async () => (await gateway.createKey()).key));
     const wrong = secrets.map((secret) => `${secret.slice(0, -1)}${secret.endsWith('a') ? 'b' : 'a'}`);
     for (const secret of [...secrets, ...wrong]) await useEverywhere(secret);
     secrets.push(...wrong);
   });
-  afterAll(() => gateway.close());
+  afterAll(async () => {
+    await gateway.close();
+    await collector.close();
+  });
 
   async function useEverywhere(secret: string): Promise<void> {
     const headers = { Authorization: `Bearer ${secret}`, 'Content-Type': 'application/json' };
@@ -63,15 +74,20 @@ describe.each(MODES)('the secrets of a hundred keys, %s store', (mode) => {
     });
   }
 
-  it('are in no answer, in no line of the log at trace, and in no metric', async () => {
+  it('are in no answer, in no line of the log at trace, in no metric and in no span', async () => {
     const logged = [gateway, ...(gateway.upstream ? [gateway.upstream] : [])].map(({ logged: lines }) =>
       JSON.stringify(lines),
     );
     const metrics = await (await gateway.fetch('/metrics')).text();
-    const texts = [answers.join('\n'), ...logged, metrics];
+    await collector.find(
+      'the spans of all requests',
+      (spans) => spans.filter(({ kind }) => kind === 'server').length >= answers.length,
+    );
+    const traces = collector.received.map(({ body }) => body).join('\n');
+    const texts = [answers.join('\n'), ...logged, metrics, traces];
     for (const text of texts) expect(heldBy(text)).toEqual([]);
     console.log(
-      `${mode}: ${secrets.length} secrets in none of ${answers.length} answers, ${logged.join('').length} characters of log, ${metrics.length} of metrics`,
+      `${mode}: ${secrets.length} secrets in none of ${answers.length} answers, ${logged.join('').length} characters of log, ${metrics.length} of metrics, ${traces.length} of traces`,
     );
     expect(answers.length).toBe(2 * KEYS * 18);
     expect(logged.join('').length).toBeGreaterThan(100_000);

@@ -15,6 +15,7 @@ import { createBreaker } from '../../src/pets/upstream/breaker.js';
 import { createRestPetSource } from '../../src/pets/upstream/rest-pet-source.js';
 import { createRetryBudget } from '../../src/pets/upstream/retry-budget.js';
 import { createUpstreamClient } from '../../src/pets/upstream/upstream-client.js';
+import { createUpstreamDescription } from '../../src/pets/upstream/upstream-span.js';
 import { createDatabase, startGateway } from '../support/gateway.js';
 import { describePetSource, type SourceUnderTest } from './pet-source.contract.js';
 
@@ -64,10 +65,17 @@ describePetSource('merged reads of a PostgreSQL server', async () => {
 describePetSource('another animal store, over REST', async () => {
   const store = await startGateway('server');
   const { key } = await store.createKey({ plan: 'enterprise', limits: { perMinute: 1_000_000, perDay: 1_000_000 } });
-  const client = createUpstreamClient({ url: `${store.url}/v1`, connections: 8, connectTimeoutMs: 5_000 });
+  const url = `${store.url}/v1`;
+  const client = createUpstreamClient({ url, connections: 8, connectTimeoutMs: 5_000 });
   const breaker = createBreaker({ probe: () => Promise.resolve() });
   return {
-    source: createRestPetSource({ client, breaker, budget: createRetryBudget(), timeoutMs: 20_000 }),
+    source: createRestPetSource({
+      client,
+      breaker,
+      budget: createRetryBudget(),
+      timeoutMs: 20_000,
+      describe: createUpstreamDescription(url),
+    }),
     call: {
       key: { id: 'test', authorization: `Bearer ${key}`, findRefusal: () => undefined, learn: () => undefined },
     },

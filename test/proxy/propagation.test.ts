@@ -16,13 +16,14 @@ describe('what a gateway passes on to its upstream', () => {
     await upstream.close();
   });
 
-  it("is the key, unchanged, the request id, the trace and the client's name, and no other header of the client", async () => {
+  it("is the key, unchanged, the request id, the trace as it came and the client's name, and no other header of the client", async () => {
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
     const { status } = await gateway.graphql('{ pets { id } }', {
       headers: {
         Authorization: 'bEaReR some.Key~1',
         'X-Request-Id': 'request-1',
         traceparent,
+        tracestate: 'vendor=1,other=x:2',
         'apollographql-client-name': 'shop\u009b1m \u00fc',
         'apollographql-client-version': '2',
         Cookie: 'session=1',
@@ -32,7 +33,8 @@ describe('what a gateway passes on to its upstream', () => {
     });
     expect(status).toBe(200);
     const { headers } = upstream.seen[0] ?? {};
-    expect(headers).toMatchObject({ authorization: 'bEaReR some.Key~1', 'x-request-id': 'request-1', traceparent });
+    const trace = { traceparent, tracestate: 'vendor=1,other=x:2' };
+    expect(headers).toMatchObject({ authorization: 'bEaReR some.Key~1', 'x-request-id': 'request-1', ...trace });
     expect(headers?.['apollographql-client-name']).toBe('shop 1m \u00fc');
     expect(Object.keys(headers ?? {}).sort()).toEqual(
       [
@@ -42,6 +44,7 @@ describe('what a gateway passes on to its upstream', () => {
         'connection',
         'host',
         'traceparent',
+        'tracestate',
         'x-request-id',
       ].sort(),
     );
@@ -53,6 +56,15 @@ describe('what a gateway passes on to its upstream', () => {
       headers: { 'apollographql-client-name': 'my secret-1' },
     });
     expect(upstream.seen[0]?.headers['apollographql-client-name']).toBe('(withheld)');
+  });
+
+  it('is no trace that is none, and no state without one', async () => {
+    await gateway.graphql('{ pets { id } }', {
+      key: 'a',
+      headers: { traceparent: '00-nonsense-01', tracestate: 'vendor=1' },
+    });
+    expect(upstream.seen[0]?.headers).not.toHaveProperty('traceparent');
+    expect(upstream.seen[0]?.headers).not.toHaveProperty('tracestate');
   });
 
   it('is the arguments as REST writes them, identifiers exact and an omitted status absent', async () => {

@@ -60,12 +60,13 @@ export function createRestPetSource(parts: UpstreamRequestParts): PetSource {
   }
 }
 
-function toHeaders({ key, requestId, traceparent, clientName }: Call): Readonly<Record<string, string>> {
+function toHeaders({ key, requestId, span, traceContext, clientName }: Call): Readonly<Record<string, string>> {
   return {
     accept: 'application/json',
     'x-request-id': requestId,
     ...(key && { authorization: key.authorization }),
-    ...(traceparent !== undefined && { traceparent }),
+    // A span continues the trace in its own name.
+    ...(span ? undefined : traceContext),
     ...(clientName !== undefined && { [CLIENT_NAME_HEADER]: clientName }),
   };
 }

@@ -11,6 +11,8 @@ export interface SharedRequest {
   readonly hasLeft: boolean;
   /** Why the attempts so far have failed, if they have. */
   readonly lastFailure: Error | undefined;
+  /** Another call waits for it too. */
+  join(call: Call): void;
   /** Nobody waits any more. */
   cancel(reason: Error): void;
 }
@@ -44,7 +46,7 @@ export function createSharedRequests<Question>(
       if (!entry?.mayBeJoined) {
         entry = new Entry(id, entries);
         entry.request = start(question, patience.call, entry);
-      }
+      } else entry.request.join(patience.call);
       const joined = entry;
       return new Promise((resolve) => {
         patience.enter(new Waiter(joined, patience, resolve));

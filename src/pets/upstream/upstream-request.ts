@@ -1,4 +1,5 @@
 import { StoreError } from '../../errors.js';
+import type { Span } from '../../observability/tracing.js';
 import type { Call } from '../pet-source.js';
 import type { Breaker } from './breaker.js';
 import { backoffMs, type RetryBudget } from './retry-budget.js';
@@ -10,6 +11,7 @@ import {
   type UpstreamAnswer,
   type UpstreamClient,
 } from './upstream-client.js';
+import { endUpstreamSpan, startUpstreamSpan, type DescribeUpstream } from './upstream-span.js';
 import { parseErrorBody } from './wire.js';
 
 /** What every request of a gateway has to do with. */
@@ -19,6 +21,7 @@ export interface UpstreamRequestParts {
   readonly budget: RetryBudget;
   /** Time for everything that one call asks, from its start, in milliseconds. */
   readonly timeoutMs: number;
+  readonly describe: DescribeUpstream;
 }
 
 /** What is asked. */
@@ -35,6 +38,10 @@ export class UpstreamRequest implements SharedRequest, OutgoingRequest {
   #retries = 0;
   #cancelledFor: Error | undefined;
   #pause: NodeJS.Timeout | undefined;
+  /** The spans of those who have joined. */
+  #joined: Span[] | undefined;
+  /** That of the attempt under way. */
+  #span: Span | undefined;
 
   constructor(
     private readonly parts: UpstreamRequestParts,
@@ -54,7 +61,8 @@ export class UpstreamRequest implements SharedRequest, OutgoingRequest {
     return this.question.path;
   }
   get headers(): OutgoingRequest['headers'] {
-    return this.question.headers;
+    const { headers } = this.question;
+    return this.#span ? { ...headers, ...this.#span.headers } : headers;
   }
   get body(): string | undefined {
     return this.question.body;
@@ -62,6 +70,12 @@ export class UpstreamRequest implements SharedRequest, OutgoingRequest {
 
   get hasLeft(): boolean {
     return this.#leftAt !== undefined;
+  }
+
+  join({ span }: Call): void {
+    if (!span || span === this.call.span) return;
+    (this.#joined ??= []).push(span);
+    this.#span?.link([span]);
   }
 
   cancel(reason: Error): void {
@@ -81,6 +95,11 @@ export class UpstreamRequest implements SharedRequest, OutgoingRequest {
       this.listener.end(this.#cancelledFor);
       return;
     }
+    const { span } = this.call;
+    if (span) {
+      const { method, path } = this.question;
+      this.#span = startUpstreamSpan([span, ...(this.#joined ?? [])], this.parts.describe(method, path), this.#retries);
+    }
     this.#sent = this.parts.client.send(this);
   }
 
@@ -92,6 +111,7 @@ export class UpstreamRequest implements SharedRequest, OutgoingRequest {
 
   settle(outcome: Outcome): void {
     const { breaker, budget } = this.parts;
+    if (this.#span) endUpstreamSpan(this.#span, outcome);
     if (!(outcome instanceof Error)) this.#learn(outcome);
     else if (outcome instanceof UpstreamFailure) {
       this.lastFailure = outcome;

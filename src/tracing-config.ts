@@ -1,0 +1,84 @@
+import { z } from 'zod';
+import { flag, integer, url } from './setting-types.js';
+
+const SAMPLERS = [
+  'always_on',
+  'always_off',
+  'traceidratio',
+  'parentbased_always_on',
+  'parentbased_always_off',
+  'parentbased_traceidratio',
+] as const;
+
+/** Where traces go, and which are recorded. */
+export interface TracingConfig {
+  /** Where spans are posted. */
+  readonly url: string;
+  readonly sampler: (typeof SAMPLERS)[number];
+  /** The share of traces that a ratio sampler records, 0 to 1. */
+  readonly ratio: number;
+  readonly batches: {
+    readonly scheduledDelayMillis: number;
+    readonly exportTimeoutMillis: number;
+    readonly maxQueueSize: number;
+    readonly maxExportBatchSize: number;
+  };
+}
+
+const collector = url(['http:', 'https:'], 'must be a URL such as http://localhost:4318');
+const protocol = z.literal('http/json', 'must be http/json, the one protocol in which traces are sent');
+
+/** The settings that decide whether there is tracing; they are looked at always. */
+export const TRACING_SWITCH = {
+  OTEL_EXPORTER_OTLP_ENDPOINT: collector.optional(),
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: collector.optional(),
+};
+
+/**
+ * The further ones, which are looked at only when there is tracing: the environment of a machine may hold some for others.
+ * https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
+ */
+const TRACING_ENVIRONMENT = z.object({
+  OTEL_SDK_DISABLED: flag.default(false),
+  OTEL_TRACES_EXPORTER: z.enum(['otlp', 'none'], 'must be otlp or none').default('otlp'),
+  OTEL_EXPORTER_OTLP_PROTOCOL: protocol.optional(),
+  OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: protocol.optional(),
+  OTEL_TRACES_SAMPLER: z.enum(SAMPLERS, `must be one of ${SAMPLERS.join(', ')}`).default('parentbased_always_on'),
+  OTEL_TRACES_SAMPLER_ARG: z
+    .string()
+    .regex(/^(0?\.\d{1,12}|[01](\.0{0,12})?)$/, 'must be a number from 0 to 1')
+    .transform(Number)
+    .default(1),
+  OTEL_BSP_SCHEDULE_DELAY: integer(1, 3_600_000).default(5_000),
+  OTEL_BSP_EXPORT_TIMEOUT: integer(1, 3_600_000).default(30_000),
+  OTEL_BSP_MAX_QUEUE_SIZE: integer(1, 1_000_000).default(2_048),
+  OTEL_BSP_MAX_EXPORT_BATCH_SIZE: integer(1, 1_000_000).default(512),
+});
+
+/** The names of all of them. */
+export const TRACING_SETTINGS: readonly string[] = Object.keys({ ...TRACING_SWITCH, ...TRACING_ENVIRONMENT.shape });
+
+/**
+ * Reads where traces go.
+ * @param env - variables without empty ones; those of `TRACING_SWITCH` have been checked
+ * @returns undefined when there is no tracing
+ * @throws ZodError
+ */
+export function parseTracing(env: Readonly<Record<string, string | undefined>>): TracingConfig | undefined {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: base, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: exact } = env;
+  const target = exact ?? (base && `${base.replace(/\/+$/, '')}/v1/traces`);
+  if (target === undefined) return undefined;
+  const settings = TRACING_ENVIRONMENT.parse(env);
+  if (settings.OTEL_SDK_DISABLED || settings.OTEL_TRACES_EXPORTER === 'none') return undefined;
+  return {
+    url: target,
+    sampler: settings.OTEL_TRACES_SAMPLER,
+    ratio: settings.OTEL_TRACES_SAMPLER_ARG,
+    batches: {
+      scheduledDelayMillis: settings.OTEL_BSP_SCHEDULE_DELAY,
+      exportTimeoutMillis: settings.OTEL_BSP_EXPORT_TIMEOUT,
+      maxQueueSize: settings.OTEL_BSP_MAX_QUEUE_SIZE,
+      maxExportBatchSize: Math.min(settings.OTEL_BSP_MAX_EXPORT_BATCH_SIZE, settings.OTEL_BSP_MAX_QUEUE_SIZE),
+    },
+  };
+}

@@ -1,0 +1,37 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { remembering } from '../../src/access/remembering.js';
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+function counting() {
+  const asked: string[] = [];
+  const read = remembering((text) => {
+    asked.push(text);
+    return text.toUpperCase();
+  });
+  return { asked, read };
+}
+
+describe('remembering', () => {
+  it('asks once for a text within five seconds, and forgets it after them', () => {
+    const { asked, read } = counting();
+    for (let i = 0; i < 10; i++) expect(read('abc')).toBe('ABC');
+    expect(read('def')).toBe('DEF');
+    expect(asked).toEqual(['abc', 'def']);
+    vi.advanceTimersByTime(5_000);
+    expect(read('abc')).toBe('ABC');
+    expect(asked).toEqual(['abc', 'def', 'abc']);
+  });
+
+  it('keeps neither long texts nor very many', () => {
+    const { asked, read } = counting();
+    const long = 'x'.repeat(257);
+    read(long);
+    read(long);
+    expect(asked).toHaveLength(2);
+    for (let i = 0; i < 10_000; i++) read(`key ${i}`);
+    read('key 0');
+    expect(asked).toHaveLength(10_003);
+  });
+});

@@ -1,0 +1,144 @@
+import { appendFile, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { linesOf, makePlace, type Place, type Program } from '../support/process.js';
+import { startTraceCollector, type TraceCollector } from '../support/trace-collector.js';
+
+describe('tracing in a process of its own', () => {
+  let place: Place;
+  let collector: TraceCollector;
+  let program: Program | undefined;
+
+  beforeAll(async () => {
+    place = await makePlace();
+    collector = await startTraceCollector();
+  });
+  afterEach(async () => {
+    await program?.stop();
+    program = undefined;
+    collector.received.length = 0;
+    collector.spans.length = 0;
+  });
+  afterAll(async () => {
+    await place.close();
+    await collector.close();
+  });
+
+  async function start(env: Record<string, string>): Promise<Program> {
+    return (program = await place.start({ PORT: '0', ...env }));
+  }
+
+  async function ask(): Promise<void> {
+    const { free } = await place.developmentKeys();
+    expect(await program?.graphql('{ pets { id } }', free)).toHaveProperty('data');
+  }
+
+  /** What Node was asked to load, once a request has been answered. */
+  async function loadedBy(env: Record<string, string>): Promise<string[]> {
+    const list = join(place.directory, 'loaded');
+    await writeFile(list, '');
+    const hooks = `import { appendFileSync } from 'node:fs';
+      export async function resolve(specifier, context, next) {
+        const resolved = await next(specifier, context);
+        appendFileSync(${JSON.stringify(list)}, resolved.url + '\\n');
+        return resolved;
+      }`;
+    const register = `import { register } from 'node:module';
+      register('data:text/javascript,' + encodeURIComponent(${JSON.stringify(hooks)}));`;
+    const file = join(place.directory, 'register.mjs');
+    await writeFile(file, register);
+    await start({ ...env, NODE_OPTIONS: `--import=${pathToFileURL(file).href}` });
+    await ask();
+    await program?.stop();
+    return linesOf(await readFile(list, 'utf8'));
+  }
+
+  it('is not even loaded without OTEL_EXPORTER_OTLP_ENDPOINT', async () => {
+    const off = await loadedBy({ OTEL_SERVICE_NAME: 'shop', OTEL_TRACES_SAMPLER: 'of somebody else' });
+    expect(off.filter((url) => /opentelemetry|otlp/.test(url))).toEqual([]);
+    expect(off.some((url) => url.endsWith('/dist/app.js'))).toBe(true);
+    const on = await loadedBy({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
+    expect(on.filter((url) => /\/@opentelemetry\/(sdk-trace|exporter-trace-otlp-http)\//.test(url))).toHaveLength(2);
+    expect(on.some((url) => url.endsWith('/dist/observability/otlp-tracing.js'))).toBe(true);
+    for (const [name, value] of [
+      ['OTEL_SDK_DISABLED', 'true'],
+      ['OTEL_TRACES_EXPORTER', 'none'],
+    ] as const) {
+      const disabled = await loadedBy({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, [name]: value });
+      expect(disabled.filter((url) => /opentelemetry|otlp/.test(url))).toEqual([]);
+    }
+  });
+
+  it('hands over what is left at the end', async () => {
+    await start({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_BSP_SCHEDULE_DELAY: '3600000' });
+    await ask();
+    expect(collector.spans).toEqual([]);
+    expect((await program?.stop())?.code).toBe(0);
+    expect(collector.spans.map(({ name }) => name).sort()).toEqual(['POST /graphql', 'list-pets', 'query']);
+  });
+
+  it('ends in time though the collector does not answer', async () => {
+    collector.answer('silence');
+    await start({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, SHUTDOWN_GRACE_MS: '1000' });
+    await ask();
+    const startedAt = performance.now();
+    expect((await program?.stop())?.code).toBe(0);
+    collector.answer(200);
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
+    expect(collector.received).toHaveLength(1);
+  });
+
+  it('says who reports as the environment says, to where it says, with the headers that it says', async () => {
+    await start({
+      OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${collector.url}/elsewhere`,
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9',
+      OTEL_EXPORTER_OTLP_HEADERS: 'x-token=of%20the%20collector',
+      OTEL_SERVICE_NAME: 'shop',
+      OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=staging,service.name=not this one',
+    });
+    await ask();
+    await program?.stop();
+    expect(collector.received).toMatchObject([
+      { path: '/elsewhere', headers: { 'x-token': 'of the collector', 'content-type': 'application/json' } },
+    ]);
+    expect(collector.spans[0]?.resource).toMatchObject({
+      'service.name': 'shop',
+      'deployment.environment.name': 'staging',
+    });
+  });
+
+  it('reads the same from .env, in development', async () => {
+    const file = join(place.directory, '.env');
+    await appendFile(file, `OTEL_EXPORTER_OTLP_ENDPOINT=${collector.url}/\nOTEL_SERVICE_NAME=from-file\n`);
+    await start({});
+    await ask();
+    await program?.stop();
+    await writeFile(file, '');
+    expect(collector.received.map(({ path }) => path)).toEqual(['/v1/traces']);
+    expect(collector.spans[0]?.resource['service.name']).toBe('from-file');
+  });
+
+  it('records as OTEL_TRACES_SAMPLER says', async () => {
+    await start({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_TRACES_SAMPLER: 'always_off' });
+    await ask();
+    await program?.stop();
+    expect(collector.received).toEqual([]);
+  });
+
+  it.each([
+    ['OTEL_EXPORTER_OTLP_ENDPOINT', 'localhost:4318'],
+    ['OTEL_EXPORTER_OTLP_ENDPOINT', 'grpc://me:geheim@localhost:4317'],
+    ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'nowhere'],
+    ['OTEL_EXPORTER_OTLP_PROTOCOL', 'grpc'],
+    ['OTEL_TRACES_SAMPLER', 'sometimes'],
+    ['OTEL_TRACES_SAMPLER_ARG', '2'],
+    ['OTEL_BSP_MAX_QUEUE_SIZE', '-1'],
+  ])('stops the start in one line when it is wrong: %s=%s', async (name, value) => {
+    const env = { PORT: '0', OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, [name]: value };
+    const { code, stdout, stderr } = await place.run(env);
+    expect({ code, stdout, lines: linesOf(stderr).length }).toEqual({ code: 1, stdout: '', lines: 1 });
+    expect(stderr).toMatch(new RegExp(`\\b${name} must be `));
+    expect(stderr).not.toContain('geheim');
+  });
+});

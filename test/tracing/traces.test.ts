@@ -1,0 +1,295 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startGateway, type Gateway } from '../support/gateway.js';
+import { drawTrace, startTraceCollector, type CollectedSpan, type TraceCollector } from '../support/trace-collector.js';
+
+/** The trace of a client of its own. */
+function makeTrace(flags = '01'): { traceId: string; spanId: string; traceparent: string } {
+  const traceId = randomBytes(16).toString('hex');
+  const spanId = randomBytes(8).toString('hex');
+  return { traceId, spanId, traceparent: `00-${traceId}-${spanId}-${flags}` };
+}
+
+const SETTINGS = { OTEL_BSP_SCHEDULE_DELAY: '10' };
+
+let collector: TraceCollector;
+beforeAll(async () => {
+  collector = await startTraceCollector();
+});
+beforeEach(() => {
+  collector.spans.length = 0;
+});
+afterAll(() => collector.close());
+
+function byName(spans: readonly CollectedSpan[], name: string): CollectedSpan {
+  const found = spans.filter((span) => span.name === name);
+  expect(found.map(({ name: own }) => own)).toEqual([name]);
+  return found[0] as CollectedSpan;
+}
+
+/** Waits for the span of the server, which ends last, and returns all of the trace. */
+async function traceOf(traceId: string, servers = 1): Promise<readonly CollectedSpan[]> {
+  const isOf = (span: CollectedSpan): boolean => span.traceId === traceId;
+  const spans = await collector.find(
+    `${servers} server spans of ${traceId}`,
+    (all) => all.filter((span) => isOf(span) && span.kind === 'server').length >= servers,
+  );
+  return spans.filter(isOf);
+}
+
+describe.each(['embedded', 'server'] as const)('the traces of an %s store', (mode) => {
+  let gateway: Gateway;
+  let key: string;
+
+  beforeAll(async () => {
+    gateway = await startGateway(mode, { ...SETTINGS, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
+    ({ key } = await gateway.createKey());
+  });
+  afterAll(() => gateway.close());
+
+  it('lead from the client through the operation to the SQL statement', async () => {
+    const { traceId, spanId, traceparent } = makeTrace();
+    const { headers } = await gateway.graphql('query Shelf { pets(limit: 3) { id } pet(id: 1) { id } }', {
+      key,
+      headers: { traceparent, 'X-Request-Id': 'request-7' },
+    });
+    const spans = await traceOf(traceId);
+    expect(drawTrace(spans, traceId)).toEqual([
+      'server POST /graphql',
+      '  internal query',
+      '    client find-pets',
+      '    client list-pets',
+    ]);
+    const server = byName(spans, 'POST /graphql');
+    expect(server).toMatchObject({
+      parentSpanId: spanId,
+      failed: false,
+      attributes: {
+        'http.request.method': 'POST',
+        'http.route': '/graphql',
+        'http.response.status_code': 200,
+        'url.path': '/graphql',
+        'url.scheme': 'http',
+        'server.address': '127.0.0.1',
+        'server.port': Number(new URL(gateway.url).port),
+        'animal_store.request_id': 'request-7',
+      },
+      resource: { 'service.name': 'animal-store-gateway', 'service.version': expect.stringMatching(/^\d+\.\d+\.\d+/) },
+    });
+    expect(byName(spans, 'query').attributes).toEqual({
+      'graphql.operation.type': 'query',
+      'graphql.operation.name': 'Shelf',
+      'animal_store.cost': 2,
+      // The animal is not there.
+      'error.type': 'not_found',
+    });
+    expect(byName(spans, 'list-pets').attributes).toMatchObject({
+      'db.system.name': 'postgresql',
+      'db.operation.name': 'SELECT',
+      'db.query.summary': 'list-pets',
+      'db.response.returned_rows': expect.any(Number),
+    });
+    expect(headers.get('x-request-id')).toBe('request-7');
+    expect(gateway.logged.find(({ requestId }) => requestId === 'request-7')).toMatchObject({ trace_id: traceId });
+  });
+
+  it('begin here when the client has none, each its own', async () => {
+    await gateway.graphql('{ pets { id } }', { key });
+    await gateway.graphql('{ pets { id } }', {
+      key,
+      headers: { traceparent: `00-${'0'.repeat(32)}-${'0'.repeat(16)}-01` },
+    });
+    const spans = await collector.find('two', (all) => all.filter(({ kind }) => kind === 'server').length === 2);
+    const roots = spans.filter(({ parentSpanId }) => parentSpanId === '');
+    expect(roots.map(({ name }) => name)).toEqual(['POST /graphql', 'POST /graphql']);
+    expect(new Set(roots.map(({ traceId }) => traceId)).size).toBe(2);
+  });
+
+  it('tell of additions, also of those with an idempotency key', async () => {
+    const { traceId, traceparent } = makeTrace();
+    await gateway.graphql('mutation { a: addPet(input: { name: "Rex", categoryId: 1 }) { id } }', {
+      key,
+      headers: { traceparent },
+    });
+    expect(drawTrace(await traceOf(traceId), traceId)).toEqual([
+      'server POST /graphql',
+      '  internal mutation',
+      '    client add-pet',
+    ]);
+    const second = makeTrace();
+    await gateway.graphql('mutation { a: addPet(input: { name: "Rex", categoryId: 1 }) { id } }', {
+      key,
+      headers: { traceparent: second.traceparent, 'Idempotency-Key': 'once' },
+    });
+    const statement = byName(await traceOf(second.traceId), 'add-pet-once');
+    expect(statement.attributes['db.operation.name']).toBe('INSERT');
+  });
+
+  it('have a span for each operation of a batch, and what those ask together beside them', async () => {
+    const { traceId, traceparent } = makeTrace();
+    await gateway.fetch('/graphql', {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json', traceparent },
+      body: JSON.stringify([
+        { query: '{ pet(id: 1) { id } }' },
+        { query: '{ pet(id: 2) { id } }' },
+        { query: 'mutation { addPet(input: { name: "A", categoryId: 1 }) { id } }' },
+      ]),
+    });
+    expect(drawTrace(await traceOf(traceId), traceId)).toEqual([
+      'server POST /graphql',
+      '  client find-pets',
+      '  internal mutation',
+      '    client add-pet',
+      '  internal query',
+      '  internal query',
+    ]);
+  });
+
+  it('tell of REST', async () => {
+    const [list, lookup, absent] = [makeTrace(), makeTrace(), makeTrace()];
+    const get = async (path: string, { traceparent }: { traceparent: string }): Promise<void> => {
+      await (await gateway.fetch(path, { headers: { Authorization: `Bearer ${key}`, traceparent } })).text();
+    };
+    await get('/v1/pets?limit=1&status=sold', list);
+    await get('/v1/pets/999999', lookup);
+    await get('/nowhere', absent);
+    expect(drawTrace(await traceOf(list.traceId), list.traceId)).toEqual([
+      'server GET /v1/pets',
+      '  client list-pets-by-status',
+    ]);
+    const spans = await traceOf(lookup.traceId);
+    expect(drawTrace(spans, lookup.traceId)).toEqual(['server GET /v1/pets/{petId}', '  client find-pets']);
+    expect(byName(spans, 'GET /v1/pets/{petId}')).toMatchObject({
+      failed: false,
+      attributes: { 'http.response.status_code': 404, 'url.path': '/v1/pets/999999', 'http.route': '/v1/pets/{petId}' },
+    });
+    const nowhere = byName(await traceOf(absent.traceId), 'GET');
+    expect(nowhere.attributes).not.toHaveProperty('http.route');
+  });
+
+  it('show a statement that serves several requests in one of them, and link it to the others', async () => {
+    const traces = Array.from({ length: 8 }, () => makeTrace());
+    // While the first statement is under way the others gather.
+    await Promise.all(
+      traces.map(({ traceparent }) => gateway.graphql('{ pets(limit: 7) { id } }', { key, headers: { traceparent } })),
+    );
+    const own = new Set(traces.map(({ traceId }) => traceId));
+    const spans = (
+      await collector.find('eight', (all) => all.filter(({ kind }) => kind === 'server').length === 8)
+    ).filter(({ traceId }) => own.has(traceId));
+    const operations = spans.filter(({ kind }) => kind === 'internal');
+    const statements = spans.filter(({ name }) => name === 'list-pets');
+    expect(statements.length).toBeLessThan(8);
+    const served = statements.flatMap(({ parentSpanId, links }) => [parentSpanId, ...links]);
+    expect(served.sort()).toEqual(operations.map(({ spanId }) => spanId).sort());
+  });
+
+  it('say what failed, by its code alone', async () => {
+    const { traceId, traceparent } = makeTrace();
+    await gateway.graphql('{ pets(limit: 500) { id } }', { key, headers: { traceparent } });
+    expect(byName(await traceOf(traceId), 'query')).toMatchObject({
+      failed: true,
+      attributes: { 'error.type': 'invalid_request', 'animal_store.cost': 0 },
+    });
+    const invalid = makeTrace();
+    await gateway.graphql('{ nonsense }', { key, headers: { traceparent: invalid.traceparent } });
+    const spans = await traceOf(invalid.traceId);
+    expect(byName(spans, 'GraphQL Operation')).toMatchObject({
+      failed: true,
+      attributes: { 'error.type': 'request_error' },
+    });
+    expect(byName(spans, 'POST /graphql')).toMatchObject({
+      failed: false,
+      attributes: { 'http.response.status_code': 400 },
+    });
+  });
+
+  it('leave out what the client has chosen not to record, and probes', async () => {
+    const unrecorded = makeTrace('00');
+    await gateway.graphql('{ pets { id } }', { key, headers: { traceparent: unrecorded.traceparent } });
+    await (await gateway.fetch('/readyz')).text();
+    await (await gateway.fetch('/metrics')).text();
+    const { traceId, traceparent } = makeTrace();
+    await gateway.graphql('{ pets { id } }', { key, headers: { traceparent } });
+    await traceOf(traceId);
+    expect(new Set(collector.spans.map((span) => span.traceId))).toEqual(new Set([traceId]));
+    const line = gateway.logged.filter(({ msg }) => msg === 'request').at(-2);
+    expect(line).toMatchObject({ trace_id: unrecorded.traceId });
+  });
+});
+
+describe('the traces of a gateway before a store', () => {
+  let gateway: Gateway;
+  let key: string;
+
+  beforeAll(async () => {
+    gateway = await startGateway('proxy', { ...SETTINGS, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
+    ({ key } = await gateway.createKey());
+  });
+  afterAll(() => gateway.close());
+
+  it('are one with those of the store', async () => {
+    const { traceId, spanId, traceparent } = makeTrace();
+    await gateway.graphql('query Both { pets(limit: 3) { id } a: pet(id: 1) { id } }', {
+      key,
+      headers: { traceparent, tracestate: 'vendor=1', 'X-Request-Id': 'request-8' },
+    });
+    const spans = await traceOf(traceId, 3);
+    expect(drawTrace(spans, traceId)).toEqual([
+      'server POST /graphql',
+      '  internal query',
+      '    client GET /v1/pets',
+      '      server GET /v1/pets',
+      '        client list-pets',
+      '    client GET /v1/pets/{petId}',
+      '      server GET /v1/pets/{petId}',
+      '        client find-pets',
+    ]);
+    expect(byName(spans, 'POST /graphql').parentSpanId).toBe(spanId);
+    const upstream = new URL(gateway.upstream?.url ?? '');
+    const lookup = spans.find(({ name, kind }) => name === 'GET /v1/pets/{petId}' && kind === 'client');
+    expect(lookup).toMatchObject({
+      failed: true,
+      attributes: {
+        'http.request.method': 'GET',
+        'http.response.status_code': 404,
+        'error.type': '404',
+        'server.address': '127.0.0.1',
+        'server.port': Number(upstream.port),
+        'url.full': `${upstream.origin}/v1/pets/1`,
+        'url.template': '/v1/pets/{petId}',
+      },
+    });
+    const servers = spans.filter(({ kind }) => kind === 'server');
+    for (const { attributes, traceState } of servers) {
+      expect(attributes['animal_store.request_id']).toBe('request-8');
+      expect(traceState).toBe('vendor=1');
+    }
+    const services = new Set(spans.map(({ resource }) => resource['service.instance.id']));
+    expect(services.size).toBe(2);
+  });
+
+  it('carry the decision not to record to the store', async () => {
+    const { traceparent } = makeTrace('00');
+    await gateway.graphql('{ pets { id } }', { key, headers: { traceparent } });
+    const { traceId, traceparent: recorded } = makeTrace();
+    await gateway.graphql('{ pets { id } }', { key, headers: { traceparent: recorded } });
+    await traceOf(traceId, 2);
+    expect(new Set(collector.spans.map((span) => span.traceId))).toEqual(new Set([traceId]));
+  });
+
+  it('show a GET that serves several requests of a key in one of them, and link it to the others', async () => {
+    const traces = Array.from({ length: 6 }, () => makeTrace());
+    await Promise.all(
+      traces.map(({ traceparent }) => gateway.graphql('{ pets(limit: 9) { id } }', { key, headers: { traceparent } })),
+    );
+    const own = new Set(traces.map(({ traceId }) => traceId));
+    await collector.find('six', (all) => all.filter(({ name }) => name === 'POST /graphql').length === 6);
+    const spans = collector.spans.filter(({ traceId }) => own.has(traceId));
+    const operations = spans.filter(({ kind }) => kind === 'internal');
+    const asked = spans.filter(({ name, kind }) => name === 'GET /v1/pets' && kind === 'client');
+    const served = asked.flatMap(({ parentSpanId, links }) => [parentSpanId, ...links]);
+    expect(served.sort()).toEqual(operations.map(({ spanId }) => spanId).sort());
+  });
+});
