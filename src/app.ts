@@ -1,4 +1,5 @@
 import type { Server } from 'node:http';
+import { PLANS } from './access/plans.js';
 import type { Access } from './access/visit.js';
 import type { Backend } from './backend/backend.js';
 import { openProxyBackend } from './backend/proxy-backend.js';
@@ -51,6 +52,9 @@ export interface AppParts {
   readonly metrics?: Metrics;
 }
 
+/** What is counted from zero on. */
+const BEGUN = { plans: PLANS, overloadRoutes: ['/graphql', '/v1'] };
+
 /**
  * Puts the program together and starts it. Everything is made here, and handed to what needs it.
  * @throws StoreBusyError, or whatever keeps the backend from opening or the port from being had
@@ -58,7 +62,7 @@ export interface AppParts {
 export async function startApp(
   config: Config,
   log: Log,
-  { decorateDatabase, directLane = true, access: otherAccess, metrics = createMetrics() }: AppParts = {},
+  { decorateDatabase, directLane = true, access: otherAccess, metrics = createMetrics(BEGUN) }: AppParts = {},
 ): Promise<App> {
   const closers: (() => Promise<unknown>)[] = [];
   const closeAll = async (notice = 0): Promise<void> => {
@@ -77,7 +81,7 @@ export async function startApp(
         ? undefined
         : await openRedisLink({ url: config.redisUrl, log, metrics: metrics.watchSharing() });
     closers.push(() => Promise.resolve(redis?.close()));
-    const backend = await openBackend(config, log, redis, decorateDatabase);
+    const backend = await openBackend(config, log, metrics, redis, decorateDatabase);
     closers.push(() => backend.close());
     const { source, deprecatedCalls, check } = backend;
     const access = otherAccess ?? backend.access;
@@ -180,6 +184,7 @@ export async function startApp(
           ? refuseAny(exchange)
           : undefined,
     });
+    metrics.watchRequests(inFlight);
     const url = await listenAt(server, 'PORT', config.host, config.port);
     closers.push(() => {
       draining = true;
@@ -220,13 +225,22 @@ function isRestPath({ path }: Exchange): boolean {
 function openBackend(
   config: Config,
   log: Log,
+  metrics: Metrics,
   redis: RedisLink | undefined,
   decorateDatabase: AppParts['decorateDatabase'],
 ): Promise<Backend> | Backend {
   const { backend, bans } = config;
   return backend.kind === 'proxy'
-    ? openProxyBackend(backend, log, redis)
-    : openStoreBackend({ store: backend, bans, log, redis, traced: config.tracing !== undefined, decorateDatabase });
+    ? openProxyBackend(backend, log, metrics, redis)
+    : openStoreBackend({
+        store: backend,
+        bans,
+        log,
+        metrics,
+        redis,
+        traced: config.tracing !== undefined,
+        decorateDatabase,
+      });
 }
 
 /** Listens, or says in one line which setting stands in the way. */

@@ -26,8 +26,12 @@ const visit = {
 const access = { open: () => visit };
 const metrics = {
   observeHttp: nothing,
-  countOperation: nothing,
+  observeOperation: nothing,
   countOverload: nothing,
+  admissions: { admitted: nothing, refused: nothing },
+  watchRequests: nothing,
+  watchDatabase: nothing,
+  watchUpstream: nothing,
   watchSharing: () => ({ setShared: nothing, countFailure: nothing }),
   render: () => Promise.resolve(''),
   contentType: 'text/plain',

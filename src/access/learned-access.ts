@@ -1,12 +1,13 @@
 import { LRUCache } from 'lru-cache';
-import { StoreError } from '../errors.js';
+import { StoreError, type ErrorName } from '../errors.js';
+import type { AdmissionObserver, AdmissionRefusal } from './admission-observer.js';
 import { digestApiKey } from './api-key.js';
 import type { MaybePromise } from './maybe-promise.js';
 import { NO_BEARER, parseBearer } from './bearer.js';
 import { LearnedKey } from './learned-key.js';
 import type { Admission, Ledger, WindowState } from './ledger.js';
 import type { SharedQuarantines } from './quarantine.js';
-import { PUBLISHED_LIMITS, toWindows, type Plan } from './plans.js';
+import { PUBLISHED_LIMITS, toWindows, type Plan, type PlanLimits } from './plans.js';
 import { operationTooLarge, rateLimited } from './refusals.js';
 import { remembering } from './remembering.js';
 import { KeylessVisit } from './keyless-visit.js';
@@ -23,12 +24,14 @@ export interface LearnedAccessOptions {
   readonly quarantines: SharedQuarantines;
   /** How long an operation waits for the first answer about its key, in milliseconds. */
   readonly patienceMs: number;
+  readonly observer: AdmissionObserver;
   /** Keys remembered at the most. */
   readonly capacity?: number;
 }
 
 /** Access to another store, which knows the keys and counts their requests: what it lets be known is learned, per key. */
 export function createLearnedAccess(options: LearnedAccessOptions): Access {
+  const { addressLedger, observer } = options;
   const keys = new LRUCache<string, LearnedKey>({ max: options.capacity ?? 100_000 });
   const readBearer = remembering(parseBearer);
   const digest = remembering(digestApiKey);
@@ -37,7 +40,7 @@ export function createLearnedAccess(options: LearnedAccessOptions): Access {
     open(authorization, address) {
       const bearer = authorization === undefined ? NO_BEARER : readBearer(authorization);
       if (bearer.kind === 'none' || authorization === undefined) {
-        return new KeylessVisit(new UnknownCaller(options.addressLedger, address, false), false);
+        return new KeylessVisit(new UnknownCaller(addressLedger, address, false, observer), false);
       }
       const id = digest(bearer.key);
       let key = keys.get(id);
@@ -45,7 +48,8 @@ export function createLearnedAccess(options: LearnedAccessOptions): Access {
         key = new LearnedKey();
         keys.set(id, key);
       }
-      return new LearnedVisit(id, authorization, key, new UnknownCaller(options.addressLedger, address, true), options);
+      const refusedCaller = new UnknownCaller(addressLedger, address, true, observer);
+      return new LearnedVisit(id, authorization, key, refusedCaller, options);
     },
   };
 }
@@ -80,7 +84,7 @@ class LearnedVisit implements Visit, UpstreamKey {
   async requireKey(): Promise<void> {
     if (this.isKeyRefused) throw await this.refusedCaller.refuse();
     const refusal = this.key.findRefusal();
-    if (refusal?.code === 'key_banned') throw refusal;
+    if (refusal?.code === 'key_banned') throw this.#count(refusal);
   }
 
   async admit(cost: number): Promise<void> {
@@ -95,15 +99,28 @@ class LearnedVisit implements Visit, UpstreamKey {
       await this.#enter(cost);
     } catch (error) {
       if (error instanceof StoreError && error.code === 'unauthorized') await this.requireKey();
-      throw error;
+      throw this.#count(error);
     }
     try {
       await this.#admitByDefaultPlan(cost);
     } catch (error) {
       this.key.release(cost);
       this.#underWay -= cost;
-      throw error;
+      throw this.#count(error);
     }
+    this.options.observer.admitted(this.#plan, cost);
+  }
+
+  get #plan(): Plan | undefined {
+    const { limits, isUnstated } = this.key;
+    return isUnstated ? this.options.defaultPlan : toPlan(limits);
+  }
+
+  #count<T>(error: T): T {
+    if (error instanceof StoreError && isAdmissionRefusal(error.code)) {
+      this.options.observer.refused(this.#plan, error.code);
+    }
+    return error;
   }
 
   /** Enters the requests as under way, if the last numbers seen allow it. */
@@ -167,15 +184,17 @@ class LearnedVisit implements Visit, UpstreamKey {
   }
 }
 
+function isAdmissionRefusal(code: ErrorName): code is AdmissionRefusal & ErrorName {
+  return code === 'rate_limited' || code === 'key_banned' || code === 'operation_too_large';
+}
+
+const PUBLISHED = Object.entries(PUBLISHED_LIMITS) as [keyof typeof PUBLISHED_LIMITS, PlanLimits][];
+
 /** The plan that the numbers of a key leave no doubt about. */
-function toPlan(windows: readonly WindowState[]): Plan | undefined {
+function toPlan(windows: LearnedKey['limits']): Plan | undefined {
   const [minute, day] = windows;
   if (minute && day && minute.seconds === 60 && day.seconds === 86_400) {
-    const published = Object.entries(PUBLISHED_LIMITS) as [
-      keyof typeof PUBLISHED_LIMITS,
-      { perMinute: number; perDay: number },
-    ][];
-    const plan = published.find(([, { perMinute, perDay }]) => perMinute === minute.limit && perDay === day.limit);
+    const plan = PUBLISHED.find(([, { perMinute, perDay }]) => perMinute === minute.limit && perDay === day.limit);
     return plan?.[0] ?? 'enterprise';
   }
   if (!minute || day || minute.seconds !== null) return undefined;

@@ -45,6 +45,11 @@ export class LearnedKey {
     return this.#hasAnswered && this.#seen.length === 0;
   }
 
+  /** The lengths and limits of the windows; empty while none are known. */
+  get limits(): readonly Pick<WindowState, 'seconds' | 'limit'>[] {
+    return this.#seen;
+  }
+
   /** The windows as they stand, requests under way taken off; empty while none are known. */
   get windows(): readonly WindowState[] {
     const now = this.now();

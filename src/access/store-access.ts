@@ -1,3 +1,4 @@
+import type { AdmissionObserver } from './admission-observer.js';
 import type { Authenticator, Caller } from './authenticator.js';
 import type { MaybePromise } from './maybe-promise.js';
 import { NO_BEARER, parseBearer } from './bearer.js';
@@ -14,22 +15,24 @@ export interface StoreAccessOptions {
   readonly ledger: Ledger;
   /** Counts the 401 answers of client addresses. */
   readonly addressLedger: Ledger;
+  readonly observer: AdmissionObserver;
 }
 
 /** Access to a store: keys are looked up here, and their plans are counted here. */
-export function createStoreAccess({ authenticator, ledger, addressLedger }: StoreAccessOptions): Access {
+export function createStoreAccess({ authenticator, ledger, addressLedger, observer }: StoreAccessOptions): Access {
   const readBearer = remembering(parseBearer);
   return {
     open(authorization, address) {
       const bearer = authorization === undefined ? NO_BEARER : readBearer(authorization);
-      if (bearer.kind === 'none') return new KeylessVisit(new UnknownCaller(addressLedger, address, false), false);
+      if (bearer.kind === 'none')
+        return new KeylessVisit(new UnknownCaller(addressLedger, address, false, observer), false);
       const caller = authenticator.authenticate(bearer.key);
       return caller instanceof Promise ? caller.then(begin) : begin(caller);
 
       function begin(found: Caller | undefined): Visit {
         return found
-          ? new CallerVisit(found, ledger)
-          : new KeylessVisit(new UnknownCaller(addressLedger, address, true), true);
+          ? new CallerVisit(found, ledger, observer)
+          : new KeylessVisit(new UnknownCaller(addressLedger, address, true, observer), true);
       }
     },
   };
@@ -45,6 +48,7 @@ class CallerVisit implements Visit {
   constructor(
     private readonly caller: Caller,
     private readonly ledger: Ledger,
+    private readonly observer: AdmissionObserver,
   ) {
     this.keyId = caller.keyId;
     this.#account = { id: caller.keyId, windows: caller.windows };
@@ -74,15 +78,20 @@ class CallerVisit implements Visit {
   }
 
   #settle(admission: Admission, cost: number): void {
+    const { caller, observer } = this;
     this.#windows = admission.windows;
     switch (admission.outcome) {
       case 'admitted':
+        if (cost > 0) observer.admitted(caller.plan, cost);
         return;
       case 'refused':
+        observer.refused(caller.plan, 'rate_limited');
         throw rateLimited(admission.retryAfter, cost);
       case 'banned':
+        observer.refused(caller.plan, 'key_banned');
         throw keyBanned(admission.retryAfter);
       case 'too-large':
+        observer.refused(caller.plan, 'operation_too_large');
         throw operationTooLarge(cost, admission.limit);
       default:
         admission satisfies never;

@@ -1,4 +1,5 @@
 import type { StoreError } from '../errors.js';
+import type { AdmissionObserver } from './admission-observer.js';
 import type { MaybePromise } from './maybe-promise.js';
 import type { Ledger, WindowState } from './ledger.js';
 import { addressLimited, keyMissing, keyRefused } from './refusals.js';
@@ -15,6 +16,7 @@ export class UnknownCaller {
     private readonly ledger: Ledger,
     private readonly address: string,
     private readonly sentKey: boolean,
+    private readonly observer: AdmissionObserver,
   ) {}
 
   /** Counts the refusal of this request, once however often it is asked for, and returns it. */
@@ -32,7 +34,10 @@ export class UnknownCaller {
   async #count(): Promise<StoreError> {
     const admission = await this.ledger.admit(this.#account, 1);
     this.#windows = admission.windows;
-    if (admission.outcome === 'refused') return addressLimited(admission.retryAfter);
+    if (admission.outcome === 'refused') {
+      this.observer.refused(undefined, 'address');
+      return addressLimited(admission.retryAfter);
+    }
     return this.sentKey ? keyRefused() : keyMissing();
   }
 

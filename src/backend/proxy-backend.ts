@@ -4,6 +4,7 @@ import { UNSHARED_QUARANTINES } from '../access/quarantine.js';
 import type { ProxyConfig } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
+import type { Metrics } from '../observability/metrics.js';
 import { createBreaker } from '../pets/upstream/breaker.js';
 import { createRestPetSource } from '../pets/upstream/rest-pet-source.js';
 import { createRetryBudget } from '../pets/upstream/retry-budget.js';
@@ -19,8 +20,9 @@ import { ADDRESS_CAPACITY, nameAddress, type Backend } from './backend.js';
 const PROBE_TIMEOUT_MS = 1_000;
 
 /** Opens a gateway to another animal store. It connects with the first question. */
-export function openProxyBackend(proxy: ProxyConfig, log: Log, redis?: RedisLink): Backend {
-  const client = createUpstreamClient({ ...proxy, connectTimeoutMs: proxy.timeoutMs });
+export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics, redis?: RedisLink): Backend {
+  const observer = metrics.watchUpstream(() => ({ ...client.load(), isLeftAlone: breaker.isOpen }));
+  const client = createUpstreamClient({ ...proxy, connectTimeoutMs: proxy.timeoutMs, observe: observer?.observe });
   const breaker = createBreaker({
     probe,
     onChange: (isOpen) =>
@@ -56,6 +58,7 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, redis?: RedisLink
       ...shared,
       defaultPlan: proxy.defaultPlan,
       patienceMs: proxy.timeoutMs,
+      observer: metrics.admissions,
     }),
     isStore: false,
     // How long an answer takes is the upstream's affair; whoever waits longer than this may wait in vain.

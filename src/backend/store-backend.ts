@@ -5,6 +5,7 @@ import { createStoreAccess } from '../access/store-access.js';
 import { ConfigError, type Config, type StoreConfig } from '../config.js';
 import type { Database } from '../database/database.js';
 import { migrate } from '../database/migrate.js';
+import { measureStatements } from '../database/measured-database.js';
 import { createPgDatabase } from '../database/pg-database.js';
 import { createTracedDatabase } from '../database/traced-database.js';
 import { createCallCounter } from '../deprecated-calls/call-counter.js';
@@ -16,6 +17,7 @@ import { serveKeys, type KeyDesk } from '../embedded/key-socket.js';
 import { openLimitsFile } from '../embedded/limits-file.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
+import type { Metrics } from '../observability/metrics.js';
 import type { Attributes } from '../observability/tracing.js';
 import { pruneIdempotentAdds } from '../pets/idempotent-adds.js';
 import { createMergingPetSource } from '../pets/merging-pet-source.js';
@@ -29,6 +31,7 @@ export interface StoreBackendOptions {
   readonly store: StoreConfig;
   readonly bans: Config['bans'];
   readonly log: Log;
+  readonly metrics: Metrics;
   /** Shares limits with other instances. */
   readonly redis?: RedisLink | undefined;
   /** Whether statements are part of traces. */
@@ -45,7 +48,7 @@ const PATIENCE = { budgetMs: 400, crowdBudgetMs: 150 };
  * @throws StoreBusyError, or whatever keeps the database from opening
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
-  const { store, bans, log, redis, traced, decorateDatabase } = options;
+  const { store, bans, log, metrics, redis, traced, decorateDatabase } = options;
   const closers: (() => Promise<unknown>)[] = [];
   const close = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer();
@@ -54,7 +57,9 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const opened = await openDatabase(store, log);
     closers.push(() => opened.close());
     const decorated = decorateDatabase?.(opened) ?? opened;
-    const database = traced ? createTracedDatabase(decorated, toServer(store)) : decorated;
+    const observer = metrics.watchDatabase(opened.connections);
+    const measured = observer ? measureStatements(decorated, observer) : decorated;
+    const database = traced ? createTracedDatabase(measured, toServer(store)) : measured;
     await migrateAtStart(database);
     if (store.kind === 'server' && !store.prepare) await warnOfNoStatementTimeout(database, log);
 
@@ -89,6 +94,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       authenticator: createAuthenticator({ keys }),
       ledger,
       addressLedger,
+      observer: metrics.admissions,
       ...shared,
     });
     const check = () => database.query({ name: 'ping', text: 'SELECT 1' }, []);

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { readFileSync } from 'node:fs';
+import { readPackageVersion } from '../package-version.js';
 
 /** The package's own command: serves, or hands what follows `keys` to the `keys` command. */
 const USAGE = `Usage: animal-store-gateway             serves; settings come from the environment
@@ -13,15 +13,10 @@ if (first === undefined) {
   process.argv.splice(2, 1);
   await import('./keys.js');
 } else if (first === '--version' && rest.length === 0) {
-  console.log(readVersion());
+  console.log(readPackageVersion());
 } else if (first === '--help' && rest.length === 0) {
   console.log(USAGE);
 } else {
   console.error(`animal-store-gateway: no such command: ${JSON.stringify(first)}\n${USAGE}`);
   process.exitCode = 1;
-}
-
-function readVersion(): string {
-  const file = new URL('../../package.json', import.meta.url);
-  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }

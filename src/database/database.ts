@@ -26,5 +26,17 @@ export interface Session {
 export interface Database extends Queryable {
   /** Runs `work` in one transaction on one connection. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>;
+  /** What its pool is doing just now, where it has one. */
+  readonly connections?: () => Connections;
   close(): Promise<void>;
+}
+
+/** The connections of a pool. */
+export interface Connections {
+  readonly used: number;
+  readonly idle: number;
+  /** Statements that wait for one. */
+  readonly waiting: number;
+  /** Connections at the most. */
+  readonly max: number;
 }

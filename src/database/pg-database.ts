@@ -71,6 +71,12 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
         client.release(broken);
       }
     },
+    connections: () => ({
+      used: pool.totalCount - pool.idleCount,
+      idle: pool.idleCount,
+      waiting: pool.waitingCount,
+      max,
+    }),
     close: () => pool.end(),
   };
 

@@ -29,6 +29,8 @@ export interface OperationReport {
   name: string | undefined;
   /** Requests charged. */
   cost: number;
+  /** When its answer was there, by `performance.now()`. */
+  endedAt: number;
   deprecations: readonly Deprecation[];
   /** The operation, if it was compiled and admitted. */
   prepared?: PreparedOperation | undefined;

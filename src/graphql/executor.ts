@@ -60,6 +60,7 @@ export function createExecutor({ server, documents, log, documentLimits, directL
       return toRefusal(error, call.requestId, report.deprecations);
     } finally {
       turn.leave();
+      report.endedAt = performance.now();
       // What fails because the client has gone away is no failure of ours.
       if (report.failures.length > 0 && !call.isCancelled) {
         for (const failure of report.failures) logFailure(log, failure, call.requestId);

@@ -9,10 +9,10 @@ import { chooseMediaType } from '../http/media-type.js';
 import { PAGE_HEADERS } from '../http/page-headers.js';
 import { logFailure, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
-import type { Metrics } from '../observability/metrics.js';
+import type { Metrics, OperationOutcome } from '../observability/metrics.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { RequestPetLoader } from '../pets/pet-loader.js';
-import type { PetSource } from '../pets/pet-source.js';
+import type { Call, PetSource } from '../pets/pet-source.js';
 import type { OperationContext } from './context.js';
 import type { Deprecation } from './deprecations.js';
 import type { Executor } from './executor.js';
@@ -104,6 +104,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     exchange: Exchange,
     visit: Visit,
   ): Promise<OperationResponse[]> {
+    const startedAt = performance.now();
     const key = parseIdempotencyKey(exchange.header('idempotency-key'), visit.keyId);
     const { span } = exchange;
     const spans = span?.isRecording
@@ -122,7 +123,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       keyOfAddition: key && ((position) => completeIdempotencyKey(key, entry, position)),
       guardRateLimit,
       turn,
-      report: { type: 'unknown', name: undefined, cost: 0, deprecations: [], failures: [] },
+      report: { type: 'unknown', name: undefined, cost: 0, endedAt: 0, deprecations: [], failures: [] },
     }));
     const executions = operations.map((operation, index) => {
       const context = contexts[index] as OperationContext;
@@ -134,11 +135,11 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     let cost = 0;
     const names: string[] = [];
     contexts.forEach(({ report }, index) => {
-      const { hasData, hasErrors } = responses[index] as OperationResponse;
+      const response = responses[index] as OperationResponse;
       cost += report.cost;
-      if (hasData && report.deprecations.length > 0) noteDeprecations(report.deprecations, exchange, visit);
+      if (response.hasData && report.deprecations.length > 0) noteDeprecations(report.deprecations, exchange, visit);
       names.push(report.name?.slice(0, MAX_LOGGED_NAME) ?? report.type);
-      metrics.countOperation(report.type, !hasData ? 'refused' : hasErrors ? 'error' : 'ok');
+      metrics.observeOperation(report.type, toOutcome(response, report, call), (report.endedAt - startedAt) / 1_000);
     });
     exchange.logged.cost = cost;
     exchange.logged.operations = names.join();
@@ -179,6 +180,16 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
 }
 
 type Execution = ReturnType<Executor>;
+
+function toOutcome(
+  { hasData, hasErrors }: OperationResponse,
+  { failures }: OperationContext['report'],
+  call: Call,
+): OperationOutcome {
+  if (hasData && !hasErrors) return 'ok';
+  if (failures.some(({ status }) => status >= 500)) return call.isCancelled ? 'cancelled' : 'failed';
+  return hasData ? 'error' : 'refused';
+}
 
 /** An error as the answer to a whole GraphQL request. */
 function toErrorReply(exchange: Exchange, error: StoreError): Reply {

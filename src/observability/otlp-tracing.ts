@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import {
   defaultTextMapGetter,
   defaultTextMapSetter,
@@ -26,6 +25,7 @@ import {
   TracerProvider,
   type Sampler,
 } from '@opentelemetry/sdk-trace';
+import { readPackageVersion } from '../package-version.js';
 import type { TracingConfig } from '../tracing-config.js';
 import type { Log } from './log.js';
 import { createReportingExporter } from './reporting-exporter.js';
@@ -161,10 +161,7 @@ function createSampler({ sampler, ratio }: TracingConfig): Sampler {
 
 /** Who reports: by OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, or as this program. */
 function createResource() {
-  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
-    version: string;
-  };
-  const own = { 'service.name': NAME, 'service.version': version, 'service.instance.id': randomUUID() };
+  const own = { 'service.name': NAME, 'service.version': readPackageVersion(), 'service.instance.id': randomUUID() };
   return defaultResource()
     .merge(resourceFromAttributes(own))
     .merge(detectResources({ detectors: [envDetector] }));

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { Redis, type RedisOptions } from 'ioredis';
 import type { Log } from '../observability/log.js';
-import type { SharingFailure, SharingMetrics } from '../observability/metrics.js';
+import type { SharingFailure, SharingMetrics } from '../observability/limiter-metrics.js';
 
 /** Redis cannot be asked just now, or has not answered as it should. Nothing is said about whether the command was run. */
 export class RedisAwayError extends Error {

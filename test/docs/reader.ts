@@ -1,5 +1,6 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { parser } from '@prometheus-io/lezer-promql';
 import { expect, inject } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import pg from 'pg';
@@ -127,6 +128,9 @@ export async function openReader(steps: readonly Step[], directory: string): Pro
         return runSql(block.text);
       case 'yaml':
         for (const { errors } of parseAllDocuments(block.text)) expect(errors).toEqual([]);
+        return;
+      case 'promql':
+        expect(parser.configure({ strict: true }).parse(block.text).topNode.name).toBe('PromQL');
         return;
       case 'stray':
         throw new Error(`nobody knows how to run this ${block.language} block: ${block.text.slice(0, 60)}`);

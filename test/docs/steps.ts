@@ -15,7 +15,7 @@ export type Step =
   | { readonly kind: 'shell'; readonly block: Block; readonly answer?: Block; readonly commands: readonly Command[] }
   | { readonly kind: 'operation'; readonly block: Block; readonly answer?: Block; readonly variables?: Block }
   | { readonly kind: 'request'; readonly block: Block; readonly answer?: Block }
-  | { readonly kind: 'program' | 'settings' | 'sql' | 'yaml'; readonly block: Block }
+  | { readonly kind: 'program' | 'settings' | 'sql' | 'yaml' | 'promql'; readonly block: Block }
   /** Nothing that anybody knows how to run. */
   | { readonly kind: 'stray'; readonly block: Block };
 
@@ -34,6 +34,7 @@ const KINDS: Readonly<Record<string, Exclude<Step['kind'], 'stray'>>> = {
   dotenv: 'settings',
   sql: 'sql',
   yaml: 'yaml',
+  promql: 'promql',
 };
 
 /** Puts together what belongs together: a request and the answer that is printed as the next block. Blocks without a language are left out. */

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { pino } from 'pino';
 import { describe, inject } from 'vitest';
-import type { SharingMetrics } from '../../src/observability/metrics.js';
+import type { SharingMetrics } from '../../src/observability/limiter-metrics.js';
 import { openRedisLink, type RedisLink } from '../../src/redis/redis-link.js';
 
 /** Suites that need any Redis server. Without one they are skipped, which the setup of the run has said. */

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { Client, type Dispatcher } from 'undici';
+import { StoreError } from '../../errors.js';
 
 /** One request to another store. */
 export interface OutgoingRequest {
@@ -44,14 +45,33 @@ export interface Sent {
 
 export interface UpstreamClient {
   send(request: OutgoingRequest): Sent;
+  /** What is under way just now. */
+  load(): UpstreamLoad;
   close(): Promise<void>;
 }
+
+export interface UpstreamLoad {
+  /** Connections with a request on them. */
+  readonly active: number;
+  readonly idle: number;
+  /** Requests that wait for a connection. */
+  readonly waiting: number;
+}
+
+/**
+ * Is told of every request that has ended, unless it never was to leave: the status, or else in one of few words why there is
+ * none; and the time since it was sent, the wait for a connection included.
+ */
+export type ObserveRequest = (method: string, outcome: number | UpstreamFailureKind, seconds: number) => void;
+
+export type UpstreamFailureKind = UpstreamFailure['kind'] | 'timeout' | 'cancelled';
 
 export interface UpstreamClientOptions {
   /** The base address, such as `https://host/v1`. */
   readonly url: string;
   readonly connections: number;
   readonly connectTimeoutMs: number;
+  readonly observe?: ObserveRequest | undefined;
 }
 
 /** A hundred animals with the longest names, escaped throughout, are a third of this. */
@@ -63,7 +83,12 @@ const MAX_ANSWER_BYTES = 1_048_576;
  * Each connection is an undici Client with one request at a time. Requests that find none free wait here: undici's Pool
  * looks at every connection for each of them, and has made much of a request before it waits.
  */
-export function createUpstreamClient({ url, connections, connectTimeoutMs }: UpstreamClientOptions): UpstreamClient {
+export function createUpstreamClient({
+  url,
+  connections,
+  connectTimeoutMs,
+  observe,
+}: UpstreamClientOptions): UpstreamClient {
   const { origin, pathname } = new URL(url);
   const base = pathname.replace(/\/+$/, '');
   const clients: Client[] = [];
@@ -74,7 +99,7 @@ export function createUpstreamClient({ url, connections, connectTimeoutMs }: Ups
   let last: UpstreamExchange | undefined;
   return {
     send(request) {
-      const exchange = new UpstreamExchange(request, proceed);
+      const exchange = new UpstreamExchange(request, proceed, observe);
       const client = idle.pop() ?? (clients.length < connections ? connect() : undefined);
       if (client) dispatch(exchange, client);
       else {
@@ -83,6 +108,11 @@ export function createUpstreamClient({ url, connections, connectTimeoutMs }: Ups
         last = exchange;
       }
       return exchange;
+    },
+    load() {
+      let waiting = 0;
+      for (let exchange = first; exchange; exchange = exchange.next) if (!exchange.isSettled) waiting += 1;
+      return { active: clients.length - idle.length, idle: idle.length, waiting };
     },
     close: async () => {
       await Promise.all(clients.map((client) => client.destroy()));
@@ -138,12 +168,14 @@ class UpstreamExchange implements Dispatcher.DispatchHandler, Sent {
   #status = 0;
   #headers: Record<string, string | string[] | undefined> = {};
   readonly #chunks: Buffer[] = [];
+  readonly #startedAt = performance.now();
   #size = 0;
 
   /** @param onFree - called when the connection is free for another request */
   constructor(
     readonly request: OutgoingRequest,
     private readonly onFree: (client: Client) => void,
+    private readonly observe: ObserveRequest | undefined,
   ) {}
 
   cancel(reason: Error): void {
@@ -215,6 +247,16 @@ class UpstreamExchange implements Dispatcher.DispatchHandler, Sent {
   #settle(outcome: UpstreamAnswer | Error): void {
     if (this.isSettled) return;
     this.isSettled = true;
+    if (this.observe) this.#report(outcome, this.observe);
     this.request.settle(outcome);
+  }
+
+  #report(outcome: UpstreamAnswer | Error, observe: ObserveRequest): void {
+    const seconds = (performance.now() - this.#startedAt) / 1_000;
+    if (!(outcome instanceof Error)) observe(this.request.method, outcome.status, seconds);
+    else if (outcome instanceof UpstreamFailure) observe(this.request.method, outcome.kind, seconds);
+    else if (outcome instanceof StoreError && outcome.code === 'upstream_timeout')
+      observe(this.request.method, 'timeout', seconds);
+    else if (this.#hasLeft) observe(this.request.method, 'cancelled', seconds);
   }
 }
