@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 
-# The long-term support release of Node; the program takes any from 20.19.
+# A release of Node with long-term support; the program takes any from 20.19.
 ARG NODE_VERSION=24
 
 FROM node:${NODE_VERSION}-trixie-slim AS build

@@ -4,6 +4,8 @@
 set -euo pipefail
 
 missing=()
+# What the documents ask with.
+command -v curl >/dev/null || missing+=(curl)
 command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ] || missing+=(pgbouncer)
 # A browser draws its page with some font or not at all.
 command -v chromium >/dev/null || missing+=(chromium fonts-dejavu-core)

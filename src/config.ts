@@ -66,6 +66,9 @@ const ENVIRONMENT = z.object({
   ...TRACING_SWITCH,
 });
 
+/** The names of all settings. */
+export const SETTINGS: readonly string[] = Object.keys(ENVIRONMENT.shape);
+
 /** A store of this program's own. */
 export type StoreConfig =
   | {

@@ -55,6 +55,9 @@ const TRACING_ENVIRONMENT = z.object({
   OTEL_BSP_MAX_EXPORT_BATCH_SIZE: integer(1, 1_000_000).default(512),
 });
 
+/** The names of all of them. */
+export const TRACING_SETTINGS: readonly string[] = Object.keys({ ...TRACING_SWITCH, ...TRACING_ENVIRONMENT.shape });
+
 /**
  * Reads where traces go.
  * @param env - variables without empty ones; those of `TRACING_SWITCH` have been checked
