@@ -48,7 +48,7 @@ export async function openReader(steps: readonly Step[], directory: string): Pro
     npm_config_ignore_scripts: 'true',
     STORE_URL: `http://127.0.0.1:${await standIns.port(4000)}/graphql`,
   });
-  if (!steps.some(startsServer)) {
+  if (steps.some(asksServer) && !steps.some(startsServer)) {
     await terminal.serve('node dist/main.js');
     await terminal.run(`KEY=$(${DEVELOPMENT_KEY})`);
   }
@@ -146,6 +146,11 @@ export async function openReader(steps: readonly Step[], directory: string): Pro
       for (const cleanup of cleanups) await cleanup();
     },
   };
+}
+
+/** Tells whether a step may need the server on port 4000. */
+function asksServer({ kind, block }: Step): boolean {
+  return ['shell', 'program', 'operation', 'request'].includes(kind) && block.given === undefined;
 }
 
 function startsServer(step: Step): boolean {

@@ -35,6 +35,12 @@ export function openTerminal(directory: string, env: Readonly<Record<string, str
   const state = join(directory, `.terminal-${randomUUID()}`);
   const servers = new Set<ChildProcess>();
 
+  function signalServers(signal: NodeJS.Signals): void {
+    for (const { pid } of servers) if (pid !== undefined) process.kill(-pid, signal);
+  }
+  const endAtExit = (): void => signalServers('SIGKILL');
+  process.once('exit', endAtExit);
+
   /** In the state that the last command left; a server's own is left to nobody. */
   function shell(command: string, keepsState: boolean): ChildProcess {
     const restore = existsSync(state) ? `source ${state}; cd "$HERE"; ` : '';
@@ -69,7 +75,8 @@ export function openTerminal(directory: string, env: Readonly<Record<string, str
     },
     variable: async (name) => (await run(`printf %s "$${name}"`)).stdout,
     async close() {
-      for (const { pid } of servers) if (pid !== undefined) process.kill(-pid, 'SIGTERM');
+      process.off('exit', endAtExit);
+      signalServers('SIGTERM');
       await until('the servers have ended', () => servers.size === 0);
       await rm(state, { force: true });
     },
