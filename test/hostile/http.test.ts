@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { startGateway, type Gateway } from '../support/gateway.js';
+import { petStatements, startGateway, type Gateway } from '../support/gateway.js';
 import { flood, sendRaw, trickle } from './raw-http.js';
 
 // Slow senders are waited for.
@@ -216,7 +216,7 @@ describe('HTTP that means harm', () => {
     gateway.statements.length = 0;
     const response = await gateway.fetch(path, { headers: { Authorization: `Bearer ${key}` } });
     expect([response.status, await response.json()]).toMatchObject([400, { code: 'invalid_request', status: 400 }]);
-    expect(gateway.statements).toEqual([]);
+    expect(petStatements(gateway)).toEqual([]);
   });
 
   it('names neither a framework nor a server, and keeps its pages to itself', async () => {

@@ -18,6 +18,11 @@ export type Mode = (typeof STORES)[number] | 'proxy';
 /** Every way in which GraphQL is served; what a GraphQL client sees must be the same in all of them. */
 export const MODES: readonly Mode[] = [...STORES, 'proxy'];
 
+/** Those of the statements that ask for animals, or add some: keys are looked up again now and then. */
+export function petStatements({ statements }: Pick<Gateway, 'statements'>): readonly string[] {
+  return statements.filter((text) => /\bpets\b/.test(text));
+}
+
 /** A running program, and what a test needs around it. */
 export interface Gateway {
   readonly url: string;
