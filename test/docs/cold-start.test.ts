@@ -8,7 +8,8 @@ import { copyProject } from './checkout.js';
 import { readDocument } from './markdown.js';
 import { openTerminal, type Terminal } from './terminal.js';
 
-const TIME_LIMIT_MS = 600_000;
+/** Of which most is for npm to install, on a slow machine. */
+const TIME_LIMIT_MS = 1_200_000;
 
 describeWith('curl', 'a stranger with a copy of the project', () => {
   let directory: string;
