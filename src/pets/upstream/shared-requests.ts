@@ -1,5 +1,5 @@
 import type { Call } from '../pet-source.js';
-import type { UpstreamAnswer } from './upstream-client.js';
+import type { UpstreamAnswer } from './upstream-exchange.js';
 import { fromFailure, timedOut } from './upstream-errors.js';
 
 /** How a request has ended. Failures are values here: hundreds of requests under way would otherwise be as many promises. */

@@ -4,13 +4,8 @@ import type { Call } from '../pet-source.js';
 import type { Breaker } from './breaker.js';
 import { backoffMs, type RetryBudget } from './retry-budget.js';
 import type { Listener, Outcome, SharedQuestion, SharedRequest } from './shared-requests.js';
-import {
-  UpstreamFailure,
-  type OutgoingRequest,
-  type Sent,
-  type UpstreamAnswer,
-  type UpstreamClient,
-} from './upstream-client.js';
+import type { UpstreamClient } from './upstream-client.js';
+import { UpstreamFailure, type OutgoingRequest, type Sent, type UpstreamAnswer } from './upstream-exchange.js';
 import { endUpstreamSpan, startUpstreamSpan, type DescribeUpstream } from './upstream-span.js';
 import { parseErrorBody } from './wire.js';
 
