@@ -9,7 +9,7 @@ import { createBreaker } from '../pets/upstream/breaker.js';
 import { createRestPetSource } from '../pets/upstream/rest-pet-source.js';
 import { createRetryBudget } from '../pets/upstream/retry-budget.js';
 import { createUpstreamClient } from '../pets/upstream/upstream-client.js';
-import type { UpstreamAnswer } from '../pets/upstream/upstream-exchange.js';
+import type { UpstreamAnswer } from '../pets/upstream/outgoing-request.js';
 import { unavailable } from '../pets/upstream/upstream-errors.js';
 import { createUpstreamDescription } from '../pets/upstream/upstream-span.js';
 import { createRedisLedger } from '../redis/redis-ledger.js';

@@ -1,7 +1,7 @@
 import { pino, type Logger } from 'pino';
 import { LineBlocks, type BlockDestination } from './line-blocks.js';
 
-export type Log = Pick<Logger, 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child'>;
+export type Log = Pick<Logger, 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child' | 'isLevelEnabled'>;
 
 export interface LogOptions {
   readonly level: string;

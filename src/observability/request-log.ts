@@ -40,8 +40,9 @@ export type RequestLog = (level: 'info' | 'debug', line: RequestLine) => void;
 export function createRequestLog(log: Log): RequestLog {
   const stream = (log as Partial<Record<symbol, unknown>>)[pino.symbols.streamSym];
   if (!(stream instanceof LineBlocks)) {
-    return (level, { further, ...line }) =>
-      log[level]({ ...line, ms: Number(line.ms.toFixed(2)), ...further }, 'request');
+    return (level, { further, ...line }) => {
+      if (log.isLevelEnabled(level)) log[level]({ ...line, ms: Number(line.ms.toFixed(2)), ...further }, 'request');
+    };
   }
   const { levels, level: least } = log as Logger;
   return (level, line) => {

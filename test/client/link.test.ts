@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { toStoreErrors } from '../../src/client/errors.js';
 import { createRetryAfterLink, type RetryAfterLinkOptions, type RetryWait } from '../../src/client/link.js';
 import { recordFetch, type SentRequest } from '../clients/recorded-fetch.js';
-import { startGateway, startProxyBefore, type Gateway, type ProxyOnly } from '../support/gateway.js';
+import { MODES, startGateway, startProxyBefore, type Gateway, type ProxyOnly } from '../support/gateway.js';
 import { startShortWindowStore, type ShortWindowStore } from '../support/short-window-store.js';
 
 const LIST = gql`
@@ -199,5 +199,54 @@ describe('the retry-after link, at a window of a minute', () => {
     const client = new ApolloClient({ link: ApolloLink.from([waiting, http]), cache: new InMemoryCache() });
     expect((await list({ client })).error).toMatchObject({ statusCode: 503 });
     expect(waits.map(({ code, waitMs }) => [code, waitMs])).toEqual(Array(3).fill(['SERVICE_UNAVAILABLE', 0]));
+  });
+});
+
+describe.each(MODES)('the retry-after link, when the answer to an addPet is lost before it arrives (%s)', (mode) => {
+  let gateway: Gateway;
+
+  beforeAll(async () => {
+    gateway = await startGateway(mode);
+  });
+  afterAll(() => gateway.close());
+
+  /** A client behind a proxy that hands the first request on, loses its answer and says 503 instead. */
+  async function connectBehindProxy(options: RetryAfterLinkOptions): Promise<Connected> {
+    const { key } = await gateway.createKey();
+    const { fetch, sent } = recordFetch();
+    const waits: RetryWait[] = [];
+    const losing: typeof globalThis.fetch = async (input, init) => {
+      const answer = await fetch(input, init);
+      return sent.length > 1 ? answer : new Response('', { status: 503, headers: { 'Retry-After': '0' } });
+    };
+    const http = new HttpLink({
+      uri: `${gateway.url}/graphql`,
+      headers: { authorization: `Bearer ${key}` },
+      fetch: losing,
+    });
+    const waiting = createRetryAfterLink({ jitterMs: 0, onWait: (wait) => waits.push(wait), ...options });
+    const client = new ApolloClient({ link: ApolloLink.from([waiting, http]), cache: new InMemoryCache() });
+    return { client, sent, waits };
+  }
+
+  const storedIds = async (): Promise<unknown[]> => (await gateway.sql('SELECT id FROM pets')).map(({ id }) => id);
+
+  it('repeats it under its idempotency key and gets the animal that was added, the only one', async () => {
+    const before = await storedIds();
+    const connected = await connectBehindProxy({ idempotencyKeys: true });
+    const { data } = await add(connected);
+    const added = (await storedIds()).filter((id) => !before.includes(id));
+    expect(added).toHaveLength(1);
+    expect(data).toMatchObject({ addPet: { id: String(added[0]) } });
+    expect(statusesOf(connected)).toEqual([200, 200]);
+    expect(connected.waits).toMatchObject([{ code: 'SERVICE_UNAVAILABLE', repeat: 1 }]);
+  });
+
+  it('does not repeat it without one', async () => {
+    const before = await storedIds();
+    const connected = await connectBehindProxy({});
+    expect((await add(connected)).error).toMatchObject({ statusCode: 503 });
+    expect(statusesOf(connected)).toEqual([200]);
+    expect((await storedIds()).filter((id) => !before.includes(id))).toHaveLength(1);
   });
 });

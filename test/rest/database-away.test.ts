@@ -1,5 +1,5 @@
-import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { takeDatabaseAccess, type DatabaseAccess } from '../support/database-access.js';
 import { startGateway, type Gateway } from '../support/gateway.js';
 import { createRestClient, expectError, expectLimitHeaders, type Answer } from './requests.js';
 
@@ -13,48 +13,28 @@ const LIMIT_HEADERS = [
 
 describe('REST while the PostgreSQL server takes no connections', () => {
   let gateway: Gateway;
-  let server: pg.Client;
-  let database: string;
+  let access: DatabaseAccess;
 
   beforeAll(async () => {
     gateway = await startGateway('server');
-    const [row] = await gateway.sql<{ name: string }>('SELECT current_database() AS name');
-    database = row?.name ?? '';
-    server = new pg.Client({ connectionString: inject('postgresUrl') });
-    await server.connect();
+    access = await takeDatabaseAccess(gateway);
   });
   afterAll(async () => {
-    await allowConnections(true);
-    await server.end();
+    await access.close();
     await gateway.close();
   });
-
-  async function allowConnections(allowed: boolean): Promise<void> {
-    await server.query(`ALTER DATABASE ${database} ALLOW_CONNECTIONS ${String(allowed)}`);
-    if (allowed) return;
-    await server.query('SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE datname = $1', [database]);
-  }
-
-  async function whileAway(work: () => Promise<void>): Promise<void> {
-    await allowConnections(false);
-    try {
-      await work();
-    } finally {
-      await allowConnections(true);
-    }
-  }
 
   function expectUnavailable(answer: Answer): void {
     expectError(answer, 503, 'unavailable');
     expect(answer.text).not.toMatch(/127\.0\.0\.1|accepting|postgres|SELECT|INSERT/i);
-    expect(answer.text).not.toContain(database);
+    expect(answer.text).not.toContain(access.database);
   }
 
   it('is 503 for a key seen just now, charged, and 200 again when the database is back', async () => {
     const { key } = await gateway.createKey({ plan: 'free' });
     const client = createRestClient(gateway, key);
     expect((await client.get('/v1/pets')).status).toBe(200);
-    await whileAway(async () => {
+    await access.whileAway(async () => {
       const answers = [await client.get('/v1/pets'), await client.get('/v1/pets/1'), await client.post(REX)];
       answers.forEach((answer, index) => {
         expectUnavailable(answer);
@@ -70,7 +50,7 @@ describe('REST while the PostgreSQL server takes no connections', () => {
   it('is 503 without limit headers when the key cannot be looked up, announcing what is deprecated', async () => {
     const { key } = await gateway.createKey();
     const client = createRestClient(gateway, key);
-    await whileAway(async () => {
+    await access.whileAway(async () => {
       for (const path of ['/v1/pets', '/v1/pets/1', '/v1/cats']) {
         const answer = await client.get(path);
         expectUnavailable(answer);
@@ -82,7 +62,7 @@ describe('REST while the PostgreSQL server takes no connections', () => {
   });
 
   it('needs no database to refuse a missing or impossible key, or to describe itself', async () => {
-    await whileAway(async () => {
+    await access.whileAway(async () => {
       expectError(await createRestClient(gateway).get('/v1/pets'), 401, 'unauthorized');
       expectError(await createRestClient(gateway, 'pets_wrong').get('/v1/pets'), 401, 'unauthorized');
       expect((await createRestClient(gateway).get('/v1/openapi.json')).status).toBe(200);
@@ -93,7 +73,7 @@ describe('REST while the PostgreSQL server takes no connections', () => {
     const { key } = await gateway.createKey();
     const client = createRestClient(gateway, key);
     await client.get('/v1/pets');
-    await whileAway(async () => {
+    await access.whileAway(async () => {
       await new Promise((resolve) => setTimeout(resolve, 5_100));
       const answer = await client.get('/v1/pets');
       expectUnavailable(answer);

@@ -5,20 +5,20 @@ import type { Pet } from '../pet.js';
 import type { Call, PetSource } from '../pet-source.js';
 import { createSharedRequests, Patience, type Outcome, type Receiver } from './shared-requests.js';
 import { fromAnswer, notUnderstood, unavailable } from './upstream-errors.js';
-import { UpstreamRequest, type UpstreamQuestion, type UpstreamRequestParts } from './upstream-request.js';
+import { UpstreamRequest, type UpstreamTemplate, type UpstreamRequestParts } from './upstream-request.js';
 import { formatNewPet, parsePet, parsePets } from './wire.js';
 
 /** The animals of another store, over its /v1 REST interface, in the name of the caller. */
 export function createRestPetSource(parts: UpstreamRequestParts): PetSource {
   const { breaker, timeoutMs } = parts;
-  const requests = createSharedRequests<UpstreamQuestion>(
-    (question, call, listener) => new UpstreamRequest(parts, question, call, listener),
+  const requests = createSharedRequests<UpstreamTemplate>(
+    (path, template, call, listener) => new UpstreamRequest(parts, path, template, call, listener),
   );
 
   return {
     async list({ limit, status }, call) {
       const path = `/pets?limit=${limit}${status === undefined ? '' : `&status=${status}`}`;
-      const answer = await askOne({ method: 'GET', path, headers: toHeaders(call), isShared: true }, call);
+      const answer = await askOne(path, toGet(call), call);
       if (answer instanceof Error) throw answer;
       if (answer.status !== 200) throw fromAnswer(answer);
       const pets = answer.body === undefined ? undefined : parsePets(answer.body);
@@ -28,18 +28,17 @@ export function createRestPetSource(parts: UpstreamRequestParts): PetSource {
     findMany(ids, call) {
       if (call.isCancelled) return Promise.reject(call.signal.reason as Error);
       const patience = new Patience(call, timeoutMs);
-      const headers = toHeaders(call);
+      const template = toGet(call);
       return new Promise((resolve) => {
         const lookups = new Lookups(ids, resolve);
         ids.forEach((id, place) => {
-          ask({ method: 'GET', path: `/pets/${id}`, headers, isShared: true }, patience, lookups, place);
+          ask(`/pets/${id}`, template, patience, lookups, place);
         });
       });
     },
     async add(newPet, call, key) {
-      const question = {
+      const template = {
         method: 'POST',
-        path: '/pets',
         headers: {
           ...toHeaders(call),
           'content-type': 'application/json',
@@ -48,7 +47,7 @@ export function createRestPetSource(parts: UpstreamRequestParts): PetSource {
         body: formatNewPet(newPet),
         isShared: false,
       } as const;
-      const answer = await askOne(question, call);
+      const answer = await askOne('/pets', template, call);
       if (answer instanceof Error) throw answer;
       if (answer.status < 200 || answer.status > 299) throw fromAnswer(answer);
       const pet = answer.body === undefined ? undefined : parsePet(answer.body);
@@ -57,15 +56,15 @@ export function createRestPetSource(parts: UpstreamRequestParts): PetSource {
     },
   };
 
-  function askOne(question: UpstreamQuestion, call: Call): Promise<Outcome> {
+  function askOne(path: string, template: UpstreamTemplate, call: Call): Promise<Outcome> {
     return new Promise((resolve) => {
-      ask(question, new Patience(call, timeoutMs), { receive: resolve }, 0);
+      ask(path, template, new Patience(call, timeoutMs), { receive: resolve }, 0);
     });
   }
 
-  function ask(question: UpstreamQuestion, patience: Patience, receiver: Receiver, place: number): void {
+  function ask(path: string, template: UpstreamTemplate, patience: Patience, receiver: Receiver, place: number): void {
     if (breaker.isOpen) receiver.receive(unavailable(), place);
-    else requests.ask(question, patience, receiver, place);
+    else requests.ask(path, template, patience, receiver, place);
   }
 }
 
@@ -88,6 +87,10 @@ class Lookups implements Receiver {
     this.#missing -= 1;
     if (this.#missing === 0) this.resolve(this.#slots);
   }
+}
+
+function toGet(call: Call): UpstreamTemplate {
+  return { method: 'GET', headers: toHeaders(call), isShared: true };
 }
 
 function toHeaders({ key, requestId, span, traceContext, clientName }: Call): Readonly<Record<string, string>> {

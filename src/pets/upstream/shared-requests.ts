@@ -1,5 +1,5 @@
 import type { Call } from '../pet-source.js';
-import type { UpstreamAnswer } from './upstream-exchange.js';
+import type { UpstreamAnswer } from './outgoing-request.js';
 import { fromFailure, timedOut } from './upstream-errors.js';
 
 /** How a request has ended. Failures are values here: hundreds of requests under way would otherwise be as many promises. */
@@ -33,36 +33,35 @@ export interface Receiver {
   receive(outcome: Outcome, place: number): void;
 }
 
-/** What is asked; questions of one call with the same path are the same, unless they are not to be shared. */
-export interface SharedQuestion {
-  readonly path: string;
+/** What the requests of a call have in common. Requests of one key for the same path are the same, unless they are not to be shared. */
+export interface RequestTemplate {
   readonly isShared: boolean;
 }
 
 /** Joins equal requests of the same key that have not left yet. Each caller waits with its own patience and may go away on its own. */
-export interface SharedRequests<Question extends SharedQuestion> {
-  ask(question: Question, patience: Patience, receiver: Receiver, place: number): void;
+export interface SharedRequests<Template extends RequestTemplate> {
+  ask(path: string, template: Template, patience: Patience, receiver: Receiver, place: number): void;
 }
 
-/** @param start - starts the request of a question for the call that asks first */
-export function createSharedRequests<Question extends SharedQuestion>(
-  start: (question: Question, call: Call, listener: Listener) => SharedRequest,
-): SharedRequests<Question> {
+/** @param start - starts the request for the call that asks first */
+export function createSharedRequests<Template extends RequestTemplate>(
+  start: (path: string, template: Template, call: Call, listener: Listener) => SharedRequest,
+): SharedRequests<Template> {
   const entriesOfKeys = new Map<string, Entries>();
 
   return {
-    ask(question, patience, receiver, place) {
+    ask(path, template, patience, receiver, place) {
       const over = patience.whyOver();
       if (over) {
         receiver.receive(over, place);
         return;
       }
       const { call } = patience;
-      const entries = question.isShared ? entriesOf(call.key?.id ?? '') : undefined;
-      let entry = entries?.get(question.path);
+      const entries = template.isShared ? entriesOf(call.key?.id ?? '') : undefined;
+      let entry = entries?.get(path);
       if (!entry?.mayBeJoined) {
-        entry = new Entry(question.path, entries);
-        entry.request = start(question, call, entry);
+        entry = new Entry(path, entries);
+        entry.request = start(path, template, call, entry);
       } else entry.request.join(call);
       patience.enter(new Waiter(entry, patience, receiver, place));
     },
@@ -104,7 +103,8 @@ class Entries {
 /** A request and who waits for it. */
 class Entry implements Listener {
   request!: SharedRequest;
-  waiters: Waiter[] = [];
+  /** The one who came last, linked to those before. */
+  #waiter: Waiter | undefined;
 
   constructor(
     readonly path: string,
@@ -114,18 +114,34 @@ class Entry implements Listener {
   }
 
   get mayBeJoined(): boolean {
-    return !this.request.hasLeft && this.waiters.length > 0;
+    return !this.request.hasLeft && this.isWaitedFor;
+  }
+
+  get isWaitedFor(): boolean {
+    return this.#waiter !== undefined;
+  }
+
+  add(waiter: Waiter): void {
+    waiter.next = this.#waiter;
+    this.#waiter = waiter;
+  }
+
+  remove(waiter: Waiter): void {
+    if (this.#waiter === waiter) this.#waiter = waiter.next;
+    for (let other = this.#waiter; other; other = other.next) if (other.next === waiter) other.next = waiter.next;
   }
 
   end(outcome: Outcome): void {
     this.entries?.remove(this);
     const told = outcome instanceof Error ? fromFailure(outcome) : outcome;
-    for (const waiter of this.waiters) waiter.settle(told);
+    for (let waiter = this.#waiter; waiter; waiter = waiter.next) waiter.settle(told);
   }
 }
 
 /** One call's wait for one request. */
 class Waiter {
+  /** Another of the same entry. */
+  next: Waiter | undefined;
   #isOver = false;
 
   constructor(
@@ -134,7 +150,7 @@ class Waiter {
     private readonly receiver: Receiver,
     private readonly place: number,
   ) {
-    entry.waiters.push(this);
+    entry.add(this);
   }
 
   settle(outcome: Outcome): void {
@@ -148,9 +164,9 @@ class Waiter {
     if (this.#isOver) return;
     const { entry } = this;
     const why = reason ?? entry.request.lastFailure ?? timedOut();
-    entry.waiters = entry.waiters.filter((waiter) => waiter !== this);
+    entry.remove(this);
     this.settle(fromFailure(why));
-    if (entry.waiters.length === 0) entry.request.cancel(why);
+    if (!entry.isWaitedFor) entry.request.cancel(why);
   }
 }
 

@@ -1,5 +1,10 @@
 import { Client } from 'undici';
-import { UpstreamExchange, type ObserveRequest, type OutgoingRequest, type Sent } from './upstream-exchange.js';
+import type { OutgoingRequest } from './outgoing-request.js';
+import { Sending, type ObserveRequest } from './sending.js';
+import { UpstreamConnection } from './upstream-connection.js';
+
+/** A request that was sent. */
+export type Sent = Pick<Sending, 'cancel'>;
 
 export interface UpstreamClient {
   send(request: OutgoingRequest): Sent;
@@ -32,41 +37,41 @@ export interface UpstreamClientOptions {
  */
 export function createUpstreamClient({
   url,
-  connections,
+  connections: maxConnections,
   connectTimeoutMs,
   observe,
 }: UpstreamClientOptions): UpstreamClient {
   const { origin, pathname } = new URL(url);
   const base = pathname.replace(/\/+$/, '');
-  const clients: Client[] = [];
+  const connections: UpstreamConnection[] = [];
   /** The one used last comes first, so that those not needed are left to close. */
-  const idle: Client[] = [];
+  const idle: UpstreamConnection[] = [];
   /** Those that wait, linked in their order. */
-  let first: UpstreamExchange | undefined;
-  let last: UpstreamExchange | undefined;
+  let first: Sending | undefined;
+  let last: Sending | undefined;
   return {
     send(request) {
-      const exchange = new UpstreamExchange(request, proceed, observe);
-      const client = idle.pop() ?? (clients.length < connections ? connect() : undefined);
-      if (client) dispatch(exchange, client);
+      const sending = new Sending(request, observe);
+      const connection = idle.pop() ?? (connections.length < maxConnections ? connect() : undefined);
+      if (connection) connection.send(sending);
       else {
-        if (last) last.next = exchange;
-        else first = exchange;
-        last = exchange;
+        if (last) last.next = sending;
+        else first = sending;
+        last = sending;
       }
-      return exchange;
+      return sending;
     },
     load() {
       let waiting = 0;
-      for (let exchange = first; exchange; exchange = exchange.next) if (!exchange.isSettled) waiting += 1;
-      return { active: clients.length - idle.length, idle: idle.length, waiting };
+      for (let sending = first; sending; sending = sending.next) if (!sending.isSettled) waiting += 1;
+      return { active: connections.length - idle.length, idle: idle.length, waiting };
     },
     close: async () => {
-      await Promise.all(clients.map((client) => client.destroy()));
+      await Promise.all(connections.map((connection) => connection.close()));
     },
   };
 
-  function connect(): Client {
+  function connect(): UpstreamConnection {
     const client = new Client(origin, {
       pipelining: 1,
       connect: { timeout: connectTimeoutMs },
@@ -74,31 +79,26 @@ export function createUpstreamClient({
       headersTimeout: 0,
       bodyTimeout: 0,
     });
-    clients.push(client);
-    return client;
-  }
-
-  function dispatch(exchange: UpstreamExchange, client: Client): void {
-    const { method, path, headers, body } = exchange.request;
-    exchange.client = client;
-    client.dispatch({ method, path: base + path, headers, body: body ?? null }, exchange);
+    const connection = new UpstreamConnection(client, base, proceed);
+    connections.push(connection);
+    return connection;
   }
 
   /** A connection is free for another request. */
-  function proceed(client: Client): void {
-    const exchange = takeWaiting();
-    if (exchange) dispatch(exchange, client);
-    else idle.push(client);
+  function proceed(connection: UpstreamConnection): void {
+    const sending = takeWaiting();
+    if (sending) connection.send(sending);
+    else idle.push(connection);
   }
 
-  function takeWaiting(): UpstreamExchange | undefined {
+  function takeWaiting(): Sending | undefined {
     for (;;) {
-      const exchange = first;
-      if (!exchange) return undefined;
-      first = exchange.next;
-      exchange.next = undefined;
+      const sending = first;
+      if (!sending) return undefined;
+      first = sending.next;
+      sending.next = undefined;
       if (!first) last = undefined;
-      if (!exchange.isSettled) return exchange;
+      if (!sending.isSettled) return sending;
     }
   }
 }

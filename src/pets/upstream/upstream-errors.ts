@@ -1,6 +1,6 @@
 import { StoreError, type ErrorName } from '../../errors.js';
 import { DEFAULT_RETRY_AFTER, parseRetryAfter } from '../../access/limit-fields.js';
-import { UpstreamFailure, type UpstreamAnswer } from './upstream-exchange.js';
+import { UpstreamFailure, type UpstreamAnswer } from './outgoing-request.js';
 import { parseErrorBody } from './wire.js';
 
 /** The store could not be reached, or the breaker says that it cannot be. */

@@ -3,9 +3,9 @@ import type { Span } from '../../observability/tracing.js';
 import type { Call } from '../pet-source.js';
 import type { Breaker } from './breaker.js';
 import { backoffMs, type RetryBudget } from './retry-budget.js';
-import type { Listener, Outcome, SharedQuestion, SharedRequest } from './shared-requests.js';
-import type { UpstreamClient } from './upstream-client.js';
-import { UpstreamFailure, type OutgoingRequest, type Sent, type UpstreamAnswer } from './upstream-exchange.js';
+import { UpstreamFailure, type OutgoingRequest, type UpstreamAnswer } from './outgoing-request.js';
+import type { Listener, RequestTemplate, Outcome, SharedRequest } from './shared-requests.js';
+import type { Sent, UpstreamClient } from './upstream-client.js';
 import { endUpstreamSpan, startUpstreamSpan, type DescribeUpstream } from './upstream-span.js';
 import { parseErrorBody } from './wire.js';
 
@@ -19,8 +19,8 @@ export interface UpstreamRequestParts {
   readonly describe: DescribeUpstream;
 }
 
-/** What is asked. */
-export type UpstreamQuestion = Pick<OutgoingRequest, 'method' | 'path' | 'headers' | 'body'> & SharedQuestion;
+/** What the requests of one call have in common. */
+export type UpstreamTemplate = Pick<OutgoingRequest, 'method' | 'headers' | 'body'> & RequestTemplate;
 
 /** Answers of a store that is passing through trouble; a GET is worth another try. */
 const RETRIED_STATUSES = new Set([502, 503, 504]);
@@ -40,7 +40,8 @@ export class UpstreamRequest implements SharedRequest, OutgoingRequest {
 
   constructor(
     private readonly parts: UpstreamRequestParts,
-    private readonly question: UpstreamQuestion,
+    readonly path: string,
+    private readonly template: UpstreamTemplate,
     private readonly call: Call,
     private readonly listener: Listener,
   ) {
@@ -50,17 +51,14 @@ export class UpstreamRequest implements SharedRequest, OutgoingRequest {
   }
 
   get method(): OutgoingRequest['method'] {
-    return this.question.method;
-  }
-  get path(): string {
-    return this.question.path;
+    return this.template.method;
   }
   get headers(): OutgoingRequest['headers'] {
-    const { headers } = this.question;
+    const { headers } = this.template;
     return this.#span ? { ...headers, ...this.#span.headers } : headers;
   }
   get body(): string | undefined {
-    return this.question.body;
+    return this.template.body;
   }
 
   get hasLeft(): boolean {
@@ -92,7 +90,7 @@ export class UpstreamRequest implements SharedRequest, OutgoingRequest {
     }
     const { span } = this.call;
     if (span) {
-      const { method, path } = this.question;
+      const { method, path } = this;
       this.#span = startUpstreamSpan([span, ...(this.#joined ?? [])], this.parts.describe(method, path), this.#retries);
     }
     this.#sent = this.parts.client.send(this);

@@ -1,0 +1,46 @@
+import pg from 'pg';
+import { inject } from 'vitest';
+import type { Gateway } from './gateway.js';
+
+/** Takes a store's database away from it, and gives it back. */
+export interface DatabaseAccess {
+  /** The name of the database. */
+  readonly database: string;
+  /** False ends the store's connections and lets it make none. */
+  allow(allowed: boolean): Promise<void>;
+  /** Does some work while the database is away. */
+  whileAway<Result>(work: () => Promise<Result>): Promise<Result>;
+  /** Gives the database back, before the store is closed. */
+  close(): Promise<void>;
+}
+
+/** Takes charge of the database of a store in mode `server`. */
+export async function takeDatabaseAccess(gateway: Gateway): Promise<DatabaseAccess> {
+  const [row] = await gateway.sql<{ name: string }>('SELECT current_database() AS name');
+  const database = row?.name ?? '';
+  const server = new pg.Client({ connectionString: inject('postgresUrl') });
+  await server.connect();
+
+  async function allow(allowed: boolean): Promise<void> {
+    await server.query(`ALTER DATABASE ${database} ALLOW_CONNECTIONS ${String(allowed)}`);
+    if (allowed) return;
+    await server.query('SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE datname = $1', [database]);
+  }
+
+  return {
+    database,
+    allow,
+    async whileAway(work) {
+      await allow(false);
+      try {
+        return await work();
+      } finally {
+        await allow(true);
+      }
+    },
+    async close() {
+      await allow(true);
+      await server.end();
+    },
+  };
+}
