@@ -1,7 +1,7 @@
 // Growth: what a request costs as animals and keys become more, what memory does over many different requests, and how long
 // a start takes. Usage, after npm run build:
 //   node bench/growth.mjs [--only animals|keys|memory|start] [--sizes 1000,1000000] [--connections 1] [--seconds 2]
-//                         [--requests 1000000] [--documents 1000000] [--starts 10]
+//                         [--requests 1000000] [--documents 1000000] [--starts 10] [--flags "of node"]
 // It needs a PostgreSQL server, as the benchmark does (BENCH_DATABASE_URL). Linux only: CPU times are read from /proc.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -28,6 +28,7 @@ const { values } = parseArgs({
     requests: { type: 'string', default: '1000000' },
     documents: { type: 'string' },
     starts: { type: 'string', default: '10' },
+    flags: { type: 'string', default: '' },
   },
 });
 const requests = Number(values.requests);
@@ -36,7 +37,7 @@ const cores = planCores();
 
 /** A server on its core, which `place` moves its backends and helper threads away from. */
 async function start(env, flags = []) {
-  const args = [...flags, `${root}/dist/main.js`];
+  const args = [...values.flags.split(' ').filter(Boolean), ...flags, `${root}/dist/main.js`];
   const server = await startServer({ name: 'ours', args, env, core: cores?.server, directory });
   return { ...server, place: async (database) => cores && database.pinBackends(cores.backing) };
 }

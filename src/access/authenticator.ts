@@ -37,7 +37,7 @@ interface Known {
 
 export interface AuthenticatorOptions {
   readonly keys: Pick<KeyStore, 'findByDigest'>;
-  /** Valid keys remembered at the most. */
+  /** Valid keys remembered at the most. Each is looked up again when it is five seconds old, so more would hardly be found. */
   readonly capacity?: number;
   /** Unknown keys remembered at the most, apart from the valid ones so that guessing does not push those out. */
   readonly unknownCapacity?: number;
@@ -46,7 +46,7 @@ export interface AuthenticatorOptions {
 /** Looks keys up, remembering valid and unknown ones for five seconds each. */
 export function createAuthenticator({
   keys,
-  capacity = 100_000,
+  capacity = 50_000,
   unknownCapacity = 10_000,
 }: AuthenticatorOptions): Authenticator {
   const valid = new LRUCache<string, Known>({ max: capacity });

@@ -24,9 +24,18 @@ export const PUBLISHED_LIMITS: Readonly<Record<Exclude<Plan, 'enterprise'>, Plan
 };
 
 /** The windows of a plan, the shorter first. */
-export function toWindows({ perMinute, perDay }: PlanLimits): readonly WindowLimit[] {
+export function toWindows(limits: PlanLimits): readonly WindowLimit[] {
+  return PUBLISHED_WINDOWS.get(limits) ?? makeWindows(limits);
+}
+
+function makeWindows({ perMinute, perDay }: PlanLimits): readonly WindowLimit[] {
   return [
     { name: 'minute', seconds: 60, limit: perMinute },
     { name: 'day', seconds: 86_400, limit: perDay },
   ];
 }
+
+/** Those of the published plans, once for all the keys that have them. */
+const PUBLISHED_WINDOWS = new Map<PlanLimits, readonly WindowLimit[]>(
+  Object.values(PUBLISHED_LIMITS).map((limits) => [limits, makeWindows(limits)]),
+);

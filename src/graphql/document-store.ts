@@ -5,7 +5,7 @@ import { LRUCache } from 'lru-cache';
 type DocumentStore = NonNullable<ApolloServerOptions<BaseContext>['documentStore']>;
 
 /** Characters of documents at the most. A parsed document takes about a hundred times its text. */
-const CAPACITY = 500_000;
+const CAPACITY = 200_000;
 
 /**
  * Makes the store of parsed documents for Apollo Server. Its own counts a document as the JSON that it writes of each, a small

@@ -17,8 +17,9 @@ export interface KnownDocuments {
   rememberErrors(text: string, errors: readonly GraphQLFormattedError[]): void;
 }
 
-/** Characters of documents that are remembered at the most; with what is compiled of them, some tens of megabytes. */
-const CAPACITY = 4_000_000;
+/** Documents that are remembered at the most, and their characters; with what is compiled of them, some tens of megabytes. */
+const MAX_DOCUMENTS = 5_000;
+const CAPACITY = 2_000_000;
 /** A document that is larger is not worth it. */
 const MAX_LENGTH = 100_000;
 /** Operation names tried on one document at the most; those that exist are few, and those that do not are not remembered. */
@@ -26,7 +27,7 @@ const MAX_NAMES = 100;
 
 export function createKnownDocuments(): KnownDocuments {
   const documents = new LRUCache<string, KnownDocument>({
-    max: 10_000,
+    max: MAX_DOCUMENTS,
     maxSize: CAPACITY,
     maxEntrySize: MAX_LENGTH,
     sizeCalculation: ({ errors }, text) => text.length + (errors ? JSON.stringify(errors).length : 0) + 1,

@@ -3,9 +3,11 @@ import {
   isNonNullType,
   Kind,
   Location,
+  parse,
   Token,
   valueFromAST,
   visit,
+  type DocumentNode,
   type FieldNode,
   type GraphQLField,
   type ValueNode,
@@ -22,12 +24,10 @@ export type ArgumentMaker = (values: VariableValues) => Readonly<Variables>;
 export function compileArguments(
   definition: GraphQLField<unknown, unknown>,
   node: FieldNode,
-  { names, toRecord }: CompiledVariables,
+  variables: CompiledVariables,
 ): ArgumentMaker {
-  const kept = withoutTokens({ ...node, selectionSet: undefined });
-  const byGraphqlJs: ArgumentMaker = (values) => getArgumentValues(definition, kept, toRecord(values));
   const constants: Variables = {};
-  const picked: { name: string; index: number; isNonNull: boolean; isRequired: boolean }[] = [];
+  const picks: Pick[] = [];
   for (const { name, type, defaultValue } of definition.args) {
     const value = node.arguments?.find((argument) => argument.name.value === name)?.value;
     const isNonNull = isNonNullType(type);
@@ -35,36 +35,84 @@ export function compileArguments(
     if (value === undefined || value.kind === Kind.VARIABLE) {
       // The default stands where nothing is said, or only a variable that is absent.
       if (defaultValue !== undefined) constants[name] = defaultValue;
-      if (value) picked.push({ name, index: names.indexOf(value.name.value), isNonNull, isRequired });
-      else if (isRequired) return byGraphqlJs;
+      if (value) picks.push({ name, index: variables.names.indexOf(value.name.value), isNonNull, isRequired });
+      else if (isRequired) return leaveToGraphqlJs(definition, withoutTokens(node), variables);
     } else {
       const constant: unknown = hasVariable(value) ? undefined : valueFromAST(value, type);
-      if (constant === undefined) return byGraphqlJs;
+      if (constant === undefined) return leaveToGraphqlJs(definition, withoutTokens(node), variables);
       constants[name] = constant;
     }
   }
-  if (picked.length === 0) return () => constants;
+  if (picks.length === 0) return always(constants);
+  return pickFrom(constants, picks, wordErrors(definition, node, variables));
+}
+
+interface Pick {
+  readonly name: string;
+  /** The place of its variable. */
+  readonly index: number;
+  readonly isNonNull: boolean;
+  readonly isRequired: boolean;
+}
+
+// Functions of their own, so that what they return keeps nothing but what it needs: ten thousand of them may be remembered.
+
+function always(constants: Variables): ArgumentMaker {
+  return () => constants;
+}
+
+function pickFrom(constants: Variables, picks: readonly Pick[], wordErrorsOf: ArgumentMaker): ArgumentMaker {
   return (values) => {
     const made: Variables = { ...constants };
-    for (const { name, index, isNonNull, isRequired } of picked) {
+    for (const { name, index, isNonNull, isRequired } of picks) {
       const value = values[index];
-      // Errors are worded by graphql-js.
-      if (value === undefined ? isRequired : value === null && isNonNull) return byGraphqlJs(values);
+      if (value === undefined ? isRequired : value === null && isNonNull) return wordErrorsOf(values);
       if (value !== undefined) made[name] = value;
     }
     return made;
   };
 }
 
-/** A copy that knows its place in the text, for errors, by tokens of its own: those of the parser are linked, and keep the whole document. */
-function withoutTokens(node: FieldNode): FieldNode {
-  return visit(node, {
-    enter: (entered) => {
-      if (!entered.loc) return undefined;
-      const { startToken, endToken, source } = entered.loc;
-      return { ...entered, loc: new Location(unlinked(startToken), unlinked(endToken), source) };
+function leaveToGraphqlJs(
+  definition: GraphQLField<unknown, unknown>,
+  node: FieldNode,
+  { toRecord }: CompiledVariables,
+): ArgumentMaker {
+  return (values) => getArgumentValues(definition, node, toRecord(values));
+}
+
+/** Has graphql-js word what is wrong with the arguments. For that the field is read again: to keep it would take more than all the rest. */
+function wordErrors(
+  definition: GraphQLField<unknown, unknown>,
+  { loc }: FieldNode,
+  { toRecord }: CompiledVariables,
+): ArgumentMaker {
+  const { source, start } = loc as Location;
+  return (values) => getArgumentValues(definition, findField(parse(source), start), toRecord(values));
+}
+
+function findField(document: DocumentNode, start: number): FieldNode {
+  let found: FieldNode | undefined;
+  visit(document, {
+    [Kind.FIELD]: (field) => {
+      if (field.loc?.start === start) found = field;
     },
   });
+  return found as FieldNode;
+}
+
+/** A copy that knows its place in the text, for errors, by tokens of its own: those of the parser are linked, and keep the whole document. */
+function withoutTokens(node: FieldNode): FieldNode {
+  return visit(
+    { ...node, selectionSet: undefined },
+    {
+      enter: (entered) => {
+        if (!entered.loc) return undefined;
+        const { startToken, endToken, source } = entered.loc;
+        return { ...entered, loc: new Location(unlinked(startToken), unlinked(endToken), source) };
+      },
+    },
+  );
 }
 
 function unlinked({ kind, start, end, line, column }: Token): Token {
