@@ -1,4 +1,4 @@
-import { LRUCache } from 'lru-cache';
+import { createBoundedCache } from '../bounded-cache.js';
 import { digestApiKey, isPlausibleApiKey } from './api-key.js';
 import type { KeyRecord, KeyStore } from './key-store.js';
 import type { MaybePromise } from './maybe-promise.js';
@@ -49,8 +49,8 @@ export function createAuthenticator({
   capacity = 50_000,
   unknownCapacity = 10_000,
 }: AuthenticatorOptions): Authenticator {
-  const valid = new LRUCache<string, Known>({ max: capacity });
-  const unknown = new LRUCache<string, Known>({ max: unknownCapacity });
+  const valid = createBoundedCache<Known>(capacity);
+  const unknown = createBoundedCache<Known>(unknownCapacity);
   const lookups = new Map<string, Promise<Known>>();
 
   const readKey = remembering((key) => (isPlausibleApiKey(key) ? digestApiKey(key) : IMPLAUSIBLE));

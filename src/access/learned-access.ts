@@ -1,4 +1,4 @@
-import { LRUCache } from 'lru-cache';
+import { createBoundedCache } from '../bounded-cache.js';
 import { StoreError, type ErrorName } from '../errors.js';
 import type { AdmissionObserver, AdmissionRefusal } from './admission-observer.js';
 import { digestApiKey } from './api-key.js';
@@ -32,7 +32,7 @@ export interface LearnedAccessOptions {
 /** Access to another store, which knows the keys and counts their requests: what it lets be known is learned, per key. */
 export function createLearnedAccess(options: LearnedAccessOptions): Access {
   const { addressLedger, observer } = options;
-  const keys = new LRUCache<string, LearnedKey>({ max: options.capacity ?? 100_000 });
+  const keys = createBoundedCache<LearnedKey>(options.capacity ?? 100_000);
   const readBearer = remembering(parseBearer);
   const digest = remembering(digestApiKey);
 

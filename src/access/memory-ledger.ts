@@ -1,4 +1,4 @@
-import { LRUCache } from 'lru-cache';
+import { createBoundedCache } from '../bounded-cache.js';
 import type { Account, Admission, Banned, Counts, Ledger, WindowState } from './ledger.js';
 import type { WindowLimit } from './plans.js';
 import { secondsUntil } from './refusals.js';
@@ -46,7 +46,7 @@ export function createMemoryLedger({
   banSeconds = 0,
   now: clock = Date.now,
 }: MemoryLedgerOptions = {}): MemoryLedger {
-  const entries = new LRUCache<string, Entry>({ max: capacity });
+  const entries = createBoundedCache<Entry>(capacity);
 
   return {
     admit(account, cost) {

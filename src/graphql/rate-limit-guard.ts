@@ -1,8 +1,7 @@
 import type { GraphQLResolveInfo } from 'graphql';
-import { getGraphQLRateLimiter, Store, type Identity } from 'graphql-rate-limit';
-import { LRUCache } from 'lru-cache';
 import { StoreError } from '../errors.js';
 import type { OperationContext } from './context.js';
+import type { FieldLimiter } from './field-limiter.js';
 
 /**
  * Lets a field through, or refuses it.
@@ -13,30 +12,10 @@ export type RateLimitGuard = (context: OperationContext, info: GraphQLResolveInf
 const WINDOW_MS = 60_000;
 const MAX_PER_WINDOW = 60;
 
-/** The times at which each key used the field, at most `MAX_PER_WINDOW` of them, for a bounded number of keys. */
-class BoundedStore extends Store {
-  readonly #uses = new LRUCache<string, readonly number[]>({ max: 50_000, ttl: WINDOW_MS });
-
-  setForIdentity({ contextIdentity }: Identity, timestamps: readonly number[]): void {
-    this.#uses.set(contextIdentity, timestamps);
-  }
-
-  getForIdentity({ contextIdentity }: Identity): number[] {
-    return [...(this.#uses.get(contextIdentity) ?? [])];
-  }
-
-  /** Seconds until the oldest use is a window ago. */
-  retryAfter(key: string): number {
-    const oldest = this.#uses.get(key)?.[0] ?? Date.now();
-    return Math.max(1, Math.ceil((oldest + WINDOW_MS - Date.now()) / 1_000));
-  }
-}
-
 /** Makes the guard of the free field `rateLimit`, which the ledger does not count. */
 export function createRateLimitGuard(): RateLimitGuard {
-  const store = new BoundedStore();
-  const limiter = getGraphQLRateLimiter({ identifyContext: toKey, store });
   const waiting = new Map<string, Promise<void>>();
+  let loading: Promise<FieldLimiter> | undefined;
 
   return (context, info) => {
     const key = toKey(context);
@@ -52,15 +31,17 @@ export function createRateLimitGuard(): RateLimitGuard {
   };
 
   async function pass(context: OperationContext, info: GraphQLResolveInfo): Promise<void> {
-    const refusal = await limiter(
-      { parent: undefined, args: {}, context, info },
-      { max: MAX_PER_WINDOW, window: `${WINDOW_MS}ms`, uncountRejected: true },
-    );
-    if (refusal === undefined) return;
-    throw new StoreError('field_rate_limited', `rateLimit is served ${MAX_PER_WINDOW} times a minute.`, {
-      retryAfter: store.retryAfter(toKey(context)),
-    });
+    const limiter = await (loading ??= loadLimiter());
+    const retryAfter = await limiter.use(context, info);
+    if (retryAfter === undefined) return;
+    throw new StoreError('field_rate_limited', `rateLimit is served ${MAX_PER_WINDOW} times a minute.`, { retryAfter });
   }
+}
+
+/** The package brings much that the field alone needs, so the program's start does not wait for it. */
+async function loadLimiter(): Promise<FieldLimiter> {
+  const { createFieldLimiter } = await import('./field-limiter.js');
+  return createFieldLimiter({ max: MAX_PER_WINDOW, windowMs: WINDOW_MS, toKey });
 }
 
 function toKey({ visit }: OperationContext): string {

@@ -1,4 +1,4 @@
-import { LRUCache } from 'lru-cache';
+import { createBoundedCache } from '../bounded-cache.js';
 import type { Quarantine, SharedQuarantines } from '../access/quarantine.js';
 import { QUARANTINE } from './quarantine-script.js';
 import { RedisAwayError, type RedisLink } from './redis-link.js';
@@ -10,7 +10,7 @@ const CAPACITY = 10_000;
 /** Makes the quarantines that all gateways share which use the same Redis. While it is away, each has its own. */
 export function createRedisQuarantines(link: RedisLink): SharedQuarantines {
   const script = createScript(link, QUARANTINE);
-  const told = new LRUCache<string, Quarantine>({ max: CAPACITY });
+  const told = createBoundedCache<Quarantine>(CAPACITY);
 
   link.onUp(() => {
     for (const [keyId, quarantine] of told) void tell(keyId, quarantine);
