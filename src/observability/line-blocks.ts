@@ -7,17 +7,17 @@ export interface BlockDestination {
   on(event: 'drain', listener: () => void): unknown;
 }
 
-/** What Docker's log driver reads at a time. */
-const BLOCK_BYTES = 16 * 1_024;
+/** What a pipe holds. A write wakes another thread, so blocks of a quarter of this took three times as much. */
+const BLOCK_BYTES = 64 * 1_024;
 /** Blocks kept for further use: making one costs as much as filling it. */
-const MAX_SPARE_BLOCKS = 8;
+const MAX_SPARE_BLOCKS = 4;
 /** A line waits so long at the most, in milliseconds. */
 const COLLECT_MS = 50;
 /** Bytes that a UTF-16 code unit takes in UTF-8 at the most. */
 const MAX_BYTES_PER_UNIT = 3;
 
 /**
- * Collects lines in blocks of 16 KiB, or for 50 ms, before they are written: a write for each line costs more than all
+ * Collects lines in blocks of 64 KiB, or for 50 ms, before they are written: a write for each line costs more than all
  * the rest of it, and lines that are kept as text until then cost the garbage collector as much.
  */
 export class LineBlocks {

@@ -20,21 +20,21 @@ function createDestination() {
 }
 
 describe('lines in blocks', () => {
-  it('are passed on whole and in order, in blocks of 16 KiB at the most', () => {
+  it('are passed on whole and in order, in blocks of 64 KiB at the most', () => {
     const destination = createDestination();
     const lines = new LineBlocks(destination);
-    const texts = Array.from({ length: 2_000 }, (_, i) => `${i} ハチ é ${'x'.repeat(i % 97)}\n`);
+    const texts = Array.from({ length: 8_000 }, (_, i) => `${i} ハチ é ${'x'.repeat(i % 97)}\n`);
     for (const text of texts) lines.write(text);
     lines.flush();
     expect(destination.text()).toBe(texts.join(''));
     expect(destination.blocks.length).toBeGreaterThan(5);
-    for (const { block } of destination.blocks) expect(block.length).toBeLessThanOrEqual(16_384);
+    for (const { block } of destination.blocks) expect(block.length).toBeLessThanOrEqual(65_536);
   });
 
   it('may be longer than a block', () => {
     const destination = createDestination();
     const lines = new LineBlocks(destination);
-    const texts = ['first\n', `${'é'.repeat(20_000)}\n`, 'last\n'];
+    const texts = ['first\n', `${'é'.repeat(50_000)}\n`, 'last\n'];
     for (const text of texts) lines.write(text);
     lines.flushSync();
     expect(destination.text()).toBe(texts.join(''));
