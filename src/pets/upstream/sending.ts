@@ -26,6 +26,8 @@ export class Sending {
 
   /** Ends it; the store may have got it all the same. */
   cancel(reason: Error): void {
+    // The connection may have another request on it by now.
+    if (this.isSettled) return;
     if (this.connection) this.connection.abort(reason);
     else this.settle(reason, false);
   }
