@@ -111,6 +111,21 @@ describe.each(MODES)('an operation that is known, %s store', (mode) => {
     }
   });
 
+  it('tells of every wrong argument where it stands, in fragments too', async () => {
+    const query =
+      'query ($n: Int) { a: pets(limit: $n) { id } ...More } fragment More on Query { b: pets(limit: $n) { id } c: pets(limit: 1) { id } }';
+    const columns = [...query.matchAll(/limit: (?=\$n)/g)].map(({ index }) => index + 'limit: '.length + 1);
+    for (let i = 0; i < 3; i++) {
+      const { text } = await gateway.graphql(query, { key, variables: { n: null } });
+      const { data, errors } = JSON.parse(text) as { data: unknown; errors: { path: unknown; locations: unknown }[] };
+      expect(data).toEqual({ a: null, b: null, c: [expect.objectContaining({ id: '1' })] });
+      expect(errors.map(({ path, locations }) => ({ path, locations }))).toEqual([
+        { path: ['a'], locations: [{ line: 1, column: columns[0] }] },
+        { path: ['b'], locations: [{ line: 1, column: columns[1] }] },
+      ]);
+    }
+  });
+
   it('is chosen by operationName every time', async () => {
     const query = 'query A { a: pet(id: 1) { id } } query B { b: pet(id: 2) { id } } mutation M { __typename }';
     for (let i = 0; i < 3; i++) {

@@ -7,9 +7,9 @@ import {
   Token,
   valueFromAST,
   visit,
-  type DocumentNode,
   type FieldNode,
   type GraphQLField,
+  type Source,
   type ValueNode,
 } from 'graphql';
 import type { CompiledVariables, Variables, VariableValues } from './variables.js';
@@ -88,17 +88,27 @@ function wordErrors(
   { toRecord }: CompiledVariables,
 ): ArgumentMaker {
   const { source, start } = loc as Location;
-  return (values) => getArgumentValues(definition, findField(parse(source), start), toRecord(values));
+  return (values) => getArgumentValues(definition, readAgain(source).get(start) as FieldNode, toRecord(values));
 }
 
-function findField(document: DocumentNode, start: number): FieldNode {
-  let found: FieldNode | undefined;
-  visit(document, {
+type FieldsByStart = ReadonlyMap<number, FieldNode>;
+
+/** The document that was read again last, kept for this turn of the event loop: all the fields of an operation may be wrong. */
+let lastRead: { readonly source: Source; readonly fields: FieldsByStart } | undefined;
+
+function readAgain(source: Source): FieldsByStart {
+  if (lastRead?.source === source) return lastRead.fields;
+  const fields = new Map<number, FieldNode>();
+  visit(parse(source), {
     [Kind.FIELD]: (field) => {
-      if (field.loc?.start === start) found = field;
+      if (field.loc) fields.set(field.loc.start, field);
     },
   });
-  return found as FieldNode;
+  lastRead = { source, fields };
+  setImmediate(() => {
+    lastRead = undefined;
+  });
+  return fields;
 }
 
 /** A copy that knows its place in the text, for errors, by tokens of its own: those of the parser are linked, and keep the whole document. */
