@@ -27,7 +27,7 @@ export function compileArguments(
   variables: CompiledVariables,
 ): ArgumentMaker {
   const constants: Variables = {};
-  const picks: Pick[] = [];
+  const picks: PickedArgument[] = [];
   for (const { name, type, defaultValue } of definition.args) {
     const value = node.arguments?.find((argument) => argument.name.value === name)?.value;
     const isNonNull = isNonNullType(type);
@@ -47,7 +47,7 @@ export function compileArguments(
   return pickFrom(constants, picks, wordErrors(definition, node, variables));
 }
 
-interface Pick {
+interface PickedArgument {
   readonly name: string;
   /** The place of its variable. */
   readonly index: number;
@@ -55,13 +55,13 @@ interface Pick {
   readonly isRequired: boolean;
 }
 
-// Functions of their own, so that what they return keeps nothing but what it needs: ten thousand of them may be remembered.
+// Functions of their own, so that what they return keeps nothing but what it needs: thousands of them are remembered.
 
 function always(constants: Variables): ArgumentMaker {
   return () => constants;
 }
 
-function pickFrom(constants: Variables, picks: readonly Pick[], wordErrorsOf: ArgumentMaker): ArgumentMaker {
+function pickFrom(constants: Variables, picks: readonly PickedArgument[], wordErrorsOf: ArgumentMaker): ArgumentMaker {
   return (values) => {
     const made: Variables = { ...constants };
     for (const { name, index, isNonNull, isRequired } of picks) {

@@ -5,7 +5,7 @@ import type { Pet } from '../pet.js';
 import type { Call, PetSource } from '../pet-source.js';
 import { createSharedRequests, Patience, type Outcome, type Receiver } from './shared-requests.js';
 import { fromAnswer, notUnderstood, unavailable } from './upstream-errors.js';
-import { UpstreamRequest, type UpstreamTemplate, type UpstreamRequestParts } from './upstream-request.js';
+import { UpstreamRequest, type UpstreamRequestParts, type UpstreamTemplate } from './upstream-request.js';
 import { formatNewPet, parsePet, parsePets } from './wire.js';
 
 /** The animals of another store, over its /v1 REST interface, in the name of the caller. */

@@ -4,7 +4,7 @@ import type { Call } from '../pet-source.js';
 import type { Breaker } from './breaker.js';
 import { backoffMs, type RetryBudget } from './retry-budget.js';
 import { UpstreamFailure, type OutgoingRequest, type UpstreamAnswer } from './outgoing-request.js';
-import type { Listener, RequestTemplate, Outcome, SharedRequest } from './shared-requests.js';
+import type { Listener, Outcome, RequestTemplate, SharedRequest } from './shared-requests.js';
 import type { Sent, UpstreamClient } from './upstream-client.js';
 import { endUpstreamSpan, startUpstreamSpan, type DescribeUpstream } from './upstream-span.js';
 import { parseErrorBody } from './wire.js';
