@@ -35,7 +35,7 @@ export const SERVERS = {
     title: 'this program without auth, limits, log, metrics',
     modes: ['store'],
     dialect: 'animalStore',
-    isKeyless: true,
+    isKeyUnknown: true,
     isOptional: true,
     hint: 'this build does not take AppParts.access and AppParts.metrics',
     launch: (cell) => ({

@@ -1,15 +1,14 @@
 import { createBoundedCache } from '../bounded-cache.js';
 import { digestApiKey, isPlausibleApiKey } from './api-key.js';
+import type { Account } from './ledger.js';
 import type { KeyRecord, KeyStore } from './key-store.js';
 import type { MaybePromise } from './maybe-promise.js';
 import { remembering } from './remembering.js';
-import { toWindows, type Plan, type WindowLimit } from './plans.js';
+import { toWindows, type Plan } from './plans.js';
 
-/** Who asks: the holder of a valid key. Never the key itself. */
-export interface Caller {
-  readonly keyId: string;
+/** Who asks: the holder of a valid key, whose identifier is that of the account. Never the key itself. */
+export interface Caller extends Account {
   readonly plan: Plan;
-  readonly windows: readonly WindowLimit[];
 }
 
 export interface Authenticator {
@@ -60,12 +59,12 @@ export function createAuthenticator({
       const digest = readKey(key);
       if (digest === IMPLAUSIBLE) return undefined;
       const known = valid.get(digest) ?? unknown.get(digest);
-      if (known === undefined) return lookUp(digest).then(toCaller);
-      const age = Date.now() - known.askedAt;
-      if (age >= TRUSTED_MS) return lookUp(digest).then(toCaller);
+      const now = Date.now();
+      const age = known === undefined ? Infinity : now - known.askedAt;
+      if (known === undefined || age >= TRUSTED_MS) return lookUp(digest).then((found) => toCaller(found, Date.now()));
       // A refresh that fails leaves what is known until it is too old; the request that finds it so reports the failure.
       if (age >= REFRESH_MS && known.caller) void lookUp(digest).catch(() => undefined);
-      return toCaller(known);
+      return toCaller(known, now);
     },
   };
 
@@ -89,7 +88,7 @@ export function createAuthenticator({
       return known;
     }
     const known = {
-      caller: { keyId: record.id, plan: record.plan, windows: toWindows(record.limits) },
+      caller: { id: record.id, plan: record.plan, windows: toWindows(record.limits) },
       expiresAt: record.expiresAt?.getTime() ?? Infinity,
       askedAt,
     };
@@ -98,6 +97,6 @@ export function createAuthenticator({
   }
 }
 
-function toCaller({ caller, expiresAt }: Known): Caller | undefined {
-  return expiresAt > Date.now() ? caller : undefined;
+function toCaller({ caller, expiresAt }: Known, now: number): Caller | undefined {
+  return expiresAt > now ? caller : undefined;
 }

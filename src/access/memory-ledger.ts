@@ -125,15 +125,12 @@ export function createMemoryLedger({
 
 /** The windows of an account as they stand at a time. */
 export function view({ windows }: Account, { used, closesAt }: Counts, now: number): WindowState[] {
-  const states: WindowState[] = [];
-  for (let i = 0; i < windows.length; i++) {
-    const { name, seconds, limit } = windows[i] as WindowLimit;
+  return windows.map(({ name, seconds, limit }, i) => {
     const closes = closesAt[i] as number;
     const isOpen = closes > now;
     const remaining = isOpen ? Math.max(0, limit - (used[i] as number)) : limit;
-    states.push({ name, seconds, limit, remaining, resetAt: isOpen ? closes : now + seconds * 1_000 });
-  }
-  return states;
+    return { name, seconds, limit, remaining, resetAt: isOpen ? closes : now + seconds * 1_000 };
+  });
 }
 
 function smallestLimit({ windows }: Account): number {

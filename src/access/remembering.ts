@@ -11,17 +11,21 @@ const MAX_LENGTH = 256;
  */
 export function remembering<T>(read: (text: string) => T): (text: string) => T {
   const known = new Map<string, T>();
-  let forgetAt = 0;
+  let timer: NodeJS.Timeout | undefined;
+  const forget = (): void => {
+    clearTimeout(timer);
+    timer = undefined;
+    known.clear();
+  };
   return (text) => {
-    const now = Date.now();
-    if (now >= forgetAt || known.size >= MAX_TEXTS) {
-      known.clear();
-      forgetAt = now + KEPT_MS;
-    }
     let result = known.get(text);
     if (result === undefined) {
       result = read(text);
-      if (text.length <= MAX_LENGTH) known.set(text, result);
+      if (text.length <= MAX_LENGTH) {
+        known.set(text, result);
+        timer ??= setTimeout(forget, KEPT_MS).unref();
+        if (known.size === MAX_TEXTS) forget();
+      }
     }
     return result;
   };

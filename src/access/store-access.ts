@@ -2,7 +2,7 @@ import type { AdmissionObserver } from './admission-observer.js';
 import type { Authenticator, Caller } from './authenticator.js';
 import type { MaybePromise } from './maybe-promise.js';
 import { NO_BEARER, parseBearer } from './bearer.js';
-import type { Account, Admission, Ledger, WindowState } from './ledger.js';
+import type { Admission, Ledger, WindowState } from './ledger.js';
 import { remembering } from './remembering.js';
 import { keyBanned, operationTooLarge, rateLimited } from './refusals.js';
 import { KeylessVisit } from './keyless-visit.js';
@@ -27,22 +27,21 @@ export function createStoreAccess({ authenticator, ledger, addressLedger, observ
       if (bearer.kind === 'none')
         return new KeylessVisit(new UnknownCaller(addressLedger, address, false, observer), false);
       const caller = authenticator.authenticate(bearer.key);
-      return caller instanceof Promise ? caller.then(begin) : begin(caller);
-
-      function begin(found: Caller | undefined): Visit {
-        return found
-          ? new CallerVisit(found, ledger, observer)
-          : new KeylessVisit(new UnknownCaller(addressLedger, address, true, observer), true);
-      }
+      return caller instanceof Promise ? caller.then((found) => begin(found, address)) : begin(caller, address);
     },
   };
+
+  function begin(caller: Caller | undefined, address: string): Visit {
+    return caller
+      ? new CallerVisit(caller, ledger, observer)
+      : new KeylessVisit(new UnknownCaller(addressLedger, address, true, observer), true);
+  }
 }
 
 /** The visit of a caller whose key is valid. */
 class CallerVisit implements Visit {
   readonly keyId: string;
   readonly isKeyRefused = false;
-  readonly #account: Account;
   #windows: readonly WindowState[] | undefined;
 
   constructor(
@@ -50,17 +49,16 @@ class CallerVisit implements Visit {
     private readonly ledger: Ledger,
     private readonly observer: AdmissionObserver,
   ) {
-    this.keyId = caller.keyId;
-    this.#account = { id: caller.keyId, windows: caller.windows };
+    this.keyId = caller.id;
   }
 
   requireKey(): void {
-    const ban = this.ledger.findBan(this.#account);
+    const ban = this.ledger.findBan(this.caller);
     if (ban) this.#settle(ban, 0);
   }
 
   admit(cost: number): MaybePromise<void> {
-    const admission = this.ledger.admit(this.#account, cost);
+    const admission = this.ledger.admit(this.caller, cost);
     return admission instanceof Promise
       ? admission.then((settled) => this.#settle(settled, cost))
       : this.#settle(admission, cost);
@@ -69,7 +67,7 @@ class CallerVisit implements Visit {
   allowance(): MaybePromise<Allowance> {
     const { plan } = this.caller;
     if (this.#windows) return { plan, windows: this.#windows };
-    const peek = this.ledger.admit(this.#account, 0);
+    const peek = this.ledger.admit(this.caller, 0);
     return peek instanceof Promise ? peek.then(({ windows }) => ({ plan, windows })) : { plan, windows: peek.windows };
   }
 

@@ -11,14 +11,13 @@ import type { WindowState } from '../access/ledger.js';
 export function addLimitHeaders(headers: string[], windows: readonly WindowState[], now = Date.now()): void {
   let tightest = windows[0];
   if (tightest === undefined) return;
-  let policy = '';
+  const { text: policy, heads } = findPolicy(windows);
   let state = '';
-  for (const window of windows) {
-    const { name, limit, seconds, remaining, resetAt } = window;
-    if (remaining < tightest.remaining) tightest = window;
-    const separator = policy === '' ? '' : ', ';
-    policy += `${separator}"${name}";q=${limit}${seconds === null ? '' : `;w=${seconds}`}`;
-    state += `${separator}"${name}";r=${remaining};t=${Math.max(0, Math.ceil((resetAt - now) / 1_000))}`;
+  for (let i = 0; i < windows.length; i++) {
+    const window = windows[i] as WindowState;
+    if (window.remaining < tightest.remaining) tightest = window;
+    const { remaining, resetAt } = window;
+    state += `${heads[i]}${remaining};t=${Math.max(0, Math.ceil((resetAt - now) / 1_000))}`;
   }
   headers.push(
     'X-RateLimit-Limit',
@@ -32,6 +31,51 @@ export function addLimitHeaders(headers: string[], windows: readonly WindowState
     'RateLimit',
     state,
   );
+}
+
+/** What the headers of all accounts with the same windows have in common. */
+interface Policy {
+  readonly windows: readonly Pick<WindowState, 'name' | 'seconds' | 'limit'>[];
+  /** The value of `RateLimit-Policy`. */
+  readonly text: string;
+  /** How the part of each window in `RateLimit` begins. */
+  readonly heads: readonly string[];
+}
+
+/** By the limit of the first window: there are few plans, but an upstream may state any numbers. */
+const policies = new Map<number, Policy>();
+const MAX_POLICIES = 1_000;
+
+function findPolicy(windows: readonly WindowState[]): Policy {
+  const { limit } = windows[0] as WindowState;
+  const known = policies.get(limit);
+  if (known && isOf(known, windows)) return known;
+  const policy = makePolicy(windows);
+  if (policies.size >= MAX_POLICIES) policies.clear();
+  policies.set(limit, policy);
+  return policy;
+}
+
+function isOf(policy: Policy, windows: readonly WindowState[]): boolean {
+  if (policy.windows.length !== windows.length) return false;
+  for (let i = 0; i < windows.length; i++) {
+    const one = policy.windows[i] as WindowState;
+    const other = windows[i] as WindowState;
+    if (one.limit !== other.limit || one.seconds !== other.seconds || one.name !== other.name) return false;
+  }
+  return true;
+}
+
+function makePolicy(windows: readonly WindowState[]): Policy {
+  const kept = windows.map(({ name, seconds, limit }) => ({ name, seconds, limit }));
+  const items = kept.map(
+    ({ name, seconds, limit }) => `"${name}";q=${limit}${seconds === null ? '' : `;w=${seconds}`}`,
+  );
+  return {
+    windows: kept,
+    text: items.join(', '),
+    heads: kept.map(({ name }, i) => `${i === 0 ? '' : ', '}"${name}";r=`),
+  };
 }
 
 /** A time in whole Unix seconds, rounded up so that nobody comes back too early. */

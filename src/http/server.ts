@@ -53,7 +53,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     }
     if (options.tracing) startServerSpan(exchange, options.tracing);
     inFlight += 1;
-    response.once('close', () => {
+    response.on('close', () => {
       inFlight -= 1;
       finish(exchange, requestLog, options.metrics);
     });
@@ -91,13 +91,15 @@ function send(exchange: Exchange, reply: Reply, { cors, isDraining }: HttpServer
   if (!request.complete) discardRest(request);
   // Names and values in turn: Node writes such a list as it is, where it would walk an object more than once.
   const headers = ['X-Request-Id', exchange.requestId, 'X-Content-Type-Options', 'nosniff'];
-  if (reply.status !== 204) headers.push('Content-Length', String(Buffer.byteLength(reply.body)));
+  const bytes = Buffer.byteLength(reply.body);
+  if (reply.status !== 204) headers.push('Content-Length', String(bytes));
   if (isDraining()) headers.push('Connection', 'close');
   addHeaders(headers, cors.headers(exchange));
   if (reply.windows) addLimitHeaders(headers, reply.windows);
   addHeaders(headers, reply.headers);
   response.writeHead(reply.status, headers);
-  response.end(reply.body);
+  // Text that is ASCII is the same in both, and Latin-1 takes Node no conversion.
+  response.end(reply.body, bytes === reply.body.length ? 'latin1' : 'utf8');
 }
 
 function addHeaders(list: string[], headers: Readonly<Record<string, string>>): void {

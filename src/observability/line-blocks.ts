@@ -37,16 +37,14 @@ export class LineBlocks {
 
   /** @param line - with its line feed */
   write(line: string): void {
-    const most = line.length * MAX_BYTES_PER_UNIT;
-    if (this.#used + most > BLOCK_BYTES) {
-      this.#send();
-      if (most > BLOCK_BYTES) {
-        this.destination.write(Buffer.from(line));
-        return;
-      }
-    }
-    this.#used += this.#block.write(line, this.#used);
-    this.#timer ??= setTimeout(() => this.#send(), COLLECT_MS).unref();
+    if (this.#makeRoom(line.length * MAX_BYTES_PER_UNIT)) this.#advance(this.#block.write(line, this.#used));
+    else this.destination.write(Buffer.from(line));
+  }
+
+  /** @param line - of ASCII characters alone, with its line feed */
+  writeAscii(line: string): void {
+    if (this.#makeRoom(line.length)) this.#advance(this.#block.write(line, this.#used, 'latin1'));
+    else this.destination.write(Buffer.from(line, 'latin1'));
   }
 
   /** Passes on what has been collected; `done` is called when it is written. */
@@ -59,6 +57,18 @@ export class LineBlocks {
   flushSync(): void {
     this.#send();
     this.destination.flushSync();
+  }
+
+  /** Tells whether so many bytes can be in a block at all; if so, there is room for them now. */
+  #makeRoom(bytes: number): boolean {
+    if (this.#used + bytes <= BLOCK_BYTES) return true;
+    this.#send();
+    return bytes <= BLOCK_BYTES;
+  }
+
+  #advance(bytes: number): void {
+    this.#used += bytes;
+    this.#timer ??= setTimeout(() => this.#send(), COLLECT_MS).unref();
   }
 
   #send(): void {

@@ -25,7 +25,7 @@ describe('while the database is away', () => {
   it('a key seen in the last five seconds stays valid', async () => {
     for (const step of [1_000, 1_000, 1_000, 1_000, 999]) {
       await vi.advanceTimersByTimeAsync(step);
-      expect(authenticator.authenticate(key)).toMatchObject({ keyId: 'key_0' });
+      expect(authenticator.authenticate(key)).toMatchObject({ id: 'key_0' });
     }
     expect(keys.asked.length).toBeGreaterThan(1);
   });
@@ -39,7 +39,7 @@ describe('while the database is away', () => {
     const other = keys.add();
     await expect(authenticator.authenticate(other)).rejects.toBe(AWAY);
     keys.failure = undefined;
-    expect(await authenticator.authenticate(other)).toMatchObject({ keyId: 'key_1' });
+    expect(await authenticator.authenticate(other)).toMatchObject({ id: 'key_1' });
   });
 
   it('all requests that wait for one lookup hear of its failure, and the next request asks anew', async () => {
@@ -57,14 +57,14 @@ describe('while the database is away', () => {
     keys.failure = undefined;
     keys.slow = true;
     await vi.advanceTimersByTimeAsync(2_500);
-    expect(authenticator.authenticate(key)).toMatchObject({ keyId: 'key_0' });
+    expect(authenticator.authenticate(key)).toMatchObject({ id: 'key_0' });
     await vi.advanceTimersByTimeAsync(2_499);
-    expect(authenticator.authenticate(key)).toMatchObject({ keyId: 'key_0' });
+    expect(authenticator.authenticate(key)).toMatchObject({ id: 'key_0' });
     await vi.advanceTimersByTimeAsync(1);
     const waiting = authenticator.authenticate(key);
     expect(waiting).toBeInstanceOf(Promise);
     keys.answerAll();
-    expect(await waiting).toMatchObject({ keyId: 'key_0' });
+    expect(await waiting).toMatchObject({ id: 'key_0' });
   });
 
   it('an expired key stays expired', async () => {
@@ -80,7 +80,7 @@ describe('while the database is away', () => {
     await vi.advanceTimersByTimeAsync(60_000);
     await expect(authenticator.authenticate(key)).rejects.toBe(AWAY);
     keys.failure = undefined;
-    expect(await authenticator.authenticate(key)).toMatchObject({ keyId: 'key_0' });
+    expect(await authenticator.authenticate(key)).toMatchObject({ id: 'key_0' });
     expect(authenticator.authenticate(key)).not.toBeInstanceOf(Promise);
   });
 });

@@ -16,7 +16,7 @@ afterEach(() => {
 });
 
 async function keyIdOf(key: string): Promise<string | undefined> {
-  return (await authenticator.authenticate(key))?.keyId;
+  return (await authenticator.authenticate(key))?.id;
 }
 
 describe('a valid key', () => {
@@ -24,7 +24,7 @@ describe('a valid key', () => {
     const key = keys.add({ id: 'key_7', plan: 'enterprise', limits: { perMinute: 5, perDay: 70 } });
     const caller = await authenticator.authenticate(key);
     expect(caller).toEqual({
-      keyId: 'key_7',
+      id: 'key_7',
       plan: 'enterprise',
       windows: [
         { name: 'minute', seconds: 60, limit: 5 },
@@ -41,7 +41,7 @@ describe('a valid key', () => {
     for (let i = 0; i < 100; i++) {
       const caller = authenticator.authenticate(key);
       expect(caller).not.toBeInstanceOf(Promise);
-      expect(caller).toMatchObject({ keyId: 'key_0' });
+      expect(caller).toMatchObject({ id: 'key_0' });
     }
     expect(keys.asked).toHaveLength(1);
   });
@@ -80,7 +80,7 @@ describe('a valid key', () => {
     const callers = Promise.all(Array.from({ length: 50 }, async () => authenticator.authenticate(key)));
     expect(keys.asked).toHaveLength(1);
     keys.answerAll();
-    expect((await callers).map((caller) => caller?.keyId)).toEqual(Array.from({ length: 50 }, () => 'key_0'));
+    expect((await callers).map((caller) => caller?.id)).toEqual(Array.from({ length: 50 }, () => 'key_0'));
     keys.slow = false;
     await vi.advanceTimersByTimeAsync(3_000);
     for (let i = 0; i < 50; i++) void authenticator.authenticate(key);
@@ -137,7 +137,7 @@ describe('a key that ends', () => {
     const key = keys.add({ expiresAt: new Date(Date.now() + 1_500) });
     await authenticator.authenticate(key);
     await vi.advanceTimersByTimeAsync(1_499);
-    expect(authenticator.authenticate(key)).toMatchObject({ keyId: 'key_0' });
+    expect(authenticator.authenticate(key)).toMatchObject({ id: 'key_0' });
     await vi.advanceTimersByTimeAsync(1);
     expect(authenticator.authenticate(key)).toBeUndefined();
     expect(keys.asked).toHaveLength(1);
@@ -168,7 +168,7 @@ describe('an unknown key', () => {
     keys.change(key, {});
     await vi.advanceTimersByTimeAsync(5_000);
     expect(await keyIdOf(key)).toBe('key_new');
-    expect(authenticator.authenticate(key)).toMatchObject({ keyId: 'key_new' });
+    expect(authenticator.authenticate(key)).toMatchObject({ id: 'key_new' });
   });
 
   it('pushes other unknown ones out of memory, but no valid one', async () => {
@@ -179,7 +179,7 @@ describe('an unknown key', () => {
     for (const guess of guesses) await authenticator.authenticate(guess);
     expect(keys.asked).toHaveLength(11);
     for (const guess of guesses.slice(-3)) expect(authenticator.authenticate(guess)).toBeUndefined();
-    expect(authenticator.authenticate(valid)).toMatchObject({ keyId: 'key_0' });
+    expect(authenticator.authenticate(valid)).toMatchObject({ id: 'key_0' });
     expect(keys.asked).toHaveLength(11);
     expect(await keyIdOf(guesses[0] as string)).toBeUndefined();
     expect(keys.asked).toHaveLength(12);
