@@ -25,7 +25,10 @@ export class RequestCall implements Call {
   get isCancelled(): boolean {
     return this.exchange.isCancelled;
   }
-  get signal(): AbortSignal {
-    return this.exchange.signal;
+  onCancel(listener: () => void): void {
+    this.exchange.onCancel(listener);
+  }
+  offCancel(listener: () => void): void {
+    this.exchange.offCancel(listener);
   }
 }

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { setMaxListeners } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { WindowState } from '../access/ledger.js';
 import type { RequestFields } from '../observability/request-log.js';
@@ -39,7 +38,7 @@ export class Exchange {
   route = 'other';
   /** The span of this request, where there is tracing. */
   span: Span | undefined;
-  #abort: AbortController | undefined;
+  #cancelListeners: Set<() => void> | undefined;
 
   constructor(
     readonly request: IncomingMessage,
@@ -85,19 +84,24 @@ export class Exchange {
     return this.response.destroyed && !this.response.writableFinished;
   }
 
-  /** Aborted when the client goes away before its answer is complete. */
-  get signal(): AbortSignal {
-    if (!this.#abort) {
-      const controller = new AbortController();
-      // A hundred lookups of one request may each listen.
-      setMaxListeners(0, controller.signal);
-      this.#abort = controller;
-      if (this.isCancelled) controller.abort();
-      this.response.once('close', () => {
-        if (!this.response.writableFinished) controller.abort();
-      });
-    }
-    return this.#abort.signal;
+  /** Has a listener called if the client goes away before its answer is complete, from now on. */
+  onCancel(listener: () => void): void {
+    this.#cancelListeners ??= this.#watchClose();
+    this.#cancelListeners.add(listener);
+  }
+
+  /** Takes a listener back. */
+  offCancel(listener: () => void): void {
+    this.#cancelListeners?.delete(listener);
+  }
+
+  #watchClose(): Set<() => void> {
+    const listeners = new Set<() => void>();
+    this.response.on('close', () => {
+      if (this.response.writableFinished) return;
+      for (const listener of listeners) listener();
+    });
+    return listeners;
   }
 }
 

@@ -3,7 +3,7 @@ import { joinSpans, type Span } from '../observability/tracing.js';
 import type { Int64 } from './int64.js';
 import type { NewPet, Pet, PetQuery } from './pet.js';
 import { takeFirst } from './pet-prefix.js';
-import type { BulkPetSource, Call, PetSource } from './pet-source.js';
+import { CallCancelled, NEVER_CANCELLED, type BulkPetSource, type Call, type PetSource } from './pet-source.js';
 
 /** Lookups or additions of one statement at the most, so that it stays small. */
 const MAX_MERGED = 1_000;
@@ -148,7 +148,7 @@ class Gate<Entry extends Waiting<never>> {
     let size = 0;
     for (const entry of due) {
       if (entry.call.isCancelled) {
-        entry.reject(entry.call.signal.reason);
+        entry.reject(new CallCancelled());
         continue;
       }
       const own = this.sizeOf(entry);
@@ -176,14 +176,12 @@ class Gate<Entry extends Waiting<never>> {
   }
 }
 
-const NEVER = new AbortController().signal;
-
 /** Nobody's going away ends a question that others wait for too. */
 function toSharedCall(waiting: readonly Waiting<never>[]): Call {
   const { call } = waiting[0] as Waiting<never>;
   if (waiting.length === 1) return call;
   const { requestId, startedAt } = call;
-  return { requestId, startedAt, isCancelled: false, signal: NEVER, span: call.span && joinSpans(spansOf(waiting)) };
+  return { ...NEVER_CANCELLED, requestId, startedAt, span: call.span && joinSpans(spansOf(waiting)) };
 }
 
 function spansOf(waiting: readonly Waiting<never>[]): readonly Span[] {

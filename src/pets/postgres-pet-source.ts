@@ -3,7 +3,7 @@ import type { Queryable } from '../database/database.js';
 import { addOnce } from './idempotent-adds.js';
 import type { Int64 } from './int64.js';
 import type { Pet, PetStatus } from './pet.js';
-import type { BulkPetSource, Call } from './pet-source.js';
+import { CallCancelled, type BulkPetSource, type Call } from './pet-source.js';
 
 /** A row as the columns below come: an animal, but for a status that was never given. */
 interface PetRow {
@@ -94,7 +94,7 @@ export function createPostgresPetSource(database: Queryable): BulkPetSource {
 }
 
 function requireClient(call: Call): void {
-  if (call.isCancelled) call.signal.throwIfAborted();
+  if (call.isCancelled) throw new CallCancelled();
 }
 
 /** Rows are the animals themselves, without a copy, but for those whose status is to be absent. */

@@ -3,10 +3,11 @@ import type { Int64 } from '../../src/pets/int64.js';
 import { createMergingPetSource } from '../../src/pets/merging-pet-source.js';
 import type { NewPet, Pet } from '../../src/pets/pet.js';
 import { createCall, type BulkPetSource, type Call } from '../../src/pets/pet-source.js';
+import { createCancellableCall } from '../support/calls.js';
 import { startGateway, type Gateway } from '../support/gateway.js';
 
 function call(signal?: AbortSignal): Call {
-  return createCall('test', signal);
+  return signal ? createCancellableCall(signal) : createCall('test');
 }
 
 /** A source that only tells what it was asked, and fails for what is named. It answers when `release` is called, if it `waits`. */

@@ -4,7 +4,8 @@ import { StoreError, toErrorBody } from '../../src/errors.js';
 import type { IdempotencyKey } from '../../src/pets/idempotency-key.js';
 import type { Int64 } from '../../src/pets/int64.js';
 import type { NewPet, Pet, PetStatus } from '../../src/pets/pet.js';
-import { createCall, type Call, type PetSource } from '../../src/pets/pet-source.js';
+import type { Call, PetSource } from '../../src/pets/pet-source.js';
+import { createCancellableCall } from '../support/calls.js';
 
 /** A source, and what the suite needs around it. */
 export interface SourceUnderTest {
@@ -38,7 +39,7 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
     });
 
     function callWith(signal: AbortSignal): Call {
-      return { ...createCall('test', signal), ...tested.call, isCancelled: signal.aborted };
+      return { ...createCancellableCall(signal), ...tested.call };
     }
 
     describe('list', () => {

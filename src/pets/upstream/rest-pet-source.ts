@@ -2,7 +2,7 @@ import { CLIENT_NAME_HEADER } from '../../access/client-name.js';
 import { formatIdempotencyKey } from '../idempotency-key.js';
 import { compareInt64, type Int64 } from '../int64.js';
 import type { Pet } from '../pet.js';
-import type { Call, PetSource } from '../pet-source.js';
+import { CallCancelled, type Call, type PetSource } from '../pet-source.js';
 import { createSharedRequests, Patience, type Outcome, type Receiver } from './shared-requests.js';
 import { fromAnswer, notUnderstood, unavailable } from './upstream-errors.js';
 import { UpstreamRequest, type UpstreamRequestParts, type UpstreamTemplate } from './upstream-request.js';
@@ -26,7 +26,7 @@ export function createRestPetSource(parts: UpstreamRequestParts): PetSource {
       return inOrder(pets).slice(0, limit);
     },
     findMany(ids, call) {
-      if (call.isCancelled) return Promise.reject(call.signal.reason as Error);
+      if (call.isCancelled) return Promise.reject(new CallCancelled());
       const patience = new Patience(call, timeoutMs);
       const template = toGet(call);
       return new Promise((resolve) => {

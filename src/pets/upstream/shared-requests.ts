@@ -1,4 +1,4 @@
-import type { Call } from '../pet-source.js';
+import { CallCancelled, type Call } from '../pet-source.js';
 import type { UpstreamAnswer } from './outgoing-request.js';
 import { fromFailure, timedOut } from './upstream-errors.js';
 
@@ -192,7 +192,7 @@ export class Patience {
     this.#waiting += 1;
     if (this.#waiters.push(waiter) === 1) {
       this.#timer = setTimeout(this.#end, Math.ceil(this.#left()));
-      this.call.signal.addEventListener('abort', this.#end, { once: true });
+      this.call.onCancel(this.#end);
     }
   }
 
@@ -206,13 +206,13 @@ export class Patience {
   }
 
   #whyCancelled(): Error | undefined {
-    return this.call.isCancelled ? (this.call.signal.reason as Error) : undefined;
+    return this.call.isCancelled ? new CallCancelled() : undefined;
   }
 
   #rest(): void {
     this.#waiters = [];
     clearTimeout(this.#timer);
-    this.call.signal.removeEventListener('abort', this.#end);
+    this.call.offCancel(this.#end);
   }
 
   readonly #end = (): void => {

@@ -1,0 +1,15 @@
+import { setMaxListeners } from 'node:events';
+import { createCall, type Call } from '../../src/pets/pet-source.js';
+
+/** A call whose client goes away when a signal is aborted. */
+export function createCancellableCall(signal: AbortSignal): Call {
+  setMaxListeners(0, signal);
+  return {
+    ...createCall('test'),
+    get isCancelled() {
+      return signal.aborted;
+    },
+    onCancel: (listener) => signal.addEventListener('abort', listener),
+    offCancel: (listener) => signal.removeEventListener('abort', listener),
+  };
+}
