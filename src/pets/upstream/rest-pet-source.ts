@@ -1,16 +1,18 @@
 import { CLIENT_NAME_HEADER } from '../../access/client-name.js';
 import { formatIdempotencyKey } from '../idempotency-key.js';
-import { compareInt64, type Int64 } from '../int64.js';
+import type { Int64 } from '../int64.js';
 import type { Pet } from '../pet.js';
 import { CallCancelled, type Call, type PetSource } from '../pet-source.js';
+import { createListReader } from './list-reader.js';
 import { createSharedRequests, Patience, type Outcome, type Receiver } from './shared-requests.js';
 import { fromAnswer, notUnderstood, unavailable } from './upstream-errors.js';
 import { UpstreamRequest, type UpstreamRequestParts, type UpstreamTemplate } from './upstream-request.js';
-import { formatNewPet, parsePet, parsePets } from './wire.js';
+import { formatNewPet, parsePet } from './wire.js';
 
 /** The animals of another store, over its /v1 REST interface, in the name of the caller. */
 export function createRestPetSource(parts: UpstreamRequestParts): PetSource {
   const { breaker, timeoutMs } = parts;
+  const readList = createListReader();
   const requests = createSharedRequests<UpstreamTemplate>(
     (path, template, call, listener) => new UpstreamRequest(parts, path, template, call, listener),
   );
@@ -21,9 +23,9 @@ export function createRestPetSource(parts: UpstreamRequestParts): PetSource {
       const answer = await askOne(path, toGet(call), call);
       if (answer instanceof Error) throw answer;
       if (answer.status !== 200) throw fromAnswer(answer);
-      const pets = answer.body === undefined ? undefined : parsePets(answer.body);
+      const pets = answer.body === undefined ? undefined : readList(path, answer.body);
       if (!pets) throw notUnderstood('no list of animals');
-      return inOrder(pets).slice(0, limit);
+      return pets.slice(0, limit);
     },
     findMany(ids, call) {
       if (call.isCancelled) return Promise.reject(new CallCancelled());
@@ -109,10 +111,4 @@ function toPetOrError(answer: Outcome, id: Int64): Pet | Error {
   if (answer.status !== 200) return fromAnswer(answer);
   const pet = answer.body === undefined ? undefined : parsePet(answer.body);
   return pet?.id === id ? pet : notUnderstood('not the animal asked for');
-}
-
-/** The interface does not say in which order a store lists; this program does. */
-function inOrder(pets: readonly Pet[]): readonly Pet[] {
-  const isOrdered = pets.every(({ id }, index) => index === 0 || compareInt64((pets[index - 1] as Pet).id, id) < 0);
-  return isOrdered ? pets : [...pets].sort((a, b) => compareInt64(a.id, b.id));
 }
