@@ -114,9 +114,9 @@ const PLAIN = /^[\w/,.:-]*$/;
 
 /** Text as JSON in ASCII. */
 function quote(text: string): string {
-  return PLAIN.test(text) ? `"${text}"` : JSON.stringify(text).replace(/[\u0080-\uffff]/g, escape);
+  return PLAIN.test(text) ? `"${text}"` : JSON.stringify(text).replace(/[\u0080-\uffff]/g, toUnicodeEscape);
 }
 
-function escape(unit: string): string {
+function toUnicodeEscape(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }

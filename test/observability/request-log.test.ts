@@ -53,6 +53,48 @@ describe('the line of a request', () => {
     expect(Math.abs(Number(ours?.time) - Number(pinos?.time))).toBeLessThan(5_000);
   });
 
+  it('says of each request what it was, whatever was said of the one before', () => {
+    const { log, lines } = createLog('debug');
+    const write = createRequestLog(log);
+    const further = { ...LINE.further };
+    const changes: readonly Partial<RequestLine>[] = [
+      { requestId: 'another' },
+      { method: 'GET' },
+      { path: '/v1/pets/ハチ' },
+      { status: 401 },
+      { ms: 0.996 },
+      { ms: 9.004 },
+      { further: {} },
+      { further: { ...further, keyId: 'key_b' } },
+      { further: { ...further, cost: 3 } },
+      { further: { ...further, operations: 'pets' } },
+      { further: { ...further, deprecated: true } },
+      { further: { ...further, client: 'shop' } },
+      { further: { ...further, trace_id: '4bf92f3577b34da6a3ce929d0e0e4736' } },
+    ];
+    const asked = changes.flatMap((change) => [LINE, LINE, { ...LINE, ...change }]);
+    for (const line of asked) write('info', line);
+    write('debug', { ...LINE, further });
+    // What the program holds of a request may change after its line.
+    further.cost = 7;
+    write('debug', { ...LINE, further });
+    const expected = asked.map(({ further: rest, ms, ...fields }) => ({
+      level: 30,
+      ...fields,
+      ms: Number(ms.toFixed(2)),
+      ...rest,
+    }));
+    const said = lines().map(({ time, msg, ...fields }) => {
+      expect([typeof time, msg]).toEqual(['number', 'request']);
+      return fields;
+    });
+    expect(said.slice(0, -2)).toEqual(expected);
+    expect(said.slice(-2)).toMatchObject([
+      { level: 20, cost: 2 },
+      { level: 20, cost: 7 },
+    ]);
+  });
+
   it.each([
     ['debug', 2],
     ['info', 1],
