@@ -3,8 +3,8 @@ import { pathToFileURL } from 'node:url';
 /**
  * This program without authentication, limits, log and metrics, for the last line but one of the issue's table. The
  * program has no switch for that, and should have none: here its composition root is handed parts that do nothing
- * (`AppParts.access` and `AppParts.metrics`). The requests are those of everybody else,
- * but for a key that nobody has: a build that does not take these parts answers 401.
+ * (`AppParts.access` and `AppParts.metrics`). The requests are those of everybody else, but for a key that nobody has:
+ * a build that does not take these parts answers 401.
  */
 const load = (file) => import(pathToFileURL(`${process.env.OURS_ROOT}/dist/${file}`).href);
 const { startApp } = await load('app.js');

@@ -60,10 +60,10 @@ export function createAuthenticator({
       if (digest === IMPLAUSIBLE) return undefined;
       const known = valid.get(digest) ?? unknown.get(digest);
       const now = Date.now();
-      const age = known === undefined ? Infinity : now - known.askedAt;
-      if (known === undefined || age >= TRUSTED_MS) return lookUp(digest).then((found) => toCaller(found, Date.now()));
+      if (known === undefined || now - known.askedAt >= TRUSTED_MS)
+        return lookUp(digest).then((found) => toCaller(found, Date.now()));
       // A refresh that fails leaves what is known until it is too old; the request that finds it so reports the failure.
-      if (age >= REFRESH_MS && known.caller) void lookUp(digest).catch(() => undefined);
+      if (now - known.askedAt >= REFRESH_MS && known.caller) void lookUp(digest).catch(() => undefined);
       return toCaller(known, now);
     },
   };

@@ -37,7 +37,7 @@ export class CallCancelled extends Error {
   }
 }
 
-/** The part of a call that nobody's going away ends. */
+/** The part of a call whose client never goes away. */
 export const NEVER_CANCELLED: Pick<Call, 'isCancelled' | 'onCancel' | 'offCancel'> = {
   isCancelled: false,
   onCancel: () => undefined,
