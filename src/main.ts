@@ -18,6 +18,12 @@ const NOTICE_MS = 500;
 /** Without any time for requests there is still something to be written down. */
 const LEAST_GRACE_MS = 1_000;
 
+/**
+ * Signals that follow the first so soon, in milliseconds, are the same one: a terminal or systemd gives it to the whole process group, and
+ * npm passes it on besides.
+ */
+const REPEATED_WITHIN_MS = 500;
+
 function fail(error: unknown): never {
   console.error(isOperatorError(error) ? `animal-store-gateway: ${toLine(error)}` : error);
   process.exit(1);
@@ -39,10 +45,13 @@ async function main(): Promise<void> {
   process.once('uncaughtException', crash).once('unhandledRejection', crash);
 
   const starting = startApp(config, log);
-  let closing = false;
+  let toldAt: number | undefined;
   const stop = (signal: NodeJS.Signals): void => {
-    if (closing) process.exit(130);
-    closing = true;
+    if (toldAt !== undefined) {
+      if (performance.now() - toldAt > REPEATED_WITHIN_MS) process.exit(130);
+      return;
+    }
+    toldAt = performance.now();
     log.info({ signal }, 'shutting down');
     const end = (): never => {
       log.flush();

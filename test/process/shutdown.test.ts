@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { Agent, request, type IncomingMessage } from 'node:http';
@@ -42,11 +43,24 @@ describe('a server that is told to end', () => {
     },
   );
 
+  it('takes a signal that comes twice at once, from the process group and from npm, for one', async () => {
+    const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '120000' });
+    const inFlight = await beginRequest(program, await createKey());
+    program.signal('SIGTERM');
+    await until('it is not ready', async () => (await readiness(program)) !== 200);
+    program.signal('SIGTERM');
+    const { response } = await inFlight.finish();
+    expect(response.statusCode).toBe(200);
+    expect(await program.ended).toMatchObject({ code: 0, stderr: '' });
+  });
+
   it('ends at once by a second signal', async () => {
     const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '600000' });
     const inFlight = await beginRequest(program, await createKey());
     program.signal('SIGTERM');
     await until('it is not ready', async () => (await readiness(program)) !== 200);
+    // Sooner it would be taken for the first.
+    await sleep(600);
     const { code, signal } = await program.stop('SIGTERM');
     expect(code === 0 && signal === null).toBe(false);
     await expect(inFlight.finish()).rejects.toThrow();
