@@ -89,8 +89,11 @@ interface Policy {
 
 const NO_STATE: Partial<State> = {};
 
+/** A window's name: printable ASCII, as https://www.rfc-editor.org/rfc/rfc9651#section-3.3.3 has it, since it is passed on. */
+const NAME = /"([ !#-[\]-~]*)"/.source;
+
 /** How this program and most others write one window or two: read without a search for parameters, since every answer has it. */
-const STATES = /^"([^"]*)";r=(\d{1,15});t=(\d{1,15})(?:, "([^"]*)";r=(\d{1,15});t=(\d{1,15}))?$/;
+const STATES = new RegExp(`^${NAME};r=(\\d{1,15});t=(\\d{1,15})(?:, ${NAME};r=(\\d{1,15});t=(\\d{1,15}))?$`);
 
 function parseStates(field: string | undefined): readonly State[] {
   const match = field === undefined ? null : STATES.exec(field);
@@ -101,7 +104,7 @@ function parseStates(field: string | undefined): readonly State[] {
 }
 
 /** One item of a list such as `"minute";q=60;w=60, "day";q=1000;w=86400`, and one parameter of it. */
-const ITEM = /(?:^|,)\s*"([^"]*)"([^,]*)/g;
+const ITEM = new RegExp(`(?:^|,)\\s*${NAME}([^,]*)`, 'g');
 const PARAMETER = /;\s*(\w+)\s*=\s*(\d{1,15})\s*(?=;|$)/g;
 
 /** The policies last read: they are the same in nearly every answer. */

@@ -1,45 +1,34 @@
 import type { WindowState } from '../access/ledger.js';
 
 /**
- * Adds the limit headers of an answer, names and values in turn: the trio of the interface document, for the window with
- * the fewest requests left, and both windows in the form of
- * https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/.
- * @param headers - what they are added to
+ * Formats the limit headers of an answer: the trio of the interface document, for the window with the fewest requests left,
+ * and both windows in the form of https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/.
  * @param windows - the windows, the shorter first; empty: nothing is known, so nothing is said
  * @param now - milliseconds since the epoch
+ * @returns header lines, each with its CRLF
  */
-export function addLimitHeaders(headers: string[], windows: readonly WindowState[], now = Date.now()): void {
+export function formatLimitHeaders(windows: readonly WindowState[], now = Date.now()): string {
   let tightest = windows[0];
-  if (tightest === undefined) return;
-  const { text: policy, heads } = findPolicy(windows);
+  if (tightest === undefined) return '';
+  const policy = findPolicy(windows);
   let state = '';
   for (let i = 0; i < windows.length; i++) {
     const window = windows[i] as WindowState;
-    if (window.remaining < tightest.remaining) tightest = window;
     const { remaining, resetAt } = window;
-    state += `${heads[i]}${remaining};t=${Math.max(0, Math.ceil((resetAt - now) / 1_000))}`;
+    if (remaining < tightest.remaining) tightest = window;
+    state += `${remaining}${findTail(policy, i, Math.max(0, Math.ceil((resetAt - now) / 1_000)))}`;
   }
-  headers.push(
-    'X-RateLimit-Limit',
-    String(tightest.limit),
-    'X-RateLimit-Remaining',
-    String(tightest.remaining),
-    'X-RateLimit-Reset',
-    String(toUnixSeconds(tightest.resetAt)),
-    'RateLimit-Policy',
-    policy,
-    'RateLimit',
-    state,
-  );
+  const { limit, remaining, resetAt } = tightest;
+  return `X-RateLimit-Limit: ${limit}\r\nX-RateLimit-Remaining: ${remaining}\r\nX-RateLimit-Reset: ${toUnixSeconds(resetAt)}${policy.head}${state}\r\n`;
 }
 
 /** What the headers of all accounts with the same windows have in common. */
 interface Policy {
   readonly windows: readonly Pick<WindowState, 'name' | 'seconds' | 'limit'>[];
-  /** The value of `RateLimit-Policy`. */
-  readonly text: string;
-  /** How the part of each window in `RateLimit` begins. */
-  readonly heads: readonly string[];
+  /** `RateLimit-Policy` whole, and `RateLimit` up to the first number of requests left. */
+  readonly head: string;
+  /** What comes after that number for each window, with so many seconds to its end as it was last asked for. */
+  readonly tails: { seconds: number; text: string }[];
 }
 
 /** By the limit of the first window: there are few plans, but an upstream may state any numbers. */
@@ -54,6 +43,16 @@ function findPolicy(windows: readonly WindowState[]): Policy {
   if (policies.size >= MAX_POLICIES) policies.clear();
   policies.set(limit, policy);
   return policy;
+}
+
+function findTail({ windows, tails }: Policy, index: number, seconds: number): string {
+  const tail = tails[index] as Policy['tails'][number];
+  if (tail.seconds !== seconds) {
+    const next = windows[index + 1];
+    tail.seconds = seconds;
+    tail.text = `;t=${seconds}${next ? `, "${next.name}";r=` : ''}`;
+  }
+  return tail.text;
 }
 
 function isOf(policy: Policy, windows: readonly WindowState[]): boolean {
@@ -73,8 +72,8 @@ function makePolicy(windows: readonly WindowState[]): Policy {
   );
   return {
     windows: kept,
-    text: items.join(', '),
-    heads: kept.map(({ name }, i) => `${i === 0 ? '' : ', '}"${name}";r=`),
+    head: `\r\nRateLimit-Policy: ${items.join(', ')}\r\nRateLimit: "${kept[0]?.name}";r=`,
+    tails: kept.map(() => ({ seconds: NaN, text: '' })),
   };
 }
 

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { StoreError, toErrorBody, toStoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
@@ -7,7 +7,8 @@ import { createRequestLog, type RequestLog } from '../observability/request-log.
 import type { Tracing } from '../observability/tracing.js';
 import type { Cors } from './cors.js';
 import { Exchange, type Reply } from './exchange.js';
-import { addLimitHeaders } from './limit-headers.js';
+import { formatLimitHeaders } from './limit-headers.js';
+import { PreparedResponse } from './prepared-response.js';
 import { endServerSpan, startServerSpan } from './server-span.js';
 import { discardRest } from './unwanted-body.js';
 
@@ -44,7 +45,7 @@ const LOOK_EVERY_MS = 1_000;
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   let inFlight = 0;
   const requestLog = createRequestLog(options.log);
-  const receive = (request: IncomingMessage, response: ServerResponse): void => {
+  const receive = (request: IncomingMessage, response: PreparedResponse): void => {
     const exchange = new Exchange(request, response, options.trustProxy);
     const refusal = options.refuse?.(exchange);
     if (refusal) {
@@ -61,6 +62,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   };
   const server = createServer(
     {
+      ServerResponse: PreparedResponse,
       requestTimeout: REQUEST_TIMEOUT_MS,
       headersTimeout: REQUEST_TIMEOUT_MS,
       connectionsCheckingInterval: LOOK_EVERY_MS,
@@ -95,7 +97,7 @@ function send(exchange: Exchange, reply: Reply, { cors, isDraining }: HttpServer
   if (reply.status !== 204) headers.push('Content-Length', String(bytes));
   if (isDraining()) headers.push('Connection', 'close');
   addHeaders(headers, cors.headers(exchange));
-  if (reply.windows) addLimitHeaders(headers, reply.windows);
+  if (reply.windows) response.addLines(formatLimitHeaders(reply.windows), headers);
   addHeaders(headers, reply.headers);
   response.writeHead(reply.status, headers);
   // Text that is ASCII is the same in both, and Latin-1 takes Node no conversion.

@@ -41,6 +41,18 @@ describe('the limits that an answer states', () => {
     expect(parse({ 'ratelimit-policy': POLICY, ratelimit: state })).toEqual(windows);
   });
 
+  // https://www.rfc-editor.org/rfc/rfc9651#section-3.3.3, but for escapes, which nobody names a window with
+  it.each(['mïnute', 'min\tute', 'min\rute', 'min\nX: 1', 'min\u007fute', 'min\\ute', '分'])(
+    'are those alone whose name is printable ASCII, and not %j, since the name is passed on in a header',
+    (name) => {
+      const policy = `"${name}";q=60;w=60, "day";q=1000;w=86400`;
+      for (const state of [`"${name}";r=57;t=42, "day";r=997;t=86300`, `"day";r=997;t=86300, "${name}";r=57;t=42`]) {
+        expect(parse({ 'ratelimit-policy': policy, ratelimit: state })).toEqual([DAY]);
+      }
+      expect(parse({ 'ratelimit-policy': `"${name}";q=60;w=60`, ratelimit: `"${name}";r=57;t=42` })).toEqual([]);
+    },
+  );
+
   it('are those of the trio, by its clock, where there is nothing else', () => {
     const trio = {
       'x-ratelimit-limit': '60',
