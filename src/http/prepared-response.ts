@@ -6,7 +6,7 @@ interface HeadMaker {
   _storeHeader(statusLine: string, headers: unknown): void;
 }
 
-const nodes = ServerResponse.prototype as unknown as HeadMaker;
+const nodeResponse = ServerResponse.prototype as unknown as HeadMaker;
 
 /**
  * A response that takes header lines as they are to be sent. Node checks and joins every header on its own, which for the five
@@ -22,6 +22,7 @@ export class PreparedResponse<Request extends IncomingMessage = IncomingMessage>
    * Adds header lines, before `writeHead`.
    * @param lines - each with its CRLF, and made by this program alone: nobody checks them again
    * @param headers - what `writeHead` will be given, names and values in turn: they go there if Node does not take lines
+   * @param areTaken - whether this Node does
    */
   addLines(lines: string, headers: string[], areTaken = areLinesTaken): void {
     if (areTaken) this.#lines += lines;
@@ -30,7 +31,7 @@ export class PreparedResponse<Request extends IncomingMessage = IncomingMessage>
 
   /** Called by Node's `writeHead`. */
   _storeHeader(statusLine: string, headers: unknown): void {
-    nodes._storeHeader.call(this, statusLine + this.#lines, headers);
+    nodeResponse._storeHeader.call(this, statusLine + this.#lines, headers);
   }
 }
 
