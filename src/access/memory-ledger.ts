@@ -61,11 +61,9 @@ export function createMemoryLedger({
       return { outcome: 'admitted', windows: view(account, entry, now) };
     },
     findBan(account) {
-      // A look that moves nothing: whoever is not banned asks for admission next.
-      if (!entries.peek(account.id)?.bannedUntil) return undefined;
-      const entry = entries.get(account.id) as Entry;
-      const now = clock();
-      return entry.bannedUntil > now ? banned(entry, view(account, entry, now), now) : undefined;
+      const entry = entries.get(account.id);
+      const now = entry?.bannedUntil ? clock() : 0;
+      return entry && entry.bannedUntil > now ? banned(entry, view(account, entry, now), now) : undefined;
     },
     find: (id) => entries.get(id),
     adopt(account, { used, closesAt, bannedUntil }) {

@@ -10,25 +10,23 @@ import type { WindowState } from '../access/ledger.js';
 export function formatLimitHeaders(windows: readonly WindowState[], now = Date.now()): string {
   let tightest = windows[0];
   if (tightest === undefined) return '';
-  const policy = findPolicy(windows);
+  const { heads } = findPolicy(windows);
   let state = '';
   for (let i = 0; i < windows.length; i++) {
     const window = windows[i] as WindowState;
     const { remaining, resetAt } = window;
     if (remaining < tightest.remaining) tightest = window;
-    state += `${remaining}${findTail(policy, i, Math.max(0, Math.ceil((resetAt - now) / 1_000)))}`;
+    state += `${heads[i]}${remaining};t=${Math.max(0, Math.ceil((resetAt - now) / 1_000))}`;
   }
   const { limit, remaining, resetAt } = tightest;
-  return `X-RateLimit-Limit: ${limit}\r\nX-RateLimit-Remaining: ${remaining}\r\nX-RateLimit-Reset: ${toUnixSeconds(resetAt)}${policy.head}${state}\r\n`;
+  return `X-RateLimit-Limit: ${limit}\r\nX-RateLimit-Remaining: ${remaining}\r\nX-RateLimit-Reset: ${toUnixSeconds(resetAt)}${state}\r\n`;
 }
 
 /** What the headers of all accounts with the same windows have in common. */
 interface Policy {
   readonly windows: readonly Pick<WindowState, 'name' | 'seconds' | 'limit'>[];
-  /** `RateLimit-Policy` whole, and `RateLimit` up to the first number of requests left. */
-  readonly head: string;
-  /** What comes after that number for each window, with so many seconds to its end as it was last asked for. */
-  readonly tails: { seconds: number; text: string }[];
+  /** What comes before the requests left in each window; for the first that is `RateLimit-Policy` whole as well. */
+  readonly heads: readonly string[];
 }
 
 /** By the limit of the first window: there are few plans, but an upstream may state any numbers. */
@@ -43,16 +41,6 @@ function findPolicy(windows: readonly WindowState[]): Policy {
   if (policies.size >= MAX_POLICIES) policies.clear();
   policies.set(limit, policy);
   return policy;
-}
-
-function findTail({ windows, tails }: Policy, index: number, seconds: number): string {
-  const tail = tails[index] as Policy['tails'][number];
-  if (tail.seconds !== seconds) {
-    const next = windows[index + 1];
-    tail.seconds = seconds;
-    tail.text = `;t=${seconds}${next ? `, "${next.name}";r=` : ''}`;
-  }
-  return tail.text;
 }
 
 function isOf(policy: Policy, windows: readonly WindowState[]): boolean {
@@ -70,11 +58,8 @@ function makePolicy(windows: readonly WindowState[]): Policy {
   const items = kept.map(
     ({ name, seconds, limit }) => `"${name}";q=${limit}${seconds === null ? '' : `;w=${seconds}`}`,
   );
-  return {
-    windows: kept,
-    head: `\r\nRateLimit-Policy: ${items.join(', ')}\r\nRateLimit: "${kept[0]?.name}";r=`,
-    tails: kept.map(() => ({ seconds: NaN, text: '' })),
-  };
+  const start = `\r\nRateLimit-Policy: ${items.join(', ')}\r\nRateLimit: `;
+  return { windows: kept, heads: kept.map(({ name }, i) => `${i === 0 ? start : ', '}"${name}";r=`) };
 }
 
 /** A time in whole Unix seconds, rounded up so that nobody comes back too early. */

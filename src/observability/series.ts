@@ -108,18 +108,12 @@ export class Family<
 > {
   readonly #tree: Branch<Branch<Branch<S>>> = new Map();
   readonly #all: S[] = [];
-  /** What was found last: most measurements are of what the one before was of. */
-  #last: { readonly first: LabelValue; readonly second: LabelValue; readonly third: LabelValue; series: S } | undefined;
 
   /** @param make - makes the series of label values; there must be a bound to how many it is asked for */
   constructor(private readonly make: (first: A, second: B, third: C) => S) {}
 
   find(first: A, second?: B, third?: C): S {
-    const last = this.#last;
-    if (last && last.first === first && last.second === second && last.third === third) return last.series;
-    const series = this.#tree.get(first)?.get(second)?.get(third) ?? this.#add(first, second as B, third as C);
-    this.#last = { first, second, third, series };
-    return series;
+    return this.#tree.get(first)?.get(second)?.get(third) ?? this.#add(first, second as B, third as C);
   }
 
   /** Has prom-client write the metric; its registry asks for nothing but these members. */
