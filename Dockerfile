@@ -31,4 +31,4 @@ EXPOSE 4000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/livez`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 # No shell and no init: the program takes its signals itself and starts no other process.
-CMD ["node", "dist/main.js"]
+CMD ["node", "dist/bundle/main.js"]

@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 const SECONDS = Number(process.argv[2] ?? 120);
 const FREE_PER_SECOND = 4;
 const PRO_PER_SECOND = 4;
-const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
+const MAIN = fileURLToPath(new URL('../dist/bundle/main.js', import.meta.url));
 
 const directory = await mkdtemp(join(tmpdir(), 'animal-store-flood-'));
 const children = [];

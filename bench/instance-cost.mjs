@@ -56,7 +56,7 @@ async function startSeveral() {
     const startedAt = performance.now();
     const server = await startServer({
       name: 'instance',
-      args: [...flags, `${root}dist/main.js`],
+      args: [...flags, `${root}dist/bundle/main.js`],
       env: { DATABASE_URL: database.url },
       directory,
     });

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { oneOf, toList, toNumber } from './arguments.mjs';
 import { WORKS } from './data/operations.mjs';
 import { DEFAULT_SERVERS, SERVERS } from './servers/registry.mjs';
 
@@ -86,27 +87,7 @@ function chosen(servers, against, mode) {
   return all.filter((name) => SERVERS[name].modes.includes(mode));
 }
 
-function oneOf(option, text, known) {
-  const names = toList(text);
-  const stranger = names.find((name) => !known.includes(name));
-  if (stranger !== undefined) throw new Error(`${option} ${stranger}: there are ${known.join(', ')}`);
-  return [...new Set(names)];
-}
-
-function toList(text) {
-  return text
-    .split(',')
-    .map((part) => part.trim())
-    .filter((part) => part !== '');
-}
-
 function splitOnce(text, separator) {
   const at = text.indexOf(separator);
   return at === -1 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)];
-}
-
-function toNumber(option, text, minimum, maximum) {
-  const value = Number(text);
-  if (value >= minimum && value <= maximum) return value;
-  throw new Error(`${option} must be a number from ${minimum} to ${maximum}, got ${text}`);
 }

@@ -57,7 +57,7 @@ async function main() {
     if (cores) movePids([process.pid], cores.load);
     const server = await startServer({
       name: 'ours',
-      args: [`${root}/dist/main.js`],
+      args: [`${root}/dist/bundle/main.js`],
       env: { DATABASE_URL: database.url, DATABASE_POOL: values.pool },
       core: cores?.server,
       directory,

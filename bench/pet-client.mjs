@@ -45,7 +45,7 @@ async function main() {
     const cores = planCores();
     const server = await startServer({
       name: 'ours',
-      args: [`${root}/dist/main.js`],
+      args: [`${root}/dist/bundle/main.js`],
       env: { DATABASE_URL: database.url },
       core: cores?.server,
       directory,

@@ -79,7 +79,7 @@ async function fetchOpenApi(root, directory) {
   mkdirSync(data);
   const store = await startServer({
     name: 'openapi',
-    args: [`${root}/dist/main.js`],
+    args: [`${root}/dist/bundle/main.js`],
     env: { DATA_DIR: data },
     directory,
   });

@@ -1,33 +1,43 @@
-// Compiles the program into dist/, with the offline explorer and the schema in one file beside it. Several at once wait
-// for each other, so that none loads what another is writing. With --if-missing it does nothing when there is a build that
-// is newer than its sources.
+// Compiles the program into dist/, and beside it the bundle that `npm start` runs, the offline explorer and the schema in one
+// file. Several at once wait for each other, so that none loads what another is writing. With --if-missing it does nothing
+// when there is a build that is newer than its sources.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { buildBundle } from './build-bundle.mjs';
 import { buildExplorer } from './build-explorer.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 process.chdir(root);
 
-const MAIN = 'dist/main.js';
+const BUNDLE_FOLDER = 'bundle/';
+const BUNDLE = `dist/${BUNDLE_FOLDER}main.js`;
 const EXPLORER_FOLDER = 'explorer-page/';
 const EXPLORER = `dist/${EXPLORER_FOLDER}index.html`;
 const SCHEMA = 'dist/schema.graphql';
 const LOCK = 'dist/.building';
 
 function isFresh() {
-  if (![MAIN, EXPLORER, SCHEMA].every((file) => existsSync(file))) return false;
-  return isOlder('src', 'dist/.tsbuildinfo') && isOlder('explorer', EXPLORER) && isOlder('schema', SCHEMA);
+  if (![BUNDLE, EXPLORER, SCHEMA].every((file) => existsSync(file))) return false;
+  return [
+    ['src', BUNDLE],
+    ['package-lock.json', BUNDLE],
+    ['explorer', EXPLORER],
+    ['schema', SCHEMA],
+  ].every(([source, made]) => isOlder(source, made));
 }
 
-/** Whether nothing in a folder has changed since something was made of it. */
-function isOlder(folder, made) {
-  const madeAt = statSync(made, { throwIfNoEntry: false })?.mtimeMs ?? 0;
-  return readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .every((entry) => statSync(`${entry.parentPath}/${entry.name}`).mtimeMs <= madeAt);
+/** Whether a file, or everything in a folder, is older than what was made of it. */
+function isOlder(source, made) {
+  const madeAt = statSync(made).mtimeMs;
+  const files = statSync(source).isFile()
+    ? [source]
+    : readdirSync(source, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => `${entry.parentPath}/${entry.name}`);
+  return files.every((file) => statSync(file).mtimeMs <= madeAt);
 }
 
 /** Whether the build that has the lock is still at it. What is older than a build can take was left by one that was killed. */
@@ -70,6 +80,7 @@ async function build() {
     return;
   }
   removeOrphans();
+  buildBundle();
   await buildExplorer();
   replaceFile(SCHEMA, readSchema());
 }
@@ -78,10 +89,11 @@ async function build() {
 function removeOrphans() {
   for (const name of readdirSync('dist', { recursive: true })) {
     const [, stem] = /^(.+?)\.(?:js|js\.map|d\.ts)$/.exec(name) ?? [];
-    if (stem !== undefined && !stem.startsWith(EXPLORER_FOLDER) && !existsSync(`src/${stem}.ts`))
-      rmSync(`dist/${name}`);
+    if (stem !== undefined && !isBundled(stem) && !existsSync(`src/${stem}.ts`)) rmSync(`dist/${name}`);
   }
 }
+
+const isBundled = (name) => name.startsWith(EXPLORER_FOLDER) || name.startsWith(BUNDLE_FOLDER);
 
 /** The type definitions as one text, for whoever generates types or checks operations. */
 function readSchema() {

@@ -85,13 +85,6 @@ export class StoreError extends Error {
         : { ...details.headers, 'Retry-After': String(details.retryAfter) };
   }
 
-  /** The same refusal, saying what the operation would have cost. */
-  withCost(cost: number): StoreError {
-    const { code, message, retryAfter, headers, body, cause } = this;
-    const wait = retryAfter === undefined ? {} : { retryAfter };
-    return new StoreError(code, message, { ...wait, headers, body, cause, cost, graphqlOnly: this.#graphqlOnly });
-  }
-
   /** The HTTP status that REST answers for this error. */
   get status(): number {
     return ERRORS[this.code].status;
@@ -115,6 +108,13 @@ const REST_CODES: Partial<Record<ErrorName, string>> = { no_such_route: 'not_fou
 export function toErrorBody(error: StoreError): ErrorBody {
   if (error.body) return error.body;
   return { code: REST_CODES[error.code] ?? error.code, message: error.message, status: error.status };
+}
+
+/** The same refusal, saying what the operation would have cost. */
+export function withCost(refusal: StoreError, cost: number): StoreError {
+  const { code, message, retryAfter, headers, body, cause, isGraphqlOnly: graphqlOnly } = refusal;
+  const wait = retryAfter === undefined ? {} : { retryAfter };
+  return new StoreError(code, message, { ...wait, headers, body, cause, cost, graphqlOnly });
 }
 
 /** More is asked than can be answered in time. */

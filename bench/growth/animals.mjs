@@ -4,10 +4,11 @@ import { createRandom } from '../data/operations.mjs';
 import { createChecker } from '../load/answers.mjs';
 import { createRequests } from '../load/requests.mjs';
 import { createDatabase } from '../machine/database.mjs';
-import { table, toRatio } from '../report/markdown.mjs';
+import { table } from '../report/markdown.mjs';
+import { ratio, spread } from '../report/statistics.mjs';
 import { ask, forSeconds, measureCpu } from './ask.mjs';
 
-const SIZES = [1_000, 10_000, 100_000, 1_000_000];
+export const SIZES = [1_000, 10_000, 100_000, 1_000_000];
 const WARM_UP_SECONDS = 3;
 const SETTLE_SECONDS = 0.5;
 const PAGE = 20;
@@ -38,51 +39,67 @@ function createStock(count) {
 
 function worksOf(count) {
   const random = createRandom(count);
-  const lookup = () => {
-    const ids = new Set();
-    while (ids.size < 50) ids.add(String(1 + random(count)));
-    return { kind: 'lookup', ids: [...ids] };
-  };
+  const lookups = (among) =>
+    Array.from({ length: 1_000 }, () => {
+      const ids = new Set();
+      while (ids.size < 50) ids.add(String(1 + random(among)));
+      return { kind: 'lookup', ids: [...ids] };
+    });
   const list = (status) => [{ kind: 'list', limit: PAGE, status }];
   return {
     [`list of ${PAGE}`]: list(undefined),
     'list, pending (8 %)': list('pending'),
     'list, available (90 %)': list('available'),
     'list, sold (2 %)': list('sold'),
-    '50 lookups': Array.from({ length: 1_000 }, lookup),
+    '50 lookups': lookups(count),
+    '50 lookups among the first 1,000': lookups(SIZES[0]),
     addPet: [{ kind: 'add', name: 'Newcomer', categoryId: '7', status: 'pending' }],
   };
 }
 
-/** CPU time of a request to tables of 1,000 to 1,000,000 animals, asked by so many connections. */
-export async function measureAnimals({ root, seconds, connections, sizes = SIZES, start }) {
-  const columns = [];
-  for (const count of sizes) {
-    const stock = createStock(count);
-    const database = await createDatabase(root, 1, stock.fill);
-    try {
-      const server = await start({ DATABASE_URL: database.url });
-      columns.push(await measureSize({ server, database, stock, seconds, connections }));
-      await server.stop();
-    } finally {
-      await database.drop();
+/**
+ * CPU time of a request to tables of 1,000 to 1,000,000 animals, asked by so many connections: in each round every table in
+ * turn, by a program started for it, since two starts of one program differ more than two tables.
+ */
+export async function measureAnimals({ root, rounds, seconds, connections, sizes, start }) {
+  const stocks = sizes.map(createStock);
+  const databases = [];
+  const figures = sizes.map(() => []);
+  try {
+    for (const stock of stocks) databases.push(await createDatabase(root, 1, stock));
+    for (let round = 0; round < rounds; round += 1) {
+      for (const [index, stock] of stocks.entries()) {
+        const database = databases[index];
+        const server = await start({ DATABASE_URL: database.url });
+        figures[index].push({ round, works: await measureSize({ server, database, stock, seconds, connections }) });
+        await server.stop();
+        await database.removeAdded();
+      }
+      console.error(`animals: round ${round + 1} of ${rounds}`);
     }
+  } finally {
+    for (const database of databases) await database.drop();
   }
-  const works = Object.keys(worksOf(SIZES[0]));
+  return toMarkdown({ sizes, rounds, connections, figures });
+}
+
+function toMarkdown({ sizes, rounds, connections, figures }) {
+  const works = Object.keys(figures[0][0].works);
   const rows = works.flatMap((work) =>
     ['program', 'postgres'].map((side) => {
-      const figures = columns.map((column) => column[work][side]);
+      const figure = (one) => one.works[work][side];
+      const { median, low, high } = ratio(figures.at(-1), figures[0], figure);
       return [
         work,
         side === 'program' ? 'this program' : 'PostgreSQL',
-        ...figures.map((micros) => micros.toFixed(0)),
-        toRatio(figures),
+        ...figures.map((ofSize) => spread(ofSize, figure).median.toFixed(0)),
+        `**${median.toFixed(2)}** (${low.toFixed(2)}–${high.toFixed(2)})`,
       ];
     }),
   );
   const head = ['', 'CPU µs/request of', ...sizes.map((count) => count.toLocaleString('en')), 'last ÷ first'];
   return [
-    `CPU time by the number of animals, ${connections} ${connections === 1 ? 'connection' : 'connections'}`,
+    `CPU time by the number of animals, ${connections} ${connections === 1 ? 'connection' : 'connections'}, medians of ${rounds} rounds`,
     table(head, rows),
   ].join('\n\n');
 }

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
-import { generateApiKey } from '../../dist/access/api-key.js';
 import { animal, ANIMAL_COUNT, list } from '../data/animals.mjs';
 import { createDatabase } from '../machine/database.mjs';
 import { table } from '../report/markdown.mjs';
@@ -13,6 +12,8 @@ import { insertKeys } from './insert-keys.mjs';
 const CONNECTIONS = 32;
 const KEYS_AT_ONCE = 10_000;
 const SAMPLES = 10;
+/** Every sample comes after the same number of whole groups of keys. */
+export const LEAST_REQUESTS = KEYS_AT_ONCE * SAMPLES;
 const PROBE = fileURLToPath(new URL('memory-probe.mjs', import.meta.url));
 
 /**
@@ -22,6 +23,7 @@ const PROBE = fileURLToPath(new URL('memory-probe.mjs', import.meta.url));
  * @param documents - requests with a document of their own; those after them share one
  */
 export async function measureMemory({ root, requests, documents, directory, start }) {
+  const { generateApiKey } = await import(`${root}/dist/access/api-key.js`);
   const database = await createDatabase(root, 1);
   try {
     const file = join(directory, 'memory.json');
@@ -34,7 +36,7 @@ export async function measureMemory({ root, requests, documents, directory, star
     let keys = [];
     for (let sent = 0; sent < requests; sent += KEYS_AT_ONCE) {
       keys = await insertKeys(database.client, KEYS_AT_ONCE);
-      await askOnce({ port: server.port, keys, first: sent, documents });
+      await askOnce({ port: server.port, keys, first: sent, documents, unknownKey: generateApiKey });
       server.emptyLog();
       if ((sent + KEYS_AT_ONCE) % (requests / SAMPLES) !== 0) continue;
       samples.push({ sent: sent + KEYS_AT_ONCE, ...(await readMemory(server.pid, file)) });
@@ -47,8 +49,8 @@ export async function measureMemory({ root, requests, documents, directory, star
   }
 }
 
-/** One request for each key. */
-function askOnce({ port, keys, first, documents }) {
+/** One request for each key, some with an unknown one in its place. */
+function askOnce({ port, keys, first, documents, unknownKey }) {
   let sent = 0;
   return ask({
     port,
@@ -56,7 +58,7 @@ function askOnce({ port, keys, first, documents }) {
     next() {
       if (sent === keys.length) return undefined;
       const index = first + sent;
-      const key = isUnknown(index) ? generateApiKey() : keys[sent];
+      const key = isUnknown(index) ? unknownKey() : keys[sent];
       sent += 1;
       return { text: toText(index, key, index < documents ? index : 0), index };
     },

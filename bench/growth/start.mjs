@@ -37,7 +37,10 @@ async function startOnce(root, url) {
   const port = await findFreePort();
   const env = { PATH: process.env.PATH, NODE_ENV: 'production', DATABASE_URL: url, PORT: String(port) };
   const startedAt = performance.now();
-  const child = spawn(process.execPath, [`${root}/dist/main.js`], { env, stdio: ['ignore', 'ignore', 'inherit'] });
+  const child = spawn(process.execPath, [`${root}/dist/bundle/main.js`], {
+    env,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
   const { stop } = register(child);
   while (!(await isReady(port))) {
     if (child.exitCode !== null || performance.now() - startedAt > LIMIT_MS) throw new Error('it did not get ready');

@@ -11,13 +11,15 @@ export const SERVER_URL = process.env.BENCH_DATABASE_URL ?? 'postgres://postgres
 
 const UNREACHABLE_LIMIT = '2000000000';
 
+const TEN_THOUSAND = { count: ANIMAL_COUNT, fill: fillWithAnimals };
+
 /**
  * Makes a database for this run: migrated by the build under test itself, ten thousand animals, and keys.
  * @param root - where the build is
- * @param fill - puts other animals into it, by a client of `pg`
+ * @param stock - other animals: how many, and `fill`, which puts them in with the ids from 1, by a client of `pg`
  * @returns `url`, `keys`, and what the harness does with it between measurements
  */
-export async function createDatabase(root, keyCount, fill = fillWithAnimals) {
+export async function createDatabase(root, keyCount, { count, fill } = TEN_THOUSAND) {
   const name = `bench_${process.pid}_${Date.now().toString(36)}`;
   const admin = new pg.Client({ connectionString: SERVER_URL });
   await admin.connect().catch(({ message }) => {
@@ -56,14 +58,14 @@ export async function createDatabase(root, keyCount, fill = fillWithAnimals) {
   }
 
   async function countAdded() {
-    const { rows } = await client.query('SELECT count(*)::int AS added FROM pets WHERE id > $1', [ANIMAL_COUNT]);
+    const { rows } = await client.query('SELECT count(*)::int AS added FROM pets WHERE id > $1', [count]);
     return rows[0].added;
   }
 
   /** Takes out what a server has added, so that the next one finds the same table. */
   async function removeAdded() {
     if ((await countAdded()) === 0) return;
-    await client.query('DELETE FROM pets WHERE id > $1', [ANIMAL_COUNT]);
+    await client.query('DELETE FROM pets WHERE id > $1', [count]);
     await client.query('VACUUM pets');
   }
 

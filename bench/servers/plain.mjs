@@ -1,4 +1,5 @@
-import { pathToFileURL } from 'node:url';
+import { startApp } from 'program/app.js';
+import { loadConfig } from 'program/config.js';
 
 /**
  * This program without authentication, limits, log and metrics, for the last line but one of the issue's table. The
@@ -6,10 +7,6 @@ import { pathToFileURL } from 'node:url';
  * (`AppParts.access` and `AppParts.metrics`). The requests are those of everybody else, but for a key that nobody has:
  * a build that does not take these parts answers 401.
  */
-const load = (file) => import(pathToFileURL(`${process.env.OURS_ROOT}/dist/${file}`).href);
-const { startApp } = await load('app.js');
-const { loadConfig } = await load('config.js');
-
 const nothing = () => undefined;
 const log = { level: 'silent', trace: nothing, debug: nothing, info: nothing, warn: nothing, error: nothing };
 log.fatal = console.error;

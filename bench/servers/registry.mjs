@@ -1,4 +1,6 @@
+import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { bundleInto } from '../../scripts/build-bundle.mjs';
 import { launchHive } from './hive.mjs';
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
@@ -10,13 +12,22 @@ const peer = (file, env) => (cell) => ({
   env: { ...backend(cell), ...env },
 });
 
+/** What `npm start` runs; builds to compare with may be of the time before there was a bundle. */
+const programOf = (root) => [`${root}/dist/bundle/main.js`, `${root}/dist/main.js`].find((file) => existsSync(file));
+
 /** This program, from a build, with everything on: keys, limits, metrics, and a JSON log line a request into a file. */
 const ours =
   (env = {}) =>
   (cell) => ({
-    args: [...cell.flags, `${cell.root}/dist/main.js`],
+    args: [...cell.flags, programOf(cell.root)],
     env: { ...backend(cell), ...env },
   });
+
+/** A program of `plain.mjs` and the modules of the build, bundled as that is. */
+function plain(cell) {
+  bundleInto(`${cell.root}/dist/bundle`, { plain: here('plain.mjs') }, { program: `${cell.root}/dist` });
+  return { args: [...cell.flags, `${cell.root}/dist/bundle/plain.js`], env: backend(cell) };
+}
 
 /**
  * Every server that can be measured. `launch(cell)` gives the arguments of node and the environment, where the cell is
@@ -38,10 +49,7 @@ export const SERVERS = {
     isKeyUnknown: true,
     isOptional: true,
     hint: 'this build does not take AppParts.access and AppParts.metrics',
-    launch: (cell) => ({
-      args: [...cell.flags, here('plain.mjs')],
-      env: { ...backend(cell), OURS_ROOT: cell.root },
-    }),
+    launch: plain,
   },
   bare: {
     title: 'bare node:http, one SQL a request',

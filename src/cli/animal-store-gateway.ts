@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { readPackageVersion } from '../package-version.js';
+import { readPackageVersion } from '../observability/package-version.js';
 
 /** The package's own command: serves, or hands what follows `keys` to the `keys` command. */
 const USAGE = `Usage: animal-store-gateway             serves; settings come from the environment

@@ -1,6 +1,6 @@
 import type { GraphQLFormattedError } from 'graphql';
 import type { Visit } from '../access/visit.js';
-import { StoreError } from '../errors.js';
+import { StoreError, withCost } from '../errors.js';
 import type { Deprecation } from './deprecations.js';
 import { formatStoreError } from './format-error.js';
 
@@ -90,7 +90,7 @@ export function findUpstreamRefusal(isEmpty: boolean, failures: readonly StoreEr
  * address, as if it had been found out here.
  */
 export async function toWholeRefusal(refusal: StoreError, cost: number, visit: Visit): Promise<StoreError> {
-  if (refusal.code !== 'unauthorized') return refusal.withCost(cost);
+  if (refusal.code !== 'unauthorized') return withCost(refusal, cost);
   try {
     await visit.requireKey();
   } catch (error) {

@@ -25,7 +25,7 @@ import {
   TracerProvider,
   type Sampler,
 } from '@opentelemetry/sdk-trace';
-import { readPackageVersion } from '../package-version.js';
+import { readPackageVersion } from './package-version.js';
 import type { TracingConfig } from '../tracing-config.js';
 import type { Log } from './log.js';
 import { createReportingExporter } from './reporting-exporter.js';

@@ -1,5 +1,5 @@
 import { collectDefaultMetrics, Counter, Gauge, type Registry } from 'prom-client';
-import { readPackageVersion } from '../package-version.js';
+import { readPackageVersion } from './package-version.js';
 
 /** What is known of the process itself: its memory, CPU, event loop and garbage collection, and which build it is. */
 export function registerProcessMetrics(registry: Registry): void {

@@ -29,7 +29,7 @@ export const EXCEPTIONS: readonly Exception[] = [
   },
   {
     document: 'docs/growing.md',
-    text: 'docker exec CONTAINER node dist/cli/keys.js create --plan pro',
+    text: 'docker exec CONTAINER node dist/bundle/keys.js create --plan pro',
     reason: NO_ENGINE,
   },
   {

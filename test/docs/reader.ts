@@ -49,7 +49,7 @@ export async function openReader(steps: readonly Step[], directory: string): Pro
     STORE_URL: `http://127.0.0.1:${await standIns.port(4000)}/graphql`,
   });
   if (steps.some(asksServer) && !steps.some(startsServer)) {
-    await terminal.serve('node dist/main.js');
+    await terminal.serve('node dist/bundle/main.js');
     await terminal.run(`KEY=$(${DEVELOPMENT_KEY})`);
   }
 

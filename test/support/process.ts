@@ -8,8 +8,8 @@ import { vi } from 'vitest';
 import type { DevelopmentKeys } from '../../src/embedded/first-start.js';
 import { createDatabase } from './gateway.js';
 
-const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
-const KEYS = fileURLToPath(new URL('../../dist/cli/keys.js', import.meta.url));
+const MAIN = fileURLToPath(new URL('../../dist/bundle/main.js', import.meta.url));
+const KEYS = fileURLToPath(new URL('../../dist/bundle/keys.js', import.meta.url));
 const TIME_LIMIT_MS = 60_000;
 
 // A busy machine takes its time to start processes.
