@@ -1,5 +1,5 @@
-// Bundles the compiled program with the packages that it uses into dist/bundle/: Node then starts it in about half the time,
-// most of which goes into finding and reading hundreds of files.
+// Bundles the compiled program with the packages that it uses into dist/bundle/: Node starts it in three fifths of the time,
+// since it need not find and read hundreds of files.
 import { mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { buildSync } from 'esbuild';
