@@ -11,7 +11,7 @@ import { openProxyStore, openStore } from './stores.mjs';
 /** The flags between `node` and the program in `npm start`: every server is run with the same. */
 function flagsOf(directory) {
   const { scripts } = JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8'));
-  return /\bnode((?: +--?\S+)*) +dist\/main\.js/.exec(scripts.start)?.[1].trim() ?? '';
+  return /\bnode((?: +--?\S+)*) +dist\/(?:bundle\/)?main\.js/.exec(scripts.start)?.[1].trim() ?? '';
 }
 
 const toFlags = (text) => text.split(/\s+/).filter((flag) => flag !== '');
@@ -34,18 +34,25 @@ export async function measureAll({ options, root, directory, signal }) {
   let store;
   try {
     for (const mode of options.modes) {
-      const names = options.serversOf(mode);
-      if (names.length === 0) continue;
+      const plans = toPlans(options, mode);
+      if (plans.length === 0) continue;
       signal.throwIfAborted();
       const keyCount = Math.max(...options.works.map((work) => WORKS[work].keys));
-      const needs = { cores, directory, keyCount, roots, ours, names };
+      const needs = {
+        cores,
+        directory,
+        keyCount,
+        roots,
+        ours,
+        names: [...new Set(plans.flatMap(({ names }) => names))],
+      };
       store = await (mode === 'proxy' ? openProxyStore(needs) : openStore(needs));
       machine.postgres ??= store.version;
       const cellOf = (name) => toCell(name, mode);
-      const run = { mode, names, options, cores, generator, directory, cellOf, store, signal, say };
-      for (const work of options.works) {
+      const run = { mode, options, cores, generator, directory, cellOf, store, signal, say };
+      for (const plan of plans) {
         signal.throwIfAborted();
-        results.push(await measureWork(work, run));
+        results.push(await measureWork(plan, run));
       }
       await store.close();
       store = undefined;
@@ -74,9 +81,17 @@ export async function measureAll({ options, root, directory, signal }) {
 }
 
 /** Starting and stopping takes about two seconds, and what stands around a measurement one. */
-function estimateMinutes({ modes, works, connections, rounds, seconds, warmup, serversOf }) {
-  const servers = modes.reduce((sum, mode) => sum + serversOf(mode).length, 0);
-  return (servers * works.length * rounds * (2 + warmup + connections.length * (seconds + 1))) / 60;
+function estimateMinutes(options) {
+  const { modes, rounds, seconds, warmup } = options;
+  const roundSeconds = modes
+    .flatMap((mode) => toPlans(options, mode))
+    .reduce((sum, { names, connections }) => sum + names.length * (2 + warmup + connections.length * (seconds + 1)), 0);
+  return (rounds * roundSeconds) / 60;
+}
+
+/** The works to measure in a mode, each with whom and at how many connections. */
+function toPlans({ works, comparedFor }, mode) {
+  return works.map((work) => ({ work, ...comparedFor(mode, work) })).filter(({ names }) => names.length > 0);
 }
 
 function build(root) {

@@ -16,12 +16,13 @@ const CONNECTED_MS = 400;
  * other beside it. Anew, because two processes of the same program may differ by a tenth for as long as they live; and
  * without a pause: when all were kept and those not measured were stopped (SIGSTOP), the one that was started first came
  * out up to a fifth slower than the same build started second.
- * @param run - `{ mode, names, options, cores, generator, directory, cellOf, store, signal, say }`
+ * @param plan - `{ work, names, connections }`: whom, and at how many connections
+ * @param run - `{ mode, options, cores, generator, directory, cellOf, store, signal, say }`
  * @returns `{ mode, work, servers: Map(name → { failure?, byConnections: Map(count → figures of each round) }) }`
  */
-export async function measureWork(work, run) {
-  const { mode, names, options, signal, say } = run;
-  const { connections, rounds } = options;
+export async function measureWork({ work, names, connections }, run) {
+  const { mode, options, signal, say } = run;
+  const { rounds } = options;
   const servers = new Map(names.map((name) => [name, emptyResult(name, connections)]));
   for (let round = 0; round < rounds; round += 1) {
     for (const name of turnsOf(names, round)) {
@@ -30,7 +31,7 @@ export async function measureWork(work, run) {
       // What fails is out of this work, and the others go on.
       if (result.failure !== undefined) continue;
       try {
-        await measureServer(name, { ...run, work, round }, (count, figures) => {
+        await measureServer(name, { ...run, work, connections, round }, (count, figures) => {
           result.byConnections.get(count).push({ round, ...figures });
           say(`${mode} ${work} ×${count} ${round + 1}/${rounds} ${name.padEnd(13)} ${inShort(figures)}`);
         });
@@ -56,7 +57,7 @@ function emptyResult(name, connections) {
 
 async function measureServer(
   name,
-  { work, round, mode, options, cores, generator, directory, cellOf, store },
+  { work, connections, round, mode, options, cores, generator, directory, cellOf, store },
   onFigures,
 ) {
   const cell = cellOf(name);
@@ -86,7 +87,7 @@ async function measureServer(
     // Every round asks in another order, the same for all.
     const seed = round + 1;
     await measure({ connections: WARM_CONNECTIONS, warmMs: 0, measureMs: options.warmup * 1_000, seed });
-    for (const count of options.connections) {
+    for (const count of connections) {
       const slot = { connections: count, warmMs: REWARM_MS, measureMs: options.seconds * 1_000, seed };
       onFigures(count, await measure(slot));
     }

@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import { oneOf, toList, toNumber } from './arguments.mjs';
 import { WORKS } from './data/operations.mjs';
+import { comparedFor } from './report/goals.mjs';
 import { DEFAULT_SERVERS, SERVERS } from './servers/registry.mjs';
 
 const MODES = ['store', 'proxy'];
@@ -16,6 +17,7 @@ export const HELP = `npm run bench -- [options]
   --rounds N              how often each server is started and measured, in turns (default: 5)
   --seconds N             length of one measurement (default: 3)
   --warmup N              seconds at 32 connections after each start (default: 5)
+  --goals                 only what the table of goals is made of: for each work its peers and numbers of connections
   --quick                 3 rounds of 2 seconds, 3 of warm-up, 32 connections, unless said otherwise
   --against DIRECTORY     compare with another build of this program, such as a worktree with its own dist/
   --against-env K=V,K=V   ... or with this one under other settings
@@ -40,6 +42,7 @@ export function readOptions(argv) {
       rounds: { type: 'string' },
       seconds: { type: 'string' },
       warmup: { type: 'string' },
+      goals: { type: 'boolean', default: false },
       quick: { type: 'boolean', default: false },
       against: { type: 'string' },
       'against-env': { type: 'string' },
@@ -51,7 +54,7 @@ export function readOptions(argv) {
       help: { type: 'boolean', default: false },
     },
   });
-  const { quick } = values;
+  const { goals, quick } = values;
   const against =
     values.against !== undefined || values['against-env'] !== undefined || values['against-flags'] !== undefined
       ? {
@@ -60,15 +63,19 @@ export function readOptions(argv) {
           flags: values['against-flags'],
         }
       : undefined;
+  if (goals && (against ?? values.servers ?? values.connections) !== undefined)
+    throw new Error('--goals says which servers and connections: leave out --servers, --connections and --against');
   const servers = values.servers === undefined ? undefined : oneOf('--servers', values.servers, Object.keys(SERVERS));
+  const connections = toList(values.connections ?? (quick ? '32' : '1,32,256')).map((text) =>
+    toNumber('--connections', text, 1, 10_000),
+  );
   return {
     help: values.help,
     works: oneOf('--only', values.only ?? Object.keys(WORKS).join(), Object.keys(WORKS)),
     modes: oneOf('--mode', values.mode ?? MODES.join(), MODES),
-    serversOf: (mode) => chosen(servers, against, mode),
-    connections: toList(values.connections ?? (quick ? '32' : '1,32,256')).map((text) =>
-      toNumber('--connections', text, 1, 10_000),
-    ),
+    /** The servers to compare, and the numbers of connections. */
+    comparedFor: (mode, work) =>
+      goals ? comparedFor(mode, work) : { names: chosen(servers, against, mode), connections },
     rounds: toNumber('--rounds', values.rounds ?? (quick ? '3' : '5'), 1, 1_000),
     seconds: toNumber('--seconds', values.seconds ?? (quick ? '2' : '3'), 0.1, 600),
     warmup: toNumber('--warmup', values.warmup ?? (quick ? '3' : '5'), 0.1, 600),

@@ -52,6 +52,16 @@ const GOALS = [
   },
 ];
 
+/** What the goals of a mode and work compare: the servers, this program first, and the numbers of connections; none without goals. */
+export function comparedFor(mode, work) {
+  const goals = GOALS.filter((goal) => goal.mode === mode && goal.works.includes(work));
+  const peers = [...new Set(goals.map(({ peer }) => peer))];
+  return {
+    names: peers.length === 0 ? [] : ['ours', ...peers],
+    connections: [...new Set(goals.map(({ connections }) => connections))].sort((a, b) => a - b),
+  };
+}
+
 /** The goals that this run can say something about. */
 export function judge(results) {
   return GOALS.flatMap(({ works, ...goal }) =>

@@ -68,7 +68,7 @@ function goalTable(results) {
 /** One table for each mode and number of connections: a line for each server, a column for each work. */
 function ratioTables(results, { title, of }) {
   const tables = cells(results).flatMap(({ mode, connections, inMode }) => {
-    const names = [...inMode[0].servers.keys()].filter((name) => name !== 'ours');
+    const names = [...new Set(inMode.flatMap(({ servers }) => [...servers.keys()]))].filter((name) => name !== 'ours');
     const roundsOf = (result, name) => result.servers.get(name)?.byConnections.get(connections) ?? [];
     const rows = names.map((name) => [
       SERVERS[name].title,
@@ -80,7 +80,7 @@ function ratioTables(results, { title, of }) {
         return Number.isNaN(measured.median) ? '–' : `**${number(measured.median)}** (${range(measured)})`;
       }),
     ]);
-    if (rows.length === 0 || !inMode[0].servers.has('ours')) return [];
+    if (rows.length === 0 || !inMode.some(({ servers }) => servers.has('ours'))) return [];
     const head = ['against', ...inMode.map(({ work }) => work)];
     return [`${capital(mode)}, ${connections} ${connections === 1 ? 'connection' : 'connections'}`, table(head, rows)];
   });
@@ -89,10 +89,19 @@ function ratioTables(results, { title, of }) {
 
 function cells(results) {
   return [...new Set(results.map(({ mode }) => mode))].flatMap((mode) => {
-    const inMode = results.filter((result) => result.mode === mode);
-    const [{ byConnections }] = inMode[0].servers.values();
-    return [...byConnections.keys()].map((connections) => ({ mode, connections, inMode }));
+    const ofMode = results.filter((result) => result.mode === mode);
+    const counts = new Set(ofMode.flatMap(countsOf));
+    return [...counts].map((connections) => {
+      const inMode = ofMode.filter((result) => countsOf(result).includes(connections));
+      return { mode, connections, inMode };
+    });
   });
+}
+
+/** The numbers of connections at which a work was measured. */
+function countsOf({ servers }) {
+  const [{ byConnections }] = servers.values();
+  return [...byConnections.keys()];
 }
 
 function figureTables({ mode, work, servers }) {
