@@ -2,6 +2,11 @@ import { z } from 'zod';
 import { flag, integer, url } from './setting-types.js';
 import { parseTracing, TRACING_SWITCH, type TracingConfig } from './tracing-config.js';
 
+/** Tells whether a URL has nothing that requests would leave out: each has credentials and a query of its own. */
+function namesStore({ username, password, search, hash }: URL): boolean {
+  return username + password + search + hash === '';
+}
+
 /** Tells whether a URL has a host, at most the number of a database, and credentials that can be read. */
 function namesRedis({ hostname, pathname, username, password }: URL): boolean {
   try {
@@ -36,7 +41,11 @@ const ENVIRONMENT = z.object({
     'must be a URL such as postgres://user:password@host:5432/database',
   ).optional(),
   DATA_DIR: z.string().default('.data'),
-  UPSTREAM_URL: url(['http:', 'https:'], 'must be a URL such as https://host/v1').optional(),
+  UPSTREAM_URL: url(
+    ['http:', 'https:'],
+    'must be a URL such as https://host/v1, without user, query and fragment',
+    namesStore,
+  ).optional(),
   DATABASE_POOL: integer(1, 1_000).default(10),
   DATABASE_PREPARE: flag.default(true),
   REDIS_URL: url(
@@ -131,6 +140,9 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
   const { tracing, ...settings } = parse(present);
   if (settings.UPSTREAM_URL !== undefined && settings.DATABASE_URL !== undefined) {
     throw new ConfigError('UPSTREAM_URL and DATABASE_URL are both set: animals live in one place, unset one of them');
+  }
+  if (settings.METRICS_PORT !== undefined && settings.METRICS_PORT !== 0 && settings.METRICS_PORT === settings.PORT) {
+    throw new ConfigError(`METRICS_PORT must be another port than PORT, got ${settings.METRICS_PORT} for both`);
   }
   const production = settings.NODE_ENV === 'production';
   return deepFreeze({

@@ -169,6 +169,8 @@ describe('a wrong setting', () => {
     ['DATABASE_URL', 'postgres://gateway:s3 cret@db.example:99999/store', 'postgres://'],
     ['UPSTREAM_URL', 'ftp://gateway:s3cret@store.example/v1', 'https://'],
     ['UPSTREAM_URL', 's3cret', 'https://'],
+    ['UPSTREAM_URL', 'https://gateway:s3cret@store.example/v1', 'without user'],
+    ['UPSTREAM_URL', 'https://store.example/v1?key=s3cret', 'without user, query'],
     ['REDIS_URL', 'http://:s3cret@redis.example', 'redis://'],
     ['REDIS_URL', 'redis://:s3cret@redis.example/store', 'redis://'],
     ['REDIS_URL', 'redis://:%zzs3cret@redis.example/0', 'redis://'],
@@ -184,8 +186,13 @@ describe('a wrong setting', () => {
     expect(refusalOf({ LOG_LEVEL: 'info\nPORT must be 4000' }).message).not.toContain('\n');
   });
 
+  it('is one port for two listeners', () => {
+    expect(refusalOf({ PORT: '4107', METRICS_PORT: '4107' }).message).toMatch(/^METRICS_PORT must be another port/);
+    expect(loadConfig({ PORT: '0', METRICS_PORT: '0' }).metricsPort).toBe(0);
+  });
+
   it('is a second backend beside the first', () => {
-    const { message } = refusalOf({ DATABASE_URL, UPSTREAM_URL: 'https://gateway:s3cret@store.example/v1' });
+    const { message } = refusalOf({ DATABASE_URL, UPSTREAM_URL: 'https://store.example/v1' });
     expect(message).toMatch(/UPSTREAM_URL.*DATABASE_URL/);
     expect(message).not.toMatch(/s3cret|example|\n/);
   });

@@ -1,6 +1,6 @@
 import type { StoreError } from '../errors.js';
 import type { WindowState } from './ledger.js';
-import { DEFAULT_RETRY_AFTER, parseRetryAfter, parseStatedWindows, type StatedWindow } from './limit-fields.js';
+import { parseStatedWindows, parseWait, type StatedWindow } from './limit-fields.js';
 import type { Quarantine } from './quarantine.js';
 import { keyBanned, keyRefused, operationTooLarge, rateLimited, secondsUntil } from './refusals.js';
 import type { UpstreamAnswerHead } from './upstream-key.js';
@@ -171,9 +171,9 @@ export class LearnedKey {
   }
 }
 
-function toQuarantine({ header, errorCode }: UpstreamAnswerHead, now: number): Quarantine {
-  const seconds = Math.max(1, parseRetryAfter(header('retry-after'), now) ?? DEFAULT_RETRY_AFTER);
-  return { until: now + seconds * 1_000, code: errorCode === 'key_banned' ? 'key_banned' : 'rate_limited' };
+function toQuarantine(answer: UpstreamAnswerHead, now: number): Quarantine {
+  const until = now + parseWait(answer, now) * 1_000;
+  return { until, code: answer.errorCode === 'key_banned' ? 'key_banned' : 'rate_limited' };
 }
 
 function createLead(): { readonly ended: Promise<Lead>; readonly end: (lead: Lead) => void } {

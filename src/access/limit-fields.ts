@@ -48,18 +48,38 @@ function parseTrio(header: UpstreamAnswerHead['header'], now: number): StatedWin
   return { name: 'default', seconds: null, limit, remaining, resetAt: reset * 1_000 - ahead };
 }
 
-/** The wait in seconds after a 429 that states none. */
-export const DEFAULT_RETRY_AFTER = 1;
+/** The wait in seconds after a 429 that states none, and the shortest that is kept after any. */
+const LEAST_WAIT = 1;
+/** The longest wait that is believed, in seconds: a year. */
+const LONGEST_WAIT = 31_536_000;
 
 /**
- * The wait that a `Retry-After` header asks for, in seconds; undefined when it has none.
- * https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3: a number of seconds or an HTTP date
+ * The wait that a `Retry-After` header asks for, in seconds, a year at the most; undefined when it has none.
+ * https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3: a number of seconds or an HTTP date, which begins with a weekday
+ * and is counted from the answer's own `Date` where it has one, since clocks differ
  */
-export function parseRetryAfter(value: string | undefined, now: number): number | undefined {
-  const seconds = toCount(value);
-  if (seconds !== undefined) return seconds;
-  const date = Date.parse(value ?? '');
-  return Number.isNaN(date) ? undefined : Math.max(0, Math.ceil((date - now) / 1_000));
+export function parseRetryAfter({ header }: Pick<UpstreamAnswerHead, 'header'>, now: number): number | undefined {
+  const value = header('retry-after');
+  const seconds = toCount(value) ?? toSeconds(value, header('date'), now);
+  return seconds === undefined ? undefined : Math.min(seconds, LONGEST_WAIT);
+}
+
+/**
+ * The wait in seconds after a 429: that of `Retry-After`, else until the windows open again that are stated to be used up.
+ */
+export function parseWait(answer: Pick<UpstreamAnswerHead, 'header'>, now: number): number {
+  const resets = parseStatedWindows(answer, now).flatMap(({ remaining, resetAt }) => (remaining === 0 ? resetAt : []));
+  const stated = parseRetryAfter(answer, now) ?? Math.ceil((Math.max(now, ...resets) - now) / 1_000);
+  return Math.min(Math.max(LEAST_WAIT, stated), LONGEST_WAIT);
+}
+
+const HTTP_DATE = /^\s*(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/;
+
+function toSeconds(value: string | undefined, sentAt: string | undefined, now: number): number | undefined {
+  const date = value !== undefined && HTTP_DATE.test(value) ? Date.parse(value) : NaN;
+  if (Number.isNaN(date)) return undefined;
+  const from = parseDate(sentAt);
+  return Math.max(0, Math.ceil((date - (Number.isNaN(from) ? now : from)) / 1_000));
 }
 
 function toCount(text: string | undefined): number | undefined {

@@ -17,8 +17,8 @@ import type { RedisLink } from '../redis/redis-link.js';
 import { createRedisQuarantines } from '../redis/redis-quarantines.js';
 import { ADDRESS_CAPACITY, nameAddress, type Backend } from './backend.js';
 
-/** How long a probe may take, in milliseconds. */
-const PROBE_TIMEOUT_MS = 1_000;
+/** How long a probe may take at the most, in milliseconds: with the pause before it, the upstream's return is seen in time. */
+const MAX_PROBE_MS = 2_500;
 
 /** Opens a gateway to another animal store. It connects with the first question. */
 export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics, redis?: RedisLink): Backend {
@@ -74,9 +74,12 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics,
   /** Asks for the interface description, which needs no key; any answer will do that is no failure of the server. */
   async function probe(): Promise<void> {
     const outcome = await new Promise<UpstreamAnswer | Error>((settle) => {
-      const timer = setTimeout(() => {
-        sent.cancel(new StoreError('upstream_timeout', 'The upstream did not answer in time.'));
-      }, PROBE_TIMEOUT_MS);
+      const timer = setTimeout(
+        () => {
+          sent.cancel(new StoreError('upstream_timeout', 'The upstream did not answer in time.'));
+        },
+        Math.min(proxy.timeoutMs, MAX_PROBE_MS),
+      );
       const sent = client.send({
         method: 'GET',
         path: '/openapi.json',

@@ -1,9 +1,13 @@
-import { GraphQLError, type GraphQLFormattedError } from 'graphql';
+import { GraphQLError, type ASTNode, type GraphQLFormattedError } from 'graphql';
 import { StoreError, toErrorBody, toStoreError } from '../errors.js';
 
-/** Makes a request error of a StoreError: one that decides the HTTP status. */
-export function toRequestError(error: StoreError): GraphQLError {
+/**
+ * Makes a request error of a StoreError: one that decides the HTTP status.
+ * @param nodes - the places in the document that are the reason of it
+ */
+export function toRequestError(error: StoreError, nodes?: readonly ASTNode[]): GraphQLError {
   return new GraphQLError(error.message, {
+    ...(nodes && { nodes }),
     originalError: error,
     extensions: { http: { status: error.status, headers: new Map(Object.entries(error.headers)) } },
   });

@@ -5,7 +5,14 @@ import type {
   GraphQLResponse,
 } from '@apollo/server';
 import { HeaderMap } from '@apollo/server';
-import { Kind, type DocumentNode, type GraphQLSchema, type OperationDefinitionNode, type TypeNode } from 'graphql';
+import {
+  GraphQLError,
+  Kind,
+  type DocumentNode,
+  type GraphQLSchema,
+  type OperationDefinitionNode,
+  type TypeNode,
+} from 'graphql';
 import { StoreError, toStoreError } from '../errors.js';
 import { JsonNumber } from '../json/exact-json.js';
 import { admitCompiled, admitOperation } from './admit.js';
@@ -105,7 +112,11 @@ export function createOperationPlugin({
 
 function rethrow(error: unknown): never {
   const storeError = findStoreError(error);
-  throw storeError ? toRequestError(storeError) : error;
+  if (storeError) throw toRequestError(storeError);
+  // What graphql-js says of a directive's argument while the operation is priced: null through a nullable variable.
+  if (error instanceof GraphQLError && error.nodes)
+    throw toRequestError(new StoreError('invalid_request', error.message), error.nodes);
+  throw error;
 }
 
 /** Numbers that were kept as written are for IDs and input objects; the other scalars want plain JavaScript numbers. */

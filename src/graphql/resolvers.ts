@@ -38,10 +38,15 @@ function toRateLimit({ plan, windows }: Allowance): RateLimit {
   return {
     plan: plan ?? null,
     windows: windows.map(({ seconds, limit, remaining, resetAt }) => ({
-      seconds,
-      limit,
-      remaining,
-      resetAt: toUnixSeconds(resetAt),
+      seconds: seconds === null ? null : toInt(seconds),
+      limit: toInt(limit),
+      remaining: toInt(remaining),
+      resetAt: toInt(toUnixSeconds(resetAt)),
     })),
   };
+}
+
+/** What is more than an Int can say is said as the most that it can: https://spec.graphql.org/draft/#sec-Int */
+function toInt(number: number): number {
+  return Math.min(number, 2_147_483_647);
 }

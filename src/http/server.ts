@@ -66,11 +66,15 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       requestTimeout: REQUEST_TIMEOUT_MS,
       headersTimeout: REQUEST_TIMEOUT_MS,
       connectionsCheckingInterval: LOOK_EVERY_MS,
+      // Asked for here, where the refusal is an Error body.
+      requireHostHeader: false,
     },
     receive,
   );
   // A body that waits to be asked for is asked for by whoever reads it.
   server.on('checkContinue', receive);
+  // Any other expectation may be ignored: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
+  server.on('checkExpectation', receive);
   server.keepAliveTimeout = 65_000;
   server.maxConnections = MAX_CONNECTIONS;
   server.on('clientError', refuseConnection);
@@ -80,6 +84,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 async function serve(exchange: Exchange, options: HttpServerOptions): Promise<void> {
   let reply: Reply;
   try {
+    requireHost(exchange.request);
     requireFewHeaders(exchange.request);
     reply = await options.handler(exchange);
   } catch (thrown) {
@@ -106,6 +111,14 @@ function send(exchange: Exchange, reply: Reply, { cors, isDraining }: HttpServer
 
 function addHeaders(list: string[], headers: Readonly<Record<string, string>>): void {
   for (const name in headers) list.push(name, headers[name] as string);
+}
+
+/** https://www.rfc-editor.org/rfc/rfc9112#section-3.2 */
+function requireHost({ httpVersion, headers }: IncomingMessage): void {
+  if (httpVersion === '1.1' && headers.host === undefined)
+    throw new StoreError('invalid_request', 'An HTTP/1.1 request needs a Host header.', {
+      headers: { Connection: 'close' },
+    });
 }
 
 /** Node limits the bytes of names and values, which leaves room for thousands of short ones. */
@@ -136,7 +149,9 @@ export function toErrorReply(error: StoreError): Reply {
 export function logFailure(log: Log, error: StoreError, requestId: string): void {
   if (error.status < 500) return;
   const cause = error.cause instanceof Error ? error.cause : undefined;
-  log[error.code === 'internal_error' ? 'error' : 'warn']({ requestId, code: error.code, err: cause }, error.message);
+  // Another store's words are for the client alone: they may quote its key.
+  const message = error.body ? `the upstream answered ${error.body.status}` : error.message;
+  log[error.code === 'internal_error' ? 'error' : 'warn']({ requestId, code: error.code, err: cause }, message);
 }
 
 function finish(exchange: Exchange, log: RequestLog, metrics: Metrics): void {

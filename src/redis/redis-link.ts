@@ -55,7 +55,8 @@ export async function openRedisLink({
   retryMs = 500,
 }: RedisLinkOptions): Promise<RedisLink> {
   // Loaded only where it is used, for the sake of the start.
-  const { Redis } = await import('ioredis');
+  // By its default export: a bundle has no names of a CommonJS package.
+  const { Redis } = (await import('ioredis')).default;
   const options = toOptions(url);
   const waiting = new Set<(error: RedisAwayError) => void>();
   const listeners: (() => void)[] = [];

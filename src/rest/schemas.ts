@@ -49,7 +49,10 @@ export const petBody = z.strictObject({ id, name, categoryId, status: petStatus.
 export const listQuery = z.strictObject({
   limit: z
     .string()
-    .regex(/^(?:0|[1-9]\d*)$/, `must be a whole number from ${LIMIT.minimum} to ${LIMIT.maximum}, in plain decimal`)
+    .regex(
+      /^(?:0|[1-9]\d{0,14})$/,
+      `must be a whole number from ${LIMIT.minimum} to ${LIMIT.maximum}, in plain decimal`,
+    )
     .transform(Number)
     .superRefine(asIssue(parseLimit))
     .optional()

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseStatedWindows } from '../../src/access/limit-fields.js';
+import { parseRetryAfter, parseStatedWindows, parseWait } from '../../src/access/limit-fields.js';
 
 const NOW = Date.UTC(2026, 10, 21);
 
@@ -80,5 +80,30 @@ describe('the limits that an answer states', () => {
       ratelimit: '"minute";r=57;t=42, "day";r=997;t=86300',
     });
     expect(windows).toEqual([{ ...MINUTE, resetAt: NOW + 41_000 }, DAY]);
+  });
+});
+
+describe('the wait that an answer asks for', () => {
+  const HOUR_AGO = 'Fri, 20 Nov 2026 23:00:00 GMT';
+  const USED_UP = { 'ratelimit-policy': POLICY, ratelimit: '"minute";r=0;t=42, "day";r=997;t=86300' };
+
+  it.each<[string, Readonly<Record<string, string>>, asked: number | undefined, kept: number]>([
+    ['seconds', { 'retry-after': '30' }, 30, 30],
+    ['a date', { 'retry-after': 'Sat, 21 Nov 2026 00:01:00 GMT' }, 60, 60],
+    ['a date by a clock that is late', { 'retry-after': 'Fri, 20 Nov 2026 23:01:00 GMT', date: HOUR_AGO }, 60, 60],
+    ['a date that is over', { 'retry-after': HOUR_AGO }, 0, 1],
+    ['none', { 'retry-after': '0' }, 0, 1],
+    ['a fraction, which is no number of seconds', { 'retry-after': '60.5' }, undefined, 1],
+    ['two', { 'retry-after': '5, 10' }, undefined, 1],
+    ['less than none', { 'retry-after': '-5' }, undefined, 1],
+    ['more than a year', { 'retry-after': '99999999999999' }, 31_536_000, 31_536_000],
+    ['nothing, with a window used up', USED_UP, undefined, 42],
+    ['seconds, with a window used up', { ...USED_UP, 'retry-after': '7' }, 7, 7],
+    ['nothing, with no window used up', { 'ratelimit-policy': POLICY, ratelimit: '"minute";r=1;t=42' }, undefined, 1],
+    ['nothing', {}, undefined, 1],
+  ])('%s', (_, headers, asked, kept) => {
+    const answer = { header: (name: string) => headers[name] };
+    expect(parseRetryAfter(answer, NOW)).toBe(asked);
+    expect(parseWait(answer, NOW)).toBe(kept);
   });
 });

@@ -50,6 +50,28 @@ describe.each(MODES)('errors of GraphQL, %s store', (mode) => {
     });
   });
 
+  it.each([
+    ['@skip of a root field', 'query ($v: Boolean = true) { pets(limit: 1) @skip(if: $v) { id } }'],
+    ['@include of a root field', 'query ($v: Boolean = true) { pets(limit: 1) @include(if: $v) { id } }'],
+    ['@include of an inline fragment', 'query ($v: Boolean = true) { ... @include(if: $v) { pets { id } } }'],
+    ['@skip of a spread', 'query ($v: Boolean = true) { ...F @skip(if: $v) } fragment F on Query { pets { id } }'],
+  ])('refuses null for %s, through a nullable variable, as the whole', async (_, query) => {
+    const { status, headers, data, errors } = await gateway.graphql(query, { key, variables: { v: null } });
+    expect(status).toBe(400);
+    expect(data).toBeUndefined();
+    expect(errors).toEqual([
+      {
+        message: 'Argument "if" of non-null type "Boolean!" must not be null.',
+        locations: [{ line: 1, column: expect.any(Number) }],
+        extensions: {
+          code: 'BAD_USER_INPUT',
+          error: { code: 'invalid_request', message: errors?.[0]?.message, status: 400 },
+          requestId: headers.get('x-request-id'),
+        },
+      },
+    ]);
+  });
+
   it('reports null for limit, through a nullable variable, as a field error', async () => {
     const query = 'query ($n: Int = 5) { ok: pet(id: 1) { name } bad: pets(limit: $n) { id } }';
     const { status, data, errors } = await gateway.graphql(query, { key, variables: { n: null } });

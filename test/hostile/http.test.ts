@@ -156,6 +156,20 @@ describe('HTTP that means harm', () => {
     expect(status).toBe(400);
   });
 
+  it('no host: the Error body says so', async () => {
+    const { text } = await sendRaw(gateway.url, (socket) =>
+      socket.write('GET /v1/pets HTTP/1.1\r\nConnection: close\r\n\r\n'),
+    );
+    expect(text).toContain('"code":"invalid_request","message":"An HTTP/1.1 request needs a Host header."');
+  });
+
+  it('an expectation that nobody knows is ignored', async () => {
+    const { status } = await sendRaw(gateway.url, (socket) =>
+      socket.write(`GET /v1/pets HTTP/1.1\r\n${head}Expect: a-miracle\r\nConnection: close\r\n\r\n`),
+    );
+    expect(status).toBe(200);
+  });
+
   it('slow senders are cut within fifteen seconds, while others are served at once', async () => {
     const post = (path: string) => `POST ${path} HTTP/1.1\r\n${head}Content-Length: 1000\r\n\r\n`;
     const kinds: [string, string][] = [

@@ -71,6 +71,19 @@ describe('an answer of the upstream', () => {
     expect(answer.errors?.[0]).toMatchObject({ path: ['a'], extensions: { code: 'RATE_LIMITED', retryAfter: 1 } });
   });
 
+  it('that states more than an Int can say has it said as the most that it can', async () => {
+    const key = freshKey();
+    const headers = {
+      'X-RateLimit-Limit': '5000000000',
+      'X-RateLimit-Remaining': '4999999999',
+      'X-RateLimit-Reset': String(Math.ceil(Date.now() / 1_000) + 40),
+    };
+    upstream.play((_, response) => send(response, 200, [], headers));
+    await gateway.graphql('{ pets { id } }', { key });
+    const { data } = await gateway.graphql('{ rateLimit { windows { limit remaining } } }', { key });
+    expect(data.rateLimit.windows).toEqual([{ limit: 2_147_483_647, remaining: 2_147_483_647 }]);
+  });
+
   it('reads a Retry-After that is an HTTP date', async () => {
     const inTenSeconds = new Date(Date.now() + 10_000).toUTCString();
     upstream.play((_, response) =>

@@ -109,4 +109,20 @@ describe('what a gateway passes on to its upstream', () => {
     expect(gateway.logged.length).toBeGreaterThan(0);
     for (const place of [text, metrics, JSON.stringify(gateway.logged)]) expect(place).not.toContain(key);
   });
+
+  it.each([403, 409, 500, 503])(
+    'logs of an Error with %i that quotes the key no more than its status',
+    async (status) => {
+      const key = 'pets_quoted-by-the-upstream';
+      upstream.play((_, response) =>
+        send(response, status, { code: 'no', message: `${key} may not do this.`, status }),
+      );
+      const before = gateway.logged.length;
+      const { errors } = await gateway.graphql('{ pets { id } }', { key });
+      expect(errors?.[0]?.message).toBe(`${key} may not do this.`);
+      const lines = JSON.stringify(gateway.logged.slice(before));
+      expect(lines).toContain(`the upstream answered ${status}`);
+      expect(lines).not.toContain(key);
+    },
+  );
 });

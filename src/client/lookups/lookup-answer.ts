@@ -55,7 +55,7 @@ function toFailure(error: StoreError | UnrecognizedError): Failure {
 /** What is to be made of an answer that is no GraphQL: something before the store gave it. */
 function toForeignFailure({ status, header }: TransportAnswer): Failure {
   const message = `The endpoint answered with HTTP status ${status} and no GraphQL result.`;
-  const retryAfter = parseRetryAfter(header('retry-after'), Date.now());
+  const retryAfter = parseRetryAfter({ header }, Date.now());
   if (status === 429) return { code: 'RATE_LIMITED', message, retryAfter: retryAfter ?? 1 };
   if (status === 502 || status === 503 || status === 504) return { code: 'SERVICE_UNAVAILABLE', message, retryAfter };
   return { code: 'UNRECOGNIZED', message };

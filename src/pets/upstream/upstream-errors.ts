@@ -1,5 +1,5 @@
 import { StoreError, type ErrorName } from '../../errors.js';
-import { DEFAULT_RETRY_AFTER, parseRetryAfter } from '../../access/limit-fields.js';
+import { parseRetryAfter, parseWait } from '../../access/limit-fields.js';
 import { UpstreamFailure, type UpstreamAnswer } from './outgoing-request.js';
 import { parseErrorBody } from './wire.js';
 
@@ -37,9 +37,11 @@ export function fromFailure(failure: Error): Error {
 }
 
 /** The one place where an answer that is no success becomes an error: by its HTTP status, with the Error body as it came. */
-export function fromAnswer({ status, header, body }: UpstreamAnswer): StoreError {
+export function fromAnswer(answer: UpstreamAnswer): StoreError {
+  const { status, body } = answer;
   const error = body === undefined ? undefined : parseErrorBody(body);
-  const retryAfter = parseRetryAfter(header('retry-after'), Date.now());
+  const now = Date.now();
+  const retryAfter = parseRetryAfter(answer, now);
   const details = { body: error, ...(retryAfter !== undefined && { retryAfter }) };
   const message = error?.message;
   switch (status) {
@@ -53,7 +55,7 @@ export function fromAnswer({ status, header, body }: UpstreamAnswer): StoreError
       return new StoreError(
         error?.code === 'key_banned' ? 'key_banned' : 'rate_limited',
         message ?? 'The rate limit is exceeded.',
-        { ...details, retryAfter: retryAfter ?? DEFAULT_RETRY_AFTER, graphqlOnly: !error },
+        { ...details, retryAfter: parseWait(answer, now), graphqlOnly: !error },
       );
     default:
       if (!error || status < 400) return notUnderstood(status < 400 ? 'an unexpected status' : 'no Error body');
