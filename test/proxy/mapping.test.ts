@@ -84,6 +84,21 @@ describe('an answer of the upstream', () => {
     expect(data.rateLimit.windows).toEqual([{ limit: 2_147_483_647, remaining: 2_147_483_647 }]);
   });
 
+  it('of 429 whose body breaks off is one of 429 all the same', async () => {
+    const key = freshKey();
+    upstream.play((_, response) => {
+      response.writeHead(429, { 'Content-Length': '100', 'Retry-After': '30' });
+      response.write('{"code":', () => response.destroy());
+    });
+    const before = upstream.seen.length;
+    for (const retryAfter of [30, expect.any(Number)]) {
+      const { status, errors } = await gateway.graphql('{ pets { id } }', { key });
+      expect(status).toBe(429);
+      expect(errors?.[0]?.extensions).toMatchObject({ code: 'RATE_LIMITED', retryAfter });
+    }
+    expect(upstream.seen).toHaveLength(before + 1);
+  });
+
   it('reads a Retry-After that is an HTTP date', async () => {
     const inTenSeconds = new Date(Date.now() + 10_000).toUTCString();
     upstream.play((_, response) =>

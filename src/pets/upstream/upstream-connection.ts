@@ -6,6 +6,8 @@ import type { Sending } from './sending.js';
 /** A hundred animals with the longest names, escaped throughout, are a third of this. */
 const MAX_ANSWER_BYTES = 1_048_576;
 
+const TOO_MANY_REQUESTS = 429;
+
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
 type Controller = Dispatcher.DispatchController;
 
@@ -94,6 +96,11 @@ export class UpstreamConnection implements Dispatcher.DispatchHandler {
   /** There is no controller yet when no connection could be made. */
   onResponseError(controller: Controller | undefined, error: Error): void {
     if (controller !== this.#controller) return;
+    if (this.#status === TOO_MANY_REQUESTS) {
+      // What it asks for is in its head.
+      this.#end(this.#toAnswer(undefined));
+      return;
+    }
     const isBroken = this.#status !== 0 || error.name === 'HTTPParserError';
     this.#end(new UpstreamFailure(isBroken ? 'broken' : 'unreachable', this.#hasLeft, error));
   }
