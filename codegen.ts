@@ -10,6 +10,9 @@ const config: CodegenConfig = {
         strictScalars: true,
         scalars: { ID: 'string' },
         contextType: '../context.js#OperationContext',
+        // The run step calls resolvers, and tells them this about their field.
+        customResolveInfo: '../compile.js#FieldInfo',
+        makeResolverTypeCallable: true,
         mappers: { Pet: '../../pets/pet.js#Pet as StoredPet' },
         // The values that the enums have inside; the resolver map pairs them with their GraphQL names.
         enumValues: { PetStatus: '../../pets/pet.js#PetStatus', Plan: '../../access/plans.js#Plan' },

@@ -8,11 +8,13 @@ import type { Database } from './database/database.js';
 import type { FirstStart } from './embedded/first-start.js';
 import { overloaded, StoreError } from './errors.js';
 import { createExplorer } from './explorer/handler.js';
-import { createExecutor } from './graphql/executor.js';
+import { toDocumentLimits } from './graphql/document-limits.js';
+import { createErrorFormatter } from './graphql/errors.js';
 import { createGraphqlHandler, createGraphqlRefusal } from './graphql/handler.js';
-import { createKnownDocuments } from './graphql/known-documents.js';
+import { createPrepare } from './graphql/prepare.js';
+import { createPreparedDocuments } from './graphql/prepared-documents.js';
 import { createRateLimitGuard } from './graphql/rate-limit-guard.js';
-import { toMaxTokens } from './graphql/operation.js';
+import { createSchema } from './graphql/schema.js';
 import { createGraphqlServer } from './graphql/server.js';
 import { createCors } from './http/cors.js';
 import type { Exchange, Reply } from './http/exchange.js';
@@ -43,8 +45,6 @@ export interface App {
 /** What tests and the benchmark may put between the parts, or in their place. */
 export interface AppParts {
   readonly decorateDatabase?: (database: Database) => Database;
-  /** Whether known operations skip Apollo; its way must give the same answers. */
-  readonly directLane?: boolean;
   /** Instead of keys and limits; for measuring what those cost. */
   readonly access?: Access;
   /** Instead of what counts; for measuring what that costs. */
@@ -61,7 +61,7 @@ const BEGUN = { plans: PLANS, overloadRoutes: ['/graphql', '/v1'] };
 export async function startApp(
   config: Config,
   log: Log,
-  { decorateDatabase, directLane = true, access: otherAccess, metrics = createMetrics(BEGUN) }: AppParts = {},
+  { decorateDatabase, access: otherAccess, metrics = createMetrics(BEGUN) }: AppParts = {},
 ): Promise<App> {
   const closers: (() => Promise<unknown>)[] = [];
   const closeAll = async (notice = 0): Promise<void> => {
@@ -87,22 +87,26 @@ export async function startApp(
 
     const cors = createCors(config.corsOrigins);
     const { introspection, explorer: hasExplorer, production, limits } = config;
-    const documents = createKnownDocuments();
-    const { maxRootFields } = limits;
-    const documentLimits = { maxRootFields, maxTokens: toMaxTokens(maxRootFields) };
+    const { maxBodyBytes } = limits;
+    const schema = createSchema();
+    const documents = createPreparedDocuments();
+    const documentLimits = toDocumentLimits(limits.maxRootFields);
+    const formatError = createErrorFormatter(!introspection);
     const graphqlServer = await createGraphqlServer({
+      schema,
       introspection,
       landingPage: hasExplorer,
       production,
       maxTokens: documentLimits.maxTokens,
-      documents,
       persistedQueries: redis && createRedisQueryCache(redis),
+      formatError,
       log,
     });
     closers.push(() => graphqlServer.stop());
     const graphql = createGraphqlHandler({
-      server: graphqlServer,
-      execute: createExecutor({ server: graphqlServer, documents, log, documentLimits, directLane }),
+      prepare: createPrepare({ server: graphqlServer, schema, documents, documentLimits, formatError }),
+      documents,
+      documentLimits,
       source,
       access,
       deprecatedCalls,
@@ -111,12 +115,11 @@ export async function startApp(
       log,
       metrics,
       introspection,
-      landingPage: hasExplorer,
-      maxBodyBytes: limits.maxBodyBytes,
+      renderLandingPage: hasExplorer ? (search) => graphqlServer.renderLandingPage(search) : undefined,
+      maxBodyBytes,
       maxBatch: limits.maxBatch,
-      maxTokens: documentLimits.maxTokens,
+      maxResponseBytes: limits.maxResponseBytes,
     });
-    const { maxBodyBytes } = limits;
     const rest = backend.isStore && createRestHandler({ source, access, deprecatedCalls, cors, log, maxBodyBytes });
     const health = createHealthHandler({
       metrics,

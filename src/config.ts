@@ -67,6 +67,7 @@ const ENVIRONMENT = z.object({
   MAX_ROOT_FIELDS: integer(1, 1_000_000).default(100),
   MAX_BATCH: integer(1, 1_000_000).default(20),
   MAX_BODY_BYTES: integer(1, 1_073_741_824).default(1_048_576),
+  MAX_RESPONSE_BYTES: integer(1_000, 1_073_741_824).default(8_388_608),
   UPSTREAM_TIMEOUT_MS: integer(1, 600_000).default(5_000),
   UPSTREAM_CONNECTIONS: integer(1, 10_000).default(64),
   DEFAULT_PLAN: z.enum(['free', 'pro', 'business'], 'must be free, pro or business').optional(),
@@ -119,7 +120,12 @@ export interface Config {
   readonly metricsPort: number | undefined;
   readonly logLevel: (typeof LOG_LEVELS)[number];
   readonly bans: { readonly banAfter: number; readonly banSeconds: number };
-  readonly limits: { readonly maxRootFields: number; readonly maxBatch: number; readonly maxBodyBytes: number };
+  readonly limits: {
+    readonly maxRootFields: number;
+    readonly maxBatch: number;
+    readonly maxBodyBytes: number;
+    readonly maxResponseBytes: number;
+  };
   readonly shutdownGraceMs: number;
   /** Where traces go; undefined: there are none. */
   readonly tracing: TracingConfig | undefined;
@@ -162,6 +168,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       maxRootFields: settings.MAX_ROOT_FIELDS,
       maxBatch: settings.MAX_BATCH,
       maxBodyBytes: settings.MAX_BODY_BYTES,
+      maxResponseBytes: settings.MAX_RESPONSE_BYTES,
     },
     shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
     tracing,

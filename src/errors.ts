@@ -16,6 +16,7 @@ export const ERRORS = {
   upstream_unavailable: { status: 502, graphqlCode: 'UPSTREAM_UNAVAILABLE' },
   upstream_timeout: { status: 504, graphqlCode: 'UPSTREAM_TIMEOUT' },
   upstream_error: { status: 502, graphqlCode: 'UPSTREAM_ERROR' },
+  operation_unresolved: { status: 400, graphqlCode: 'OPERATION_RESOLUTION_FAILURE' },
   operation_too_large: { status: 400, graphqlCode: 'OPERATION_TOO_LARGE' },
   bad_request: { status: 400, graphqlCode: 'BAD_REQUEST' },
   no_such_route: { status: 404, graphqlCode: 'BAD_REQUEST' },
@@ -54,6 +55,7 @@ export interface StoreErrorDetails {
 
 const GRAPHQL_ONLY: ReadonlySet<ErrorName> = new Set([
   'bad_request',
+  'operation_unresolved',
   'operation_too_large',
   'field_rate_limited',
   'upstream_unavailable',

@@ -9,31 +9,22 @@ import {
   type OperationDefinitionNode,
 } from 'graphql';
 import { LOOKUP_SUNSET } from '../pets/sunset.js';
-import { toFragments } from './operation.js';
+import { toFragments } from './document.js';
 
 /** A deprecated field that an operation uses. */
 export interface Deprecation {
   /** Such as `Query.pet`. */
   readonly coordinate: string;
   readonly reason: string;
-  /** The day it goes, such as `2030-12-05`. */
+  /** The day on which the field will be removed, such as `2030-12-05`. */
   readonly sunset?: string;
 }
 
-/** The days on which deprecated fields go, which SDL has no place for. */
+/** The days on which deprecated fields will be removed. SDL has no place for them. */
 const SUNSETS: Readonly<Record<string, Date>> = { 'Query.pet': LOOKUP_SUNSET };
 
-/** Makes the function that names the deprecated fields of an operation, each once. It remembers documents it has seen. */
-export function createDeprecationFinder(schema: GraphQLSchema) {
-  const known = new WeakMap<OperationDefinitionNode, readonly Deprecation[]>();
-  return (document: DocumentNode, operation: OperationDefinitionNode): readonly Deprecation[] => {
-    const found = known.get(operation) ?? findDeprecations(schema, document, operation);
-    known.set(operation, found);
-    return found;
-  };
-}
-
-function findDeprecations(
+/** Finds the deprecated fields that an operation uses, each once. */
+export function findDeprecations(
   schema: GraphQLSchema,
   document: DocumentNode,
   operation: OperationDefinitionNode,

@@ -1,6 +1,7 @@
-import type { GraphQLResolveInfo } from 'graphql';
 import { getGraphQLRateLimiter, Store, type Identity } from 'graphql-rate-limit';
+import type { GraphQLResolveInfo } from 'graphql';
 import { createBoundedCache } from '../bounded-cache.js';
+import type { FieldInfo } from './compile.js';
 import type { OperationContext } from './context.js';
 
 /** Counts the uses of a field by each key. */
@@ -9,7 +10,7 @@ export interface FieldLimiter {
    * Counts a use, if there is room for it.
    * @returns undefined when there was, or the seconds until there is
    */
-  use(context: OperationContext, info: GraphQLResolveInfo): Promise<number | undefined>;
+  use(context: OperationContext, info: FieldInfo): Promise<number | undefined>;
 }
 
 export interface FieldLimiterOptions {
@@ -54,7 +55,8 @@ export function createFieldLimiter({ max, windowMs, toKey }: FieldLimiterOptions
   return {
     async use(context, info) {
       const refusal = await limiter(
-        { parent: undefined, args: {}, context, info },
+        // The package looks at nothing but the name of the field.
+        { parent: undefined, args: {}, context, info: info as unknown as GraphQLResolveInfo },
         { max, window: `${windowMs}ms`, uncountRejected: true },
       );
       return refusal === undefined ? undefined : store.retryAfter(toKey(context));

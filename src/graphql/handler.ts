@@ -1,5 +1,5 @@
-import { HeaderMap, type ApolloServer } from '@apollo/server';
 import Negotiator from 'negotiator';
+import type { MaybePromise } from '../access/maybe-promise.js';
 import type { Access, Visit } from '../access/visit.js';
 import type { DeprecatedCallCounter } from '../deprecated-calls/deprecated-calls.js';
 import { StoreError, toStoreError } from '../errors.js';
@@ -11,22 +11,24 @@ import { logFailure, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics, OperationOutcome } from '../observability/metrics.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
-import { RequestPetLoader } from '../pets/pet-loader.js';
+import { createPetLoader } from '../pets/pet-loader.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
 import type { OperationContext } from './context.js';
-import type { Deprecation } from './deprecations.js';
-import type { Executor } from './executor.js';
-import { traceOperation } from './operation-span.js';
+import { isIntrospectionText, type DocumentLimits } from './document-limits.js';
+import { endOperationSpan } from './operation-span.js';
+import type { Prepare, Prepared } from './prepare.js';
+import type { PreparedDocuments, PreparedOperation } from './prepared-documents.js';
 import type { RateLimitGuard } from './rate-limit-guard.js';
+import { Refusal } from './refusal.js';
 import { readGetRequest, readPostRequest, type OperationRequest } from './request.js';
 import { RequestCall } from './request-call.js';
-import { toBatchHead, toRefusal, type OperationResponse } from './response.js';
-import { createTurns } from './turnstile.js';
+import { toBatchHead, writeRefusal, writeResponse, type OperationResponse, type ResponseRoom } from './response.js';
+import { price, run, type Executed, type Priced } from './run.js';
 
 export interface GraphqlHandlerOptions {
-  /** Renders the landing page. */
-  readonly server: ApolloServer<OperationContext>;
-  readonly execute: Executor;
+  readonly prepare: Prepare;
+  readonly documents: PreparedDocuments;
+  readonly documentLimits: DocumentLimits;
   readonly source: PetSource;
   readonly access: Access;
   /** Absent where another store counts. */
@@ -36,11 +38,11 @@ export interface GraphqlHandlerOptions {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly introspection: boolean;
-  readonly landingPage: boolean;
+  /** Renders the page for browsers; absent: there is none. */
+  readonly renderLandingPage?: ((search: string) => Promise<string>) | undefined;
   readonly maxBodyBytes: number;
   readonly maxBatch: number;
-  /** Tokens that a document may have. */
-  readonly maxTokens: number;
+  readonly maxResponseBytes: number;
 }
 
 /** The media types of https://graphql.github.io/graphql-over-http/draft/#sec-Media-Types, the default first. */
@@ -48,13 +50,12 @@ const MEDIA_TYPES = ['application/json; charset=utf-8', 'application/graphql-res
 const HTML = 'text/html';
 /** In addition to the policy in the page, which names Apollo's CDN and the nonce of its own scripts. */
 const LANDING_PAGE_POLICY = "frame-ancestors 'none'; form-action 'none'; object-src 'none'";
-/** Characters of an operation's name in the log. */
-const MAX_LOGGED_NAME = 100;
 
-/** Makes the handler of /graphql: HTTP around the operations that Apollo Server executes. */
+/** Makes the handler of /graphql. */
 export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
-  const { server, execute, source, access, deprecatedCalls, guardRateLimit, cors, log, metrics } = options;
-  const { introspection, landingPage } = options;
+  const { prepare, documents, documentLimits, source, access, deprecatedCalls, guardRateLimit, cors, log, metrics } =
+    options;
+  const { introspection, renderLandingPage, maxResponseBytes } = options;
 
   return async (exchange) => {
     exchange.route = '/graphql';
@@ -84,13 +85,15 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     if (method !== 'GET' && method !== 'POST') {
       throw new StoreError('method_not_allowed', '/graphql takes GET and POST.', { headers: { Allow: 'GET, POST' } });
     }
-    if (landingPage && prefersHtml(exchange)) return renderLandingPage(exchange);
+    if (renderLandingPage && prefersHtml(exchange)) return toPage(await renderLandingPage(exchange.search));
     const passed = visit.keyId || visit.isKeyRefused || !introspection ? visit.requireKey() : undefined;
     if (passed instanceof Promise) await passed;
     const mediaType = chooseMediaType(exchange.header('accept'), MEDIA_TYPES);
     const { isBatch, operations } =
-      method === 'GET' ? readGetRequest(exchange) : await readPostRequest(exchange, options);
-    const responses = await run(operations, exchange, visit);
+      method === 'GET'
+        ? readGetRequest(exchange)
+        : await readPostRequest(exchange, { ...options, maxTokens: documentLimits.maxTokens });
+    const responses = await execute(operations, exchange, visit);
     const head = isBatch ? toBatchHead(responses) : (responses[0] as OperationResponse);
     return {
       status: head.status,
@@ -99,59 +102,83 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     };
   }
 
-  async function run(
-    operations: readonly OperationRequest[],
+  /** The straight line: prepare → price → admit → run → write. A refused operation skips the steps that are left. */
+  async function execute(
+    requests: readonly OperationRequest[],
     exchange: Exchange,
     visit: Visit,
-  ): Promise<OperationResponse[]> {
+  ): Promise<readonly OperationResponse[]> {
     const startedAt = performance.now();
-    const key = parseIdempotencyKey(exchange.header('idempotency-key'), visit.keyId);
-    const { span } = exchange;
-    const spans = span?.isRecording
-      ? operations.map(() => span.startChild('internal', 'GraphQL Operation'))
-      : undefined;
-    const isOne = operations.length === 1;
-    // What the operations of a batch ask for together belongs to none of them.
-    const call = new RequestCall(exchange, visit.upstreamKey, spans && isOne ? spans[0] : span);
-    const loader = new RequestPetLoader({ source, call, batched: !isOne });
-    const turns = createTurns(operations.length, (cost) => visit.admit(cost));
-    const contexts = turns.map((turn, entry): OperationContext => ({
-      visit,
-      call: spans && !isOne ? new RequestCall(exchange, visit.upstreamKey, spans[entry]) : call,
-      source,
-      loader,
-      keyOfAddition: key && ((position) => completeIdempotencyKey(key, entry, position)),
-      guardRateLimit,
-      turn,
-      report: { type: 'unknown', name: undefined, cost: 0, endedAt: 0, deprecations: [], failures: [] },
-    }));
-    const executions = operations.map((operation, index) => {
-      const context = contexts[index] as OperationContext;
-      const execution = execute(operation, context, exchange.method);
-      const operationSpan = spans?.[index];
-      return operationSpan ? traceOperation(operationSpan, execution, context.report) : execution;
+    const { requestId } = exchange;
+    const { contexts, spans } = createContexts(requests.length, exchange, visit);
+    const room: ResponseRoom = { maxBytes: maxResponseBytes, written: 0 };
+
+    const prepared = await together(requests, (request) => prepareFor(visit, request, exchange.method));
+    const priced = await together(prepared, (operation) => price(operation, documentLimits.maxResponseValues));
+    const admitted = await inOrder(priced, (operation) => admit(operation, visit));
+    const executed = await together(admitted, (operation, index) =>
+      run(operation, contexts[index] as OperationContext),
+    );
+    const responses = executed.map((operation) => write(operation, requestId, room));
+
+    const facts = admitted.map((operation): OperationFacts => {
+      if (!(operation instanceof Refusal)) return { operation: operation.operation, cost: operation.cost };
+      return { operation: operation.parts.operation, cost: 0 };
     });
-    const responses = executions.length === 1 ? [await (executions[0] as Execution)] : await Promise.all(executions);
-    let cost = 0;
-    const names: string[] = [];
-    contexts.forEach(({ report }, index) => {
-      const response = responses[index] as OperationResponse;
-      cost += report.cost;
-      if (response.hasData && report.deprecations.length > 0) noteDeprecations(report.deprecations, exchange, visit);
-      names.push(report.name?.slice(0, MAX_LOGGED_NAME) ?? report.type);
-      metrics.observeOperation(report.type, toOutcome(response, report, call), (report.endedAt - startedAt) / 1_000);
+    const { call } = contexts[0] as OperationContext;
+    const seconds = (performance.now() - startedAt) / 1_000;
+    responses.forEach((response, index) => {
+      const fact = facts[index] as OperationFacts;
+      metrics.observeOperation(fact.operation?.type ?? 'unknown', toOutcome(response, call), seconds);
+      const span = spans?.[index];
+      if (span) endOperationSpan(span, fact, response);
+      // A request that fails because its client has left is no failure of ours.
+      if (!call.isCancelled) for (const failure of response.failures) logFailure(log, failure, requestId);
+      if (response.hasData) noteDeprecations(fact.operation, exchange, visit);
     });
-    exchange.logged.cost = cost;
-    exchange.logged.operations = names.join();
+    exchange.logged.cost = facts.reduce((sum, { cost }) => sum + cost, 0);
+    exchange.logged.operations = facts.map(({ operation }) => toLoggedName(operation)).join();
     return responses;
   }
 
-  /** An operation ran that uses what is deprecated. */
-  function noteDeprecations(deprecations: readonly Deprecation[], exchange: Exchange, { keyId }: Visit): void {
+  async function prepareFor(visit: Visit, request: OperationRequest, method: string): Promise<Prepared | Refusal> {
+    if (visit.keyId === undefined && !isIntrospectionText(request, documentLimits)) await visit.requireKey();
+    return prepare(request, method);
+  }
+
+  async function admit(operation: Priced, visit: Visit): Promise<Priced> {
+    const admitted = visit.admit(operation.cost);
+    if (admitted instanceof Promise) await admitted;
+    if (operation.cost > 0) documents.promote(operation.document);
+    return operation;
+  }
+
+  function createContexts(count: number, exchange: Exchange, visit: Visit) {
+    const key = parseIdempotencyKey(exchange.header('idempotency-key'), visit.keyId);
+    const { span } = exchange;
+    const spans = span?.isRecording
+      ? Array.from({ length: count }, () => span.startChild('internal', 'GraphQL Operation'))
+      : undefined;
+    // What the operations of a batch ask for together belongs to none of them.
+    const call = new RequestCall(exchange, visit.upstreamKey, spans && count === 1 ? spans[0] : span);
+    const loader = createPetLoader(source, call);
+    const contexts = Array.from({ length: count }, (_, entry): OperationContext => {
+      const own = spans && count > 1 ? new RequestCall(exchange, visit.upstreamKey, spans[entry]) : call;
+      const keyOfAddition = key && ((position: number) => completeIdempotencyKey(key, entry, position));
+      return { visit, call: own, source, loader, keyOfAddition, guardRateLimit };
+    });
+    return { contexts, spans };
+  }
+
+  /** Notes that an operation ran which uses a deprecated field. */
+  function noteDeprecations(operation: PreparedOperation | undefined, exchange: Exchange, { keyId }: Visit): void {
+    if (!operation || operation.deprecations.length === 0) return;
     const client = exchange.clientName;
     Object.assign(exchange.logged, { deprecated: true, client });
     if (!deprecatedCalls || keyId === undefined) return;
-    for (const { coordinate } of deprecations) deprecatedCalls.count({ keyId, client, through: 'graphql', coordinate });
+    for (const { coordinate } of operation.deprecations) {
+      deprecatedCalls.count({ keyId, client, through: 'graphql', coordinate });
+    }
   }
 
   function refuse(exchange: Exchange, thrown: unknown): Reply {
@@ -159,47 +186,81 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     logFailure(log, error, exchange.requestId);
     return toErrorReply(exchange, error);
   }
+}
 
-  async function renderLandingPage(exchange: Exchange): Promise<Reply> {
-    const { body } = await server.executeHTTPGraphQLRequest({
-      httpGraphQLRequest: {
-        method: 'GET',
-        headers: new HeaderMap([['accept', HTML]]),
-        search: exchange.search,
-        body: undefined,
-      },
-      context: () => Promise.reject(new Error('a landing page needs no context')),
-    });
-    if (body.kind !== 'complete') throw new Error('the landing page came in parts');
-    return {
-      status: 200,
-      headers: { ...PAGE_HEADERS, 'Content-Security-Policy': LANDING_PAGE_POLICY },
-      body: body.string,
-    };
+/** What is known of an operation that has been answered. */
+export interface OperationFacts {
+  /** Absent when the operation could not be prepared. */
+  readonly operation: PreparedOperation | undefined;
+  /** Requests charged. */
+  readonly cost: number;
+}
+
+type Step<In, Out> = (operation: In, index: number) => MaybePromise<Out | Refusal>;
+
+/** Takes all operations of a request through a step at the same time. */
+function together<In, Out>(operations: readonly (In | Refusal)[], step: Step<In, Out>): Promise<(Out | Refusal)[]> {
+  return Promise.all(operations.map((operation, index) => take(operation, index, step)));
+}
+
+/** Takes the operations of a request through a step one after the other. */
+async function inOrder<In, Out>(
+  operations: readonly (In | Refusal)[],
+  step: Step<In, Out>,
+): Promise<(Out | Refusal)[]> {
+  const results: (Out | Refusal)[] = [];
+  for (const [index, operation] of operations.entries()) results.push(await take(operation, index, step));
+  return results;
+}
+
+async function take<In, Out>(operation: In | Refusal, index: number, step: Step<In, Out>): Promise<Out | Refusal> {
+  if (operation instanceof Refusal) return operation;
+  try {
+    return await step(operation, index);
+  } catch (thrown) {
+    return Refusal.of(thrown, (operation as Partial<Prepared>).operation);
   }
 }
 
-type Execution = ReturnType<Executor>;
+function write(operation: Executed | Refusal, requestId: string, room: ResponseRoom): OperationResponse {
+  if (operation instanceof Refusal) return writeRefusal(operation, requestId);
+  try {
+    return writeResponse(operation, requestId, room);
+  } catch (thrown) {
+    return writeRefusal(Refusal.of(thrown, operation.operation), requestId);
+  }
+}
 
-function toOutcome(
-  { hasData, hasErrors }: OperationResponse,
-  { failures }: OperationContext['report'],
-  call: Call,
-): OperationOutcome {
+function toOutcome({ hasData, hasErrors, failures }: OperationResponse, call: Call): OperationOutcome {
   if (hasData && !hasErrors) return 'ok';
   if (failures.some(({ status }) => status >= 500)) return call.isCancelled ? 'cancelled' : 'failed';
   return hasData ? 'error' : 'refused';
 }
 
-/** An error as the answer to a whole GraphQL request. */
+/** Characters of an operation's name in the log. */
+const MAX_LOGGED_NAME = 100;
+
+function toLoggedName(operation: PreparedOperation | undefined): string {
+  return operation?.name?.slice(0, MAX_LOGGED_NAME) ?? operation?.type ?? 'unknown';
+}
+
+function toPage(html: string): Reply {
+  return {
+    status: 200,
+    headers: { ...PAGE_HEADERS, 'Content-Security-Policy': LANDING_PAGE_POLICY },
+    body: html,
+  };
+}
+
+/** The response to a request that is refused as a whole. */
 function toErrorReply(exchange: Exchange, error: StoreError): Reply {
-  const { status, headers, text } = toRefusal(error, exchange.requestId);
+  const { status, headers, text } = writeRefusal(Refusal.of(error), exchange.requestId);
   return { status, headers: { 'Content-Type': negotiateForError(exchange), ...headers }, body: text };
 }
 
-/** Makes what gives the same error to whoever asks, without making it anew each time. */
+/** Makes a function that gives the same refusal to every request, without writing it anew each time. */
 export function createGraphqlRefusal(error: StoreError): (exchange: Exchange) => Reply {
-  const { status, headers, text } = toRefusal(error, REQUEST_ID_PLACE);
+  const { status, headers, text } = writeRefusal(Refusal.of(error), REQUEST_ID_PLACE);
   const [before, after] = text.split(REQUEST_ID_PLACE) as [string, string];
   return (exchange) => ({
     status,
@@ -216,7 +277,7 @@ function prefersHtml(exchange: Exchange): boolean {
   return new Negotiator({ headers: { accept } }).mediaType([...MEDIA_TYPES, HTML]) === HTML;
 }
 
-/** The media type of a refusal: the one asked for, or the default when that is what is wrong. */
+/** The media type of a refusal: the one asked for, or the default when the `Accept` header is the reason. */
 function negotiateForError(exchange: Exchange): string {
   try {
     return chooseMediaType(exchange.header('accept'), MEDIA_TYPES);

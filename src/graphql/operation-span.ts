@@ -1,30 +1,24 @@
 import type { Span } from '../observability/tracing.js';
-import type { OperationReport } from './context.js';
+import type { OperationFacts } from './handler.js';
 import type { OperationResponse } from './response.js';
 
 /** Characters of an operation's name. */
 const MAX_NAME = 100;
 
-/** Ends the span of an operation once it has its answer. The document is not told: literals in it may be anything. */
-export async function traceOperation(
+/** Ends the span of an operation. The document is left out: its literals may hold anything. */
+export function endOperationSpan(
   span: Span,
-  execution: Promise<OperationResponse>,
-  report: OperationReport,
-): Promise<OperationResponse> {
-  const response = await execution;
-  const { type, name, cost, failures } = report;
-  const isKnown = type !== 'unknown';
-  if (isKnown) span.rename(type);
-  const error = response.hasErrors
-    ? (failures[0]?.code ?? (response.hasData ? 'field_error' : 'request_error'))
-    : undefined;
+  { operation, cost }: OperationFacts,
+  { hasData, hasErrors, failures }: OperationResponse,
+): void {
+  if (operation) span.rename(operation.type);
+  const error = hasErrors ? (failures[0]?.code ?? (hasData ? 'field_error' : 'request_error')) : undefined;
   span.end(
     {
-      'graphql.operation.type': isKnown ? type : undefined,
-      'graphql.operation.name': name?.slice(0, MAX_NAME),
+      'graphql.operation.type': operation?.type,
+      'graphql.operation.name': operation?.name?.slice(0, MAX_NAME),
       'animal_store.cost': cost,
     },
     error,
   );
-  return response;
 }

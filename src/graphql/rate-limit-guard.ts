@@ -1,5 +1,5 @@
-import type { GraphQLResolveInfo } from 'graphql';
 import { StoreError } from '../errors.js';
+import type { FieldInfo } from './compile.js';
 import type { OperationContext } from './context.js';
 import type { FieldLimiter } from './field-limiter.js';
 
@@ -7,7 +7,7 @@ import type { FieldLimiter } from './field-limiter.js';
  * Lets a field through, or refuses it.
  * @throws StoreError `field_rate_limited` beyond 60 uses a minute by one key
  */
-export type RateLimitGuard = (context: OperationContext, info: GraphQLResolveInfo) => Promise<void>;
+export type RateLimitGuard = (context: OperationContext, info: FieldInfo) => Promise<void>;
 
 const WINDOW_MS = 60_000;
 const MAX_PER_WINDOW = 60;
@@ -30,7 +30,7 @@ export function createRateLimitGuard(): RateLimitGuard {
     return use;
   };
 
-  async function pass(context: OperationContext, info: GraphQLResolveInfo): Promise<void> {
+  async function pass(context: OperationContext, info: FieldInfo): Promise<void> {
     const limiter = await (loading ??= loadLimiter());
     const retryAfter = await limiter.use(context, info);
     if (retryAfter === undefined) return;

@@ -3,7 +3,7 @@ import { readBody } from '../http/body.js';
 import { parseUntrustedJson } from '../json/exact-json.js';
 import { requireJsonBody } from '../http/media-type.js';
 import { StoreError } from '../errors.js';
-import { requireModestBatch } from './modest-operation.js';
+import { requireSmallBatch } from './document-limits.js';
 
 /** One operation as it came over HTTP. */
 export interface OperationRequest {
@@ -71,7 +71,7 @@ export async function readPostRequest(
     throw new StoreError('bad_request', `A batch holds 1 to ${maxBatch} operations; this one has ${body.length}.`);
   }
   const operations = body.map((entry, index) => toOperation(entry, `Entry ${index} of the batch`));
-  requireModestBatch(
+  requireSmallBatch(
     operations.map(({ query }) => query),
     maxTokens,
   );

@@ -1,38 +1,98 @@
 import type { GraphQLFormattedError } from 'graphql';
-import type { Visit } from '../access/visit.js';
-import { StoreError, withCost } from '../errors.js';
+import { StoreError } from '../errors.js';
+import type { RootField } from './compile.js';
 import type { Deprecation } from './deprecations.js';
-import { formatStoreError } from './format-error.js';
+import { formatStoreError } from './errors.js';
+import type { Refusal } from './refusal.js';
+import { FieldError, type Executed } from './run.js';
 
-/** The answer to one operation. */
+/** The response to one operation. */
 export interface OperationResponse {
   readonly status: number;
-  /** By their lower-case names. */
-  readonly headers: Record<string, string>;
+  /** By lower-case name. */
+  readonly headers: Readonly<Record<string, string>>;
   /** The result as JSON text. */
   readonly text: string;
   readonly hasData: boolean;
   readonly hasErrors: boolean;
+  /** What went wrong, in the program's own terms. */
+  readonly failures: readonly StoreError[];
 }
 
-export interface OperationResult {
-  readonly status?: number;
-  readonly headers?: Record<string, string>;
-  readonly errors?: readonly GraphQLFormattedError[] | undefined;
-  /** JSON text; undefined when the operation did not run. */
-  readonly data?: string | undefined;
-  readonly deprecations?: readonly Deprecation[];
-  readonly requestId: string;
+/** The room that is left in the response to an HTTP request. */
+export interface ResponseRoom {
+  readonly maxBytes: number;
+  /** UTF-16 code units of the text written so far: never more than its bytes. */
+  written: number;
 }
 
 const NO_HEADERS = {};
 
-/** Puts an answer together. Every error names the request, for whoever reports it. */
-export function toResponse(result: OperationResult): OperationResponse {
-  const { status = 200, headers = NO_HEADERS, errors = [], data, deprecations = [], requestId } = result;
-  if (data !== undefined && errors.length === 0 && deprecations.length === 0) {
-    return { status, headers, text: `{"data":${data}}`, hasData: true, hasErrors: false };
+/**
+ * Writes the response to an operation that has run.
+ * @throws StoreError `operation_too_large` when the response has no room for it
+ */
+export function writeResponse(
+  { operation, fields, results, text: document }: Executed,
+  requestId: string,
+  room: ResponseRoom,
+): OperationResponse {
+  const errors: GraphQLFormattedError[] = [];
+  const failures: StoreError[] = [];
+  let data = '{';
+  fields.forEach((field, index) => {
+    let value = 'null';
+    try {
+      const result = results[index];
+      if (result instanceof FieldError) fail(field, result);
+      else value = field.write(result);
+    } catch (error) {
+      fail(field, FieldError.of(error));
+    }
+    data += `${index === 0 ? '' : ','}"${field.responseKey}":${value}`;
+    if (room.written + data.length > room.maxBytes) throw tooLong(room.maxBytes);
+  });
+  room.written += data.length;
+  const { deprecations } = operation;
+  const text = join({ data: `${data}}`, errors, deprecations, requestId });
+  return { status: 200, headers: NO_HEADERS, text, hasData: true, hasErrors: errors.length > 0, failures };
+
+  function fail({ responseKey, starts }: RootField, { cause, locations }: FieldError): void {
+    const { message, extensions } = formatStoreError(cause);
+    failures.push(cause);
+    errors.push({
+      message,
+      locations: locations ?? starts.map((start) => document.locate(start)),
+      path: [responseKey],
+      extensions: extensions ?? {},
+    });
   }
+}
+
+/** Writes the response to an operation that was refused. */
+export function writeRefusal({ parts }: Refusal, requestId: string): OperationResponse {
+  const { status, headers = {}, errors, operation, failure } = parts;
+  return {
+    status,
+    headers: toHeaders(Object.entries(headers)),
+    text: join({ errors, deprecations: operation?.deprecations ?? [], requestId }),
+    hasData: false,
+    hasErrors: true,
+    failures: failure ? [failure] : [],
+  };
+}
+
+interface ResponseParts {
+  /** JSON text; absent when the operation did not run. */
+  readonly data?: string;
+  readonly errors: readonly GraphQLFormattedError[];
+  readonly deprecations: readonly Deprecation[];
+  readonly requestId: string;
+}
+
+/** Puts a response together. Every error names the request. */
+function join({ data, errors, deprecations, requestId }: ResponseParts): string {
+  if (data !== undefined && errors.length === 0 && deprecations.length === 0) return `{"data":${data}}`;
   const members: string[] = [];
   if (errors.length > 0) {
     const named = errors.map((error) => ({ ...error, extensions: { ...error.extensions, requestId } }));
@@ -40,20 +100,10 @@ export function toResponse(result: OperationResult): OperationResponse {
   }
   if (data !== undefined) members.push(`"data":${data}`);
   if (deprecations.length > 0) members.push(`"extensions":${JSON.stringify({ deprecations })}`);
-  return { status, headers, text: `{${members.join()}}`, hasData: data !== undefined, hasErrors: errors.length > 0 };
+  return `{${members.join()}}`;
 }
 
-/** The answer to an operation that did not run. */
-export function toRefusal(
-  error: StoreError,
-  requestId: string,
-  deprecations: readonly Deprecation[] = [],
-): OperationResponse {
-  const headers = toHeaders(Object.entries(error.headers));
-  return toResponse({ status: error.status, headers, errors: [formatStoreError(error)], deprecations, requestId });
-}
-
-/** The status line and headers of a batch: 200 if any operation ran, else what they share. */
+/** The status and headers of a batch: 200 if any operation ran, otherwise what the operations share. */
 export function toBatchHead(responses: readonly OperationResponse[]): Pick<OperationResponse, 'status' | 'headers'> {
   if (responses.some(({ hasData }) => hasData)) return { status: 200, headers: longestWait(responses) };
   const [first] = responses as [OperationResponse];
@@ -69,32 +119,10 @@ function longestWait(responses: readonly OperationResponse[]): Record<string, st
   return longest > 0 ? { 'retry-after': String(longest) } : {};
 }
 
-/** Headers by their lower-case names. */
-export function toHeaders(headers: Iterable<readonly [string, string]>): Record<string, string> {
+function toHeaders(headers: Iterable<readonly [string, string]>): Record<string, string> {
   return Object.fromEntries([...headers].map(([name, value]) => [name.toLowerCase(), value]));
 }
 
-const UPSTREAM_REFUSALS: ReadonlySet<string> = new Set(['unauthorized', 'rate_limited', 'key_banned']);
-
-/**
- * Why no field of an operation got data, when the reason is that the upstream refused the key or its rate: such an answer
- * is as a whole what it would have been, had the gateway known before.
- * @param isEmpty - whether every field is null
- */
-export function findUpstreamRefusal(isEmpty: boolean, failures: readonly StoreError[]): StoreError | undefined {
-  return isEmpty && failures.every(({ code }) => UPSTREAM_REFUSALS.has(code)) ? failures[0] : undefined;
-}
-
-/**
- * Makes the upstream's refusal that of the whole operation: with what it would have cost, and a 401 counted for the client's
- * address, as if it had been found out here.
- */
-export async function toWholeRefusal(refusal: StoreError, cost: number, visit: Visit): Promise<StoreError> {
-  if (refusal.code !== 'unauthorized') return withCost(refusal, cost);
-  try {
-    await visit.requireKey();
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'rate_limited') return error;
-  }
-  return refusal;
+function tooLong(maxBytes: number): StoreError {
+  return new StoreError('operation_too_large', `The response is longer than ${maxBytes} bytes: ask for less at once.`);
 }

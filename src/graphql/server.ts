@@ -1,43 +1,64 @@
-import { ApolloServer, type ApolloServerOptions } from '@apollo/server';
+import { ApolloServer, HeaderMap, type ApolloServerOptions, type ApolloServerPlugin } from '@apollo/server';
 import {
   ApolloServerPluginCacheControlDisabled,
   ApolloServerPluginLandingPageDisabled,
 } from '@apollo/server/plugin/disabled';
 import { ApolloServerPluginLandingPageLocalDefault } from '@apollo/server/plugin/landingPage/default';
+import type { DocumentNode, GraphQLFormattedError, GraphQLSchema } from 'graphql';
+import { toStoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
-import type { OperationContext } from './context.js';
-import { createDocumentStore } from './document-store.js';
+import { isUnforeseen, type ErrorFormatter } from './errors.js';
 import { EXAMPLE_HEADERS, EXAMPLE_OPERATION } from './example-operation.js';
-import { createFormatError } from './format-error.js';
-import type { KnownDocuments } from './known-documents.js';
-import { createOperationPlugin } from './operation-plugin.js';
-import { createSchema } from './schema.js';
+import type { OperationRequest } from './request.js';
 
 type PersistedQueryCache = NonNullable<
-  Exclude<ApolloServerOptions<OperationContext>['persistedQueries'], false | undefined>['cache']
+  Exclude<ApolloServerOptions<ApolloContext>['persistedQueries'], false | undefined>['cache']
 >;
 
 export interface GraphqlServerOptions {
+  readonly schema: GraphQLSchema;
   readonly introspection: boolean;
   /** Whether browsers get Apollo Sandbox. */
   readonly landingPage: boolean;
   readonly production: boolean;
   /** Tokens that a document may have. */
   readonly maxTokens: number;
-  readonly documents: KnownDocuments;
   /** Where persisted queries are kept; absent: in this process. */
   readonly persistedQueries?: PersistedQueryCache | undefined;
+  readonly formatError: ErrorFormatter;
   readonly log: Log;
 }
 
-/** Errors of one document that are told: each takes time to place in the text. */
+/** What Apollo Server says about a document that this process has not seen. */
+export type Validation =
+  | { readonly isValid: true; readonly text: string; readonly document: DocumentNode }
+  | {
+      readonly isValid: false;
+      readonly status: number;
+      readonly headers: Iterable<readonly [string, string]>;
+      readonly errors: readonly GraphQLFormattedError[];
+    };
+
+/** Apollo Server, as far as the program uses it. It parses, validates and finds persisted queries; it runs nothing. */
+export interface GraphqlServer {
+  validate(request: Pick<OperationRequest, 'query' | 'extensions'>): Promise<Validation>;
+  /** Apollo Sandbox as an HTML page. */
+  renderLandingPage(search: string): Promise<string>;
+  stop(): Promise<void>;
+}
+
+/** What the plugin hands over. Apollo Server copies the context itself, but not what is in it. */
+interface ApolloContext {
+  readonly handedOver: { text?: string; document?: DocumentNode; failure?: unknown };
+}
+
+/** Errors reported for one document: each takes time to place in the text. */
 const MAX_ERRORS = 20;
 
-/** Makes and starts the Apollo Server: it parses, validates and executes; HTTP is the handler's. */
-export async function createGraphqlServer(options: GraphqlServerOptions): Promise<ApolloServer<OperationContext>> {
-  const { introspection, landingPage, production, maxTokens, documents, persistedQueries, log } = options;
-  const schema = createSchema();
-  const server = new ApolloServer<OperationContext>({
+/** Makes and starts the Apollo Server. */
+export async function createGraphqlServer(options: GraphqlServerOptions): Promise<GraphqlServer> {
+  const { schema, introspection, landingPage, production, maxTokens, persistedQueries, formatError, log } = options;
+  const server = new ApolloServer<ApolloContext>({
     schema,
     introspection,
     nodeEnv: production ? 'production' : 'development',
@@ -46,8 +67,9 @@ export async function createGraphqlServer(options: GraphqlServerOptions): Promis
     stopOnTerminationSignals: false,
     parseOptions: { maxTokens },
     validationOptions: { maxErrors: MAX_ERRORS },
-    formatError: createFormatError(!introspection),
-    documentStore: createDocumentStore(),
+    formatError,
+    // Documents are kept as compiled operations.
+    documentStore: null,
     ...(persistedQueries && { persistedQueries: { cache: persistedQueries } }),
     logger: log,
     plugins: [
@@ -62,9 +84,56 @@ export async function createGraphqlServer(options: GraphqlServerOptions): Promis
             headers: EXAMPLE_HEADERS,
           })
         : ApolloServerPluginLandingPageDisabled(),
-      createOperationPlugin({ schema, documents }),
+      handOver,
     ],
   });
   await server.start();
-  return server;
+
+  return {
+    async validate({ query, extensions }) {
+      const handedOver: ApolloContext['handedOver'] = {};
+      const { body, http } = await server.executeOperation({ query, extensions }, { contextValue: { handedOver } });
+      const { text, document, failure } = handedOver;
+      if (failure !== undefined) throw toStoreError(failure);
+      if (text !== undefined && document) return { isValid: true, text, document };
+      if (body.kind !== 'single') throw new Error('Apollo Server answered in parts');
+      return {
+        isValid: false,
+        status: http.status ?? 200,
+        headers: http.headers,
+        errors: body.singleResult.errors ?? [],
+      };
+    },
+    async renderLandingPage(search) {
+      const { body } = await server.executeHTTPGraphQLRequest({
+        httpGraphQLRequest: {
+          method: 'GET',
+          headers: new HeaderMap([['accept', 'text/html']]),
+          search,
+          body: undefined,
+        },
+        context: () => Promise.reject(new Error('a landing page needs no context')),
+      });
+      if (body.kind !== 'complete') throw new Error('the landing page came in parts');
+      return body.string;
+    },
+    stop: () => server.stop(),
+  };
 }
+
+/** Takes the validated document out of Apollo's pipeline, and ends the pipeline before it executes anything. */
+const handOver: ApolloServerPlugin<ApolloContext> = {
+  requestDidStart: () =>
+    Promise.resolve({
+      responseForOperation({ contextValue: { handedOver: result }, source, document }) {
+        result.text = source;
+        result.document = document;
+        return Promise.resolve({ http: { headers: new HeaderMap() }, body: { kind: 'single', singleResult: {} } });
+      },
+      didEncounterErrors({ contextValue: { handedOver: result }, errors }) {
+        const unforeseen = errors.find(isUnforeseen);
+        if (unforeseen) result.failure = unforeseen.originalError ?? unforeseen;
+        return Promise.resolve();
+      },
+    }),
+};

@@ -1,6 +1,6 @@
 import { parse } from 'lossless-json';
 import { StoreError } from '../errors.js';
-import { findRepeatedKey, hasRepeatedKey, requireModestJson } from './hostile-json.js';
+import { findRepeatedKey, hasRepeatedKey, requireSmallJson } from './json-limits.js';
 
 /** A JSON number as it was written, where a JavaScript number would round it or hide how it was written. */
 export class JsonNumber {
@@ -16,8 +16,11 @@ export class JsonNumber {
   }
 }
 
-/** JSON could hold a number of more than 15 digits, a fraction, an exponent or a negative zero. */
-const MAY_HOLD_INEXACT_NUMBER = /\d{16}|\d[.eE]|-0/;
+/**
+ * A number of more than 15 digits, a fraction, an exponent or a negative zero. A number follows a colon, a comma or a
+ * bracket. The same can stand in a string, which costs time but does no harm.
+ */
+const INEXACT_NUMBER = /(?:^|[:,[])\s*-?(?:\d{16}|\d+[.eE]|(?<=-)0)/;
 
 /**
  * Parses JSON without losing a digit: numbers are JavaScript numbers when those are exact and written plainly,
@@ -27,7 +30,7 @@ const MAY_HOLD_INEXACT_NUMBER = /\d{16}|\d[.eE]|-0/;
  */
 export function parseExactJson(text: string, subject: string): unknown {
   try {
-    return MAY_HOLD_INEXACT_NUMBER.test(text) ? parse(text, undefined, toExactNumber) : JSON.parse(text);
+    return INEXACT_NUMBER.test(text) ? parse(text, undefined, toExactNumber) : JSON.parse(text);
   } catch {
     throw notJson(subject);
   }
@@ -40,9 +43,9 @@ export function parseExactJson(text: string, subject: string): unknown {
  */
 export function parseUntrustedJson(text: string, subject: string): unknown {
   const value = parseJson(text, subject);
-  const members = requireModestJson(value, subject);
+  const { members, hasNumber } = requireSmallJson(value, subject);
   if (hasRepeatedKey(text, members)) throw keyTwice(subject, findRepeatedKey(text));
-  return MAY_HOLD_INEXACT_NUMBER.test(text) ? parse(text, undefined, toExactNumber) : value;
+  return hasNumber && INEXACT_NUMBER.test(text) ? parse(text, undefined, toExactNumber) : value;
 }
 
 /** Texts that are shorter can do no harm, however they are nested. */
@@ -53,7 +56,7 @@ const HARMLESS_LENGTH = 10_000;
  * @throws StoreError `bad_request` when the text is not JSON, or means harm
  */
 export function parseStrictJson(text: string, subject: string): unknown {
-  if (text.length > HARMLESS_LENGTH) requireModestJson(parseJson(text, subject), subject);
+  if (text.length > HARMLESS_LENGTH) requireSmallJson(parseJson(text, subject), subject);
   const value = parseWithNumbersAsWritten(text, subject);
   const repeated = findRepeatedKey(text);
   if (repeated !== undefined) throw keyTwice(subject, repeated);

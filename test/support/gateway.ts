@@ -75,12 +75,8 @@ export interface GraphqlAnswer {
 }
 
 /** Starts the program in this process, listening on a free port of this machine, with a store of its own or a given one. */
-export async function startGateway(
-  mode: Mode,
-  env: Record<string, string> = {},
-  parts: Pick<AppParts, 'directLane'> = {},
-): Promise<Gateway> {
-  if (mode === 'proxy') return startProxy(env, parts);
+export async function startGateway(mode: Mode, env: Record<string, string> = {}): Promise<Gateway> {
+  if (mode === 'proxy') return startProxy(env);
   const cleanups: (() => Promise<unknown>)[] = [];
   const backend = env.DATABASE_URL === undefined ? await makeBackend(mode, cleanups) : {};
   const statements: string[] = [];
@@ -88,7 +84,6 @@ export async function startGateway(
   const { app, logged } = await start(
     { ...backend, ...env },
     {
-      ...parts,
       decorateDatabase(opened) {
         database = opened;
         return {
@@ -119,9 +114,9 @@ export async function startGateway(
 }
 
 /** Starts a gateway before a store, which is this program too, over a real socket. */
-async function startProxy(env: Record<string, string>, parts: AppParts): Promise<Gateway> {
+async function startProxy(env: Record<string, string>): Promise<Gateway> {
   const store = await startGateway('server', env);
-  const { app, logged } = await start({ ...env, UPSTREAM_URL: `${store.url}/v1` }, parts);
+  const { app, logged } = await start({ ...env, UPSTREAM_URL: `${store.url}/v1` });
   return {
     ...store,
     ...createRequests(app.url),
@@ -145,9 +140,6 @@ export async function startProxyBefore(upstreamUrl: string, env: Record<string, 
   return { ...createRequests(app.url), logged, close: () => app.close() };
 }
 
-/** DIRECT_LANE=false runs a suite with every operation by way of Apollo: the answers must be the same. */
-const DIRECT_LANE = process.env.DIRECT_LANE !== 'false';
-
 async function start(
   env: Record<string, string>,
   parts: AppParts = {},
@@ -158,7 +150,7 @@ async function start(
     { level: config.logLevel },
     { write: (line: string) => void logged.push(JSON.parse(line) as Record<string, unknown>) },
   );
-  return { app: await startApp(config, log, { directLane: DIRECT_LANE, ...parts }), logged };
+  return { app: await startApp(config, log, parts), logged };
 }
 
 function createRequests(url: string): Pick<Gateway, 'url' | 'fetch' | 'graphql'> {

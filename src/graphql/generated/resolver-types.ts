@@ -1,6 +1,6 @@
 import type { PetStatus } from '../../pets/pet.js';
 import type { Plan } from '../../access/plans.js';
-import type { GraphQLResolveInfo } from 'graphql';
+import type { FieldInfo as GraphQLResolveInfo } from '../compile.js';
 import type { Pet as StoredPet } from '../../pets/pet.js';
 import type { OperationContext } from '../context.js';
 export type Maybe<T> = T | null;
@@ -112,11 +112,7 @@ export type RateLimitWindow = {
 
 export type ResolverTypeWrapper<T> = Promise<T> | T;
 
-
-export type ResolverWithResolve<TResult, TParent, TContext, TArgs> = {
-  resolve: ResolverFn<TResult, TParent, TContext, TArgs>;
-};
-export type Resolver<TResult, TParent = Record<PropertyKey, never>, TContext = Record<PropertyKey, never>, TArgs = Record<PropertyKey, never>> = ResolverFn<TResult, TParent, TContext, TArgs> | ResolverWithResolve<TResult, TParent, TContext, TArgs>;
+export type Resolver<TResult, TParent = Record<PropertyKey, never>, TContext = Record<PropertyKey, never>, TArgs = Record<PropertyKey, never>> = ResolverFn<TResult, TParent, TContext, TArgs>;
 
 export type ResolverFn<TResult, TParent, TContext, TArgs> = (
   parent: TParent,

@@ -10,16 +10,36 @@ import {
   type SelectionSetNode,
 } from 'graphql';
 import { StoreError } from '../errors.js';
-import { isTooDeep, toFragments } from './operation.js';
+import { isIntrospection, toFragments } from './document.js';
 
 /** How much a document may ask for. */
 export interface DocumentLimits {
   readonly maxTokens: number;
   /** Root fields of one operation, fragments expanded. */
   readonly maxRootFields: number;
+  /** Values selected below the root fields of one operation, fragments expanded. */
+  readonly maxSelectedValues: number;
+  /** Values that a response may have: values selected of an object × objects requested. */
+  readonly maxResponseValues: number;
 }
 
-/** Characters for each token, on average: a hundred of the longest names, escaped throughout, are below it. */
+/** Values below one root field, on average: twice what a fully selected animal has. */
+const SELECTED_VALUES = 10;
+/** Values of a response for each root field: a hundred animals, fully selected with `__typename` and one alias. */
+const RESPONSE_VALUES = 600;
+
+/** The limits that follow from the root fields that an operation may have. */
+export function toDocumentLimits(maxRootFields: number): DocumentLimits {
+  return {
+    maxRootFields,
+    // A fully selected, aliased lookup takes 14 tokens, an addition with a variable for each of its inputs some 40.
+    maxTokens: 1_000 + 40 * maxRootFields,
+    maxSelectedValues: SELECTED_VALUES * Math.max(maxRootFields, 10),
+    maxResponseValues: RESPONSE_VALUES * Math.max(maxRootFields, 10),
+  };
+}
+
+/** Characters of a token, on average: a hundred of the longest names, escaped throughout, are below it. */
 const MAX_TOKEN_LENGTH = 40;
 /** Operations and fragments in one document. */
 const MAX_DEFINITIONS = 200;
@@ -35,12 +55,13 @@ const MAX_NAMES = 20;
 const MAX_INTROSPECTION = 500;
 
 /**
- * Refuses a document that would take long to validate, or whose answer would be long out of proportion to what it costs:
- * fragments and aliases multiply, and validation compares every selection with every other. What cannot be parsed passes: Apollo
- * says what is wrong with it.
- * @throws StoreError `bad_request` saying which limit is exceeded
+ * Refuses a document that would take long to validate or select very many values: fragments and aliases multiply, and
+ * validation compares every selection with every other. A document that cannot be parsed passes: Apollo Server says what
+ * is wrong with it.
+ * @throws StoreError `bad_request` or `operation_too_large`, saying which limit is exceeded
  */
-export function requireModestDocument(text: string, { maxTokens, maxRootFields }: DocumentLimits): void {
+export function requireSmallDocument(text: string, limits: DocumentLimits): void {
+  const { maxTokens } = limits;
   const maxLength = MAX_TOKEN_LENGTH * maxTokens;
   if (text.length > maxLength) throw new StoreError('bad_request', `A document may have ${maxLength} characters.`);
   if (isTooDeep(text)) throw new StoreError('bad_request', 'The document nests too deeply.');
@@ -50,19 +71,20 @@ export function requireModestDocument(text: string, { maxTokens, maxRootFields }
     throw new StoreError('bad_request', `A document may have ${MAX_DEFINITIONS} operations and fragments.`);
   }
   const fragments = toFragments(document);
-  for (const definition of document.definitions) requireModest(definition, fragments, maxRootFields);
+  for (const definition of document.definitions) requireSmallDefinition(definition, fragments, limits);
 }
 
-function requireModest(
+function requireSmallDefinition(
   definition: DefinitionNode,
   fragments: ReturnType<typeof toFragments>,
-  maxRootFields: number,
+  { maxRootFields, maxSelectedValues }: DocumentLimits,
 ): void {
   if (definition.kind !== Kind.OPERATION_DEFINITION && definition.kind !== Kind.FRAGMENT_DEFINITION) return;
   const isOperation = definition.kind === Kind.OPERATION_DEFINITION;
   const maxSteps = 1_000 + MAX_NAMES * maxRootFields;
   let steps = 0;
   let introspection = 0;
+  let values = 0;
   select(
     definition.selectionSet,
     1,
@@ -82,7 +104,10 @@ function requireModest(
       if (repeated > MAX_REPEATS) throw tooMany('fields of one name in one place', MAX_REPEATS);
       if (isIntrospection) {
         if (++introspection > MAX_INTROSPECTION) throw tooMany('introspection fields', MAX_INTROSPECTION);
-      } else if (!isRoot && isOperation && repeats.size > MAX_NAMES) throw tooMany('aliases of one animal', MAX_NAMES);
+      } else if (!isRoot && isOperation) {
+        if (repeats.size > MAX_NAMES) throw tooMany('aliases of one animal', MAX_NAMES);
+        if (repeated === 1 && ++values > maxSelectedValues) throw tooManyValues(maxSelectedValues);
+      }
       if (field.selectionSet) {
         const isMeta = isIntrospection || (isRoot && field.name.value.startsWith('__'));
         select(field.selectionSet, at + 1, MAX_SELECTIONS, false, isMeta);
@@ -116,6 +141,10 @@ function tooMany(what: string, limit: number): StoreError {
   return new StoreError('bad_request', `An operation may have ${limit} ${what}; this one has more.`);
 }
 
+function tooManyValues(limit: number): StoreError {
+  return new StoreError('operation_too_large', `An operation may select ${limit} values; this one selects more.`);
+}
+
 /** How many documents of the most tokens a batch may hold together: twenty of a hundred fully selected lookups with a variable each are below it. */
 const DOCUMENTS_OF_BATCH = 10;
 
@@ -125,7 +154,7 @@ const DOCUMENTS_OF_BATCH = 10;
  * @param maxTokens - tokens that one document may have
  * @throws StoreError `bad_request`
  */
-export function requireModestBatch(texts: readonly (string | undefined)[], maxTokens: number): void {
+export function requireSmallBatch(texts: readonly (string | undefined)[], maxTokens: number): void {
   // No token is shorter than a character.
   if (texts.reduce((sum, text = '') => sum + text.length, 0) <= DOCUMENTS_OF_BATCH * maxTokens) return;
   const counts = new Map<string, number>();
@@ -151,4 +180,71 @@ function countTokens(text: string, limit: number): number {
     // Apollo will say what is wrong with it.
   }
   return count;
+}
+
+/** Nested brackets in a document: the deepest introspection query of common tools has 15. */
+const MAX_BRACKETS = 100;
+
+/**
+ * Tells whether a document nests so deeply that a recursive parser could run out of stack. Brackets in strings and
+ * comments do not count.
+ */
+export function isTooDeep(text: string): boolean {
+  let depth = 0;
+  for (let i = 0; i < text.length; i++) {
+    switch (text.charAt(i)) {
+      case '{':
+      case '[':
+      case '(':
+        depth += 1;
+        if (depth > MAX_BRACKETS) return true;
+        break;
+      case '}':
+      case ']':
+      case ')':
+        depth -= 1;
+        break;
+      case '"':
+        i = endOfString(text, i);
+        break;
+      case '#':
+        i = endOf(text, '\n', i + 1);
+        break;
+    }
+  }
+  return false;
+}
+
+/** The index of the last character of the string that begins at `start`; that of the text when it has no end. */
+function endOfString(text: string, start: number): number {
+  if (text.startsWith('"""', start)) {
+    let end = endOf(text, '"""', start + 3);
+    while (text[end - 3] === '\\') end = endOf(text, '"""', end + 1);
+    return end;
+  }
+  let end = start + 1;
+  while (end < text.length && text[end] !== '"' && text[end] !== '\n') end += text[end] === '\\' ? 2 : 1;
+  return end;
+}
+
+/** The index of the last character of the next `mark`, or of the text. */
+function endOf(text: string, mark: string, from: number): number {
+  const index = text.indexOf(mark, from);
+  return index < 0 ? text.length : index + mark.length - 1;
+}
+
+/**
+ * Tells whether a request asks about the schema only, which needs no key where introspection is on. A document that
+ * cannot be parsed asks for nothing, and Apollo Server says what is wrong with it.
+ */
+export function isIntrospectionText(
+  { query, operationName }: { readonly query: string | undefined; readonly operationName: string | undefined },
+  { maxTokens }: DocumentLimits,
+): boolean {
+  if (query === undefined) return false;
+  try {
+    return isTooDeep(query) || isIntrospection(parse(query, { maxTokens }), operationName);
+  } catch {
+    return true;
+  }
 }

@@ -1,51 +1,57 @@
 import { StoreError } from '../errors.js';
 
-/** Levels of nesting at the most: an operation needs some five. */
+/** Levels of nesting: an operation needs about five. */
 const MAX_DEPTH = 100;
-/** Members and elements at the most: a full batch of a hundred fields each, with variables of their own, has some 8,000. */
+/** Members and elements: a full batch of a hundred fields each, with variables of their own, has some 8,000. */
 const MAX_VALUES = 20_000;
 
+/** What was found while the limits were checked. */
+export interface JsonSummary {
+  /** Members of all objects together. */
+  readonly members: number;
+  readonly hasNumber: boolean;
+}
+
 /**
- * Refuses parsed JSON that is nested or filled beyond all need, or that names a prototype.
- * @param subject - how to call it in the error
- * @returns how many members all its objects have together
+ * Refuses parsed JSON that is nested or filled beyond all need, or that has a key `__proto__`.
+ * @param subject - what to call the text in the error
  * @throws StoreError `bad_request`
  */
-export function requireModestJson(value: unknown, subject: string): number {
+export function requireSmallJson(value: unknown, subject: string): JsonSummary {
   let members = 0;
+  let hasNumber = false;
   let left = MAX_VALUES;
   visit(value, 0);
-  return members;
+  return { members, hasNumber };
 
   function visit(part: unknown, depth: number): void {
+    if (typeof part === 'number') hasNumber = true;
     if (typeof part !== 'object' || part === null) return;
     if (depth === MAX_DEPTH) throw new StoreError('bad_request', `${subject} nests deeper than ${MAX_DEPTH} levels.`);
-    const isArray = Array.isArray(part);
-    const names = isArray ? undefined : Object.keys(part);
-    const size = isArray ? part.length : (names as string[]).length;
-    left -= size;
+    const names = Array.isArray(part) ? undefined : Object.keys(part);
+    left -= names ? names.length : (part as readonly unknown[]).length;
     if (left < 0) throw new StoreError('bad_request', `${subject} holds more than ${MAX_VALUES} values.`);
-    if (isArray) {
+    if (!names) {
       for (const element of part as readonly unknown[]) visit(element, depth + 1);
       return;
     }
-    members += size;
-    for (const name of names as string[]) {
+    members += names.length;
+    for (const name of names) {
       if (name === '__proto__') throw new StoreError('bad_request', `${subject} has a key "__proto__".`);
       visit((part as Record<string, unknown>)[name], depth + 1);
     }
   }
 }
 
-/** A key as it is seldom written, with space before its colon. */
+/** A key with white space before its colon, which few programs write. */
 const SPACED_KEY = /"[ \t\r\n]+:/;
 
 /**
- * Tells whether a key stands twice in one object of a valid JSON text, which parsing hides: the last value wins.
+ * Tells whether an object of a valid JSON text has a key twice. Parsing hides this: the last value wins.
  *
- * Counts first. Every key ends in `":`, and so does nothing else but an escaped quote before a colon within a string. So when
- * no key is spaced and there are as many of them as there are members, none was lost.
- * @param members - how many members the parsed objects have together
+ * It counts first. Every key ends in `":`. Only an escaped quote before a colon, inside a string, looks the same. If no key
+ * has white space before its colon and there are as many `":` as members, no member was lost.
+ * @param members - members of all parsed objects together
  */
 export function hasRepeatedKey(text: string, members: number): boolean {
   let count = 0;

@@ -1,0 +1,71 @@
+import { GraphQLError, type GraphQLFormattedError } from 'graphql';
+import { StoreError, toErrorBody } from '../errors.js';
+
+/** Limits of one error: characters of its message, and places in the document. */
+const MAX_MESSAGE = 500;
+const MAX_LOCATIONS = 10;
+
+/** What graphql-js knows of the schema and would tell. */
+const SUGGESTION = / ?Did you mean .*$/s;
+
+/** Gives a request error of Apollo Server or graphql-js the form in which clients see it. */
+export type ErrorFormatter = (formatted: GraphQLFormattedError, error: unknown) => GraphQLFormattedError;
+
+/**
+ * Makes the formatter of request errors. Long messages are cut.
+ * @param hideSchema - whether messages must not suggest names of the schema
+ */
+export function createErrorFormatter(hideSchema: boolean): ErrorFormatter {
+  return (formatted, error) => {
+    const {
+      message: whole,
+      locations,
+      ...rest
+    } = isCodeless(error)
+      ? { ...formatted, ...formatStoreError(new StoreError('bad_request', formatted.message)) }
+      : formatted;
+    const message = hideSchema ? whole.replace(SUGGESTION, '') : whole;
+    return {
+      message: message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message,
+      ...(locations && { locations: locations.slice(0, MAX_LOCATIONS) }),
+      ...rest,
+    };
+  };
+}
+
+/** Formats an error without a place in the document. */
+export function formatStoreError(error: StoreError): GraphQLFormattedError {
+  return {
+    message: error.message,
+    extensions: {
+      code: error.graphqlCode,
+      ...(!error.isGraphqlOnly && { error: toErrorBody(error) }),
+      ...(error.retryAfter !== undefined && { retryAfter: error.retryAfter }),
+      ...(error.cost !== undefined && { cost: error.cost }),
+    },
+  };
+}
+
+/** Formats what is wrong with the variables of a request. */
+export function formatVariableError(error: GraphQLError, format: ErrorFormatter): GraphQLFormattedError {
+  // Only the last of very many errors names no variable.
+  const coded = error.nodes ? new GraphQLError(error.message, { nodes: error.nodes, extensions: CODE }) : error;
+  return format(coded.toJSON(), coded);
+}
+
+const CODE = { code: 'BAD_USER_INPUT' };
+
+/** Tells whether nobody foresaw an error in Apollo Server's pipeline. Its message may leak anything. */
+export function isUnforeseen(error: unknown): boolean {
+  if (!(error instanceof GraphQLError)) return true;
+  // Apollo's request errors have a code; graphql-js's validation and syntax errors have no original error.
+  return error.extensions.code === undefined && error.originalError !== undefined;
+}
+
+/**
+ * Tells whether a refusal of the whole request has no code, such as that of a persisted query with a wrong hash. Apollo
+ * would call it an internal error.
+ */
+function isCodeless(error: unknown): boolean {
+  return error instanceof GraphQLError && error.extensions.code === undefined;
+}

@@ -1,0 +1,181 @@
+import { GraphQLError, OperationTypeNode, type DocumentNode, type GraphQLSchema } from 'graphql';
+import { LRUCache } from 'lru-cache';
+import type { MaybePromise } from '../access/maybe-promise.js';
+import { StoreError } from '../errors.js';
+import { compileFields, findConditions, type RootField } from './compile.js';
+import { findDeprecations } from './deprecations.js';
+import { requireSmallDocument, type DocumentLimits } from './document-limits.js';
+import { DocumentText, listOperations } from './document.js';
+import { formatVariableError, type ErrorFormatter } from './errors.js';
+import type { PreparedDocument, PreparedDocuments, PreparedOperation } from './prepared-documents.js';
+import { Refusal } from './refusal.js';
+import type { OperationRequest } from './request.js';
+import type { GraphqlServer } from './server.js';
+import { compileVariables, VariableErrors, type VariableValues } from './variables.js';
+
+/** A valid operation with its variables. */
+export interface Prepared {
+  readonly operation: PreparedOperation;
+  readonly fields: readonly RootField[];
+  readonly values: VariableValues;
+  readonly text: DocumentText;
+  readonly document: PreparedDocument;
+}
+
+export interface PrepareOptions {
+  readonly server: GraphqlServer;
+  readonly schema: GraphQLSchema;
+  readonly documents: PreparedDocuments;
+  readonly documentLimits: DocumentLimits;
+  readonly formatError: ErrorFormatter;
+}
+
+/**
+ * Prepares an operation: takes it from the cache or has Apollo Server parse and validate its document.
+ * @throws StoreError when the document exceeds a limit, or its operation cannot be served
+ */
+export type Prepare = (request: OperationRequest, method: string) => MaybePromise<Prepared | Refusal>;
+
+/** Characters of persisted queries that are found by their hash without asking Apollo Server. */
+const PERSISTED_CHARACTERS = 1_000_000;
+
+export function createPrepare({ server, schema, documents, documentLimits, formatError }: PrepareOptions): Prepare {
+  const persisted = new LRUCache<string, string>({
+    maxSize: PERSISTED_CHARACTERS,
+    sizeCalculation: (text) => text.length + 64,
+  });
+
+  return (request, method) => {
+    const known = findKnown(request);
+    return known ? complete(known, new DocumentText(known.text), request, method) : validate(request, method);
+  };
+
+  function findKnown({ query, extensions }: OperationRequest): PreparedDocument | undefined {
+    const hash = readHash(extensions);
+    if (hash === undefined) return query === undefined ? undefined : documents.find(query);
+    const text = persisted.get(hash);
+    return text === undefined || (query !== undefined && query !== text) ? undefined : documents.find(text);
+  }
+
+  async function validate(request: OperationRequest, method: string): Promise<Prepared | Refusal> {
+    if (request.query !== undefined) requireSmallDocument(request.query, documentLimits);
+    const validation = await server.validate(request);
+    if (!validation.isValid) {
+      const { status, headers, errors } = validation;
+      if (request.query !== undefined && errors.every(isOfDocument)) {
+        documents.keep({ text: request.query, errors, names: [], operations: new Map() });
+      }
+      return new Refusal({ status, headers: Object.fromEntries(headers), errors });
+    }
+    const { text, document } = validation;
+    const hash = readHash(request.extensions);
+    if (hash !== undefined) persisted.set(hash, text);
+    const names = listOperations(document).map(({ name }) => name?.value);
+    const prepared = { text, errors: [], names, operations: new Map<string | undefined, PreparedOperation>() };
+    return complete(prepared, new DocumentText(text, document), request, method);
+  }
+
+  function complete(
+    document: PreparedDocument,
+    text: DocumentText,
+    { operationName, variables = {} }: OperationRequest,
+    method: string,
+  ): Prepared | Refusal {
+    if (document.errors.length > 0) return new Refusal({ status: 400, errors: document.errors });
+    const operation = getOperation(document, text, operationName);
+    if (method === 'GET' && operation.type !== 'query') throw mutationByGet(operation.type);
+    try {
+      const values = operation.variables.coerce(variables, text);
+      return { operation, fields: getFields(document, operation, text, values), values, text, document };
+    } catch (error) {
+      if (error instanceof VariableErrors) {
+        const errors = error.errors.map((one) => formatVariableError(one, formatError));
+        return new Refusal({ status: 400, errors, operation });
+      }
+      // A condition of @skip or @include is null.
+      if (error instanceof GraphQLError)
+        return Refusal.ofPlace(new StoreError('invalid_request', error.message), error);
+      throw error;
+    }
+  }
+
+  function getOperation(document: PreparedDocument, text: DocumentText, operationName?: string): PreparedOperation {
+    const { names, operations } = document;
+    if (operationName === undefined && names.length > 1) {
+      throw unresolved('Must provide operation name if query contains multiple operations.');
+    }
+    const name = operationName ?? names[0];
+    if (!names.includes(name)) throw unresolved(`Unknown operation named "${name}".`);
+    const known = operations.get(name);
+    if (known) return known;
+    const operation = prepareOperation(text.document, name);
+    operations.set(name, operation);
+    documents.keep(document);
+    return operation;
+  }
+
+  function prepareOperation(document: DocumentNode, name: string | undefined): PreparedOperation {
+    const node = findOperation(document, name);
+    const { operation: type } = node;
+    if (type === OperationTypeNode.SUBSCRIPTION || schema.getRootType(type) == null) {
+      throw new StoreError('bad_request', `The schema has no ${type}s.`);
+    }
+    const variables = compileVariables(schema, node);
+    return {
+      type,
+      name,
+      variables,
+      deprecations: findDeprecations(schema, document, node),
+      conditions: findConditions({ document, operation: node }, variables),
+      fields: new Map(),
+    };
+  }
+
+  /** The root fields as the conditions of `@skip` and `@include` leave them. */
+  function getFields(
+    document: PreparedDocument,
+    { name, conditions, fields, variables }: PreparedOperation,
+    text: DocumentText,
+    values: VariableValues,
+  ): readonly RootField[] {
+    const combination = conditions.length === 0 ? '' : conditions.map((index) => String(values[index])).join();
+    const known = fields.get(combination);
+    if (known) return known;
+    const operation = findOperation(text.document, name);
+    const compiled = compileFields({ schema, document: text.document, operation, variables }, values);
+    fields.set(combination, compiled);
+    documents.keep(document);
+    return compiled;
+  }
+}
+
+function findOperation(document: DocumentNode, name: string | undefined) {
+  const found = listOperations(document).find((operation) => operation.name?.value === name);
+  if (!found) throw new Error('a prepared operation is not in its document');
+  return found;
+}
+
+/** The hash of a persisted query, in the one version of Apollo's protocol. */
+function readHash(extensions: OperationRequest['extensions']): string | undefined {
+  const persistedQuery = extensions?.persistedQuery as { version?: unknown; sha256Hash?: unknown } | undefined;
+  const { version, sha256Hash } = persistedQuery ?? {};
+  return version === 1 && typeof sha256Hash === 'string' ? sha256Hash : undefined;
+}
+
+const DOCUMENT_ERRORS: ReadonlySet<unknown> = new Set(['GRAPHQL_PARSE_FAILED', 'GRAPHQL_VALIDATION_FAILED']);
+
+/** Tells whether an error depends on the text of the document only. */
+function isOfDocument({ extensions }: { readonly extensions?: { readonly code?: unknown } }): boolean {
+  return DOCUMENT_ERRORS.has(extensions?.code);
+}
+
+function mutationByGet(type: string): StoreError {
+  return new StoreError('method_not_allowed', `GET requests only support query operations, not ${type} operations`, {
+    headers: { Allow: 'POST' },
+    graphqlOnly: true,
+  });
+}
+
+function unresolved(message: string): StoreError {
+  return new StoreError('operation_unresolved', message);
+}

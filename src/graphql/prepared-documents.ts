@@ -1,0 +1,93 @@
+import type { GraphQLFormattedError } from 'graphql';
+import { LRUCache } from 'lru-cache';
+import type { RootField } from './compile.js';
+import type { Deprecation } from './deprecations.js';
+import type { CompiledVariables } from './variables.js';
+
+/** An operation of a valid document. */
+export interface PreparedOperation {
+  readonly type: 'query' | 'mutation';
+  readonly name: string | undefined;
+  readonly deprecations: readonly Deprecation[];
+  readonly variables: CompiledVariables;
+  /** The variables that decide which fields `@skip` and `@include` leave, by index. */
+  readonly conditions: readonly number[];
+  /** The compiled root fields for each combination of the conditions' values. */
+  readonly fields: Map<string, readonly RootField[]>;
+}
+
+/** What is known of a document text. */
+export interface PreparedDocument {
+  readonly text: string;
+  /** Why the document is not valid, whatever the variables; empty when it is valid. */
+  readonly errors: readonly GraphQLFormattedError[];
+  /** The names of its operations; undefined for an operation without a name. */
+  readonly names: readonly (string | undefined)[];
+  /** The operations that have been asked for. */
+  readonly operations: Map<string | undefined, PreparedOperation>;
+}
+
+/** The cache of documents, so that none is parsed and validated twice. Entries are weighed by the memory they hold. */
+export interface PreparedDocuments {
+  find(text: string): PreparedDocument | undefined;
+  /** Adds a document, or weighs it again after something was added to it. */
+  keep(document: PreparedDocument): void;
+  /** Moves a document to the part of the cache that is kept for documents which cost something. */
+  promote(document: PreparedDocument): void;
+}
+
+/** Bytes kept for documents that have cost something, and for the others: documents that are free never push out paid ones. */
+const PAID_BYTES = 24 * 1_024 * 1_024;
+const FREE_BYTES = 8 * 1_024 * 1_024;
+/** No document may take more than this share of its part. */
+const LARGEST_SHARE = 1 / 16;
+/** Combinations of conditions kept for one operation. */
+const MAX_COMBINATIONS = 16;
+
+/** Bytes that the parts of an entry take, measured by test/graphql/prepared-documents.test.ts. */
+const ENTRY_BYTES = 1_500;
+const OPERATION_BYTES = 1_000;
+const VARIABLE_BYTES = 400;
+const FIELD_BYTES = 1_000;
+const VALUE_BYTES = 350;
+
+export function createPreparedDocuments(): PreparedDocuments {
+  const paid = createPart(PAID_BYTES);
+  const free = createPart(FREE_BYTES);
+  return {
+    find: (text) => paid.get(text) ?? free.get(text),
+    keep(document) {
+      for (const { fields } of document.operations.values()) {
+        const [oldest] = fields.keys();
+        if (fields.size > MAX_COMBINATIONS) fields.delete(oldest as string);
+      }
+      (paid.has(document.text) ? paid : free).set(document.text, document);
+    },
+    promote(document) {
+      if (paid.has(document.text)) return;
+      free.delete(document.text);
+      paid.set(document.text, document);
+    },
+  };
+}
+
+function createPart(bytes: number): LRUCache<string, PreparedDocument> {
+  return new LRUCache<string, PreparedDocument>({
+    maxSize: bytes,
+    maxEntrySize: bytes * LARGEST_SHARE,
+    sizeCalculation: weigh,
+  });
+}
+
+/** The memory that a document takes, in bytes. */
+function weigh({ text, errors, operations }: PreparedDocument): number {
+  let bytes = ENTRY_BYTES + 2 * text.length;
+  if (errors.length > 0) bytes += 2 * JSON.stringify(errors).length;
+  for (const { variables, fields } of operations.values()) {
+    bytes += OPERATION_BYTES + VARIABLE_BYTES * variables.names.length;
+    for (const roots of fields.values()) {
+      for (const { valueCount } of roots) bytes += FIELD_BYTES + VALUE_BYTES * valueCount;
+    }
+  }
+  return bytes;
+}

@@ -1,0 +1,72 @@
+import { StoreError } from '../errors.js';
+import { toNewPet, toPetId, toPetQuery } from './field-arguments.js';
+import type { Mutation, MutationResolvers, Query, QueryResolvers, Resolver } from './generated/resolver-types.js';
+
+/** What a root field asks of the animal store. */
+export interface Price {
+  /** Requests to the animal store. */
+  readonly cost: 0 | 1;
+  /** Fields of one operation with the same key are one request; absent: each is a request of its own. */
+  readonly key?: string;
+  /** The most animals, or other objects, that the field may return. */
+  readonly maxObjects: number;
+}
+
+type RootFieldName = Exclude<keyof Query | keyof Mutation, '__typename'>;
+type ArgumentsOf<Field> = Field extends keyof QueryResolvers
+  ? ArgumentsOfResolver<QueryResolvers[Field]>
+  : Field extends keyof MutationResolvers
+    ? ArgumentsOfResolver<MutationResolvers[Field]>
+    : never;
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- only the arguments matter
+type ArgumentsOfResolver<R> = NonNullable<R> extends Resolver<any, any, any, infer Args> ? Args : never;
+
+const FREE: Price = { cost: 0, maxObjects: 1 };
+const ONE_REQUEST: Price = { cost: 1, maxObjects: 1 };
+
+/**
+ * The price of every root field. A field that is missing here does not compile.
+ * Each function throws a StoreError `invalid_request` when the field's own rules refuse its arguments: such a field
+ * asks the store nothing and costs nothing.
+ */
+export const PRICES: { readonly [Field in RootFieldName]: (args: ArgumentsOf<Field>) => Price } = {
+  pets(args) {
+    const { limit, status = '' } = toPetQuery(args);
+    return { cost: 1, key: `pets ${limit} ${status}`, maxObjects: limit };
+  },
+  pet: (args) => ({ cost: 1, key: toPetId(args), maxObjects: 1 }),
+  addPet(args) {
+    toNewPet(args);
+    return ONE_REQUEST;
+  },
+  rateLimit: () => FREE,
+};
+
+/** The price of what the schema itself answers: introspection and `__typename`. */
+export function priceOfMetaField(): Price {
+  return FREE;
+}
+
+/**
+ * The requests that an operation costs: what its fields would cost over REST, with equal reads counted once.
+ */
+export function countRequests(prices: readonly Price[]): number {
+  const [only] = prices;
+  if (only && prices.length === 1) return only.cost;
+  const keys = new Set<string>();
+  let cost = 0;
+  for (const price of prices) {
+    if (price.key === undefined) cost += price.cost;
+    else keys.add(price.key);
+  }
+  return cost + keys.size;
+}
+
+/** The operation may return more values than its limit allows. */
+export function responseTooLarge(limit: number): StoreError {
+  return new StoreError(
+    'operation_too_large',
+    `The operation may return more than ${limit} values (values selected × animals requested): select fewer fields or ` +
+      'animals, or split it.',
+  );
+}

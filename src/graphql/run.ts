@@ -1,0 +1,134 @@
+import { GraphQLError } from 'graphql';
+import type { Visit } from '../access/visit.js';
+import { StoreError, toStoreError, withCost, type ErrorName } from '../errors.js';
+import type { RootField } from './compile.js';
+import type { OperationContext } from './context.js';
+import type { Prepared } from './prepare.js';
+import { countRequests, responseTooLarge, type Price } from './prices.js';
+import type { Variables } from './variables.js';
+
+/** An operation with the arguments of its fields and what it costs. */
+export interface Priced extends Prepared {
+  /** The arguments of each field, or the error of a field whose arguments are refused. */
+  readonly args: readonly (Readonly<Variables> | FieldError)[];
+  /** Requests to the animal store. */
+  readonly cost: number;
+}
+
+/** What a field failed with. `cause` is the error in the program's own terms. */
+export class FieldError {
+  constructor(
+    readonly cause: StoreError,
+    readonly locations?: GraphQLError['locations'],
+  ) {}
+
+  static of(thrown: unknown): FieldError {
+    return thrown instanceof GraphQLError
+      ? new FieldError(new StoreError('invalid_request', thrown.message), thrown.locations)
+      : new FieldError(toStoreError(thrown));
+  }
+}
+
+/** An operation that has run. */
+export interface Executed extends Priced {
+  /** What each field returned. */
+  readonly results: readonly unknown[];
+}
+
+/**
+ * Prices an operation. A field whose own rules refuse its arguments costs nothing and will be an error.
+ * @param maxValues - values that the response may have: values selected of an object × objects
+ * @throws StoreError `operation_too_large` when the response may have more
+ */
+export function price(prepared: Prepared, maxValues: number): Priced {
+  const args: (Readonly<Variables> | FieldError)[] = [];
+  const prices: Price[] = [];
+  let values = 0;
+  for (const field of prepared.fields) {
+    try {
+      const made = field.toArguments(prepared.values, prepared.text);
+      const asked = field.toPrice(made);
+      args.push(made);
+      prices.push(asked);
+      values += field.valueCount * asked.maxObjects;
+    } catch (error) {
+      args.push(FieldError.of(error));
+    }
+  }
+  if (values > maxValues) throw responseTooLarge(maxValues);
+  return { ...prepared, args, cost: countRequests(prices) };
+}
+
+/**
+ * Runs an admitted operation: calls its resolvers. What a resolver throws is the error of its field.
+ * @throws StoreError when no field got data because an upstream refused the key or its rate
+ */
+export async function run(priced: Priced, context: OperationContext): Promise<Executed> {
+  const { operation, fields, args } = priced;
+  const results = operation.type === 'mutation' ? await runInOrder(priced, context) : await runTogether();
+  const refusal = findUpstreamRefusal(results);
+  if (refusal) throw await toWholeRefusal(refusal, priced.cost, context.visit);
+  return { ...priced, results };
+
+  function runTogether(): Promise<unknown[]> {
+    return Promise.all(fields.map((field, index) => resolve(field, args[index], context)));
+  }
+}
+
+/** Calls the resolver of a field. It never rejects. */
+function resolve(field: RootField, args: Priced['args'][number] | undefined, context: OperationContext): unknown {
+  if (args === undefined || args instanceof FieldError) return args;
+  try {
+    const result = field.resolve(args, context);
+    return result instanceof Promise ? result.catch(FieldError.of) : result;
+  } catch (error) {
+    return FieldError.of(error);
+  }
+}
+
+const AWAY: ReadonlySet<ErrorName> = new Set(['unavailable', 'overloaded']);
+
+/** One field after the other: https://spec.graphql.org/October2021/#sec-Mutation */
+async function runInOrder({ fields, args }: Priced, context: OperationContext): Promise<unknown[]> {
+  const results: unknown[] = [];
+  // Once the store does not answer, each further field would only wait as long again.
+  let away: FieldError | undefined;
+  for (const [index, field] of fields.entries()) {
+    const result = isPaid(field, args[index]) && away ? away : await resolve(field, args[index], context);
+    if (result instanceof FieldError && AWAY.has(result.cause.code)) away = result;
+    results.push(result);
+  }
+  return results;
+}
+
+function isPaid(field: RootField, args: Priced['args'][number] | undefined): boolean {
+  return args !== undefined && !(args instanceof FieldError) && field.toPrice(args).cost > 0;
+}
+
+const UPSTREAM_REFUSALS: ReadonlySet<ErrorName> = new Set(['unauthorized', 'rate_limited', 'key_banned']);
+
+/** Why no field got data, when the upstream refused the key or its rate for each of them. */
+function findUpstreamRefusal(results: readonly unknown[]): StoreError | undefined {
+  let refusal: StoreError | undefined;
+  for (const result of results) {
+    if (result instanceof FieldError) {
+      if (!UPSTREAM_REFUSALS.has(result.cause.code)) return undefined;
+      refusal ??= result.cause;
+    } else if (result != null) return undefined;
+  }
+  return refusal;
+}
+
+/**
+ * Makes the upstream's refusal of every field that of the operation: with its cost, and with a 401 counted for the
+ * client's address, as if the gateway had known before.
+ */
+async function toWholeRefusal(refusal: StoreError, cost: number, visit: Visit): Promise<StoreError> {
+  if (refusal.code !== 'unauthorized') return withCost(refusal, cost);
+  try {
+    await visit.requireKey();
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'rate_limited') return error;
+  }
+  return refusal;
+}

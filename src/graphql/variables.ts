@@ -1,0 +1,154 @@
+import {
+  getNullableType,
+  getVariableValues,
+  GraphQLError,
+  isEnumType,
+  isInputObjectType,
+  isNonNullType,
+  isScalarType,
+  Kind,
+  typeFromAST,
+  valueFromAST,
+  type GraphQLInputType,
+  type GraphQLSchema,
+  type OperationDefinitionNode,
+  type TypeNode,
+} from 'graphql';
+import { JsonNumber } from '../json/exact-json.js';
+import { listOperations, type DocumentText } from './document.js';
+
+export type Variables = Record<string, unknown>;
+
+/** The coerced variables of a request in the order of their definitions; undefined for those that are absent. */
+export type VariableValues = readonly unknown[];
+
+/** The variables of a compiled operation. */
+export interface CompiledVariables {
+  readonly names: readonly string[];
+  /**
+   * Coerces the variables that a client sent. Anything unusual is left to graphql-js, which also words the errors.
+   * @throws VariableErrors
+   */
+  coerce(raw: Readonly<Variables>, document: DocumentText): VariableValues;
+  /** The values by name, as graphql-js takes them. */
+  toRecord(values: VariableValues): Variables;
+}
+
+/** The variables do not fit their definitions. */
+export class VariableErrors extends Error {
+  constructor(readonly errors: readonly GraphQLError[]) {
+    super('The variables do not fit their definitions.');
+  }
+}
+
+type Coercer = (value: unknown) => unknown;
+
+/** What a coercer returns for a value that graphql-js should look at. */
+const UNSURE = Symbol('unsure');
+
+/** Compiles the variable definitions of an operation. */
+export function compileVariables(
+  schema: GraphQLSchema,
+  { name: operationName, variableDefinitions = [] }: OperationDefinitionNode,
+): CompiledVariables {
+  const definitions = variableDefinitions.map(({ variable, type: typeNode, defaultValue }) => {
+    const type = typeFromAST(schema, typeNode) as GraphQLInputType;
+    return {
+      name: variable.name.value,
+      isRequired: isNonNullType(type) && !defaultValue,
+      fallback: defaultValue && valueFromAST(defaultValue, type),
+      coerce: compileCoercer(type),
+    };
+  });
+  const names = definitions.map(({ name }) => name);
+  return {
+    names,
+    coerce(raw, document) {
+      const values: unknown[] = [];
+      for (const { name, isRequired, fallback, coerce } of definitions) {
+        const sent = Object.hasOwn(raw, name) ? raw[name] : undefined;
+        const value = sent === undefined ? (isRequired ? UNSURE : fallback) : coerce(sent);
+        if (value === UNSURE) return coerceWithGraphqlJs(schema, document, operationName?.value, names, raw);
+        values.push(value);
+      }
+      return values;
+    },
+    toRecord(values) {
+      const record: Variables = {};
+      names.forEach((name, index) => {
+        if (values[index] !== undefined) record[name] = values[index];
+      });
+      return record;
+    },
+  };
+}
+
+function coerceWithGraphqlJs(
+  schema: GraphQLSchema,
+  document: DocumentText,
+  operationName: string | undefined,
+  names: readonly string[],
+  raw: Readonly<Variables>,
+): VariableValues {
+  const operation = listOperations(document.document).find(({ name }) => name?.value === operationName);
+  const definitions = operation?.variableDefinitions ?? [];
+  const { coerced, errors } = getVariableValues(schema, definitions, unwrapNumbers(raw, definitions), {
+    maxErrors: 50,
+  });
+  if (!coerced) throw new VariableErrors(errors);
+  return names.map((name) => coerced[name]);
+}
+
+/** Numbers that were kept as written are for IDs and input objects; the other scalars want JavaScript numbers. */
+function unwrapNumbers(
+  variables: Readonly<Variables>,
+  definitions: NonNullable<OperationDefinitionNode['variableDefinitions']>,
+): Variables {
+  const plain = Object.entries(variables).map(([name, value]) => {
+    if (!(value instanceof JsonNumber)) return [name, value];
+    const definition = definitions.find(({ variable }) => variable.name.value === name);
+    return [name, definition && nameOf(definition.type) === 'ID' ? value : Number(value.text)];
+  });
+  return Object.fromEntries(plain) as Variables;
+}
+
+function nameOf(type: TypeNode): string {
+  return type.kind === Kind.NAMED_TYPE ? type.name.value : nameOf(type.type);
+}
+
+function compileCoercer(type: GraphQLInputType): Coercer {
+  const coerce = compileNullable(getNullableType(type));
+  const onNull = isNonNullType(type) ? UNSURE : null;
+  return (value) => (value === null ? onNull : coerce(value));
+}
+
+function compileNullable(type: GraphQLInputType): Coercer {
+  if (isScalarType(type) || isEnumType(type)) {
+    return (value) => {
+      try {
+        return type.parseValue(value) as unknown;
+      } catch {
+        return UNSURE;
+      }
+    };
+  }
+  if (!isInputObjectType(type)) return () => UNSURE;
+  const fields = Object.values(type.getFields()).map((field) => ({ field, coerce: compileCoercer(field.type) }));
+  const known = new Set(fields.map(({ field }) => field.name));
+  // Defaults inside input objects are rare; graphql-js knows their rules.
+  if (fields.some(({ field }) => field.defaultValue !== undefined)) return () => UNSURE;
+  return (value) => {
+    if (typeof value !== 'object' || Array.isArray(value)) return UNSURE;
+    const raw = value as Readonly<Variables>;
+    for (const name of Object.keys(raw)) if (!known.has(name)) return UNSURE;
+    const coerced: Variables = {};
+    for (const { field, coerce } of fields) {
+      if (Object.hasOwn(raw, field.name)) {
+        const result = coerce(raw[field.name]);
+        if (result === UNSURE) return UNSURE;
+        coerced[field.name] = result;
+      } else if (isNonNullType(field.type)) return UNSURE;
+    }
+    return coerced;
+  };
+}
