@@ -82,11 +82,11 @@ function compileMember(
     const onNull = isNonNullType(type) ? UNSURE : null;
     return (values) => {
       const value = values[index];
-      return value === undefined ? absent : value === null ? onNull : value;
+      return value === undefined ? absent : (value ?? onNull);
     };
   }
   if (!hasVariable(node)) {
-    const constant = valueFromAST(node, type) as unknown;
+    const constant = valueFromAST(node, type);
     return constant === undefined ? () => UNSURE : () => constant;
   }
   const nullable = getNullableType(type);

@@ -89,7 +89,7 @@ export function compileFields(
 
 function bindResolver({ name, resolve }: GraphQLField<unknown, unknown>, info: FieldInfo): RootField['resolve'] {
   if (!resolve) throw new Error(`the root field ${name} has no resolver`);
-  return (args, context) => resolve(undefined, args, context, info as never) as unknown;
+  return (args, context) => resolve(undefined, args, context, info as never);
 }
 
 interface Introspection {

@@ -51,8 +51,9 @@ export function createPrepare({ server, schema, documents, documentLimits, forma
   };
 
   function findKnown({ query, extensions }: OperationRequest): PreparedDocument | undefined {
+    if (extensions?.persistedQuery === undefined) return query === undefined ? undefined : documents.find(query);
     const hash = readHash(extensions);
-    if (hash === undefined) return query === undefined ? undefined : documents.find(query);
+    if (hash === undefined) return undefined;
     const text = persisted.get(hash);
     return text === undefined || (query !== undefined && query !== text) ? undefined : documents.find(text);
   }

@@ -80,7 +80,7 @@ function resolve(field: RootField, args: Priced['args'][number] | undefined, con
   if (args === undefined || args instanceof FieldError) return args;
   try {
     const result = field.resolve(args, context);
-    return result instanceof Promise ? result.catch(FieldError.of) : result;
+    return result instanceof Promise ? result.catch((error: unknown) => FieldError.of(error)) : result;
   } catch (error) {
     return FieldError.of(error);
   }

@@ -1,7 +1,7 @@
 import {
   getNullableType,
   getVariableValues,
-  GraphQLError,
+  type GraphQLError,
   isEnumType,
   isInputObjectType,
   isNonNullType,
