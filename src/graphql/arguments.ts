@@ -37,12 +37,22 @@ export function compileArguments(
   node: FieldNode,
   variables: CompiledVariables,
 ): ArgumentMaker {
-  const start = node.loc?.start ?? 0;
   const make = compileMembers(definition.args, node.arguments ?? [], variables.names);
+  return toArgumentMaker(make, definition, node.loc?.start ?? 0, variables);
+}
+
+// Makers are returned by functions of their own, so that they keep nothing of the document: thousands of them are kept.
+
+function toArgumentMaker(
+  make: ValueMaker,
+  definition: GraphQLField<unknown, unknown>,
+  start: number,
+  { toRecord }: CompiledVariables,
+): ArgumentMaker {
   return (values, document) => {
     const made = make(values);
     if (made !== UNSURE) return made as Variables;
-    return getArgumentValues(definition, document.fieldAt(start), variables.toRecord(values));
+    return getArgumentValues(definition, document.fieldAt(start), toRecord(values));
   };
 }
 
@@ -56,7 +66,12 @@ function compileMembers(
     const value = nodes.find(({ name }) => name.value === input.name)?.value;
     return { name: input.name, make: compileMember(input, value, variableNames) };
   });
-  const makeAll: ValueMaker = (values) => {
+  const make = toMemberMaker(members);
+  return nodes.some(({ value }) => hasVariable(value)) ? make : toConstant(make([]));
+}
+
+function toMemberMaker(members: readonly { readonly name: string; readonly make: ValueMaker }[]): ValueMaker {
+  return (values) => {
     const made: Variables = {};
     for (const { name, make } of members) {
       const value = make(values);
@@ -65,9 +80,17 @@ function compileMembers(
     }
     return made;
   };
-  if (nodes.some(({ value }) => hasVariable(value))) return makeAll;
-  const constant = makeAll([]);
-  return () => constant;
+}
+
+function toConstant(value: unknown): ValueMaker {
+  return () => value;
+}
+
+function toPick(index: number, absent: unknown, onNull: unknown): ValueMaker {
+  return (values) => {
+    const value = values[index];
+    return value === undefined ? absent : (value ?? onNull);
+  };
 }
 
 function compileMember(
@@ -76,22 +99,19 @@ function compileMember(
   variableNames: readonly string[],
 ): ValueMaker {
   const absent = defaultValue === undefined && isNonNullType(type) ? UNSURE : defaultValue;
-  if (node === undefined) return () => absent;
+  if (node === undefined) return toConstant(absent);
   if (node.kind === Kind.VARIABLE) {
-    const index = variableNames.indexOf(node.name.value);
-    const onNull = isNonNullType(type) ? UNSURE : null;
-    return (values) => {
-      const value = values[index];
-      return value === undefined ? absent : (value ?? onNull);
-    };
+    return toPick(variableNames.indexOf(node.name.value), absent, isNonNullType(type) ? UNSURE : null);
   }
-  if (!hasVariable(node)) {
-    const constant = valueFromAST(node, type);
-    return constant === undefined ? () => UNSURE : () => constant;
-  }
+  if (!hasVariable(node)) return toConstant(toLiteral(node, type));
   const nullable = getNullableType(type);
-  if (node.kind !== Kind.OBJECT || !isInputObjectType(nullable)) return () => UNSURE;
+  if (node.kind !== Kind.OBJECT || !isInputObjectType(nullable)) return toConstant(UNSURE);
   return compileMembers(Object.values(nullable.getFields()), node.fields, variableNames);
+}
+
+function toLiteral(node: ValueNode, type: GraphQLInputType): unknown {
+  const value = valueFromAST(node, type);
+  return value === undefined ? UNSURE : value;
 }
 
 function hasVariable(node: ValueNode): boolean {

@@ -63,7 +63,10 @@ export function compileFields(
     const place = { responseKey, starts: nodes.map(({ loc }) => loc?.start ?? 0) };
     const [node] = nodes as [FieldNode];
     const fieldName = node.name.value;
-    if (fieldName.startsWith('__')) return { ...place, ...compileMetaField(responseKey, fieldName) };
+    if (fieldName === '__typename') return { ...place, ...toTypename(rootType.name) };
+    if (fieldName.startsWith('__')) {
+      return { ...place, ...toIntrospection(schema, operation.name?.value, responseKey, variables) };
+    }
     const definition = rootType.getFields()[fieldName] as GraphQLField<unknown, unknown>;
     const position = positions.get(fieldName) ?? 0;
     positions.set(fieldName, position + 1);
@@ -75,16 +78,35 @@ export function compileFields(
       ...compileWriter(definition.type, nodes),
     };
   });
+}
 
-  function compileMetaField(responseKey: string, fieldName: string): Omit<RootField, 'responseKey' | 'starts'> {
-    const field = { toPrice: priceOfMetaField, write: JSON.stringify, valueCount: 1 };
-    if (fieldName === '__typename') return { ...field, toArguments: () => ({}), resolve: () => rootType.name };
-    return {
-      ...field,
-      toArguments: (current, text) => ({ text, variableValues: variables.toRecord(current) }),
-      resolve: (args) => introspect(schema, operation.name?.value, responseKey, args as unknown as Introspection),
-    };
-  }
+type FieldParts = Omit<RootField, 'responseKey' | 'starts'>;
+
+// Functions of their own, so that compiled fields keep nothing of the document: thousands of them are kept.
+
+function toTypename(typeName: string): FieldParts {
+  return {
+    toArguments: () => ({}),
+    toPrice: priceOfMetaField,
+    resolve: () => typeName,
+    write: JSON.stringify,
+    valueCount: 1,
+  };
+}
+
+function toIntrospection(
+  schema: GraphQLSchema,
+  operationName: string | undefined,
+  responseKey: string,
+  { toRecord }: CompiledVariables,
+): FieldParts {
+  return {
+    toArguments: (values, text) => ({ text, variableValues: toRecord(values) }),
+    toPrice: priceOfMetaField,
+    resolve: (args) => introspect(schema, operationName, responseKey, args as unknown as Introspection),
+    write: JSON.stringify,
+    valueCount: 1,
+  };
 }
 
 function bindResolver({ name, resolve }: GraphQLField<unknown, unknown>, info: FieldInfo): RootField['resolve'] {

@@ -22,7 +22,7 @@ export interface OperationResponse {
 /** The room that is left in the response to an HTTP request. */
 export interface ResponseRoom {
   readonly maxBytes: number;
-  /** UTF-16 code units of the text written so far: never more than its bytes. */
+  /** Bytes written so far. */
   written: number;
 }
 
@@ -40,6 +40,7 @@ export function writeResponse(
   const errors: GraphQLFormattedError[] = [];
   const failures: StoreError[] = [];
   let data = '{';
+  let bytes = 2;
   fields.forEach((field, index) => {
     let value = 'null';
     try {
@@ -50,9 +51,10 @@ export function writeResponse(
       fail(field, FieldError.of(error));
     }
     data += `${index === 0 ? '' : ','}"${field.responseKey}":${value}`;
-    if (room.written + data.length > room.maxBytes) throw tooLong(room.maxBytes);
+    bytes += Buffer.byteLength(value) + field.responseKey.length + 4;
+    if (room.written + bytes > room.maxBytes) throw tooLong(room.maxBytes);
   });
-  room.written += data.length;
+  room.written += bytes;
   const { deprecations } = operation;
   const text = join({ data: `${data}}`, errors, deprecations, requestId });
   return { status: 200, headers: NO_HEADERS, text, hasData: true, hasErrors: errors.length > 0, failures };

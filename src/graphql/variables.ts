@@ -29,9 +29,9 @@ export interface CompiledVariables {
    * Coerces the variables that a client sent. Anything unusual is left to graphql-js, which also words the errors.
    * @throws VariableErrors
    */
-  coerce(raw: Readonly<Variables>, document: DocumentText): VariableValues;
+  readonly coerce: (raw: Readonly<Variables>, document: DocumentText) => VariableValues;
   /** The values by name, as graphql-js takes them. */
-  toRecord(values: VariableValues): Variables;
+  readonly toRecord: (values: VariableValues) => Variables;
 }
 
 /** The variables do not fit their definitions. */
@@ -46,12 +46,19 @@ type Coercer = (value: unknown) => unknown;
 /** What a coercer returns for a value that graphql-js should look at. */
 const UNSURE = Symbol('unsure');
 
+interface Definition {
+  readonly name: string;
+  readonly isRequired: boolean;
+  readonly fallback: unknown;
+  readonly coerce: Coercer;
+}
+
 /** Compiles the variable definitions of an operation. */
 export function compileVariables(
   schema: GraphQLSchema,
-  { name: operationName, variableDefinitions = [] }: OperationDefinitionNode,
+  { name, variableDefinitions = [] }: OperationDefinitionNode,
 ): CompiledVariables {
-  const definitions = variableDefinitions.map(({ variable, type: typeNode, defaultValue }) => {
+  const definitions = variableDefinitions.map(({ variable, type: typeNode, defaultValue }): Definition => {
     const type = typeFromAST(schema, typeNode) as GraphQLInputType;
     return {
       name: variable.name.value,
@@ -60,6 +67,15 @@ export function compileVariables(
       coerce: compileCoercer(type),
     };
   });
+  return toCompiledVariables(schema, name?.value, definitions);
+}
+
+/** A function of its own, so that what is returned keeps nothing of the document. */
+function toCompiledVariables(
+  schema: GraphQLSchema,
+  operationName: string | undefined,
+  definitions: readonly Definition[],
+): CompiledVariables {
   const names = definitions.map(({ name }) => name);
   return {
     names,
@@ -68,7 +84,7 @@ export function compileVariables(
       for (const { name, isRequired, fallback, coerce } of definitions) {
         const sent = Object.hasOwn(raw, name) ? raw[name] : undefined;
         const value = sent === undefined ? (isRequired ? UNSURE : fallback) : coerce(sent);
-        if (value === UNSURE) return coerceWithGraphqlJs(schema, document, operationName?.value, names, raw);
+        if (value === UNSURE) return coerceWithGraphqlJs(schema, document, operationName, names, raw);
         values.push(value);
       }
       return values;

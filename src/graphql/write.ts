@@ -1,4 +1,5 @@
 import {
+  getNamedType,
   isEnumType,
   isListType,
   isNonNullType,
@@ -6,6 +7,7 @@ import {
   isScalarType,
   type FieldNode,
   type GraphQLEnumType,
+  type GraphQLNamedType,
   type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLScalarType,
@@ -34,15 +36,34 @@ export interface WriterCompilerOptions {
   readonly conditions: Variables;
 }
 
-/** Makes the compiler of one operation's writers. Equal selections share one writer. */
+/** Makes the compiler of one operation's writers. Equal selections share one writer, so that equal lists are written once. */
 export function createWriterCompiler({ schema, fragments, conditions }: WriterCompilerOptions) {
   const known = new Map<string, CompiledWriter>();
-  return compile;
+  return (type: GraphQLOutputType, nodes: readonly FieldNode[]): CompiledWriter => {
+    const signature = `${String(type)} ${sign(getNamedType(type), nodes)}`;
+    const compiled = known.get(signature) ?? compile(type, nodes);
+    known.set(signature, compiled);
+    return compiled;
+  };
+
+  /** Names what is selected: equal texts are equal selections. */
+  function sign(type: GraphQLNamedType, nodes: readonly FieldNode[]): string {
+    if (!isObjectType(type)) return '';
+    const parts = [...collect(type, nodes)].map(([responseKey, selected]) => {
+      const fieldName = (selected[0] as FieldNode).name.value;
+      const field = type.getFields()[fieldName];
+      return `${responseKey}:${fieldName}${field ? sign(getNamedType(field.type), selected) : ''}`;
+    });
+    return `{${parts.join()}}`;
+  }
+
+  function collect(type: GraphQLObjectType, nodes: readonly FieldNode[]) {
+    return collectSubfields(schema, fragments, conditions, type, [...nodes]);
+  }
 
   function compile(type: GraphQLOutputType, nodes: readonly FieldNode[]): CompiledWriter {
     if (isNonNullType(type)) return mapWriter(compileNullable(type.ofType, nodes), refuseNull(type));
-    const compiled = compileNullable(type, nodes);
-    return mapWriter(compiled, (write) => (value) => (value == null ? 'null' : write(value)));
+    return mapWriter(compileNullable(type, nodes), allowNull);
   }
 
   function compileNullable(type: GraphQLOutputType, nodes: readonly FieldNode[]): CompiledWriter {
@@ -54,29 +75,17 @@ export function createWriterCompiler({ schema, fragments, conditions }: WriterCo
   }
 
   function compileObject(type: GraphQLObjectType, nodes: readonly FieldNode[]): CompiledWriter {
-    const selected = collectSubfields(schema, fragments, conditions, type, [...nodes]);
-    const fields = [...selected].map(([responseKey, [node]]) => ({ responseKey, node: node as FieldNode }));
-    const isLeaf = fields.every(({ node }) => node.selectionSet === undefined);
-    const signature = `${type.name} ${fields.map(({ responseKey, node }) => `${responseKey}:${node.name.value}`).join()}`;
-    const shared = isLeaf ? known.get(signature) : undefined;
-    if (shared) return shared;
-    const parts = fields.map(({ responseKey, node }, index) => ({
+    const parts = [...collect(type, nodes)].map(([responseKey, selected], index) => ({
       prefix: `${index === 0 ? '{' : ','}"${responseKey}":`,
-      ...compileField(type, node, selected.get(responseKey) as readonly FieldNode[]),
+      ...compileField(type, selected),
     }));
-    const compiled = {
-      write: toObjectWriter(parts),
-      valueCount: parts.reduce((sum, part) => sum + part.valueCount, 0),
-    };
-    if (isLeaf) known.set(signature, compiled);
-    return compiled;
+    return { write: toObjectWriter(parts), valueCount: parts.reduce((sum, part) => sum + part.valueCount, 0) };
   }
 
-  function compileField(type: GraphQLObjectType, { name }: FieldNode, nodes: readonly FieldNode[]): FieldWriter {
-    const { value: fieldName } = name;
+  function compileField(type: GraphQLObjectType, nodes: readonly FieldNode[]): FieldWriter {
+    const { value: fieldName } = (nodes[0] as FieldNode).name;
     if (fieldName === '__typename') {
-      const text = JSON.stringify(type.name);
-      return { fieldName, write: () => text, valueCount: 1 };
+      return { fieldName, write: toConstantWriter(JSON.stringify(type.name)), valueCount: 1 };
     }
     const field = type.getFields()[fieldName];
     if (!field || field.resolve) throw new Error(`${type.name}.${fieldName} is no plain property`);
@@ -92,11 +101,21 @@ function mapWriter({ write, valueCount }: CompiledWriter, map: (write: Writer) =
   return { write: map(write), valueCount };
 }
 
+// Functions of their own, so that writers keep nothing of the document: thousands of them are kept.
+
+function allowNull(write: Writer): Writer {
+  return (value) => (value == null ? 'null' : write(value));
+}
+
 function refuseNull(type: GraphQLOutputType): (write: Writer) => Writer {
   return (write) => (value) => {
     if (value == null) throw new Error(`a value of the type ${String(type)} is null`);
     return write(value);
   };
+}
+
+function toConstantWriter(text: string): Writer {
+  return () => text;
 }
 
 function toObjectWriter(parts: readonly (FieldWriter & { readonly prefix: string })[]): Writer {
