@@ -58,7 +58,7 @@ export function createOpenApiDocument(): JsonObject {
         get: {
           operationId: 'getPet',
           summary: 'Get an animal',
-          description: 'Removed on 5 December 2030. Use GET /pets with the status filter.',
+          description: 'Will be removed on 5 December 2030. Use GET /pets with the status filter.',
           deprecated: true,
           tags: ['pets'],
           parameters: toParameters(lookupPath, 'path'),

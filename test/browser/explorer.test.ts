@@ -115,7 +115,7 @@ describeInBrowser('the offline explorer', () => {
     await openQueryType(page);
     const documentation = page.locator('.graphiql-doc-explorer');
     await documentation.locator('.graphiql-doc-explorer-section-title', { hasText: 'Deprecated Fields' }).waitFor();
-    await documentation.getByText('Removed on 5 December 2030. Use pets with the status filter.').waitFor();
+    await documentation.getByText('Will be removed on 5 December 2030. Use pets with the status filter.').waitFor();
     expect(complaints).toEqual([]);
   });
 

@@ -4,7 +4,7 @@ import { startGateway, MODES, type Gateway } from '../support/gateway.js';
 const DEPRECATIONS = [
   {
     coordinate: 'Query.pet',
-    reason: 'Removed on 5 December 2030. Use pets with the status filter.',
+    reason: 'Will be removed on 5 December 2030. Use pets with the status filter.',
     sunset: '2030-12-05',
   },
 ];

@@ -16,7 +16,7 @@ export type Scalars = {
   Float: { input: number; output: number; }
 };
 
-/** What can be changed. */
+/** The mutations. */
 export type Mutation = {
   readonly __typename?: 'Mutation';
   /** Adds an animal and returns it with its new id. Every addPet costs one request of the key's plan. */
@@ -24,31 +24,31 @@ export type Mutation = {
 };
 
 
-/** What can be changed. */
+/** The mutations. */
 export type MutationAddPetArgs = {
   input: NewPet;
 };
 
 /** An animal to add. The store assigns its id. */
 export type NewPet = {
-  /** The identifier of the category the animal belongs to: an int64 in canonical decimal, such as "7". */
+  /** The identifier of the animal's category: an int64 in canonical decimal, such as "7". */
   readonly categoryId: Scalars['ID']['input'];
-  /** The animal's name: 1 to 255 Unicode code points that are not all white space, without NUL. */
+  /** The animal's name: 1 to 255 Unicode code points, not all of them white space, without NUL. */
   readonly name: Scalars['String']['input'];
-  /** The animal's status. Omitted or null: the animal has none; no default is invented. */
+  /** The animal's status. If it is omitted or null, the animal has none: there is no default. */
   readonly status?: InputMaybe<PetStatus>;
 };
 
 /** An animal of the store. */
 export type Pet = {
   readonly __typename?: 'Pet';
-  /** The identifier of the category the animal belongs to: an int64 in canonical decimal, exact. */
+  /** The identifier of the animal's category: an int64 in canonical decimal, exact. */
   readonly categoryId: Scalars['ID']['output'];
-  /** The identifier that the store gave the animal when it was added: an int64 in canonical decimal, exact. */
+  /** The identifier that the store assigned to the animal: an int64 in canonical decimal, exact. */
   readonly id: Scalars['ID']['output'];
   /** The animal's name: 1 to 255 Unicode code points. */
   readonly name: Scalars['String']['output'];
-  /** The animal's status; null when none was given. */
+  /** The animal's status. Null if none was given. */
   readonly status?: Maybe<PetStatus>;
 };
 
@@ -56,55 +56,55 @@ export { PetStatus };
 
 export { Plan };
 
-/** What can be read. */
+/** The queries. */
 export type Query = {
   readonly __typename?: 'Query';
   /**
    * One animal by its identifier. Costs one request of the key's plan, whether the animal exists or not.
-   * @deprecated Removed on 5 December 2030. Use pets with the status filter.
+   * @deprecated Will be removed on 5 December 2030. Use pets with the status filter.
    */
   readonly pet?: Maybe<Pet>;
   /** The store's animals, lowest id first. Costs one request of the key's plan. */
   readonly pets?: Maybe<ReadonlyArray<Pet>>;
   /**
-   * What is left of the key's plan, after this operation. Free, but served at most 60 times a minute.
+   * What is left of the key's plan after this operation. Free, but limited to 60 uses a minute.
    * Null while nothing is known of the key's limits.
    */
   readonly rateLimit?: Maybe<RateLimit>;
 };
 
 
-/** What can be read. */
+/** The queries. */
 export type QueryPetArgs = {
   id: Scalars['ID']['input'];
 };
 
 
-/** What can be read. */
+/** The queries. */
 export type QueryPetsArgs = {
   limit?: Scalars['Int']['input'];
   status?: InputMaybe<PetStatus>;
 };
 
-/** The limits of the key that asked. */
+/** The limits of the key that sent the request. */
 export type RateLimit = {
   readonly __typename?: 'RateLimit';
-  /** The key's plan; null when it is not known. */
+  /** The key's plan. Null if it is not known. */
   readonly plan?: Maybe<Plan>;
-  /** The windows that requests are counted in, the shortest first. An operation must fit into all of them. */
+  /** The windows in which requests are counted, the shortest first. An operation must fit into all of them. */
   readonly windows: ReadonlyArray<RateLimitWindow>;
 };
 
-/** A fixed window of time and the requests it holds. It opens with the first counted request. */
+/** A fixed window of time. It opens with the first counted request. */
 export type RateLimitWindow = {
   readonly __typename?: 'RateLimitWindow';
-  /** How many requests the window holds. */
+  /** The requests that the window holds. */
   readonly limit: Scalars['Int']['output'];
-  /** How many of them are left. */
+  /** The requests that are left. */
   readonly remaining: Scalars['Int']['output'];
-  /** When the window closes and all of its requests are there again, in Unix seconds. */
+  /** When the window closes and all requests are available again, in Unix seconds. */
   readonly resetAt: Scalars['Float']['output'];
-  /** The window's length in seconds: 60 or 86400; null when it is not known. */
+  /** The window's length in seconds: 60 or 86400. Null if it is not known. */
   readonly seconds?: Maybe<Scalars['Int']['output']>;
 };
 
