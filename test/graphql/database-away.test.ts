@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { takeDatabaseAccess, type DatabaseAccess } from '../support/database-access.js';
-import { startGateway, type Gateway } from '../support/gateway.js';
+import { petStatements, startGateway, type Gateway } from '../support/gateway.js';
 
 describe('GraphQL while the PostgreSQL server does not take connections', () => {
   let gateway: Gateway;
@@ -55,6 +55,30 @@ describe('GraphQL while the PostgreSQL server does not take connections', () => 
     ]);
     expect(added.data).toEqual({ addPet: null });
     expect(added.errors?.[0]?.extensions.code).toBe('SERVICE_UNAVAILABLE');
+  });
+
+  it.each(['', '@include(if: true)'])('ends an operation of addPets at the first one %s', async (directive) => {
+    const { key } = await gateway.createKey();
+    await gateway.graphql('{ pets { id } }', { key });
+    const url = new URL(inject('postgresUrl'));
+    url.pathname = `/${access.database}`;
+    const blocker = new pg.Client({ connectionString: url.href });
+    await blocker.connect();
+    await blocker.query('BEGIN; LOCK TABLE pets IN ACCESS EXCLUSIVE MODE');
+    gateway.statements.length = 0;
+    const input = 'input: { name: "Rex", categoryId: 1 }';
+    const { data, errors } = await gateway.graphql(
+      `mutation { a: addPet(${input}) ${directive} { id } b: addPet(${input}) { id } c: addPet(input: { name: "", categoryId: 1 }) { id } }`,
+      { key },
+    );
+    await blocker.end();
+    expect(data).toEqual({ a: null, b: null, c: null });
+    expect(errors?.map(({ extensions }) => extensions.code)).toEqual([
+      'SERVICE_UNAVAILABLE',
+      'SERVICE_UNAVAILABLE',
+      'BAD_USER_INPUT',
+    ]);
+    expect(petStatements(gateway)).toHaveLength(1);
   });
 
   it('is HTTP 503 without data and limit headers when the key cannot be looked up', async () => {
