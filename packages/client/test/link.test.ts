@@ -1,11 +1,11 @@
 import { ApolloClient, ApolloLink, CombinedGraphQLErrors, gql, HttpLink, InMemoryCache } from '@apollo/client/core';
 import { BatchHttpLink } from '@apollo/client/link/batch-http';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { toStoreErrors } from '../../src/client/errors.js';
-import { createRetryAfterLink, type RetryAfterLinkOptions, type RetryWait } from '../../src/client/link.js';
-import { recordFetch, type SentRequest } from '../clients/recorded-fetch.js';
-import { MODES, startGateway, startProxyBefore, type Gateway, type ProxyOnly } from '../support/gateway.js';
-import { startShortWindowStore, type ShortWindowStore } from '../support/short-window-store.js';
+import { toStoreErrors } from '../src/errors.js';
+import { createRetryAfterLink, type RetryAfterLinkOptions, type RetryWait } from '../src/link.js';
+import { recordFetch, type SentRequest } from '../../../test/clients/recorded-fetch.js';
+import { MODES, startGateway, startProxyBefore, type Gateway, type ProxyOnly } from '../../../test/support/gateway.js';
+import { startShortWindowStore, type ShortWindowStore } from '../../../test/support/short-window-store.js';
 
 const LIST = gql`
   query List($limit: Int!) {

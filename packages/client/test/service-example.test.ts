@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type Gateway } from '../support/gateway.js';
+import { startGateway, type Gateway } from '../../../test/support/gateway.js';
 
 const SCRIPT = fileURLToPath(new URL('../../examples/service/look-up.mjs', import.meta.url));
 

@@ -2,10 +2,14 @@ import { createServer as createHttpServer, request, type RequestListener } from 
 import { connect as connectTo, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { Agent } from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createPetClient, PetError, type PetClient, type PetClientOptions } from '../../src/client/pet-client.js';
-import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
-import { findFreePort } from '../support/process.js';
-import { answerAnimals, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
+import { createPetClient, PetError, type PetClient, type PetClientOptions } from '../src/index.js';
+import { startProxyBefore, type ProxyOnly } from '../../../test/support/gateway.js';
+import { findFreePort } from '../../../test/support/process.js';
+import {
+  answerAnimals,
+  startScriptedUpstream,
+  type ScriptedUpstream,
+} from '../../../test/support/scripted-upstream.js';
 
 let upstream: ScriptedUpstream;
 let gateway: ProxyOnly;

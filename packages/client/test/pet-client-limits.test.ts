@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createPetClient, PetError, type PetClient, type PetClientOptions } from '../../src/client/pet-client.js';
-import { startGateway, startProxyBefore, STORES, type Gateway, type ProxyOnly } from '../support/gateway.js';
-import { startShortWindowStore, type ShortWindowStore } from '../support/short-window-store.js';
+import { createPetClient, PetError, type PetClient, type PetClientOptions } from '../src/index.js';
+import { startGateway, startProxyBefore, STORES, type Gateway, type ProxyOnly } from '../../../test/support/gateway.js';
+import { startShortWindowStore, type ShortWindowStore } from '../../../test/support/short-window-store.js';
 
 const clients: PetClient[] = [];
 afterAll(async () => {

@@ -6,10 +6,10 @@ import {
   type StoreError,
   type StoreErrorCode,
   type UnrecognizedError,
-} from '../../src/client/errors.js';
-import { ERRORS, type ErrorName } from '../../src/errors.js';
-import { startGateway, startProxyBefore, type Gateway, type GraphqlOptions } from '../support/gateway.js';
-import { findFreePort } from '../support/process.js';
+} from '../src/errors.js';
+import { ERRORS, type ErrorName } from '../../../src/errors.js';
+import { startGateway, startProxyBefore, type Gateway, type GraphqlOptions } from '../../../test/support/gateway.js';
+import { findFreePort } from '../../../test/support/process.js';
 
 /** Codes that come from GraphQL itself, without an entry in the server's table. */
 const OF_GRAPHQL: readonly StoreErrorCode[] = [

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createPetClient, PetError, type PetClient, type PetClientOptions } from '../../src/client/pet-client.js';
-import { MODES, startGateway, type Gateway } from '../support/gateway.js';
+import { createPetClient, PetError, type PetClient, type PetClientOptions } from '../src/index.js';
+import { MODES, startGateway, type Gateway } from '../../../test/support/gateway.js';
 
 const DEEP = '9007199254740993';
 
