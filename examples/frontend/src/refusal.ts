@@ -13,9 +13,8 @@ const PAUSE_SECONDS = 5;
 /** Decides by the code, which stays the same, not by the message, which may change. */
 export function toRefusal(thrown: Error): Refusal {
   const [error] = toStoreErrors(thrown);
-  switch (error?.code) {
-    case undefined:
-      return { kind: 'wait', text: 'The store cannot be reached.', seconds: PAUSE_SECONDS };
+  if (!error) return { kind: 'wait', text: 'The store cannot be reached.', seconds: PAUSE_SECONDS };
+  switch (error.code) {
     case 'UNAUTHENTICATED':
       return { kind: 'key', text: 'The store does not know this key. Enter another one.' };
     case 'BAD_USER_INPUT':

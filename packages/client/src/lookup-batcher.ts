@@ -193,7 +193,8 @@ export function createLookupBatcher(options: LookupBatcherOptions): LookupBatche
     });
     isProbing = refusal !== undefined || again.length > 0;
     failuresInARow = again.length > 0 ? failuresInARow + 1 : 0;
-    if (failuresInARow > 0) pause(waitMs);
+    if (again.length === 0) return;
+    pause(waitMs);
     requeue(again);
   }
 

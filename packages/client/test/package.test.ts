@@ -48,7 +48,8 @@ const CLIENT = `import { createPetClient, PetError, type LoadedPet } from 'anima
   // @ts-expect-error an id is not a boolean
   export const wrong = client.load(true);`;
 
-describe('the types of the package', () => {
+// The compiler reads the types of the browser, of Node and of Apollo Client.
+describe('the types of the package', { timeout: 180_000 }, () => {
   let directory: string;
 
   beforeAll(async () => {
