@@ -4,7 +4,7 @@ export default defineConfig({
   // Node takes the CommonJS entry of graphql and Vite would take the other: two copies refuse each other's schemas.
   resolve: { alias: [{ find: /^graphql$/, replacement: 'graphql/index.js' }] },
   test: {
-    include: ['test/**/*.test.ts'],
+    include: ['test/**/*.test.ts', 'packages/*/test/**/*.test.ts'],
     globalSetup: ['test/support/postgres-server.ts', 'test/support/redis-server.ts'],
     testTimeout: 30_000,
     hookTimeout: 60_000,

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Pool } from 'undici';
-import { createPetClient } from '../dist/client/pet-client.js';
+import { createPetClient } from 'animal-store-client';
 import { ANIMALS } from './data/animals.mjs';
 import { createRandom } from './data/operations.mjs';
 import { cpuOf, HAS_PROC, planCores } from './machine/cores.mjs';

@@ -1,5 +1,3 @@
-import type { StoreErrorCode } from './client/errors.js';
-
 /**
  * Every way in which a request can fail, with the status that REST answers and the code that GraphQL clients switch on.
  * The only place where the two are paired.
@@ -28,9 +26,12 @@ export const ERRORS = {
   overloaded: { status: 503, graphqlCode: 'SERVICE_UNAVAILABLE' },
   unavailable: { status: 503, graphqlCode: 'SERVICE_UNAVAILABLE' },
   internal_error: { status: 500, graphqlCode: 'INTERNAL_SERVER_ERROR' },
-} as const satisfies Record<string, { readonly status: number; readonly graphqlCode: StoreErrorCode }>;
+} as const satisfies Record<string, { readonly status: number; readonly graphqlCode: string }>;
 
 export type ErrorName = keyof typeof ERRORS;
+
+/** The values of `extensions.code`. A test compares them with the catalogue of the client package. */
+export type GraphqlErrorCode = (typeof ERRORS)[ErrorName]['graphqlCode'];
 
 /** The Error body of the interface document. */
 export interface ErrorBody {
@@ -92,7 +93,7 @@ export class StoreError extends Error {
     return ERRORS[this.code].status;
   }
 
-  get graphqlCode(): StoreErrorCode {
+  get graphqlCode(): GraphqlErrorCode {
     return ERRORS[this.code].graphqlCode;
   }
 

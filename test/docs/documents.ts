@@ -8,6 +8,7 @@ export function listGuides(): string[] {
   const examples = readdirSync(join(ROOT, 'examples')).map((name) => `examples/${name}/README.md`);
   return [
     'README.md',
+    'packages/client/README.md',
     ...docs.map((name) => `docs/${name}`),
     ...examples.filter((path) => existsSync(join(ROOT, path))),
   ];

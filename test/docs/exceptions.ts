@@ -21,6 +21,7 @@ export const EXCEPTIONS: readonly Exception[] = [
   { document: 'README.md', text: 'npm ci && npm start', instead: 'npm start', reason: INSTALLS },
   { document: 'docs/getting-started.md', text: 'npm ci && npm start', instead: 'npm start', reason: INSTALLS },
   { document: 'docs/clients.md', text: 'npm install animal-store-gateway', reason: PACKAGE },
+  { document: 'packages/client/README.md', text: 'npm install animal-store-client', reason: PACKAGE },
   { document: 'docs/growing.md', text: 'docker build -t animal-store-gateway .', reason: NO_ENGINE },
   {
     document: 'docs/growing.md',

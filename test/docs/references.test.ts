@@ -1,7 +1,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { STORE_ERRORS } from '../../src/client/errors.js';
+import { STORE_ERRORS } from '../../packages/client/src/errors.js';
 import { SETTINGS } from '../../src/config.js';
 import { TRACING_SETTINGS } from '../../src/tracing-config.js';
 import { listDocuments, listGuides } from './documents.js';

@@ -4,13 +4,16 @@ import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { promisify } from 'node:util';
 import { fileURLToPath } from 'node:url';
+import { buildSchema, lexicographicSortSchema, printSchema, type GraphQLSchema } from 'graphql';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { createSchema } from '../../src/graphql/schema.js';
 import { until } from '../support/process.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const NAME = 'animal-store-gateway';
+const CLIENT = 'animal-store-client';
 
-/** All that belongs into the package, apart from the program itself. */
+/** The files of the package, apart from the program itself. */
 const OTHERS = [
   'CHANGELOG.md',
   'LICENSE',
@@ -27,7 +30,7 @@ vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
 
 const run = promisify(execFile);
 
-describe('the package, packed and installed into an empty folder', () => {
+describe('the package of the server, packed and installed in an empty folder', () => {
   let folder: string;
   let installed: string;
   let server: ChildProcess | undefined;
@@ -36,10 +39,9 @@ describe('the package, packed and installed into an empty folder', () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'package-'));
     installed = join(folder, 'node_modules', NAME);
-    await run('npm', ['pack', '--pack-destination', folder], { cwd: ROOT });
-    const tarball = (await readdir(folder)).find((name) => name.endsWith('.tgz'));
+    const tarball = await pack(ROOT, folder);
     await writeFile(join(folder, 'package.json'), '{"private":true}');
-    const { stderr } = await npm('install', '--no-audit', '--no-fund', '--prefer-offline', `./${tarball}`);
+    const { stderr } = await npm(folder, 'install', '--no-audit', '--no-fund', '--prefer-offline', tarball);
     expect(stderr).not.toMatch(/EBADENGINE|npm error/);
   });
   afterAll(async () => {
@@ -47,17 +49,12 @@ describe('the package, packed and installed into an empty folder', () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  /** To npx, its shell and the program, as a terminal does: npx alone would not pass it on. */
+  /** Signals npx, its shell and the program, as a terminal does. npx alone would not pass it on. */
   function signalGroup(signal: NodeJS.Signals): void {
     if (server?.pid !== undefined) process.kill(-server.pid, signal);
   }
 
-  /** In the folder, with nothing of this test run in the environment. */
-  function npm(...args: string[]): Promise<{ stdout: string; stderr: string }> {
-    return run('npm', args, { cwd: folder, env: environment() });
-  }
-
-  it('has the program and what it reads, and nothing else', async () => {
+  it('has only the program and the files that it reads', async () => {
     const files = (await readdir(installed, { recursive: true, withFileTypes: true }))
       .filter((entry) => entry.isFile())
       .map((entry) => relative(installed, join(entry.parentPath, entry.name)))
@@ -66,18 +63,15 @@ describe('the package, packed and installed into an empty folder', () => {
     const compiled = sources.map((name) => `dist/${name.replace(/\.ts$/, '.js')}`);
     const isOfPage = (name: string): boolean => name.startsWith('dist/explorer-page/');
     expect(files.filter((name) => name.endsWith('.js') && !isOfPage(name)).sort()).toEqual(compiled.sort());
-    const types = files.filter((name) => name.endsWith('.d.ts')).map((name) => name.replace(/\.d\.ts$/, '.js'));
-    expect(types).toContain('dist/client/pet-client.js');
-    expect(types.filter((name) => !compiled.includes(name))).toEqual([]);
     const others = files
-      .filter((name) => isOfPage(name) || !/\.js$|\.d\.ts$/.test(name))
+      .filter((name) => isOfPage(name) || !name.endsWith('.js'))
       .map((name) =>
         isOfPage(name) ? 'dist/explorer-page/*' : name.replace(/^(docs|migrations)\/[^/]+(?=\.\w+$)/, '$1/*'),
       );
     expect([...new Set(others)].sort()).toEqual(OTHERS);
   });
 
-  it('installs no package that only development needs', async () => {
+  it('installs only the dependencies of the program', async () => {
     const { devDependencies, dependencies } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as Record<
       'devDependencies' | 'dependencies',
       Record<string, string>
@@ -94,7 +88,16 @@ describe('the package, packed and installed into an empty folder', () => {
     }
   });
 
-  it('serves as `npx animal-store-gateway`, and stops when it is told to', async () => {
+  it('exports the schema', async () => {
+    const program = `import { readFileSync } from 'node:fs';
+      process.stdout.write(readFileSync(new URL(import.meta.resolve('${NAME}/schema.graphql'))));`;
+    const { stdout: schema } = await run(process.execPath, ['--input-type=module', '--eval', program], { cwd: folder });
+    const print = (definition: GraphQLSchema): string => printSchema(lexicographicSortSchema(definition));
+    expect(print(buildSchema(schema))).toBe(print(createSchema()));
+    expect(schema).toContain('an int64 in canonical decimal');
+  });
+
+  it('runs as `npx animal-store-gateway`, and stops on SIGINT', async () => {
     server = spawn('npx', ['--no-install', NAME], {
       cwd: folder,
       env: { ...environment(), PORT: '0' },
@@ -122,7 +125,7 @@ describe('the package, packed and installed into an empty folder', () => {
       data: { pets: [{ id: '1', name: expect.any(String) }], rateLimit: { plan: 'FREE' } },
     });
     expect((await fetch(`${url}/explorer`)).status).toBe(200);
-    const created = await npm('exec', '--no', '--', NAME, 'keys', 'create', '--plan', 'pro', '--json');
+    const created = await npm(folder, 'exec', '--no', '--', NAME, 'keys', 'create', '--plan', 'pro', '--json');
     expect(JSON.parse(created.stdout)).toMatchObject({ plan: 'pro', limits: { perMinute: 300 } });
 
     signalGroup('SIGINT');
@@ -131,7 +134,7 @@ describe('the package, packed and installed into an empty folder', () => {
     await expect(fetch(`${url}/livez`)).rejects.toThrow();
   });
 
-  it('names its version, and refuses commands that it does not have', async () => {
+  it('prints its version, and rejects unknown commands', async () => {
     const command = join(folder, 'node_modules/.bin', NAME);
     const { version } = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8')) as { version: string };
     expect((await run(command, ['--version'])).stdout).toBe(`${version}\n`);
@@ -142,7 +145,55 @@ describe('the package, packed and installed into an empty folder', () => {
   });
 });
 
-/** What a user has, and nothing that npm or the test runner sets for what they start. */
+describe('the package of the client, packed and installed in an empty folder', () => {
+  let folder: string;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'client-'));
+    const tarball = await pack(join(ROOT, 'packages/client'), folder);
+    await writeFile(join(folder, 'package.json'), '{"private":true}');
+    await npm(folder, 'install', '--no-audit', '--no-fund', '--offline', tarball);
+  });
+  afterAll(() => rm(folder, { recursive: true, force: true }));
+
+  it('has only the compiled modules and their types', async () => {
+    const installed = join(folder, 'node_modules', CLIENT);
+    const files = (await readdir(installed, { recursive: true, withFileTypes: true }))
+      .filter((entry) => entry.isFile())
+      .map((entry) => relative(installed, join(entry.parentPath, entry.name)));
+    const modules = (await readdir(join(ROOT, 'packages/client/src'))).map((name) => name.replace(/\.ts$/, ''));
+    const compiled = modules.flatMap((name) => [`dist/${name}.js`, `dist/${name}.d.ts`]);
+    expect(files.sort()).toEqual([...compiled, 'LICENSE', 'README.md', 'package.json'].sort());
+  });
+
+  it('installs nothing else', async () => {
+    const installed = await readdir(join(folder, 'node_modules'));
+    expect(installed.filter((name) => !name.startsWith('.'))).toEqual([CLIENT]);
+  });
+
+  it('can be imported', async () => {
+    const program = `import { createPetClient, STORE_ERRORS } from '${CLIENT}';
+      import { toStoreErrors } from '${CLIENT}/errors';
+      await createPetClient({ url: 'http://127.0.0.1:1/graphql', key: 'k' }).close();
+      console.log(STORE_ERRORS.NOT_FOUND.repeat, toStoreErrors({}).length);`;
+    const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', program], { cwd: folder });
+    expect(stdout).toBe('no 0\n');
+  });
+});
+
+/** @returns the path of the tarball */
+async function pack(directory: string, destination: string): Promise<string> {
+  await run('npm', ['pack', '--pack-destination', destination], { cwd: directory });
+  const tarball = (await readdir(destination)).find((name) => name.endsWith('.tgz')) as string;
+  return join(destination, tarball);
+}
+
+/** Runs npm in a folder, as a user does. */
+function npm(folder: string, ...args: string[]): Promise<{ stdout: string; stderr: string }> {
+  return run('npm', args, { cwd: folder, env: environment() });
+}
+
+/** What a user has, without what npm or the test runner sets for the programs that they start. */
 function environment(): Record<string, string | undefined> {
   const { PATH, HOME, npm_config_registry: registry } = process.env;
   return { PATH, HOME, ...(registry !== undefined && { npm_config_registry: registry }) };

@@ -1,11 +1,17 @@
+import { execFile } from 'node:child_process';
 import { createServer as createHttpServer, request, type RequestListener } from 'node:http';
 import { connect as connectTo, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
-import { Agent } from 'undici';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createPetClient, PetError, type PetClient, type PetClientOptions } from '../../src/client/pet-client.js';
-import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
-import { findFreePort } from '../support/process.js';
-import { answerAnimals, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
+import { createPetClient, PetError, type PetClient, type PetClientOptions } from '../src/index.js';
+import { startProxyBefore, type ProxyOnly } from '../../../test/support/gateway.js';
+import { findFreePort } from '../../../test/support/process.js';
+import {
+  answerAnimals,
+  startScriptedUpstream,
+  type ScriptedUpstream,
+} from '../../../test/support/scripted-upstream.js';
 
 let upstream: ScriptedUpstream;
 let gateway: ProxyOnly;
@@ -30,7 +36,7 @@ function connect(options: Partial<PetClientOptions> = {}): PetClient {
   return client;
 }
 
-/** Listens on a free port, and ends with the test. */
+/** Listens on a free port until the test ends. */
 async function listen(server: Server): Promise<string> {
   const sockets = new Set<Socket>();
   server.on('connection', (socket: Socket) => sockets.add(socket));
@@ -51,7 +57,7 @@ const failureOf = (promise: Promise<unknown>): Promise<unknown> =>
   );
 
 describe('the signal of a call', () => {
-  it('ends its wait with an AbortError, and cancels what nobody waits for, up to the store', async () => {
+  it('rejects the call with an AbortError, and cancels requests that nobody waits for, up to the store', async () => {
     upstream.play(never);
     const client = connect();
     const calls = new AbortController();
@@ -62,7 +68,7 @@ describe('the signal of a call', () => {
     await vi.waitFor(() => expect(upstream.cancelled()).toBe(upstream.seen.length), { timeout: 20_000 });
   });
 
-  it('leaves alone those who wait for the same ids', async () => {
+  it('does not affect other calls that wait for the same ids', async () => {
     let answer: (() => void) | undefined;
     upstream.play((asked, response) => {
       answer = () => answerAnimals(asked, response);
@@ -80,7 +86,7 @@ describe('the signal of a call', () => {
     expect(upstream.seen).toHaveLength(1);
   });
 
-  it('keeps what was aborted before it was sent from being asked', async () => {
+  it('removes lookups that were not yet sent', async () => {
     const client = connect();
     const calls = new AbortController();
     const left = failureOf(client.loadMany([1, 2, 3], { signal: calls.signal }));
@@ -92,7 +98,7 @@ describe('the signal of a call', () => {
     expect(await failureOf(client.load(5, { signal: calls.signal }))).toMatchObject({ name: 'AbortError' });
   });
 
-  it('may be shared by many calls without a warning', async () => {
+  it('can be shared by many calls without a warning', async () => {
     const warnings: Error[] = [];
     const note = (warning: Error): number => warnings.push(warning);
     process.on('warning', note);
@@ -105,11 +111,11 @@ describe('the signal of a call', () => {
   });
 });
 
-describe('the end of a client', () => {
+describe('closing a client', () => {
   it.each([
     ['close', (client: PetClient) => void client.close()],
     ['its signal', (_: PetClient, controller: AbortController) => controller.abort()],
-  ])('by %s ends every lookup with an AbortError, those to come too', async (_, end) => {
+  ])('by %s rejects every lookup with an AbortError, later ones too', async (_, end) => {
     upstream.play(never);
     const controller = new AbortController();
     const client = connect({ signal: controller.signal });
@@ -121,16 +127,59 @@ describe('the end of a client', () => {
     await vi.waitFor(() => expect(upstream.cancelled()).toBe(upstream.seen.length), { timeout: 20_000 });
   });
 
-  it('leaves a dispatcher of the application open', async () => {
-    const dispatcher = new Agent();
-    cleanups.push(() => dispatcher.destroy());
-    await connect({ dispatcher }).close();
-    expect(await connect({ dispatcher }).load(1)).toMatchObject({ id: '1' });
+  it('lets the process end, although lookups were waiting', async () => {
+    let requests = 0;
+    const url = await listen(
+      createHttpServer((_, response) => {
+        requests += 1;
+        response.writeHead(429, { 'Retry-After': '60' }).end();
+      }),
+    );
+    const program = `import { createPetClient } from 'animal-store-client';
+      const client = createPetClient({ url: '${url}', key: 'k' });
+      setTimeout(() => client.close(), 1_000);
+      await client.load(1).catch(({ name }) => console.log(name));`;
+    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', program], {
+      cwd: fileURLToPath(new URL('..', import.meta.url)),
+      timeout: 20_000,
+    });
+    expect([stdout, requests]).toEqual(['AbortError\n', 1]);
   });
 });
 
-describe('trouble on the way', () => {
-  it('is got over: connections that break are tried again', async () => {
+describe('requests', () => {
+  it('go through the fetch of the application', async () => {
+    const urls: string[] = [];
+    const client = connect({
+      fetch: (url, init) => {
+        urls.push(url);
+        return fetch(url, init);
+      },
+    });
+    expect(await client.load(1)).toMatchObject({ id: '1' });
+    expect(urls).toEqual([`${gateway.url}/graphql`]);
+  });
+
+  it('do not follow redirects, so the key goes nowhere else', async () => {
+    let requests = 0;
+    const elsewhere = await listen(createHttpServer((_, response) => void response.end(`${(requests += 1)}`)));
+    const url = await listen(createHttpServer((_, response) => response.writeHead(307, { Location: elsewhere }).end()));
+    expect(await failureOf(connect({ url }).load(1))).toMatchObject({ code: 'UNRECOGNIZED' });
+    expect(requests).toBe(0);
+  });
+
+  it('can be asked for again in the turn in which they were given up', async () => {
+    const client = connect();
+    const calls = new AbortController();
+    const left = failureOf(client.load(1, { signal: calls.signal }));
+    calls.abort();
+    expect(await left).toMatchObject({ name: 'AbortError' });
+    expect(await client.load(1)).toMatchObject({ id: '1' });
+  });
+});
+
+describe('a failure', () => {
+  it('is retried after a connection breaks', async () => {
     let connections = 0;
     const port = Number(new URL(gateway.url).port);
     const url = await listen(
@@ -150,7 +199,7 @@ describe('trouble on the way', () => {
     expect(connections).toBeGreaterThan(3);
   });
 
-  it('is got over when something before the store answers in no GraphQL and names a time', async () => {
+  it('is retried after the time that a load balancer states', async () => {
     const times: number[] = [];
     const url = await listen(
       createHttpServer(
@@ -164,7 +213,7 @@ describe('trouble on the way', () => {
     expect((times[1] as number) - (times[0] as number)).toBeGreaterThanOrEqual(990);
   });
 
-  it('is told as CONNECTION_FAILED when nobody listens, after a few attempts', async () => {
+  it('is CONNECTION_FAILED after a few attempts if nothing listens', async () => {
     const port = await findFreePort();
     const failure = await failureOf(connect({ url: `http://127.0.0.1:${port}/graphql`, waitBudgetMs: 700 }).load(1));
     expect(failure).toBeInstanceOf(PetError);
@@ -173,7 +222,7 @@ describe('trouble on the way', () => {
     expect((failure as PetError).message).not.toContain('pets_secret');
   });
 
-  it('is told as TIMED_OUT when no answer comes', async () => {
+  it('is TIMED_OUT if there is no response', async () => {
     upstream.play(never);
     const failure = await failureOf(connect({ timeoutMs: 200, waitBudgetMs: 0 }).load(1));
     expect(failure).toMatchObject({ code: 'TIMED_OUT', message: expect.stringContaining('within 200 ms') as string });
@@ -181,17 +230,17 @@ describe('trouble on the way', () => {
 
   it.each([
     ['a page', 200, '<html>', 'UNRECOGNIZED'],
-    ['JSON that is no result', 200, '[1]', 'UNRECOGNIZED'],
+    ['JSON, but not a result', 200, '[1]', 'UNRECOGNIZED'],
     ['an error of another program', 403, '{"error":"forbidden"}', 'UNRECOGNIZED'],
     [
-      'an error with a code of its own',
+      'an error with an unknown code',
       400,
       '{"errors":[{"message":"No.","extensions":{"code":"NEW"}}]}',
       'UNRECOGNIZED',
     ],
     ['half an animal', 200, '{"data":{}}', 'UNRECOGNIZED'],
     ['429 without GraphQL', 429, 'slow down', 'RATE_LIMITED'],
-  ])('is told when the answer is %s', async (_, status, body, code) => {
+  ])('is recognized if the response is %s', async (_, status, body, code) => {
     const url = await listen(createHttpServer((__, response) => response.writeHead(status).end(body)));
     expect(await connect({ url, waitBudgetMs: 0 }).loadMany([1, 2])).toMatchObject([
       { code, id: '1' },
@@ -199,7 +248,7 @@ describe('trouble on the way', () => {
     ]);
   });
 
-  it('of one animal is told for that animal alone', async () => {
+  it('of one animal affects only that animal', async () => {
     upstream.play((asked, response) => {
       if (asked.path === '/pets/2') response.socket?.destroy();
       else answerAnimals(asked, response);
@@ -209,7 +258,7 @@ describe('trouble on the way', () => {
   });
 });
 
-/** Answers the first request by `first`, and hands the later ones on to the gateway. */
+/** Answers the first request with `first`, and forwards the others to the gateway. */
 function forwardAfter(first: RequestListener, times: number[]): RequestListener {
   return (incoming, response) => {
     if (times.push(Date.now()) === 1) return first(incoming, response);

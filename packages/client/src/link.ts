@@ -1,49 +1,50 @@
 import { ApolloLink } from '@apollo/client/link';
 import { Observable, type Subscription } from 'rxjs';
 import { toStoreErrors } from './errors.js';
+import { parseRetryAfter } from './retry-after.js';
 
 export interface RetryAfterLinkOptions {
-  /** How long one operation may wait in all, in milliseconds. A wait that would end later is not begun. */
+  /** The longest total wait of one operation, in milliseconds. A wait that would exceed it does not start. */
   readonly maxWaitMs?: number;
-  /** How often one operation is repeated at the most. */
+  /** The most repeats of one operation. */
   readonly maxRepeats?: number;
-  /** Each wait is longer by a random part of this, in milliseconds, so that many pages do not come back at once. */
+  /** Each wait is extended by up to this, at random, in milliseconds, so that many pages do not come back at once. */
   readonly jitterMs?: number;
   /**
-   * Gives every mutation that has no `Idempotency-Key` one of its own, kept when it is repeated; or the function that makes
-   * one. Without it mutations are repeated only when the application has put that header into their context.
+   * `true`, or a function that returns a key, gives each mutation without an `Idempotency-Key` its own key, which its
+   * repeats share. Otherwise the link repeats a mutation only if the application sets that header in its context.
    */
   readonly idempotencyKeys?: boolean | (() => string);
-  /** Is told of every wait that begins, for a page to show. */
+  /** Called when a wait starts, for example to show it on a page. */
   readonly onWait?: (wait: RetryWait) => void;
 }
 
-/** A wait before an operation is repeated. */
+/** A wait before a repeat. */
 export interface RetryWait {
   readonly operation: ApolloLink.Operation;
-  /** Why. */
+  /** The reason for the wait. */
   readonly code: WaitCode;
-  /** How long, in milliseconds. */
+  /** Milliseconds. */
   readonly waitMs: number;
-  /** Which repeat of the operation comes after it, counted from 1. */
+  /** The number of the repeat that follows, starting at 1. */
   readonly repeat: number;
 }
 
-/** The codes that this link waits for. */
+/** The codes after which the link waits. */
 export type WaitCode = 'RATE_LIMITED' | 'KEY_BANNED' | 'SERVICE_UNAVAILABLE';
 
-/** A minute's window and something more. */
+/** A little more than the window of a minute. */
 const MAX_WAIT_MS = 70_000;
 const MAX_REPEATS = 5;
 const JITTER_MS = 1_000;
-/** The first pause where an answer names none; the next ones double. */
+/** The first pause if a response states none. Each further pause is twice as long. */
 const FIRST_PAUSE_MS = 1_000;
 const IDEMPOTENCY_KEY = 'idempotency-key';
 
 /**
- * Makes the link that repeats what the store has refused for a while, after the time that the refusal names. Queries are
- * repeated; an addPet only under an `Idempotency-Key`, so that no animal is ever added twice. What has any data is
- * handed on as it came, and so are failures to connect.
+ * Creates a link that repeats refused operations after the time that the refusal states. It repeats queries, and an addPet
+ * only if it has an `Idempotency-Key`, so no animal is added twice. It passes on every response that has data, and
+ * failures to connect.
  */
 export function createRetryAfterLink(options: RetryAfterLinkOptions = {}): ApolloLink {
   const { maxWaitMs = MAX_WAIT_MS, maxRepeats = MAX_REPEATS, jitterMs = JITTER_MS, idempotencyKeys, onWait } = options;
@@ -57,35 +58,35 @@ export function createRetryAfterLink(options: RetryAfterLinkOptions = {}): Apoll
     if (!isRepeatable(operation)) return forward(operation);
 
     return new Observable<ApolloLink.Result>((observer) => {
-      let asked: Subscription | undefined;
+      let subscription: Subscription | undefined;
       let timer: ReturnType<typeof setTimeout> | undefined;
       let waitedMs = 0;
       let repeats = 0;
-      ask();
+      send();
       return () => {
         clearTimeout(timer);
-        asked?.unsubscribe();
+        subscription?.unsubscribe();
       };
 
-      function ask(): void {
+      function send(): void {
         timer = undefined;
-        asked = forward(operation).subscribe({
+        subscription = forward(operation).subscribe({
           next: (result) => waitFor(result) || observer.next(result),
           error: (error: unknown) => waitFor(error) || observer.error(error),
           complete: () => timer === undefined && observer.complete(),
         });
       }
 
-      /** Begins to wait, if that is what the answer asks for and there is time. */
-      function waitFor(answer: unknown): boolean {
+      /** Starts to wait if the response asks for it and there is time. */
+      function waitFor(outcome: unknown): boolean {
         if (timer !== undefined) return true;
-        const refusal = findRefusal(answer, FIRST_PAUSE_MS * 2 ** repeats);
+        const refusal = findRefusal(outcome, FIRST_PAUSE_MS * 2 ** repeats);
         const leftMs = maxWaitMs - waitedMs;
         if (!refusal || refusal.waitMs > leftMs || repeats >= maxRepeats) return false;
         const waitMs = Math.min(leftMs, refusal.waitMs + Math.random() * jitterMs);
         waitedMs += waitMs;
         repeats += 1;
-        timer = setTimeout(ask, waitMs);
+        timer = setTimeout(send, waitMs);
         onWait?.({ operation, code: refusal.code, waitMs, repeat: repeats });
         return true;
       }
@@ -93,20 +94,20 @@ export function createRetryAfterLink(options: RetryAfterLinkOptions = {}): Apoll
   });
 }
 
-/** Tells whether an operation may be sent again: a query, or a mutation under an `Idempotency-Key`. */
+/** Whether an operation may be sent again: a query, or a mutation with an `Idempotency-Key`. */
 export function isRepeatable(operation: ApolloLink.Operation): boolean {
   return !isMutation(operation) || hasIdempotencyKey(operation);
 }
 
-/** Why and how long to wait; undefined for an answer that is to be handed on. */
+/** Why and how long to wait; undefined for a response that the link passes on. */
 function findRefusal(
-  answer: unknown,
+  outcome: unknown,
   pauseMs: number,
 ): { readonly code: WaitCode; readonly waitMs: number } | undefined {
-  const { data, response } = answer as { readonly data?: unknown; readonly response?: unknown };
+  const { data, response } = outcome as { readonly data?: unknown; readonly response?: unknown };
   if (typeof data === 'object' && data !== null && Object.values(data).some((value) => value !== null))
     return undefined;
-  const errors = toStoreErrors(answer);
+  const errors = toStoreErrors(outcome);
   let longest: { code: WaitCode; waitMs: number } | undefined;
   for (const error of errors) {
     if (error.code !== 'RATE_LIMITED' && error.code !== 'KEY_BANNED' && error.code !== 'SERVICE_UNAVAILABLE') continue;
@@ -116,14 +117,14 @@ function findRefusal(
   return errors.length > 0 ? longest : findForeignRefusal(response, pauseMs);
 }
 
-/** The refusal of something before the store, such as a load balancer, which answers in no GraphQL. */
+/** Reads a refusal that is not GraphQL, so it comes from something in front of the store, such as a load balancer. */
 function findForeignRefusal(response: unknown, pauseMs: number): ReturnType<typeof findRefusal> {
   const { status, headers } = (response ?? {}) as Partial<Response>;
   if (status !== 429 && status !== 503) return undefined;
-  const seconds = Number.parseInt(headers?.get('retry-after') ?? '', 10);
+  const seconds = headers && parseRetryAfter(headers);
   return {
     code: status === 429 ? 'RATE_LIMITED' : 'SERVICE_UNAVAILABLE',
-    waitMs: Number.isNaN(seconds) ? pauseMs : seconds * 1_000,
+    waitMs: seconds === undefined ? pauseMs : seconds * 1_000,
   };
 }
 
@@ -141,7 +142,7 @@ function headersOf(operation: ApolloLink.Operation): Readonly<Record<string, unk
   return (operation.getContext().headers ?? {}) as Readonly<Record<string, unknown>>;
 }
 
-/** A random key of 128 bits. Unlike `crypto.randomUUID` it is there on pages without TLS too. */
+/** A random key of 128 bits. Unlike `crypto.randomUUID`, this also works on pages without TLS. */
 function createIdempotencyKey(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');

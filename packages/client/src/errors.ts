@@ -1,29 +1,29 @@
 /**
- * Every error that the animal store's GraphQL endpoint gives, for clients: what each code means, and what to do about it.
- * It runs in browsers as in Node, and imports nothing.
+ * The errors of the animal store's GraphQL endpoint: what each code means, and whether a retry can help. This module
+ * imports nothing.
  */
 
-/** What is to be known of an error code. */
+/** What a client should know about an error code. */
 export interface StoreErrorInfo {
-  /** What has happened, for developers. */
+  /** What happened, for developers. */
   readonly meaning: string;
   /**
-   * The HTTP statuses of an answer that is this error as a whole, without `data`. Empty: it is always the error of a field,
-   * and those never change the status of an answer.
+   * The HTTP statuses of a response that consists of this error, without `data`. Empty if it is always the error of one
+   * field, which never changes the status.
    */
   readonly httpStatuses: readonly number[];
-  /** Whether it can be the error of one field, beside the data of others. */
+  /** Whether it can be the error of one field, next to the data of others. */
   readonly ofField: boolean;
   /**
-   * Whether the same request can succeed when it is sent again: `no`; `after-wait`, once `retryAfter` is over; or
-   * `with-backoff`, after `retryAfter` where there is one, else after growing pauses.
+   * Whether the same request may succeed later: `no`; `after-wait`, after `retryAfter` seconds; or `with-backoff`, after
+   * `retryAfter` seconds if the error states them, otherwise after increasing pauses.
    */
   readonly repeat: 'no' | 'after-wait' | 'with-backoff';
-  /** Whether `retryAfter` goes with it. */
+  /** Whether the error has `retryAfter`. */
   readonly retryAfter: 'always' | 'sometimes' | 'never';
 }
 
-/** The catalogue: every code with what is to be known of it. */
+/** The catalogue: every code of the store. */
 export const STORE_ERRORS = {
   UNAUTHENTICATED: {
     meaning: 'The key is missing, unknown, revoked or expired.',
@@ -33,78 +33,77 @@ export const STORE_ERRORS = {
     retryAfter: 'never',
   },
   BAD_USER_INPUT: {
-    meaning:
-      'An argument or a variable is missing or breaks a rule, or an Idempotency-Key was used before for something else.',
+    meaning: 'An argument or variable is missing or invalid, or the Idempotency-Key belongs to a different request.',
     httpStatuses: [400],
     ofField: true,
     repeat: 'no',
     retryAfter: 'never',
   },
   NOT_FOUND: {
-    meaning: 'There is no such animal.',
+    meaning: 'The animal does not exist.',
     httpStatuses: [],
     ofField: true,
     repeat: 'no',
     retryAfter: 'never',
   },
   RATE_LIMITED: {
-    meaning: "A window of the key's plan, or of the client's address, is used up.",
+    meaning: "A limit of the key's plan or of the client's address is reached.",
     httpStatuses: [429],
     ofField: true,
     repeat: 'after-wait',
     retryAfter: 'always',
   },
   KEY_BANNED: {
-    meaning: 'The key went on asking beyond its limit and is banned for a while.',
+    meaning: 'The key kept sending requests beyond its limit and is banned for a while.',
     httpStatuses: [429],
     ofField: true,
     repeat: 'after-wait',
     retryAfter: 'always',
   },
   OPERATION_TOO_LARGE: {
-    meaning: "The operation costs more than a window of the key's plan can ever hold: split it.",
+    meaning: "The operation costs more than a whole window of the key's plan. Split it.",
     httpStatuses: [400],
     ofField: false,
     repeat: 'no',
     retryAfter: 'never',
   },
   BAD_REQUEST: {
-    meaning: 'The request is not one that the endpoint takes: its form, path, method, size or media type is wrong.',
+    meaning: 'The form, path, method, size or media type of the request is wrong.',
     httpStatuses: [400, 404, 405, 406, 413, 415, 431],
     ofField: false,
     repeat: 'no',
     retryAfter: 'never',
   },
   GRAPHQL_PARSE_FAILED: {
-    meaning: 'The document is not GraphQL.',
+    meaning: 'The document is not valid GraphQL syntax.',
     httpStatuses: [400],
     ofField: false,
     repeat: 'no',
     retryAfter: 'never',
   },
   GRAPHQL_VALIDATION_FAILED: {
-    meaning: 'The document asks for what the schema does not have.',
+    meaning: 'The document does not match the schema.',
     httpStatuses: [400],
     ofField: false,
     repeat: 'no',
     retryAfter: 'never',
   },
   OPERATION_RESOLUTION_FAILURE: {
-    meaning: 'The document has several operations and operationName names none of them.',
+    meaning: 'The document has several operations. Set operationName to the name of one.',
     httpStatuses: [400],
     ofField: false,
     repeat: 'no',
     retryAfter: 'never',
   },
   PERSISTED_QUERY_NOT_FOUND: {
-    meaning: 'The hash of a persisted query is not known here: send the document with it once.',
+    meaning: 'The server does not know the hash of this document. Send the document with it once.',
     httpStatuses: [200],
     ofField: false,
     repeat: 'no',
     retryAfter: 'never',
   },
   SERVICE_UNAVAILABLE: {
-    meaning: 'The store is overloaded, or its database is away.',
+    meaning: 'The store is overloaded, or its database is unavailable.',
     httpStatuses: [503],
     ofField: true,
     repeat: 'with-backoff',
@@ -118,21 +117,21 @@ export const STORE_ERRORS = {
     retryAfter: 'never',
   },
   UPSTREAM_TIMEOUT: {
-    meaning: 'The store behind the gateway did not answer in time; an addPet may have been done all the same.',
+    meaning: 'The store behind the gateway did not respond in time. It may still have added an animal.',
     httpStatuses: [],
     ofField: true,
     repeat: 'with-backoff',
     retryAfter: 'never',
   },
   UPSTREAM_ERROR: {
-    meaning: 'The store behind the gateway failed, or answered what its interface does not allow.',
+    meaning: 'The store behind the gateway failed, or its response is invalid.',
     httpStatuses: [],
     ofField: true,
     repeat: 'with-backoff',
     retryAfter: 'sometimes',
   },
   INTERNAL_SERVER_ERROR: {
-    meaning: 'Something unforeseen went wrong in the store; its log has the request id.',
+    meaning: 'Something unexpected went wrong in the store. Its log has the request id.',
     httpStatuses: [500],
     ofField: true,
     repeat: 'no',
@@ -140,22 +139,22 @@ export const STORE_ERRORS = {
   },
 } as const satisfies Readonly<Record<string, StoreErrorInfo>>;
 
-/** What `extensions.code` can be. */
+/** The values of `extensions.code`. */
 export type StoreErrorCode = keyof typeof STORE_ERRORS;
 
-/** The Error body that the store's REST interface has for the same failure. */
+/** The Error body that the store's REST interface sends for the same failure. */
 export interface StoreErrorBody {
   readonly code: string;
   readonly message: string;
   readonly status: number;
 }
 
-/** What some errors say beyond what all do. */
+/** The properties that only some errors have. */
 interface Details {
   readonly RATE_LIMITED: {
-    /** Seconds until the window is open again. */
+    /** Seconds until the window resets. */
     readonly retryAfter: number;
-    /** What the refused operation would have cost; absent when no operation was priced. */
+    /** The cost of the refused operation; absent if the store refused the request before it knew the cost. */
     readonly cost?: number;
   };
   readonly KEY_BANNED: {
@@ -163,81 +162,81 @@ interface Details {
     readonly retryAfter: number;
   };
   readonly OPERATION_TOO_LARGE: {
-    /** What the operation would have cost. */
+    /** The cost of the operation. */
     readonly cost: number;
   };
   readonly SERVICE_UNAVAILABLE: {
-    /** Seconds to wait before asking again. */
+    /** Seconds to wait before the next attempt. */
     readonly retryAfter?: number;
   };
   readonly UPSTREAM_ERROR: {
-    /** Seconds to wait before asking again. */
+    /** Seconds to wait before the next attempt. */
     readonly retryAfter?: number;
   };
 }
 
 interface Shared<Code> {
   readonly code: Code;
-  /** The request's id, which the `X-Request-Id` header and the store's log have too. */
+  /** The id of the request, also in the `X-Request-Id` header and in the store's log. */
   readonly requestId: string;
-  /** The Error body of REST; absent for errors that exist in GraphQL alone. */
+  /** The Error body of REST; absent for errors that exist only in GraphQL. */
   readonly error?: StoreErrorBody;
 }
 
-/** The `extensions` of an error, told apart by their `code`. */
+/** The `extensions` of an error, as a union by `code`. */
 export type StoreErrorExtensions<Code extends StoreErrorCode = StoreErrorCode> = {
   [C in Code]: Shared<C> & (C extends keyof Details ? Details[C] : unknown);
 }[Code];
 
 interface Place {
-  /** Written for people; not to be told apart by. */
+  /** Written for people. It may change, so decide by `code`. */
   readonly message: string;
-  /** The response path of the field; absent when the operation was refused as a whole. */
+  /** The response path of the field; absent if the store refused the whole operation. */
   readonly path?: readonly (string | number)[];
 }
 
-/** An error of the store: its `extensions` with its message and its place. `switch (error.code)` tells them apart. */
+/** An error of the store: its `extensions`, message and path. Use `switch (error.code)` to distinguish them. */
 export type StoreError = StoreErrorExtensions & Place;
 
-/** An error that is not in this catalogue: of a newer store, or of something before it. */
+/** An error that is not in this catalogue: it comes from a newer store, or from something in front of the store. */
 export interface UnrecognizedError extends Place {
   readonly code: 'UNRECOGNIZED';
-  /** What `extensions.code` was. */
+  /** The value of `extensions.code`. */
   readonly receivedCode?: string;
 }
 
-/** Tells whether a value is a code of the catalogue. */
+/** Whether a value is a code of the catalogue. */
 export function isStoreErrorCode(value: unknown): value is StoreErrorCode {
   return typeof value === 'string' && Object.hasOwn(STORE_ERRORS, value);
 }
 
 /**
- * Collects the errors of an answer, whatever client it came by.
- * @param answer - a GraphQL result, a list of GraphQL errors, or what a client threw: Apollo Client's `CombinedGraphQLErrors`
- *   and `ServerError`, urql's `CombinedError`, graphql-request's `ClientError`
- * @returns the errors in their order; empty when there are none, a failure to connect included
+ * Collects the errors of a response from any GraphQL client.
+ * @param source - a GraphQL result, a list of GraphQL errors, or what a client throws: Apollo Client's
+ *   `CombinedGraphQLErrors` and `ServerError`, urql's `CombinedError`, graphql-request's `ClientError`
+ * @returns the errors in order; empty if there are none, for example because the connection failed
  */
-export function toStoreErrors(answer: unknown): readonly (StoreError | UnrecognizedError)[] {
-  return listErrors(answer).map(toError);
+export function toStoreErrors(source: unknown): readonly (StoreError | UnrecognizedError)[] {
+  return listErrors(source).map(toError);
 }
 
-function listErrors(answer: unknown): readonly unknown[] {
-  if (Array.isArray(answer))
-    return answer.flatMap((entry) => (isRecord(entry) && isResult(entry) ? listErrors(entry) : [entry]));
-  if (!isRecord(answer)) return [];
-  const { errors, graphQLErrors, response, bodyText } = answer;
+function listErrors(source: unknown): readonly unknown[] {
+  if (Array.isArray(source))
+    return source.flatMap((entry) => (isRecord(entry) && isResult(entry) ? listErrors(entry) : [entry]));
+  if (!isRecord(source)) return [];
+  const { errors, graphQLErrors, response, bodyText } = source;
   if (Array.isArray(errors)) return errors;
   if (Array.isArray(graphQLErrors)) return graphQLErrors;
   if (typeof bodyText === 'string') return listErrors(parseJson(bodyText));
   return isRecord(response) && Array.isArray(response.errors) ? response.errors : [];
 }
 
-/** Tells a whole result of a batch from an error. */
+/** Whether an entry of a list is a result of a batch, not an error. */
 function isResult(entry: Readonly<Record<string, unknown>>): boolean {
   return 'errors' in entry || 'data' in entry;
 }
 
-/** Seconds to wait where an error that always has a wait came without. */
+/** Seconds to wait if an error that always has `retryAfter` arrives without it. */
 const DEFAULT_RETRY_AFTER = 1;
 
 function toError(raw: unknown): StoreError | UnrecognizedError {
@@ -256,7 +255,7 @@ function toError(raw: unknown): StoreError | UnrecognizedError {
       : STORE_ERRORS[code].retryAfter === 'always'
         ? DEFAULT_RETRY_AFTER
         : undefined;
-  // The details are those of the code, which the types of a literal cannot follow.
+  // TypeScript cannot check that the properties belong to the code.
   return {
     ...place,
     code,

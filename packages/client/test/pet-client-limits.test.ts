@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createPetClient, PetError, type PetClient, type PetClientOptions } from '../../src/client/pet-client.js';
-import { startGateway, startProxyBefore, STORES, type Gateway, type ProxyOnly } from '../support/gateway.js';
-import { startShortWindowStore, type ShortWindowStore } from '../support/short-window-store.js';
+import { createPetClient, PetError, type PetClient, type PetClientOptions } from '../src/index.js';
+import { startGateway, startProxyBefore, STORES, type Gateway, type ProxyOnly } from '../../../test/support/gateway.js';
+import { startShortWindowStore, type ShortWindowStore } from '../../../test/support/short-window-store.js';
 
 const clients: PetClient[] = [];
 afterAll(async () => {
@@ -30,7 +30,7 @@ describe.each(STORES)('the limits of a key, %s store', (mode) => {
   });
   afterAll(() => gateway.close());
 
-  /** How often operations were answered with a status. */
+  /** Counts the responses by status. */
   async function countStatuses(): Promise<Record<string, number>> {
     const text = await (await gateway.fetch('/metrics')).text();
     const lines = text.matchAll(
@@ -39,7 +39,7 @@ describe.each(STORES)('the limits of a key, %s store', (mode) => {
     return Object.fromEntries([...lines].map(([, status, count]) => [status as string, Number(count)]));
   }
 
-  it('are never exceeded: what finds no room within the budget fails without being asked', async () => {
+  it('are never exceeded: a lookup without room within its budget fails without a request', async () => {
     const { key } = await gateway.createKey({ plan: 'free' });
     const before = await countStatuses();
     const results = await connect(gateway.url, key, { waitBudgetMs: 1_000 }).loadMany(upTo(150));
@@ -52,7 +52,7 @@ describe.each(STORES)('the limits of a key, %s store', (mode) => {
     expect(after['429'] ?? 0).toBe(before['429'] ?? 0);
   });
 
-  it('may be shared with others, whose use is seen in the answers', async () => {
+  it('can be shared with other clients, whose use shows in the responses', async () => {
     const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 100, perDay: 1_000 } });
     const client = connect(gateway.url, key, { waitBudgetMs: 1_000 });
     await client.load(1);
@@ -64,13 +64,13 @@ describe.each(STORES)('the limits of a key, %s store', (mode) => {
     ]);
   });
 
-  it('stand beside those of the server: fewer root fields than expected are found out', async () => {
+  it('do not hide those of the server: the client finds out that it takes fewer root fields', async () => {
     const { key } = await gateway.createKey();
     const results = await connect(gateway.url, key).loadMany(upTo(300));
     expect(codesOf(results)).toEqual(Array<string>(300).fill('ok'));
   });
 
-  it('are waited for when a ban ends within the budget, and else told at once', async () => {
+  it('include bans: the client waits if the ban ends within the budget, and fails at once otherwise', async () => {
     const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 3, perDay: 1_000 } });
     const two = '{ a: pet(id: 1) { id } b: pet(id: 2) { id } }';
     const codes: unknown[] = [];
@@ -87,7 +87,7 @@ describe.each(STORES)('the limits of a key, %s store', (mode) => {
   });
 });
 
-describe.concurrent('windows that open again', () => {
+describe.concurrent('a window that opens again', () => {
   let store: ShortWindowStore;
   let gateway: ProxyOnly;
 
@@ -100,9 +100,9 @@ describe.concurrent('windows that open again', () => {
     await store.close();
   });
 
-  it('are waited for, and nothing is refused meanwhile', async () => {
+  it('is waited for, and nothing is refused meanwhile', async () => {
     const client = connect(gateway.url, 'a-key');
-    // The gateway learns the windows from its first answer, and the client from the gateway's.
+    // The gateway learns the windows from its first response, and the client from the gateway.
     await client.load(1);
     const results = await client.loadMany(upTo(70));
     expect(codesOf(results)).toEqual(Array<string>(70).fill('ok'));
@@ -112,7 +112,7 @@ describe.concurrent('windows that open again', () => {
     expect(store.refusedOf('a-key')).toBe(0);
   });
 
-  it('are waited for when some lookups of an operation were refused upstream', async () => {
+  it('is waited for if the upstream refused some lookups of a request', async () => {
     const client = connect(gateway.url, 'another-key');
     const results = await client.loadMany(upTo(50));
     expect(codesOf(results)).toEqual(Array<string>(50).fill('ok'));

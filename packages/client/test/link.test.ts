@@ -1,11 +1,11 @@
 import { ApolloClient, ApolloLink, CombinedGraphQLErrors, gql, HttpLink, InMemoryCache } from '@apollo/client/core';
 import { BatchHttpLink } from '@apollo/client/link/batch-http';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { toStoreErrors } from '../../src/client/errors.js';
-import { createRetryAfterLink, type RetryAfterLinkOptions, type RetryWait } from '../../src/client/link.js';
-import { recordFetch, type SentRequest } from '../clients/recorded-fetch.js';
-import { MODES, startGateway, startProxyBefore, type Gateway, type ProxyOnly } from '../support/gateway.js';
-import { startShortWindowStore, type ShortWindowStore } from '../support/short-window-store.js';
+import { toStoreErrors } from '../src/errors.js';
+import { createRetryAfterLink, type RetryAfterLinkOptions, type RetryWait } from '../src/link.js';
+import { recordFetch, type SentRequest } from '../../../test/clients/recorded-fetch.js';
+import { MODES, startGateway, startProxyBefore, type Gateway, type ProxyOnly } from '../../../test/support/gateway.js';
+import { startShortWindowStore, type ShortWindowStore } from '../../../test/support/short-window-store.js';
 
 const LIST = gql`
   query List($limit: Int!) {
@@ -55,7 +55,7 @@ const codesOf = (error: unknown): unknown[] => toStoreErrors(error).map(({ code 
 const statusesOf = ({ sent }: Connected): unknown[] => sent.map(({ status }) => status);
 const keysOf = ({ sent }: Connected): unknown[] => sent.map(({ headers }) => headers.get('idempotency-key'));
 
-describe.concurrent('the retry-after link, at a window that opens again', () => {
+describe.concurrent('the retry-after link, with a window that opens again', () => {
   let store: ShortWindowStore;
   let gateway: ProxyOnly;
   let keys = 0;
@@ -69,14 +69,14 @@ describe.concurrent('the retry-after link, at a window that opens again', () => 
     await store.close();
   });
 
-  /** A key whose window is open and used up, which the gateway knows from the answer. */
+  /** Creates a key that has used up its window, which the gateway knows from the response. */
   async function createUsed(): Promise<Connection> {
     const key = `key-${(keys += 1)}`;
     expect((await gateway.graphql('{ pets { id } }', { key })).status).toBe(200);
     return { url: gateway.url, key };
   }
 
-  it('waits as long as the refusal says and repeats the query', async () => {
+  it('waits as long as the refusal states, then repeats the query', async () => {
     const connected = connect(await createUsed());
     const { data, error } = await list(connected);
     expect([data, error]).toEqual([{ pets: [expect.objectContaining({ name: 'Bella' })] }, undefined]);
@@ -86,7 +86,7 @@ describe.concurrent('the retry-after link, at a window that opens again', () => 
     expect(connected.waits[0]?.waitMs).toBeLessThanOrEqual(3_050);
   });
 
-  it('does so too when the client takes JSON alone, and sees a ServerError', async () => {
+  it('does so if the client accepts only JSON, and gets a ServerError', async () => {
     const connected = connect({ ...(await createUsed()), accept: 'application/json' });
     expect((await list(connected)).data).toMatchObject({ pets: [{ name: 'Bella' }] });
     expect(statusesOf(connected)).toEqual([429, 200]);
@@ -98,7 +98,7 @@ describe.concurrent('the retry-after link, at a window that opens again', () => 
     expect(connected.sent.map(({ body }): unknown => body.length)).toEqual([1, 1]);
   });
 
-  it('repeats an addPet under the idempotency key of the application, the same each time', async () => {
+  it('repeats an addPet with the idempotency key of the application', async () => {
     const connected = connect(await createUsed());
     const { data } = await add(connected, { 'Idempotency-Key': 'order-7' });
     expect(data).toMatchObject({ addPet: { id: '7' } });
@@ -106,7 +106,7 @@ describe.concurrent('the retry-after link, at a window that opens again', () => 
     expect(keysOf(connected)).toEqual(['order-7', 'order-7']);
   });
 
-  it('repeats an addPet under an idempotency key of its own, when asked to, one for each addPet', async () => {
+  it('gives each addPet its own idempotency key if asked to, and repeats it with that key', async () => {
     const connected = connect(await createUsed(), { idempotencyKeys: true });
     expect((await add(connected)).data).toMatchObject({ addPet: { id: '7' } });
     const [first, second, ...more] = keysOf(connected);
@@ -117,7 +117,7 @@ describe.concurrent('the retry-after link, at a window that opens again', () => 
     expect(keysOf(connected).at(-1)).not.toBe(first);
   });
 
-  it('stops waiting when nobody listens any more', async () => {
+  it('stops waiting when the operation is unsubscribed', async () => {
     const { client, sent, waits } = connect(await createUsed());
     const watched = client.watchQuery({ query: LIST, variables: { limit: 1 }, fetchPolicy: 'no-cache' });
     const listening = watched.subscribe({});
@@ -128,7 +128,7 @@ describe.concurrent('the retry-after link, at a window that opens again', () => 
   });
 });
 
-describe('the retry-after link, at a window of a minute', () => {
+describe('the retry-after link, with a window of a minute', () => {
   let gateway: Gateway;
 
   beforeAll(async () => {
@@ -136,14 +136,14 @@ describe('the retry-after link, at a window of a minute', () => {
   });
   afterAll(() => gateway.close());
 
-  /** A key of which `left` of three requests are left. */
+  /** Creates a key with `left` of three requests left. */
   async function createUsed(left: number): Promise<Connection> {
     const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 3, perDay: 100 } });
     for (let use = 3; use > left; use--) await gateway.graphql('{ pets { id } }', { key });
     return { url: gateway.url, key };
   }
 
-  it('hands a refusal on at once, when its wait is longer than may be waited', async () => {
+  it('passes on a refusal at once if its wait is too long', async () => {
     const connected = connect(await createUsed(0), { maxWaitMs: 5_000 });
     expect(codesOf((await list(connected)).error)).toEqual(['RATE_LIMITED']);
     expect([statusesOf(connected), connected.waits]).toEqual([[429], []]);
@@ -158,7 +158,7 @@ describe('the retry-after link, at a window of a minute', () => {
     expect(await gateway.sql('SELECT name FROM pets')).toEqual([]);
   });
 
-  it('waits for the end of a ban that is short enough', async () => {
+  it('waits for the end of a short ban', async () => {
     const connection = await createUsed(1);
     const two = '{ a: pets(limit: 1) { id } b: pets(limit: 2) { id } }';
     for (let use = 0; use < 2; use++) await gateway.graphql(two, connection);
@@ -168,7 +168,7 @@ describe('the retry-after link, at a window of a minute', () => {
     expect(statusesOf(connected)).toEqual([429, 200]);
   });
 
-  it('hands on what has data, and what no wait can help', async () => {
+  it('passes on responses with data, and errors that a wait cannot help', async () => {
     const connected = connect(await createUsed(3));
     const query = gql`
       {
@@ -189,9 +189,9 @@ describe('the retry-after link, at a window of a minute', () => {
     expect(unknown.sent).toHaveLength(1);
   });
 
-  it('gives up after the repeats it may make', async () => {
+  it('gives up after maxRepeats', async () => {
     const waits: RetryWait[] = [];
-    // Something before the store, which answers by itself.
+    // Something in front of the store, such as a load balancer.
     const fetch = () =>
       Promise.resolve(new Response('<h1>busy</h1>', { status: 503, headers: { 'Retry-After': '0' } }));
     const http = new HttpLink({ uri: `${gateway.url}/graphql`, fetch });
@@ -202,7 +202,7 @@ describe('the retry-after link, at a window of a minute', () => {
   });
 });
 
-describe.each(MODES)('the retry-after link, when the answer to an addPet is lost before it arrives (%s)', (mode) => {
+describe.each(MODES)('the retry-after link, if the response to an addPet is lost (%s)', (mode) => {
   let gateway: Gateway;
 
   beforeAll(async () => {
@@ -210,7 +210,7 @@ describe.each(MODES)('the retry-after link, when the answer to an addPet is lost
   });
   afterAll(() => gateway.close());
 
-  /** A client behind a proxy that hands the first request on, loses its answer and says 503 instead. */
+  /** Creates a client behind a proxy that forwards the first request, loses the response and returns 503 instead. */
   async function connectBehindProxy(options: RetryAfterLinkOptions): Promise<Connected> {
     const { key } = await gateway.createKey();
     const { fetch, sent } = recordFetch();
@@ -231,7 +231,7 @@ describe.each(MODES)('the retry-after link, when the answer to an addPet is lost
 
   const storedIds = async (): Promise<unknown[]> => (await gateway.sql('SELECT id FROM pets')).map(({ id }) => id);
 
-  it('repeats it under its idempotency key and gets the animal that was added, the only one', async () => {
+  it('repeats it with its idempotency key and gets the one animal that was added', async () => {
     const before = await storedIds();
     const connected = await connectBehindProxy({ idempotencyKeys: true });
     const { data } = await add(connected);

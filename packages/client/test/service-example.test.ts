@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type Gateway } from '../support/gateway.js';
+import { startGateway, type Gateway } from '../../../test/support/gateway.js';
 
-const SCRIPT = fileURLToPath(new URL('../../examples/service/look-up.mjs', import.meta.url));
+const SCRIPT = fileURLToPath(new URL('../../../examples/service/look-up.mjs', import.meta.url));
 
 describe('examples/service', () => {
   let gateway: Gateway;
@@ -42,7 +42,7 @@ describe('examples/service', () => {
     });
   }
 
-  it('prints the animals of a file of ids', async () => {
+  it('prints the animals whose ids are in a file', async () => {
     const file = join(directory, 'ids.txt');
     await writeFile(file, Array.from({ length: 250 }, (_, index) => 250 - index).join('\n'));
     const { status, lines, stderr } = await lookUp(['--file', file]);
@@ -52,7 +52,7 @@ describe('examples/service', () => {
     );
   });
 
-  it('says which cannot be had, and why', async () => {
+  it('explains which lookups failed, and why', async () => {
     const { status, lines } = await lookUp(['7', '404', 'x']);
     expect(status).toBe(1);
     expect(lines).toMatchObject([
@@ -62,7 +62,7 @@ describe('examples/service', () => {
     ]);
   });
 
-  it('says how it is used', async () => {
+  it('explains its usage', async () => {
     expect(await lookUp([])).toMatchObject({
       status: 2,
       lines: [],

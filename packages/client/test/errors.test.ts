@@ -6,12 +6,12 @@ import {
   type StoreError,
   type StoreErrorCode,
   type UnrecognizedError,
-} from '../../src/client/errors.js';
-import { ERRORS, type ErrorName } from '../../src/errors.js';
-import { startGateway, startProxyBefore, type Gateway, type GraphqlOptions } from '../support/gateway.js';
-import { findFreePort } from '../support/process.js';
+} from '../src/errors.js';
+import { ERRORS, type ErrorName } from '../../../src/errors.js';
+import { startGateway, startProxyBefore, type Gateway, type GraphqlOptions } from '../../../test/support/gateway.js';
+import { findFreePort } from '../../../test/support/process.js';
 
-/** Codes that come from GraphQL itself, without an entry in the server's table. */
+/** Codes of GraphQL itself, which the server's table does not have. */
 const OF_GRAPHQL: readonly StoreErrorCode[] = [
   'GRAPHQL_PARSE_FAILED',
   'GRAPHQL_VALIDATION_FAILED',
@@ -19,23 +19,26 @@ const OF_GRAPHQL: readonly StoreErrorCode[] = [
   'PERSISTED_QUERY_NOT_FOUND',
 ];
 
-/** Failures that are always of their field, though others of their code refuse whole operations. */
+/** Failures that are always errors of one field, although others with the same code refuse whole operations. */
 const OF_FIELDS: ReadonlySet<string> = new Set(['idempotency_key_reused']);
 
 describe('the catalogue', () => {
-  it('has every code of the server, and none that there is not', () => {
+  it('has exactly the codes of the server', () => {
     const codes = Object.values(ERRORS).map(({ graphqlCode }) => graphqlCode);
     expect(new Set([...codes, ...OF_GRAPHQL])).toEqual(new Set(Object.keys(STORE_ERRORS)));
   });
 
-  it.each(Object.keys(ERRORS) as ErrorName[])('knows the HTTP status of %s, unless it is always of a field', (name) => {
-    const { status, graphqlCode } = ERRORS[name];
-    const { httpStatuses, ofField } = STORE_ERRORS[graphqlCode];
-    if (httpStatuses.length > 0 && !OF_FIELDS.has(name)) expect(httpStatuses).toContain(status);
-    else expect(ofField).toBe(true);
-  });
+  it.each(Object.keys(ERRORS) as ErrorName[])(
+    'knows the HTTP status of %s, unless it is always the error of one field',
+    (name) => {
+      const { status, graphqlCode } = ERRORS[name];
+      const { httpStatuses, ofField } = STORE_ERRORS[graphqlCode];
+      if (httpStatuses.length > 0 && !OF_FIELDS.has(name)) expect(httpStatuses).toContain(status);
+      else expect(ofField).toBe(true);
+    },
+  );
 
-  it.each(Object.keys(STORE_ERRORS) as StoreErrorCode[])('says of %s what is to be done', (code) => {
+  it.each(Object.keys(STORE_ERRORS) as StoreErrorCode[])('explains %s consistently', (code) => {
     const { meaning, repeat, retryAfter } = STORE_ERRORS[code];
     expect(meaning).toMatch(/^[A-Z].*\.$/);
     expect(retryAfter === 'always').toBe(repeat === 'after-wait');
@@ -43,7 +46,7 @@ describe('the catalogue', () => {
   });
 });
 
-describe('the errors of a real gateway are those of the catalogue', () => {
+describe('the errors of a real gateway match the catalogue', () => {
   let gateway: Gateway;
   let used: string;
   let fresh: string;
@@ -154,7 +157,7 @@ describe('toStoreErrors', () => {
   });
 
   it.each([undefined, null, 'text', 7, {}, new TypeError('fetch failed'), { bodyText: '<html>' }, { data: {} }])(
-    'finds none in %j',
+    'finds no errors in %j',
     (answer) => {
       expect(toStoreErrors(answer)).toEqual([]);
     },
@@ -178,17 +181,17 @@ describe('toStoreErrors', () => {
     ],
     [{ message: 'Bare.' }, { message: 'Bare.', code: 'UNRECOGNIZED' }],
     [null, { message: 'The error has no message.', code: 'UNRECOGNIZED' }],
-  ])('does not take %j for one of the catalogue', (foreign, expected) => {
+  ])('does not recognize %j', (foreign, expected) => {
     expect(toStoreErrors([foreign])).toEqual([expected]);
   });
 
-  it('gives an error that must have a wait the shortest one when it came without', () => {
+  it('adds the shortest retryAfter to an error that must have one', () => {
     expect(toStoreErrors([{ message: 'x', extensions: { code: 'KEY_BANNED' } }])).toMatchObject([{ retryAfter: 1 }]);
   });
 });
 
 describe('the types', () => {
-  it('are told apart by the code', () => {
+  it('are a union by code', () => {
     expectTypeOf<Extract<StoreError, { code: 'RATE_LIMITED' }>['retryAfter']>().toEqualTypeOf<number>();
     expectTypeOf<Extract<StoreError, { code: 'RATE_LIMITED' }>['cost']>().toEqualTypeOf<number | undefined>();
     expectTypeOf<Extract<StoreError, { code: 'OPERATION_TOO_LARGE' }>['cost']>().toEqualTypeOf<number>();

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createPetClient, PetError, type PetClient, type PetClientOptions } from '../../src/client/pet-client.js';
-import { MODES, startGateway, type Gateway } from '../support/gateway.js';
+import { createPetClient, PetError, type PetClient, type PetClientOptions } from '../src/index.js';
+import { MODES, startGateway, type Gateway } from '../../../test/support/gateway.js';
 
 const DEEP = '9007199254740993';
 
@@ -20,7 +20,7 @@ describe.each(MODES)('createPetClient, %s store', (mode) => {
     for (const client of clients.splice(0)) await client.close();
   });
 
-  /** A client with a key of its own. */
+  /** Creates a client with its own key. */
   async function connect(options: Partial<PetClientOptions> = {}): Promise<PetClient> {
     const { key } = await gateway.createKey();
     const client = createPetClient({ url: `${gateway.url}/graphql`, key, ...options });
@@ -28,14 +28,14 @@ describe.each(MODES)('createPetClient, %s store', (mode) => {
     return client;
   }
 
-  /** How many requests of /graphql the gateway has answered. */
+  /** Counts the requests to /graphql that the gateway has answered. */
   async function countRoundTrips(): Promise<number> {
     const text = await (await gateway.fetch('/metrics')).text();
     const counts = text.matchAll(/^http_server_request_duration_seconds_count\{http_route="\/graphql".*\} (\d+)$/gm);
     return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
   }
 
-  it('looks 1,000 animals up in ten round trips, in their order', async () => {
+  it('looks up 1,000 animals in ten requests, in order', async () => {
     const client = await connect();
     const before = await countRoundTrips();
     const ids = Array.from({ length: 1_000 }, (_, index) => 1 + ((index * 617) % 1_000));
@@ -44,7 +44,7 @@ describe.each(MODES)('createPetClient, %s store', (mode) => {
     expect((await countRoundTrips()) - before).toBe(10);
   });
 
-  it('names itself, so that who runs the store can tell that it uses what is deprecated', async () => {
+  it('sends its name, so that the operators of the store can tell who uses the deprecated field', async () => {
     const client = await connect({ clientName: 'stock service' });
     await client.load(1);
     await expect
@@ -55,7 +55,7 @@ describe.each(MODES)('createPetClient, %s store', (mode) => {
     }
   });
 
-  it('collects single lookups of one turn, promise hops included, and asks equal ids once', async () => {
+  it('collects the lookups of one turn, also after promise callbacks, and sends each id once', async () => {
     const { key } = await gateway.createKey();
     const client = await connect({ key });
     const before = await countRoundTrips();
@@ -71,7 +71,7 @@ describe.each(MODES)('createPetClient, %s store', (mode) => {
     expect(data.rateLimit.windows[0]).toEqual({ limit: 1_000, remaining: 970 });
   });
 
-  it('gives each id its own animal or error', async () => {
+  it('returns an animal or an error for each id', async () => {
     const client = await connect();
     const given = ['2', 404_404, DEEP, BigInt(DEEP), '007', 2 ** 53, 1.5, 3, '2'] as const;
     const results = await client.loadMany(given);
@@ -97,14 +97,14 @@ describe.each(MODES)('createPetClient, %s store', (mode) => {
     expect((results[5] as PetError).message).toContain('got the number 9007199254740992');
   });
 
-  it('rejects a single lookup with the error of its id', async () => {
+  it('rejects a single lookup with its error', async () => {
     const client = await connect();
     await expect(client.load('4040')).rejects.toMatchObject({ name: 'PetError', code: 'NOT_FOUND', id: '4040' });
     await expect(client.load('x')).rejects.toMatchObject({ code: 'INVALID_ID' });
     expect(await client.loadMany([])).toEqual([]);
   });
 
-  it('gives every lookup UNAUTHENTICATED after one round trip, when the key is not valid', async () => {
+  it('fails every lookup with UNAUTHENTICATED after one request if the key is invalid', async () => {
     const key = 'pets_unknown';
     const client = await connect({ key });
     const before = await countRoundTrips();
@@ -129,7 +129,7 @@ describe('createPetClient', () => {
     [{ concurrency: 1.5 }, RangeError, 'concurrency must be'],
     [{ waitBudgetMs: Infinity }, RangeError, 'waitBudgetMs must be'],
     [{ timeoutMs: -1 }, RangeError, 'timeoutMs must be'],
-  ])('refuses %j, naming the option', (wrong, kind, words) => {
+  ])('rejects %j and names the option', (wrong, kind, words) => {
     const create = (): PetClient => createPetClient({ ...valid, ...wrong });
     expect(create).toThrow(kind);
     expect(create).toThrow(words);
