@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { WindowState } from '../access/ledger.js';
 import type { RequestFields } from '../observability/request-log.js';
 import { CLIENT_NAME_HEADER, parseClientName } from '../access/client-name.js';
 import type { Span } from '../observability/tracing.js';
-import type { PreparedResponse } from './prepared-response.js';
 
 /** What a handler answers. */
 export interface Reply {
@@ -43,7 +42,7 @@ export class Exchange {
 
   constructor(
     readonly request: IncomingMessage,
-    readonly response: PreparedResponse,
+    readonly response: ServerResponse,
     private readonly trustProxy: boolean,
   ) {
     const url = toOriginForm(request.url ?? '/');
