@@ -8,8 +8,7 @@ WORKDIR /app
 # Without .npmrc, which keeps the build's own packages: here they go again after the build.
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
-COPY tsconfig.json tsconfig.build.json ./
-COPY scripts scripts
+COPY vite.config.ts tsconfig.json ./
 COPY schema schema
 COPY src src
 COPY explorer explorer

@@ -36,7 +36,17 @@ const SOURCES = {
 };
 
 export default defineConfig(
-  { ignores: ['**/dist/', 'node_modules/', 'src/graphql/generated/', 'coverage/', '.data/', 'examples/frontend/'] },
+  {
+    ignores: [
+      '**/dist/',
+      '.wireit/',
+      'node_modules/',
+      'src/graphql/generated/',
+      'coverage/',
+      '.data/',
+      'examples/frontend/',
+    ],
+  },
   {
     files: ['**/*.{ts,tsx}'],
     extends: [tseslint.configs.strictTypeChecked, tseslint.configs.stylisticTypeChecked],

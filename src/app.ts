@@ -19,7 +19,7 @@ import { createGraphqlServer } from './graphql/server.js';
 import { createCors } from './http/cors.js';
 import type { Exchange, Reply } from './http/exchange.js';
 import { drain, listen } from './http/lifecycle.js';
-import { createOverloadGate } from './http/overload-gate.js';
+import { createLoadShedder } from './http/load-shedder.js';
 import { createHttpServer, toErrorReply, type Handler } from './http/server.js';
 import { createHealthHandler } from './observability/health.js';
 import type { Log } from './observability/log.js';
@@ -129,7 +129,7 @@ export async function startApp(
     });
     const explorer = createExplorer({ findDevelopmentKey: backend.findDevelopmentKey });
 
-    const gate = createOverloadGate({
+    const loadShedder = createLoadShedder({
       ...backend.patience,
       onChange: (refused) =>
         refused === undefined
@@ -143,8 +143,8 @@ export async function startApp(
       metrics.countOverload(isGraphql ? '/graphql' : '/v1');
       return isGraphql ? refuseGraphql(exchange) : restRefusal;
     };
-    const guardedGraphql = gate.guard(graphql, refuseAny);
-    const guardedRest = rest && gate.guard(rest, refuseAny);
+    const guardedGraphql = loadShedder.guard(graphql, refuseAny);
+    const guardedRest = rest && loadShedder.guard(rest, refuseAny);
 
     const route: Handler = (exchange) => {
       if (isGraphqlPath(exchange)) return guardedGraphql(exchange);
@@ -182,7 +182,7 @@ export async function startApp(
       tracing,
       handler: route,
       refuse: (exchange) =>
-        (isGraphqlPath(exchange) || (rest && isRestPath(exchange))) && gate.refuses(exchange)
+        (isGraphqlPath(exchange) || (rest && isRestPath(exchange))) && loadShedder.refuses(exchange)
           ? refuseAny(exchange)
           : undefined,
     });

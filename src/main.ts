@@ -4,7 +4,7 @@ import { StoreBusyError } from './embedded/store-lock.js';
 import { loadEnvironment } from './environment.js';
 import { createLog } from './observability/log.js';
 
-/** Errors that an operator mends, and whose stack would only hide the line that says how. */
+/** Errors that an operator can fix. A stack trace would hide the line that says how. */
 function isOperatorError(error: unknown): error is Error {
   return (
     error instanceof ConfigError ||
@@ -13,14 +13,14 @@ function isOperatorError(error: unknown): error is Error {
   );
 }
 
-/** How long a balancer that asks often, and clients, have to hear of the end before the server stops listening. */
+/** How long balancers and clients have to notice the end before the server stops listening. */
 const NOTICE_MS = 500;
-/** Without any time for requests there is still something to be written down. */
+/** Even without time for requests, there is state to write. */
 const LEAST_GRACE_MS = 1_000;
 
 /**
- * Signals that follow the first so soon, in milliseconds, are the same one: a terminal or systemd gives it to the whole process group, and
- * npm passes it on besides.
+ * A signal that follows the first within this time, in milliseconds, is the same one: a terminal or systemd sends it to the
+ * whole process group, and npm passes it on as well.
  */
 const REPEATED_WITHIN_MS = 500;
 
@@ -29,7 +29,7 @@ function fail(error: unknown): never {
   process.exit(1);
 }
 
-/** What happened and, when that is known, why: clients are not told the cause, operators need it. */
+/** What happened and, if known, why. Clients do not see the cause, but operators need it. */
 function toLine({ message, cause }: Error): string {
   return (cause instanceof Error ? `${message} (${cause.message})` : message).split('\n')[0] as string;
 }
@@ -58,7 +58,7 @@ async function main(): Promise<void> {
       process.exit(0);
     };
     starting.then((app) => app.close(NOTICE_MS)).then(end, crash);
-    // Whatever still holds the database open then has nobody left to answer.
+    // After that, nobody waits for what still keeps the database open.
     setTimeout(end, Math.max(config.shutdownGraceMs, LEAST_GRACE_MS)).unref();
   };
   process.on('SIGTERM', stop).on('SIGINT', stop);

@@ -107,7 +107,7 @@ async function fillWithAnimals(client) {
 async function createKeys(root, url, count) {
   const create = async () => {
     const limits = ['--per-minute', UNREACHABLE_LIMIT, '--per-day', UNREACHABLE_LIMIT];
-    const args = [`${root}/dist/cli/keys.js`, 'create', '--plan', 'enterprise', ...limits, '--json'];
+    const args = [`${root}/dist/bundle/keys.js`, 'create', '--plan', 'enterprise', ...limits, '--json'];
     const env = { PATH: process.env.PATH, NODE_ENV: 'production', DATABASE_URL: url };
     const { stdout } = await run(process.execPath, args, { env, timeout: 60_000 });
     return JSON.parse(stdout).key;

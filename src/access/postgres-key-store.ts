@@ -1,7 +1,7 @@
+import { createBatcher } from '../batcher.js';
 import type { Queryable } from '../database/database.js';
 import { digestApiKey, generateApiKey, generateKeyId } from './api-key.js';
 import type { KeyRecord, KeyStore } from './key-store.js';
-import { createMergedLookups } from './merged-lookups.js';
 import { PUBLISHED_LIMITS, type Plan } from './plans.js';
 
 interface KeyRow {
@@ -33,10 +33,12 @@ const REVOKE = {
 /** The API keys of a PostgreSQL database, embedded or on a server. */
 export function createPostgresKeyStore(database: Queryable): KeyStore {
   return {
-    findByDigest: createMergedLookups(async (digests) => {
-      const rows = await database.query<KeyRow>(FIND, [digests.map(toBytes)]);
-      const found = new Map(rows.map((row) => [toDigest(row.digest), toRecord(row)]));
-      return digests.map((digest) => found.get(digest));
+    findByDigest: createBatcher({
+      async run(digests: readonly string[]) {
+        const rows = await database.query<KeyRow>(FIND, [digests.map(toBytes)]);
+        const found = new Map(rows.map((row) => [toDigest(row.digest), toRecord(row)]));
+        return digests.map((digest) => found.get(digest));
+      },
     }),
     async create({ plan, label, limits, expiresAt }, key = generateApiKey()) {
       const values = [

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { Access } from '../access/visit.js';
 import type { DeprecatedCallCounter } from '../deprecated-calls/deprecated-calls.js';
 import type { FirstStart } from '../embedded/first-start.js';
-import type { OverloadGateOptions } from '../http/overload-gate.js';
+import type { LoadShedderOptions } from '../http/load-shedder.js';
 import type { PetSource } from '../pets/pet-source.js';
 
 /** What stands behind the faces of the program. */
@@ -18,7 +18,7 @@ export interface Backend {
   /** Finds a key for trying things out, where there are such keys. */
   readonly findDevelopmentKey?: (() => Promise<string | undefined>) | undefined;
   /** When newcomers are refused. */
-  readonly patience: Pick<OverloadGateOptions, 'budgetMs' | 'crowdBudgetMs'>;
+  readonly patience: Pick<LoadShedderOptions, 'budgetMs' | 'crowdBudgetMs'>;
   /** Rejects while the backend does not answer. */
   readonly check: () => Promise<unknown>;
   close(): Promise<void>;

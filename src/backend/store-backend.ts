@@ -20,7 +20,7 @@ import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import type { Attributes } from '../observability/tracing.js';
 import { pruneIdempotentAdds } from '../pets/idempotent-adds.js';
-import { createMergingPetSource } from '../pets/merging-pet-source.js';
+import { createBatchingPetSource } from '../pets/batching-pet-source.js';
 import { createPostgresPetSource } from '../pets/postgres-pet-source.js';
 import { createRedisLedger } from '../redis/redis-ledger.js';
 import type { RedisLink } from '../redis/redis-link.js';
@@ -74,7 +74,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     closers.push(() => deprecatedCalls.close());
 
     const keys = createPostgresKeyStore(database);
-    const source = createMergingPetSource(createPostgresPetSource(database));
+    const source = createBatchingPetSource(createPostgresPetSource(database));
     const ledger = createMemoryLedger(bans);
     const addressLedger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
     const shared = redis && {

@@ -1,5 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
 import { extname } from 'node:path';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
 
 /** A file of the explorer, as it is and compressed. */
 export interface Asset {
@@ -8,7 +10,7 @@ export interface Asset {
   readonly gzip: Uint8Array;
 }
 
-/** Made by the build out of GraphiQL, so that the page needs nothing but this server. */
+/** The build puts the page here, with everything it loads. */
 const FOLDER = new URL('../../dist/explorer-page/', import.meta.url);
 
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
@@ -18,17 +20,15 @@ const MEDIA_TYPES: Readonly<Record<string, string>> = {
   '.txt': 'text/plain; charset=utf-8',
 };
 
-/** Reads the files of the explorer, by their names. */
-export function readAssets(): ReadonlyMap<string, Asset> {
-  const names = readdirSync(FOLDER).filter((name) => !name.endsWith('.gz'));
-  return new Map(
-    names.map((name) => [
-      name,
-      {
-        mediaType: MEDIA_TYPES[extname(name)] ?? 'application/octet-stream',
-        plain: readFileSync(new URL(name, FOLDER)),
-        gzip: readFileSync(new URL(`${name}.gz`, FOLDER)),
-      },
-    ]),
-  );
+const compress = promisify(gzip);
+
+/** Reads and compresses the files of the explorer. Their names are the keys. */
+export async function readAssets(): Promise<ReadonlyMap<string, Asset>> {
+  return new Map(await Promise.all((await readdir(FOLDER)).map(readAsset)));
+}
+
+async function readAsset(name: string): Promise<[name: string, Asset]> {
+  const plain = await readFile(new URL(name, FOLDER));
+  const mediaType = MEDIA_TYPES[extname(name)] ?? 'application/octet-stream';
+  return [name, { mediaType, plain, gzip: await compress(plain, { level: 9 }) }];
 }

@@ -37,9 +37,9 @@ export function createExplorer({ findDevelopmentKey }: ExplorerOptions): Handler
     return replyAsset(exchange, exchange.path === PAGE ? 'index.html' : exchange.path.slice(PAGE.length + 1));
   };
 
-  function replyAsset(exchange: Exchange, name: string): Reply {
+  async function replyAsset(exchange: Exchange, name: string): Promise<Reply> {
     assets ??= readAssets();
-    const asset = assets.get(name);
+    const asset = (await assets).get(name);
     if (asset === undefined)
       throw new StoreError('no_such_route', `There is no such file. The explorer is at ${PAGE}.`);
     const isPage = name === 'index.html';

@@ -5,12 +5,12 @@ import type { Exchange } from './exchange.js';
 
 /**
  * Reads a request body as text.
- * @param limit - the most bytes to take; nothing is read of a body that says it is larger
- * @throws StoreError `payload_too_large`; `bad_request` when the body is not UTF-8 or ends early
+ * @param limit - in bytes. A body whose `Content-Length` is larger is not read at all.
+ * @throws StoreError `payload_too_large`, or `bad_request` if the body is not UTF-8 or ends early
  */
 export async function readBody({ request, response }: Exchange, limit: number): Promise<string> {
   if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
-  // Whoever waits to be asked for the body is asked now, and not before the request was found good.
+  // A client that expects "100 Continue" gets it only now, when the rest of the request has been checked.
   if (request.headers.expect !== undefined) response.writeContinue();
   const bytes = await collect(request, limit);
   if (!isUtf8(bytes))

@@ -36,18 +36,18 @@ const THIS_MACHINE = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
 
 const NO_HEADERS = {};
 
-/** Says which pages of other origins may read answers. */
+/** Decides which pages of other origins may read responses. */
 export interface Cors {
-  /** Tells whether a request is a preflight, which asks before it sends. */
+  /** Whether a request is a preflight. */
   isPreflight(exchange: Exchange): boolean;
-  /** The headers for any answer to a request. */
+  /** The headers of every response to a request. */
   headers(exchange: Exchange): Record<string, string>;
-  /** The further headers of a preflight's answer. */
+  /** The additional headers of the response to a preflight. */
   preflightHeaders(exchange: Exchange): Record<string, string>;
 }
 
 /**
- * @param origins - the origins allowed; undefined: Apollo Sandbox and every page served from this machine
+ * @param origins - the allowed origins. If undefined: Apollo Sandbox, and every page served from this machine
  */
 export function createCors(origins: readonly string[] | undefined): Cors {
   const allows =
@@ -74,7 +74,7 @@ export function createCors(origins: readonly string[] | undefined): Cors {
         'Access-Control-Allow-Methods': 'GET, POST, OPTIONS',
         'Access-Control-Allow-Headers': [ALLOWED, ...requestedApolloHeaders(exchange)].join(', '),
         'Access-Control-Max-Age': '7200',
-        // A page on the web may ask this machine: https://wicg.github.io/private-network-access/
+        // A public page may send requests to this machine: https://wicg.github.io/private-network-access/
         ...(exchange.header('access-control-request-private-network') === 'true' && {
           'Access-Control-Allow-Private-Network': 'true',
         }),
@@ -83,7 +83,7 @@ export function createCors(origins: readonly string[] | undefined): Cors {
   };
 }
 
-/** Sandbox sends headers of its own, which change with its versions: those that it asks for are allowed. */
+/** Each version of Sandbox sends other headers of its own, so all that it asks for are allowed. */
 function requestedApolloHeaders(exchange: Exchange): readonly string[] {
   const requested = (exchange.header('access-control-request-headers') ?? '').split(',').map((name) => name.trim());
   return requested.filter((name) => /^(?:x-)?apollo(?:graphql)?-[a-z-]{1,64}$/i.test(name) && !ALLOWED.includes(name));

@@ -1,17 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { WindowState } from '../access/ledger.js';
 import type { RequestFields } from '../observability/request-log.js';
 import { CLIENT_NAME_HEADER, parseClientName } from '../access/client-name.js';
 import type { Span } from '../observability/tracing.js';
-import type { PreparedResponse } from './prepared-response.js';
 
-/** What a handler answers. */
+/** The response of a handler. */
 export interface Reply {
   readonly status: number;
   readonly headers: Record<string, string>;
   readonly body: string | Uint8Array;
-  /** What is left to whoever asked, for the limit headers; absent where nothing is counted, or nothing known. */
+  /** The caller's windows, for the limit headers. Absent if nothing is counted, or the limits are unknown. */
   readonly windows?: readonly WindowState[] | undefined;
 }
 
@@ -25,25 +24,25 @@ const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 const TRACESTATE = /^[\x20-\x7e]{1,512}$/;
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
-/** One HTTP request, as handlers see it. */
+/** One HTTP request, and the state that handlers share about it. */
 export class Exchange {
   readonly method: string;
   readonly path: string;
-  /** The query string with its question mark, or the empty text. */
+  /** The query string with its question mark, or an empty string. */
   readonly search: string;
   readonly requestId: string;
   readonly startedAt = performance.now();
-  /** What handlers want in the log line of this request. */
+  /** What handlers add to the log line of this request. */
   readonly logged: RequestFields = {};
-  /** The route's name for metrics: never a path as it came, which could be anything. */
+  /** The route's name for metrics. It is never the client's path, which could be anything. */
   route = 'other';
-  /** The span of this request, where there is tracing. */
+  /** The span of this request, if requests are traced. */
   span: Span | undefined;
   #cancelListeners: Set<() => void> | undefined;
 
   constructor(
     readonly request: IncomingMessage,
-    readonly response: PreparedResponse,
+    readonly response: ServerResponse,
     private readonly trustProxy: boolean,
   ) {
     const url = toOriginForm(request.url ?? '/');
@@ -55,13 +54,13 @@ export class Exchange {
     this.requestId = sent !== undefined && REQUEST_ID.test(sent) ? sent : randomUUID();
   }
 
-  /** A request header by its lower-case name. */
+  /** The value of a request header, by its lower-case name. */
   header(name: string): string | undefined {
     const value = this.request.headers[name];
     return Array.isArray(value) ? value.join(', ') : value;
   }
 
-  /** The trace that the client is part of, if it says so. */
+  /** The trace that the client names. */
   get traceContext(): TraceContext | undefined {
     const traceparent = this.header('traceparent');
     if (traceparent === undefined || !TRACEPARENT.test(traceparent)) return undefined;
@@ -69,29 +68,29 @@ export class Exchange {
     return tracestate !== undefined && TRACESTATE.test(tracestate) ? { traceparent, tracestate } : { traceparent };
   }
 
-  /** What the client calls itself, if it does. */
+  /** The name that the client gives itself. */
   get clientName(): string | undefined {
     return parseClientName(this.header(CLIENT_NAME_HEADER), this.header('authorization'));
   }
 
-  /** The client's address: that of the connection, or the one that the trusted proxy next to us saw. */
+  /** The client's address: that of the connection, or the one that the trusted proxy in front of this server saw. */
   get address(): string {
     const forwarded = this.trustProxy ? this.header('x-forwarded-for')?.split(',').at(-1)?.trim() : undefined;
     return forwarded || (this.request.socket.remoteAddress ?? 'unknown');
   }
 
-  /** True when the client has gone away before its answer is complete. */
+  /** True if the client has disconnected before its response was complete. */
   get isCancelled(): boolean {
     return this.response.destroyed && !this.response.writableFinished;
   }
 
-  /** Has a listener called if the client goes away before its answer is complete, from now on. */
+  /** Calls a listener if the client disconnects from now on, before its response is complete. */
   onCancel(listener: () => void): void {
     this.#cancelListeners ??= this.#watchClose();
     this.#cancelListeners.add(listener);
   }
 
-  /** Takes a listener back. */
+  /** Removes a listener. */
   offCancel(listener: () => void): void {
     this.#cancelListeners?.delete(listener);
   }
@@ -106,7 +105,7 @@ export class Exchange {
   }
 }
 
-/** Requests may name the whole address: https://www.rfc-editor.org/rfc/rfc9112#section-3.2.2 */
+/** A request may name its whole URL: https://www.rfc-editor.org/rfc/rfc9112#section-3.2.2 */
 function toOriginForm(target: string): string {
   if (target.startsWith('/') || !URL.canParse(target)) return target;
   const { pathname, search } = new URL(target);

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
  * Starts listening.
- * @returns where, such as `http://127.0.0.1:4000`
+ * @returns the URL, such as `http://127.0.0.1:4000`
  */
 export function listen(server: Server, host: string, port: number): Promise<string> {
   return new Promise((resolve, reject) => {
@@ -19,19 +19,19 @@ export function listen(server: Server, host: string, port: number): Promise<stri
 const LOOK_EVERY_MS = 20;
 
 export interface DrainOptions {
-  /** Requests that are being answered. */
+  /** The number of requests without a complete response. */
   readonly inFlight: () => number;
-  /** Time for them, in milliseconds. */
+  /** How long they may take, in milliseconds. */
   readonly graceMs: number;
-  /** How long to go on listening though nothing is in flight, in milliseconds. */
+  /** How long to listen although no request is in flight, in milliseconds. */
   readonly noticeMs: number;
 }
 
 /**
- * Closes a server politely. For the time of notice, and while requests are in flight, it goes on listening, for half of the
- * grace time at the most: a balancer hears from `/readyz` that it should look elsewhere, and clients with kept-alive
- * connections by `Connection: close` that theirs will end. Then idle connections are closed, and at the end of the grace time
- * the others.
+ * Closes a server without failing requests. The server listens during the notice period and while requests are in flight,
+ * but for half of the grace period at most. Meanwhile `/readyz` tells balancers to send requests elsewhere, and
+ * `Connection: close` tells clients to close theirs. Then the server closes idle connections, and the others at the end of
+ * the grace period.
  */
 export async function drain(server: Server, { inFlight, graceMs, noticeMs }: DrainOptions): Promise<void> {
   const startedAt = performance.now();

@@ -1,7 +1,7 @@
 import Negotiator from 'negotiator';
 import { StoreError } from '../errors.js';
 
-/** The media type of a header such as `application/json; charset=utf-8`, in lower case, and its charset. */
+/** Parses a header such as `application/json; charset=utf-8`. The results are in lower case. */
 function parseMediaType(header: string): { type: string; charset: string | undefined } {
   const [type = '', ...parameters] = header.split(';').map((part) => part.trim().toLowerCase());
   const charset = parameters.find((parameter) => parameter.startsWith('charset='))?.slice('charset='.length);
@@ -9,8 +9,8 @@ function parseMediaType(header: string): { type: string; charset: string | undef
 }
 
 /**
- * Checks that a request's body is JSON in UTF-8, neither compressed nor of another type.
- * @throws StoreError `unsupported_media_type` saying what came
+ * Checks that a request's body is uncompressed JSON in UTF-8.
+ * @throws StoreError `unsupported_media_type`, which names the type received
  */
 export function requireJsonBody(contentType: string | undefined, contentEncoding: string | undefined): void {
   const { type, charset } = parseMediaType(contentType ?? '');
@@ -30,10 +30,10 @@ export function requireJsonBody(contentType: string | undefined, contentEncoding
 }
 
 /**
- * Chooses the media type of an answer.
- * @param accept - the `Accept` header; absent: the first offer
- * @param offers - what there is, the preferred first
- * @throws StoreError `not_acceptable` when none of them will do
+ * Chooses the media type of a response.
+ * @param accept - the `Accept` header. If absent, the first offer is chosen.
+ * @param offers - the available types, the preferred one first
+ * @throws StoreError `not_acceptable` if the client accepts none of them
  */
 export function chooseMediaType(accept: string | undefined, offers: readonly string[]): string {
   if (!accept || accept === '*/*') return offers[0] as string;
@@ -47,7 +47,7 @@ export function chooseMediaType(accept: string | undefined, offers: readonly str
   return choice;
 }
 
-/** Clients send few different `Accept` headers, over and over. */
+/** Clients send the same few `Accept` headers again and again. */
 const MAX_REMEMBERED = 100;
 const chosen = new WeakMap<readonly string[], Map<string, string>>();
 

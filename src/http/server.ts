@@ -1,18 +1,18 @@
-import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { StoreError, toErrorBody, toStoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import { createRequestLog, type RequestLog } from '../observability/request-log.js';
 import type { Tracing } from '../observability/tracing.js';
+import { createBodySender, type BodySender } from './body-sender.js';
 import type { Cors } from './cors.js';
+import { drainBody } from './drain-body.js';
 import { Exchange, type Reply } from './exchange.js';
 import { formatLimitHeaders } from './limit-headers.js';
-import { PreparedResponse } from './prepared-response.js';
 import { endServerSpan, startServerSpan } from './server-span.js';
-import { discardRest } from './unwanted-body.js';
 
-/** Answers one request. It may throw: a StoreError becomes an Error body, anything else a plain 500. */
+/** Answers one request. A StoreError that it throws becomes an Error body, anything else a plain 500. */
 export type Handler = (exchange: Exchange) => Promise<Reply> | Reply;
 
 export interface HttpServerOptions {
@@ -23,33 +23,39 @@ export interface HttpServerOptions {
   /** Absent: requests are not traced. */
   readonly tracing?: Tracing | undefined;
   readonly trustProxy: boolean;
-  /** Answers what there is no time for, before anything is done for it: it is neither logged nor measured. */
+  /** Refuses a request that there is no time for, before any work on it. It is neither logged nor measured. */
   readonly refuse?: (exchange: Exchange) => Reply | undefined;
-  /** True once the server is to be closed: connections are then told not to come back. */
+  /** True once the server is closing. Responses then ask clients to close their connections. */
   readonly isDraining: () => boolean;
+  /** A client that reads nothing of its response for this long is disconnected, in milliseconds. The default is 15,000. */
+  readonly stallMs?: number;
+  /** The most response bytes that may wait for clients, over all connections. The default is 64 MiB. */
+  readonly maxWaitingBytes?: number;
 }
 
 export interface HttpServer {
   readonly server: Server;
-  /** Requests whose answers are not complete. */
+  /** The number of requests whose responses are not complete. */
   readonly inFlight: () => number;
 }
 
-/** Beyond so many connections new ones are closed at once: each costs memory, and a process has only so many descriptors. */
+/** Further connections are closed at once: each costs memory and a file descriptor. */
 const MAX_CONNECTIONS = 10_000;
-/** Slow senders are cut within fifteen seconds: after this long, and up to a second later. */
+/** A client that has not sent its request after this long is disconnected, up to a second later. */
 const REQUEST_TIMEOUT_MS = 13_000;
 const LOOK_EVERY_MS = 1_000;
 
-/** Makes the HTTP server: request ids, CORS, one log line and one measurement for every request. */
+/** Creates the HTTP server: request ids, CORS, slow clients, one log line and one measurement per request. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
+  const { stallMs = 15_000, maxWaitingBytes = 64 * 1_024 * 1_024 } = options;
+  const bodySender = createBodySender({ stallMs, maxWaitingBytes });
   let inFlight = 0;
   const requestLog = createRequestLog(options.log);
-  const receive = (request: IncomingMessage, response: PreparedResponse): void => {
+  const receive = (request: IncomingMessage, response: ServerResponse): void => {
     const exchange = new Exchange(request, response, options.trustProxy);
     const refusal = options.refuse?.(exchange);
     if (refusal) {
-      send(exchange, refusal, options);
+      send(exchange, refusal, options, bodySender);
       return;
     }
     if (options.tracing) startServerSpan(exchange, options.tracing);
@@ -58,30 +64,30 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       inFlight -= 1;
       finish(exchange, requestLog, options.metrics);
     });
-    void serve(exchange, options);
+    void serve(exchange, options, bodySender);
   };
   const server = createServer(
     {
-      ServerResponse: PreparedResponse,
       requestTimeout: REQUEST_TIMEOUT_MS,
       headersTimeout: REQUEST_TIMEOUT_MS,
       connectionsCheckingInterval: LOOK_EVERY_MS,
-      // Asked for here, where the refusal is an Error body.
+      // Checked below, where the refusal has an Error body.
       requireHostHeader: false,
     },
     receive,
   );
-  // A body that waits to be asked for is asked for by whoever reads it.
+  // The reader of the body sends "100 Continue".
   server.on('checkContinue', receive);
-  // Any other expectation may be ignored: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
+  // Other expectations may be ignored: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
   server.on('checkExpectation', receive);
   server.keepAliveTimeout = 65_000;
   server.maxConnections = MAX_CONNECTIONS;
   server.on('clientError', refuseConnection);
+  server.once('close', () => bodySender.close());
   return { server, inFlight: () => inFlight };
 }
 
-async function serve(exchange: Exchange, options: HttpServerOptions): Promise<void> {
+async function serve(exchange: Exchange, options: HttpServerOptions, bodySender: BodySender): Promise<void> {
   let reply: Reply;
   try {
     requireHost(exchange.request);
@@ -90,23 +96,23 @@ async function serve(exchange: Exchange, options: HttpServerOptions): Promise<vo
   } catch (thrown) {
     reply = errorReply(exchange, thrown, options.log);
   }
-  if (!exchange.response.destroyed) send(exchange, reply, options);
+  if (!exchange.response.destroyed) send(exchange, reply, options, bodySender);
 }
 
-function send(exchange: Exchange, reply: Reply, { cors, isDraining }: HttpServerOptions): void {
+function send(exchange: Exchange, reply: Reply, { cors, isDraining }: HttpServerOptions, bodySender: BodySender): void {
   const { request, response } = exchange;
-  if (!request.complete) discardRest(request);
-  // Names and values in turn: Node writes such a list as it is, where it would walk an object more than once.
-  const headers = ['X-Request-Id', exchange.requestId, 'X-Content-Type-Options', 'nosniff'];
+  if (!request.complete) drainBody(request);
+  // Names and values in turn: Node writes a list as it is, but walks an object more than once.
+  const headers = reply.windows ? formatLimitHeaders(reply.windows) : [];
+  headers.push('X-Request-Id', exchange.requestId, 'X-Content-Type-Options', 'nosniff');
   const bytes = Buffer.byteLength(reply.body);
   if (reply.status !== 204) headers.push('Content-Length', String(bytes));
   if (isDraining()) headers.push('Connection', 'close');
   addHeaders(headers, cors.headers(exchange));
-  if (reply.windows) response.addLines(formatLimitHeaders(reply.windows), headers);
   addHeaders(headers, reply.headers);
   response.writeHead(reply.status, headers);
-  // Text that is ASCII is the same in both, and Latin-1 takes Node no conversion.
-  response.end(reply.body, bytes === reply.body.length ? 'latin1' : 'utf8');
+  // ASCII is the same in both encodings, and Node need not convert Latin-1.
+  bodySender.send(response, reply.body, bytes === reply.body.length ? 'latin1' : 'utf8');
 }
 
 function addHeaders(list: string[], headers: Readonly<Record<string, string>>): void {
@@ -121,7 +127,7 @@ function requireHost({ httpVersion, headers }: IncomingMessage): void {
     });
 }
 
-/** Node limits the bytes of names and values, which leaves room for thousands of short ones. */
+/** Node limits the bytes of all headers, which leaves room for thousands of short ones. */
 const MAX_HEADERS = 200;
 
 function requireFewHeaders({ rawHeaders }: IncomingMessage): void {
@@ -129,14 +135,14 @@ function requireFewHeaders({ rawHeaders }: IncomingMessage): void {
   throw new StoreError('headers_too_large', `A request may have ${MAX_HEADERS} headers.`);
 }
 
-/** The Error body of whatever was thrown; what is unforeseen goes whole into the log, and not to the client. */
+/** The Error body of anything thrown. An unexpected error goes to the log, not to the client. */
 export function errorReply(exchange: Exchange, thrown: unknown, log: Log): Reply {
   const error = toStoreError(thrown);
   logFailure(log, error, exchange.requestId);
   return toErrorReply(error);
 }
 
-/** An error as REST answers it. */
+/** The reply of the REST interface to an error. */
 export function toErrorReply(error: StoreError): Reply {
   return {
     status: error.status,
@@ -145,11 +151,11 @@ export function toErrorReply(error: StoreError): Reply {
   };
 }
 
-/** Logs what an operator should look at: failures of ours, not mistakes of clients. */
+/** Logs the failures that an operator should look at, but no mistakes of clients. */
 export function logFailure(log: Log, error: StoreError, requestId: string): void {
   if (error.status < 500) return;
   const cause = error.cause instanceof Error ? error.cause : undefined;
-  // Another store's words are for the client alone: they may quote its key.
+  // Only the client may see the upstream's message, which could quote its key.
   const message = error.body ? `the upstream answered ${error.body.status}` : error.message;
   log[error.code === 'internal_error' ? 'error' : 'warn']({ requestId, code: error.code, err: cause }, message);
 }
@@ -160,7 +166,7 @@ function finish(exchange: Exchange, log: RequestLog, metrics: Metrics): void {
   const status = response.writableFinished ? response.statusCode : 499;
   metrics.observeHttp(route, method, status, milliseconds / 1_000);
   if (exchange.span) endServerSpan(exchange, status);
-  // Probes would drown everything else.
+  // Probes would fill the log.
   log(route === 'probe' ? 'debug' : 'info', {
     requestId,
     method,
@@ -180,10 +186,10 @@ const CONNECTION_ERRORS: Readonly<Record<string, readonly [status: string, code:
   ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'request_timeout', 'The request took too long to arrive.'],
 };
 
-/** How long a refused connection stays open for its answer to be read. */
+/** How long a rejected connection stays open, so that the client can read why. */
 const LINGER_MS = 1_000;
 
-/** Answers what never became a request, on the bare connection. */
+/** Answers what is not a valid request, on the bare connection. */
 function refuseConnection(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
@@ -195,7 +201,7 @@ function refuseConnection(error: NodeJS.ErrnoException, socket: Duplex): void {
     'The request is not valid HTTP.',
   ];
   const body = JSON.stringify({ code, message, status: Number.parseInt(status, 10) });
-  // The client may read why, and may not go on sending.
+  // The client can read the reason, but what it still sends is discarded.
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
   socket.resume();
   socket.end(

@@ -1,23 +1,23 @@
 import type { Pet } from './pet.js';
 
-const WHOLE = Symbol('the list that this one is cut from');
+const WHOLE = Symbol('the list that this one begins');
 
-/** A list that may be the beginning of a longer one, which several readers share. */
+/** A list that may be the beginning of a longer list, which several readers share. */
 interface PetPrefix extends ReadonlyArray<Pet> {
   readonly [WHOLE]?: readonly Pet[];
 }
 
 /**
- * The first animals of a list.
- * @returns the list itself when it has no more than `count`; else a list that remembers what it was cut from
+ * Takes the first animals of a list.
+ * @returns the list itself if it has at most `count` animals; otherwise a list that refers to the longer one
  */
 export function takeFirst(pets: readonly Pet[], count: number): readonly Pet[] {
   if (pets.length <= count) return pets;
-  // Not enumerable: to whoever compares or copies it, it is a list like any other.
+  // Not enumerable, so that it compares and copies like any other list.
   return Object.defineProperty(pets.slice(0, count), WHOLE, { value: pets });
 }
 
-/** The list that this one is the beginning of: itself, unless it was cut by `takeFirst`. */
+/** The list that this one is the beginning of: the list itself, unless `takeFirst` made it. */
 export function toWhole(pets: readonly Pet[]): readonly Pet[] {
   return (pets as PetPrefix)[WHOLE] ?? pets;
 }

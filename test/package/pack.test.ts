@@ -13,13 +13,14 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const NAME = 'animal-store-gateway';
 const CLIENT = 'animal-store-client';
 
-/** The files of the package, apart from the program itself. */
-const OTHERS = [
+/** All that belongs into the package. A star stands for any name. */
+const FILES = [
   'CHANGELOG.md',
   'LICENSE',
   'README.md',
+  'dist/bundle/*.js',
+  'dist/bundle/licenses.txt',
   'dist/explorer-page/*',
-  'dist/schema.graphql',
   'docs/*.md',
   'migrations/*.sql',
   'package.json',
@@ -59,26 +60,23 @@ describe('the package of the server, packed and installed in an empty folder', (
       .filter((entry) => entry.isFile())
       .map((entry) => relative(installed, join(entry.parentPath, entry.name)))
       .filter((name) => !name.startsWith('node_modules/'));
-    const sources = (await readdir(join(ROOT, 'src'), { recursive: true })).filter((name) => name.endsWith('.ts'));
-    const compiled = sources.map((name) => `dist/${name.replace(/\.ts$/, '.js')}`);
-    const isOfPage = (name: string): boolean => name.startsWith('dist/explorer-page/');
-    expect(files.filter((name) => name.endsWith('.js') && !isOfPage(name)).sort()).toEqual(compiled.sort());
-    const others = files
-      .filter((name) => isOfPage(name) || !name.endsWith('.js'))
+    const kinds = files
       .map((name) =>
-        isOfPage(name) ? 'dist/explorer-page/*' : name.replace(/^(docs|migrations)\/[^/]+(?=\.\w+$)/, '$1/*'),
+        name
+          .replace(/^dist\/explorer-page\/.*/, 'dist/explorer-page/*')
+          .replace(/^(dist\/bundle|docs|migrations)\/[^/]+(?=\.(?:js|md|sql)$)/, '$1/*'),
       );
-    expect([...new Set(others)].sort()).toEqual(OTHERS);
+    expect([...new Set(kinds)].sort()).toEqual(FILES);
   });
 
-  it('installs only the dependencies of the program', async () => {
+  it('installs no package that only development needs, or that is bundled', async () => {
     const { devDependencies, dependencies } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as Record<
       'devDependencies' | 'dependencies',
       Record<string, string>
     >;
     const lock = await readFile(join(folder, 'package-lock.json'), 'utf8');
     const { packages } = JSON.parse(lock) as { packages: Record<string, { version: string }> };
-    for (const name of ['typescript', 'vitest', 'eslint']) {
+    for (const name of ['typescript', 'vitest', 'eslint', '@apollo/server', 'graphql', 'pg']) {
       expect(devDependencies).toHaveProperty(name);
       expect(Object.keys(packages)).not.toContain(`node_modules/${name}`);
     }

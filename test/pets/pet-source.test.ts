@@ -7,7 +7,7 @@ import { migrate } from '../../src/database/migrate.js';
 import { createPgDatabase } from '../../src/database/pg-database.js';
 import { openPgliteDatabase } from '../../src/database/pglite-database.js';
 import type { Int64 } from '../../src/pets/int64.js';
-import { createMergingPetSource } from '../../src/pets/merging-pet-source.js';
+import { createBatchingPetSource } from '../../src/pets/batching-pet-source.js';
 import type { Pet, PetStatus } from '../../src/pets/pet.js';
 import { createCall, type BulkPetSource } from '../../src/pets/pet-source.js';
 import { createPostgresPetSource } from '../../src/pets/postgres-pet-source.js';
@@ -59,7 +59,7 @@ describePetSource('merged reads of a PostgreSQL server', async () => {
       await drop();
     },
   });
-  return { ...tested, source: createMergingPetSource(tested.source) };
+  return { ...tested, source: createBatchingPetSource(tested.source) };
 });
 
 describePetSource('another animal store, over REST', async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Int64 } from '../../src/pets/int64.js';
-import { createMergingPetSource } from '../../src/pets/merging-pet-source.js';
+import { createBatchingPetSource } from '../../src/pets/batching-pet-source.js';
 import type { NewPet, Pet } from '../../src/pets/pet.js';
 import { createCall, type BulkPetSource, type Call } from '../../src/pets/pet-source.js';
 import { createCancellableCall } from '../support/calls.js';
@@ -10,7 +10,7 @@ function call(signal?: AbortSignal): Call {
   return signal ? createCancellableCall(signal) : createCall('test');
 }
 
-/** A source that only tells what it was asked, and fails for what is named. It answers when `release` is called, if it `waits`. */
+/** A source that records what it is asked and fails for one question. If it `waits`, it answers when `release` is called. */
 function createRecordingSource({ failing, waits = false }: { failing?: string; waits?: boolean } = {}) {
   const asked: string[] = [];
   const held: (() => void)[] = [];
@@ -42,17 +42,17 @@ const ids = (...numbers: number[]) => numbers.map((number) => String(number) as 
 const newPet = (name: string): NewPet => ({ name, categoryId: '1' as Int64 });
 const listIds = (pets: readonly Pet[]) => pets.map(({ id }) => Number(id));
 
-describe('merging what arrives in one turn of the event loop', () => {
-  it('asks once for the lists of a status, as many as the longest, and for all lookups at once', async () => {
+describe('batching what arrives in one turn of the event loop', () => {
+  it('makes one list per status, as long as the longest, and one lookup', async () => {
     const { source, asked } = createRecordingSource();
-    const merging = createMergingPetSource(source);
+    const batching = createBatchingPetSource(source);
     const [three, five, same, sold, found, more] = await Promise.all([
-      merging.list({ limit: 3 }, call()),
-      merging.list({ limit: 5 }, call()),
-      merging.list({ limit: 5 }, call()),
-      merging.list({ limit: 2, status: 'sold' }, call()),
-      merging.findMany(ids(1, 2), call()),
-      merging.findMany(ids(2, 3, 2), call()),
+      batching.list({ limit: 3 }, call()),
+      batching.list({ limit: 5 }, call()),
+      batching.list({ limit: 5 }, call()),
+      batching.list({ limit: 2, status: 'sold' }, call()),
+      batching.findMany(ids(1, 2), call()),
+      batching.findMany(ids(2, 3, 2), call()),
     ]);
     expect(asked).toEqual(['list 5', 'list 2 sold', 'find 1,2,2,3,2']);
     expect([three, five, same, sold].map(listIds)).toEqual([
@@ -65,55 +65,55 @@ describe('merging what arrives in one turn of the event loop', () => {
     expect(more.map((pet) => (pet as Pet).id)).toEqual(['2', '3', '2']);
   });
 
-  it('adds all animals in one step, and gives everybody his own', async () => {
+  it('adds all animals in one step, and gives every caller its own', async () => {
     const { source, asked } = createRecordingSource();
-    const merging = createMergingPetSource(source);
-    const added = await Promise.all(['a', 'b', 'c'].map((name) => merging.add(newPet(name), call())));
+    const batching = createBatchingPetSource(source);
+    const added = await Promise.all(['a', 'b', 'c'].map((name) => batching.add(newPet(name), call())));
     expect(asked).toEqual(['add a,b,c']);
     expect(added.map(({ name }) => name)).toEqual(['a', 'b', 'c']);
     expect(new Set(added.map(({ id }) => id)).size).toBe(3);
   });
 
-  it('adds the others when the database refuses one of them', async () => {
+  it('adds the others when the database rejects one of them', async () => {
     const { source, asked } = createRecordingSource({ failing: 'add a,b,c' });
     const refusing: BulkPetSource = {
       ...source,
       add: (animal, ...rest) =>
         animal.name === 'b' ? Promise.reject(new Error('refused by a trigger')) : source.add(animal, ...rest),
     };
-    const merging = createMergingPetSource(refusing);
-    const outcomes = await Promise.allSettled(['a', 'b', 'c'].map((name) => merging.add(newPet(name), call())));
+    const batching = createBatchingPetSource(refusing);
+    const outcomes = await Promise.allSettled(['a', 'b', 'c'].map((name) => batching.add(newPet(name), call())));
     expect(asked).toEqual(['add a,b,c', 'add a', 'add c']);
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
   });
 
-  it('joins nothing that has been dispatched', async () => {
+  it('never joins a batch that has been dispatched', async () => {
     const { source, asked } = createRecordingSource();
-    const merging = createMergingPetSource(source);
-    await merging.list({ limit: 5 }, call());
-    await merging.list({ limit: 5 }, call());
+    const batching = createBatchingPetSource(source);
+    await batching.list({ limit: 5 }, call());
+    await batching.list({ limit: 5 }, call());
     expect(asked).toEqual(['list 5', 'list 5']);
   });
 
-  it('fails only those who asked for what failed', async () => {
+  it('rejects the callers of a failed batch, and no others', async () => {
     const { source } = createRecordingSource({ failing: 'list 7 sold' });
-    const merging = createMergingPetSource(source);
+    const batching = createBatchingPetSource(source);
     const outcomes = await Promise.allSettled([
-      merging.list({ limit: 7, status: 'sold' }, call()),
-      merging.list({ limit: 7, status: 'pending' }, call()),
-      merging.findMany(ids(1, 2), call()),
+      batching.list({ limit: 7, status: 'sold' }, call()),
+      batching.list({ limit: 7, status: 'pending' }, call()),
+      batching.findMany(ids(1, 2), call()),
     ]);
     expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'fulfilled']);
   });
 
-  it('leaves out who has gone away, and nobody else', async () => {
+  it('leaves out cancelled calls, and no others', async () => {
     const { source, asked } = createRecordingSource();
-    const merging = createMergingPetSource(source);
+    const batching = createBatchingPetSource(source);
     const gone = new AbortController();
     const [cancelled, alone, stays] = [
-      merging.findMany(ids(1), call(gone.signal)),
-      merging.list({ limit: 3 }, call(gone.signal)),
-      merging.findMany(ids(2), call()),
+      batching.findMany(ids(1), call(gone.signal)),
+      batching.list({ limit: 3 }, call(gone.signal)),
+      batching.findMany(ids(2), call()),
     ];
     gone.abort();
     await expect(cancelled).rejects.toThrow();
@@ -123,13 +123,13 @@ describe('merging what arrives in one turn of the event loop', () => {
   });
 });
 
-describe('while a statement of a kind is under way', () => {
-  it('further ones wait, and become one when it has been answered', async () => {
+describe('while a batch is running', () => {
+  it('later ones wait and become one batch when it ends', async () => {
     const { source, asked, release } = createRecordingSource({ waits: true });
-    const merging = createMergingPetSource(source);
-    const reads = [merging.findMany(ids(1), call())];
+    const batching = createBatchingPetSource(source);
+    const reads = [batching.findMany(ids(1), call())];
     await new Promise(setImmediate);
-    reads.push(merging.findMany(ids(2), call()), merging.findMany(ids(3), call()));
+    reads.push(batching.findMany(ids(2), call()), batching.findMany(ids(3), call()));
     expect(asked).toEqual(['find 1']);
     release();
     await expect.poll(() => asked.slice(1)).toEqual(['find 2,3']);
@@ -137,24 +137,24 @@ describe('while a statement of a kind is under way', () => {
     expect((await Promise.all(reads)).map(([pet]) => (pet as Pet).id)).toEqual(['1', '2', '3']);
   });
 
-  it('nobody waits long for one that does not answer', async () => {
+  it('nobody waits long for a batch that does not end', async () => {
     const { source, asked, release } = createRecordingSource({ waits: true });
-    const merging = createMergingPetSource(source);
+    const batching = createBatchingPetSource(source);
     const reads: Promise<unknown>[] = [];
     for (const id of [1, 2, 3]) {
-      reads.push(merging.findMany(ids(id), call()));
+      reads.push(batching.findMany(ids(id), call()));
       await expect.poll(() => asked.length).toBe(id);
     }
     release();
     await Promise.all(reads);
   });
 
-  it('other kinds and other statuses are asked at once', async () => {
+  it('other kinds and other statuses do not wait', async () => {
     const { source, asked, release } = createRecordingSource({ waits: true });
-    const merging = createMergingPetSource(source);
-    const questions: Promise<unknown>[] = [merging.list({ limit: 1 }, call())];
+    const batching = createBatchingPetSource(source);
+    const questions: Promise<unknown>[] = [batching.list({ limit: 1 }, call())];
     await new Promise(setImmediate);
-    questions.push(merging.list({ limit: 3, status: 'sold' }, call()), merging.add(newPet('a'), call()));
+    questions.push(batching.list({ limit: 3, status: 'sold' }, call()), batching.add(newPet('a'), call()));
     await new Promise(setImmediate);
     expect(asked).toEqual(['list 1', 'list 3 sold', 'add a']);
     release();
@@ -162,7 +162,7 @@ describe('while a statement of a kind is under way', () => {
   });
 });
 
-describe('reads of merged questions, under concurrent load', () => {
+describe('batched reads under concurrent load', () => {
   let gateway: Gateway;
   let key: string;
 
@@ -172,7 +172,7 @@ describe('reads of merged questions, under concurrent load', () => {
   });
   afterAll(() => gateway.close());
 
-  it('see what was added before they came, ten thousand times over thirty connections', async () => {
+  it('see what was added before they arrived, ten thousand times over thirty connections', async () => {
     const pairs = 10_000;
     let next = 0;
     let seen = 0;
@@ -191,7 +191,7 @@ describe('reads of merged questions, under concurrent load', () => {
         if (read.data.pet?.name === name) seen += 1;
       }
     }
-    // So few are never refused for overload, however busy the machine.
+    // So few connections never count as overload, however busy the machine is.
     await Promise.all(Array.from({ length: 30 }, work));
     expect(seen).toBe(pairs);
   }, 120_000);

@@ -1,0 +1,98 @@
+const MAX_SIZE = 1_000;
+/** A slow batch must not delay the entries that wait for it by more than this, in milliseconds. */
+const MAX_HELD_MS = 20;
+
+/** Adds an entry to the next batch. Resolves to the answer of that entry. */
+export type Batcher<Entry, Answer> = (entry: Entry) => Promise<Answer>;
+
+export interface BatcherOptions<Entry, Answer> {
+  /**
+   * Answers a batch.
+   * @returns one slot per entry, in their order. An `Error` in a slot rejects that entry alone.
+   * @throws what every entry of the batch is rejected with
+   */
+  readonly run: (entries: readonly Entry[]) => Promise<readonly (Answer | Error)[]>;
+  /** What an entry adds to the size of a batch, which is at most 1,000. The default is 1. */
+  readonly sizeOf?: (entry: Entry) => number;
+  /** Asked before dispatch: the error of an entry that nobody waits for any more, which leaves it out of the batch. */
+  readonly findCancellation?: (entry: Entry) => Error | undefined;
+}
+
+/**
+ * Batches the entries that arrive in one turn of the event loop, or while the previous batch is running, but holds them
+ * for 20 ms at most. An entry never joins a batch that has been dispatched, so a read sees every write that was answered
+ * before the read arrived.
+ */
+export function createBatcher<Entry, Answer>({
+  run,
+  sizeOf = () => 1,
+  findCancellation = () => undefined,
+}: BatcherOptions<Entry, Answer>): Batcher<Entry, Answer> {
+  interface Waiting {
+    readonly entry: Entry;
+    readonly resolve: (answer: Answer) => void;
+    readonly reject: (error: unknown) => void;
+  }
+
+  let waiting: Waiting[] = [];
+  let running = 0;
+  let isScheduled = false;
+  let timer: NodeJS.Timeout | undefined;
+
+  return (entry) =>
+    new Promise((resolve, reject) => {
+      waiting.push({ entry, resolve, reject });
+      if (running === 0) schedule();
+      else timer ??= setTimeout(dispatch, MAX_HELD_MS);
+    });
+
+  function schedule(): void {
+    if (isScheduled) return;
+    isScheduled = true;
+    // By the time an immediate runs, every request that has arrived has added its entries.
+    setImmediate(dispatch);
+  }
+
+  function dispatch(): void {
+    isScheduled = false;
+    clearTimeout(timer);
+    timer = undefined;
+    const due = waiting;
+    waiting = [];
+    let batch: Waiting[] = [];
+    let size = 0;
+    for (const one of due) {
+      const cancellation = findCancellation(one.entry);
+      if (cancellation) {
+        one.reject(cancellation);
+        continue;
+      }
+      const added = sizeOf(one.entry);
+      if (size + added > MAX_SIZE && batch.length > 0) {
+        void send(batch);
+        batch = [];
+        size = 0;
+      }
+      batch.push(one);
+      size += added;
+    }
+    if (batch.length > 0) void send(batch);
+  }
+
+  async function send(batch: readonly Waiting[]): Promise<void> {
+    running += 1;
+    try {
+      const answers = await run(batch.map(({ entry }) => entry));
+      batch.forEach(({ resolve, reject }, index) => {
+        const answer = answers[index] as Answer | Error;
+        if (answer instanceof Error) reject(answer);
+        else resolve(answer);
+      });
+    } catch (error) {
+      for (const { reject } of batch) reject(error);
+    } finally {
+      running -= 1;
+      if (waiting.length > 0) schedule();
+    }
+  }
+}

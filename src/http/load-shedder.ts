@@ -1,0 +1,211 @@
+import type { IncomingMessage } from 'node:http';
+import type { Exchange, Reply } from './exchange.js';
+import type { Handler } from './server.js';
+
+export interface LoadShedderOptions {
+  /** New requests are refused while they would take longer than this, in milliseconds. */
+  readonly budgetMs: number;
+  /** The same limit while very many requests are in progress: a fast server gains nothing from a long queue. */
+  readonly crowdBudgetMs: number;
+  /** This many requests in progress are never too many. */
+  readonly floor?: number;
+  /** Called without a number when an overload begins, and with the number of refused requests when it has ended. */
+  readonly onChange?: (refused: number | undefined) => void;
+}
+
+/** Limits the requests in progress to what can be answered in time. */
+export interface LoadShedder {
+  /**
+   * Wraps a handler: admitted requests reach it in turn.
+   * @param refuse - answers a request that has waited for too long
+   */
+  guard(handler: Handler, refuse: (exchange: Exchange) => Reply): Handler;
+  /** Whether to refuse a request that has just arrived. If so, it counts as refused. */
+  refuses(exchange: Exchange): boolean;
+  /** Admitted requests without an answer, except those whose body is still arriving. */
+  readonly inProgress: number;
+}
+
+/** More requests in progress than this count as very many. A client with 256 connections stays below it. */
+const CROWD = 288;
+/** The length of a measurement of rate and duration, in milliseconds. */
+const MEASUREMENT_MS = 25;
+/** The least weight of the last measurement in the rate. */
+const WEIGHT = 0.2;
+/** A rate is reliable after this many measurements. */
+const RELIABLE_MEASUREMENTS = 2;
+/** Handlers start requests for this long, in milliseconds, before the event loop looks at the connections again. */
+const SLICE_MS = 3;
+/** After a turn of the event loop longer than this, in milliseconds, the next slice is short: refusing comes first. */
+const LONG_TURN_MS = 15;
+const SHORT_SLICE_MS = 1;
+/** A request that has queued for this many times the budget is refused after all. */
+const LATE_BUDGETS = 2;
+/** An overload has ended when there was no refusal for this long, in milliseconds. */
+const OVER_AFTER_MS = 1_000;
+
+interface AdmittedRequest {
+  /** When it or the end of its body arrived: the time that a slow sender takes does not count. */
+  since: number;
+  isCounted: boolean;
+  isOver: boolean;
+}
+
+/**
+ * Creates the load shedder. When requests take long and many are in progress, the number that finish in a second says how
+ * many more can be answered in time (Little's law). Beyond that number, new requests are refused at once instead of being
+ * answered too late. Without overload this costs two comparisons.
+ *
+ * A refusal is fast only if the turns of the event loop are short. So each turn starts requests for one slice at most. The
+ * other admitted requests queue for the next turn.
+ */
+export function createLoadShedder({ budgetMs, crowdBudgetMs, floor = 32, onChange }: LoadShedderOptions): LoadShedder {
+  let inProgress = 0;
+  let limit = Infinity;
+  let measuredAt = performance.now();
+  let finished = 0;
+  let spentMs = 0;
+  let meanMs = 0;
+  /** Requests finished per millisecond, since many have been in progress. */
+  let rate = 0;
+  let crowdedMeasurements = 0;
+
+  let turnStart: number | undefined;
+  let queue: (() => void)[] = [];
+  let next = 0;
+  let sliceStart = 0;
+
+  let refused = 0;
+  let refusedAt = 0;
+
+  return {
+    get inProgress() {
+      return inProgress;
+    },
+    refuses({ startedAt, method }) {
+      if (startedAt - measuredAt >= MEASUREMENT_MS) measure(startedAt);
+      // To answer a preflight takes no longer than to refuse it.
+      if (inProgress < limit || method === 'OPTIONS') return false;
+      countRefusal(startedAt);
+      return true;
+    },
+    guard: (handler, refuse) => (exchange) =>
+      inProgress >= floor && isTurnOver(exchange.startedAt)
+        ? enqueue(exchange, handler, refuse)
+        : run(exchange, handler, admit(exchange.startedAt)),
+  };
+
+  function admit(since: number): AdmittedRequest {
+    inProgress += 1;
+    return { since, isCounted: true, isOver: false };
+  }
+
+  async function run(exchange: Exchange, handler: Handler, admitted: AdmittedRequest): Promise<Reply> {
+    if (exchange.method === 'POST') {
+      queueMicrotask(() => {
+        if (!exchange.request.complete) waitForBody(exchange.request, admitted);
+      });
+    }
+    try {
+      return await handler(exchange);
+    } finally {
+      leave(admitted);
+    }
+  }
+
+  function leave(admitted: AdmittedRequest): void {
+    admitted.isOver = true;
+    if (!admitted.isCounted) return;
+    inProgress -= 1;
+    finished += 1;
+    spentMs += performance.now() - admitted.since;
+  }
+
+  function waitForBody(request: IncomingMessage, admitted: AdmittedRequest): void {
+    if (admitted.isOver) return;
+    admitted.isCounted = false;
+    inProgress -= 1;
+    request.once('end', () => {
+      if (admitted.isOver) return;
+      admitted.isCounted = true;
+      admitted.since = performance.now();
+      inProgress += 1;
+    });
+  }
+
+  function enqueue(exchange: Exchange, handler: Handler, refuse: (exchange: Exchange) => Reply): Promise<Reply> {
+    const admitted = admit(exchange.startedAt);
+    return new Promise((resolve) => {
+      queue.push(() => {
+        const now = performance.now();
+        const isTooLate = now - admitted.since > LATE_BUDGETS * budgetMs;
+        if (!isTooLate && !exchange.response.destroyed) {
+          resolve(run(exchange, handler, admitted));
+          return;
+        }
+        inProgress -= 1;
+        countRefusal(now);
+        resolve(refuse(exchange));
+      });
+      if (queue.length > 1) return;
+      sliceStart = performance.now();
+      setImmediate(startSlice);
+    });
+  }
+
+  function startSlice(): void {
+    const before = sliceStart;
+    sliceStart = performance.now();
+    const turnMs = sliceStart - before;
+    const end = sliceStart + (turnMs > LONG_TURN_MS ? SHORT_SLICE_MS : SLICE_MS);
+    const step = (): void => {
+      (queue[next++] as () => void)();
+      if (next === queue.length) {
+        queue = [];
+        next = 0;
+      } else if (performance.now() >= end) setImmediate(startSlice);
+      // What the request does after its first await, and with its body, counts in this slice too.
+      else queueMicrotask(() => process.nextTick(step));
+    };
+    step();
+  }
+
+  /** Whether this turn of the event loop has started requests for a whole slice, or others are queueing already. */
+  function isTurnOver(now: number): boolean {
+    if (queue.length > 0) return true;
+    if (turnStart === undefined) {
+      turnStart = now;
+      setImmediate(() => (turnStart = undefined));
+    }
+    return now - turnStart > SLICE_MS;
+  }
+
+  function measure(now: number): void {
+    const elapsed = now - measuredAt;
+    if (inProgress < floor) {
+      crowdedMeasurements = 0;
+      meanMs = 0;
+      limit = Infinity;
+    } else {
+      crowdedMeasurements += 1;
+      rate += Math.max(WEIGHT, 1 / crowdedMeasurements) * (finished / elapsed - rate);
+      meanMs = finished === 0 ? meanMs + elapsed : spentMs / finished;
+      const crowdLimit = Math.max(CROWD, rate * crowdBudgetMs);
+      if (meanMs > budgetMs / 2) limit = Math.max(floor, Math.min(rate * budgetMs, crowdLimit));
+      else limit = crowdedMeasurements >= RELIABLE_MEASUREMENTS && rate > 0 ? crowdLimit : Infinity;
+    }
+    measuredAt = now;
+    finished = 0;
+    spentMs = 0;
+    if (refused > 0 && now - refusedAt > OVER_AFTER_MS) {
+      onChange?.(refused);
+      refused = 0;
+    }
+  }
+
+  function countRefusal(now: number): void {
+    if (refused === 0) onChange?.(undefined);
+    refused += 1;
+    refusedAt = now;
+  }
+}

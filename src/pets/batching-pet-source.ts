@@ -1,0 +1,94 @@
+import { createBatcher, type Batcher } from '../batcher.js';
+import { StoreError } from '../errors.js';
+import { joinSpans } from '../observability/tracing.js';
+import type { Int64 } from './int64.js';
+import type { NewPet, Pet, PetQuery } from './pet.js';
+import { takeFirst } from './pet-prefix.js';
+import { CallCancelled, NEVER_CANCELLED, type BulkPetSource, type Call, type PetSource } from './pet-source.js';
+
+/** A question that waits for its batch. */
+interface Waiting {
+  readonly call: Call;
+}
+
+type ListRequest = Waiting & { readonly limit: number };
+type Lookup = Waiting & { readonly ids: readonly Int64[] };
+type Addition = Waiting & { readonly newPet: NewPet };
+
+/**
+ * Turns concurrent questions into few statements: lists with the same status become one list as long as the longest,
+ * lookups become one lookup, additions one addition.
+ *
+ * Only for sources that give every caller the same answer.
+ */
+export function createBatchingPetSource(source: BulkPetSource): PetSource {
+  const lists = new Map<PetQuery['status'], Batcher<ListRequest, readonly Pet[]>>();
+  const find = createBatcher({ run: findBatch, sizeOf: ({ ids }) => ids.length, findCancellation });
+  const add = createBatcher({ run: addBatch, findCancellation });
+
+  return {
+    list: ({ limit, status }, call) => getLister(status)({ limit, call }),
+    findMany: (ids, call) => find({ ids, call }),
+    // An addition with an idempotency key needs a statement of its own.
+    add: (newPet, call, key) => (key ? source.add(newPet, call, key) : add({ newPet, call })),
+  };
+
+  function getLister(status: PetQuery['status']): Batcher<ListRequest, readonly Pet[]> {
+    let list = lists.get(status);
+    if (!list) {
+      // One list answers any number of readers.
+      list = createBatcher({
+        run: (requests: readonly ListRequest[]) => listBatch(status, requests),
+        sizeOf: () => 0,
+        findCancellation,
+      });
+      lists.set(status, list);
+    }
+    return list;
+  }
+
+  async function listBatch(
+    status: PetQuery['status'],
+    requests: readonly ListRequest[],
+  ): Promise<readonly (readonly Pet[])[]> {
+    const limit = Math.max(...requests.map((request) => request.limit));
+    const pets = await source.list({ limit, status }, toSharedCall(requests));
+    return requests.map((request) => takeFirst(pets, request.limit));
+  }
+
+  async function findBatch(lookups: readonly Lookup[]): Promise<readonly (readonly (Pet | undefined)[])[]> {
+    const [first] = lookups;
+    const ids = first && lookups.length === 1 ? first.ids : lookups.flatMap((lookup) => lookup.ids);
+    const found = await source.findAll(ids, toSharedCall(lookups));
+    return lookups.map((lookup) => lookup.ids.map((id) => found.get(id)));
+  }
+
+  async function addBatch(additions: readonly Addition[]): Promise<readonly (Pet | Error)[]> {
+    const [first] = additions;
+    if (first && additions.length === 1) return [await source.add(first.newPet, first.call)];
+    const call = toSharedCall(additions);
+    try {
+      const newPets = additions.map(({ newPet }) => newPet);
+      return await source.addMany(newPets, call);
+    } catch (error) {
+      if (error instanceof StoreError) throw error;
+      // The database rejected the statement because of one animal, and added none.
+      return Promise.all(
+        additions.map(({ newPet }) => source.add(newPet, call).catch((error: unknown) => error as Error)),
+      );
+    }
+  }
+}
+
+function findCancellation({ call }: Waiting): Error | undefined {
+  return call.isCancelled ? new CallCancelled() : undefined;
+}
+
+/** The call of a batch: it goes on when one of several clients goes away. */
+function toSharedCall(waiting: readonly Waiting[]): Call {
+  const { call } = waiting[0] as Waiting;
+  if (waiting.length === 1) return call;
+  const { requestId, startedAt } = call;
+  const spans = waiting.flatMap((one) => one.call.span ?? []);
+  return { ...NEVER_CANCELLED, requestId, startedAt, span: call.span && joinSpans(spans) };
+}

@@ -1,0 +1,122 @@
+import { once } from 'node:events';
+import type { Server } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pino } from 'pino';
+import { afterEach, expect, it } from 'vitest';
+import { createCors } from '../../src/http/cors.js';
+import { listen } from '../../src/http/lifecycle.js';
+import { createHttpServer, type HttpServerOptions } from '../../src/http/server.js';
+import type { Metrics } from '../../src/observability/metrics.js';
+
+const STALL_MS = 1_000;
+/** More than the kernel buffers at both ends of a connection. */
+const BODY = `${'animal '.repeat(4_000_000)}é`;
+const BODY_BYTES = Buffer.byteLength(BODY);
+
+let server: Server;
+let url: string;
+/** The server's ends of all connections. */
+const accepted: Socket[] = [];
+const clients: Socket[] = [];
+
+async function serve(options: Partial<HttpServerOptions> = {}): Promise<void> {
+  ({ server } = createHttpServer({
+    async handler({ path }) {
+      if (path === '/late') await sleep(2 * STALL_MS);
+      return { status: 200, headers: {}, body: path === '/large' ? BODY : `this is ${path}` };
+    },
+    cors: createCors([]),
+    log: pino({ level: 'silent' }),
+    metrics: { observeHttp: () => undefined } as unknown as Metrics,
+    trustProxy: false,
+    isDraining: () => false,
+    stallMs: STALL_MS,
+    ...options,
+  }));
+  server.on('connection', (socket) => accepted.push(socket));
+  url = await listen(server, '127.0.0.1', 0);
+}
+
+afterEach(async () => {
+  for (const socket of clients.splice(0)) socket.destroy();
+  for (const socket of accepted.splice(0)) socket.destroy();
+  await new Promise((closed) => server.close(closed));
+});
+
+/** Sends requests on a connection of its own. The client reads nothing until the test lets it. */
+async function send(...paths: readonly string[]): Promise<{ client: Socket; serverEnd: Socket }> {
+  const client = connect(Number(new URL(url).port), '127.0.0.1');
+  clients.push(client);
+  client.on('error', () => undefined);
+  client.pause();
+  const count = accepted.length;
+  await expect.poll(() => accepted.length).toBe(count + 1);
+  client.write(paths.map((path) => `GET ${path} HTTP/1.1\r\nHost: store\r\n\r\n`).join(''));
+  return { client, serverEnd: accepted[count] as Socket };
+}
+
+/** Reads all bytes up to the end of a body, with a pause after each chunk. */
+async function read(client: Socket, bodyBytes: number, pauseMs = 0): Promise<void> {
+  let received = 0;
+  client.on('data', ({ length }: Buffer) => {
+    received += length;
+    if (pauseMs === 0) return;
+    client.pause();
+    setTimeout(() => client.resume(), pauseMs);
+  });
+  client.resume();
+  await expect.poll(() => received > bodyBytes, { timeout: 20_000 }).toBe(true);
+}
+
+it('disconnects a client that reads nothing of its response', async () => {
+  await serve();
+  const startedAt = performance.now();
+  const { serverEnd } = await send('/large');
+  await once(serverEnd, 'close');
+  expect(performance.now() - startedAt).toBeGreaterThanOrEqual(STALL_MS);
+});
+
+it('disconnects a client that sends requests without end and reads no response', async () => {
+  await serve();
+  const { client, serverEnd } = await send('/small');
+  const requests = 'GET /small HTTP/1.1\r\nHost: store\r\n\r\n'.repeat(1_000);
+  const flood = (): void => {
+    while (!serverEnd.destroyed && client.write(requests));
+  };
+  client.on('drain', flood);
+  flood();
+  await once(serverEnd, 'close');
+});
+
+it('waits for a client that reads slowly', async () => {
+  await serve();
+  const startedAt = performance.now();
+  const { client, serverEnd } = await send('/large');
+  await read(client, BODY_BYTES, 4);
+  expect(performance.now() - startedAt).toBeGreaterThan(STALL_MS);
+  expect(serverEnd.destroyed).toBe(false);
+});
+
+it('leaves slow handlers, pipelined requests and idle connections alone', async () => {
+  await serve();
+  const { client, serverEnd } = await send('/late', '/next');
+  let text = '';
+  client.on('data', (chunk) => (text += String(chunk))).resume();
+  await expect.poll(() => text, { timeout: 4 * STALL_MS }).toContain('this is /next');
+  await sleep(2 * STALL_MS);
+  client.write('GET /last HTTP/1.1\r\nHost: store\r\n\r\n');
+  await expect.poll(() => text).toContain('this is /last');
+  expect(serverEnd.destroyed).toBe(false);
+});
+
+it('disconnects the client that has read nothing for longest when too many bytes wait', async () => {
+  await serve({ stallMs: 600_000, maxWaitingBytes: 2.5 * BODY_BYTES });
+  const first = await send('/large');
+  const second = await send('/large');
+  await sleep(100);
+  const reader = await send('/large');
+  await read(reader.client, BODY_BYTES);
+  expect(first.serverEnd.destroyed).toBe(true);
+  expect([second, reader].map(({ serverEnd }) => serverEnd.destroyed)).toEqual([false, false]);
+});
