@@ -1,100 +1,100 @@
 import { parseArgs } from 'node:util';
-import { oneOf, toList, toNumber } from './arguments.mjs';
-import { WORKS } from './data/operations.mjs';
-import { comparedFor } from './report/goals.mjs';
-import { DEFAULT_SERVERS, SERVERS } from './servers/registry.mjs';
+import { FORMS, WORKS } from './requests.mjs';
+import { PEERS } from './servers.mjs';
 
 const MODES = ['store', 'proxy'];
+const list = (entries) => entries.map(([name, title]) => `    ${name.padEnd(16)} ${title}`).join('\n');
+const titles = (items) => list(Object.entries(items).map(([name, { title }]) => [name, title]));
 
 export const HELP = `npm run bench -- [options]
 
-  --only W1,W3            works: ${Object.entries(WORKS)
-    .map(([name, { title }]) => `${name} (${title})`)
-    .join(', ')}
-  --servers ours,bare     servers: ${Object.keys(SERVERS).join(', ')}
-  --mode store|proxy      one mode (default: both)
-  --connections 1,32,256  connections (default: all three)
-  --rounds N              how often each server is started and measured, in turns (default: 5)
-  --seconds N             length of one measurement (default: 3)
-  --warmup N              seconds at 32 connections after each start (default: 5)
-  --goals                 only what the table of goals is made of: for each work its peers and numbers of connections
-  --quick                 3 rounds of 2 seconds, 3 of warm-up, 32 connections, unless said otherwise
-  --against DIRECTORY     compare with another build of this program, such as a worktree with its own dist/
-  --against-env K=V,K=V   ... or with this one under other settings
-  --against-flags "..."   ... or under other flags of node
-  --ours DIRECTORY        where this program's build is (default: the directory above bench/, built when stale)
-  --flags "..."           flags of node for every server (default: those of npm start)
-  --pool N                connections to PostgreSQL of each server (default: 10)
-  --out FILE              write the Markdown there (default: bench/results.md when nothing was narrowed)
+Measures this program and its peers in one run and prints one Markdown table. Needs Linux, taskset, wrk and a PostgreSQL
+server at BENCH_DATABASE_URL (default postgres://postgres@127.0.0.1:5432/postgres), where it creates its own databases
+and drops them.
 
-BENCH_DATABASE_URL names the PostgreSQL server (default: postgres://postgres@127.0.0.1:5432/postgres); the run makes
-databases of its own there and drops them.`;
+  --only W1,W3/urql     works, each alone or with one form (default: ${defaultWorks().join(', ')})
+  --servers LIST        peers: ${Object.keys(PEERS).join(', ')} (default: all, or none with --against; "none" for none)
+  --mode store|proxy    one mode (default: both)
+  --rounds N            how often each server is started and measured (default 5)
+  --seconds N           length of each measurement (default 4)
+  --warmup N            seconds of warm-up after each start (default 3)
+  --against DIR         also measures another build of this program, in a folder with its package.json and dist/
+  --against-env K=V,…   ... or this build, with these environment variables (both may be given)
+  --out FILE            also writes the table to a file
+  --help
 
-/** @throws Error in one line for what cannot be */
+Works:
+${titles(WORKS)}
+Forms:
+${titles(FORMS)}`;
+
+function defaultWorks() {
+  return Object.keys(WORKS).filter((work) => !WORKS[work].isOptional);
+}
+
+/** @throws Error in one line that says what is wrong */
 export function readOptions(argv) {
   const { values } = parseArgs({
     args: argv,
     options: {
-      only: { type: 'string' },
+      only: { type: 'string', default: defaultWorks().join() },
       servers: { type: 'string' },
-      mode: { type: 'string' },
-      connections: { type: 'string' },
-      rounds: { type: 'string' },
-      seconds: { type: 'string' },
-      warmup: { type: 'string' },
-      goals: { type: 'boolean', default: false },
-      quick: { type: 'boolean', default: false },
+      mode: { type: 'string', default: MODES.join() },
+      rounds: { type: 'string', default: '5' },
+      seconds: { type: 'string', default: '4' },
+      warmup: { type: 'string', default: '3' },
       against: { type: 'string' },
       'against-env': { type: 'string' },
-      'against-flags': { type: 'string' },
-      ours: { type: 'string' },
-      flags: { type: 'string' },
-      pool: { type: 'string', default: '10' },
       out: { type: 'string' },
       help: { type: 'boolean', default: false },
     },
   });
-  const { goals, quick } = values;
-  const against =
-    values.against !== undefined || values['against-env'] !== undefined || values['against-flags'] !== undefined
-      ? {
-          root: values.against,
-          env: Object.fromEntries(toList(values['against-env'] ?? '').map((pair) => splitOnce(pair, '='))),
-          flags: values['against-flags'],
-        }
-      : undefined;
-  if (goals && (against ?? values.servers ?? values.connections) !== undefined)
-    throw new Error('--goals says which servers and connections: leave out --servers, --connections and --against');
-  const servers = values.servers === undefined ? undefined : oneOf('--servers', values.servers, Object.keys(SERVERS));
-  const connections = toList(values.connections ?? (quick ? '32' : '1,32,256')).map((text) =>
-    toNumber('--connections', text, 1, 10_000),
-  );
+  const { against, 'against-env': againstEnv } = values;
+  const hasOther = against !== undefined || againstEnv !== undefined;
+  const peers = values.servers ?? (hasOther ? 'none' : Object.keys(PEERS).join());
   return {
     help: values.help,
-    works: oneOf('--only', values.only ?? Object.keys(WORKS).join(), Object.keys(WORKS)),
-    modes: oneOf('--mode', values.mode ?? MODES.join(), MODES),
-    /** The servers to compare, and the numbers of connections. */
-    comparedFor: (mode, work) =>
-      goals ? comparedFor(mode, work) : { names: chosen(servers, against, mode), connections },
-    rounds: toNumber('--rounds', values.rounds ?? (quick ? '3' : '5'), 1, 1_000),
-    seconds: toNumber('--seconds', values.seconds ?? (quick ? '2' : '3'), 0.1, 600),
-    warmup: toNumber('--warmup', values.warmup ?? (quick ? '3' : '5'), 0.1, 600),
-    pool: toNumber('--pool', values.pool, 1, 1_000),
-    ours: values.ours,
-    flags: values.flags,
-    against,
+    modes: split(values.mode, MODES, '--mode'),
+    rows: split(values.only).flatMap(toRows),
+    servers: [
+      'ours',
+      ...(hasOther ? ['against'] : []),
+      ...(peers === 'none' ? [] : split(peers, Object.keys(PEERS), '--servers')),
+    ],
+    rounds: toNumber('--rounds', values.rounds),
+    seconds: toNumber('--seconds', values.seconds),
+    warmup: toNumber('--warmup', values.warmup),
+    against: hasOther ? { root: against, env: Object.fromEntries(split(againstEnv ?? '').map(toPair)) } : undefined,
     out: values.out,
-    isWhole: !quick && argv.every((argument) => /^--(rounds|seconds|warmup|out)|^[^-]/.test(argument)),
   };
 }
 
-function chosen(servers, against, mode) {
-  const names = servers ?? (against ? ['ours'] : DEFAULT_SERVERS[mode]);
-  const all = against ? [...new Set([...names, 'against'])] : names;
-  return all.filter((name) => SERVERS[name].modes.includes(mode));
+/** The rows of the table for a word such as W1 or W1/apollo. */
+function toRows(word) {
+  const [work, form] = word.split('/');
+  split(work, Object.keys(WORKS), '--only');
+  const rows = WORKS[work].rows.map(([name, connections]) => ({ work, form: name, connections }));
+  if (form === undefined) return rows;
+  split(form, Object.keys(FORMS), '--only');
+  const chosen = rows.filter((row) => row.form === form);
+  return chosen.length > 0 ? chosen : [{ work, form, connections: 32 }];
 }
 
-function splitOnce(text, separator) {
-  const at = text.indexOf(separator);
-  return at === -1 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)];
+function split(text, known, option) {
+  const words = text.split(',').filter((word) => word !== '');
+  const unknown = known && words.find((word) => !known.includes(word));
+  if (unknown !== undefined) throw new Error(`${option} ${unknown}: expected ${known.join(', ')}`);
+  return words;
+}
+
+function toPair(text) {
+  const at = text.indexOf('=');
+  if (at === -1) throw new Error(`--against-env ${text}: expected NAME=VALUE`);
+  return [text.slice(0, at), text.slice(at + 1)];
+}
+
+function toNumber(option, text) {
+  const value = Number(text);
+  if (Number.isInteger(value) && value > 0) return value;
+  throw new Error(`${option} ${text}: expected a whole number above 0`);
 }

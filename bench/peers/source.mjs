@@ -1,7 +1,7 @@
-import { openPostgresSource } from './sources/postgres.mjs';
-import { openUpstreamSource } from './sources/upstream.mjs';
+import { openPostgresSource } from './postgres-source.mjs';
+import { openUpstreamSource } from './upstream-source.mjs';
 
-/** The animals that the harness points a peer to: `list`, `find`, `findMany` and `add`. */
+/** The animals behind a peer: `list`, `findMany` and `add`. */
 export function openSource() {
   const { DATABASE_URL, UPSTREAM_URL } = process.env;
   return UPSTREAM_URL ? openUpstreamSource(UPSTREAM_URL) : openPostgresSource(DATABASE_URL);

@@ -1,0 +1,86 @@
+import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { request as httpRequest } from 'node:http';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { busyTimeOf, cpuTimeOf, startProcess } from '../machine.mjs';
+import { checkResponse, toBytes } from '../requests.mjs';
+
+const SCRIPT = fileURLToPath(new URL('load.lua', import.meta.url));
+/** How many requests are checked in full before the load starts. */
+const CHECKED = 100;
+
+/** @throws Error that says how to install wrk */
+export function requireWrk() {
+  if (spawnSync('wrk', ['-v']).error)
+    throw new Error('the benchmark needs wrk (https://github.com/wg/wrk): apt-get install wrk');
+}
+
+/** Sends the first requests one by one. @throws Error unless every response is correct */
+export async function checkServer(port, requests) {
+  for (const request of requests.slice(0, CHECKED)) checkResponse(request, await send(port, request));
+}
+
+/** Sends one request, and resolves to the status, headers and text of its response. */
+export function send(port, { method, path, headers, body }) {
+  return new Promise((resolve, reject) => {
+    const request = httpRequest({ host: '127.0.0.1', port, method, path, headers }, (response) => {
+      const chunks = [];
+      response.on('data', (chunk) => chunks.push(chunk)).once('error', reject);
+      response.once('end', () => {
+        resolve({ status: response.statusCode, headers: response.headers, text: Buffer.concat(chunks).toString() });
+      });
+    });
+    request.once('error', reject).end(body);
+  });
+}
+
+/** Writes requests for wrk: the length of each in bytes, a line feed, its bytes. */
+export function writeRequests(directory, name, requests) {
+  const file = join(directory, `${name}.requests`);
+  const parts = requests.map(toBytes).map((bytes) => `${Buffer.byteLength(bytes)}\n${bytes}`);
+  writeFileSync(file, parts.join(''));
+  return file;
+}
+
+/**
+ * Sends the requests of a file in turn over so many connections.
+ * @returns requests per second, latencies in ms, CPU time per request in µs, and the shares of the server's core that
+ *   the server and others used
+ * @throws Error if a response had another status than 200, or errors
+ */
+export async function measure({ server, file, connections, seconds, cores }) {
+  const before = { cpu: cpuTimeOf(server.pid), busy: busyTimeOf(cores.server), at: performance.now() };
+  const wrk = await runWrk(server.port, file, connections, seconds, cores.load);
+  server.assertAlive();
+  const cpu = cpuTimeOf(server.pid) - before.cpu;
+  const elapsed = (performance.now() - before.at) / 1_000;
+  const { requests, failed, socketErrors, duration, p50, p99 } = wrk;
+  if (requests === 0) throw new Error('no response at all');
+  if (failed + socketErrors > 0)
+    throw new Error(`${failed} of ${requests} responses were not 200 or had errors; ${socketErrors} socket errors`);
+  return {
+    requests,
+    perSecond: requests / (duration / 1e6),
+    p50: p50 / 1_000,
+    p99: p99 / 1_000,
+    cpuMicros: (cpu / requests) * 1e6,
+    busy: cpu / elapsed,
+    others: Math.max(0, (busyTimeOf(cores.server) - before.busy - cpu) / elapsed),
+  };
+}
+
+function runWrk(port, file, connections, seconds, core) {
+  const options = ['-t', '1', '-c', String(connections), '-d', `${seconds}s`, '--timeout', '10s', '-s', SCRIPT];
+  const child = startProcess(core, 'wrk', [...options, `http://127.0.0.1:${port}`, '--', file]);
+  let output = '';
+  child.stdout.on('data', (text) => (output += text));
+  child.stderr.on('data', (text) => (output += text));
+  return new Promise((resolve, reject) => {
+    child.once('error', reject).once('close', () => {
+      const line = /^\{.*\}$/m.exec(output);
+      if (line) resolve(JSON.parse(line[0]));
+      else reject(new Error(`wrk failed: ${output}`));
+    });
+  });
+}
