@@ -14,7 +14,7 @@ const UNREACHABLE_LIMIT = '2000000000';
  * Creates a database for this run: migrated by the build that uses it, with ten thousand animals and `keyCount` keys.
  * @param root - the folder of the build
  */
-export async function createDatabase(root, run, keyCount = 1) {
+export async function createDatabase(root, { cores, directory }, keyCount = 1) {
   const name = `bench_${process.pid}_${Date.now().toString(36)}`;
   const admin = new pg.Client({ connectionString: SERVER_URL });
   await admin.connect().catch(({ message }) => {
@@ -34,7 +34,7 @@ export async function createDatabase(root, run, keyCount = 1) {
   };
   try {
     // The program migrates when it starts.
-    const server = await startProgram(root, { DATABASE_URL: url }, run);
+    const server = await startProgram(root, { DATABASE_URL: url }, { core: cores.server, directory });
     await server.stop();
     const keys = [];
     while (keys.length < keyCount) keys.push(await createKey(root, url));

@@ -1,11 +1,14 @@
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { createDatabase } from './database.mjs';
 import { checkServer, measure, writeRequests } from './load/load.mjs';
 import { FORMS, toRequests, WORKS } from './requests.mjs';
 import { startPeer, startProgram } from './servers.mjs';
 
-/** Seconds of load before each measurement, after the warm-up. */
-const REWARM = 1;
+/** How many requests of each row are sent one by one, and their responses compared, before the load starts. */
+const CHECKED = 100;
+const WARM_UP_CONNECTIONS = 32;
+/** Load before each measurement, since another row was measured in between. */
+const REWARM_SECONDS = 1;
 
 const isOwn = (name) => name === 'ours' || name === 'against';
 const say = (line) => console.error(line);
@@ -47,7 +50,7 @@ async function openBackends(mode, root, run) {
 
 /** A store that answers REST from memory; see `peers/rest-store.mjs`. */
 async function openUpstream(run) {
-  const server = await startPeer('rest-store', {}, run, run.cores.load);
+  const server = await startPeer('rest-store', {}, { core: run.cores.load, directory: run.directory });
   const countAll = async () => Number(await (await fetch(`http://127.0.0.1:${server.port}/added`)).text());
   let before = 0;
   return {
@@ -66,69 +69,69 @@ async function measureWork(mode, work, backends, run) {
   const rows = options.rows.filter((row) => row.work === work).map((row) => ({ mode, ...row, servers: {} }));
   for (let round = 0; round < options.rounds; round += 1) {
     for (const name of inTurns(options.servers, round)) {
-      signal.throwIfAborted();
-      const ownRows = rows.filter(
-        ({ form, servers }) => !servers[name]?.failed && (isOwn(name) || !FORMS[form].ownOnly),
-      );
-      if (ownRows.length === 0) continue;
-      for (const row of ownRows) row.servers[name] ??= { figures: [] };
-      let current;
-      try {
-        await measureServer(name, inTurns(ownRows, round), backends.of(name), run, (row, figures) => {
-          current = row;
-          if (figures === undefined) return;
-          row.servers[name].figures.push({ round, ...figures });
-          say(
-            `${mode} ${work}/${row.form} ×${row.connections} ${round + 1}/${options.rounds} ${name}: ${inShort(figures)}`,
-          );
-        });
-      } catch (error) {
+      const own = rows.filter(({ form }) => isOwn(name) || !FORMS[form].ownOnly);
+      for (const { servers } of own) servers[name] ??= { figures: [], hasFailed: false };
+      const isLeft = ({ servers }) => !servers[name].hasFailed;
+      /** Does something for each row. After one incorrect response, none of the server's figures in that row count. */
+      const forEachRow = async (action) => {
+        for (const row of inTurns(own, round).filter(isLeft)) {
+          signal.throwIfAborted();
+          await action(row).catch((error) => fail([row], error));
+        }
+      };
+      const fail = (failed, error) => {
         signal.throwIfAborted();
-        // One incorrect response, and none of the server's figures in that row count.
-        for (const row of current ? [current] : ownRows) row.servers[name] = { figures: [], failed: true };
-        const failure = `${mode} ${work}${current ? `/${current.form}` : ''}, ${name}: ${error.message}`;
-        failures.push(failure);
-        say(failure);
-      }
+        for (const { servers } of failed) servers[name] = { figures: [], hasFailed: true };
+        failures.push(`${mode} ${work}/${failed.map(({ form }) => form).join()}, ${name}: ${error.message}`);
+        say(failures.at(-1));
+      };
+      const onFigures = (row, figures) => {
+        row.servers[name].figures.push({ round, ...figures });
+        const title = `${mode} ${work}/${row.form} ×${row.connections} ${round + 1}/${options.rounds} ${name}`;
+        say(`${title}: ${inShort(figures)}`);
+      };
+      if (!own.some(isLeft)) continue;
+      const server = { name, work, backend: backends.of(name), forEachRow, onFigures };
+      await measureServer(server, run).catch((error) => fail(own.filter(isLeft), error));
     }
   }
   return rows;
 }
 
-/** Starts a server and measures it in the rows of one work. Calls `onRow` before each row, and again with its figures. */
-async function measureServer(name, rows, backend, run, onRow) {
-  const { options, cores, directory } = run;
-  const { env } = backend;
+/** Starts a server and measures it in the rows of one work. */
+async function measureServer({ name, work, backend, forEachRow, onFigures }, { options, cores, directory }) {
   await backend.removeAdditions();
-  const server = await (isOwn(name) ? startProgram(backend.root, env, run) : startPeer(name, env, run, cores.server));
+  const place = { core: cores.server, directory };
+  const server = await (isOwn(name)
+    ? startProgram(backend.root, backend.env, place)
+    : startPeer(name, backend.env, place));
   let additions = { expected: 0, tolerance: 0 };
+  const load = async ({ form }, connections, seconds) => {
+    const figures = await measure({ server, file: toFile(directory, form), connections, seconds, cores });
+    server.emptyLog();
+    additions = count(additions, work, figures.requests, connections);
+    return figures;
+  };
   try {
-    const prepared = rows.map((row) => {
-      const requests = toRequests(row.work, row.form, backend.keys[0]);
-      return { row, requests, file: writeRequests(directory, `${row.work}-${row.form}`, requests) };
+    let rowCount = 0;
+    await forEachRow(async ({ form }) => {
+      const requests = toRequests(work, form, backend.keys[0]);
+      writeRequests(toFile(directory, form), requests);
+      const checked = requests.slice(0, CHECKED);
+      await checkServer(server.port, checked);
+      additions = count(additions, work, checked.length, 0);
+      rowCount += 1;
     });
-    const load = async ({ row, file }, connections, seconds) => {
-      const figures = await measure({ server, file, connections, seconds, cores });
-      server.emptyLog();
-      additions = count(additions, row.work, figures.requests, connections);
-      return figures;
-    };
-    for (const { row, requests } of prepared) {
-      onRow(row);
-      await checkServer(server.port, requests);
-      additions = count(additions, row.work, Math.min(100, requests.length), 0);
-    }
-    const warmUp = Math.max(1, Math.round(options.warmup / prepared.length));
-    for (const one of prepared) {
-      onRow(one.row);
-      await load(one, 32, warmUp);
+    await forEachRow(async (row) => {
+      await load(row, WARM_UP_CONNECTIONS, Math.max(1, Math.round(options.warmup / rowCount)));
       await backend.pin(cores.load);
-    }
-    for (const one of prepared) {
-      onRow(one.row);
-      await load(one, one.row.connections, REWARM);
-      onRow(one.row, await load(one, one.row.connections, options.seconds));
-    }
+    });
+    await forEachRow(async (row) => {
+      await load(row, row.connections, REWARM_SECONDS);
+      const figures = await load(row, row.connections, options.seconds);
+      if (figures.requests === 0) throw new Error('no response at all');
+      onFigures(row, figures);
+    });
   } finally {
     await server.stop();
   }
@@ -136,6 +139,8 @@ async function measureServer(name, rows, backend, run, onRow) {
   if (Math.abs(stored - additions.expected) > additions.tolerance)
     throw new Error(`${additions.expected} additions were answered, but ${stored} were stored`);
 }
+
+const toFile = (directory, form) => join(directory, `${form}.requests`);
 
 /** The additions among the first requests of a work. wrk stops with a request under way on each connection. */
 function count({ expected, tolerance }, work, sent, connections) {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startServer } from './machine.mjs';
 
-const here = fileURLToPath(new URL('.', import.meta.url));
+const bench = fileURLToPath(new URL('.', import.meta.url));
 
 /** The arguments of node in a script of the package at `root`, such as `exec node dist/main.js`. */
 export function commandOf(root, script) {
@@ -14,14 +14,14 @@ export function commandOf(root, script) {
 }
 
 /** Starts a build of this program, with everything on: keys, limits, metrics and a line of JSON in the log per request. */
-export function startProgram(root, env, { cores, directory, flags = [] }) {
+export function startProgram(root, env, { core, directory, flags = [] }) {
   const args = [...flags, ...commandOf(root, 'start')];
-  return startServer({ name: 'program', args, cwd: root, env, core: cores.server, directory });
+  return startServer({ name: 'program', args, cwd: root, env, core, directory });
 }
 
 /** Starts a server of `peers/`. */
-export function startPeer(name, env, { directory }, core) {
-  return startServer({ name, args: [join(here, `peers/${name}.mjs`)], cwd: here, env, core, directory });
+export function startPeer(name, env, { core, directory }) {
+  return startServer({ name, args: [join(bench, `peers/${name}.mjs`)], cwd: bench, env, core, directory });
 }
 
 export const PEERS = {

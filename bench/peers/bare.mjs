@@ -32,29 +32,35 @@ function planOf(query) {
 
 async function respond({ query, variables }, authorization) {
   const { field, limit, aliases, addTypename } = planOf(query);
-  if (field === 'addPet') return { addPet: addTypename(await source.add(variables.input, authorization)) };
+  if (field === 'addPet') return { data: { addPet: addTypename(await source.add(variables.input, authorization)) } };
   if (field === 'pets') {
     const pets = await source.list(Number(limit ?? variables.limit), variables?.status, authorization);
-    return { pets: pets.map(addTypename) };
+    return { data: { pets: pets.map(addTypename) } };
   }
   const found = await source.findMany(Object.values(variables), authorization);
-  return Object.fromEntries(found.map((pet, index) => [aliases[index], addTypename(pet)]));
+  return { data: Object.fromEntries(found.map((pet, index) => [aliases[index], addTypename(pet)])) };
+}
+
+function readQueryString(url) {
+  const { query, variables } = Object.fromEntries(new URL(url, 'http://host').searchParams);
+  return { query, variables: JSON.parse(variables) };
 }
 
 createServer((request, response) => {
   const chunks = [];
   request.on('data', (chunk) => chunks.push(chunk));
   request.on('end', async () => {
-    try {
-      const data = await respond(JSON.parse(Buffer.concat(chunks).toString()), request.headers.authorization);
-      const body = JSON.stringify({ data });
-      response.writeHead(200, {
-        'Content-Type': 'application/json; charset=utf-8',
-        'Content-Length': Buffer.byteLength(body),
-      });
-      response.end(body);
-    } catch (error) {
-      response.writeHead(500).end(String(error));
-    }
+    const { method, url, headers } = request;
+    const sent = method === 'GET' ? readQueryString(url) : JSON.parse(Buffer.concat(chunks).toString());
+    const body = JSON.stringify(
+      await (Array.isArray(sent)
+        ? Promise.all(sent.map((operation) => respond(operation, headers.authorization)))
+        : respond(sent, headers.authorization)),
+    );
+    response.writeHead(200, {
+      'Content-Type': 'application/json; charset=utf-8',
+      'Content-Length': Buffer.byteLength(body),
+    });
+    response.end(body);
   });
 }).listen(PORT, HOST);

@@ -1,8 +1,8 @@
 import pg from 'pg';
 
 /**
- * The animals for the hand-written peers: one statement a question, prepared under a name, over as many connections as
- * this program has. The status comes out of the SQL in the form that GraphQL wants.
+ * The animals of the peers in store mode: one prepared statement per call, over as many connections as this program has.
+ * The SQL returns the status in upper case, as GraphQL writes it.
  */
 const COLUMNS = 'id, name, category_id AS "categoryId", upper(status) AS status';
 const LIST = { name: 'list', text: `SELECT ${COLUMNS} FROM pets ORDER BY id LIMIT $1` };
@@ -10,7 +10,6 @@ const LIST_BY_STATUS = {
   name: 'list-by-status',
   text: `SELECT ${COLUMNS} FROM pets WHERE status = $2 ORDER BY id LIMIT $1`,
 };
-const FIND = { name: 'find', text: `SELECT ${COLUMNS} FROM pets WHERE id = $1` };
 const FIND_MANY = { name: 'find-many', text: `SELECT ${COLUMNS} FROM pets WHERE id = ANY($1::bigint[])` };
 const ADD = {
   name: 'add',
@@ -23,7 +22,6 @@ export function openPostgresSource(connectionString) {
   const ask = async (statement, values) => (await pool.query({ ...statement, values })).rows;
   return {
     list: (limit, status) => (status == null ? ask(LIST, [limit]) : ask(LIST_BY_STATUS, [limit, status.toLowerCase()])),
-    find: async (id) => (await ask(FIND, [id]))[0] ?? null,
     async findMany(ids) {
       const found = new Map((await ask(FIND_MANY, [ids])).map((row) => [row.id, row]));
       return ids.map((id) => found.get(id) ?? null);

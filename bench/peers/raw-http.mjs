@@ -1,14 +1,14 @@
 import { createServer } from 'node:net';
 
 /**
- * The cheapest HTTP/1.1 server that is still one: kept-alive and pipelined requests, bodies by length or in chunks. It
- * shares a core with the load generator, so that what it does not spend is left for the server under test.
- * @param answer - `(method, path, body) => text` gives a whole response in latin1
+ * The cheapest possible HTTP/1.1 server: keep-alive, pipelining, bodies with a length or in chunks. It shares a core with
+ * the load generator, so it must not become the limit.
+ * @param answer - `(method, path, body) => text` returns a whole response in latin1
  */
 export function createRawServer(answer) {
   const server = createServer({ noDelay: true }, (socket) => {
     let pending = '';
-    // latin1 keeps one character for each byte, so that lengths are bytes.
+    // In latin1 every character is one byte, so lengths are in bytes.
     socket.setEncoding('latin1');
     socket.on('error', () => socket.destroy());
     socket.on('data', (text) => {
@@ -33,10 +33,10 @@ export function createRawServer(answer) {
   return server;
 }
 
-/** The body of the request whose head ends at `end`, and where the next begins; undefined while it is not all there. */
+/** The body of the request whose head ends at `end`, and where the next request starts; undefined if it is incomplete. */
 function readBody(text, start, end) {
   const first = end + 4;
-  // Most requests are GETs, which need no look at their headers.
+  // Most requests are GETs, which have no body.
   if (text.startsWith('GET ', start)) return { body: '', next: first };
   const head = text.slice(start, end);
   const length = /\r\ncontent-length: *(\d+)/i.exec(head);

@@ -1,6 +1,6 @@
 import { Pool } from 'undici';
 
-/** The animals of another store, for the hand-written peers in proxy mode: undici's pool, the caller's key passed on. */
+/** The animals of the peers in proxy mode: another store over REST through undici's Pool, with the client's key. */
 export function openUpstreamSource(base) {
   const { origin, pathname } = new URL(base);
   const pool = new Pool(origin, { connections: Number(process.env.UPSTREAM_CONNECTIONS ?? 64), pipelining: 1 });
@@ -31,10 +31,9 @@ export function openUpstreamSource(base) {
       const filter = status == null ? '' : `&status=${status.toLowerCase()}`;
       return (await ask('GET', `/pets?limit=${limit}${filter}`, authorization)).map(toPet);
     },
-    find,
     findMany: (ids, authorization) => Promise.all(ids.map((id) => find(id, authorization))),
     async add({ name, categoryId, status }, authorization) {
-      // The category stands in the JSON as a bare number, as the interface wants it.
+      // The interface wants the category as a JSON number.
       const text = `{"name":${JSON.stringify(name)},"categoryId":${categoryId}${status == null ? '' : `,"status":"${status.toLowerCase()}"`}}`;
       return toPet(await ask('POST', '/pets', authorization, text));
     },
