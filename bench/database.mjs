@@ -40,17 +40,17 @@ export async function createDatabase(root, { cores, directory }, keyCount = 1) {
     while (keys.length < keyCount) keys.push(await createKey(root, url));
     await client.connect();
     await fill(client);
-    const { rows } = await client.query('SHOW server_version');
+    const { rows } = await client.query('SHOW server_version_num');
     return {
       client,
       keys,
-      version: `PostgreSQL ${rows[0].server_version.split(' ')[0]}`,
+      version: `PostgreSQL ${Math.floor(rows[0].server_version_num / 10_000)}`,
       /** The environment of a server that uses this database. */
       env: { DATABASE_URL: url },
       /** Moves the processes behind the connections to a core, if PostgreSQL runs on this machine. */
       async pin(core) {
-        const backends = await client.query('SELECT pid FROM pg_stat_activity WHERE datname = $1', [name]);
-        moveToCore(core, backends.rows.map(({ pid }) => pid).filter(isPostgres));
+        const { rows } = await client.query('SELECT pid FROM pg_stat_activity WHERE datname = $1', [name]);
+        moveToCore(core, rows.map(({ pid }) => pid).filter(isPostgres));
       },
       countAdditions,
       async removeAdditions() {

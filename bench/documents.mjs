@@ -44,3 +44,9 @@ export function respond({ query, variables, operationName }) {
   schema ??= buildSchema(TYPE_DEFINITIONS);
   return graphqlSync({ schema, source: query, rootValue, variableValues: variables, operationName });
 }
+
+/** The operation in the query string of a GET. */
+export function fromQueryString(path) {
+  const { query, variables, operationName } = Object.fromEntries(new URL(path, 'http://host').searchParams);
+  return { query, operationName, variables: JSON.parse(variables) };
+}

@@ -3,81 +3,75 @@ import { FORMS, WORKS } from './requests.mjs';
 import { PEERS } from './servers.mjs';
 
 const MODES = ['store', 'proxy'];
-const list = (entries) => entries.map(([name, title]) => `    ${name.padEnd(16)} ${title}`).join('\n');
-const titles = (items) => list(Object.entries(items).map(([name, { title }]) => [name, title]));
+const DEFAULT_WORKS = Object.keys(WORKS).filter((work) => !WORKS[work].isOptional);
+const titles = Object.entries(WORKS).map(([name, { title }]) => `  ${name.padEnd(20)}  ${title}`);
 
 export const HELP = `npm run bench -- [options]
 
-Measures this program and its peers in one run and prints one Markdown table. Needs Linux, taskset, wrk and a PostgreSQL
-server at BENCH_DATABASE_URL (default postgres://postgres@127.0.0.1:5432/postgres), where it creates its own databases
-and drops them.
+Measures this program and its peers in one run, about 40 minutes by default, and prints one Markdown table.
+README.md in bench/ says what it needs.
 
-  --only W1,W3/urql     works, each alone or with one form (default: ${defaultWorks().join(', ')})
-  --servers LIST        peers: ${Object.keys(PEERS).join(', ')} (default: all, or none with --against; "none" for none)
+  --only W1,W3/urql     works, each whole or in one form (default: ${DEFAULT_WORKS.join()})
+  --servers LIST        peers: ${Object.keys(PEERS).join()} (default: all, or none with --against), or "none"
   --mode store|proxy    one mode (default: both)
-  --rounds N            how often each server is started and measured (default 5)
-  --seconds N           length of each measurement (default 4)
-  --warmup N            seconds of warm-up after each start (default 3)
+  --rounds N            how often each server is started and measured (default: 5)
+  --seconds N           length of each measurement (default: 4)
+  --warmup N            seconds of warm-up after each start (default: 3)
   --against DIR         also measures another build of this program, in a folder with its package.json and dist/
-  --against-env K=V,…   ... or this build, with these environment variables (both may be given)
-  --out FILE            also writes the table to a file
-  --help
+  --against-env K=V,…   also measures this program, or the one of --against, with these environment variables
 
 Works:
-${titles(WORKS)}
-Forms:
-${titles(FORMS)}`;
-
-function defaultWorks() {
-  return Object.keys(WORKS).filter((work) => !WORKS[work].isOptional);
-}
+${titles.join('\n')}
+Forms: ${FORMS.join(', ')}`;
 
 /** @throws Error in one line that says what is wrong */
-export function readOptions(argv) {
+export function readOptions(args) {
+  const text = (value) => ({ type: 'string', default: value });
   const { values } = parseArgs({
-    args: argv,
+    args,
     options: {
-      only: { type: 'string', default: defaultWorks().join() },
-      servers: { type: 'string' },
-      mode: { type: 'string', default: MODES.join() },
-      rounds: { type: 'string', default: '5' },
-      seconds: { type: 'string', default: '4' },
-      warmup: { type: 'string', default: '3' },
-      against: { type: 'string' },
-      'against-env': { type: 'string' },
-      out: { type: 'string' },
+      only: text(DEFAULT_WORKS.join()),
+      servers: text(),
+      mode: text(MODES.join()),
+      rounds: text('5'),
+      seconds: text('4'),
+      warmup: text('3'),
+      against: text(),
+      'against-env': text(),
       help: { type: 'boolean', default: false },
     },
   });
-  const { against, 'against-env': againstEnv } = values;
-  const hasOther = against !== undefined || againstEnv !== undefined;
+  const { against, 'against-env': env = '', help } = values;
+  const hasOther = against !== undefined || env !== '';
   const peers = values.servers ?? (hasOther ? 'none' : Object.keys(PEERS).join());
   return {
-    help: values.help,
+    help,
     modes: split(values.mode, MODES, '--mode'),
     rows: split(values.only).flatMap(toRows),
     servers: [
       'ours',
       ...(hasOther ? ['against'] : []),
-      ...(peers === 'none' ? [] : split(peers, Object.keys(PEERS), '--servers')),
+      ...split(peers.replace('none', ''), Object.keys(PEERS), '--servers'),
     ],
-    rounds: toNumber('--rounds', values.rounds),
-    seconds: toNumber('--seconds', values.seconds),
-    warmup: toNumber('--warmup', values.warmup),
-    against: hasOther ? { root: against, env: Object.fromEntries(split(againstEnv ?? '').map(toPair)) } : undefined,
-    out: values.out,
+    rounds: toNumber(values.rounds, '--rounds'),
+    seconds: toNumber(values.seconds, '--seconds'),
+    warmup: toNumber(values.warmup, '--warmup'),
+    against: { root: against, env: Object.fromEntries(split(env).map((pair) => pair.split(/=(.*)/s, 2))) },
   };
 }
 
 /** The rows of the table for a word such as W1 or W1/apollo. */
 function toRows(word) {
-  const [work, form] = word.split('/');
+  const [work, ...forms] = word.split('/');
   split(work, Object.keys(WORKS), '--only');
-  const rows = WORKS[work].rows.map(([name, connections]) => ({ work, form: name, connections }));
-  if (form === undefined) return rows;
-  split(form, Object.keys(FORMS), '--only');
-  const chosen = rows.filter((row) => row.form === form);
-  return chosen.length > 0 ? chosen : [{ work, form, connections: 32 }];
+  split(forms.join(), FORMS, '--only');
+  const rows = WORKS[work].rows.map((row) => {
+    const [form, connections = '32'] = row.split(' ×');
+    return { work, form, connections: Number(connections) };
+  });
+  if (forms.length === 0) return rows;
+  const chosen = rows.filter(({ form }) => form === forms[0]);
+  return chosen.length > 0 ? chosen : [{ work, form: forms[0], connections: 32 }];
 }
 
 function split(text, known, option) {
@@ -87,14 +81,7 @@ function split(text, known, option) {
   return words;
 }
 
-function toPair(text) {
-  const at = text.indexOf('=');
-  if (at === -1) throw new Error(`--against-env ${text}: expected NAME=VALUE`);
-  return [text.slice(0, at), text.slice(at + 1)];
-}
-
-function toNumber(option, text) {
-  const value = Number(text);
-  if (Number.isInteger(value) && value > 0) return value;
+function toNumber(text, option) {
+  if (/^[1-9]\d*$/.test(text)) return Number(text);
   throw new Error(`${option} ${text}: expected a whole number above 0`);
 }

@@ -1,10 +1,9 @@
 // Records what GraphQL clients send, with the real packages, into recordings/: node bench/record.mjs
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ApolloClient, gql, HttpLink, InMemoryCache } from '@apollo/client/core';
 import { BatchHttpLink } from '@apollo/client/link/batch-http';
@@ -12,7 +11,7 @@ import { cacheExchange, Client, fetchExchange } from '@urql/core';
 import { format } from 'prettier';
 import { GraphQLClient } from 'graphql-request';
 import relay from 'relay-runtime';
-import { DOCUMENTS, respond, toVariables } from './documents.mjs';
+import { DOCUMENTS, fromQueryString, respond, toVariables } from './documents.mjs';
 
 const RECORDINGS = fileURLToPath(new URL('recordings/', import.meta.url));
 const RELAY_COMPILER = 'relay-compiler@21.0.1';
@@ -32,29 +31,22 @@ const isMutation = (name) => name === 'add';
 
 /** `connect(url)` returns a function that sends one of the documents the way the client's documentation shows. */
 const CLIENTS = {
-  '@apollo/client': (url) => {
-    const connect = (link) => new ApolloClient({ link, cache: new InMemoryCache() });
-    return async (name) => {
-      if (name === 'batch') {
-        const client = connect(new BatchHttpLink({ uri: url, headers, batchMax: 5, batchInterval: 20 }));
-        const queries = ['1', '2', '3', '4'].map((id) => ({ query: gql(DOCUMENTS.lookup1), variables: { i0: id } }));
-        queries.unshift({ query: gql(DOCUMENTS.pets), variables: VARIABLES.pets });
-        await Promise.all(queries.map((query) => client.query(query)));
-        return;
-      }
-      const client = connect(new HttpLink({ uri: url, headers }));
-      const document = gql(DOCUMENTS[name]);
-      const variables = VARIABLES[name];
-      await (isMutation(name)
-        ? client.mutate({ mutation: document, variables })
-        : client.query({ query: document, variables }));
-    };
+  '@apollo/client': (uri) => (name) => {
+    const link = new (name === 'batch' ? BatchHttpLink : HttpLink)({ uri, headers });
+    const client = new ApolloClient({ link, cache: new InMemoryCache() });
+    const query = (document, variables) => client.query({ query: gql(DOCUMENTS[document]), variables });
+    if (name === 'batch')
+      return Promise.all([
+        query('pets', VARIABLES.pets),
+        ...['1', '2', '3', '4'].map((i0) => query('lookup1', { i0 })),
+      ]);
+    if (isMutation(name)) return client.mutate({ mutation: gql(DOCUMENTS[name]), variables: VARIABLES[name] });
+    return query(name, VARIABLES[name]);
   },
   '@urql/core': (url) => async (name) => {
     const client = new Client({ url, exchanges: [cacheExchange, fetchExchange], fetchOptions: { headers } });
     const run = isMutation(name) ? 'mutation' : 'query';
-    const { error } = await client[run](DOCUMENTS[name], VARIABLES[name]).toPromise();
-    if (error) throw error;
+    await client[run](DOCUMENTS[name], VARIABLES[name]).toPromise();
   },
   'relay-runtime': (url) => {
     const artifacts = compileForRelay();
@@ -67,17 +59,14 @@ const CLIENTS = {
       });
       return await response.json();
     };
-    const { commitMutation, Environment, fetchQuery, Network, RecordSource, Store } = relay;
     return async (name) => {
-      const environment = new Environment({
-        network: Network.create(fetchGraphQL),
-        store: new Store(new RecordSource()),
-      });
+      const store = new relay.Store(new relay.RecordSource());
+      const environment = new relay.Environment({ network: relay.Network.create(fetchGraphQL), store });
       const artifact = (await artifacts)[name];
       const variables = VARIABLES[name];
-      if (!isMutation(name)) return fetchQuery(environment, artifact, variables).toPromise();
+      if (!isMutation(name)) return relay.fetchQuery(environment, artifact, variables).toPromise();
       return new Promise((onCompleted, onError) => {
-        commitMutation(environment, { mutation: artifact, variables, onCompleted, onError });
+        relay.commitMutation(environment, { mutation: artifact, variables, onCompleted, onError });
       });
     };
   },
@@ -89,31 +78,22 @@ const CLIENTS = {
 
 /** Has Relay's compiler compile the documents. It wants the file's name at the start of each operation's name. */
 async function compileForRelay() {
-  const directory = mkdtempSync(join(tmpdir(), 'relay-'));
-  try {
-    const schema = fileURLToPath(new URL('../schema/animal-store.graphql', import.meta.url));
-    const config = { src: directory, schema, language: 'javascript', eagerEsModules: true };
-    writeFileSync(join(directory, 'relay.config.json'), JSON.stringify(config));
-    writeFileSync(join(directory, 'package.json'), '{ "type": "module" }');
-    const operations = Object.entries(DOCUMENTS).map(
-      ([name, text]) => `graphql\`${text.replace(/^(query|mutation) (\w+)/, `$1 app_${name}_$1`)}\`;\n`,
-    );
-    writeFileSync(join(directory, 'app.js'), operations.join(''));
-    const { status, stdout, stderr } = spawnSync('npx', ['--yes', RELAY_COMPILER, 'relay.config.json'], {
-      cwd: directory,
-      encoding: 'utf8',
-    });
-    if (status !== 0) throw new Error(`${RELAY_COMPILER} failed: ${stdout}${stderr}`);
-    const artifacts = {};
-    for (const name of Object.keys(DOCUMENTS)) {
-      const kind = isMutation(name) ? 'mutation' : 'query';
-      const file = join(directory, '__generated__', `app_${name}_${kind}.graphql.js`);
-      artifacts[name] = (await import(file)).default;
-    }
-    return artifacts;
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
+  const src = mkdtempSync(join(tmpdir(), 'relay-'));
+  const schema = fileURLToPath(new URL('../schema/animal-store.graphql', import.meta.url));
+  const operations = Object.entries(DOCUMENTS).map(
+    ([name, text]) => `graphql\`${text.replace(/^(query|mutation) (\w+)/, `$1 app_${name}_$1`)}\`;\n`,
+  );
+  writeFileSync(join(src, 'relay.config.json'), JSON.stringify({ src, schema, language: 'javascript' }));
+  writeFileSync(join(src, 'package.json'), '{ "type": "module" }');
+  writeFileSync(join(src, 'app.js'), operations.join(''));
+  spawnSync('npx', ['--yes', RELAY_COMPILER, 'relay.config.json'], { cwd: src, stdio: ['ignore', 2, 2] });
+  const artifacts = {};
+  for (const name of Object.keys(DOCUMENTS)) {
+    const kind = isMutation(name) ? 'mutation' : 'query';
+    artifacts[name] = (await import(join(src, `__generated__/app_${name}_${kind}.graphql.js`))).default;
   }
+  rmSync(src, { recursive: true });
+  return artifacts;
 }
 
 /** What the benchmark's own connection sends instead. */
@@ -130,27 +110,17 @@ function startRecorder(onRequest) {
       throw new Error('the body is not what JSON.stringify writes');
     onRequest({ method: request.method, path: request.url, headers: Object.fromEntries(kept), body });
     response.setHeader('Content-Type', 'application/json');
-    response.end(JSON.stringify(Array.isArray(body) ? body.map(respond) : respond(body ?? fromQuery(request.url))));
+    const answer = Array.isArray(body) ? body.map(respond) : respond(body ?? fromQueryString(request.url));
+    response.end(JSON.stringify(answer));
   });
   return new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server)));
 }
 
-function fromQuery(path) {
-  const { query, variables, operationName } = Object.fromEntries(new URL(path, 'http://host').searchParams);
-  return { query, operationName, variables: JSON.parse(variables) };
-}
-
 function versionOf(name) {
-  let directory = dirname(createRequire(import.meta.url).resolve(name));
-  for (;;) {
-    try {
-      const found = JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8'));
-      if (found.name === name) return found.version;
-    } catch {
-      // There is no package.json here; look further up.
-    }
-    directory = dirname(directory);
-  }
+  const folder = [new URL('.', import.meta.url), new URL('../', import.meta.url)]
+    .map((parent) => new URL(`node_modules/${name}/package.json`, parent))
+    .find((file) => existsSync(file));
+  return JSON.parse(readFileSync(folder, 'utf8')).version;
 }
 
 mkdirSync(RECORDINGS, { recursive: true });

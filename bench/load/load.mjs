@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { request as httpRequest } from 'node:http';
 import { fileURLToPath } from 'node:url';
 import { busyTimeOf, cpuTimeOf, startProcess } from '../machine.mjs';
 import { checkResponse, toBytes } from '../requests.mjs';
@@ -18,18 +18,10 @@ export async function checkServer(port, requests) {
   for (const request of requests) checkResponse(request, await send(port, request));
 }
 
-/** Sends one request, and resolves to the status, headers and text of its response. */
-export function send(port, { method, path, headers, body }) {
-  return new Promise((resolve, reject) => {
-    const request = httpRequest({ host: '127.0.0.1', port, method, path, headers }, (response) => {
-      const chunks = [];
-      response.on('data', (chunk) => chunks.push(chunk)).once('error', reject);
-      response.once('end', () => {
-        resolve({ status: response.statusCode, headers: response.headers, text: Buffer.concat(chunks).toString() });
-      });
-    });
-    request.once('error', reject).end(body);
-  });
+/** Sends one request. */
+export async function send(port, { method, path, headers, body }) {
+  const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, headers, body: body || undefined });
+  return { status: response.status, text: await response.text() };
 }
 
 /** Writes requests for wrk: the length of each in bytes, a line feed, its bytes. */
@@ -64,17 +56,13 @@ export async function measure({ server, file, connections, seconds, cores }) {
   };
 }
 
-function runWrk(port, file, connections, seconds, core) {
+async function runWrk(port, file, connections, seconds, core) {
   const options = ['-t', '1', '-c', String(connections), '-d', `${seconds}s`, '--timeout', '10s', '-s', SCRIPT];
   const child = startProcess(core, 'wrk', [...options, `http://127.0.0.1:${port}`, '--', file]);
   let output = '';
-  child.stdout.on('data', (text) => (output += text));
-  child.stderr.on('data', (text) => (output += text));
-  return new Promise((resolve, reject) => {
-    child.once('error', reject).once('close', () => {
-      const line = /^\{.*\}$/m.exec(output);
-      if (line) resolve(JSON.parse(line[0]));
-      else reject(new Error(`wrk failed: ${output}`));
-    });
-  });
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text));
+  await once(child, 'close');
+  const [line] = /^\{.*\}$/m.exec(output) ?? [];
+  if (line === undefined) throw new Error(`wrk failed: ${output}`);
+  return JSON.parse(line);
 }

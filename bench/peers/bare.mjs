@@ -1,49 +1,23 @@
 import { createServer } from 'node:http';
-import { parse } from 'graphql';
+import { fromQueryString } from '../documents.mjs';
 import { HOST, openSource, PORT } from './source.mjs';
 
 /**
- * The least that could answer: node:http and one statement (or one upstream request per animal) per request. It has no
- * GraphQL engine: it reads a document once, remembers what the benchmark means by it, and supports nothing else.
+ * The least that could answer: node:http and one statement (or one upstream request per animal) per operation. It has no
+ * GraphQL engine: it knows the documents of the benchmark by their text, and nothing else.
  */
 const source = openSource();
-const plans = new Map();
+const aliases = Array.from({ length: 50 }, (_, index) => `p${index}`);
 
-function planOf(query) {
-  let plan = plans.get(query);
-  if (plan === undefined) {
-    const { selections } = parse(query).definitions[0].selectionSet;
-    const [
-      {
-        name,
-        arguments: [limit],
-      },
-    ] = selections;
-    plan = {
-      field: name.value,
-      limit: limit.value.value,
-      aliases: selections.map(({ alias }) => alias?.value),
-      addTypename: query.includes('__typename') ? (pet) => Object.assign(pet, { __typename: 'Pet' }) : (pet) => pet,
-    };
-    plans.set(query, plan);
-  }
-  return plan;
-}
-
-async function respond({ query, variables }, authorization) {
-  const { field, limit, aliases, addTypename } = planOf(query);
-  if (field === 'addPet') return { data: { addPet: addTypename(await source.add(variables.input, authorization)) } };
-  if (field === 'pets') {
-    const pets = await source.list(Number(limit ?? variables.limit), variables?.status, authorization);
-    return { data: { pets: pets.map(addTypename) } };
+async function respond({ query, variables }, { authorization }) {
+  const toPet = query.includes('__typename') ? (pet) => ({ ...pet, __typename: 'Pet' }) : (pet) => pet;
+  if (query.includes('addPet(')) return { data: { addPet: toPet(await source.add(variables.input, authorization)) } };
+  if (query.includes('pets(')) {
+    const pets = await source.list(variables?.limit ?? 20, variables?.status, authorization);
+    return { data: { pets: pets.map(toPet) } };
   }
   const found = await source.findMany(Object.values(variables), authorization);
-  return { data: Object.fromEntries(found.map((pet, index) => [aliases[index], addTypename(pet)])) };
-}
-
-function readQueryString(url) {
-  const { query, variables } = Object.fromEntries(new URL(url, 'http://host').searchParams);
-  return { query, variables: JSON.parse(variables) };
+  return { data: Object.fromEntries(found.map((pet, index) => [aliases[index], toPet(pet)])) };
 }
 
 createServer((request, response) => {
@@ -51,16 +25,12 @@ createServer((request, response) => {
   request.on('data', (chunk) => chunks.push(chunk));
   request.on('end', async () => {
     const { method, url, headers } = request;
-    const sent = method === 'GET' ? readQueryString(url) : JSON.parse(Buffer.concat(chunks).toString());
-    const body = JSON.stringify(
-      await (Array.isArray(sent)
-        ? Promise.all(sent.map((operation) => respond(operation, headers.authorization)))
-        : respond(sent, headers.authorization)),
-    );
-    response.writeHead(200, {
-      'Content-Type': 'application/json; charset=utf-8',
-      'Content-Length': Buffer.byteLength(body),
-    });
+    const sent = method === 'GET' ? fromQueryString(url) : JSON.parse(Buffer.concat(chunks).toString());
+    const answer = Array.isArray(sent) ? Promise.all(sent.map((one) => respond(one, headers))) : respond(sent, headers);
+    const body = JSON.stringify(await answer);
+    response
+      .setHeader('Content-Type', 'application/json; charset=utf-8')
+      .setHeader('Content-Length', Buffer.byteLength(body));
     response.end(body);
   });
 }).listen(PORT, HOST);
