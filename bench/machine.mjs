@@ -44,6 +44,7 @@ export function killAll() {
   for (const child of running) child.kill('SIGKILL');
   running.clear();
 }
+process.once('exit', killAll);
 
 /**
  * Starts a program on one core, in a session of its own: Linux shares a busy core fairly between sessions, and a server

@@ -1,5 +1,4 @@
 import { cpus } from 'node:os';
-import { WORKS } from './requests.mjs';
 import { PEERS } from './servers.mjs';
 
 /** The goals and the least acceptable ratios, by mode, work, form and connections. */
@@ -19,46 +18,38 @@ const ITSELF = { apollo: 'no-extensions', include: 'apollo' };
 /** Above this share of the server's core, used by other processes, the figures say more about them. */
 const QUIET = 0.05;
 
-/** One table with a line for each row. */
+/** One table with a line for each row. The first server after this program is compared in CPU time and p99, too. */
 export function toMarkdown({ rows, failures, version }, { servers, rounds, seconds, warmup }) {
-  const [first, ...others] = servers.slice(1).map((name) => ({ name, title: PEERS[name] ?? 'the other build' }));
-  const firstHead = first ? [first.title, 'CPU', 'p99'] : [];
-  const head = [
-    'request',
-    'conn.',
-    'this program',
-    ...firstHead,
-    ...others.map(({ title }) => title),
-    'itself',
-    'goal / at least',
-  ];
+  const [first, ...others] = servers.slice(1);
+  const titles = servers.slice(1).map((name) => PEERS[name] ?? 'the other build');
+  if (first) titles.splice(1, 0, 'its CPU', 'its p99');
+  const head = ['request', 'this program', ...titles, 'itself', 'goal / at least'];
   const lines = rows.map((row) => {
-    const figures = (name, of) => of?.servers[name]?.figures ?? [];
-    const ours = figures('ours', row);
-    const isBase = ({ mode, work, form, connections }) =>
-      mode === row.mode && work === row.work && form === ITSELF[row.form] && connections === row.connections;
-    const title = `${row.work}/${row.form} ×${row.connections}`;
+    const { mode, work, form, connections } = row;
+    const of = (name) => row.servers[name]?.figures ?? [];
+    const ours = of('ours');
+    const base = rows.find((one) => one.mode === mode && one.work === work && one.form === ITSELF[form]);
     return [
-      `${row.mode} ${row.work} ${row.form}`,
-      row.connections,
+      `${mode} ${work} ${form}${connections === 32 ? '' : ` ×${connections}`}`,
       ours.length === 0 ? '–' : `${median(ours.map(perSecond)).toFixed(0)}, ${show(median(ours.map(p99)))} ms`,
-      ...(first ? [ratio(ours, figures(first.name, row), perSecond)] : []),
-      ...(first ? [ratio(figures(first.name, row), ours, cpu), ratio(ours, figures(first.name, row), p99)] : []),
-      ...others.map(({ name }) => ratio(ours, figures(name, row), perSecond)),
-      ratio(ours, figures('ours', rows.find(isBase)), perSecond),
-      GOALS[`${row.mode} ${title}`] ?? '',
+      ...(first ? [ratio(ours, of(first), perSecond), ratio(of(first), ours, cpu), ratio(ours, of(first), p99)] : []),
+      ...others.map((name) => ratio(ours, of(name), perSecond)),
+      base?.connections === connections ? ratio(ours, base.servers.ours?.figures ?? [], perSecond) : '',
+      GOALS[`${mode} ${work}/${form} ×${connections}`] ?? '',
     ];
   });
   const table = [head, head.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
-  const machine = `${cpus().length} × ${cpus()[0].model.trim()}, Node ${process.versions.node}${version ? `, ${version}` : ''}`;
-  const works = [...new Set(rows.map(({ work }) => work))].map((work) => `${work}: ${WORKS[work].title}`).join('. ');
-  return `${new Date().toISOString().slice(0, 10)}, ${machine}, ${rounds} rounds of ${seconds} s after ${warmup} s of warm-up.
-"This program" is its requests per second and p99. The columns after it are ratios, this program to the other, median
-(lowest–highest) of the rounds: requests per second, and for the first peer also CPU time saved per request (above 1: this
-program needs less) and p99 (below 1: this program is faster). "Itself" compares ${Object.entries(ITSELF)
-    .map((pair) => pair.join(' with '))
-    .join(', ')}.
-${works}.
+  const date = new Date().toISOString().slice(0, 10);
+  const machine = [
+    `${cpus().length} × ${cpus()[0].model.trim()}`,
+    `Node ${process.versions.node}`,
+    version ?? 'proxy mode only',
+  ];
+  return `${date}, ${machine.join(', ')}; ${rounds} rounds of ${seconds} s after ${warmup} s of warm-up.
+"This program" is its requests per second and p99, over 32 connections unless the row says otherwise. The other columns are
+ratios, median (lowest–highest) of the rounds: this program's requests per second to the other's; the other's CPU time per
+request to this program's; this program's p99 to the other's. "Itself" compares the Apollo form with \`no-extensions\`, and
+\`include\` with the Apollo form.
 
 ${table}
 ${[noise(rows), ...failures.map((failure) => `Failed: ${failure.split('\n')[0]}`)].map((line) => `\n${line}\n`).join('')}`;
