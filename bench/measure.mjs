@@ -1,6 +1,7 @@
 import { join, resolve } from 'node:path';
 import { createDatabase } from './database.mjs';
 import { checkServer, measure, writeRequests } from './load/load.mjs';
+import { cpuTimeOf } from './machine.mjs';
 import { isOwnForm, toRequests, WORKS } from './requests.mjs';
 import { startPeer, startProgram } from './servers.mjs';
 
@@ -110,18 +111,20 @@ async function measureServer({ name, work, backend, forEachRow, onFigures }, { o
     return figures;
   };
   try {
-    let rowCount = 0;
     await forEachRow(async ({ form }) => {
       const requests = toRequests(work, form, backend.keys[0]);
       writeRequests(toFile(directory, form), requests);
       const checked = requests.slice(0, CHECKED);
       await checkServer(server.port, checked);
       answered += checked.length;
-      rowCount += 1;
     });
     await forEachRow(async (row) => {
-      await load(row, WARM_UP_CONNECTIONS, Math.max(1, Math.round(options.warmup / rowCount)));
-      await backend.pin(cores.load);
+      // Counted in CPU time, or a busy machine would cut the warm-up short.
+      const until = cpuTimeOf(server.pid) + options.warmup;
+      for (let second = 0; cpuTimeOf(server.pid) < until && second < 20 * options.warmup; second += 1) {
+        await load(row, WARM_UP_CONNECTIONS, 1);
+        await backend.pin(cores.load);
+      }
     });
     await forEachRow(async (row) => {
       await load(row, row.connections, REWARM_SECONDS);

@@ -65,8 +65,8 @@ async function sendDocuments(server, keys, documents) {
       const index = sent++;
       const [kind, query] = toDocument(index);
       const headers = { 'content-type': 'application/json', authorization: `Bearer ${keys[index % keys.length]}` };
-      const body = JSON.stringify({ query });
-      const { status, text } = await send(server.port, { method: 'POST', path: '/graphql', headers, body });
+      const request = { method: 'POST', path: '/graphql', headers, body: JSON.stringify({ query }) };
+      const { status, text } = await send(server.port, request);
       const outcome = `${kind}: ${status} ${/"code":"(\w+)"/.exec(text)?.[1] ?? ''}`;
       outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
       if (status === 429) await sleep(BACK_OFF_MS);
@@ -84,7 +84,7 @@ async function sendDocuments(server, keys, documents) {
       } while (answered < (documents * part) / PARTS);
       const heap = Math.min(...samples.map(({ heap }) => heap));
       const resident = Math.max(...samples.map(({ resident }) => resident));
-      console.log(`| ${answered} | ${toMegabytes(heap)} | ${toMegabytes(resident)} |`);
+      console.log(`| ${answered} | ${(heap / 1e6).toFixed(0)} | ${(resident / 1e6).toFixed(0)} |`);
     }
   };
   try {
@@ -96,8 +96,6 @@ async function sendDocuments(server, keys, documents) {
   }
   console.log(`\nResponses:\n${[...outcomes].map(([outcome, count]) => `\n- ${outcome}: ${count}`).join('')}`);
 }
-
-const toMegabytes = (bytes) => (bytes / 1e6).toFixed(0);
 
 /** The program's own metrics. The lowest of several readings is close to what a garbage collection leaves. */
 async function readMemory(server) {

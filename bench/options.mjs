@@ -8,15 +8,14 @@ const titles = Object.entries(WORKS).map(([name, { title }]) => `  ${name.padEnd
 
 export const HELP = `npm run bench -- [options]
 
-Measures this program and its peers in one run, about 40 minutes by default, and prints one Markdown table.
-README.md in bench/ says what it needs.
+Measures this program and its peers in one run of about 40 minutes, and prints one Markdown table. See bench/README.md.
 
   --only W1,W3/urql     works, each whole or in one form (default: ${DEFAULT_WORKS.join()})
   --servers LIST        peers: ${Object.keys(PEERS).join()} (default: all, or none with --against), or "none"
   --mode store|proxy    one mode (default: both)
   --rounds N            how often each server is started and measured (default: 5)
   --seconds N           length of each measurement (default: 4)
-  --warmup N            seconds of warm-up after each start (default: 3)
+  --warmup N            seconds of CPU time for which each row warms up a server after its start (default: 2)
   --against DIR         also measures another build of this program, in a folder with its package.json and dist/
   --against-env K=V,…   also measures this program, or the one of --against, with these environment variables
 
@@ -35,7 +34,7 @@ export function readOptions(args) {
       mode: text(MODES.join()),
       rounds: text('5'),
       seconds: text('4'),
-      warmup: text('3'),
+      warmup: text('2'),
       against: text(),
       'against-env': text(),
       help: { type: 'boolean', default: false },

@@ -24,28 +24,30 @@ export function toMarkdown({ rows, failures, version }, { servers, rounds, secon
   const titles = servers.slice(1).map((name) => PEERS[name] ?? 'the other build');
   if (first) titles.splice(1, 0, 'its CPU', 'its p99');
   const head = ['request', 'this program', ...titles, 'itself', 'goal / at least'];
-  const lines = rows.map((row) => {
+  // The figures of `no-extensions` are in the column "itself" of the Apollo form.
+  const shown = rows.filter(({ form }) => form !== ITSELF.apollo);
+  const lines = shown.map((row) => {
     const { mode, work, form, connections } = row;
     const of = (name) => row.servers[name]?.figures ?? [];
     const ours = of('ours');
     const base = rows.find((one) => one.mode === mode && one.work === work && one.form === ITSELF[form]);
     return [
       `${mode} ${work} ${form}${connections === 32 ? '' : ` ×${connections}`}`,
-      ours.length === 0 ? '–' : `${median(ours.map(perSecond)).toFixed(0)}, ${show(median(ours.map(p99)))} ms`,
-      ...(first ? [ratio(ours, of(first), perSecond), ratio(of(first), ours, cpu), ratio(ours, of(first), p99)] : []),
-      ...others.map((name) => ratio(ours, of(name), perSecond)),
-      base?.connections === connections ? ratio(ours, base.servers.ours?.figures ?? [], perSecond) : '',
+      ours.length === 0
+        ? '–'
+        : `${median(ours.map((one) => one.perSecond)).toFixed(0)}, ${show(median(ours.map((one) => one.p99)))} ms`,
+      ...(first
+        ? [ratio(ours, of(first), 'perSecond'), ratio(of(first), ours, 'cpuMicros'), ratio(ours, of(first), 'p99')]
+        : []),
+      ...others.map((name) => ratio(ours, of(name), 'perSecond')),
+      base?.connections === connections ? ratio(ours, base.servers.ours?.figures ?? [], 'perSecond') : '',
       GOALS[`${mode} ${work}/${form} ×${connections}`] ?? '',
     ];
   });
   const table = [head, head.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
   const date = new Date().toISOString().slice(0, 10);
-  const machine = [
-    `${cpus().length} × ${cpus()[0].model.trim()}`,
-    `Node ${process.versions.node}`,
-    version ?? 'proxy mode only',
-  ];
-  return `${date}, ${machine.join(', ')}; ${rounds} rounds of ${seconds} s after ${warmup} s of warm-up.
+  const [{ model }] = cpus();
+  return `${date}, ${cpus().length} × ${model.trim()}, Node ${process.versions.node}${version ? `, ${version}` : ''}; ${rounds} rounds of ${seconds} s after ${warmup} s of CPU time of warm-up per row.
 "This program" is its requests per second and p99, over 32 connections unless the row says otherwise. The other columns are
 ratios, median (lowest–highest) of the rounds: this program's requests per second to the other's; the other's CPU time per
 request to this program's; this program's p99 to the other's. "Itself" compares the Apollo form with \`no-extensions\`, and
@@ -61,15 +63,11 @@ function noise(rows) {
   return `Others used more than ${QUIET * 100} % of the server's core in ${noisy} of ${all.length} measurements.`;
 }
 
-const perSecond = (figures) => figures.perSecond;
-const p99 = (figures) => figures.p99;
-const cpu = (figures) => figures.cpuMicros;
-
 /** Figures of one round were measured in the same minutes, so they are divided round by round. */
 function ratio(some, others, figure) {
   const ratios = some.flatMap((one) => {
     const other = others.find(({ round }) => round === one.round);
-    return other ? [figure(one) / figure(other)] : [];
+    return other ? [one[figure] / other[figure]] : [];
   });
   return ratios.length === 0
     ? ''

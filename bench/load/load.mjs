@@ -30,12 +30,7 @@ export function writeRequests(file, requests) {
   writeFileSync(file, parts.join(''));
 }
 
-/**
- * Sends the requests of a file in turn over so many connections.
- * @returns requests per second, latencies in ms, CPU time per request in µs, and the shares of the server's core that
- *   the server and others used
- * @throws Error if a response had another status than 200, or errors
- */
+/** Sends the requests of a file in turn. `busy` and `others` are the shares of the server's core. @throws Error if a response failed */
 export async function measure({ server, file, connections, seconds, cores }) {
   const before = { cpu: cpuTimeOf(server.pid), busy: busyTimeOf(cores.server), at: performance.now() };
   const wrk = await runWrk(server.port, file, connections, seconds, cores.load);
