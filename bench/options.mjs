@@ -1,100 +1,86 @@
 import { parseArgs } from 'node:util';
-import { oneOf, toList, toNumber } from './arguments.mjs';
-import { WORKS } from './data/operations.mjs';
-import { comparedFor } from './report/goals.mjs';
-import { DEFAULT_SERVERS, SERVERS } from './servers/registry.mjs';
+import { FORMS, WORKS } from './requests.mjs';
+import { PEERS } from './servers.mjs';
 
 const MODES = ['store', 'proxy'];
+const DEFAULT_WORKS = Object.keys(WORKS).filter((work) => !WORKS[work].isOptional);
+const titles = Object.entries(WORKS).map(([name, { title }]) => `  ${name.padEnd(20)}  ${title}`);
 
 export const HELP = `npm run bench -- [options]
 
-  --only W1,W3            works: ${Object.entries(WORKS)
-    .map(([name, { title }]) => `${name} (${title})`)
-    .join(', ')}
-  --servers ours,bare     servers: ${Object.keys(SERVERS).join(', ')}
-  --mode store|proxy      one mode (default: both)
-  --connections 1,32,256  connections (default: all three)
-  --rounds N              how often each server is started and measured, in turns (default: 5)
-  --seconds N             length of one measurement (default: 3)
-  --warmup N              seconds at 32 connections after each start (default: 5)
-  --goals                 only what the table of goals is made of: for each work its peers and numbers of connections
-  --quick                 3 rounds of 2 seconds, 3 of warm-up, 32 connections, unless said otherwise
-  --against DIRECTORY     compare with another build of this program, such as a worktree with its own dist/
-  --against-env K=V,K=V   ... or with this one under other settings
-  --against-flags "..."   ... or under other flags of node
-  --ours DIRECTORY        where this program's build is (default: the directory above bench/, built when stale)
-  --flags "..."           flags of node for every server (default: those of npm start)
-  --pool N                connections to PostgreSQL of each server (default: 10)
-  --out FILE              write the Markdown there (default: bench/results.md when nothing was narrowed)
+Measures this program and its peers in one run of about 40 minutes, and prints one Markdown table. See bench/README.md.
 
-BENCH_DATABASE_URL names the PostgreSQL server (default: postgres://postgres@127.0.0.1:5432/postgres); the run makes
-databases of its own there and drops them.`;
+  --only W1,W3/urql     works, each whole or in one form (default: ${DEFAULT_WORKS.join()})
+  --servers LIST        peers: ${Object.keys(PEERS).join()} (default: all, or none with --against), or "none"
+  --mode store|proxy    one mode (default: both)
+  --rounds N            how often each server is started and measured (default: 5)
+  --seconds N           length of each measurement (default: 4)
+  --warmup N            seconds of CPU time for which each row warms up a server after its start (default: 2)
+  --against DIR         also measures another build of this program, in a folder with its package.json and dist/
+  --against-env K=V,…   also measures this program, or the one of --against, with these environment variables
 
-/** @throws Error in one line for what cannot be */
-export function readOptions(argv) {
+Works:
+${titles.join('\n')}
+Forms: ${FORMS.join(', ')}`;
+
+/** @throws Error in one line that says what is wrong */
+export function readOptions(args) {
+  const text = (value) => ({ type: 'string', default: value });
   const { values } = parseArgs({
-    args: argv,
+    args,
     options: {
-      only: { type: 'string' },
-      servers: { type: 'string' },
-      mode: { type: 'string' },
-      connections: { type: 'string' },
-      rounds: { type: 'string' },
-      seconds: { type: 'string' },
-      warmup: { type: 'string' },
-      goals: { type: 'boolean', default: false },
-      quick: { type: 'boolean', default: false },
-      against: { type: 'string' },
-      'against-env': { type: 'string' },
-      'against-flags': { type: 'string' },
-      ours: { type: 'string' },
-      flags: { type: 'string' },
-      pool: { type: 'string', default: '10' },
-      out: { type: 'string' },
+      only: text(DEFAULT_WORKS.join()),
+      servers: text(),
+      mode: text(MODES.join()),
+      rounds: text('5'),
+      seconds: text('4'),
+      warmup: text('2'),
+      against: text(),
+      'against-env': text(),
       help: { type: 'boolean', default: false },
     },
   });
-  const { goals, quick } = values;
-  const against =
-    values.against !== undefined || values['against-env'] !== undefined || values['against-flags'] !== undefined
-      ? {
-          root: values.against,
-          env: Object.fromEntries(toList(values['against-env'] ?? '').map((pair) => splitOnce(pair, '='))),
-          flags: values['against-flags'],
-        }
-      : undefined;
-  if (goals && (against ?? values.servers ?? values.connections) !== undefined)
-    throw new Error('--goals says which servers and connections: leave out --servers, --connections and --against');
-  const servers = values.servers === undefined ? undefined : oneOf('--servers', values.servers, Object.keys(SERVERS));
-  const connections = toList(values.connections ?? (quick ? '32' : '1,32,256')).map((text) =>
-    toNumber('--connections', text, 1, 10_000),
-  );
+  const { against, 'against-env': env = '', help } = values;
+  const hasOther = against !== undefined || env !== '';
+  const peers = values.servers ?? (hasOther ? 'none' : Object.keys(PEERS).join());
   return {
-    help: values.help,
-    works: oneOf('--only', values.only ?? Object.keys(WORKS).join(), Object.keys(WORKS)),
-    modes: oneOf('--mode', values.mode ?? MODES.join(), MODES),
-    /** The servers to compare, and the numbers of connections. */
-    comparedFor: (mode, work) =>
-      goals ? comparedFor(mode, work) : { names: chosen(servers, against, mode), connections },
-    rounds: toNumber('--rounds', values.rounds ?? (quick ? '3' : '5'), 1, 1_000),
-    seconds: toNumber('--seconds', values.seconds ?? (quick ? '2' : '3'), 0.1, 600),
-    warmup: toNumber('--warmup', values.warmup ?? (quick ? '3' : '5'), 0.1, 600),
-    pool: toNumber('--pool', values.pool, 1, 1_000),
-    ours: values.ours,
-    flags: values.flags,
-    against,
-    out: values.out,
-    isWhole: !quick && argv.every((argument) => /^--(rounds|seconds|warmup|out)|^[^-]/.test(argument)),
+    help,
+    modes: split(values.mode, MODES, '--mode'),
+    rows: split(values.only).flatMap(toRows),
+    servers: [
+      'ours',
+      ...(hasOther ? ['against'] : []),
+      ...split(peers.replace('none', ''), Object.keys(PEERS), '--servers'),
+    ],
+    rounds: toNumber(values.rounds, '--rounds'),
+    seconds: toNumber(values.seconds, '--seconds'),
+    warmup: toNumber(values.warmup, '--warmup'),
+    against: { root: against, env: Object.fromEntries(split(env).map((pair) => pair.split(/=(.*)/s, 2))) },
   };
 }
 
-function chosen(servers, against, mode) {
-  const names = servers ?? (against ? ['ours'] : DEFAULT_SERVERS[mode]);
-  const all = against ? [...new Set([...names, 'against'])] : names;
-  return all.filter((name) => SERVERS[name].modes.includes(mode));
+/** The rows of the table for a word such as W1 or W1/apollo. */
+function toRows(word) {
+  const [work, ...forms] = word.split('/');
+  split(work, Object.keys(WORKS), '--only');
+  split(forms.join(), FORMS, '--only');
+  const rows = WORKS[work].rows.map((row) => {
+    const [form, connections = '32'] = row.split(' ×');
+    return { work, form, connections: Number(connections) };
+  });
+  if (forms.length === 0) return rows;
+  const chosen = rows.filter(({ form }) => form === forms[0]);
+  return chosen.length > 0 ? chosen : [{ work, form: forms[0], connections: 32 }];
 }
 
-function splitOnce(text, separator) {
-  const at = text.indexOf(separator);
-  return at === -1 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)];
+function split(text, known, option) {
+  const words = text.split(',').filter((word) => word !== '');
+  const unknown = known && words.find((word) => !known.includes(word));
+  if (unknown !== undefined) throw new Error(`${option} ${unknown}: expected ${known.join(', ')}`);
+  return words;
+}
+
+function toNumber(text, option) {
+  if (/^[1-9]\d*$/.test(text)) return Number(text);
+  throw new Error(`${option} ${text}: expected a whole number above 0`);
 }

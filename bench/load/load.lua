@@ -1,0 +1,35 @@
+-- Sends the requests of a file in turn, checks each response, and prints one line of JSON for load.mjs.
+local requests, at, thread = {}, 0, nil
+failed = 0
+
+function setup(created)
+  thread = created
+end
+
+function init(arguments)
+  local file = assert(io.open(arguments[1], 'rb'))
+  local length = file:read('*n')
+  while length do
+    file:read(1)
+    requests[#requests + 1] = file:read(length)
+    length = file:read('*n')
+  end
+  file:close()
+end
+
+function request()
+  at = at % #requests + 1
+  return requests[at]
+end
+
+function response(status, _, body)
+  if status ~= 200 or body:find('"errors":', 1, true) then failed = failed + 1 end
+end
+
+function done(summary, latency)
+  local errors = summary.errors
+  io.write(string.format(
+    '\n{"requests":%d,"failed":%d,"socketErrors":%d,"duration":%d,"p50":%d,"p99":%d}\n',
+    summary.requests, thread:get('failed'), errors.connect + errors.read + errors.write + errors.timeout,
+    summary.duration, latency:percentile(50), latency:percentile(99)))
+end

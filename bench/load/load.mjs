@@ -1,0 +1,63 @@
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { busyTimeOf, cpuTimeOf, startProcess } from '../machine.mjs';
+import { checkResponse, toBytes } from '../requests.mjs';
+
+const SCRIPT = fileURLToPath(new URL('load.lua', import.meta.url));
+
+/** @throws Error that says how to install wrk */
+export function requireWrk() {
+  if (spawnSync('wrk', ['-v']).error)
+    throw new Error('the benchmark needs wrk (https://github.com/wg/wrk): apt-get install wrk');
+}
+
+/** Sends requests one by one. @throws Error unless every response is correct */
+export async function checkServer(port, requests) {
+  for (const request of requests) checkResponse(request, await send(port, request));
+}
+
+/** Sends one request. */
+export async function send(port, { method, path, headers, body }) {
+  const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, headers, body: body || undefined });
+  return { status: response.status, text: await response.text() };
+}
+
+/** Writes requests for wrk: the length of each in bytes, a line feed, its bytes. */
+export function writeRequests(file, requests) {
+  const parts = requests.map(toBytes).map((bytes) => `${Buffer.byteLength(bytes)}\n${bytes}`);
+  writeFileSync(file, parts.join(''));
+}
+
+/** Sends the requests of a file in turn. `busy` and `others` are the shares of the server's core. @throws Error if a response failed */
+export async function measure({ server, file, connections, seconds, cores }) {
+  const before = { cpu: cpuTimeOf(server.pid), busy: busyTimeOf(cores.server), at: performance.now() };
+  const wrk = await runWrk(server.port, file, connections, seconds, cores.load);
+  server.assertAlive();
+  const cpu = cpuTimeOf(server.pid) - before.cpu;
+  const elapsed = (performance.now() - before.at) / 1_000;
+  const { requests, failed, socketErrors, duration, p50, p99 } = wrk;
+  if (failed + socketErrors > 0)
+    throw new Error(`${failed} of ${requests} responses were not 200 or had errors; ${socketErrors} socket errors`);
+  return {
+    requests,
+    perSecond: requests / (duration / 1e6),
+    p50: p50 / 1_000,
+    p99: p99 / 1_000,
+    cpuMicros: (cpu / requests) * 1e6,
+    busy: cpu / elapsed,
+    others: Math.max(0, (busyTimeOf(cores.server) - before.busy - cpu) / elapsed),
+  };
+}
+
+async function runWrk(port, file, connections, seconds, core) {
+  const options = ['-t', '1', '-c', String(connections), '-d', `${seconds}s`, '--timeout', '10s', '-s', SCRIPT];
+  const child = startProcess(core, 'wrk', [...options, `http://127.0.0.1:${port}`, '--', file]);
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text));
+  await once(child, 'close');
+  const [line] = /^\{.*\}$/m.exec(output) ?? [];
+  if (line === undefined) throw new Error(`wrk failed: ${output}`);
+  return JSON.parse(line);
+}
