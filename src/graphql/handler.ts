@@ -10,6 +10,7 @@ import { PAGE_HEADERS } from '../http/page-headers.js';
 import { logFailure, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics, OperationOutcome } from '../observability/metrics.js';
+import { startSpan, type Tracer } from '../observability/tracing.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { RequestPetLoader } from '../pets/pet-loader.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
@@ -35,6 +36,7 @@ export interface GraphqlHandlerOptions {
   readonly cors: Cors;
   readonly log: Log;
   readonly metrics: Metrics;
+  readonly tracer: Tracer;
   readonly introspection: boolean;
   readonly landingPage: boolean;
   readonly maxBodyBytes: number;
@@ -53,7 +55,7 @@ const MAX_LOGGED_NAME = 100;
 
 /** Makes the handler of /graphql: HTTP around the operations that Apollo Server executes. */
 export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
-  const { server, execute, source, access, deprecatedCalls, guardRateLimit, cors, log, metrics } = options;
+  const { server, execute, source, access, deprecatedCalls, guardRateLimit, cors, log, metrics, tracer } = options;
   const { introspection, landingPage } = options;
 
   return async (exchange) => {
@@ -107,17 +109,17 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     const startedAt = performance.now();
     const key = parseIdempotencyKey(exchange.header('idempotency-key'), visit.keyId);
     const { span } = exchange;
-    const spans = span?.isRecording
-      ? operations.map(() => span.startChild('internal', 'GraphQL Operation'))
+    const spans = span.isRecording()
+      ? operations.map(() => startSpan(tracer, 'internal', 'GraphQL Operation', { span }))
       : undefined;
     const isOne = operations.length === 1;
     // What the operations of a batch ask for together belongs to none of them.
-    const call = new RequestCall(exchange, visit.upstreamKey, spans && isOne ? spans[0] : span);
+    const call = new RequestCall(exchange, visit.upstreamKey, (isOne && spans?.[0]) || span);
     const loader = new RequestPetLoader({ source, call, batched: !isOne });
     const turns = createTurns(operations.length, (cost) => visit.admit(cost));
     const contexts = turns.map((turn, entry): OperationContext => ({
       visit,
-      call: spans && !isOne ? new RequestCall(exchange, visit.upstreamKey, spans[entry]) : call,
+      call: spans && !isOne ? new RequestCall(exchange, visit.upstreamKey, spans[entry] ?? span) : call,
       source,
       loader,
       keyOfAddition: key && ((position) => completeIdempotencyKey(key, entry, position)),

@@ -1,11 +1,11 @@
-import type { Span } from '../observability/tracing.js';
+import { endSpan, type Span } from '../observability/tracing.js';
 import type { OperationReport } from './context.js';
 import type { OperationResponse } from './response.js';
 
 /** Characters of an operation's name. */
 const MAX_NAME = 100;
 
-/** Ends the span of an operation once it has its answer. The document is not told: literals in it may be anything. */
+/** Ends the span of an operation when its response is there. The span never holds the document, which may contain anything. */
 export async function traceOperation(
   span: Span,
   execution: Promise<OperationResponse>,
@@ -14,11 +14,12 @@ export async function traceOperation(
   const response = await execution;
   const { type, name, cost, failures } = report;
   const isKnown = type !== 'unknown';
-  if (isKnown) span.rename(type);
+  if (isKnown) span.updateName(type);
   const error = response.hasErrors
     ? (failures[0]?.code ?? (response.hasData ? 'field_error' : 'request_error'))
     : undefined;
-  span.end(
+  endSpan(
+    span,
     {
       'graphql.operation.type': isKnown ? type : undefined,
       'graphql.operation.name': name?.slice(0, MAX_NAME),

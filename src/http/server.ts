@@ -4,12 +4,12 @@ import { StoreError, toErrorBody, toStoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import { createRequestLog, type RequestLog } from '../observability/request-log.js';
-import type { Tracing } from '../observability/tracing.js';
+import type { Tracer } from '../observability/tracing.js';
 import type { Cors } from './cors.js';
 import { Exchange, type Reply } from './exchange.js';
 import { formatLimitHeaders } from './limit-headers.js';
 import { PreparedResponse } from './prepared-response.js';
-import { endServerSpan, startServerSpan } from './server-span.js';
+import { endRequestSpan, startRequestSpan } from './server-span.js';
 import { discardRest } from './unwanted-body.js';
 
 /** Answers one request. It may throw: a StoreError becomes an Error body, anything else a plain 500. */
@@ -20,8 +20,7 @@ export interface HttpServerOptions {
   readonly cors: Cors;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Absent: requests are not traced. */
-  readonly tracing?: Tracing | undefined;
+  readonly tracer: Tracer;
   readonly trustProxy: boolean;
   /** Answers what there is no time for, before anything is done for it: it is neither logged nor measured. */
   readonly refuse?: (exchange: Exchange) => Reply | undefined;
@@ -52,7 +51,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       send(exchange, refusal, options);
       return;
     }
-    if (options.tracing) startServerSpan(exchange, options.tracing);
+    startRequestSpan(exchange, options.tracer);
     inFlight += 1;
     response.on('close', () => {
       inFlight -= 1;
@@ -159,7 +158,7 @@ function finish(exchange: Exchange, log: RequestLog, metrics: Metrics): void {
   const milliseconds = performance.now() - exchange.startedAt;
   const status = response.writableFinished ? response.statusCode : 499;
   metrics.observeHttp(route, method, status, milliseconds / 1_000);
-  if (exchange.span) endServerSpan(exchange, status);
+  endRequestSpan(exchange, status);
   // Probes would drown everything else.
   log(route === 'probe' ? 'debug' : 'info', {
     requestId,

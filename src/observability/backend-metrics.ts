@@ -1,8 +1,8 @@
 import { STATUS_CODES } from 'node:http';
 import { Gauge, type Registry } from 'prom-client';
-import { Durations, Family, toErrorType, type Labels } from './series.js';
+import { createDurations, toErrorType } from './durations.js';
 
-/** The pool of a database server. */
+/** The connections of a pool. */
 export interface DatabaseConnections {
   readonly used: number;
   readonly idle: number;
@@ -12,40 +12,49 @@ export interface DatabaseConnections {
 }
 
 export interface StatementMetrics {
-  /** One SQL statement answered; `failure` says what went wrong, in one of few words. */
+  /**
+   * Records one SQL statement.
+   * @param failure - what went wrong, as one of a few words; undefined if nothing did
+   */
   observe(name: string, failure: string | undefined, seconds: number): void;
 }
 
-/** What is under way to another store. */
+/** The requests to another store just now. */
 export interface UpstreamState {
   /** Connections with a request on them. */
   readonly active: number;
   readonly idle: number;
   /** Requests that wait for a connection. */
   readonly waiting: number;
-  /** True while the upstream is left alone because it keeps failing. */
+  /** True while the program sends the upstream no requests because it keeps failing. */
   readonly isLeftAlone: boolean;
 }
 
 export interface UpstreamMetrics {
-  /** One request to the upstream ended, with a status or else in one of few words why there is none. */
+  /**
+   * Records one request to the upstream.
+   * @param outcome - its status, or one of a few words that say why it has none
+   */
   readonly observe: (method: string, outcome: number | string, seconds: number) => void;
 }
 
-const DATABASE = { db_system_name: 'postgresql' };
 const POOL = { db_client_connection_pool_name: 'postgresql' };
 
-/** Makes the metrics of a database, and of its connections where it has a pool. */
+/** Creates the metrics of a database, and of its connections if it has a pool. */
 export function createStatementMetrics(
   registry: Registry,
   connections: (() => DatabaseConnections) | undefined,
 ): StatementMetrics {
-  const statements = new Family(
-    (name: string, failure: string | undefined) =>
-      new Durations({ db_query_summary: name, ...DATABASE, ...toErrorType(failure) }),
-  ).register(registry, 'histogram', 'db_client_operation_duration_seconds', 'Duration of SQL statements');
+  const statements = createDurations(registry, 'db_client_operation_duration_seconds', 'Duration of SQL statements', [
+    'db_query_summary',
+    'db_system_name',
+    'error_type',
+  ]);
   if (connections) registerPool(registry, connections);
-  return { observe: (name, failure, seconds) => statements.find(name, failure).add(seconds) };
+  return {
+    observe: (name, failure, seconds) =>
+      statements.observe({ db_query_summary: name, db_system_name: 'postgresql', ...toErrorType(failure) }, seconds),
+  };
 }
 
 function registerPool(registry: Registry, connections: () => DatabaseConnections): void {
@@ -79,18 +88,14 @@ function registerPool(registry: Registry, connections: () => DatabaseConnections
   }).set(POOL, connections().max);
 }
 
-/** Makes the metrics of what is asked of another store. */
+/** Creates the metrics of the requests to another store. */
 export function createUpstreamMetrics(registry: Registry, state: () => UpstreamState): UpstreamMetrics {
   const registers = [registry];
-  const requests = new Family((method: string, outcome: number | string) => {
-    const status: Labels = typeof outcome === 'number' ? { http_response_status_code: String(outcome) } : {};
-    const failure = typeof outcome === 'string' || outcome >= 400 ? String(outcome) : undefined;
-    return new Durations({ http_request_method: method, ...status, ...toErrorType(failure) });
-  }).register(
+  const requests = createDurations(
     registry,
-    'histogram',
     'http_client_request_duration_seconds',
     'Duration of requests to the upstream, the wait for a connection included',
+    ['http_request_method', 'http_response_status_code', 'error_type'],
   );
   new Gauge({
     name: 'http_client_open_connections',
@@ -122,8 +127,14 @@ export function createUpstreamMetrics(registry: Registry, state: () => UpstreamS
   });
   return {
     observe: (method, outcome, seconds) =>
-      requests
-        .find(method, typeof outcome === 'number' && !(outcome in STATUS_CODES) ? '_OTHER' : outcome)
-        .add(seconds),
+      requests.observe({ http_request_method: method, ...toOutcomeLabels(outcome) }, seconds),
   };
+}
+
+function toOutcomeLabels(outcome: number | string) {
+  if (typeof outcome === 'string') return toErrorType(outcome);
+  // An upstream could send any status.
+  if (!(outcome in STATUS_CODES)) return toErrorType('_OTHER');
+  const status = { http_response_status_code: String(outcome) };
+  return outcome >= 400 ? { ...status, error_type: String(outcome) } : status;
 }

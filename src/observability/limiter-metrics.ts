@@ -1,18 +1,20 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { Count, Family } from './series.js';
 
-/** Who was let in, and who was not. */
+/** What the limits admitted and refused. */
 export interface AdmissionMetrics {
-  /** An operation or a REST request was admitted, of so many requests. */
+  /**
+   * Counts an operation or a REST request that was admitted.
+   * @param cost - how many requests it was charged
+   */
   admitted(plan: string | undefined, cost: number): void;
   refused(plan: string | undefined, reason: string): void;
 }
 
-/** How sharing through Redis goes. */
+/** The state of the limits that instances share through Redis. */
 export interface SharingMetrics {
-  /** Whether limits are shared just now, or go on per instance. */
+  /** Reports whether limits are shared now, or counted per instance. */
   setShared(isShared: boolean): void;
-  /** Redis failed: it was not reached, not in time, hung up, or answered with an error or with what nobody asked for. */
+  /** Counts one failure of Redis. */
   countFailure(reason: SharingFailure): void;
 }
 
@@ -21,13 +23,13 @@ export type SharingFailure = (typeof SHARING_FAILURES)[number];
 
 export interface LimiterMetrics {
   readonly admissions: AdmissionMetrics;
-  /** Begins to say how sharing through Redis goes; where nothing is shared, there is nothing to say. */
+  /** Starts to report the sharing through Redis. Instances that share nothing do not call it. */
   watchSharing(): SharingMetrics;
 }
 
 /**
- * Makes the metrics of the limits.
- * @param plans - the plans that there are: their counters begin at zero, so that the first refusal is an increase
+ * Creates the metrics of the limits.
+ * @param plans - the plans; their counters start at zero, so that the first refusal is an increase
  */
 export function createLimiterMetrics(registry: Registry, plans: readonly string[]): LimiterMetrics {
   const setMode = createMode(registry);
@@ -50,7 +52,7 @@ export function createLimiterMetrics(registry: Registry, plans: readonly string[
   };
 }
 
-/** `in_process`: one instance that shares with nobody; `per_instance`: meant to share through Redis, which is away. */
+/** `in_process`: this instance shares with nobody. `per_instance`: it would share through Redis, but Redis is unavailable. */
 const LIMITER_MODES = ['in_process', 'shared', 'per_instance'] as const;
 
 function createMode(registry: Registry): (current: (typeof LIMITER_MODES)[number]) => void {
@@ -77,35 +79,36 @@ const UNKNOWN = 'unknown';
 const REFUSALS = ['rate_limited', 'key_banned', 'operation_too_large'];
 
 function createAdmissionMetrics(registry: Registry, plans: readonly string[]): AdmissionMetrics {
-  const admissions = new Family((plan: string) => new Count({ plan })).register(
-    registry,
-    'counter',
-    'limiter_admissions_total',
-    'GraphQL operations and REST requests admitted',
-  );
-  const requests = new Family((plan: string) => new Count({ plan })).register(
-    registry,
-    'counter',
-    'limiter_admitted_requests_total',
-    'Requests that the admitted operations cost',
-  );
-  const refusals = new Family((plan: string, reason: string) => new Count({ plan, reason })).register(
-    registry,
-    'counter',
-    'limiter_refusals_total',
-    'GraphQL operations and HTTP requests refused by the limits',
-  );
+  const registers = [registry];
+  const admissions = new Counter({
+    name: 'limiter_admissions_total',
+    help: 'GraphQL operations and REST requests admitted',
+    labelNames: ['plan'],
+    registers,
+  });
+  const requests = new Counter({
+    name: 'limiter_admitted_requests_total',
+    help: 'Requests that the admitted operations cost',
+    labelNames: ['plan'],
+    registers,
+  });
+  const refusals = new Counter({
+    name: 'limiter_refusals_total',
+    help: 'GraphQL operations and HTTP requests refused by the limits',
+    labelNames: ['plan', 'reason'],
+    registers,
+  });
   for (const plan of [...plans, UNKNOWN]) {
-    admissions.find(plan);
-    requests.find(plan);
-    for (const reason of REFUSALS) refusals.find(plan, reason);
+    admissions.inc({ plan }, 0);
+    requests.inc({ plan }, 0);
+    for (const reason of REFUSALS) refusals.inc({ plan, reason }, 0);
   }
-  refusals.find(UNKNOWN, 'address');
+  refusals.inc({ plan: UNKNOWN, reason: 'address' }, 0);
   return {
     admitted(plan = UNKNOWN, cost) {
-      admissions.find(plan).add(1);
-      requests.find(plan).add(cost);
+      admissions.inc({ plan });
+      requests.inc({ plan }, cost);
     },
-    refused: (plan = UNKNOWN, reason) => refusals.find(plan, reason).add(1),
+    refused: (plan = UNKNOWN, reason) => refusals.inc({ plan, reason }),
   };
 }

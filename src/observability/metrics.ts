@@ -1,4 +1,4 @@
-import { Gauge, Registry } from 'prom-client';
+import { Counter, Gauge, Registry } from 'prom-client';
 import {
   createStatementMetrics,
   createUpstreamMetrics,
@@ -7,35 +7,38 @@ import {
   type UpstreamMetrics,
   type UpstreamState,
 } from './backend-metrics.js';
+import { createDurations, toErrorType } from './durations.js';
 import { createLimiterMetrics, type LimiterMetrics } from './limiter-metrics.js';
 import { registerProcessMetrics } from './process-metrics.js';
-import { Count, Durations, Family, toErrorType } from './series.js';
 
 /**
  * What the program counts about itself; docs/operating.md describes every metric. No key, name or identifier ever becomes a
  * label, and every label has a bounded set of values. Durations are in seconds.
  */
 export interface Metrics extends LimiterMetrics {
-  /** One HTTP request answered; 499 stands for a client that went away before its answer. */
+  /** Records one HTTP request. Status 499 stands for a client that disconnected before its response was complete. */
   observeHttp(route: string, method: string, status: number, seconds: number): void;
-  /** One GraphQL operation answered. */
+  /** Records one GraphQL operation. */
   observeOperation(type: string, outcome: OperationOutcome, seconds: number): void;
-  /** One request refused because too many others are in progress. */
+  /** Counts one request that was refused because too many others are in progress. */
   countOverload(route: string): void;
-  /** Begins to say how many HTTP requests are in progress. */
+  /** Starts to report how many HTTP requests are in progress. */
   watchRequests(count: () => number): void;
-  /** Begins to measure a database; undefined if nobody wants to know. */
+  /** Starts to measure a database. Returns undefined if nobody wants to know. */
   watchDatabase(connections: (() => DatabaseConnections) | undefined): StatementMetrics | undefined;
-  /** Begins to measure what is asked of another store; undefined if nobody wants to know. */
+  /** Starts to measure the requests to another store. Returns undefined if nobody wants to know. */
   watchUpstream(state: () => UpstreamState): UpstreamMetrics | undefined;
-  /** The Prometheus text. */
+  /** Renders the Prometheus text. */
   render(): Promise<string>;
   readonly contentType: string;
 }
 
 /**
- * `ok`: data without errors. `error`: data with errors that the request is the reason of. `failed`: something of ours, or
- * the upstream, did not work. `refused`: not run. `cancelled`: the client went away.
+ * - `ok`: data without errors
+ * - `error`: data with errors that the request caused
+ * - `failed`: the program, its database or the upstream did not work
+ * - `refused`: the operation did not run
+ * - `cancelled`: the client disconnected
  */
 export type OperationOutcome = 'ok' | 'error' | 'failed' | 'refused' | 'cancelled';
 
@@ -51,43 +54,66 @@ const METHODS: ReadonlySet<string> = new Set([
   'CONNECT',
   'TRACE',
 ]);
-const CLIENT_GONE = 499;
+
+/** Returns the method as metrics and spans name it: any text could come as a method. */
+export function toKnownMethod(method: string): string {
+  return METHODS.has(method) ? method : '_OTHER';
+}
+
+/** Returns why the server failed to answer a request, or undefined if it did not fail. */
+export function toServerFailure(status: number): string | undefined {
+  if (status === CLIENT_GONE) return 'cancelled';
+  return status >= 500 ? String(status) : undefined;
+}
+
+/** Stands for the status of a response that the client did not wait for. */
+export const CLIENT_GONE = 499;
 
 export interface MetricsOptions {
-  /** The plans, and the routes that may be refused for overload: what is counted of them begins at zero. */
+  /** The plans. Their counters start at zero, so that the first refusal is an increase. */
   readonly plans: readonly string[];
+  /** The routes that may be refused because of overload. Their counters start at zero too. */
   readonly overloadRoutes: readonly string[];
 }
 
-/** Makes a registry of its own, so that two programs in one process do not mix their numbers. */
+/** Creates the metrics in a registry of their own, so that two programs in one process do not mix their numbers. */
 export function createMetrics({ plans, overloadRoutes }: MetricsOptions): Metrics {
   const registry = new Registry();
   registerProcessMetrics(registry);
-  const http = new Family((route: string, method: string, status: number) => {
-    const failure = status === CLIENT_GONE ? 'cancelled' : status >= 500 ? String(status) : undefined;
-    return new Durations({
-      http_route: route,
-      http_request_method: method,
-      http_response_status_code: String(status),
-      url_scheme: 'http',
-      ...toErrorType(failure),
-    });
-  }).register(registry, 'histogram', 'http_server_request_duration_seconds', 'Duration of HTTP requests');
-  const operations = new Family(
-    (type: string, outcome: string) => new Durations({ graphql_operation_type: type, outcome }),
-  ).register(registry, 'histogram', 'graphql_server_operation_duration_seconds', 'Duration of GraphQL operations');
-  const overloads = new Family((route: string) => new Count({ http_route: route })).register(
+  const requests = createDurations(registry, 'http_server_request_duration_seconds', 'Duration of HTTP requests', [
+    'http_route',
+    'http_request_method',
+    'http_response_status_code',
+    'url_scheme',
+    'error_type',
+  ]);
+  const operations = createDurations(
     registry,
-    'counter',
-    'http_server_overload_refusals_total',
-    'HTTP requests refused because too many others were in progress',
+    'graphql_server_operation_duration_seconds',
+    'Duration of GraphQL operations',
+    ['graphql_operation_type', 'outcome'],
   );
-  for (const route of overloadRoutes) overloads.find(route);
+  const overloads = new Counter({
+    name: 'http_server_overload_refusals_total',
+    help: 'HTTP requests refused because too many others were in progress',
+    labelNames: ['http_route'],
+    registers: [registry],
+  });
+  for (const route of overloadRoutes) overloads.inc({ http_route: route }, 0);
   return {
-    observeHttp: (route, method, status, seconds) =>
-      http.find(route, METHODS.has(method) ? method : '_OTHER', status).add(seconds),
-    observeOperation: (type, outcome, seconds) => operations.find(type, outcome).add(seconds),
-    countOverload: (route) => overloads.find(route).add(1),
+    observeHttp(route, method, status, seconds) {
+      const labels = {
+        http_route: route,
+        http_request_method: toKnownMethod(method),
+        http_response_status_code: status,
+        url_scheme: 'http',
+        ...toErrorType(toServerFailure(status)),
+      };
+      requests.observe(labels, seconds);
+    },
+    observeOperation: (type, outcome, seconds) =>
+      operations.observe({ graphql_operation_type: type, outcome }, seconds),
+    countOverload: (route) => overloads.inc({ http_route: route }),
     ...createLimiterMetrics(registry, plans),
     watchRequests(count) {
       new Gauge({

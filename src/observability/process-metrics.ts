@@ -1,7 +1,7 @@
 import { collectDefaultMetrics, Counter, Gauge, type Registry } from 'prom-client';
 import { readPackageVersion } from './package-version.js';
 
-/** What is known of the process itself: its memory, CPU, event loop and garbage collection, and which build it is. */
+/** Registers the metrics of the process: memory, CPU, event loop, garbage collection and the version of the program. */
 export function registerProcessMetrics(registry: Registry): void {
   collectDefaultMetrics({ register: registry });
   const loop = new Counter({
@@ -16,7 +16,7 @@ export function registerProcessMetrics(registry: Registry): void {
       loop.inc({ nodejs_eventloop_state: 'idle' }, idle / 1_000);
     },
   });
-  // Attributes of a resource become labels of this metric: https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/
+  // This metric has the attributes of the resource as labels: https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/
   const build = {
     service_name: 'animal-store-gateway',
     service_version: readPackageVersion(),

@@ -1,5 +1,5 @@
 import { StoreError } from '../errors.js';
-import { joinSpans, type Span } from '../observability/tracing.js';
+import { joinSpans } from '../observability/tracing.js';
 import type { Int64 } from './int64.js';
 import type { NewPet, Pet, PetQuery } from './pet.js';
 import { takeFirst } from './pet-prefix.js';
@@ -181,9 +181,5 @@ function toSharedCall(waiting: readonly Waiting<never>[]): Call {
   const { call } = waiting[0] as Waiting<never>;
   if (waiting.length === 1) return call;
   const { requestId, startedAt } = call;
-  return { ...NEVER_CANCELLED, requestId, startedAt, span: call.span && joinSpans(spansOf(waiting)) };
-}
-
-function spansOf(waiting: readonly Waiting<never>[]): readonly Span[] {
-  return waiting.flatMap(({ call }) => call.span ?? []);
+  return { ...NEVER_CANCELLED, requestId, startedAt, ...joinSpans(waiting.map(({ call: { span } }) => span)) };
 }
