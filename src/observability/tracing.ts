@@ -88,9 +88,8 @@ export function endSpan(span: Span, attributes: Attributes, error?: string): voi
  * Without a recorded span, there is no parent.
  */
 export function joinSpans(spans: readonly (Span | undefined)[]): SpanParent {
-  const recorded = new Set<Span>();
-  for (const span of spans) if (span?.isRecording()) recorded.add(span);
-  const [span, ...others] = recorded;
+  const recorded = spans.filter((span): span is Span => span?.isRecording() ?? false);
+  const [span, ...others] = new Set(recorded);
   return span ? { span, links: others.map(toLink) } : {};
 }
 
