@@ -114,7 +114,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       : undefined;
     const isOne = operations.length === 1;
     // What the operations of a batch ask for together belongs to none of them.
-    const call = new RequestCall(exchange, visit.upstreamKey, (isOne && spans?.[0]) || span);
+    const call = new RequestCall(exchange, visit.upstreamKey, (isOne ? spans?.[0] : undefined) ?? span);
     const loader = new RequestPetLoader({ source, call, batched: !isOne });
     const turns = createTurns(operations.length, (cost) => visit.admit(cost));
     const contexts = turns.map((turn, entry): OperationContext => ({

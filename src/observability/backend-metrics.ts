@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
-import { Gauge, type Registry } from 'prom-client';
-import { createDurations, toErrorType } from './durations.js';
+import type { Registry } from 'prom-client';
+import { createDurations, createGauge, createPlainGauge, toErrorType } from './prometheus.js';
 
 /** The connections of a pool. */
 export interface DatabaseConnections {
@@ -9,14 +9,6 @@ export interface DatabaseConnections {
   /** Statements that wait for a connection. */
   readonly waiting: number;
   readonly max: number;
-}
-
-export interface StatementMetrics {
-  /**
-   * Records one SQL statement.
-   * @param failure - what went wrong, as one of a few words; undefined if nothing did
-   */
-  observe(name: string, failure: string | undefined, seconds: number): void;
 }
 
 /** The requests to another store just now. */
@@ -30,103 +22,98 @@ export interface UpstreamState {
   readonly isLeftAlone: boolean;
 }
 
-export interface UpstreamMetrics {
-  /**
-   * Records one request to the upstream.
-   * @param outcome - its status, or one of a few words that say why it has none
-   */
-  readonly observe: (method: string, outcome: number | string, seconds: number) => void;
-}
-
-const POOL = { db_client_connection_pool_name: 'postgresql' };
+export type StatementMetrics = ReturnType<typeof createStatementMetrics>;
+export type UpstreamMetrics = ReturnType<typeof createUpstreamMetrics>;
 
 /** Creates the metrics of a database, and of its connections if it has a pool. */
-export function createStatementMetrics(
-  registry: Registry,
-  connections: (() => DatabaseConnections) | undefined,
-): StatementMetrics {
+export function createStatementMetrics(registry: Registry, connections: (() => DatabaseConnections) | undefined) {
   const statements = createDurations(registry, 'db_client_operation_duration_seconds', 'Duration of SQL statements', [
     'db_query_summary',
     'db_system_name',
     'error_type',
   ]);
-  if (connections) registerPool(registry, connections);
+  if (connections) watchPool(registry, connections);
   return {
-    observe: (name, failure, seconds) =>
-      statements.observe({ db_query_summary: name, db_system_name: 'postgresql', ...toErrorType(failure) }, seconds),
+    /**
+     * Records one SQL statement.
+     * @param failure - what went wrong, as one of a few words; undefined if nothing did
+     */
+    observe(name: string, failure: string | undefined, seconds: number): void {
+      const labels = { db_query_summary: name, db_system_name: 'postgresql', ...toErrorType(failure) };
+      statements.observe(labels, seconds);
+    },
   };
 }
 
-function registerPool(registry: Registry, connections: () => DatabaseConnections): void {
-  const registers = [registry];
-  const labelNames = Object.keys(POOL);
-  new Gauge({
-    name: 'db_client_connection_count',
-    help: 'Connections of the database pool',
-    labelNames: [...labelNames, 'db_client_connection_state'],
-    registers,
-    collect() {
+const POOL = 'db_client_connection_pool_name';
+const CONNECTION_STATE = 'db_client_connection_state';
+
+function watchPool(registry: Registry, connections: () => DatabaseConnections): void {
+  const pool = { [POOL]: 'postgresql' };
+  createGauge(
+    registry,
+    'db_client_connection_count',
+    'Connections of the database pool',
+    [POOL, CONNECTION_STATE],
+    () => {
       const { used, idle } = connections();
-      this.set({ ...POOL, db_client_connection_state: 'used' }, used);
-      this.set({ ...POOL, db_client_connection_state: 'idle' }, idle);
+      return [
+        [{ ...pool, [CONNECTION_STATE]: 'used' }, used],
+        [{ ...pool, [CONNECTION_STATE]: 'idle' }, idle],
+      ];
     },
-  });
-  new Gauge({
-    name: 'db_client_connection_pending_requests',
-    help: 'Statements that wait for a connection of the database pool',
-    labelNames,
-    registers,
-    collect() {
-      this.set(POOL, connections().waiting);
-    },
-  });
-  new Gauge({
-    name: 'db_client_connection_max',
-    help: 'Connections that the database pool may have',
-    labelNames,
-    registers,
-  }).set(POOL, connections().max);
+  );
+  createGauge(
+    registry,
+    'db_client_connection_pending_requests',
+    'Statements that wait for a connection of the database pool',
+    [POOL],
+    () => [[pool, connections().waiting]],
+  );
+  createGauge(registry, 'db_client_connection_max', 'Connections that the database pool may have', [POOL], () => [
+    [pool, connections().max],
+  ]);
 }
 
 /** Creates the metrics of the requests to another store. */
-export function createUpstreamMetrics(registry: Registry, state: () => UpstreamState): UpstreamMetrics {
-  const registers = [registry];
+export function createUpstreamMetrics(registry: Registry, state: () => UpstreamState) {
   const requests = createDurations(
     registry,
     'http_client_request_duration_seconds',
     'Duration of requests to the upstream, the wait for a connection included',
     ['http_request_method', 'http_response_status_code', 'error_type'],
   );
-  new Gauge({
-    name: 'http_client_open_connections',
-    help: 'Connections to the upstream',
-    labelNames: ['http_connection_state'],
-    registers,
-    collect() {
+  createGauge(
+    registry,
+    'http_client_open_connections',
+    'Connections to the upstream',
+    ['http_connection_state'],
+    () => {
       const { active, idle } = state();
-      this.set({ http_connection_state: 'active' }, active);
-      this.set({ http_connection_state: 'idle' }, idle);
+      return [
+        [{ http_connection_state: 'active' }, active],
+        [{ http_connection_state: 'idle' }, idle],
+      ];
     },
-  });
-  new Gauge({
-    name: 'http_client_active_requests',
-    help: 'Requests to the upstream in progress, those that wait for a connection included',
-    registers,
-    collect() {
-      const { active, waiting } = state();
-      this.set(active + waiting);
-    },
-  });
-  new Gauge({
-    name: 'upstream_left_alone',
-    help: 'Whether the upstream is not asked for now because it keeps failing (1) or is (0)',
-    registers,
-    collect() {
-      this.set(state().isLeftAlone ? 1 : 0);
-    },
-  });
+  );
+  createPlainGauge(
+    registry,
+    'http_client_active_requests',
+    'Requests to the upstream in progress, those that wait for a connection included',
+    () => state().active + state().waiting,
+  );
+  createPlainGauge(
+    registry,
+    'upstream_left_alone',
+    'Whether the upstream is not asked for now because it keeps failing (1) or is (0)',
+    () => Number(state().isLeftAlone),
+  );
   return {
-    observe: (method, outcome, seconds) =>
+    /**
+     * Records one request to the upstream.
+     * @param outcome - its status, or one of a few words that say why it has none
+     */
+    observe: (method: string, outcome: number | string, seconds: number): void =>
       requests.observe({ http_request_method: method, ...toOutcomeLabels(outcome) }, seconds),
   };
 }
@@ -135,6 +122,5 @@ function toOutcomeLabels(outcome: number | string) {
   if (typeof outcome === 'string') return toErrorType(outcome);
   // An upstream could send any status.
   if (!(outcome in STATUS_CODES)) return toErrorType('_OTHER');
-  const status = { http_response_status_code: String(outcome) };
-  return outcome >= 400 ? { ...status, error_type: String(outcome) } : status;
+  return { http_response_status_code: outcome, ...toErrorType(outcome >= 400 ? String(outcome) : undefined) };
 }

@@ -1,4 +1,4 @@
-import { Counter, Gauge, Registry } from 'prom-client';
+import { Registry } from 'prom-client';
 import {
   createStatementMetrics,
   createUpstreamMetrics,
@@ -7,31 +7,9 @@ import {
   type UpstreamMetrics,
   type UpstreamState,
 } from './backend-metrics.js';
-import { createDurations, toErrorType } from './durations.js';
-import { createLimiterMetrics, type LimiterMetrics } from './limiter-metrics.js';
+import { createLimiterMetrics } from './limiter-metrics.js';
 import { registerProcessMetrics } from './process-metrics.js';
-
-/**
- * What the program counts about itself; docs/operating.md describes every metric. No key, name or identifier ever becomes a
- * label, and every label has a bounded set of values. Durations are in seconds.
- */
-export interface Metrics extends LimiterMetrics {
-  /** Records one HTTP request. Status 499 stands for a client that disconnected before its response was complete. */
-  observeHttp(route: string, method: string, status: number, seconds: number): void;
-  /** Records one GraphQL operation. */
-  observeOperation(type: string, outcome: OperationOutcome, seconds: number): void;
-  /** Counts one request that was refused because too many others are in progress. */
-  countOverload(route: string): void;
-  /** Starts to report how many HTTP requests are in progress. */
-  watchRequests(count: () => number): void;
-  /** Starts to measure a database. Returns undefined if nobody wants to know. */
-  watchDatabase(connections: (() => DatabaseConnections) | undefined): StatementMetrics | undefined;
-  /** Starts to measure the requests to another store. Returns undefined if nobody wants to know. */
-  watchUpstream(state: () => UpstreamState): UpstreamMetrics | undefined;
-  /** Renders the Prometheus text. */
-  render(): Promise<string>;
-  readonly contentType: string;
-}
+import { createCounter, createDurations, createPlainGauge, toErrorType } from './prometheus.js';
 
 /**
  * - `ok`: data without errors
@@ -43,17 +21,7 @@ export interface Metrics extends LimiterMetrics {
 export type OperationOutcome = 'ok' | 'error' | 'failed' | 'refused' | 'cancelled';
 
 /** https://opentelemetry.io/docs/specs/semconv/http/http-metrics/ */
-const METHODS: ReadonlySet<string> = new Set([
-  'GET',
-  'POST',
-  'OPTIONS',
-  'HEAD',
-  'PUT',
-  'DELETE',
-  'PATCH',
-  'CONNECT',
-  'TRACE',
-]);
+const METHODS: ReadonlySet<string> = new Set('GET POST OPTIONS HEAD PUT DELETE PATCH CONNECT TRACE'.split(' '));
 
 /** Returns the method as metrics and spans name it: any text could come as a method. */
 export function toKnownMethod(method: string): string {
@@ -70,14 +38,19 @@ export function toServerFailure(status: number): string | undefined {
 export const CLIENT_GONE = 499;
 
 export interface MetricsOptions {
-  /** The plans. Their counters start at zero, so that the first refusal is an increase. */
   readonly plans: readonly string[];
-  /** The routes that may be refused because of overload. Their counters start at zero too. */
+  /** The routes that may be refused because of overload. */
   readonly overloadRoutes: readonly string[];
 }
 
+/**
+ * What the program counts about itself; docs/operating.md describes every metric. No key, name or identifier ever becomes a
+ * label, and every label has a bounded set of values. Durations are in seconds.
+ */
+export type Metrics = ReturnType<typeof createMetrics>;
+
 /** Creates the metrics in a registry of their own, so that two programs in one process do not mix their numbers. */
-export function createMetrics({ plans, overloadRoutes }: MetricsOptions): Metrics {
+export function createMetrics({ plans, overloadRoutes }: MetricsOptions) {
   const registry = new Registry();
   registerProcessMetrics(registry);
   const requests = createDurations(registry, 'http_server_request_duration_seconds', 'Duration of HTTP requests', [
@@ -93,15 +66,16 @@ export function createMetrics({ plans, overloadRoutes }: MetricsOptions): Metric
     'Duration of GraphQL operations',
     ['graphql_operation_type', 'outcome'],
   );
-  const overloads = new Counter({
-    name: 'http_server_overload_refusals_total',
-    help: 'HTTP requests refused because too many others were in progress',
-    labelNames: ['http_route'],
-    registers: [registry],
-  });
-  for (const route of overloadRoutes) overloads.inc({ http_route: route }, 0);
+  const overloads = createCounter(
+    registry,
+    'http_server_overload_refusals_total',
+    'HTTP requests refused because too many others were in progress',
+    ['http_route'],
+    overloadRoutes.map((route) => ({ http_route: route })),
+  );
   return {
-    observeHttp(route, method, status, seconds) {
+    /** Records one HTTP request. */
+    observeHttp(route: string, method: string, status: number, seconds: number): void {
       const labels = {
         http_route: route,
         http_request_method: toKnownMethod(method),
@@ -111,23 +85,23 @@ export function createMetrics({ plans, overloadRoutes }: MetricsOptions): Metric
       };
       requests.observe(labels, seconds);
     },
-    observeOperation: (type, outcome, seconds) =>
-      operations.observe({ graphql_operation_type: type, outcome }, seconds),
-    countOverload: (route) => overloads.inc({ http_route: route }),
-    ...createLimiterMetrics(registry, plans),
-    watchRequests(count) {
-      new Gauge({
-        name: 'http_server_active_requests',
-        help: 'HTTP requests in progress',
-        registers: [registry],
-        collect() {
-          this.set(count());
-        },
-      });
+    /** Records one GraphQL operation. */
+    observeOperation(type: string, outcome: OperationOutcome, seconds: number): void {
+      operations.observe({ graphql_operation_type: type, outcome }, seconds);
     },
-    watchDatabase: (connections) => createStatementMetrics(registry, connections),
-    watchUpstream: (state) => createUpstreamMetrics(registry, state),
-    render: () => registry.metrics(),
+    /** Counts one request that was refused because too many others are in progress. */
+    countOverload: (route: string): void => overloads.inc({ http_route: route }),
+    ...createLimiterMetrics(registry, plans),
+    /** Starts to report how many HTTP requests are in progress. */
+    watchRequests: (count: () => number): void =>
+      createPlainGauge(registry, 'http_server_active_requests', 'HTTP requests in progress', count),
+    /** Starts to measure a database. A stand-in may return undefined. */
+    watchDatabase: (connections: (() => DatabaseConnections) | undefined): StatementMetrics | undefined =>
+      createStatementMetrics(registry, connections),
+    /** Starts to measure the requests to another store. A stand-in may return undefined. */
+    watchUpstream: (state: () => UpstreamState): UpstreamMetrics | undefined => createUpstreamMetrics(registry, state),
+    /** Renders the Prometheus text. */
+    render: (): Promise<string> => registry.metrics(),
     contentType: registry.contentType,
   };
 }

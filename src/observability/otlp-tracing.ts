@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { diag, DiagLogLevel } from '@opentelemetry/api';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
@@ -36,36 +37,19 @@ export function createOtlpTracing(config: TracingConfig, log: Log): Tracing {
   return {
     tracer: provider.getTracer(SERVICE_NAME),
     async close(timeoutMs) {
-      let timer: NodeJS.Timeout | undefined;
-      const late = new Promise<void>((resolve) => {
-        timer = setTimeout(() => {
-          log.warn('not all spans could be exported in time');
-          resolve();
-        }, timeoutMs);
-      });
+      const late = sleep(timeoutMs, 'late' as const, { ref: false });
       // The exporter has already reported what the collector did not take.
       const done = provider.shutdown().catch(() => undefined);
-      await Promise.race([done, late]);
-      clearTimeout(timer);
+      if ((await Promise.race([done, late])) === 'late') log.warn('not all spans could be exported in time');
     },
   };
 }
 
 function createSampler({ sampler, ratio }: TracingConfig): Sampler {
-  switch (sampler) {
-    case 'always_on':
-      return new AlwaysOnSampler();
-    case 'always_off':
-      return new AlwaysOffSampler();
-    case 'traceidratio':
-      return new TraceIdRatioBasedSampler(ratio);
-    case 'parentbased_always_on':
-      return new ParentBasedSampler({ root: new AlwaysOnSampler() });
-    case 'parentbased_always_off':
-      return new ParentBasedSampler({ root: new AlwaysOffSampler() });
-    case 'parentbased_traceidratio':
-      return new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(ratio) });
-  }
+  let root: Sampler = new TraceIdRatioBasedSampler(ratio);
+  if (sampler.endsWith('always_on')) root = new AlwaysOnSampler();
+  if (sampler.endsWith('always_off')) root = new AlwaysOffSampler();
+  return sampler.startsWith('parentbased_') ? new ParentBasedSampler({ root }) : root;
 }
 
 /** Describes this program, unless OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say otherwise. */

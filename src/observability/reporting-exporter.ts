@@ -8,14 +8,14 @@ const REMIND_MS = 60_000;
 /** Wraps an exporter. It logs when spans are lost because the collector does not take them, and when it takes them again. */
 export function createReportingExporter(exporter: SpanExporter, log: Log): SpanExporter {
   let lost = 0;
-  let isFailing = false;
-  let warnedAt = -Infinity;
+  /** Undefined while the collector takes spans. */
+  let warnedAt: number | undefined;
 
   return {
     export(spans, done) {
       exporter.export(spans, (result) => {
-        if (result.code === ExportResultCode.SUCCESS) succeeded();
-        else failed(spans.length, result.error);
+        if (result.code !== ExportResultCode.SUCCESS) reportLoss(spans.length, result.error);
+        else if (warnedAt !== undefined) reportEnd();
         done(result);
       });
     },
@@ -23,21 +23,18 @@ export function createReportingExporter(exporter: SpanExporter, log: Log): SpanE
     shutdown: () => exporter.shutdown(),
   };
 
-  function succeeded(): void {
-    if (!isFailing) return;
-    isFailing = false;
-    warnedAt = -Infinity;
-    log.warn({ lost }, 'the trace collector takes spans again');
-    lost = 0;
-  }
-
-  function failed(spans: number, error: Error | undefined): void {
-    isFailing = true;
+  function reportLoss(spans: number, error: Error | undefined): void {
     lost += spans;
     const now = performance.now();
-    if (now - warnedAt < REMIND_MS) return;
+    if (warnedAt !== undefined && now - warnedAt < REMIND_MS) return;
     warnedAt = now;
     log.warn({ lost, reason: describe(error) }, 'the trace collector does not take spans: they are lost');
+  }
+
+  function reportEnd(): void {
+    log.warn({ lost }, 'the trace collector takes spans again');
+    lost = 0;
+    warnedAt = undefined;
   }
 }
 

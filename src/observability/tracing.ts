@@ -90,12 +90,7 @@ export function endSpan(span: Span, attributes: Attributes, error?: string): voi
 export function joinSpans(spans: readonly (Span | undefined)[]): SpanParent {
   const recorded = spans.filter((span): span is Span => span?.isRecording() ?? false);
   const [span, ...others] = new Set(recorded);
-  return span ? { span, links: others.map(toLink) } : {};
-}
-
-/** Returns the link that names a span as another reason for the same work. */
-export function toLink(span: Span): Link {
-  return { context: span.spanContext() };
+  return span ? { span, links: others.map((other) => ({ context: other.spanContext() })) } : {};
 }
 
 /** Returns the identifier of the span's trace; undefined if the span is part of no trace. */

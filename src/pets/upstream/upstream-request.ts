@@ -1,5 +1,5 @@
 import { StoreError } from '../../errors.js';
-import { toLink, toTraceHeaders, type Span, type Tracer } from '../../observability/tracing.js';
+import { toTraceHeaders, type Span, type Tracer } from '../../observability/tracing.js';
 import type { Call } from '../pet-source.js';
 import type { Breaker } from './breaker.js';
 import { backoffMs, type RetryBudget } from './retry-budget.js';
@@ -69,7 +69,7 @@ export class UpstreamRequest implements SharedRequest, OutgoingRequest {
   join({ span }: Call): void {
     if (!span?.isRecording() || span === this.call.span) return;
     (this.#joined ??= []).push(span);
-    this.#span?.addLink(toLink(span));
+    this.#span?.addLink({ context: span.spanContext() });
   }
 
   cancel(reason: Error): void {
