@@ -24,7 +24,7 @@ import { createHttpServer, toErrorReply, type Handler } from './http/server.js';
 import { createHealthHandler } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics, type Metrics } from './observability/metrics.js';
-import type { Tracing } from './observability/tracing.js';
+import { NO_TRACING, type Tracer, type Tracing } from './observability/tracing.js';
 import { openRedisLink, type RedisLink } from './redis/redis-link.js';
 import { createRedisQueryCache } from './redis/redis-query-cache.js';
 import { createRestHandler } from './rest/handler.js';
@@ -74,13 +74,14 @@ export async function startApp(
 
   try {
     const tracing = await openTracing(config, log);
-    closers.push(() => Promise.resolve(tracing?.close(flushMs(config))));
+    const { tracer } = tracing;
+    closers.push(() => tracing.close(flushMs(config)));
     const redis =
       config.redisUrl === undefined
         ? undefined
         : await openRedisLink({ url: config.redisUrl, log, metrics: metrics.watchSharing() });
     closers.push(() => Promise.resolve(redis?.close()));
-    const backend = await openBackend(config, log, metrics, redis, decorateDatabase);
+    const backend = await openBackend(config, log, metrics, tracer, redis, decorateDatabase);
     closers.push(() => backend.close());
     const { source, deprecatedCalls, check } = backend;
     const access = otherAccess ?? backend.access;
@@ -114,6 +115,7 @@ export async function startApp(
       cors,
       log,
       metrics,
+      tracer,
       introspection,
       renderLandingPage: hasExplorer ? (search) => graphqlServer.renderLandingPage(search) : undefined,
       maxBodyBytes,
@@ -158,7 +160,7 @@ export async function startApp(
         `There is no such path. GraphQL is at /graphql${rest ? ', REST at /v1' : ''}.`,
       );
     };
-    const servers = { log, metrics, cors, trustProxy: config.trustProxy, isDraining };
+    const servers = { log, metrics, tracer, cors, trustProxy: config.trustProxy, isDraining };
     if (config.metricsPort !== undefined) {
       const metricsHealth = createHealthHandler({
         metrics,
@@ -179,7 +181,6 @@ export async function startApp(
     }
     const { server, inFlight } = createHttpServer({
       ...servers,
-      tracing,
       handler: route,
       refuse: (exchange) =>
         (isGraphqlPath(exchange) || (rest && isRestPath(exchange))) && loadShedder.refuses(exchange)
@@ -209,9 +210,9 @@ function flushMs({ shutdownGraceMs }: Config): number {
   return Math.max(500, Math.min(2_000, shutdownGraceMs / 2));
 }
 
-/** OpenTelemetry is loaded by those alone who want it. */
-async function openTracing({ tracing }: Config, log: Log): Promise<Tracing | undefined> {
-  if (!tracing) return undefined;
+/** Loads OpenTelemetry's SDK only if tracing is configured. */
+async function openTracing({ tracing }: Config, log: Log): Promise<Tracing> {
+  if (!tracing) return NO_TRACING;
   const { createOtlpTracing } = await import('./observability/otlp-tracing.js');
   return createOtlpTracing(tracing, log);
 }
@@ -228,6 +229,7 @@ async function openBackend(
   config: Config,
   log: Log,
   metrics: Metrics,
+  tracer: Tracer,
   redis: RedisLink | undefined,
   decorateDatabase: AppParts['decorateDatabase'],
 ): Promise<Backend> {
@@ -239,13 +241,13 @@ async function openBackend(
       log,
       metrics,
       redis,
-      traced: config.tracing !== undefined,
+      tracer,
       decorateDatabase,
     });
   }
   // Loaded only where it is used, with its HTTP client, for the sake of the start.
   const { openProxyBackend } = await import('./backend/proxy-backend.js');
-  return openProxyBackend(backend, log, metrics, redis);
+  return openProxyBackend(backend, log, metrics, tracer, redis);
 }
 
 /** Listens, or says in one line which setting stands in the way. */

@@ -39,7 +39,6 @@ async function main(): Promise<void> {
   const log = createLog({ level: config.logLevel, pretty: !config.production && process.stdout.isTTY });
   const crash = (err: unknown): never => {
     log.fatal({ err }, 'crashed');
-    log.flush();
     process.exit(1);
   };
   process.once('uncaughtException', crash).once('unhandledRejection', crash);
@@ -53,13 +52,10 @@ async function main(): Promise<void> {
     }
     toldAt = performance.now();
     log.info({ signal }, 'shutting down');
-    const end = (): never => {
-      log.flush();
-      process.exit(0);
-    };
+    const end = (): void => log.flush(() => process.exit(0));
     starting.then((app) => app.close(NOTICE_MS)).then(end, crash);
     // After that, nobody waits for what still keeps the database open.
-    setTimeout(end, Math.max(config.shutdownGraceMs, LEAST_GRACE_MS)).unref();
+    setTimeout(() => process.exit(0), Math.max(config.shutdownGraceMs, LEAST_GRACE_MS)).unref();
   };
   process.on('SIGTERM', stop).on('SIGINT', stop);
 

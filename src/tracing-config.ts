@@ -10,9 +10,9 @@ const SAMPLERS = [
   'parentbased_traceidratio',
 ] as const;
 
-/** Where traces go, and which are recorded. */
+/** Where traces go, and which requests are recorded. */
 export interface TracingConfig {
-  /** Where spans are posted. */
+  /** The URL that spans are posted to. */
   readonly url: string;
   readonly sampler: (typeof SAMPLERS)[number];
   /** The share of traces that a ratio sampler records, 0 to 1. */
@@ -28,14 +28,14 @@ export interface TracingConfig {
 const collector = url(['http:', 'https:'], 'must be a URL such as http://localhost:4318');
 const protocol = z.literal('http/json', 'must be http/json, the one protocol in which traces are sent');
 
-/** The settings that decide whether there is tracing; they are looked at always. */
+/** The settings that turn tracing on. The program always reads them. */
 export const TRACING_SWITCH = {
   OTEL_EXPORTER_OTLP_ENDPOINT: collector.optional(),
   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: collector.optional(),
 };
 
 /**
- * The further ones, which are looked at only when there is tracing: the environment of a machine may hold some for others.
+ * The other settings. The program reads them only if tracing is on, because they may be meant for other programs.
  * https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
  */
 const TRACING_ENVIRONMENT = z.object({
@@ -55,13 +55,13 @@ const TRACING_ENVIRONMENT = z.object({
   OTEL_BSP_MAX_EXPORT_BATCH_SIZE: integer(1, 1_000_000).default(512),
 });
 
-/** The names of all of them. */
+/** The names of all settings of tracing. */
 export const TRACING_SETTINGS: readonly string[] = Object.keys({ ...TRACING_SWITCH, ...TRACING_ENVIRONMENT.shape });
 
 /**
- * Reads where traces go.
- * @param env - variables without empty ones; those of `TRACING_SWITCH` have been checked
- * @returns undefined when there is no tracing
+ * Reads the settings of tracing.
+ * @param env - the variables that are not empty; those of `TRACING_SWITCH` are valid
+ * @returns undefined if tracing is off
  * @throws ZodError
  */
 export function parseTracing(env: Readonly<Record<string, string | undefined>>): TracingConfig | undefined {

@@ -5,6 +5,7 @@ import type { ProxyConfig } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
+import type { Tracer } from '../observability/tracing.js';
 import { createBreaker } from '../pets/upstream/breaker.js';
 import { createRestPetSource } from '../pets/upstream/rest-pet-source.js';
 import { createRetryBudget } from '../pets/upstream/retry-budget.js';
@@ -21,7 +22,13 @@ import { ADDRESS_CAPACITY, nameAddress, type Backend } from './backend.js';
 const MAX_PROBE_MS = 2_500;
 
 /** Opens a gateway to another animal store. It connects with the first question. */
-export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics, redis?: RedisLink): Backend {
+export function openProxyBackend(
+  proxy: ProxyConfig,
+  log: Log,
+  metrics: Metrics,
+  tracer: Tracer,
+  redis?: RedisLink,
+): Backend {
   const observer = metrics.watchUpstream(() => ({ ...client.load(), isLeftAlone: breaker.isOpen }));
   const client = createUpstreamClient({ ...proxy, connectTimeoutMs: proxy.timeoutMs, observe: observer?.observe });
   const breaker = createBreaker({
@@ -51,6 +58,7 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics,
       budget: createRetryBudget(),
       timeoutMs: proxy.timeoutMs,
       describe: createUpstreamDescription(proxy.url),
+      tracer,
     }),
     access: createLearnedAccess({
       addressLedger,

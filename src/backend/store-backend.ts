@@ -18,7 +18,7 @@ import { openLimitsFile } from '../embedded/limits-file.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
-import type { Attributes } from '../observability/tracing.js';
+import type { Attributes, Tracer } from '../observability/tracing.js';
 import { pruneIdempotentAdds } from '../pets/idempotent-adds.js';
 import { createBatchingPetSource } from '../pets/batching-pet-source.js';
 import { createPostgresPetSource } from '../pets/postgres-pet-source.js';
@@ -34,8 +34,7 @@ export interface StoreBackendOptions {
   readonly metrics: Metrics;
   /** Shares limits with other instances. */
   readonly redis?: RedisLink | undefined;
-  /** Whether statements are part of traces. */
-  readonly traced: boolean;
+  readonly tracer: Tracer;
   /** What a test may put around the database. */
   readonly decorateDatabase?: ((database: Database) => Database) | undefined;
 }
@@ -48,7 +47,7 @@ const PATIENCE = { budgetMs: 400, crowdBudgetMs: 150 };
  * @throws StoreBusyError, or whatever keeps the database from opening
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
-  const { store, bans, log, metrics, redis, traced, decorateDatabase } = options;
+  const { store, bans, log, metrics, redis, tracer, decorateDatabase } = options;
   const closers: (() => Promise<unknown>)[] = [];
   const close = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer();
@@ -59,7 +58,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const decorated = decorateDatabase?.(opened) ?? opened;
     const observer = metrics.watchDatabase(opened.connections);
     const measured = observer ? measureStatements(decorated, observer) : decorated;
-    const database = traced ? createTracedDatabase(measured, toServer(store)) : measured;
+    const database = createTracedDatabase(measured, tracer, toServer(store));
     await migrateAtStart(database);
     if (store.kind === 'server' && !store.prepare) await warnOfNoStatementTimeout(database, log);
 

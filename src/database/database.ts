@@ -1,4 +1,4 @@
-import type { Span } from '../observability/tracing.js';
+import type { SpanParent } from '../observability/tracing.js';
 
 /** One SQL statement. The name lets a server keep its plan. */
 export interface Statement {
@@ -10,10 +10,10 @@ export interface Statement {
 export interface Queryable {
   /**
    * Runs one statement and returns its rows.
-   * @param parent - what the statement is part of, where there is tracing
+   * @param parent - the requests that the statement is run for, for its span
    * @throws StoreError `unavailable` when the database cannot be reached in time
    */
-  query<Row>(statement: Statement, values: readonly unknown[], parent?: Span): Promise<Row[]>;
+  query<Row>(statement: Statement, values: readonly unknown[], parent?: SpanParent): Promise<Row[]>;
 }
 
 /** A connection of which one caller has the sole use, for migrations. */

@@ -1,12 +1,13 @@
 import { StoreError } from '../errors.js';
 import type { Database } from './database.js';
 
-/** Is told of every statement when it has ended; `failure` in one of few words. Transactions are not statements: they are for migrations. */
+/** Learns of every statement that has ended. Transactions are not reported, because only migrations use them. */
 export interface StatementObserver {
+  /** @param failure - what went wrong, as one of a few words; undefined if nothing did */
   observe(name: string, failure: string | undefined, seconds: number): void;
 }
 
-/** The same database, of whose statements somebody is told. */
+/** Wraps a database: an observer learns how long each statement took. */
 export function measureStatements(database: Database, observer: StatementObserver): Database {
   return {
     ...database,

@@ -1,46 +1,40 @@
-import type { Attributes } from '../observability/tracing.js';
+import { endSpan, startSpan, type Attributes, type SpanParent, type Tracer } from '../observability/tracing.js';
 import type { Database, Statement } from './database.js';
 
 /**
- * Makes a span of each statement that is run on behalf of a recorded request: the wait for a connection included, and
- * without any value.
+ * Wraps a database: each statement that runs for a recorded request gets a span. The span includes the wait for a
+ * connection, and holds no values.
  * @param server - where the database is
  */
-export function createTracedDatabase(database: Database, server: Attributes): Database {
-  const known = new Map<string, Attributes>();
+export function createTracedDatabase(database: Database, tracer: Tracer, server: Attributes): Database {
   return {
     ...database,
-    async query<Row>(...question: Parameters<Database['query']>): Promise<Row[]> {
-      const [statement, , parent] = question;
-      if (!parent?.isRecording) return database.query<Row>(...question);
-      const span = parent.startChild('client', statement.name, describe(statement));
-      try {
-        const rows = await database.query<Row>(...question);
-        span.end({ 'db.response.returned_rows': rows.length });
-        return rows;
-      } catch (error) {
-        span.end({}, toErrorType(error));
-        throw error;
-      }
+    query(statement, values, parent) {
+      return parent?.span?.isRecording()
+        ? traceQuery(statement, values, parent)
+        : database.query(statement, values, parent);
     },
   };
 
-  function describe(statement: Statement): Attributes {
-    let attributes = known.get(statement.name);
-    if (!attributes) {
-      attributes = {
-        'db.system.name': 'postgresql',
-        'db.operation.name': /\b(?:SELECT|INSERT|UPDATE|DELETE)\b/.exec(statement.text)?.[0],
-        'db.query.summary': statement.name,
-        ...server,
-      };
-      known.set(statement.name, attributes);
+  async function traceQuery<Row>(statement: Statement, values: readonly unknown[], parent: SpanParent): Promise<Row[]> {
+    const span = startSpan(tracer, 'client', statement.name, parent, {
+      'db.system.name': 'postgresql',
+      'db.operation.name': /\b(?:SELECT|INSERT|UPDATE|DELETE)\b/.exec(statement.text)?.[0],
+      'db.query.summary': statement.name,
+      ...server,
+    });
+    try {
+      const rows = await database.query<Row>(statement, values, parent);
+      endSpan(span, { 'db.response.returned_rows': rows.length });
+      return rows;
+    } catch (error) {
+      endSpan(span, {}, toErrorType(error));
+      throw error;
     }
-    return attributes;
   }
 }
 
-/** The code of a failure: the program's own, or the SQLSTATE. A message may quote values. */
+/** Returns the code of a failure: the program's own, or the SQLSTATE. A message could quote values. */
 function toErrorType(error: unknown): string {
   const { code } = error as { readonly code?: unknown };
   return typeof code === 'string' ? code : 'error';

@@ -10,6 +10,7 @@ import { PAGE_HEADERS } from '../http/page-headers.js';
 import { logFailure, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics, OperationOutcome } from '../observability/metrics.js';
+import { startSpan, type Tracer } from '../observability/tracing.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { createPetLoader } from '../pets/pet-loader.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
@@ -37,6 +38,7 @@ export interface GraphqlHandlerOptions {
   readonly cors: Cors;
   readonly log: Log;
   readonly metrics: Metrics;
+  readonly tracer: Tracer;
   readonly introspection: boolean;
   /** Renders the page for browsers; absent: there is none. */
   readonly renderLandingPage?: ((search: string) => Promise<string>) | undefined;
@@ -55,7 +57,7 @@ const LANDING_PAGE_POLICY = "frame-ancestors 'none'; form-action 'none'; object-
 export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
   const { prepare, documents, documentLimits, source, access, deprecatedCalls, guardRateLimit, cors, log, metrics } =
     options;
-  const { introspection, renderLandingPage, maxResponseBytes } = options;
+  const { tracer, introspection, renderLandingPage, maxResponseBytes } = options;
 
   return async (exchange) => {
     exchange.route = '/graphql';
@@ -156,14 +158,14 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
   function createContexts(count: number, exchange: Exchange, visit: Visit) {
     const key = parseIdempotencyKey(exchange.header('idempotency-key'), visit.keyId);
     const { span } = exchange;
-    const spans = span?.isRecording
-      ? Array.from({ length: count }, () => span.startChild('internal', 'GraphQL Operation'))
+    const spans = span.isRecording()
+      ? Array.from({ length: count }, () => startSpan(tracer, 'internal', 'GraphQL Operation', { span }))
       : undefined;
     // What the operations of a batch ask for together belongs to none of them.
-    const call = new RequestCall(exchange, visit.upstreamKey, spans && count === 1 ? spans[0] : span);
+    const call = new RequestCall(exchange, visit.upstreamKey, (count === 1 ? spans?.[0] : undefined) ?? span);
     const loader = createPetLoader(source, call);
     const contexts = Array.from({ length: count }, (_, entry): OperationContext => {
-      const own = spans && count > 1 ? new RequestCall(exchange, visit.upstreamKey, spans[entry]) : call;
+      const own = spans && count > 1 ? new RequestCall(exchange, visit.upstreamKey, spans[entry] ?? span) : call;
       const keyOfAddition = key && ((position: number) => completeIdempotencyKey(key, entry, position));
       return { visit, call: own, source, loader, keyOfAddition, guardRateLimit };
     });

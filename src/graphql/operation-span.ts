@@ -1,4 +1,4 @@
-import type { Span } from '../observability/tracing.js';
+import { endSpan, type Span } from '../observability/tracing.js';
 import type { OperationFacts } from './handler.js';
 import type { OperationResponse } from './response.js';
 
@@ -11,9 +11,10 @@ export function endOperationSpan(
   { operation, cost }: OperationFacts,
   { hasData, hasErrors, failures }: OperationResponse,
 ): void {
-  if (operation) span.rename(operation.type);
+  if (operation) span.updateName(operation.type);
   const error = hasErrors ? (failures[0]?.code ?? (hasData ? 'field_error' : 'request_error')) : undefined;
-  span.end(
+  endSpan(
+    span,
     {
       'graphql.operation.type': operation?.type,
       'graphql.operation.name': operation?.name?.slice(0, MAX_NAME),

@@ -7,7 +7,7 @@ export class RequestCall implements Call {
   constructor(
     private readonly exchange: Exchange,
     readonly key: Call['key'],
-    readonly span: Span | undefined,
+    readonly span: Span,
   ) {}
 
   get requestId(): string {
@@ -15,9 +15,6 @@ export class RequestCall implements Call {
   }
   get startedAt(): number {
     return this.exchange.startedAt;
-  }
-  get traceContext(): Call['traceContext'] {
-    return this.exchange.traceContext;
   }
   get clientName(): string | undefined {
     return this.exchange.clientName;

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { WindowState } from '../access/ledger.js';
 import type { RequestFields } from '../observability/request-log.js';
 import { CLIENT_NAME_HEADER, parseClientName } from '../access/client-name.js';
-import type { Span } from '../observability/tracing.js';
+import { NO_SPAN, type Span } from '../observability/tracing.js';
 
 /** The response of a handler. */
 export interface Reply {
@@ -14,14 +14,6 @@ export interface Reply {
   readonly windows?: readonly WindowState[] | undefined;
 }
 
-/** The trace that a request is part of, as headers: https://www.w3.org/TR/trace-context/ */
-export interface TraceContext {
-  readonly traceparent: string;
-  readonly tracestate?: string;
-}
-
-const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
-const TRACESTATE = /^[\x20-\x7e]{1,512}$/;
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
 /** One HTTP request, and the state that handlers share about it. */
@@ -36,8 +28,8 @@ export class Exchange {
   readonly logged: RequestFields = {};
   /** The route's name for metrics. It is never the client's path, which could be anything. */
   route = 'other';
-  /** The span of this request, if requests are traced. */
-  span: Span | undefined;
+  /** The span of this request. If tracing is off, it records nothing and only carries the client's trace. */
+  span: Span = NO_SPAN;
   #cancelListeners: Set<() => void> | undefined;
 
   constructor(
@@ -58,14 +50,6 @@ export class Exchange {
   header(name: string): string | undefined {
     const value = this.request.headers[name];
     return Array.isArray(value) ? value.join(', ') : value;
-  }
-
-  /** The trace that the client names. */
-  get traceContext(): TraceContext | undefined {
-    const traceparent = this.header('traceparent');
-    if (traceparent === undefined || !TRACEPARENT.test(traceparent)) return undefined;
-    const tracestate = this.header('tracestate');
-    return tracestate !== undefined && TRACESTATE.test(tracestate) ? { traceparent, tracestate } : { traceparent };
   }
 
   /** The name that the client gives itself. */

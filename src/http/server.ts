@@ -4,13 +4,13 @@ import { StoreError, toErrorBody, toStoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import { createRequestLog, type RequestLog } from '../observability/request-log.js';
-import type { Tracing } from '../observability/tracing.js';
+import type { Tracer } from '../observability/tracing.js';
 import { createBodySender, type BodySender } from './body-sender.js';
 import type { Cors } from './cors.js';
 import { drainBody } from './drain-body.js';
 import { Exchange, type Reply } from './exchange.js';
 import { formatLimitHeaders } from './limit-headers.js';
-import { endServerSpan, startServerSpan } from './server-span.js';
+import { endRequestSpan, startRequestSpan } from './server-span.js';
 
 /** Answers one request. A StoreError that it throws becomes an Error body, anything else a plain 500. */
 export type Handler = (exchange: Exchange) => Promise<Reply> | Reply;
@@ -20,8 +20,7 @@ export interface HttpServerOptions {
   readonly cors: Cors;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Absent: requests are not traced. */
-  readonly tracing?: Tracing | undefined;
+  readonly tracer: Tracer;
   readonly trustProxy: boolean;
   /** Refuses a request that there is no time for, before any work on it. It is neither logged nor measured. */
   readonly refuse?: (exchange: Exchange) => Reply | undefined;
@@ -58,7 +57,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       send(exchange, refusal, options, bodySender);
       return;
     }
-    if (options.tracing) startServerSpan(exchange, options.tracing);
+    startRequestSpan(exchange, options.tracer);
     inFlight += 1;
     response.on('close', () => {
       inFlight -= 1;
@@ -165,7 +164,7 @@ function finish(exchange: Exchange, log: RequestLog, metrics: Metrics): void {
   const milliseconds = performance.now() - exchange.startedAt;
   const status = response.writableFinished ? response.statusCode : 499;
   metrics.observeHttp(route, method, status, milliseconds / 1_000);
-  if (exchange.span) endServerSpan(exchange, status);
+  endRequestSpan(exchange, status);
   // Probes would fill the log.
   log(route === 'probe' ? 'debug' : 'info', {
     requestId,

@@ -1,111 +1,83 @@
-import { Counter, Gauge, type Registry } from 'prom-client';
-import { Count, Family } from './series.js';
+import type { Registry } from 'prom-client';
+import { createCounter, createGauge, createPlainGauge } from './prometheus.js';
 
-/** Who was let in, and who was not. */
-export interface AdmissionMetrics {
-  /** An operation or a REST request was admitted, of so many requests. */
-  admitted(plan: string | undefined, cost: number): void;
-  refused(plan: string | undefined, reason: string): void;
-}
-
-/** How sharing through Redis goes. */
+/** The state of the limits that instances share through Redis. */
 export interface SharingMetrics {
-  /** Whether limits are shared just now, or go on per instance. */
+  /** Reports whether limits are shared now, or counted per instance. */
   setShared(isShared: boolean): void;
-  /** Redis failed: it was not reached, not in time, hung up, or answered with an error or with what nobody asked for. */
+  /** Counts one failure of Redis. */
   countFailure(reason: SharingFailure): void;
 }
 
-export const SHARING_FAILURES = ['unreachable', 'timeout', 'closed', 'error', 'garbage'] as const;
+const SHARING_FAILURES = ['unreachable', 'timeout', 'closed', 'error', 'garbage'] as const;
 export type SharingFailure = (typeof SHARING_FAILURES)[number];
 
-export interface LimiterMetrics {
-  readonly admissions: AdmissionMetrics;
-  /** Begins to say how sharing through Redis goes; where nothing is shared, there is nothing to say. */
-  watchSharing(): SharingMetrics;
-}
-
-/**
- * Makes the metrics of the limits.
- * @param plans - the plans that there are: their counters begin at zero, so that the first refusal is an increase
- */
-export function createLimiterMetrics(registry: Registry, plans: readonly string[]): LimiterMetrics {
-  const setMode = createMode(registry);
-  return {
-    admissions: createAdmissionMetrics(registry, plans),
-    watchSharing() {
-      const failures = new Counter({
-        name: 'redis_failures_total',
-        help: 'Failures of Redis, attempts to reach it again included',
-        labelNames: ['reason'],
-        registers: [registry],
-      });
-      for (const reason of SHARING_FAILURES) failures.inc({ reason }, 0);
-      setMode('per_instance');
-      return {
-        setShared: (isShared) => setMode(isShared ? 'shared' : 'per_instance'),
-        countFailure: (reason) => failures.inc({ reason }),
-      };
-    },
-  };
-}
-
-/** `in_process`: one instance that shares with nobody; `per_instance`: meant to share through Redis, which is away. */
+/** `in_process`: this instance shares with nobody. `per_instance`: it would share through Redis, but Redis is unavailable. */
 const LIMITER_MODES = ['in_process', 'shared', 'per_instance'] as const;
-
-function createMode(registry: Registry): (current: (typeof LIMITER_MODES)[number]) => void {
-  const shared = new Gauge({
-    name: 'limiter_shared',
-    help: 'Whether limits are shared through Redis (1) or counted by this instance alone (0)',
-    registers: [registry],
-  });
-  const modes = new Gauge({
-    name: 'limiter_mode',
-    help: 'How limits are counted: 1 for the mode in force',
-    labelNames: ['mode'],
-    registers: [registry],
-  });
-  const set = (current: (typeof LIMITER_MODES)[number]): void => {
-    shared.set(current === 'shared' ? 1 : 0);
-    for (const mode of LIMITER_MODES) modes.set({ mode }, mode === current ? 1 : 0);
-  };
-  set('in_process');
-  return set;
-}
 
 const UNKNOWN = 'unknown';
 const REFUSALS = ['rate_limited', 'key_banned', 'operation_too_large'];
 
-function createAdmissionMetrics(registry: Registry, plans: readonly string[]): AdmissionMetrics {
-  const admissions = new Family((plan: string) => new Count({ plan })).register(
+/** Creates the metrics of the limits. */
+export function createLimiterMetrics(registry: Registry, knownPlans: readonly string[]) {
+  let mode: (typeof LIMITER_MODES)[number] = 'in_process';
+  createPlainGauge(
     registry,
-    'counter',
+    'limiter_shared',
+    'Whether limits are shared through Redis (1) or counted by this instance alone (0)',
+    () => Number(mode === 'shared'),
+  );
+  createGauge(registry, 'limiter_mode', 'How limits are counted: 1 for the mode in force', ['mode'], () =>
+    LIMITER_MODES.map((one) => [{ mode: one }, Number(one === mode)]),
+  );
+  const plans = [...knownPlans, UNKNOWN].map((plan) => ({ plan }));
+  const admissions = createCounter(
+    registry,
     'limiter_admissions_total',
     'GraphQL operations and REST requests admitted',
+    ['plan'],
+    plans,
   );
-  const requests = new Family((plan: string) => new Count({ plan })).register(
+  const requests = createCounter(
     registry,
-    'counter',
     'limiter_admitted_requests_total',
     'Requests that the admitted operations cost',
+    ['plan'],
+    plans,
   );
-  const refusals = new Family((plan: string, reason: string) => new Count({ plan, reason })).register(
+  const refusals = createCounter(
     registry,
-    'counter',
     'limiter_refusals_total',
     'GraphQL operations and HTTP requests refused by the limits',
+    ['plan', 'reason'],
+    [
+      ...plans.flatMap(({ plan }) => REFUSALS.map((reason) => ({ plan, reason }))),
+      { plan: UNKNOWN, reason: 'address' },
+    ],
   );
-  for (const plan of [...plans, UNKNOWN]) {
-    admissions.find(plan);
-    requests.find(plan);
-    for (const reason of REFUSALS) refusals.find(plan, reason);
-  }
-  refusals.find(UNKNOWN, 'address');
   return {
-    admitted(plan = UNKNOWN, cost) {
-      admissions.find(plan).add(1);
-      requests.find(plan).add(cost);
+    admissions: {
+      /** Counts an operation or a REST request that was admitted, and the requests that it was charged. */
+      admitted(plan = UNKNOWN, cost: number): void {
+        admissions.inc({ plan });
+        requests.inc({ plan }, cost);
+      },
+      refused: (plan = UNKNOWN, reason: string): void => refusals.inc({ plan, reason }),
     },
-    refused: (plan = UNKNOWN, reason) => refusals.find(plan, reason).add(1),
+    /** Starts to report the sharing through Redis. Instances that share nothing do not call it. */
+    watchSharing(): SharingMetrics {
+      const failures = createCounter(
+        registry,
+        'redis_failures_total',
+        'Failures of Redis, attempts to reach it again included',
+        ['reason'],
+        SHARING_FAILURES.map((reason) => ({ reason })),
+      );
+      mode = 'per_instance';
+      return {
+        setShared: (isShared) => (mode = isShared ? 'shared' : 'per_instance'),
+        countFailure: (reason) => failures.inc({ reason }),
+      };
+    },
   };
 }

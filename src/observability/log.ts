@@ -1,36 +1,41 @@
 import { pino, type Logger } from 'pino';
-import { LineBlocks, type BlockDestination } from './line-blocks.js';
 
+/** The part of a pino logger that the program uses. */
 export type Log = Pick<Logger, 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child' | 'isLevelEnabled'>;
 
 export interface LogOptions {
   readonly level: string;
-  /** Readable lines for a person at a terminal instead of JSON. */
+  /** Writes lines for a person at a terminal instead of JSON. */
   readonly pretty: boolean;
 }
 
-/** Bytes that are kept at the most while nobody takes them; further lines are lost, rather than the program. */
-const MAX_BACKLOG = 64 * 1_024 * 1_024;
+/** Bytes that wait while nobody reads standard output. Once they are reached, the log drops new lines. */
+const MAX_BACKLOG_BYTES = 64 * 1_024 * 1_024;
+/**
+ * Bytes that one write joins. Every write wakes another thread, which costs more than a line; but with every line, the stream
+ * measures all that it has joined so far. 16 KiB is a compromise, and pino's own limit for one write.
+ */
+const WRITE_BYTES = 16 * 1_024;
+/** The longest time that a line waits for others, in milliseconds. */
+const FLUSH_MS = 100;
 
-/** Makes the program's log. It writes to standard output; nothing that it is given should hold a key, and if it does, it is cut out. */
+/** Creates the program's log, which writes to standard output. If a line holds a key by mistake, the log censors it. */
 export function createLog({ level, pretty }: LogOptions): Logger {
   const options = {
     level,
     base: undefined,
     redact: { paths: ['authorization', 'key', '*.authorization', '*.key'], censor: '[redacted]' },
   };
-  return pretty
-    ? pino({
-        ...options,
-        transport: { target: 'pino-pretty', options: { translateTime: 'SYS:HH:MM:ss.l', ignore: 'pid,hostname' } },
-      })
-    : pino(options, openStandardOutput());
-}
-
-function openStandardOutput(): LineBlocks {
-  // Its own handler of `exit` writes what it has got; what is still being collected must have got there before.
-  process.once('exit', () => lines.flush());
-  const blocks = { dest: 1, sync: false, contentMode: 'buffer', maxLength: MAX_BACKLOG } as const;
-  const lines = new LineBlocks(pino.destination(blocks) as unknown as BlockDestination);
-  return lines;
+  if (pretty) {
+    const format = { translateTime: 'SYS:HH:MM:ss.l', ignore: 'pid,hostname' };
+    return pino({ ...options, transport: { target: 'pino-pretty', options: format } });
+  }
+  const standardOutput = pino.destination({
+    dest: 1,
+    sync: false,
+    minLength: WRITE_BYTES - 1,
+    maxLength: MAX_BACKLOG_BYTES,
+    periodicFlush: FLUSH_MS,
+  });
+  return pino(options, standardOutput);
 }

@@ -1,19 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import {
-  defaultTextMapGetter,
-  defaultTextMapSetter,
-  diag,
-  DiagLogLevel,
-  ROOT_CONTEXT,
-  SpanKind,
-  SpanStatusCode,
-  trace,
-  type Context,
-  type Link,
-  type Span as OtelSpan,
-  type Tracer,
-} from '@opentelemetry/api';
-import { W3CTraceContextPropagator } from '@opentelemetry/core';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { diag, DiagLogLevel } from '@opentelemetry/api';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import {
@@ -25,19 +12,18 @@ import {
   TracerProvider,
   type Sampler,
 } from '@opentelemetry/sdk-trace';
-import { readPackageVersion } from './package-version.js';
 import type { TracingConfig } from '../tracing-config.js';
 import type { Log } from './log.js';
+import { readPackageVersion } from './package-version.js';
 import { createReportingExporter } from './reporting-exporter.js';
-import type { Attributes, Span, Tracing } from './tracing.js';
+import { SERVICE_NAME, type Tracing } from './tracing.js';
 
-const NAME = 'animal-store-gateway';
-/** Characters of one attribute: a path may be as long as a request's head. */
+/** Characters of one attribute: a path may be as long as all headers of a request. */
 const MAX_VALUE_LENGTH = 1_024;
 
 /**
- * Traces by OpenTelemetry, handed over to a collector in the background. Nothing of it is global: two programs in one
- * process have their own.
+ * Creates tracing that exports spans to a collector in the background. It does not register its provider globally, so two
+ * programs in one process do not mix their traces.
  */
 export function createOtlpTracing(config: TracingConfig, log: Log): Tracing {
   const exporter = createReportingExporter(new OTLPTraceExporter({ url: config.url }), log);
@@ -48,126 +34,37 @@ export function createOtlpTracing(config: TracingConfig, log: Log): Tracing {
     spanProcessors: [new BatchSpanProcessor({ exporter, ...config.batches })],
   });
   warnOfLosses(log);
-  const tracer = provider.getTracer(NAME);
   return {
-    startServerSpan(headers) {
-      const context = PROPAGATOR.extract(ROOT_CONTEXT, headers, defaultTextMapGetter);
-      return new RecordedSpan(tracer, tracer.startSpan('HTTP', { kind: SpanKind.SERVER }, context));
-    },
+    tracer: provider.getTracer(SERVICE_NAME),
     async close(timeoutMs) {
-      let timer: NodeJS.Timeout | undefined;
-      const late = new Promise<void>((resolve) => {
-        timer = setTimeout(() => {
-          log.warn('not all spans could be handed over in time');
-          resolve();
-        }, timeoutMs);
-      });
-      // What the collector did not take has been reported by the exporter.
+      const late = sleep(timeoutMs, 'late' as const, { ref: false });
+      // The exporter has already reported what the collector did not take.
       const done = provider.shutdown().catch(() => undefined);
-      await Promise.race([done, late]);
-      clearTimeout(timer);
+      if ((await Promise.race([done, late])) === 'late') log.warn('not all spans could be exported in time');
     },
   };
 }
 
-const PROPAGATOR = new W3CTraceContextPropagator();
-
-const KINDS = { client: SpanKind.CLIENT, internal: SpanKind.INTERNAL };
-
-class RecordedSpan implements Span {
-  #context: Context | undefined;
-  #headers: Record<string, string> | undefined;
-
-  /** @param links - for whatever is started under it */
-  constructor(
-    private readonly tracer: Tracer,
-    private readonly span: OtelSpan,
-    private readonly links: Link[] = [],
-  ) {}
-
-  get traceId(): string {
-    return this.span.spanContext().traceId;
-  }
-
-  get isRecording(): boolean {
-    return this.span.isRecording();
-  }
-
-  get headers(): Readonly<Record<string, string>> {
-    if (!this.#headers) {
-      this.#headers = {};
-      PROPAGATOR.inject(this.#getContext(), this.#headers, defaultTextMapSetter);
-    }
-    return this.#headers;
-  }
-
-  startChild(kind: keyof typeof KINDS, name: string, attributes: Attributes = {}): Span {
-    if (!this.isRecording) return this;
-    const options = { kind: KINDS[kind], attributes, links: this.links };
-    return new RecordedSpan(this.tracer, this.tracer.startSpan(name, options, this.#getContext()));
-  }
-
-  link(others: readonly Span[]): void {
-    this.span.addLinks(toLinks(others));
-  }
-
-  sharedWith(others: readonly Span[]): Span {
-    return new RecordedSpan(this.tracer, this.span, toLinks(others));
-  }
-
-  rename(name: string): void {
-    this.span.updateName(name);
-  }
-
-  end(attributes: Attributes = {}, error?: string): void {
-    this.span.setAttributes(attributes);
-    if (error !== undefined) {
-      this.span.setAttribute('error.type', error);
-      this.span.setStatus({ code: SpanStatusCode.ERROR });
-    }
-    this.span.end();
-  }
-
-  /** What a link to this span says. */
-  toLink(): Link {
-    return { context: this.span.spanContext() };
-  }
-
-  #getContext(): Context {
-    return (this.#context ??= trace.setSpan(ROOT_CONTEXT, this.span));
-  }
-}
-
-function toLinks(spans: readonly Span[]): Link[] {
-  return spans.filter((span) => span instanceof RecordedSpan).map((span) => span.toLink());
-}
-
 function createSampler({ sampler, ratio }: TracingConfig): Sampler {
-  switch (sampler) {
-    case 'always_on':
-      return new AlwaysOnSampler();
-    case 'always_off':
-      return new AlwaysOffSampler();
-    case 'traceidratio':
-      return new TraceIdRatioBasedSampler(ratio);
-    case 'parentbased_always_on':
-      return new ParentBasedSampler({ root: new AlwaysOnSampler() });
-    case 'parentbased_always_off':
-      return new ParentBasedSampler({ root: new AlwaysOffSampler() });
-    case 'parentbased_traceidratio':
-      return new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(ratio) });
-  }
+  let root: Sampler = new TraceIdRatioBasedSampler(ratio);
+  if (sampler.endsWith('always_on')) root = new AlwaysOnSampler();
+  if (sampler.endsWith('always_off')) root = new AlwaysOffSampler();
+  return sampler.startsWith('parentbased_') ? new ParentBasedSampler({ root }) : root;
 }
 
-/** Who reports: by OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, or as this program. */
+/** Describes this program, unless OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say otherwise. */
 function createResource() {
-  const own = { 'service.name': NAME, 'service.version': readPackageVersion(), 'service.instance.id': randomUUID() };
+  const own = {
+    'service.name': SERVICE_NAME,
+    'service.version': readPackageVersion(),
+    'service.instance.id': randomUUID(),
+  };
   return defaultResource()
     .merge(resourceFromAttributes(own))
     .merge(detectResources({ detectors: [envDetector] }));
 }
 
-/** The libraries say once in a while how many spans did not fit; the exporter's failures are reported apart. */
+/** Logs the warnings of the SDK, such as how many spans did not fit in the queue. The exporter reports its own failures. */
 function warnOfLosses(log: Log): void {
   const ignore = (): void => undefined;
   diag.setLogger(

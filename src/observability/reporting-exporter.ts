@@ -2,20 +2,20 @@ import { ExportResultCode } from '@opentelemetry/core';
 import type { SpanExporter } from '@opentelemetry/sdk-trace';
 import type { Log } from './log.js';
 
-/** While spans are lost, it is said again after so long, in milliseconds. */
+/** While spans are lost, the log repeats the warning after this time, in milliseconds. */
 const REMIND_MS = 60_000;
 
-/** Says in the log when spans get lost because the collector does not take them, and when it does again. */
+/** Wraps an exporter. It logs when spans are lost because the collector does not take them, and when it takes them again. */
 export function createReportingExporter(exporter: SpanExporter, log: Log): SpanExporter {
   let lost = 0;
-  let isFailing = false;
-  let toldAt = -Infinity;
+  /** Undefined while the collector takes spans. */
+  let warnedAt: number | undefined;
 
   return {
     export(spans, done) {
       exporter.export(spans, (result) => {
-        if (result.code === ExportResultCode.SUCCESS) succeeded();
-        else failed(spans.length, result.error);
+        if (result.code !== ExportResultCode.SUCCESS) reportLoss(spans.length, result.error);
+        else if (warnedAt !== undefined) reportEnd();
         done(result);
       });
     },
@@ -23,25 +23,22 @@ export function createReportingExporter(exporter: SpanExporter, log: Log): SpanE
     shutdown: () => exporter.shutdown(),
   };
 
-  function succeeded(): void {
-    if (!isFailing) return;
-    isFailing = false;
-    toldAt = -Infinity;
-    log.warn({ lost }, 'the trace collector takes spans again');
-    lost = 0;
-  }
-
-  function failed(spans: number, error: Error | undefined): void {
-    isFailing = true;
+  function reportLoss(spans: number, error: Error | undefined): void {
     lost += spans;
     const now = performance.now();
-    if (now - toldAt < REMIND_MS) return;
-    toldAt = now;
+    if (warnedAt !== undefined && now - warnedAt < REMIND_MS) return;
+    warnedAt = now;
     log.warn({ lost, reason: describe(error) }, 'the trace collector does not take spans: they are lost');
+  }
+
+  function reportEnd(): void {
+    log.warn({ lost }, 'the trace collector takes spans again');
+    lost = 0;
+    warnedAt = undefined;
   }
 }
 
-/** Why, in a line: of the answer of a collector only the status. */
+/** Describes a failure in one line. Of a collector's response, this is only the status. */
 function describe(error: (Error & { readonly code?: unknown }) | undefined): string {
   if (!error) return 'unknown';
   const { code, message } = error;

@@ -1,40 +1,108 @@
-/** What is told of a piece of work. Never a key, a header that the client sent, or a value of its data. */
-export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
+import {
+  defaultTextMapGetter,
+  defaultTextMapSetter,
+  INVALID_SPAN_CONTEXT,
+  isSpanContextValid,
+  ROOT_CONTEXT,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  type Attributes,
+  type Link,
+  type Span,
+  type Tracer,
+} from '@opentelemetry/api';
+import { W3CTraceContextPropagator } from '@opentelemetry/core';
 
-/** One piece of work within a trace. */
-export interface Span {
-  readonly traceId: string;
-  /** False when the trace was not chosen to be recorded: whatever is started under it is not recorded either. */
-  readonly isRecording: boolean;
-  /** The headers with which another service continues the trace: https://www.w3.org/TR/trace-context/ */
-  readonly headers: Readonly<Record<string, string>>;
-  /** Starts a part of this work: a call to another server is `client`, anything else `internal`. */
-  startChild(kind: 'client' | 'internal', name: string, attributes?: Attributes): Span;
-  /** Says that others have asked for this work too. */
-  link(others: readonly Span[]): void;
-  /** This span as the parent of work that others have asked for too: what is started under it is linked to them. */
-  sharedWith(others: readonly Span[]): Span;
-  rename(name: string): void;
-  /** @param error - what kind of failure it ended with; absent: with none */
-  end(attributes?: Attributes, error?: string): void;
-}
+// Other folders use these types, but create and end spans with the functions below.
+export type { Attributes, Span, Tracer } from '@opentelemetry/api';
 
-/** Where spans come from. Without tracing there is none, and so there are no spans. */
+/** The service's name in traces, and the name of its tracer. */
+export const SERVICE_NAME = 'animal-store-gateway';
+
+/** Where spans come from, and where they go. */
 export interface Tracing {
-  /** Starts the span of a request that has come, in the client's trace if its headers name one. */
-  startServerSpan(headers: Readonly<Record<string, string | string[] | undefined>>): Span;
-  /** Hands over what has been recorded, within the time given, in milliseconds. */
+  readonly tracer: Tracer;
+  /** Exports the spans that are left, within the given time in milliseconds. */
   close(timeoutMs: number): Promise<void>;
 }
 
+/** Tracing that is off: OpenTelemetry's own no-op tracer. Its spans record nothing, but still carry the client's trace. */
+export const NO_TRACING: Tracing = { tracer: trace.getTracer(SERVICE_NAME), close: () => Promise.resolve() };
+
+/** A span that belongs to no trace. */
+export const NO_SPAN: Span = trace.wrapSpanContext(INVALID_SPAN_CONTEXT);
+
+/** What new spans are part of. */
+export interface SpanParent {
+  /** Absent for work that is part of no request. */
+  readonly span?: Span | undefined;
+  /** The spans of other requests that need the same work. */
+  readonly links?: readonly Link[] | undefined;
+}
+
+/** https://www.w3.org/TR/trace-context/ */
+const PROPAGATOR = new W3CTraceContextPropagator();
+
+/** Starts the span of a request, in the client's trace if the headers name one. */
+export function startServerSpan(
+  tracer: Tracer,
+  headers: Readonly<Record<string, string | string[] | undefined>>,
+): Span {
+  const context = PROPAGATOR.extract(ROOT_CONTEXT, headers, defaultTextMapGetter);
+  return tracer.startSpan('HTTP', { kind: SpanKind.SERVER }, context);
+}
+
 /**
- * The parent of work that is done once for several requests: the span of the first that is recorded, with links to those of the
- * others.
- * @param spans - one or more, of which some may be the same
+ * Starts the span of a part of a request. To keep requests that are not recorded cheap, callers check
+ * `span.isRecording()` of the parent first.
+ * @param kind - `client` for a request to another server
  */
-export function joinSpans(spans: readonly Span[]): Span {
-  const recorded = [...new Set(spans.filter(({ isRecording }) => isRecording))];
-  const [first, ...others] = recorded;
-  if (!first) return spans[0] as Span;
-  return others.length === 0 ? first : first.sharedWith(others);
+export function startSpan(
+  tracer: Tracer,
+  kind: 'client' | 'internal',
+  name: string,
+  { span, links = [] }: SpanParent,
+  attributes: Attributes = {},
+): Span {
+  const context = span ? trace.setSpan(ROOT_CONTEXT, span) : ROOT_CONTEXT;
+  const spanKind = kind === 'client' ? SpanKind.CLIENT : SpanKind.INTERNAL;
+  return tracer.startSpan(name, { kind: spanKind, attributes, links: [...links] }, context);
+}
+
+/**
+ * Ends a span.
+ * @param error - the kind of failure; absent if the work succeeded
+ */
+export function endSpan(span: Span, attributes: Attributes, error?: string): void {
+  span.setAttributes(attributes);
+  if (error !== undefined) {
+    span.setAttribute('error.type', error);
+    span.setStatus({ code: SpanStatusCode.ERROR });
+  }
+  span.end();
+}
+
+/**
+ * Returns the parent of work that several requests share: the first span that is recorded, with links to the others.
+ * Without a recorded span, there is no parent.
+ */
+export function joinSpans(spans: readonly (Span | undefined)[]): SpanParent {
+  const recorded = spans.filter((span): span is Span => span?.isRecording() ?? false);
+  const [span, ...others] = new Set(recorded);
+  return span ? { span, links: others.map((other) => ({ context: other.spanContext() })) } : {};
+}
+
+/** Returns the identifier of the span's trace; undefined if the span is part of no trace. */
+export function findTraceId(span: Span): string | undefined {
+  const context = span.spanContext();
+  return isSpanContextValid(context) ? context.traceId : undefined;
+}
+
+/** Returns the headers with which another service continues the trace; undefined if the span is part of no trace. */
+export function toTraceHeaders(span: Span | undefined): Readonly<Record<string, string>> | undefined {
+  if (!span || findTraceId(span) === undefined) return undefined;
+  const headers: Record<string, string> = {};
+  PROPAGATOR.inject(trace.setSpan(ROOT_CONTEXT, span), headers, defaultTextMapSetter);
+  return headers;
 }

@@ -89,6 +89,5 @@ function toSharedCall(waiting: readonly Waiting[]): Call {
   const { call } = waiting[0] as Waiting;
   if (waiting.length === 1) return call;
   const { requestId, startedAt } = call;
-  const spans = waiting.flatMap((one) => one.call.span ?? []);
-  return { ...NEVER_CANCELLED, requestId, startedAt, span: call.span && joinSpans(spans) };
+  return { ...NEVER_CANCELLED, requestId, startedAt, ...joinSpans(waiting.map(({ call: { span } }) => span)) };
 }

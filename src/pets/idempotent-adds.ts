@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Queryable } from '../database/database.js';
 import { StoreError } from '../errors.js';
-import type { Span } from '../observability/tracing.js';
+import type { SpanParent } from '../observability/tracing.js';
 import type { IdempotencyKey } from './idempotency-key.js';
 import type { Int64 } from './int64.js';
 import type { NewPet, Pet } from './pet.js';
@@ -52,16 +52,16 @@ export async function addOnce(
   database: Queryable,
   newPet: NewPet,
   { callerId, value }: IdempotencyKey,
-  span?: Span,
+  parent?: SpanParent,
 ): Promise<Pet> {
   const { name, categoryId, status } = newPet;
   const digest = sha256(value);
   const fingerprint = sha256(JSON.stringify([name, categoryId, status ?? null]));
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     const values = [callerId, digest, fingerprint, name, categoryId, status ?? null];
-    const [added] = await database.query<{ pet_id: Int64 }>(ADD_ONCE, values, span);
+    const [added] = await database.query<{ pet_id: Int64 }>(ADD_ONCE, values, parent);
     if (added) return toPet(added.pet_id, newPet);
-    const [known] = await database.query<{ fingerprint: Uint8Array; pet_id: Int64 }>(FIND, [callerId, digest], span);
+    const [known] = await database.query<{ fingerprint: Uint8Array; pet_id: Int64 }>(FIND, [callerId, digest], parent);
     if (!known) continue;
     if (!fingerprint.equals(known.fingerprint)) throw keyReused();
     return toPet(known.pet_id, newPet);

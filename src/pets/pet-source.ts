@@ -1,11 +1,11 @@
 import type { UpstreamKey } from '../access/upstream-key.js';
-import type { Span } from '../observability/tracing.js';
+import type { SpanParent } from '../observability/tracing.js';
 import type { IdempotencyKey } from './idempotency-key.js';
 import type { Int64 } from './int64.js';
 import type { NewPet, Pet, PetQuery } from './pet.js';
 
 /** On whose behalf a source is asked: one HTTP request. */
-export interface Call {
+export interface Call extends SpanParent {
   readonly requestId: string;
   /** When the request came, by `performance.now()`; time limits run from there. */
   readonly startedAt: number;
@@ -20,10 +20,6 @@ export interface Call {
   offCancel(listener: () => void): void;
   /** The caller's key, for a source that asks another store. */
   readonly key?: UpstreamKey | undefined;
-  /** The headers that name the client's trace, to be passed on where there is no span. */
-  readonly traceContext?: { readonly traceparent: string; readonly tracestate?: string } | undefined;
-  /** What is asked is part of this, where there is tracing. */
-  readonly span?: Span | undefined;
   /** What the client calls itself, for a source that asks another store. */
   readonly clientName?: string | undefined;
 }

@@ -49,8 +49,8 @@ export function createPostgresPetSource(database: Queryable): BulkPetSource {
     async list({ limit, status }, call) {
       requireClient(call);
       const rows = await (status === undefined
-        ? database.query<PetRow>(LIST, [limit], call.span)
-        : database.query<PetRow>(LIST_BY_STATUS, [limit, status], call.span));
+        ? database.query<PetRow>(LIST, [limit], call)
+        : database.query<PetRow>(LIST_BY_STATUS, [limit, status], call));
       return toPets(rows);
     },
     findAll,
@@ -60,9 +60,9 @@ export function createPostgresPetSource(database: Queryable): BulkPetSource {
     },
     async add(newPet, call, key) {
       requireClient(call);
-      if (key) return addOnce(database, newPet, key, call.span);
+      if (key) return addOnce(database, newPet, key, call);
       const { name, categoryId, status } = newPet;
-      const rows = await database.query<PetRow>(ADD, [name, categoryId, status ?? null], call.span);
+      const rows = await database.query<PetRow>(ADD, [name, categoryId, status ?? null], call);
       const [pet] = toPets(rows);
       if (pet === undefined) throw new Error('INSERT returned no row');
       return pet;
@@ -74,7 +74,7 @@ export function createPostgresPetSource(database: Queryable): BulkPetSource {
         `{${newPets.map(({ categoryId }) => categoryId).join()}}`,
         newPets.map(({ status }) => status ?? null),
       ];
-      const rows = await database.query<PetRow>(ADD_MANY, values, call.span);
+      const rows = await database.query<PetRow>(ADD_MANY, values, call);
       if (rows.length !== newPets.length)
         throw new StoreError('internal_error', 'Something went wrong on our side.', {
           cause: new Error(`INSERT of ${newPets.length} animals returned ${rows.length} rows`),
@@ -86,7 +86,7 @@ export function createPostgresPetSource(database: Queryable): BulkPetSource {
   async function findAll(ids: readonly Int64[], call: Call): Promise<ReadonlyMap<Int64, Pet>> {
     requireClient(call);
     // Identifiers are digits: their array needs no quoting, which pg would do for each of them.
-    const rows = await database.query<PetRow>(FIND_MANY, [`{${ids.join()}}`], call.span);
+    const rows = await database.query<PetRow>(FIND_MANY, [`{${ids.join()}}`], call);
     const found = new Map<Int64, Pet>();
     for (const pet of toPets(rows)) found.set(pet.id, pet);
     return found;

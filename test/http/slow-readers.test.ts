@@ -22,6 +22,7 @@ const clients: Socket[] = [];
 
 async function serve(options: Partial<HttpServerOptions> = {}): Promise<void> {
   ({ server } = createHttpServer({
+    tracer: NO_TRACING.tracer,
     async handler({ path }) {
       if (path === '/late') await sleep(2 * STALL_MS);
       return { status: 200, headers: {}, body: path === '/large' ? BODY : `this is ${path}` };

@@ -6,6 +6,7 @@ import type { Database } from '../../src/database/database.js';
 import { migrate } from '../../src/database/migrate.js';
 import { createPgDatabase } from '../../src/database/pg-database.js';
 import { openPgliteDatabase } from '../../src/database/pglite-database.js';
+import { NO_TRACING } from '../../src/observability/tracing.js';
 import type { Int64 } from '../../src/pets/int64.js';
 import { createBatchingPetSource } from '../../src/pets/batching-pet-source.js';
 import type { Pet, PetStatus } from '../../src/pets/pet.js';
@@ -75,6 +76,7 @@ describePetSource('another animal store, over REST', async () => {
       budget: createRetryBudget(),
       timeoutMs: 20_000,
       describe: createUpstreamDescription(url),
+      tracer: NO_TRACING.tracer,
     }),
     call: {
       key: { id: 'test', authorization: `Bearer ${key}`, findRefusal: () => undefined, learn: () => undefined },

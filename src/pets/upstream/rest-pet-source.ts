@@ -1,4 +1,5 @@
 import { CLIENT_NAME_HEADER } from '../../access/client-name.js';
+import { toTraceHeaders } from '../../observability/tracing.js';
 import { formatIdempotencyKey } from '../idempotency-key.js';
 import type { Int64 } from '../int64.js';
 import type { Pet } from '../pet.js';
@@ -95,13 +96,13 @@ function toGet(call: Call): UpstreamTemplate {
   return { method: 'GET', headers: toHeaders(call), isShared: true };
 }
 
-function toHeaders({ key, requestId, span, traceContext, clientName }: Call): Readonly<Record<string, string>> {
+function toHeaders({ key, requestId, span, clientName }: Call): Readonly<Record<string, string>> {
   return {
     accept: 'application/json',
     'x-request-id': requestId,
     ...(key && { authorization: key.authorization }),
-    // A span continues the trace in its own name.
-    ...(span ? undefined : traceContext),
+    // If the request is recorded, each attempt has a span of its own and replaces these.
+    ...toTraceHeaders(span),
     ...(clientName !== undefined && { [CLIENT_NAME_HEADER]: clientName }),
   };
 }

@@ -1,5 +1,5 @@
 import { StoreError } from '../../errors.js';
-import type { Span } from '../../observability/tracing.js';
+import { toTraceHeaders, type Span, type Tracer } from '../../observability/tracing.js';
 import type { Call } from '../pet-source.js';
 import type { Breaker } from './breaker.js';
 import { backoffMs, type RetryBudget } from './retry-budget.js';
@@ -17,6 +17,7 @@ export interface UpstreamRequestParts {
   /** Time for everything that one call asks, from its start, in milliseconds. */
   readonly timeoutMs: number;
   readonly describe: DescribeUpstream;
+  readonly tracer: Tracer;
 }
 
 /** What the requests of one call have in common. */
@@ -55,7 +56,7 @@ export class UpstreamRequest implements SharedRequest, OutgoingRequest {
   }
   get headers(): OutgoingRequest['headers'] {
     const { headers } = this.template;
-    return this.#span ? { ...headers, ...this.#span.headers } : headers;
+    return this.#span ? { ...headers, ...toTraceHeaders(this.#span) } : headers;
   }
   get body(): string | undefined {
     return this.template.body;
@@ -66,9 +67,9 @@ export class UpstreamRequest implements SharedRequest, OutgoingRequest {
   }
 
   join({ span }: Call): void {
-    if (!span || span === this.call.span) return;
+    if (!span?.isRecording() || span === this.call.span) return;
     (this.#joined ??= []).push(span);
-    this.#span?.link([span]);
+    this.#span?.addLink({ context: span.spanContext() });
   }
 
   cancel(reason: Error): void {
@@ -88,11 +89,9 @@ export class UpstreamRequest implements SharedRequest, OutgoingRequest {
       this.listener.end(this.#cancelledFor);
       return;
     }
-    const { span } = this.call;
-    if (span) {
-      const { method, path } = this;
-      this.#span = startUpstreamSpan([span, ...(this.#joined ?? [])], this.parts.describe(method, path), this.#retries);
-    }
+    const { tracer, describe } = this.parts;
+    const askers = [this.call.span, ...(this.#joined ?? [])];
+    this.#span = startUpstreamSpan(tracer, askers, () => describe(this.method, this.path), this.#retries);
     this.#sent = this.parts.client.send(this);
   }
 

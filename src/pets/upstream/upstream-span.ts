@@ -1,5 +1,5 @@
 import { StoreError } from '../../errors.js';
-import { joinSpans, type Attributes, type Span } from '../../observability/tracing.js';
+import { endSpan, joinSpans, startSpan, type Attributes, type Span, type Tracer } from '../../observability/tracing.js';
 import type { Outcome } from './shared-requests.js';
 import { UpstreamFailure } from './outgoing-request.js';
 
@@ -23,23 +23,32 @@ export function createUpstreamDescription(baseUrl: string): DescribeUpstream {
 }
 
 /**
- * Starts the span of one attempt, the wait for a connection included.
+ * Starts the span of one attempt, which includes the wait for a connection. Returns undefined if nobody who waits for it
+ * is recorded.
  * @param askers - the spans of those who wait for it
  * @param retries - attempts before this one
  */
-export function startUpstreamSpan(askers: readonly Span[], attributes: Attributes, retries: number): Span {
+export function startUpstreamSpan(
+  tracer: Tracer,
+  askers: readonly (Span | undefined)[],
+  describe: () => Attributes,
+  retries: number,
+): Span | undefined {
+  const parent = joinSpans(askers);
+  if (!parent.span) return undefined;
+  const attributes = describe();
   const name = `${String(attributes['http.request.method'])} ${String(attributes['url.template'])}`;
-  return joinSpans(askers).startChild('client', name, {
+  return startSpan(tracer, 'client', name, parent, {
     ...attributes,
     'http.request.resend_count': retries > 0 ? retries : undefined,
   });
 }
 
 export function endUpstreamSpan(span: Span, outcome: Outcome): void {
-  if (outcome instanceof Error) span.end({}, toErrorType(outcome));
+  if (outcome instanceof Error) endSpan(span, {}, toErrorType(outcome));
   else {
     const { status } = outcome;
-    span.end({ 'http.response.status_code': status }, status >= 400 ? String(status) : undefined);
+    endSpan(span, { 'http.response.status_code': status }, status >= 400 ? String(status) : undefined);
   }
 }
 

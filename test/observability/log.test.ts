@@ -1,0 +1,69 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { describe, expect, it } from 'vitest';
+
+const LOG = new URL('../../src/observability/log.ts', import.meta.url).href;
+
+/** Runs a script that has a `log`, in a process of its own, since the log writes to standard output. */
+function run(script: string) {
+  const source = `import { createLog } from ${JSON.stringify(LOG)};
+    const log = createLog({ level: 'info', pretty: false });
+    ${script}`;
+  const child = spawn(process.execPath, ['--import=tsx', '--input-type=module', '--eval', source], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  const read = async (): Promise<Record<string, unknown>[]> => {
+    const lines: Record<string, unknown>[] = [];
+    for await (const line of createInterface(child.stdout)) lines.push(JSON.parse(line) as Record<string, unknown>);
+    return lines;
+  };
+  return { child, read };
+}
+
+describe('the log of a process', () => {
+  it.each([
+    ['ends', 'log.flush(() => process.exit(0))'],
+    ['exits', 'process.exit(0)'],
+    ['runs out of work', ''],
+  ])('has every line, whole and in order, when the process %s', async (_, end) => {
+    const script = `process.stdout.isTTY;
+      for (let n = 0; n < 20_000; n++) log.info({ n, text: 'ハチ é'.repeat(n % 17) }, 'a line');
+      log.info({ text: 'é'.repeat(50_000) }, 'a long line');
+      ${end}`;
+    const lines = await run(script).read();
+    expect(lines.slice(0, -1).map(({ n }) => n)).toEqual(Array.from({ length: 20_000 }, (__, n) => n));
+    expect(lines.at(-1)).toMatchObject({ text: 'é'.repeat(50_000), msg: 'a long line' });
+  });
+
+  it('has a line soon, although the process goes on', async () => {
+    const { child } = run(`log.info({ at: Date.now() }, 'alone'); setInterval(() => undefined, 1_000);`);
+    const [text] = (await once(child.stdout.setEncoding('utf8'), 'data')) as [string];
+    const { at, msg } = JSON.parse(text) as { at: number; msg: string };
+    expect(msg).toBe('alone');
+    expect(Date.now() - at).toBeLessThan(1_000);
+    child.kill();
+  });
+
+  it('has no key that was logged by mistake', async () => {
+    const script = `log.info({ key: 'geheim', caller: { authorization: 'Bearer geheim', id: 1 } }, 'a line');`;
+    const [line] = await run(script).read();
+    expect(line).toMatchObject({ key: '[redacted]', caller: { authorization: '[redacted]', id: 1 } });
+  });
+
+  it('drops lines when nobody reads it, instead of filling the memory', async () => {
+    const script = `const text = 'x'.repeat(100_000);
+      let n = 0;
+      const write = () => {
+        for (let i = 0; i < 100; i++) log.info({ text }, 'a line');
+        if (++n < 40) setImmediate(write);
+        else console.error(Math.round(process.memoryUsage().rss / 1_048_576));
+      };
+      write();`;
+    const { child } = run(script);
+    const [megabytes] = (await once(child.stderr.setEncoding('utf8'), 'data')) as [string];
+    child.kill('SIGKILL');
+    // 400 MB were logged, and 64 MiB of them may wait.
+    expect(Number(megabytes)).toBeLessThan(300);
+  });
+});
