@@ -1,5 +1,5 @@
 import type { Int64 } from '../../pets/int64.js';
-import { createRetryBudget } from '../../pets/upstream/retry-budget.js';
+import { createRetryBudget } from '../../proxy/retry-budget.js';
 import { TransportFailure, type GraphqlTransport } from './graphql-transport.js';
 import { createKeyLimits } from './key-limits.js';
 import { Lookup, type Settle } from './lookup.js';
