@@ -93,7 +93,7 @@ describe('requests of a gateway to its upstream', () => {
 
 it('equal GETs of a key that wait for a connection are one request, each call cancelled on its own', async () => {
   const upstream = await startScriptedUpstream();
-  const gateway = await startProxyBefore(upstream.url, { UPSTREAM_CONNECTIONS: '1' });
+  const gateway = await startProxyBefore(upstream.url, { UPSTREAM_CONNECTIONS: '1', SHUTDOWN_GRACE_MS: '500' });
   await gateway.graphql('{ pets { id } }', { key: 'a' });
   const held: (() => void)[] = [];
   upstream.play((request, response) => void held.push(() => answerAnimals(request, response)));
