@@ -10,7 +10,7 @@ const APOLLO = {
   group: ['graphql', 'graphql/*', '@apollo/*', '@graphql-tools/*', 'graphql-rate-limit'],
   message: 'GraphQL lives in graphql/.',
 };
-const UNDICI = { group: ['undici'], message: 'undici lives in the REST source.' };
+const UNDICI = { group: ['undici'], message: 'undici lives in proxy/.' };
 const DRIVERS = { group: ['pg', 'pg/*', '@electric-sql/*', 'postgrator'], message: 'SQL drivers live in database/.' };
 const REDIS = { group: ['ioredis'], message: 'Redis lives in redis/.' };
 const OTEL = {
@@ -94,13 +94,27 @@ export default defineConfig(
       OTEL,
       HTTP,
       TOP,
-      folders('graphql', 'rest', 'pets', 'redis', 'embedded', 'cli', 'observability'),
+      folders('graphql', 'rest', 'pets', 'proxy', 'redis', 'embedded', 'cli', 'observability'),
     ],
   ),
-  // A source that asks another store speaks of the caller's key in the terms of access/.
+  // The contract of the sources names the caller's key in the terms of access/.
   fence(
     ['src/pets/**'],
-    [APOLLO, DRIVERS, REDIS, OTEL, HTTP, TOP, BUT_TRACING, folders('graphql', 'rest', 'redis', 'embedded', 'cli')],
+    [
+      APOLLO,
+      UNDICI,
+      DRIVERS,
+      REDIS,
+      OTEL,
+      HTTP,
+      TOP,
+      BUT_TRACING,
+      folders('graphql', 'rest', 'proxy', 'redis', 'embedded', 'cli'),
+    ],
+  ),
+  fence(
+    ['src/proxy/**'],
+    [APOLLO, DRIVERS, REDIS, OTEL, HTTP, TOP, folders('graphql', 'rest', 'database', 'embedded', 'cli')],
   ),
   fence(
     ['src/deprecated-calls/**'],

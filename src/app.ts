@@ -246,7 +246,7 @@ async function openBackend(
     });
   }
   // Loaded only where it is used, with its HTTP client, for the sake of the start.
-  const { openProxyBackend } = await import('./backend/proxy-backend.js');
+  const { openProxyBackend } = await import('./proxy/proxy-backend.js');
   return openProxyBackend(backend, log, metrics, tracer, redis);
 }
 

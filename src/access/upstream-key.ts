@@ -1,25 +1,25 @@
 import type { StoreError } from '../errors.js';
 
-/** What matters of an answer of another store to the limits of the key that asked. */
+/** What an upstream's answer says about the limits of the key that asked. */
 export interface UpstreamAnswerHead {
   readonly status: number;
-  /** A header by its lower-case name. */
+  /** Returns a header by its lower-case name. */
   readonly header: (name: string) => string | undefined;
   /** The `code` of the Error body, if the answer has one. */
   readonly errorCode?: string | undefined;
 }
 
-/** A caller's key, as a source needs it that asks another store in the caller's name. */
+/** A caller's key, for a source that asks another store with it. */
 export interface UpstreamKey {
-  /** Tells keys apart; not the key. */
+  /** Identifies the key; not the key itself. */
   readonly id: string;
   /** The `Authorization` header, to be sent unchanged and nowhere else. */
   readonly authorization: string;
-  /** Why no request of this key may be sent just now. Asked again right before a request leaves. */
+  /** Why no request of this key may be sent now. Called again right before a request is sent. */
   findRefusal(): StoreError | undefined;
   /**
-   * Is told of every answer, as soon as it has come.
-   * @param leftAt - when its request left, by `performance.now()`
+   * Called for every answer as soon as it arrives.
+   * @param sentAt - when its request was sent, by `performance.now()`
    */
-  learn(answer: UpstreamAnswerHead, leftAt: number): void;
+  learn(answer: UpstreamAnswerHead, sentAt: number): void;
 }

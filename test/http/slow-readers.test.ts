@@ -6,6 +6,7 @@ import { pino } from 'pino';
 import { afterEach, expect, it } from 'vitest';
 import { createCors } from '../../src/http/cors.js';
 import { listen } from '../../src/http/lifecycle.js';
+import { NO_TRACING } from '../../src/observability/tracing.js';
 import { createHttpServer, type HttpServerOptions } from '../../src/http/server.js';
 import type { Metrics } from '../../src/observability/metrics.js';
 

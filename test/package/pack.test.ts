@@ -60,12 +60,11 @@ describe('the package of the server, packed and installed in an empty folder', (
       .filter((entry) => entry.isFile())
       .map((entry) => relative(installed, join(entry.parentPath, entry.name)))
       .filter((name) => !name.startsWith('node_modules/'));
-    const kinds = files
-      .map((name) =>
-        name
-          .replace(/^dist\/explorer-page\/.*/, 'dist/explorer-page/*')
-          .replace(/^(dist\/bundle|docs|migrations)\/[^/]+(?=\.(?:js|md|sql)$)/, '$1/*'),
-      );
+    const kinds = files.map((name) =>
+      name
+        .replace(/^dist\/explorer-page\/.*/, 'dist/explorer-page/*')
+        .replace(/^(dist\/bundle|docs|migrations)\/[^/]+(?=\.(?:js|md|sql)$)/, '$1/*'),
+    );
     expect([...new Set(kinds)].sort()).toEqual(FILES);
   });
 

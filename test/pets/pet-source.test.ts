@@ -12,11 +12,12 @@ import { createBatchingPetSource } from '../../src/pets/batching-pet-source.js';
 import type { Pet, PetStatus } from '../../src/pets/pet.js';
 import { createCall, type BulkPetSource } from '../../src/pets/pet-source.js';
 import { createPostgresPetSource } from '../../src/pets/postgres-pet-source.js';
-import { createBreaker } from '../../src/pets/upstream/breaker.js';
-import { createRestPetSource } from '../../src/pets/upstream/rest-pet-source.js';
-import { createRetryBudget } from '../../src/pets/upstream/retry-budget.js';
-import { createUpstreamClient } from '../../src/pets/upstream/upstream-client.js';
-import { createUpstreamDescription } from '../../src/pets/upstream/upstream-span.js';
+import { createBreaker } from '../../src/proxy/breaker.js';
+import { createKeyStates } from '../../src/proxy/key-state.js';
+import { createRestPetSource } from '../../src/proxy/rest-pet-source.js';
+import { createRetryBudget } from '../../src/proxy/retry-budget.js';
+import { createUpstreamClient } from '../../src/proxy/upstream-client.js';
+import { createUpstreamDescription } from '../../src/proxy/upstream-span.js';
 import { createDatabase, startGateway } from '../support/gateway.js';
 import { describePetSource, type SourceUnderTest } from './pet-source.contract.js';
 
@@ -73,6 +74,7 @@ describePetSource('another animal store, over REST', async () => {
     source: createRestPetSource({
       client,
       breaker,
+      keys: createKeyStates(),
       budget: createRetryBudget(),
       timeoutMs: 20_000,
       describe: createUpstreamDescription(url),

@@ -98,7 +98,7 @@ describe('limits learned from an upstream', () => {
     expect(upstream.seen).toHaveLength(2);
   });
 
-  it('that nobody has seen yet cannot be overrun: one operation goes first', async () => {
+  it('that nobody has seen yet cannot be overrun: one operation is the probe', async () => {
     let left = 60;
     upstream.play((_, response) => {
       left -= 1;
@@ -113,7 +113,7 @@ describe('limits learned from an upstream', () => {
     expect(left).toBeGreaterThanOrEqual(0);
   });
 
-  it('put a key into quarantine with the first 429, and let one request go first when it ends', async () => {
+  it('start a cooldown of the key with the first 429, and send a single probe when it ends', async () => {
     let at429 = 0;
     upstream.play((_, response) => {
       at429 = Date.now();
@@ -135,9 +135,9 @@ describe('limits learned from an upstream', () => {
       Array.from({ length: 5 }, (_, i) => gateway.graphql(`{ pets(limit: ${i + 1}) { id } }`, { key: 'a' })),
     );
     expect(after.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
-    const [lead, ...others] = upstream.seen.filter(({ headers }) => headers.authorization === 'Bearer a');
-    expect(lead?.at).toBeGreaterThanOrEqual(at429 + 2_000);
-    for (const request of others) expect(request.at - (lead?.at ?? 0)).toBeGreaterThanOrEqual(45);
+    const [probe, ...others] = upstream.seen.filter(({ headers }) => headers.authorization === 'Bearer a');
+    expect(probe?.at).toBeGreaterThanOrEqual(at429 + 2_000);
+    for (const request of others) expect(request.at - (probe?.at ?? 0)).toBeGreaterThanOrEqual(45);
   });
 
   it('of a banned key refuse even what is free', async () => {

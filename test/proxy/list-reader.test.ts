@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createListReader } from '../../src/pets/upstream/list-reader.js';
+import { createListReader } from '../../src/proxy/list-reader.js';
 
 const body = (...ids: number[]) => JSON.stringify(ids.map((id) => ({ id, name: `Animal ${id}`, categoryId: 1 })));
 const idsOf = (pets: readonly { readonly id: string }[] | undefined) => pets?.map(({ id }) => id);

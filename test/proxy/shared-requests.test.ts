@@ -10,7 +10,7 @@ describe('requests of a gateway to its upstream', () => {
   beforeEach(async () => {
     upstream = await startScriptedUpstream();
     gateway = await startProxyBefore(upstream.url);
-    // Something is known of the key, so that nothing has to go first.
+    // The limits of the key are known after this, so no probe is needed.
     await gateway.graphql('{ pets { id } }', { key: 'a' });
     upstream.play(answerAnimals);
   });
@@ -89,4 +89,34 @@ describe('requests of a gateway to its upstream', () => {
     await expect(answer).rejects.toThrow();
     await expect.poll(() => upstream.cancelled()).toBe(2);
   });
+});
+
+it('equal GETs of a key that wait for a connection are one request, each call cancelled on its own', async () => {
+  const upstream = await startScriptedUpstream();
+  const gateway = await startProxyBefore(upstream.url, { UPSTREAM_CONNECTIONS: '1', SHUTDOWN_GRACE_MS: '500' });
+  await gateway.graphql('{ pets { id } }', { key: 'a' });
+  const held: (() => void)[] = [];
+  upstream.play((request, response) => void held.push(() => answerAnimals(request, response)));
+  const first = gateway.graphql('{ pet(id: 1) { id } }', { key: 'a' });
+  await expect.poll(() => held.length).toBe(1);
+
+  const client = new AbortController();
+  const cancelled = gateway.fetch('/graphql', {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', Authorization: 'Bearer a' },
+    body: JSON.stringify({ query: '{ pet(id: 2) { id } }' }),
+    signal: client.signal,
+  });
+  const others = Array.from({ length: 3 }, () => gateway.graphql('{ pet(id: 2) { id } }', { key: 'a' }));
+  await sleep(200);
+  client.abort();
+  await expect(cancelled).rejects.toThrow();
+  held[0]?.();
+  expect((await first).data.pet).toEqual({ id: '1' });
+  await expect.poll(() => held.length).toBe(2);
+  held[1]?.();
+  for (const { data } of await Promise.all(others)) expect(data.pet).toEqual({ id: '2' });
+  expect(upstream.seen.map(({ path }) => path)).toEqual(['/pets/1', '/pets/2']);
+  await gateway.close();
+  await upstream.close();
 });

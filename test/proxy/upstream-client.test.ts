@@ -1,13 +1,14 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { UpstreamAnswer } from '../../src/pets/upstream/outgoing-request.js';
-import { createUpstreamClient, type Sent, type UpstreamClient } from '../../src/pets/upstream/upstream-client.js';
+import type { Exchange } from '../../src/proxy/exchange.js';
+import type { UpstreamAnswer } from '../../src/proxy/upstream-answer.js';
+import { createUpstreamClient, type UpstreamClient } from '../../src/proxy/upstream-client.js';
 
 describe('the client of an upstream, with one connection', () => {
   let server: Server;
   let client: UpstreamClient;
-  /** The answers that the upstream has still to give, by path. */
+  /** The responses of the upstream, by path. */
   let asked: Map<string, ServerResponse>;
 
   beforeEach(async () => {
@@ -23,18 +24,12 @@ describe('the client of an upstream, with one connection', () => {
     await new Promise((closed) => server.close(closed));
   });
 
-  function send(
-    path: string,
-    beforeLeaving: () => void = () => undefined,
-  ): Sent & { readonly outcome: Promise<UpstreamAnswer | Error> } {
-    let settle: (outcome: UpstreamAnswer | Error) => void = () => undefined;
-    const outcome = new Promise<UpstreamAnswer | Error>((resolve) => (settle = resolve));
-    const sent = client.send({ method: 'GET', path, headers: {}, beforeLeaving, settle });
-    return { outcome, cancel: (reason) => sent.cancel(reason) };
+  function send(path: string, { keyId = 'a', refusal }: { keyId?: string; refusal?: Error } = {}): Exchange {
+    return client.send({ method: 'GET', path, headers: {}, keyId, beforeSending: () => refusal });
   }
   const arrivalOf = (path: string) => vi.waitFor(() => expect([...asked.keys()]).toContain(path), { timeout: 5_000 });
 
-  it('sends what waits in its order, past what was cancelled meanwhile', async () => {
+  it('sends waiting requests in their order, and skips cancelled ones', async () => {
     const [first, second, third] = [send('/1'), send('/2'), send('/3')];
     expect(client.load()).toEqual({ active: 1, idle: 0, waiting: 2 });
     second.cancel(new Error('gone'));
@@ -50,7 +45,18 @@ describe('the client of an upstream, with one connection', () => {
     expect(client.load()).toEqual({ active: 0, idle: 1, waiting: 0 });
   });
 
-  it('cancels no other request that its connection has on it by then', async () => {
+  it('lets keys take turns', async () => {
+    const ofA = ['/a1', '/a2', '/a3', '/a4'].map((path) => send(path));
+    const ofB = ['/b1', '/b2'].map((path) => send(path, { keyId: 'b' }));
+    for (const path of ['/a1', '/a2', '/b1', '/a3', '/b2', '/a4']) {
+      await arrivalOf(`/v1${path}`);
+      asked.get(`/v1${path}`)?.end('');
+    }
+    await Promise.all([...ofA, ...ofB].map(({ outcome }) => outcome));
+    expect([...asked.keys()].map((path) => path.slice(4))).toEqual(['a1', 'a2', 'b1', 'a3', 'b2', 'a4']);
+  });
+
+  it('cancels no other request that uses the same connection later', async () => {
     const first = send('/1');
     await arrivalOf('/v1/1');
     asked.get('/v1/1')?.end('one');
@@ -62,14 +68,12 @@ describe('the client of an upstream, with one connection', () => {
     expect(await second.outcome).toMatchObject({ status: 200, body: 'two' });
   });
 
-  it('goes on after one that was cancelled on its way, and one that was not to leave', async () => {
+  it('goes on after a request that was cancelled in flight, and one that was refused right before it was sent', async () => {
     const first = send('/1');
     await arrivalOf('/v1/1');
     first.cancel(new Error('gone'));
     expect(await first.outcome).toMatchObject({ message: 'gone' });
-    const second = send('/2', () => {
-      throw new Error('not now');
-    });
+    const second = send('/2', { refusal: new Error('not now') });
     expect(await second.outcome).toMatchObject({ message: 'not now' });
     const third = send('/3');
     await arrivalOf('/v1/3');
@@ -80,16 +84,16 @@ describe('the client of an upstream, with one connection', () => {
     expect([...asked.keys()]).toEqual(['/v1/1', '/v1/3']);
   });
 
-  it('tells what came of an answer that breaks off, and of an upstream that is gone', async () => {
+  it('reports an incomplete response as broken, and a closed upstream as unreachable', async () => {
     const first = send('/1');
     await arrivalOf('/v1/1');
     const response = asked.get('/v1/1');
     response?.writeHead(200, { 'Content-Length': '100' });
     response?.write('some');
     setTimeout(() => response?.socket?.destroy(), 50);
-    expect(await first.outcome).toMatchObject({ name: 'UpstreamFailure', kind: 'broken', hasLeft: true });
+    expect(await first.outcome).toMatchObject({ name: 'UpstreamFailure', kind: 'broken', wasSent: true });
     await new Promise((closed) => server.close(closed));
-    expect(await send('/2').outcome).toMatchObject({ name: 'UpstreamFailure', kind: 'unreachable', hasLeft: false });
+    expect(await send('/2').outcome).toMatchObject({ name: 'UpstreamFailure', kind: 'unreachable', wasSent: false });
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   });
 });

@@ -36,7 +36,7 @@ describeWithRedis('two gateways before one store', () => {
     return { status, code: errors?.[0]?.extensions.code, retryAfter: Number(headers.get('retry-after')) };
   };
 
-  it('answer for a key that the store refused to one of them, without asking it', async () => {
+  it('refuse a key that the store refused to one of them, without asking the store', async () => {
     const key = await exhaustedKey();
     expect(await outcome(gateways[0], ONE, key)).toMatchObject({ status: 429, code: 'RATE_LIMITED' });
     expect(refusalsOfStore()).toBe(1);
@@ -52,7 +52,7 @@ describeWithRedis('two gateways before one store', () => {
     expect((await outcome(gateways[1], ONE, other)).status).toBe(200);
   });
 
-  it('answer for a key that the store banned, whatever is asked', async () => {
+  it('refuse a key that the store banned, whatever is asked', async () => {
     const key = await exhaustedKey();
     for (let i = 0; i < 2; i++) await store.fetch('/v1/pets', { headers: { Authorization: `Bearer ${key}` } });
     expect(await outcome(gateways[0], ONE, key)).toMatchObject({ status: 429, code: 'KEY_BANNED' });
@@ -65,19 +65,19 @@ describeWithRedis('two gateways before one store', () => {
     expect(refusalsOfStore()).toBe(refused);
   });
 
-  it('leave no key in Redis', async () => {
+  it('store no key in Redis', async () => {
     const key = await exhaustedKey();
     await outcome(gateways[0], ONE, key);
     const client = await connectRedis(redisUrl());
     const names = (await client.keys('animals:proxy:*')).join('\n');
     client.disconnect();
-    expect(names).toMatch(/animals:proxy:quarantine:\{[\w-]{43}\}/);
+    expect(names).toMatch(/animals:proxy:cooldown:\{[\w-]{43}\}/);
     expect(names).not.toContain(key);
   });
 });
 
 describeWithRedis('two gateways before a store, with a plan of their own', () => {
-  it('count it together where the store states no limits', async () => {
+  it('count requests together when the store states no limits', async () => {
     const upstream = await startScriptedUpstream((_, response) => send(response, 200, '[]'));
     const env = { REDIS_URL: redisUrl(), DEFAULT_PLAN: 'free' };
     const gateways = [await startProxyBefore(upstream.url, env), await startProxyBefore(upstream.url, env)];
@@ -105,7 +105,7 @@ describeWithRedisServer('a gateway whose Redis was away', () => {
   });
   afterAll(() => server.close());
 
-  it('tells the others of a quarantine when it is back', async () => {
+  it('shares a cooldown when Redis is back', async () => {
     const store = await startGateway('server');
     const { key } = await store.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 10 } });
     await store.fetch('/v1/pets', { headers: { Authorization: `Bearer ${key}` } });
@@ -121,7 +121,7 @@ describeWithRedisServer('a gateway whose Redis was away', () => {
       const client = await connectRedis(server.url);
       await vi.waitFor(
         async () => {
-          expect(await client.keys('animals:proxy:quarantine:*')).toHaveLength(1);
+          expect(await client.keys('animals:proxy:cooldown:*')).toHaveLength(1);
           expect(await (await gateways[1].fetch('/metrics')).text()).toContain('limiter_shared 1');
         },
         { timeout: 5_000, interval: 50 },

@@ -1,42 +1,31 @@
-import { StoreError, type ErrorName } from '../../errors.js';
-import { parseRetryAfter, parseWait } from '../../access/limit-fields.js';
-import { UpstreamFailure, type UpstreamAnswer } from './outgoing-request.js';
+import { parseRetryAfter, parseWait } from '../access/limit-fields.js';
+import { StoreError, type ErrorName } from '../errors.js';
+import type { UpstreamAnswer, UpstreamFailure } from './upstream-answer.js';
 import { parseErrorBody } from './wire.js';
 
-/** The store could not be reached, or the breaker says that it cannot be. */
+/** The upstream could not be reached, or the breaker is open. */
 export function unavailable(cause?: unknown): StoreError {
-  return new StoreError(
-    'upstream_unavailable',
-    'The animal store behind this gateway cannot be reached. Try again shortly.',
-    {
-      cause,
-    },
-  );
+  const message = 'The animal store behind this gateway cannot be reached. Try again shortly.';
+  return new StoreError('upstream_unavailable', message, { cause });
 }
 
-/** The time for the operation is over. */
+/** The call's time limit has passed. */
 export function timedOut(): StoreError {
   return new StoreError('upstream_timeout', 'The animal store behind this gateway did not answer in time.');
 }
 
-/** The store answered what its interface does not allow. Nothing of it is quoted. */
+/** The interface does not allow the upstream's response. The message quotes nothing of it. */
 export function notUnderstood(what: string, cause?: unknown): StoreError {
-  return new StoreError(
-    'upstream_error',
-    `The animal store behind this gateway gave an answer that its interface does not allow (${what}).`,
-    {
-      cause,
-    },
-  );
+  const message = `The animal store behind this gateway gave an answer that its interface does not allow (${what}).`;
+  return new StoreError('upstream_error', message, { cause });
 }
 
-/** Why no answer came, in the terms of this program. */
-export function fromFailure(failure: Error): Error {
-  if (!(failure instanceof UpstreamFailure)) return failure;
+/** Converts a missing response to an error for the client. */
+export function fromFailure(failure: UpstreamFailure): StoreError {
   return failure.kind === 'unreachable' ? unavailable(failure) : notUnderstood('incomplete or no HTTP', failure);
 }
 
-/** The one place where an answer that is no success becomes an error: by its HTTP status, with the Error body as it came. */
+/** Converts a response that is not a success to an error, by its HTTP status and with its Error body unchanged. */
 export function fromAnswer(answer: UpstreamAnswer): StoreError {
   const { status, body } = answer;
   const error = body === undefined ? undefined : parseErrorBody(body);

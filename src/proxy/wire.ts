@@ -1,17 +1,17 @@
-import type { ErrorBody } from '../../errors.js';
-import { JsonNumber, parseExactJson } from '../../json/exact-json.js';
-import { isInt64, type Int64 } from '../int64.js';
-import { PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pet.js';
+import type { ErrorBody } from '../errors.js';
+import { JsonNumber, parseExactJson } from '../json/exact-json.js';
+import { isInt64, type Int64 } from '../pets/int64.js';
+import { PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pets/pet.js';
 
 /**
- * Reads an animal that another store answered. Unknown fields are ignored.
- * @returns undefined for what the interface does not allow
+ * Reads an animal from a response. Unknown fields are ignored.
+ * @returns undefined when the interface does not allow the body
  */
 export function parsePet(body: string): Pet | undefined {
   return toPet(parse(body));
 }
 
-/** Reads a list of animals; undefined for what the interface does not allow. */
+/** Reads a list of animals; undefined when the interface does not allow the body. */
 export function parsePets(body: string): readonly Pet[] | undefined {
   const list = parse(body);
   if (!Array.isArray(list)) return undefined;
@@ -19,7 +19,7 @@ export function parsePets(body: string): readonly Pet[] | undefined {
   return pets.every((pet) => pet !== undefined) ? pets : undefined;
 }
 
-/** Reads an Error body; undefined when it is none. */
+/** Reads an Error body; undefined when the body is something else. */
 export function parseErrorBody(body: string): ErrorBody | undefined {
   const value = parse(body);
   if (!isRecord(value)) return undefined;
@@ -28,7 +28,7 @@ export function parseErrorBody(body: string): ErrorBody | undefined {
   return typeof status === 'number' && status >= 100 && status <= 999 ? { code, message, status } : undefined;
 }
 
-/** Writes the body of POST /pets, with its identifier as an exact integer. */
+/** Formats the body of POST /pets, with the category as an exact integer. */
 export function formatNewPet({ name, categoryId, status }: NewPet): string {
   const rest = status === undefined ? '' : `,"status":"${status}"`;
   return `{"name":${JSON.stringify(name)},"categoryId":${categoryId}${rest}}`;
@@ -52,7 +52,7 @@ function toPet(value: unknown): Pet | undefined {
   return isStatus(status) ? { id: petId, name, categoryId: petCategoryId, status } : undefined;
 }
 
-/** A number is one that was exact and written plainly; the others come as they were written. */
+/** The parser returns a number only for a plainly written, exact integer, and a JsonNumber for all others. */
 function toInt64(value: unknown): Int64 | undefined {
   if (typeof value === 'number') return String(value) as Int64;
   return value instanceof JsonNumber && isInt64(value.text) ? value.text : undefined;

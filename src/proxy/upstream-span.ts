@@ -1,7 +1,6 @@
-import { StoreError } from '../../errors.js';
-import { endSpan, joinSpans, startSpan, type Attributes, type Span, type Tracer } from '../../observability/tracing.js';
-import type { Outcome } from './shared-requests.js';
-import { UpstreamFailure } from './outgoing-request.js';
+import { StoreError } from '../errors.js';
+import { endSpan, joinSpans, startSpan, type Attributes, type Span, type Tracer } from '../observability/tracing.js';
+import { UpstreamFailure, type Outcome } from './upstream-answer.js';
 
 /** How spans tell where requests go. */
 export type DescribeUpstream = (method: string, path: string) => Attributes;

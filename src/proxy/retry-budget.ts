@@ -1,14 +1,14 @@
-/** Keeps retries a small share of the requests, so that an upstream in trouble is not asked much more for being in trouble. */
+/** Keeps retries a small share of all requests, so that an upstream in trouble is not asked much more often than usual. */
 export interface RetryBudget {
   /** Counts a first attempt. */
   deposit(): void;
-  /** Takes one retry, if there is one. */
+  /** Takes one retry; false when none is left. */
   withdraw(): boolean;
 }
 
 /**
  * @param share - retries earned by each request
- * @param reserve - retries kept for a quiet time, and there from the start
+ * @param reserve - the most retries that are saved up, all of them available at the start
  */
 export function createRetryBudget(share = 0.15, reserve = 5): RetryBudget {
   let retries = reserve;
@@ -27,7 +27,7 @@ export function createRetryBudget(share = 0.15, reserve = 5): RetryBudget {
 const FIRST_BACKOFF_MS = 50;
 const LONGEST_BACKOFF_MS = 1_000;
 
-/** How long to wait before retry number `retry`, counted from 0: exponential, with full jitter. */
+/** How long to wait before retry number `retry`, counted from 0: exponential backoff with full jitter. */
 export function backoffMs(retry: number): number {
   return Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** retry);
 }

@@ -1,0 +1,66 @@
+/** Stops requests to an upstream that keeps failing, and notices when it is back. */
+export interface Breaker {
+  /** While this is true, nothing is sent upstream except probes. */
+  readonly isOpen: boolean;
+  /** The upstream answered, with whatever status. */
+  succeeded(): void;
+  /** The upstream could not be reached, or did not answer in time. */
+  failed(): void;
+  close(): void;
+}
+
+export interface BreakerOptions {
+  /** Sends the upstream a harmless request; resolves when it answers. */
+  readonly probe: () => Promise<unknown>;
+  readonly onChange?: (isOpen: boolean) => void;
+}
+
+/** The breaker opens after this many failures in a row, */
+const THRESHOLD = 10;
+/** provided that the first was at least this many milliseconds ago: fifty lookups of one slow operation fail at once. */
+const SUSTAINED_MS = 500;
+/** Milliseconds between probes while the breaker is open. */
+const PROBE_EVERY_MS = 1_000;
+
+/** Creates a breaker. While it is open it probes in the background, so no user's request has to test the upstream. */
+export function createBreaker({ probe, onChange }: BreakerOptions): Breaker {
+  let failures = 0;
+  let failingSince = 0;
+  let timer: NodeJS.Timeout | undefined;
+
+  return {
+    get isOpen() {
+      return timer !== undefined;
+    },
+    succeeded: recover,
+    failed() {
+      if (failures === 0) failingSince = performance.now();
+      failures += 1;
+      if (timer || failures < THRESHOLD || performance.now() - failingSince < SUSTAINED_MS) return;
+      onChange?.(true);
+      probeLater();
+    },
+    close: stopProbing,
+  };
+
+  function probeLater(): void {
+    timer = setTimeout(() => {
+      probe().then(recover, () => {
+        if (timer) probeLater();
+      });
+    }, PROBE_EVERY_MS);
+    timer.unref();
+  }
+
+  function recover(): void {
+    failures = 0;
+    stopProbing();
+  }
+
+  function stopProbing(): void {
+    if (!timer) return;
+    clearTimeout(timer);
+    timer = undefined;
+    onChange?.(false);
+  }
+}

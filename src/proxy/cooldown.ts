@@ -1,0 +1,19 @@
+import type { MaybePromise } from '../access/maybe-promise.js';
+
+/** Until when the gateway sends nothing with a key, because the upstream answered 429. */
+export interface Cooldown {
+  /** Milliseconds since the epoch. */
+  readonly until: number;
+  readonly code: 'rate_limited' | 'key_banned';
+}
+
+/** Cooldowns that several gateways share. */
+export interface SharedCooldowns {
+  /** Finds the cooldown of a key that any gateway has shared. */
+  find(keyId: string): MaybePromise<Cooldown | undefined>;
+  /** Tells the other gateways, without waiting for them. */
+  share(keyId: string, cooldown: Cooldown): void;
+}
+
+/** For a gateway that shares nothing. */
+export const UNSHARED_COOLDOWNS: SharedCooldowns = { find: () => undefined, share: () => undefined };

@@ -1,0 +1,133 @@
+import { isUtf8 } from 'node:buffer';
+import type { Dispatcher } from 'undici';
+import { StoreError } from '../errors.js';
+import { UpstreamFailure, type Outcome, type UpstreamAnswer } from './upstream-answer.js';
+
+/** A request to the upstream. */
+export interface UpstreamRequest {
+  readonly method: 'GET' | 'POST';
+  /** The path under the upstream's base address, with its leading slash. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | undefined;
+  /** Whose request it is: keys take turns when requests wait for a connection. */
+  readonly keyId: string;
+  /** Called right before the request is written to a connection. Returns why it must not be sent any more. */
+  beforeSending(): Error | undefined;
+}
+
+export type FailureKind = UpstreamFailure['kind'] | 'timeout' | 'cancelled';
+
+/**
+ * Called for every request that was sent or should have been: with the status, or why there is none, and with the seconds
+ * since the request was made, including the wait for a connection.
+ */
+export type ObserveRequest = (method: string, outcome: number | FailureKind, seconds: number) => void;
+
+/** A hundred animals with the longest names, every character escaped, take a third of this. */
+const MAX_ANSWER_BYTES = 1_048_576;
+
+const TOO_MANY_REQUESTS = 429;
+
+type Headers = Readonly<Record<string, string | string[] | undefined>>;
+type Controller = Dispatcher.DispatchController;
+
+const NO_HEADERS: Headers = {};
+
+/** One request and its response. undici reports to it what happens on the connection. */
+export class Exchange implements Dispatcher.DispatchHandler {
+  /** Resolves with the answer, an `UpstreamFailure`, what `beforeSending` returned, or the reason of `cancel`. */
+  readonly outcome: Promise<Outcome>;
+  isSettled = false;
+  #resolve!: (outcome: Outcome) => void;
+  #controller: Controller | undefined;
+  #wasSent = false;
+  #status = 0;
+  #headers = NO_HEADERS;
+  #chunks: Buffer[] | undefined;
+  #size = 0;
+  readonly #startedAt = performance.now();
+
+  /** @param onDone - called when the connection is free again */
+  constructor(
+    readonly request: UpstreamRequest,
+    private readonly observe: ObserveRequest | undefined,
+    private readonly onDone: () => void,
+  ) {
+    this.outcome = new Promise((resolve) => (this.#resolve = resolve));
+  }
+
+  /** Ends the request at once. The upstream may have received it. */
+  cancel(reason: Error): void {
+    this.#settle(reason);
+    this.#controller?.abort(reason);
+  }
+
+  onRequestStart(controller: Controller): void {
+    this.#controller = controller;
+    const refusal = this.isSettled ? undefined : this.request.beforeSending();
+    if (refusal) this.#settle(refusal);
+    if (this.isSettled) controller.abort(new Error('cancelled'));
+    else this.#wasSent = true;
+  }
+
+  onResponseStart(_controller: Controller, status: number, headers: Headers): void {
+    this.#status = status;
+    this.#headers = headers;
+  }
+
+  onResponseData(controller: Controller, chunk: Buffer): void {
+    this.#size += chunk.length;
+    if (this.#size <= MAX_ANSWER_BYTES) (this.#chunks ??= []).push(chunk);
+    else {
+      this.#settle(this.#toAnswer(undefined));
+      controller.abort(new Error('the response is too large'));
+    }
+  }
+
+  onResponseEnd(): void {
+    const chunks = this.#chunks ?? [];
+    const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+    this.#settle(this.#toAnswer(isUtf8(bytes) ? bytes.toString('utf8') : undefined));
+    this.onDone();
+  }
+
+  onResponseError(_controller: Controller | undefined, error: Error): void {
+    // The headers of a 429 say all that matters, so it counts even if its body breaks off.
+    if (this.#status === TOO_MANY_REQUESTS) this.#settle(this.#toAnswer(undefined));
+    else {
+      const isBroken = this.#status !== 0 || error.name === 'HTTPParserError';
+      this.#settle(new UpstreamFailure(isBroken ? 'broken' : 'unreachable', this.#wasSent, error));
+    }
+    this.onDone();
+  }
+
+  #toAnswer(body: string | undefined): UpstreamAnswer {
+    const headers = this.#headers;
+    return {
+      status: this.#status,
+      body,
+      header: (name) => {
+        const value = headers[name];
+        return Array.isArray(value) ? value.join(', ') : value;
+      },
+    };
+  }
+
+  #settle(outcome: Outcome): void {
+    if (this.isSettled) return;
+    this.isSettled = true;
+    const observed = toObserved(outcome, this.#wasSent);
+    if (observed !== undefined) {
+      this.observe?.(this.request.method, observed, (performance.now() - this.#startedAt) / 1_000);
+    }
+    this.#resolve(outcome);
+  }
+}
+
+function toObserved(outcome: Outcome, wasSent: boolean): number | FailureKind | undefined {
+  if (!(outcome instanceof Error)) return outcome.status;
+  if (outcome instanceof UpstreamFailure) return outcome.kind;
+  if (outcome instanceof StoreError && outcome.code === 'upstream_timeout') return 'timeout';
+  return wasSent ? 'cancelled' : undefined;
+}

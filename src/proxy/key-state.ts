@@ -1,0 +1,168 @@
+import type { UpstreamAnswerHead } from '../access/upstream-key.js';
+import type { WindowState } from '../access/ledger.js';
+import { parseWait } from '../access/limit-fields.js';
+import { keyBanned, keyRefused, rateLimited, secondsUntil } from '../access/refusals.js';
+import { createBoundedCache } from '../bounded-cache.js';
+import type { StoreError } from '../errors.js';
+import type { Cooldown } from './cooldown.js';
+import { LimitState } from './limit-state.js';
+import type { PendingRequest } from './pending-request.js';
+
+/** How long the gateway remembers a 401 of the upstream. */
+const REFUSED_KEY_MS = 5_000;
+
+/** How a probe ended: the upstream answered, or it did not. */
+type ProbeResult = 'answered' | 'failed';
+
+interface Probe {
+  readonly ended: Promise<ProbeResult>;
+  readonly end: (result: ProbeResult) => void;
+}
+
+/** The states of all keys. */
+export interface KeyStates {
+  /** The state of a key; a new one for a key that is not known. */
+  get(keyId: string): KeyState;
+}
+
+/** @param capacity - the most keys that are remembered; the one used least recently is forgotten first */
+export function createKeyStates(capacity = 100_000): KeyStates {
+  const states = createBoundedCache<KeyState>(capacity);
+  return {
+    get(keyId) {
+      let state = states.get(keyId);
+      if (!state) {
+        state = new KeyState();
+        states.set(keyId, state);
+      }
+      return state;
+    },
+  };
+}
+
+/** All that the gateway knows about one key: its limits, its cooldown and its requests in flight. */
+export class KeyState {
+  readonly limits = new LimitState();
+  #cooldown: Cooldown | undefined;
+  #refusedUntil = 0;
+  /** Requests that were admitted and have not been answered. */
+  #inFlight = 0;
+  #probe: Probe | undefined;
+  #pending: Map<string, PendingRequest> | undefined;
+
+  /** True while the upstream's 401 is remembered. */
+  get isRefused(): boolean {
+    return this.#refusedUntil > Date.now();
+  }
+
+  get cooldown(): Cooldown | undefined {
+    return this.#cooldown && this.#cooldown.until > Date.now() ? this.#cooldown : undefined;
+  }
+
+  /** The windows as they are now, without the requests in flight; empty while none are known. */
+  get windows(): readonly WindowState[] {
+    return this.limits.windows(this.#inFlight, Date.now());
+  }
+
+  /** Why nothing may be sent now: the upstream refused the key, or the key is in a cooldown. */
+  findRefusal(cost?: number): StoreError | undefined {
+    if (this.isRefused) return keyRefused();
+    const { cooldown } = this;
+    if (!cooldown) return undefined;
+    const retryAfter = secondsUntil(cooldown.until, Date.now());
+    return cooldown.code === 'key_banned' ? keyBanned(retryAfter) : rateLimited(retryAfter, cost);
+  }
+
+  /**
+   * Admits `cost` requests against the last numbers of the upstream. While there are none, one operation is the probe and
+   * the others wait for its answer: a burst must not overrun limits that nobody has seen.
+   * @param waitMs - how long the operation may wait; after that, it is admitted and left to fail on its own
+   * @returns true for the probe, which has to call `endProbe`
+   * @throws StoreError `unauthorized`, `rate_limited`, `key_banned` or `operation_too_large`
+   */
+  async admit(cost: number, waitMs: number): Promise<boolean> {
+    for (let mayWait = true; ;) {
+      const refusal = this.findRefusal(cost);
+      if (refusal) throw refusal;
+      this.limits.requireRoom(cost, this.#inFlight, Date.now());
+      const isProbe = this.limits.knowledge === 'unknown' && !this.#probe;
+      if (isProbe) this.#probe = createProbe();
+      if (isProbe || !mayWait || !this.#probe) {
+        this.#inFlight += cost;
+        return isProbe;
+      }
+      mayWait = (await Promise.race([this.#probe.ended, failAfter(waitMs)])) === 'answered';
+    }
+  }
+
+  /** Admits `cost` more requests of the probe, or of its batch: they must not wait for themselves. */
+  admitWithProbe(cost: number): void {
+    this.#inFlight += cost;
+  }
+
+  /** Takes back requests that have been answered, or never will be. */
+  release(count: number): void {
+    this.#inFlight -= count;
+  }
+
+  /** Lets the operations continue that wait for the probe. */
+  endProbe(result: ProbeResult): void {
+    this.#probe?.end(result);
+    this.#probe = undefined;
+  }
+
+  /**
+   * Takes what an answer says about the key.
+   * @param sentAt - when its request was sent, by `performance.now()`
+   */
+  learn(answer: UpstreamAnswerHead, sentAt: number): void {
+    const now = Date.now();
+    if (answer.status === 401) {
+      // The headers of a 401 state the limits of the gateway's address, not of the key.
+      this.#refusedUntil = now + REFUSED_KEY_MS;
+      return;
+    }
+    this.limits.learn(answer, sentAt, now);
+    if (answer.status !== 429) return;
+    const code = answer.errorCode === 'key_banned' ? 'key_banned' : 'rate_limited';
+    this.coolDown({ until: now + parseWait(answer, now) * 1_000, code });
+  }
+
+  /** Starts a cooldown, or extends the one in progress. After it, one operation is the probe again. */
+  coolDown({ until, code }: Cooldown): void {
+    const known = this.cooldown;
+    this.#cooldown = {
+      until: Math.max(known?.until ?? 0, until),
+      code: code === 'key_banned' ? code : (known?.code ?? code),
+    };
+    this.limits.knowledge = 'unknown';
+  }
+
+  /** The GET of this path that has not been answered, if there is one. */
+  findPending(path: string): PendingRequest | undefined {
+    return this.#pending?.get(path);
+  }
+
+  addPending(request: PendingRequest): void {
+    (this.#pending ??= new Map()).set(request.path, request);
+  }
+
+  /** Removes a request, unless another one has taken its place. */
+  removePending(request: PendingRequest): void {
+    if (this.findPending(request.path) !== request) return;
+    this.#pending?.delete(request.path);
+    if (this.#pending?.size === 0) this.#pending = undefined;
+  }
+}
+
+function createProbe(): Probe {
+  let end: Probe['end'] = () => undefined;
+  const ended = new Promise<ProbeResult>((resolve) => (end = resolve));
+  return { ended, end };
+}
+
+function failAfter(milliseconds: number): Promise<ProbeResult> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, milliseconds, 'failed').unref();
+  });
+}

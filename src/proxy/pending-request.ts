@@ -1,0 +1,80 @@
+import { toTraceHeaders, type Span } from '../observability/tracing.js';
+import type { Pet } from '../pets/pet.js';
+import type { Call } from '../pets/pet-source.js';
+import type { Deadline } from './deadline.js';
+import type { Exchange, UpstreamRequest } from './exchange.js';
+import type { KeyState } from './key-state.js';
+import type { UpstreamAnswer, UpstreamFailure } from './upstream-answer.js';
+
+/** What the requests of one call have in common. */
+export interface RequestTemplate extends Pick<UpstreamRequest, 'method' | 'headers' | 'body'> {
+  /** On whose behalf they are sent. */
+  readonly call: Call;
+  /** Keeps the request where equal ones find it; absent for a request that must not be shared. */
+  readonly key?: KeyState | undefined;
+  /** Reads the animals of an answer as soon as it arrives; otherwise, its text and headers would fill the memory. */
+  read(answer: UpstreamAnswer, path: string): Result;
+}
+
+/** What came of a request: the animals of its answer, or the error for the client. */
+export type Result = readonly Pet[] | Error;
+
+/** A request with all its attempts. Other calls that ask the same with the same key may join it until it is sent. */
+export class PendingRequest implements UpstreamRequest {
+  /** Resolves when there is a result. */
+  done!: Promise<void>;
+  result: Result | undefined;
+  /** How many calls wait for the result. */
+  waiting = 0;
+  /** Why the last attempt got no answer, if it got none. */
+  lastFailure: UpstreamFailure | undefined;
+  /** When the last attempt was sent, by `performance.now()`. */
+  sentAt: number | undefined;
+  /** The attempt in progress, and its span. */
+  exchange: Exchange | undefined;
+  span: Span | undefined;
+  /** The spans of the calls that wait, if there is tracing. */
+  spans: Span[] | undefined;
+
+  /**
+   * @param deadline - of the first call: later calls may wait longer, but get no further attempts
+   */
+  constructor(
+    readonly path: string,
+    readonly template: RequestTemplate,
+    readonly deadline: Deadline,
+  ) {}
+
+  get keyId(): string {
+    return this.template.call.key?.id ?? '';
+  }
+  get method(): UpstreamRequest['method'] {
+    return this.template.method;
+  }
+  get headers(): UpstreamRequest['headers'] {
+    const { headers } = this.template;
+    return this.span ? { ...headers, ...toTraceHeaders(this.span) } : headers;
+  }
+  get body(): string | undefined {
+    return this.template.body;
+  }
+
+  /** A call that comes after the request was sent may know of newer data, so it must not join. */
+  get isJoinable(): boolean {
+    return this.sentAt === undefined && this.waiting > 0;
+  }
+
+  /** One more call waits for the result. */
+  join({ span }: Call): void {
+    this.waiting += 1;
+    if (!span?.isRecording() || this.spans?.includes(span)) return;
+    (this.spans ??= []).push(span);
+    this.span?.addLink({ context: span.spanContext() });
+  }
+
+  beforeSending(): Error | undefined {
+    const refusal = this.template.call.key?.findRefusal();
+    if (!refusal) this.sentAt = performance.now();
+    return refusal;
+  }
+}

@@ -1,0 +1,195 @@
+import type { AdmissionObserver, AdmissionRefusal } from '../access/admission-observer.js';
+import { digestApiKey } from '../access/api-key.js';
+import { NO_BEARER, parseBearer } from '../access/bearer.js';
+import { KeylessVisit } from '../access/keyless-visit.js';
+import type { Admission, Ledger, WindowState } from '../access/ledger.js';
+import type { MaybePromise } from '../access/maybe-promise.js';
+import { PUBLISHED_LIMITS, toWindows, type Plan, type PlanLimits } from '../access/plans.js';
+import { operationTooLarge, rateLimited } from '../access/refusals.js';
+import { remembering } from '../access/remembering.js';
+import { UnknownCaller } from '../access/unknown-caller.js';
+import type { UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js';
+import type { Access, Allowance, Visit } from '../access/visit.js';
+import { StoreError, type ErrorName } from '../errors.js';
+import type { SharedCooldowns } from './cooldown.js';
+import type { KeyState, KeyStates } from './key-state.js';
+
+/** A plan with published limits. */
+export type PublishedPlan = keyof typeof PUBLISHED_LIMITS;
+
+export interface ProxyAccessOptions {
+  readonly keys: KeyStates;
+  /** Counts the 401 responses of client addresses. */
+  readonly addressLedger: Ledger;
+  /** Counts the requests of keys whose limits the upstream does not state. */
+  readonly defaultLedger: Ledger;
+  /** The plan of such keys; without one they are not limited. */
+  readonly defaultPlan: PublishedPlan | undefined;
+  readonly cooldowns: SharedCooldowns;
+  /** How long an operation waits for the first answer about its key, in milliseconds. */
+  readonly probeWaitMs: number;
+  readonly observer: AdmissionObserver;
+}
+
+/** Creates the access to an upstream, which knows the keys and counts their requests. The gateway learns from its answers. */
+export function createProxyAccess(options: ProxyAccessOptions): Access {
+  const { keys, addressLedger, observer } = options;
+  const readBearer = remembering(parseBearer);
+  const digest = remembering(digestApiKey);
+
+  return {
+    open(authorization, address) {
+      const bearer = authorization === undefined ? NO_BEARER : readBearer(authorization);
+      if (bearer.kind === 'none' || authorization === undefined) {
+        return new KeylessVisit(new UnknownCaller(addressLedger, address, false, observer), false);
+      }
+      const id = digest(bearer.key);
+      const refusedCaller = new UnknownCaller(addressLedger, address, true, observer);
+      return new ProxyVisit(id, authorization, keys.get(id), refusedCaller, options);
+    },
+  };
+}
+
+class ProxyVisit implements Visit, UpstreamKey {
+  /** Requests of this visit that were admitted and have not been answered. */
+  #inFlight = 0;
+  #isProbe = false;
+  /** What the default plan left when it last admitted an operation. */
+  #defaultWindows: readonly WindowState[] | undefined;
+
+  constructor(
+    readonly id: string,
+    readonly authorization: string,
+    private readonly key: KeyState,
+    private readonly refusedCaller: UnknownCaller,
+    private readonly options: ProxyAccessOptions,
+  ) {}
+
+  get upstreamKey(): UpstreamKey {
+    return this;
+  }
+
+  get keyId(): string | undefined {
+    return this.isKeyRefused ? undefined : `key_${this.id.slice(0, 12)}`;
+  }
+
+  get isKeyRefused(): boolean {
+    return this.key.isRefused;
+  }
+
+  async requireKey(): Promise<void> {
+    if (this.isKeyRefused) throw await this.refusedCaller.refuse();
+    const refusal = this.key.findRefusal();
+    if (refusal?.code === 'key_banned') throw this.#count(refusal);
+  }
+
+  async admit(cost: number): Promise<void> {
+    await this.#findSharedCooldown();
+    await this.requireKey();
+    if (cost === 0) return;
+    try {
+      await this.#admitByUpstreamLimits(cost);
+      await this.#admitByDefaultPlan(cost);
+    } catch (error) {
+      // The upstream may have refused the key while the operation waited.
+      if (error instanceof StoreError && error.code === 'unauthorized') await this.requireKey();
+      throw this.#count(error);
+    }
+    this.options.observer.admitted(this.#plan, cost);
+  }
+
+  findRefusal(): StoreError | undefined {
+    return this.key.findRefusal();
+  }
+
+  learn(answer: UpstreamAnswerHead, sentAt: number): void {
+    this.key.learn(answer, sentAt);
+    const { cooldown } = this.key;
+    if (answer.status === 429 && cooldown) this.options.cooldowns.share(this.id, cooldown);
+    if (this.#inFlight > 0) this.#release(1);
+    if (this.#isProbe) this.#endProbe(answer.status < 500 ? 'answered' : 'failed');
+  }
+
+  async allowance(): Promise<Allowance | undefined> {
+    if (this.isKeyRefused) return { plan: undefined, windows: await this.refusedCaller.windows() };
+    const { windows, limits } = this.key;
+    if (windows.length > 0) return { plan: toPlan(windows), windows };
+    const { defaultPlan } = this.options;
+    if (!defaultPlan || !limits.isUnstated) return undefined;
+    const defaultWindows = this.#defaultWindows ?? (await this.#askDefaultLedger(defaultPlan, 0)).windows;
+    return { plan: defaultPlan, windows: defaultWindows };
+  }
+
+  close(): void {
+    this.#release(this.#inFlight);
+    if (this.#isProbe) this.#endProbe('failed');
+  }
+
+  get #plan(): Plan | undefined {
+    const { limits } = this.key;
+    return limits.isUnstated ? this.options.defaultPlan : toPlan(limits.policies);
+  }
+
+  async #findSharedCooldown(): Promise<void> {
+    if (this.key.findRefusal()) return;
+    const found = this.options.cooldowns.find(this.id);
+    const cooldown = found instanceof Promise ? await found : found;
+    if (cooldown) this.key.coolDown(cooldown);
+  }
+
+  async #admitByUpstreamLimits(cost: number): Promise<void> {
+    if (this.#isProbe) this.key.admitWithProbe(cost);
+    else this.#isProbe = await this.key.admit(cost, this.options.probeWaitMs);
+    this.#inFlight += cost;
+  }
+
+  /** Before the first answer it is not known whether the upstream counts, so the default plan does. */
+  async #admitByDefaultPlan(cost: number): Promise<void> {
+    const { defaultPlan } = this.options;
+    if (!defaultPlan || this.key.windows.length > 0) return;
+    const admission = await this.#askDefaultLedger(defaultPlan, cost);
+    this.#defaultWindows = admission.windows;
+    if (admission.outcome === 'admitted') return;
+    this.#release(cost);
+    if (admission.outcome === 'too-large') throw operationTooLarge(cost, admission.limit);
+    throw rateLimited(admission.retryAfter, cost);
+  }
+
+  #askDefaultLedger(plan: PublishedPlan, cost: number): MaybePromise<Admission> {
+    return this.options.defaultLedger.admit({ id: this.id, windows: toWindows(PUBLISHED_LIMITS[plan]) }, cost);
+  }
+
+  #release(count: number): void {
+    this.key.release(count);
+    this.#inFlight -= count;
+  }
+
+  #endProbe(result: 'answered' | 'failed'): void {
+    this.#isProbe = false;
+    this.key.endProbe(result);
+  }
+
+  #count<T>(error: T): T {
+    if (error instanceof StoreError && isAdmissionRefusal(error.code)) {
+      this.options.observer.refused(this.#plan, error.code);
+    }
+    return error;
+  }
+}
+
+function isAdmissionRefusal(code: ErrorName): code is AdmissionRefusal & ErrorName {
+  return code === 'rate_limited' || code === 'key_banned' || code === 'operation_too_large';
+}
+
+const PUBLISHED = Object.entries(PUBLISHED_LIMITS) as [PublishedPlan, PlanLimits][];
+
+/** The plan of these windows, if their numbers leave no doubt. */
+function toPlan(windows: readonly Pick<WindowState, 'seconds' | 'limit'>[]): Plan | undefined {
+  const [minute, day] = windows;
+  if (minute && day && minute.seconds === 60 && day.seconds === 86_400) {
+    const plan = PUBLISHED.find(([, { perMinute, perDay }]) => perMinute === minute.limit && perDay === day.limit);
+    return plan?.[0] ?? 'enterprise';
+  }
+  if (!minute || day || minute.seconds !== null) return undefined;
+  return minute.limit === 60 ? 'free' : minute.limit === 300 ? 'pro' : undefined;
+}

@@ -1,0 +1,92 @@
+import { CLIENT_NAME_HEADER } from '../access/client-name.js';
+import { toTraceHeaders } from '../observability/tracing.js';
+import { formatIdempotencyKey } from '../pets/idempotency-key.js';
+import type { Pet } from '../pets/pet.js';
+import { CallCancelled, type Call, type PetSource } from '../pets/pet-source.js';
+import type { KeyStates } from './key-state.js';
+import { createListReader } from './list-reader.js';
+import type { RequestTemplate, Result } from './pending-request.js';
+import type { UpstreamAnswer } from './upstream-answer.js';
+import { fromAnswer, notUnderstood } from './upstream-errors.js';
+import { createUpstreamRequests, type UpstreamRequestsOptions } from './upstream-requests.js';
+import { formatNewPet, parsePet } from './wire.js';
+
+export interface RestPetSourceOptions extends UpstreamRequestsOptions {
+  readonly keys: KeyStates;
+}
+
+/** Creates the source of another store's animals. It uses the store's /v1 REST interface with the caller's key. */
+export function createRestPetSource(options: RestPetSourceOptions): PetSource {
+  const { keys } = options;
+  const ask = createUpstreamRequests(options);
+  const readPets = createListReader();
+
+  return {
+    async list({ limit, status }, call) {
+      const path = `/pets?limit=${limit}${status === undefined ? '' : `&status=${status}`}`;
+      const pets = await askOne(path, toGet(call, readList));
+      return pets.length > limit ? pets.slice(0, limit) : pets;
+    },
+    async findMany(ids, call) {
+      if (call.isCancelled) throw new CallCancelled();
+      const results = await ask(
+        ids.map((id) => LOOKUP + id),
+        toGet(call, readLookup),
+      );
+      return results.map((result) => (result instanceof Error ? result : result[0]));
+    },
+    async add(newPet, call, key) {
+      const headers = {
+        ...toHeaders(call),
+        'content-type': 'application/json',
+        ...(key && { 'idempotency-key': formatIdempotencyKey(key) }),
+      };
+      const body = formatNewPet(newPet);
+      const [pet] = await askOne('/pets', { call, method: 'POST', headers, body, read: readAdded });
+      return pet as Pet;
+    },
+  };
+
+  async function askOne(path: string, template: RequestTemplate): Promise<readonly Pet[]> {
+    const [result] = (await ask([path], template)) as [Result];
+    if (result instanceof Error) throw result;
+    return result;
+  }
+
+  function toGet(call: Call, read: RequestTemplate['read']): RequestTemplate {
+    return { call, method: 'GET', headers: toHeaders(call), key: keys.get(call.key?.id ?? ''), read };
+  }
+
+  function readList(answer: UpstreamAnswer, path: string): Result {
+    const { status, body } = answer;
+    if (status !== 200) return fromAnswer(answer);
+    return (body === undefined ? undefined : readPets(path, body)) ?? notUnderstood('no list of animals');
+  }
+}
+
+const LOOKUP = '/pets/';
+
+function readLookup(answer: UpstreamAnswer, path: string): Result {
+  const { status, body } = answer;
+  if (status !== 200) return fromAnswer(answer);
+  const pet = body === undefined ? undefined : parsePet(body);
+  return pet && LOOKUP + pet.id === path ? [pet] : notUnderstood('not the animal asked for');
+}
+
+function readAdded(answer: UpstreamAnswer): Result {
+  const { status, body } = answer;
+  if (status < 200 || status > 299) return fromAnswer(answer);
+  const pet = body === undefined ? undefined : parsePet(body);
+  return pet ? [pet] : notUnderstood('no animal');
+}
+
+function toHeaders({ key, requestId, span, clientName }: Call): Readonly<Record<string, string>> {
+  return {
+    accept: 'application/json',
+    'x-request-id': requestId,
+    ...(key && { authorization: key.authorization }),
+    // If the request is recorded, each attempt has a span of its own, which replaces these headers.
+    ...toTraceHeaders(span),
+    ...(clientName !== undefined && { [CLIENT_NAME_HEADER]: clientName }),
+  };
+}

@@ -1,0 +1,31 @@
+/** A response of the upstream, whatever its status. */
+export interface UpstreamAnswer {
+  readonly status: number;
+  readonly header: (name: string) => string | undefined;
+  /** Undefined when the body is too large, incomplete or not UTF-8. */
+  readonly body: string | undefined;
+}
+
+/** The upstream sent no complete response. */
+export class UpstreamFailure extends Error {
+  override readonly name = 'UpstreamFailure';
+
+  constructor(
+    /**
+     * `unreachable`: there was no connection, or it broke before the response began; `broken`: the response was incomplete
+     * or not HTTP.
+     */
+    readonly kind: 'unreachable' | 'broken',
+    /** Whether the upstream may have received the request. */
+    readonly wasSent: boolean,
+    cause: Error,
+  ) {
+    super(cause.message, { cause });
+  }
+}
+
+/**
+ * How a request ended: with an answer, an `UpstreamFailure`, or the reason why it was cancelled or never sent. These are
+ * values because many requests run side by side, and each of them may fail on its own.
+ */
+export type Outcome = UpstreamAnswer | Error;

@@ -1,0 +1,78 @@
+import { Pool } from 'undici';
+import { Exchange, type ObserveRequest, type UpstreamRequest } from './exchange.js';
+import { FairQueue } from './fair-queue.js';
+
+/** Sends requests to the upstream. */
+export interface UpstreamClient {
+  send(request: UpstreamRequest): Exchange;
+  load(): UpstreamLoad;
+  close(): Promise<void>;
+}
+
+/** What the client is doing now. */
+export interface UpstreamLoad {
+  /** Connections with a request on them. */
+  readonly active: number;
+  readonly idle: number;
+  /** Requests that wait for a connection. */
+  readonly waiting: number;
+}
+
+export interface UpstreamClientOptions {
+  /** The base address, such as `https://host/v1`. */
+  readonly url: string;
+  /** The most connections that are open at the same time. */
+  readonly connections: number;
+  readonly connectTimeoutMs: number;
+  readonly observe?: ObserveRequest | undefined;
+}
+
+/**
+ * Creates a client with a pool of kept-alive connections. It follows no redirects, keeps no cookies and retries nothing.
+ * Requests that find no free connection wait in one queue, in which the keys take turns.
+ */
+export function createUpstreamClient(options: UpstreamClientOptions): UpstreamClient {
+  const { url, connections, connectTimeoutMs, observe } = options;
+  const { origin, pathname } = new URL(url);
+  const base = pathname.replace(/\/+$/, '');
+  const pool = new Pool(origin, {
+    connections,
+    pipelining: 1,
+    connect: { timeout: connectTimeoutMs },
+    // Callers have deadlines of their own, and cancel.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+  // undici's Pool would prepare a request before it waits, and has one queue for all keys.
+  const waiting = new FairQueue<Exchange>();
+  let active = 0;
+
+  return {
+    send(request) {
+      const exchange = new Exchange(request, observe, sendNext);
+      if (active < connections) dispatch(exchange);
+      else waiting.push(request.keyId, exchange);
+      return exchange;
+    },
+    load: () => ({
+      active,
+      idle: Math.max(0, pool.stats.connected - active),
+      waiting: [...waiting].filter(({ isSettled }) => !isSettled).length,
+    }),
+    close: () => pool.destroy(),
+  };
+
+  function dispatch(exchange: Exchange): void {
+    active += 1;
+    const { method, path, headers, body } = exchange.request;
+    pool.dispatch({ method, path: base + path, headers, body: body ?? null }, exchange);
+  }
+
+  /** Sends the next request that somebody still waits for. */
+  function sendNext(): void {
+    active -= 1;
+    let exchange = waiting.shift();
+    while (exchange?.isSettled) exchange = waiting.shift();
+    if (exchange) dispatch(exchange);
+  }
+}

@@ -1,0 +1,147 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Tracer } from '../observability/tracing.js';
+import { CallCancelled } from '../pets/pet-source.js';
+import type { Breaker } from './breaker.js';
+import { Deadline } from './deadline.js';
+import type { KeyState } from './key-state.js';
+import { PendingRequest, type RequestTemplate, type Result } from './pending-request.js';
+import { backoffMs, type RetryBudget } from './retry-budget.js';
+import { UpstreamFailure, type Outcome, type UpstreamAnswer } from './upstream-answer.js';
+import type { UpstreamClient } from './upstream-client.js';
+import { fromFailure, timedOut, unavailable } from './upstream-errors.js';
+import { endUpstreamSpan, startUpstreamSpan, type DescribeUpstream } from './upstream-span.js';
+import { parseErrorBody } from './wire.js';
+
+export interface UpstreamRequestsOptions {
+  readonly client: UpstreamClient;
+  readonly breaker: Breaker;
+  readonly budget: RetryBudget;
+  /** Time for everything that one call asks, from its start, in milliseconds. */
+  readonly timeoutMs: number;
+  readonly describe: DescribeUpstream;
+  readonly tracer: Tracer;
+}
+
+/** Asks the upstream for several paths at once. Returns one result for each path, in their order. */
+export type AskUpstream = (paths: readonly string[], template: RequestTemplate) => Promise<readonly Result[]>;
+
+/** Statuses of an upstream in passing trouble: a GET is worth another attempt. */
+const RETRIED_STATUSES = new Set([502, 503, 504]);
+
+/** Creates the function through which every request of a call goes. */
+export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUpstream {
+  const { client, breaker, budget, timeoutMs, describe, tracer } = options;
+  let endOfTurn: Promise<void> | undefined;
+
+  return async (paths, template) => {
+    if (breaker.isOpen) return paths.map(() => unavailable());
+    const deadline = new Deadline(template.call, timeoutMs);
+    const tooLate = deadline.findReason();
+    if (tooLate) {
+      deadline.close();
+      return paths.map(() => tooLate);
+    }
+    const requests = paths.map((path) => {
+      const request = findJoinable(path, template.key) ?? start(path, template, deadline);
+      request.join(template.call);
+      return request;
+    });
+
+    await Promise.race([Promise.all(requests.map(({ done }) => done)), deadline.passed]);
+    deadline.close();
+
+    return requests.map((request) => {
+      request.waiting -= 1;
+      return request.result ?? giveUp(request, deadline.findReason() ?? timedOut());
+    });
+  };
+
+  function start(path: string, template: RequestTemplate, deadline: Deadline): PendingRequest {
+    const request = new PendingRequest(path, template, deadline);
+    template.key?.addPending(request);
+    request.done = run(request);
+    return request;
+  }
+
+  /** Stops waiting for a request, and cancels it when nobody else waits. */
+  function giveUp(request: PendingRequest, reason: Error): Error {
+    const isCancelled = reason instanceof CallCancelled;
+    if (request.waiting === 0) {
+      // A client that disconnects says nothing about the upstream.
+      if (!isCancelled) breaker.failed();
+      request.exchange?.cancel(reason);
+    }
+    return request.lastFailure && !isCancelled ? fromFailure(request.lastFailure) : reason;
+  }
+
+  /** Makes attempts until one succeeds or another is not worth it. */
+  async function run(request: PendingRequest): Promise<void> {
+    budget.deposit();
+    await untilEndOfTurn();
+    for (let retries = 0; request.waiting > 0; retries += 1) {
+      const outcome = await startAttempt(request, retries);
+      endAttempt(request, outcome);
+      const pauseMs = isWorthRetrying(request, outcome) ? backoffMs(retries) : Infinity;
+      if (!request.deadline.leaves(pauseMs) || breaker.isOpen || !budget.withdraw()) {
+        request.result = toResult(request, outcome);
+        break;
+      }
+      await sleep(pauseMs);
+    }
+    request.template.key?.removePending(request);
+  }
+
+  /** Equal requests of the same turn of the event loop join each other. */
+  function untilEndOfTurn(): Promise<void> {
+    return (endOfTurn ??= new Promise((resolve) => {
+      setImmediate(() => {
+        endOfTurn = undefined;
+        resolve();
+      });
+    }));
+  }
+
+  function startAttempt(request: PendingRequest, retries: number): Promise<Outcome> {
+    const { method, path, spans } = request;
+    if (spans) request.span = startUpstreamSpan(tracer, spans, () => describe(method, path), retries);
+    request.exchange = client.send(request);
+    return request.exchange.outcome;
+  }
+
+  function endAttempt(request: PendingRequest, outcome: Outcome): void {
+    // The exchange holds the headers of the response, which should not stay until the whole operation is done.
+    request.exchange = undefined;
+    if (request.span) endUpstreamSpan(request.span, outcome);
+    if (outcome instanceof UpstreamFailure) {
+      request.lastFailure = outcome;
+      breaker.failed();
+    } else if (!(outcome instanceof Error)) {
+      breaker.succeeded();
+      learn(request, outcome);
+    }
+  }
+}
+
+function findJoinable(path: string, key: KeyState | undefined): PendingRequest | undefined {
+  const request = key?.findPending(path);
+  return request?.isJoinable ? request : undefined;
+}
+
+function toResult({ template, path }: PendingRequest, outcome: Outcome): Result {
+  if (outcome instanceof UpstreamFailure) return fromFailure(outcome);
+  return outcome instanceof Error ? outcome : template.read(outcome, path);
+}
+
+/** Tells the key what the answer says about its limits. */
+function learn({ template, sentAt = 0 }: PendingRequest, { status, header, body }: UpstreamAnswer): void {
+  const errorCode = status === 429 && body !== undefined ? parseErrorBody(body)?.code : undefined;
+  template.call.key?.learn({ status, header, errorCode }, sentAt);
+}
+
+/** A GET may be sent twice. A POST is only sent again when the upstream certainly never received it. */
+function isWorthRetrying({ method }: PendingRequest, outcome: Outcome): boolean {
+  if (outcome instanceof UpstreamFailure) {
+    return outcome.kind === 'unreachable' && (method === 'GET' || !outcome.wasSent);
+  }
+  return !(outcome instanceof Error) && method === 'GET' && RETRIED_STATUSES.has(outcome.status);
+}

@@ -1,0 +1,56 @@
+import { createBoundedCache } from '../bounded-cache.js';
+import type { Cooldown, SharedCooldowns } from '../proxy/cooldown.js';
+import { RedisAwayError, type RedisLink } from './redis-link.js';
+import { createScript } from './redis-script.js';
+
+/** The most cooldowns of its own that a gateway remembers, to share them again when Redis comes back, perhaps empty. */
+const CAPACITY = 10_000;
+
+/**
+ * Finds the cooldown of a key, or starts one: the longer wait counts, and a limit does not replace a ban.
+ *
+ * KEYS: the cooldown. ARGV: the call's number; the wait to start in milliseconds, or 0; whether it is a ban.
+ * Reply: the call's number; what is left of the wait in milliseconds, or 0; 1 for a ban, else 0.
+ */
+const COOL_DOWN = `
+local wait, ban = math.max(redis.call('PTTL', KEYS[1]), 0), redis.call('GET', KEYS[1]) == 'ban'
+if tonumber(ARGV[2]) > 0 then
+  wait, ban = math.max(wait, tonumber(ARGV[2])), ban or ARGV[3] == '1'
+  redis.call('SET', KEYS[1], ban and 'ban' or 'limit', 'PX', wait)
+end
+return {tonumber(ARGV[1]), wait, ban and 1 or 0}
+`;
+
+/** Creates the cooldowns that all gateways with the same Redis share. While Redis is away, each gateway has its own. */
+export function createRedisCooldowns(link: RedisLink): SharedCooldowns {
+  const script = createScript(link, COOL_DOWN);
+  const shared = createBoundedCache<Cooldown>(CAPACITY);
+
+  link.onUp(() => {
+    for (const [keyId, cooldown] of shared) void send(keyId, cooldown);
+  });
+
+  return {
+    find: (keyId) => (link.isUp ? run(keyId, 0, false) : undefined),
+    share(keyId, cooldown) {
+      shared.set(keyId, cooldown);
+      void send(keyId, cooldown);
+    },
+  };
+
+  async function send(keyId: string, { until, code }: Cooldown): Promise<void> {
+    const milliseconds = until - Date.now();
+    if (milliseconds <= 0) shared.delete(keyId);
+    else await run(keyId, milliseconds, code === 'key_banned');
+  }
+
+  async function run(keyId: string, milliseconds: number, isBan: boolean): Promise<Cooldown | undefined> {
+    try {
+      const [left = 0, ban] = await script([`animals:proxy:cooldown:{${keyId}}`], [milliseconds, isBan ? 1 : 0]);
+      return left > 0 ? { until: Date.now() + left, code: ban === 1 ? 'key_banned' : 'rate_limited' } : undefined;
+    } catch (error) {
+      if (error instanceof RedisAwayError) return undefined;
+      throw error;
+    }
+  }
+}
