@@ -59,6 +59,7 @@ describe.each(['the server of the embedded store running', 'no server running', 
     beforeAll(async () => {
       place = await makePlace();
       if (situation === 'DATABASE_URL set') env = { DATABASE_URL: await place.database() };
+      else await place.prepareStore();
       const server = { PORT: '0', SAMPLE_DATA: 'false', ...env };
       program = await place.start(server);
       shop = await createKey(place, env, '--label', 'shop "Ω"');

@@ -79,6 +79,7 @@ describe('the first start of an empty embedded store', () => {
 it('says where it listens in one line at LOG_LEVEL=silent too, and logs nothing', async () => {
   const place = await makePlace();
   try {
+    await place.prepareStore();
     const program = await place.start({ PORT: '0', LOG_LEVEL: 'silent' });
     const { free } = await place.developmentKeys();
     await program.graphql(PETS, free);

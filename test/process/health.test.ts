@@ -74,7 +74,7 @@ describe('five servers that start at once on one fresh database', () => {
   afterAll(() => place.close());
 
   it('all come up, and share its animals and keys', async () => {
-    const env = { PORT: '0', DATABASE_URL: await place.database(), DATABASE_POOL: '2' };
+    const env = { PORT: '0', DATABASE_URL: await place.database({ migrated: false }), DATABASE_POOL: '2' };
     const programs = await Promise.all(Array.from({ length: 5 }, () => place.start(env)));
     const { stdout } = await place.keys(['create', '--plan', 'business', '--json'], env);
     const { key } = JSON.parse(stdout) as { key: string };

@@ -12,6 +12,7 @@ describe.each(['embedded', 'server'])('the end of a key of a running %s store', 
   beforeAll(async () => {
     place = await makePlace();
     if (mode === 'server') env = { DATABASE_URL: await place.database() };
+    else await place.prepareStore();
     program = await place.start({ PORT: '0', ...env });
   });
   afterAll(() => place.close());

@@ -13,6 +13,7 @@ describe.each(['no server running', 'the server of the embedded store running', 
     beforeAll(async () => {
       place = await makePlace();
       if (situation.startsWith('DATABASE_URL')) env = { DATABASE_URL: await place.database() };
+      else await place.prepareStore();
       if (situation.startsWith('the server')) await place.start({ PORT: '0', SAMPLE_DATA: 'false' });
     });
     afterAll(() => place.close());

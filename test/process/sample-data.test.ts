@@ -1,13 +1,10 @@
-import { existsSync, readdirSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { makePlace, type Place } from '../support/process.js';
 
 const PETS = '{ pets(limit: 100) { name } }';
-const SAMPLE_NAMES = ['Bella', 'Milo', 'Rex', 'Luna', 'Kiwi', 'Žofka', 'ハチ', 'Flocke'];
 
 describe('sample animals and development keys', () => {
   let place: Place;
@@ -27,6 +24,7 @@ describe('sample animals and development keys', () => {
   }
 
   it('with SAMPLE_DATA=false there are keys and no animals', async () => {
+    await place.prepareStore();
     const program = await place.start({ PORT: '0', SAMPLE_DATA: 'false' });
     const { free, pro, business } = await place.developmentKeys();
     for (const key of [free, pro, business]) {
@@ -36,6 +34,7 @@ describe('sample animals and development keys', () => {
   });
 
   it('with NODE_ENV=production there is neither', async () => {
+    await place.prepareStore();
     const env = { PORT: '0', NODE_ENV: 'production' };
     const program = await place.start(env);
     expect(program.stdout).not.toMatch(/pets_|curl/);
@@ -54,6 +53,7 @@ describe('sample animals and development keys', () => {
   });
 
   it('wait for the first start that gets its port, which prints them', async () => {
+    await place.prepareStore();
     const taken = createServer();
     await new Promise<void>((ready) => taken.listen(0, '127.0.0.1', ready));
     const { port } = taken.address() as AddressInfo;
@@ -66,33 +66,4 @@ describe('sample animals and development keys', () => {
     const { data } = await program.graphql(PETS, free);
     expect(data.pets.length).toBeGreaterThan(0);
   });
-
-  it('are whole after first starts that were killed in the middle', async () => {
-    const data = join(place.directory, '.data');
-    for (const [directory, prefix] of [
-      [join(data, 'postgres'), 'PG_VERSION'],
-      [data, 'dev-keys'],
-    ] as const) {
-      const program = place.launch({ PORT: '0' });
-      await appears(directory, prefix);
-      expect((await program.stop('SIGKILL')).signal).toBe('SIGKILL');
-    }
-
-    const next = await place.start({ PORT: '0' });
-    const { free, pro, business } = await place.developmentKeys();
-    for (const key of [free, pro, business]) {
-      expect(await next.graphql(PETS, key)).toEqual({ data: { pets: SAMPLE_NAMES.map((name) => ({ name })) } });
-    }
-    expect(await listKeys({})).toHaveLength(3);
-  });
 });
-
-/** Waits for a file or folder, without a pause that would miss the moment. */
-async function appears(directory: string, prefix: string): Promise<void> {
-  const deadline = Date.now() + 60_000;
-  while (Date.now() < deadline) {
-    if (existsSync(directory) && readdirSync(directory).some((name) => name.startsWith(prefix))) return;
-    await setImmediate();
-  }
-  throw new Error(`${prefix} did not appear in ${directory}`);
-}

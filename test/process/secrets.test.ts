@@ -18,6 +18,7 @@ describe('the secret of a key', () => {
   }
 
   it('is in no file of the data directory but dev-keys.json, and in no log', async () => {
+    await place.prepareStore();
     const env = { PORT: '0', LOG_LEVEL: 'trace' };
     const first = await place.start(env);
     const developmentKeys = Object.values({ ...(await place.developmentKeys()) });
@@ -61,6 +62,7 @@ describe('the secret of a key', () => {
   });
 
   it('passes over a socket that only its user can open', async () => {
+    await place.prepareStore();
     await place.start({ PORT: '0', SAMPLE_DATA: 'false' });
     const socket = await stat(join(place.directory, '.data/keys.sock'));
     expect(socket.isSocket()).toBe(true);

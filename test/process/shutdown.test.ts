@@ -164,6 +164,7 @@ describe('an embedded store that is told to end', () => {
 
   beforeEach(async () => {
     place = await makePlace();
+    await place.prepareStore();
   });
   afterEach(() => place.close());
 
@@ -188,7 +189,7 @@ describe('an embedded store that is told to end', () => {
     expect(limits).toContain('key_');
   });
 
-  it('does not wait for who keeps its socket open', async () => {
+  it('does not wait for a client that keeps its socket open', async () => {
     const program = await place.start({ PORT: '0', SAMPLE_DATA: 'false' });
     const socket = connect(join(place.directory, '.data/keys.sock'));
     socket.on('error', () => undefined);

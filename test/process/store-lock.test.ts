@@ -10,6 +10,7 @@ describe('the sole right to an embedded store', () => {
   afterEach(() => place.close());
 
   it('keeps a second server out, which says in one line who has it', async () => {
+    await place.prepareStore('animals');
     const first = await place.start({ PORT: '0', DATA_DIR: 'animals' });
     const { code, stdout, stderr } = await place.run({ PORT: '0', DATA_DIR: 'animals' });
     expect(code).toBe(1);
@@ -19,6 +20,7 @@ describe('the sole right to an embedded store', () => {
   });
 
   it('is given back by a server that stops, and taken from one that was killed', async () => {
+    await place.prepareStore();
     const env = { PORT: '0', SAMPLE_DATA: 'false' };
     const stopped = await place.start(env);
     expect((await stopped.stop()).code).toBe(0);
@@ -30,6 +32,7 @@ describe('the sole right to an embedded store', () => {
   });
 
   it('goes to one alone of several that start at once after one was killed', async () => {
+    await place.prepareStore();
     const env = { PORT: '0', SAMPLE_DATA: 'false' };
     await (await place.start(env)).stop('SIGKILL');
 

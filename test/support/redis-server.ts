@@ -23,7 +23,9 @@ export async function findRedis(): Promise<FoundRedis> {
     return { url: server.url, hasServer, close: () => server.close() };
   }
   if (url === undefined) {
-    complain('all Redis suites are SKIPPED: no TEST_REDIS_URL, no server on 127.0.0.1:6379, no redis-server on the PATH');
+    complain(
+      'all Redis suites are SKIPPED: no TEST_REDIS_URL, no server on 127.0.0.1:6379, no redis-server on the PATH',
+    );
   } else if (!hasServer) {
     complain('the suites that stop Redis servers are SKIPPED: no redis-server on the PATH');
   }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { promisify } from 'node:util';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../support/process.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -22,8 +22,6 @@ const OTHERS = [
   'package.json',
   'schema/animal-store.graphql',
 ];
-
-vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
 
 const run = promisify(execFile);
 
