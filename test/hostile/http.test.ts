@@ -3,8 +3,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { petStatements, startGateway, type Gateway } from '../support/gateway.js';
 import { flood, sendRaw, trickle } from './raw-http.js';
 
-// Slow senders are waited for.
-
 const CHUNK = Buffer.from(`10000\r\n${'a'.repeat(65_536)}\r\n`);
 /** What fits into the buffers of both ends of a connection while nobody reads. */
 const BUFFERS = 16_000_000;
