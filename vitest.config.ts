@@ -5,11 +5,12 @@ const resolve = { alias: [{ find: /^graphql$/, replacement: 'graphql/index.js' }
 
 const ALL = 'test/**/*.test.ts';
 const LONG = 'test/**/*.long.test.ts';
-/** The long run repeats these, as often as its `env` says. */
+/** The long run repeats these more often, as `env` below says. */
 const REPEATED = [
   'test/graphql/int64.test.ts',
   'test/rest/int64.test.ts',
   'test/hostile/fuzz.test.ts',
+  'test/pets/merging-pet-source.test.ts',
   'test/process/kill.test.ts',
 ];
 
@@ -37,7 +38,7 @@ export default defineConfig({
         test: {
           name: 'long',
           include: [LONG, ...REPEATED],
-          env: { INT64_IDS: '10000', KILLS: '50', HOSTILE_INPUTS: '5000' },
+          env: { INT64_IDS: '10000', HOSTILE_INPUTS: '5000', READS_AFTER_ADDS: '10000', KILLS: '50' },
           isolate: false,
           testTimeout: 300_000,
           hookTimeout: 300_000,
