@@ -1,14 +1,49 @@
 import { defineConfig } from 'vitest/config';
 
+// Node takes the CommonJS entry of graphql and Vite would take the other one. Two copies refuse each other's schemas.
+const resolve = { alias: [{ find: /^graphql$/, replacement: 'graphql/index.js' }] };
+
+const ALL = '{test,packages/*/test}/**/*.test.ts';
+const LONG = '{test,packages/*/test}/**/*.long.test.ts';
+/** The long run repeats these more often, as `env` below says. */
+const REPEATED = [
+  'test/graphql/int64.test.ts',
+  'test/rest/int64.test.ts',
+  'test/hostile/fuzz.test.ts',
+  'test/pets/batching-pet-source.test.ts',
+  'test/process/kill.test.ts',
+];
+
 export default defineConfig({
-  // Node takes the CommonJS entry of graphql and Vite would take the other: two copies refuse each other's schemas.
-  resolve: { alias: [{ find: /^graphql$/, replacement: 'graphql/index.js' }] },
+  resolve,
   test: {
-    include: ['test/**/*.test.ts', 'packages/*/test/**/*.test.ts'],
-    globalSetup: ['test/support/postgres-server.ts', 'test/support/redis-server.ts'],
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
-    // Each file starts servers of its own; more at once than there are cores only makes them wait for each other.
+    globalSetup: ['test/support/servers.ts'],
+    // Each file starts servers. More files at once than cores would only wait for each other.
     maxWorkers: 2,
+    projects: [
+      {
+        resolve,
+        test: {
+          name: 'short',
+          include: [ALL],
+          exclude: [LONG],
+          // The files of a worker share the modules of the program. Loading them takes longer than most files.
+          isolate: false,
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+        },
+      },
+      {
+        resolve,
+        test: {
+          name: 'long',
+          include: [LONG, ...REPEATED],
+          env: { INT64_IDS: '10000', HOSTILE_INPUTS: '5000', READS_AFTER_ADDS: '10000', KILLS: '50' },
+          isolate: false,
+          testTimeout: 300_000,
+          hookTimeout: 300_000,
+        },
+      },
+    ],
   },
 });

@@ -1,22 +1,31 @@
 #!/usr/bin/env bash
-# Debian's packages that some suites need, installed where they are missing and this user may. Where it may not, those suites
-# say themselves what they miss.
+# Installs the Debian packages that some suites and deploy/check need. Without root it installs nothing, and each suite says
+# what it misses.
 set -euo pipefail
+PATH="$PATH:/usr/sbin"
 
 missing=()
-# What the documents ask with.
-command -v curl >/dev/null || missing+=(curl)
-command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ] || missing+=(pgbouncer)
-# A browser draws its page with some font or not at all.
-command -v chromium >/dev/null || missing+=(chromium fonts-dejavu-core)
+# need COMMAND PACKAGE…: the command comes with these packages.
+need() {
+  command -v "$1" >/dev/null || missing+=("${@:2}")
+}
+need curl curl
+need redis-server redis-server
+need pgbouncer pgbouncer
+# Without a font, a browser draws no text.
+need chromium chromium fonts-dejavu-core
+need haproxy haproxy
+need promtool prometheus
+need kubectl kubernetes-client
+docker compose version >/dev/null 2>&1 || need docker-compose docker-compose
 
 if [ ${#missing[@]} -eq 0 ]; then exit 0; fi
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-  echo "ci-packages: ${missing[*]} missing, and installing takes apt-get and root" >&2
+  echo "ci-packages: ${missing[*]} missing; installing them takes apt-get and root" >&2
   exit 0
 fi
 export DEBIAN_FRONTEND=noninteractive
-# Debian starts a service as soon as its package is there; the tests start their own.
+# Debian starts a service when it installs its package. The tests start their own.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
   trap 'rm -f "$policy"' EXIT

@@ -17,7 +17,7 @@ describe('migrating a fresh PostgreSQL database', () => {
   let opened: Database[];
 
   beforeEach(async () => {
-    ({ url, drop } = await createDatabase());
+    ({ url, drop } = await createDatabase({ migrated: false }));
     opened = [];
   });
   afterEach(async () => {

@@ -6,7 +6,7 @@ import { checkManifest } from '../support/kubernetes-schemas.js';
 
 const FOLDER = new URL('../../deploy/kubernetes/', import.meta.url);
 
-/** What these tests look at. */
+/** The parts that these tests read. */
 interface Manifest {
   apiVersion: string;
   kind: string;
@@ -43,7 +43,7 @@ const container = (): Container => pod().spec.containers[0];
 const KUSTOMIZATION = 'kustomization.yaml';
 const MANIFESTS = readdirSync(FOLDER).filter((name) => name !== KUSTOMIZATION);
 
-/** What a PostgreSQL server that nobody has configured has left for users. https://www.postgresql.org/docs/current/runtime-config-connection.html */
+/** What a PostgreSQL server leaves for users by default. https://www.postgresql.org/docs/current/runtime-config-connection.html */
 const SERVER_CONNECTIONS = 100 - 3;
 
 describe('the manifests for Kubernetes', () => {
@@ -59,19 +59,19 @@ describe('the manifests for Kubernetes', () => {
     ],
     ['a wrong type', { ports: 4000 }, /ports/],
     ['an unknown value of the wrong kind', { livenessProbe: { httpGet: { path: '/livez' } } }, /port/],
-  ])('%s is found by them', (_what, wrong, message) => {
+  ])('the schemas find %s', (_what, wrong, message) => {
     const deployment = read('deployment.yaml');
     Object.assign(deployment.spec.template.spec.containers[0], wrong);
     expect(checkManifest(deployment).join('\n')).toMatch(message);
   });
 
-  it('the kustomization takes all of them but the template of the secret', () => {
+  it('the kustomization takes all of them except the template of the secret', () => {
     const { resources, images } = read(KUSTOMIZATION);
     expect([...resources].sort()).toEqual(MANIFESTS.filter((name) => !name.includes('example')).sort());
     expect(images.map(({ name }) => name)).toEqual([container().image]);
   });
 
-  it('speak of the same pods', () => {
+  it('name the same pods', () => {
     const labels = pod().metadata.labels;
     expect(read('deployment.yaml').spec.selector.matchLabels).toEqual(labels);
     expect(read('service.yaml').spec.selector).toEqual(labels);
@@ -83,13 +83,13 @@ describe('the manifests for Kubernetes', () => {
     expect(container().envFrom).toEqual([{ secretRef: { name: read('secret.example.yaml').metadata.name } }]);
   });
 
-  it('give settings that the program takes', () => {
+  it('give settings that the program accepts', () => {
     const config = loadConfig({ NODE_ENV: 'production', ...settings() });
     expect(config.metricsPort).toBe(portNamed('metrics'));
     expect(config.port).toBe(portNamed('http'));
   });
 
-  it('leave the program its grace time before they kill it', () => {
+  it('kill the program only after its grace time', () => {
     const { terminationGracePeriodSeconds, containers } = pod().spec;
     const { shutdownGraceMs } = loadConfig(settings());
     expect(terminationGracePeriodSeconds).toBeGreaterThan(
@@ -97,7 +97,7 @@ describe('the manifests for Kubernetes', () => {
     );
   });
 
-  it('ask for no more connections than a server has, with as many instances as there can be', () => {
+  it('open no more connections than a server has, even with the most instances', () => {
     const { maxReplicas } = read('autoscaler.yaml').spec;
     const { maxSurge } = read('deployment.yaml').spec.strategy.rollingUpdate;
     expect((maxReplicas + maxSurge) * Number(settings().DATABASE_POOL)).toBeLessThanOrEqual(SERVER_CONNECTIONS);

@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Database } from '../../src/database/database.js';
 import { migrate } from '../../src/database/migrate.js';
 import { createPgDatabase } from '../../src/database/pg-database.js';
@@ -19,22 +19,25 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the counter of deprecated call
   let database: Database;
   let callers: DeprecatedCallers;
   let logged: { msg: string; calls?: number }[];
-  const cleanups: (() => Promise<void>)[] = [];
+  let drop: (() => Promise<void>) | undefined;
 
-  beforeEach(async () => {
-    logged = [];
+  beforeAll(async () => {
     if (kind === 'PGlite') database = await openPgliteDatabase();
     else {
-      const { url, drop } = await createDatabase();
-      cleanups.push(drop);
-      database = createPgDatabase({ url, pool: 4, prepare: true });
+      const created = await createDatabase();
+      drop = created.drop;
+      database = createPgDatabase({ url: created.url, pool: 4, prepare: true });
     }
     await migrate(database);
     callers = createPostgresDeprecatedCalls(database);
   });
-  afterEach(async () => {
+  beforeEach(async () => {
+    logged = [];
+    await database.query({ name: '', text: 'DELETE FROM deprecated_calls' }, []);
+  });
+  afterAll(async () => {
     await database.close();
-    for (const cleanup of cleanups.splice(0)) await cleanup();
+    await drop?.();
   });
 
   function createCounter(options: Partial<CallCounterOptions> = {}): CallCounter {

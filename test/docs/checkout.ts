@@ -4,15 +4,17 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { ROOT } from './markdown.js';
 
-/** The project as a reader has it, in a folder of its own. */
+/** A copy of the project, as a reader has it. */
 export interface Checkout {
   readonly directory: string;
+  /** Removes the embedded store, so that the next server starts with a new one. */
+  reset(): Promise<void>;
   remove(): Promise<void>;
 }
 
-/** Copies what Git has of the project, changes that are not committed included, and lends it the packages and the build. */
+/** Copies the files of the project, and lends the copy the packages and the build. */
 export async function makeCheckout(): Promise<Checkout> {
-  // The system's folder for temporary files may be behind a link, which programs that are asked where they are resolve.
+  // The folder for temporary files may be a link. Programs that print where they are print its target.
   const directory = join(await realpath(await mkdtemp(join(tmpdir(), 'reader-'))), 'animal-store-gateway');
   await copyProject(directory);
   await symlink(join(ROOT, 'node_modules'), join(directory, 'node_modules'));
@@ -20,15 +22,23 @@ export async function makeCheckout(): Promise<Checkout> {
     recursive: true,
     filter: (path) => !path.endsWith('.building'),
   });
-  return { directory, remove: () => rm(dirname(directory), { recursive: true, force: true }) };
+  return {
+    directory,
+    reset: () => rm(join(directory, '.data'), { recursive: true, force: true }),
+    remove: () => rm(dirname(directory), { recursive: true, force: true }),
+  };
 }
 
-/** Copies the files that Git has, or would take. */
+/** Copies the files that Git tracks, and those that it would add. */
 export async function copyProject(directory: string): Promise<void> {
-  const listed = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: ROOT });
-  const removed = execFileSync('git', ['ls-files', '-z', '--deleted'], { cwd: ROOT }).toString().split('\0');
-  for (const file of listed.toString().split('\0')) {
-    if (file === '' || removed.includes(file)) continue;
+  const list = (...flags: string[]): string[] =>
+    execFileSync('git', ['ls-files', '-z', ...flags], { cwd: ROOT })
+      .toString()
+      .split('\0')
+      .filter((file) => file !== '');
+  const deleted = new Set(list('--deleted'));
+  for (const file of list('--cached', '--others', '--exclude-standard')) {
+    if (deleted.has(file)) continue;
     await mkdir(dirname(join(directory, file)), { recursive: true });
     await cp(join(ROOT, file), join(directory, file));
   }

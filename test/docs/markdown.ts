@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import MarkdownIt from 'markdown-it';
@@ -9,28 +9,23 @@ export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 /** A fenced block. */
 export interface Block {
-  /** The path of the document from the root of the project. */
-  readonly document: string;
-  /** The line of its first line of text, counted from 1. */
+  /** The number of its first line of text, from 1. */
   readonly line: number;
-  /** The first word behind the fence; empty for a block of plain text, which nobody runs. */
+  /** The first word behind the fence. Blocks without one are not run. */
   readonly language: string;
-  /** What stands behind the language. */
+  /** The words behind the language. */
   readonly role: string;
   readonly text: string;
-  /** What a comment above the block says: `<!-- given: … -->`, the situation in which the block holds. */
+  /** `<!-- given: … -->` above a request: a situation from situations.ts. */
   readonly given: string | undefined;
-  /** What may differ from what is printed: `<!-- varies: requestId, "in 57 s" -->`; see matching.ts. */
+  /** `<!-- varies: requestId, "in 57 s" -->` above an answer: what may differ, as matching.ts says. */
   readonly varies: readonly string[];
+  /** `<!-- not run: reason -->`. */
+  readonly isNotRun: boolean;
 }
 
-export interface Link {
-  readonly line: number;
-  readonly target: string;
-}
-
-/** A piece of code in running text. */
-export interface InlineCode {
+/** A link, or a piece of code in running text. */
+export interface Inline {
   readonly line: number;
   readonly text: string;
 }
@@ -38,65 +33,63 @@ export interface InlineCode {
 export interface Document {
   readonly path: string;
   readonly blocks: readonly Block[];
-  readonly links: readonly Link[];
-  readonly codes: readonly InlineCode[];
+  /** The targets of the links and images. */
+  readonly links: readonly Inline[];
+  readonly codes: readonly Inline[];
   /** What `#…` can name in it. */
   readonly anchors: ReadonlySet<string>;
 }
 
-const markdown = new MarkdownIt({ html: true });
-const ANNOTATION = /<!--\s*(given|varies):\s*(.*?)\s*-->/gs;
-
-export function readDocument(path: string): Document {
-  return parseDocument(path, readFileSync(join(ROOT, path), 'utf8'));
+/** The documents that are run. */
+export function listGuides(): string[] {
+  const docs = readdirSync(join(ROOT, 'docs')).filter((name) => name.endsWith('.md'));
+  const examples = readdirSync(join(ROOT, 'examples')).map((name) => `examples/${name}/README.md`);
+  const paths = ['README.md', ...docs.map((name) => `docs/${name}`), ...examples];
+  return paths.filter((path) => existsSync(join(ROOT, path)));
 }
 
-export function parseDocument(path: string, text: string): Document {
+const markdown = new MarkdownIt({ html: true });
+const ANNOTATION = /<!--\s*(given|varies|not run):\s*(.*?)\s*-->/gs;
+
+export function readDocument(path: string): Document {
   const blocks: Block[] = [];
-  const links: Link[] = [];
-  const codes: InlineCode[] = [];
+  const links: Inline[] = [];
+  const codes: Inline[] = [];
   const headings: string[] = [];
-  let annotations = new Map<string, string>();
+  let annotations = new Map<string | undefined, string | undefined>();
   let previous: Token | undefined;
   let line = 1;
-  for (const token of markdown.parse(text, {})) {
+  for (const token of markdown.parse(readFileSync(join(ROOT, path), 'utf8'), {})) {
     line = token.map ? token.map[0] + 1 : line;
     if (token.type === 'html_block') {
-      for (const [, name, value] of token.content.matchAll(ANNOTATION))
-        annotations.set(name as string, value as string);
+      for (const [, name, value] of token.content.matchAll(ANNOTATION)) annotations.set(name, value);
       continue;
     }
-    if (token.type === 'fence') blocks.push(toBlock(path, token, annotations));
+    if (token.type === 'fence') {
+      const [language = '', ...role] = token.info.trim().split(/\s+/);
+      blocks.push({
+        line: line + 1,
+        language,
+        role: role.join(' '),
+        text: token.content,
+        given: annotations.get('given'),
+        varies: annotations.get('varies')?.match(/"[^"]+"|[^\s,]+/g) ?? [],
+        isNotRun: annotations.has('not run'),
+      });
+    }
     for (const child of token.children ?? []) {
       if (child.type === 'code_inline') codes.push({ line, text: child.content });
       const target = child.type === 'image' ? child.attrGet('src') : child.attrGet('href');
-      if (target !== null) links.push({ line, target });
+      if (target !== null) links.push({ line, text: target });
     }
-    if (previous?.type === 'heading_open') headings.push(plainText(token));
+    if (previous?.type === 'heading_open') headings.push((token.children ?? []).map(({ content }) => content).join(''));
     annotations = new Map();
     previous = token;
   }
   return { path, blocks, links, codes, anchors: new Set(toAnchors(headings)) };
 }
 
-function toBlock(document: string, token: Token, annotations: ReadonlyMap<string, string>): Block {
-  const [language = '', ...role] = token.info.trim().split(/\s+/);
-  return {
-    document,
-    line: (token.map?.[0] ?? 0) + 2,
-    language,
-    role: role.join(' '),
-    text: token.content,
-    given: annotations.get('given'),
-    varies: annotations.get('varies')?.match(/"[^"]+"|[^\s,]+/g) ?? [],
-  };
-}
-
-function plainText(heading: Token): string {
-  return (heading.children ?? []).map(({ content }) => content).join('');
-}
-
-/** The anchors that GitHub gives headings: lower case, without punctuation, with hyphens for spaces; repeated ones are numbered. */
+/** The anchors that GitHub gives headings. Repeated ones are numbered. */
 function toAnchors(headings: readonly string[]): string[] {
   const seen = new Map<string, number>();
   return headings.map((heading) => {

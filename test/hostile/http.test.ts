@@ -1,10 +1,7 @@
 import { gzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { petStatements, startGateway, type Gateway } from '../support/gateway.js';
 import { flood, sendRaw, trickle } from './raw-http.js';
-
-// Slow senders are waited for.
-vi.setConfig({ testTimeout: 60_000 });
 
 const CHUNK = Buffer.from(`10000\r\n${'a'.repeat(65_536)}\r\n`);
 /** What fits into the buffers of both ends of a connection while nobody reads. */

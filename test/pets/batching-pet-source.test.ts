@@ -172,8 +172,8 @@ describe('batched reads under concurrent load', () => {
   });
   afterAll(() => gateway.close());
 
-  it('see what was added before they arrived, ten thousand times over thirty connections', async () => {
-    const pairs = 10_000;
+  it('see what was added before them, over thirty connections', async () => {
+    const pairs = Number(process.env.READS_AFTER_ADDS ?? 1_000);
     let next = 0;
     let seen = 0;
     async function work(): Promise<void> {
@@ -191,8 +191,8 @@ describe('batched reads under concurrent load', () => {
         if (read.data.pet?.name === name) seen += 1;
       }
     }
-    // So few connections never count as overload, however busy the machine is.
+    // The program never refuses so few at once for overload, even on a busy machine.
     await Promise.all(Array.from({ length: 30 }, work));
     expect(seen).toBe(pairs);
-  }, 120_000);
+  });
 });

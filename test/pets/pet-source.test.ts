@@ -1,7 +1,7 @@
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe } from 'vitest';
+import { describe, inject } from 'vitest';
 import type { Database } from '../../src/database/database.js';
 import { migrate } from '../../src/database/migrate.js';
 import { createPgDatabase } from '../../src/database/pg-database.js';
@@ -23,11 +23,13 @@ import { describePetSource, type SourceUnderTest } from './pet-source.contract.j
 
 describePetSource('PGlite', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'animal-store-source-'));
-  const database = await openPgliteDatabase(join(directory, 'running'));
+  const running = join(directory, 'running');
+  await cp(inject('embeddedFiles'), running, { recursive: true });
+  const database = await openPgliteDatabase(running);
   return underTest(database, {
     async findAfterCrash(id) {
       const left = join(directory, `left-${id}`);
-      await cp(join(directory, 'running'), left, { recursive: true });
+      await cp(running, left, { recursive: true });
       return findIn(await openPgliteDatabase(left), id);
     },
     async close() {

@@ -23,7 +23,7 @@ async function createKey(place: Place, env: Record<string, string>, ...args: str
   return JSON.parse(stdout) as Key;
 }
 
-/** Calls by REST and by GraphQL, at times that differ. */
+/** Makes the deprecated calls over REST and GraphQL, at different times. */
 async function call(program: Program, { key }: Key, client: string, times = 1): Promise<void> {
   const headers = { Authorization: `Bearer ${key}`, 'apollographql-client-name': client };
   for (let i = 0; i < times; i++) {
@@ -59,6 +59,7 @@ describe.each(['the server of the embedded store running', 'no server running', 
     beforeAll(async () => {
       place = await makePlace();
       if (situation === 'DATABASE_URL set') env = { DATABASE_URL: await place.database() };
+      else await place.prepareStore();
       const server = { PORT: '0', SAMPLE_DATA: 'false', ...env };
       program = await place.start(server);
       shop = await createKey(place, env, '--label', 'shop "Ω"');
@@ -71,12 +72,12 @@ describe.each(['the server of the embedded store running', 'no server running', 
       await call(program, other, '');
       if (situation === 'no server running') await program.stop();
       if (situation === 'DATABASE_URL set') {
-        await until('all is written', async () => sum(await listCallers(place, env)) === 8);
+        await until('all calls are written', async () => sum(await listCallers(place, env)) === 8);
       }
     });
     afterAll(() => place.close());
 
-    it('lists callers as JSON, whoever called last first', async () => {
+    it('lists callers as JSON, the latest first', async () => {
       const callers = await listCallers(place, env);
       const [first] = callers;
       expect(Object.keys(first ?? {})).toEqual(
@@ -127,14 +128,14 @@ describe.each(['the server of the embedded store running', 'no server running', 
       expect(stdout).not.toContain(shop.key);
     });
 
-    it('leaves out who has not called since a day', async () => {
+    it('leaves out callers that have not called since a date', async () => {
       expect(await listCallers(place, env, '--since', '2099-01-01')).toEqual([]);
       expect(await listCallers(place, env, '--since', '2020-01-01T00:00:00Z')).toHaveLength(4);
       const { stdout } = await place.keys(['deprecated', '--since', '2099-01-01'], env);
       expect(stdout).toBe('Nobody has called anything deprecated since 2099-01-01T00:00:00.000Z.\n');
     });
 
-    it('says which keys have ended', async () => {
+    it('says which keys are no longer valid', async () => {
       await place.keys(['revoke', other.id], env);
       const { stdout } = await place.keys(['deprecated'], env);
       const ended = linesOf(stdout).filter((line) => line.includes(`'yes'`));
@@ -145,7 +146,7 @@ describe.each(['the server of the embedded store running', 'no server running', 
   },
 );
 
-describe('calls of what is deprecated', () => {
+describe('deprecated calls', () => {
   let place: Place;
 
   beforeEach(async () => {
@@ -153,7 +154,7 @@ describe('calls of what is deprecated', () => {
   });
   afterEach(() => place.close());
 
-  it('of two servers on one database add up, and none is lost when they are told to end', async () => {
+  it('of two servers on one database add up, and none is lost when the servers stop', async () => {
     const env = { DATABASE_URL: await place.database() };
     const programs = [await place.start({ PORT: '0', ...env }), await place.start({ PORT: '0', ...env })];
     const key = await createKey(place, env);
@@ -165,12 +166,12 @@ describe('calls of what is deprecated', () => {
     ]);
   });
 
-  it('survive a kill once they are written, which takes five seconds', async () => {
+  it('survive a kill once they are written, within five seconds', async () => {
     const env = { DATABASE_URL: await place.database() };
     const program = await place.start({ PORT: '0', ...env });
     const key = await createKey(place, env);
     await call(program, key, 'before', 10);
-    await until('all is written', async () => sum(await listCallers(place, env)) === 20);
+    await until('all calls are written', async () => sum(await listCallers(place, env)) === 20);
     await call(program, key, 'after', 10);
     await program.stop('SIGKILL');
     const callers = await listCallers(place, env);

@@ -19,7 +19,7 @@ describe('the first start of an empty embedded store', () => {
   });
   afterAll(() => place.close());
 
-  it('says in one line where it listens', async () => {
+  it('prints one line that says where it listens', async () => {
     const lines = linesOf(program.stdout).filter((line) => line.includes('listening on'));
     expect(lines).toEqual([expect.stringMatching(/listening on http:\/\/127\.0\.0\.1:[1-9]\d*$/)]);
     expect((await program.fetch('/livez')).status).toBe(200);
@@ -32,7 +32,7 @@ describe('the first start of an empty embedded store', () => {
     expect(statuses.length).toBeLessThan(100);
   });
 
-  it('keeps a key of each published plan in dev-keys.json, for its user alone', async () => {
+  it('saves a key of each published plan in dev-keys.json, which only its user can read', async () => {
     const { mode } = await stat(join(place.directory, '.data/dev-keys.json'));
     expect((mode & 0o777).toString(8)).toBe('600');
     expect(Object.keys(keys).sort()).toEqual(['business', 'free', 'pro']);
@@ -46,7 +46,7 @@ describe('the first start of an empty embedded store', () => {
     for (const key of Object.values(keys)) expect(program.stdout).toContain(key);
   });
 
-  it('prints a curl line that works when it is pasted into a shell', async () => {
+  it('prints a curl line that works in a shell', async () => {
     const line = linesOf(program.stdout).find((text) => text.startsWith('curl ')) as string;
     const { stdout } = await promisify(execFile)('/bin/sh', ['-c', line], {
       env: { PATH: `${process.env.PATH ?? ''}:${await makeCurl(join(place.directory, 'bin'))}` },
@@ -56,7 +56,7 @@ describe('the first start of an empty embedded store', () => {
     expect(answer.data.pets).toHaveLength(3);
   });
 
-  it('is not repeated: the next start makes no keys and keeps what was added', async () => {
+  it('happens once: the next start makes no keys and keeps what was added', async () => {
     const { data } = await program.graphql(
       'mutation { addPet(input: { name: "Zora", categoryId: 7 }) { id } }',
       keys.pro as string,
@@ -76,9 +76,10 @@ describe('the first start of an empty embedded store', () => {
   });
 });
 
-it('says where it listens in one line at LOG_LEVEL=silent too, and logs nothing', async () => {
+it('with LOG_LEVEL=silent, a server prints where it listens and logs nothing', async () => {
   const place = await makePlace();
   try {
+    await place.prepareStore();
     const program = await place.start({ PORT: '0', LOG_LEVEL: 'silent' });
     const { free } = await place.developmentKeys();
     await program.graphql(PETS, free);
@@ -91,7 +92,7 @@ it('says where it listens in one line at LOG_LEVEL=silent too, and logs nothing'
   }
 });
 
-/** Makes a folder with a `curl` for machines that have none: it knows the options that the line uses. */
+/** Makes a folder with a `curl` for machines that have none. It knows the options of that line. */
 async function makeCurl(directory: string): Promise<string> {
   await mkdir(directory, { recursive: true });
   const source = `#!${process.execPath}

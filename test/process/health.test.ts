@@ -6,7 +6,7 @@ import { findFreePort, makePlace, until, type Place, type Program } from '../sup
 const SAMPLE =
   /^[a-zA-Z_:][\w:]*(?:\{(?:[a-zA-Z_]\w*="(?:[^"\\]|\\.)*",?)*\})? (?:[-+]?[\d.]+(?:e[-+]?\d+)?|[+-]Inf|NaN)(?: \d+)?$/;
 
-describe('what operators ask without a key', () => {
+describe('the routes for operators, which need no key', () => {
   let place: Place;
   let program: Program;
   let database: string;
@@ -37,7 +37,7 @@ describe('what operators ask without a key', () => {
     await until('the request is counted', async () => (await requests()) === before + 1);
   });
 
-  it('/metrics is served at METRICS_PORT alone when that is set', async () => {
+  it('/metrics is served only at METRICS_PORT if that is set', async () => {
     const port = await findFreePort();
     const other = await place.start({ PORT: '0', METRICS_PORT: String(port), DATABASE_URL: database });
     const there = await fetch(`http://127.0.0.1:${port}/metrics`);
@@ -49,7 +49,7 @@ describe('what operators ask without a key', () => {
     expect((await other.stop()).code).toBe(0);
   });
 
-  it('/readyz gives a reason that names no host while the database is away, and recovers; /livez stays', async () => {
+  it('/readyz gives a reason without host names while the database is unavailable, and recovers; /livez stays 200', async () => {
     const { pathname, hostname, port, password } = new URL(database);
     const name = pathname.slice(1);
     await onServer(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
@@ -65,7 +65,7 @@ describe('what operators ask without a key', () => {
   });
 });
 
-describe('five servers that start at once on one fresh database', () => {
+describe('five servers that start at once on one empty database', () => {
   let place: Place;
 
   beforeAll(async () => {
@@ -73,8 +73,8 @@ describe('five servers that start at once on one fresh database', () => {
   });
   afterAll(() => place.close());
 
-  it('all come up, and share its animals and keys', async () => {
-    const env = { PORT: '0', DATABASE_URL: await place.database(), DATABASE_POOL: '2' };
+  it('all start, and share animals and keys', async () => {
+    const env = { PORT: '0', DATABASE_URL: await place.database({ migrated: false }), DATABASE_POOL: '2' };
     const programs = await Promise.all(Array.from({ length: 5 }, () => place.start(env)));
     const { stdout } = await place.keys(['create', '--plan', 'business', '--json'], env);
     const { key } = JSON.parse(stdout) as { key: string };

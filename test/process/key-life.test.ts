@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makePlace, until, type Place, type Program } from '../support/process.js';
 
-/** The time within which a revocation is effective. */
+/** A revocation takes effect within this time. */
 const EFFECTIVE_MS = 5_000;
 
-describe.each(['embedded', 'server'])('the end of a key of a running %s store', (mode) => {
+describe.each(['embedded', 'server'])('a key of a running %s store stops working', (mode) => {
   let place: Place;
   let program: Program;
   let env: Record<string, string> = {};
@@ -12,6 +12,7 @@ describe.each(['embedded', 'server'])('the end of a key of a running %s store', 
   beforeAll(async () => {
     place = await makePlace();
     if (mode === 'server') env = { DATABASE_URL: await place.database() };
+    else await place.prepareStore();
     program = await place.start({ PORT: '0', ...env });
   });
   afterAll(() => place.close());
@@ -27,7 +28,7 @@ describe.each(['embedded', 'server'])('the end of a key of a running %s store', 
     return response.status;
   }
 
-  it.concurrent('comes within 5 seconds of its revocation, whether it is in use or not', async () => {
+  it.concurrent('within 5 seconds of its revocation, whether it is in use or not', async () => {
     const [inUse, idle, other] = [await create(), await create(), await create()];
     for (const { key } of [inUse, idle, other]) expect(await listStatus(key)).toBe(200);
     for (const { id } of [inUse, idle]) expect((await place.keys(['revoke', id], env)).code).toBe(0);
@@ -42,7 +43,7 @@ describe.each(['embedded', 'server'])('the end of a key of a running %s store', 
     expect(answer.errors[0].extensions.code).toBe('UNAUTHENTICATED');
   });
 
-  it.concurrent('comes to the moment when it expires, though it is remembered', async () => {
+  it.concurrent('at the moment it expires, even if it is cached', async () => {
     const { key, expiresAt } = await create('--expires', new Date(Date.now() + 3_000).toISOString());
     const end = Date.parse(expiresAt);
     let lastServed = 0;
@@ -56,7 +57,7 @@ describe.each(['embedded', 'server'])('the end of a key of a running %s store', 
     expect(lastServed).toBeLessThan(end);
   });
 
-  it.concurrent('has come for a key made with an end in the past', async () => {
+  it.concurrent('at once if its expiry is in the past', async () => {
     const { key } = await create('--expires', '2020-01-31T12:00:00Z');
     expect(await listStatus(key)).toBe(401);
   });

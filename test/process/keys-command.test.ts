@@ -13,6 +13,7 @@ describe.each(['no server running', 'the server of the embedded store running', 
     beforeAll(async () => {
       place = await makePlace();
       if (situation.startsWith('DATABASE_URL')) env = { DATABASE_URL: await place.database() };
+      else await place.prepareStore();
       if (situation.startsWith('the server')) await place.start({ PORT: '0', SAMPLE_DATA: 'false' });
     });
     afterAll(() => place.close());
@@ -47,7 +48,7 @@ describe.each(['no server running', 'the server of the embedded store running', 
       expect(json.stdout + table.stdout).not.toContain(key);
     });
 
-    it('creates an enterprise key with its two numbers and its end', async () => {
+    it('creates an enterprise key with its two numbers and its expiry', async () => {
       const numbers = ['--per-minute', '7', '--per-day', '2147483647'];
       const { stdout } = await keys('create', '--plan', 'enterprise', ...numbers, '--expires', '2099-02-28', '--json');
       expect(JSON.parse(stdout)).toMatchObject({
@@ -58,7 +59,7 @@ describe.each(['no server running', 'the server of the embedded store running', 
       });
     });
 
-    it('prints the secret once to people too, with the id by which it is revoked', async () => {
+    it('prints the secret once, with the id that revokes it', async () => {
       const { stdout } = await keys('create', '--plan', 'free');
       expect(stdout.split('\n').filter((line) => SECRET.test(line))).toHaveLength(1);
       const id = /key_\w+/.exec(stdout)?.[0] as string;
@@ -69,7 +70,7 @@ describe.each(['no server running', 'the server of the embedded store running', 
       expect(listed.slice(0, -1).filter(({ revokedAt }) => revokedAt !== null)).toEqual([]);
     });
 
-    it('says in one line that there is no such key to revoke', async () => {
+    it('says in one line that the key to revoke does not exist', async () => {
       const { code, stdout, stderr } = await place.keys(['revoke', 'key_nobody'], env);
       expect(code).not.toBe(0);
       expect(stdout).toBe('');

@@ -4,7 +4,7 @@ import { linesOf, makePlace, type Place } from '../support/process.js';
 
 const ENTERPRISE = ['create', '--plan', 'enterprise'];
 
-describe('the keys command refuses, with one line and nothing made,', () => {
+describe('the keys command refuses, in one line and without making anything,', () => {
   let place: Place;
 
   beforeEach(async () => {

@@ -46,7 +46,7 @@ interface Answer {
   readonly ms: number;
 }
 
-/** Asks one of the four things that there are to ask, as a client does. */
+/** Sends one of the four kinds of request. */
 async function ask(index: number): Promise<Answer> {
   const startedAt = performance.now();
   const outcome = await [askList, askLookups, addByRest, addTwice][index % 4]?.(keys[index % keys.length] as string);
@@ -82,7 +82,7 @@ async function graphql(query: string, key: string): Promise<string> {
   return codes.size === 0 ? 'served' : [...codes].join() === 'SERVICE_UNAVAILABLE' ? 'unavailable' : [...codes].join();
 }
 
-/** Clients that ask on and on until it is enough. */
+/** Clients that send requests until they are stopped. */
 function askOnAndOn(): { enough(): Promise<Answer[]> } {
   let isEnough = false;
   const answers: Answer[] = [];
@@ -101,7 +101,7 @@ function askOnAndOn(): { enough(): Promise<Answer[]> } {
   };
 }
 
-/** Asks from many clients at once until all are served, and says how long that took, in milliseconds. */
+/** Sends requests from many clients at once until all are served. Returns how long that took, in milliseconds. */
 async function waitForService(): Promise<number> {
   const startedAt = performance.now();
   await until('everybody is served', async () => {
@@ -113,7 +113,7 @@ async function waitForService(): Promise<number> {
 
 const setMode = (mode: FaultMode) => () => proxy.set(mode);
 
-/** What happens to PostgreSQL or to the network before it, and how it is mended. */
+/** What happens to PostgreSQL or the network in front of it, and what ends it. */
 const FAULTS: Readonly<Record<string, { begin(): Promise<void>; end(): Promise<void> }>> = {
   'stopped (SIGSTOP of all its processes)': {
     begin: () => cluster.signal('SIGSTOP'),
@@ -151,7 +151,7 @@ describe.each(Object.entries(FAULTS))('PostgreSQL %s', (name, fault) => {
     expect(new Set(first.map(({ outcome }) => outcome))).toEqual(new Set(['served', 'unavailable']));
     expect(new Set(second.map(({ outcome }) => outcome))).toEqual(new Set(['unavailable']));
     expect(ready.status).toBe(503);
-    // A machine that keeps this process waiting keeps the gateway waiting too.
+    // A busy machine delays the gateway as much as this process.
     const slackMs = 2 * (lag.max / 1e6);
     expect(longestMs).toBeLessThan(ANSWERED_WITHIN_MS + slackMs);
     expect(backAfterMs).toBeLessThan(BACK_WITHIN_MS + slackMs);
@@ -159,8 +159,8 @@ describe.each(Object.entries(FAULTS))('PostgreSQL %s', (name, fault) => {
   });
 });
 
-describe('connections that fell silent while nobody asked', () => {
-  it('cost one request at the most, not one each', async () => {
+describe('connections that fell silent while idle', () => {
+  it('cost at most one request, not one each', async () => {
     await waitForService();
     await proxy.set('blackhole');
     await proxy.set('pass');
@@ -190,7 +190,7 @@ describe('a statement that hangs', () => {
                     WHERE application_name = 'animal-store-gateway' AND state = 'active'`;
       return (await client.query(text)).rows[0].count as number;
     };
-    // The table is locked all the while: only the server's own limit ends them.
+    // The table stays locked, so only the server's own limit ends them.
     await until('the server has given up all of them', async () => (await active()) === 0);
     await client.query('ROLLBACK');
     await client.end();
@@ -211,7 +211,7 @@ describe('kill -9 of PostgreSQL in the middle of 1,000 adds', () => {
           const id = await add(name, key, client % 2 === 0);
           if (id === undefined) refused += 1;
           else acknowledged.set(name, id);
-          // A database that is away is refused at once; the names are to last until it is back.
+          // Without a database, refusals are immediate. The names must last until it is back.
           if (id === undefined) await sleep(150);
         }
       }),

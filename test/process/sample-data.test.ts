@@ -1,13 +1,10 @@
-import { existsSync, readdirSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { makePlace, type Place } from '../support/process.js';
 
 const PETS = '{ pets(limit: 100) { name } }';
-const SAMPLE_NAMES = ['Bella', 'Milo', 'Rex', 'Luna', 'Kiwi', 'Žofka', 'ハチ', 'Flocke'];
 
 describe('sample animals and development keys', () => {
   let place: Place;
@@ -26,7 +23,8 @@ describe('sample animals and development keys', () => {
     return JSON.parse((await place.keys(['list', '--json'], env)).stdout) as unknown[];
   }
 
-  it('with SAMPLE_DATA=false there are keys and no animals', async () => {
+  it('with SAMPLE_DATA=false, the store has keys and no animals', async () => {
+    await place.prepareStore();
     const program = await place.start({ PORT: '0', SAMPLE_DATA: 'false' });
     const { free, pro, business } = await place.developmentKeys();
     for (const key of [free, pro, business]) {
@@ -35,7 +33,8 @@ describe('sample animals and development keys', () => {
     }
   });
 
-  it('with NODE_ENV=production there is neither', async () => {
+  it('with NODE_ENV=production, it has neither', async () => {
+    await place.prepareStore();
     const env = { PORT: '0', NODE_ENV: 'production' };
     const program = await place.start(env);
     expect(program.stdout).not.toMatch(/pets_|curl/);
@@ -44,7 +43,7 @@ describe('sample animals and development keys', () => {
     expect(await program.graphql(PETS, await createKey(env))).toEqual({ data: { pets: [] } });
   });
 
-  it('with DATABASE_URL there is neither, and no data directory', async () => {
+  it('with DATABASE_URL, it has neither, and makes no data directory', async () => {
     const env = { PORT: '0', DATABASE_URL: await place.database() };
     const program = await place.start(env);
     expect(program.stdout).not.toMatch(/pets_|curl/);
@@ -53,7 +52,8 @@ describe('sample animals and development keys', () => {
     expect(await readdir(place.directory)).toEqual([]);
   });
 
-  it('wait for the first start that gets its port, which prints them', async () => {
+  it('are made by the first start that can listen, which prints them', async () => {
+    await place.prepareStore();
     const taken = createServer();
     await new Promise<void>((ready) => taken.listen(0, '127.0.0.1', ready));
     const { port } = taken.address() as AddressInfo;
@@ -66,33 +66,4 @@ describe('sample animals and development keys', () => {
     const { data } = await program.graphql(PETS, free);
     expect(data.pets.length).toBeGreaterThan(0);
   });
-
-  it('are whole after first starts that were killed in the middle', async () => {
-    const data = join(place.directory, '.data');
-    for (const [directory, prefix] of [
-      [join(data, 'postgres'), 'PG_VERSION'],
-      [data, 'dev-keys'],
-    ] as const) {
-      const program = place.launch({ PORT: '0' });
-      await appears(directory, prefix);
-      expect((await program.stop('SIGKILL')).signal).toBe('SIGKILL');
-    }
-
-    const next = await place.start({ PORT: '0' });
-    const { free, pro, business } = await place.developmentKeys();
-    for (const key of [free, pro, business]) {
-      expect(await next.graphql(PETS, key)).toEqual({ data: { pets: SAMPLE_NAMES.map((name) => ({ name })) } });
-    }
-    expect(await listKeys({})).toHaveLength(3);
-  });
 });
-
-/** Waits for a file or folder, without a pause that would miss the moment. */
-async function appears(directory: string, prefix: string): Promise<void> {
-  const deadline = Date.now() + 60_000;
-  while (Date.now() < deadline) {
-    if (existsSync(directory) && readdirSync(directory).some((name) => name.startsWith(prefix))) return;
-    await setImmediate();
-  }
-  throw new Error(`${prefix} did not appear in ${directory}`);
-}

@@ -17,7 +17,8 @@ describe('the secret of a key', () => {
     return JSON.parse(stdout).key as string;
   }
 
-  it('is in no file of the data directory but dev-keys.json, and in no log', async () => {
+  it('is in no file of the data directory except dev-keys.json, and in no log', async () => {
+    await place.prepareStore();
     const env = { PORT: '0', LOG_LEVEL: 'trace' };
     const first = await place.start(env);
     const developmentKeys = Object.values({ ...(await place.developmentKeys()) });
@@ -60,7 +61,8 @@ describe('the secret of a key', () => {
     expect(holders(rows.map(({ text }) => text).join('\n'), [key])).toEqual([]);
   });
 
-  it('passes over a socket that only its user can open', async () => {
+  it('travels over a socket that only its user can open', async () => {
+    await place.prepareStore();
     await place.start({ PORT: '0', SAMPLE_DATA: 'false' });
     const socket = await stat(join(place.directory, '.data/keys.sock'));
     expect(socket.isSocket()).toBe(true);
@@ -68,7 +70,7 @@ describe('the secret of a key', () => {
   });
 });
 
-/** Asks GraphQL and REST with a key, in good ways and in bad ones. */
+/** Sends valid and invalid requests with a key, over GraphQL and REST. */
 async function useEverywhere(program: Program, key: string): Promise<void> {
   expect(await program.graphql('{ pets(limit: 1) { id } }', key)).toHaveProperty('data.pets');
   expect(await program.graphql('{ pet(id: "x") { id } }', key)).toHaveProperty('errors');
@@ -79,7 +81,7 @@ async function useEverywhere(program: Program, key: string): Promise<void> {
   expect((await program.fetch('/v1/pets', { headers, method: 'POST', body: '{"name":' })).status).toBe(400);
 }
 
-/** The secrets that a text holds, as they are or written in another alphabet. */
+/** The secrets that a text contains, as they are, in hex or in base64. */
 function holders(text: string, secrets: readonly string[]): string[] {
   return secrets.filter((secret) => {
     const random = secret.slice('pets_'.length);

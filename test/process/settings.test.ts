@@ -6,7 +6,7 @@ import { linesOf, makePlace, type Place } from '../support/process.js';
 
 const LOOPBACK = '127.0.0.1';
 
-describe('a start that cannot be', () => {
+describe('a start that cannot succeed', () => {
   let place: Place;
   let taken: Server;
   let port: number;

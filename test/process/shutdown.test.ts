@@ -9,7 +9,7 @@ import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { linesOf, makePlace, until, type Place, type Program } from '../support/process.js';
 
-describe('a server that is told to end', () => {
+describe('a server that is told to stop', () => {
   let place: Place;
   let env: Record<string, string>;
 
@@ -43,7 +43,7 @@ describe('a server that is told to end', () => {
     },
   );
 
-  it('takes a signal that comes twice at once, from the process group and from npm, for one', async () => {
+  it('treats two signals at once, from the process group and from npm, as one', async () => {
     const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '120000' });
     const inFlight = await beginRequest(program, await createKey());
     program.signal('SIGTERM');
@@ -54,29 +54,29 @@ describe('a server that is told to end', () => {
     expect(await program.ended).toMatchObject({ code: 0, stderr: '' });
   });
 
-  it('ends at once by a second signal', async () => {
+  it('ends at once at a second signal', async () => {
     const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '600000' });
     const inFlight = await beginRequest(program, await createKey());
     program.signal('SIGTERM');
     await until('it is not ready', async () => (await readiness(program)) !== 200);
-    // Sooner it would be taken for the first.
+    // An earlier signal would count as the first one.
     await sleep(600);
     const { code, signal } = await program.stop('SIGTERM');
     expect(code === 0 && signal === null).toBe(false);
     await expect(inFlight.finish()).rejects.toThrow();
   });
 
-  it('does not wait for a request longer than the grace time', async () => {
+  it('waits for a request no longer than the grace time', async () => {
     const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '300' });
     const inFlight = await beginRequest(program, await createKey());
     const toldAt = Date.now();
     expect((await program.stop()).code).toBe(0);
-    // A tenth is kept for what comes after the requests.
+    // A tenth is kept for what the server closes after the requests.
     expect(Date.now() - toldAt).toBeGreaterThanOrEqual(260);
     await expect(inFlight.finish()).rejects.toThrow();
   });
 
-  it('tells balancers that it is not ready before it stops listening, though nobody is being answered', async () => {
+  it('tells balancers that it is not ready before it stops listening, even without requests in flight', async () => {
     const program = await place.start(env);
     program.signal('SIGTERM');
     const seen: (number | 'refused')[] = [];
@@ -85,7 +85,7 @@ describe('a server that is told to end', () => {
     expect((await program.ended).code).toBe(0);
   });
 
-  it('answers whoever keeps asking over kept-alive connections, and tells them when theirs ends', async () => {
+  it('answers clients on kept-alive connections, and tells them when it closes theirs', async () => {
     const program = await place.start(env);
     const key = await createKey();
     const clients = Array.from({ length: 8 }, () => askOnOneConnection(program, key));
@@ -101,7 +101,7 @@ describe('a server that is told to end', () => {
     }
   });
 
-  it('answers all that is in flight while its database is stuck, in good time', async () => {
+  it('answers all requests in flight within the grace time while its database is stuck', async () => {
     const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '20000' });
     const key = await createKey();
     expect((await ask(program, key)).status).toBe(200);
@@ -121,7 +121,7 @@ describe('a server that is told to end', () => {
     await database.end();
   });
 
-  it('does not wait for connections that are idle', async () => {
+  it('does not wait for idle connections', async () => {
     const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '600000' });
     const socket = connect(Number(new URL(program.url).port), '127.0.0.1');
     await once(socket, 'connect');
@@ -141,9 +141,9 @@ describe('a server that crashes', () => {
   afterEach(() => place.close());
 
   it.each([
-    ['an exception that nobody catches', 'throw new Error("the sky fell")'],
-    ['a rejection that nobody catches', 'Promise.reject(new Error("the sky fell"))'],
-  ])('by %s logs the reason and ends with a status that says so', async (_, fault) => {
+    ['an uncaught exception', 'throw new Error("the sky fell")'],
+    ['an unhandled rejection', 'Promise.reject(new Error("the sky fell"))'],
+  ])('by %s logs the reason and exits with status 1', async (_, fault) => {
     const script = encodeURIComponent(`process.on('SIGUSR2', () => { ${fault}; })`);
     const program = await place.start({
       PORT: '0',
@@ -159,15 +159,16 @@ describe('a server that crashes', () => {
   });
 });
 
-describe('an embedded store that is told to end', () => {
+describe('an embedded store that is told to stop', () => {
   let place: Place;
 
   beforeEach(async () => {
     place = await makePlace();
+    await place.prepareStore();
   });
   afterEach(() => place.close());
 
-  it('keeps its counters and its bans over the restart', async () => {
+  it('keeps its counters and bans across the restart', async () => {
     const env = { PORT: '0', BAN_AFTER: '1', BAN_SECONDS: '600' };
     const first = await place.start(env);
     const { free, business } = await place.developmentKeys();
@@ -188,7 +189,7 @@ describe('an embedded store that is told to end', () => {
     expect(limits).toContain('key_');
   });
 
-  it('does not wait for who keeps its socket open', async () => {
+  it('does not wait for a client that keeps its socket open', async () => {
     const program = await place.start({ PORT: '0', SAMPLE_DATA: 'false' });
     const socket = connect(join(place.directory, '.data/keys.sock'));
     socket.on('error', () => undefined);
@@ -204,7 +205,7 @@ interface KeptAlive {
   readonly failure: Error | undefined;
 }
 
-/** Asks again and again over one connection, until the server says that it ends. */
+/** Sends requests over one connection until the server says that it closes it. */
 function askOnOneConnection(program: Program, key: string): KeptAlive {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const answers: KeptAlive['answers'] = [];
@@ -246,7 +247,7 @@ async function countedRequest(program: Program, key: string): Promise<Record<str
   return Object.fromEntries(headers);
 }
 
-/** Sends an operation without the end of its body, and waits until the server has begun to read it. */
+/** Sends an operation without the end of its body, and waits until the server reads it. */
 async function beginRequest(
   program: Program,
   key: string,
@@ -262,7 +263,7 @@ async function beginRequest(
     },
   });
   const answered = once(sent, 'response') as Promise<[IncomingMessage]>;
-  // A test that ends the server on purpose looks at the failure when it asks to finish.
+  // A test that stops the server sees the failure when it finishes the request.
   answered.catch(() => undefined);
   sent.flushHeaders();
   await once(sent, 'continue');

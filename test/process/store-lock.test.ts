@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { linesOf, makePlace, type Place } from '../support/process.js';
 
-describe('the sole right to an embedded store', () => {
+describe('the lock of an embedded store', () => {
   let place: Place;
 
   beforeEach(async () => {
@@ -9,7 +9,8 @@ describe('the sole right to an embedded store', () => {
   });
   afterEach(() => place.close());
 
-  it('keeps a second server out, which says in one line who has it', async () => {
+  it('keeps out a second server, which says in one line which process has it', async () => {
+    await place.prepareStore('animals');
     const first = await place.start({ PORT: '0', DATA_DIR: 'animals' });
     const { code, stdout, stderr } = await place.run({ PORT: '0', DATA_DIR: 'animals' });
     expect(code).toBe(1);
@@ -18,7 +19,8 @@ describe('the sole right to an embedded store', () => {
     expect((await first.fetch('/readyz')).status).toBe(200);
   });
 
-  it('is given back by a server that stops, and taken from one that was killed', async () => {
+  it('is released by a server that stops, and taken from one that was killed', async () => {
+    await place.prepareStore();
     const env = { PORT: '0', SAMPLE_DATA: 'false' };
     const stopped = await place.start(env);
     expect((await stopped.stop()).code).toBe(0);
@@ -29,7 +31,8 @@ describe('the sole right to an embedded store', () => {
     expect((await next.fetch('/readyz')).status).toBe(200);
   });
 
-  it('goes to one alone of several that start at once after one was killed', async () => {
+  it('goes to exactly one of several servers that start at once after a kill', async () => {
+    await place.prepareStore();
     const env = { PORT: '0', SAMPLE_DATA: 'false' };
     await (await place.start(env)).stop('SIGKILL');
 

@@ -18,7 +18,7 @@ const SCREENSHOTS = fileURLToPath(new URL('../browser/screenshots/', import.meta
 
 const executablePath = process.env.CHROMIUM_PATH || PLACES.find((path) => existsSync(path));
 
-/** A suite that needs a real Chromium: without one it is skipped, and says so; in CI that is a failure. */
+/** A suite that needs Chromium. Without one it is skipped, with a line that says so. With `CI=true` it fails. */
 export function describeInBrowser(name: string, suite: () => void): void {
   if (executablePath === undefined) {
     const message = `no Chromium for the browser tests "${name}": install one or set CHROMIUM_PATH`;
@@ -28,22 +28,22 @@ export function describeInBrowser(name: string, suite: () => void): void {
   describe.skipIf(executablePath === undefined)(name, suite);
 }
 
-/** Starts a Chromium that talks to nobody on its own account. */
+/** Starts a Chromium that makes no requests of its own. */
 export function startBrowser(): Promise<Browser> {
   return chromium.launch({ executablePath, args: FLAGS, timeout: 60_000 });
 }
 
-/** A page that has been watched since it was opened. */
+/** A page with a record of its requests and errors. */
 export interface WatchedPage {
   readonly page: Page;
-  /** The origins of every request that the page has made. */
+  /** The origins of the requests that the page has made. */
   readonly origins: Set<string>;
-  /** What the page complained about: errors on its console, and what its policy kept it from doing. */
+  /** The errors on the console of the page, including violations of its content security policy. */
   readonly complaints: string[];
   readonly close: () => Promise<void>;
 }
 
-/** Opens a page with nothing kept from others. */
+/** Opens a page in a new context: it shares no storage with other pages. */
 export async function openPage(browser: Browser, options: BrowserContextOptions = {}): Promise<WatchedPage> {
   const context = await browser.newContext(options);
   context.setDefaultTimeout(20_000);
@@ -61,19 +61,19 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
   return { page, origins, complaints, close: () => context.close() };
 }
 
-/** The looks in which pages are photographed. */
+/** The window sizes and color schemes for screenshots. */
 export const LOOKS = (['light', 'dark'] as const).flatMap((colorScheme) => [
   { look: `desktop-${colorScheme}`, options: { colorScheme, viewport: { width: 1280, height: 800 } } },
   { look: `phone-${colorScheme}`, options: { colorScheme, viewport: { width: 390, height: 844 }, hasTouch: true } },
 ]);
 
-/** Photographs a page, for people to look at. */
+/** Takes a screenshot, for people to look at. */
 export async function photograph(page: Page, name: string): Promise<void> {
   mkdirSync(SCREENSHOTS, { recursive: true });
   await page.screenshot({ path: `${SCREENSHOTS}${name}.png` });
 }
 
-/** How far a page sticks out of its window to the right, in pixels. */
+/** How far a page overflows its window to the right, in pixels. */
 export function overflowOf(page: Page): Promise<number> {
   return page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
 }

@@ -2,19 +2,19 @@ import pg from 'pg';
 import { inject } from 'vitest';
 import type { Gateway } from './gateway.js';
 
-/** Takes a store's database away from it, and gives it back. */
+/** Makes the database of a store unavailable, and available again. */
 export interface DatabaseAccess {
   /** The name of the database. */
   readonly database: string;
-  /** False ends the store's connections and lets it make none. */
+  /** With false, ends the store's connections and refuses new ones. */
   allow(allowed: boolean): Promise<void>;
-  /** Does some work while the database is away. */
+  /** Runs a function while the database is unavailable. */
   whileAway<Result>(work: () => Promise<Result>): Promise<Result>;
-  /** Gives the database back, before the store is closed. */
+  /** Makes the database available again. Call it before the store is closed. */
   close(): Promise<void>;
 }
 
-/** Takes charge of the database of a store in mode `server`. */
+/** Controls access to the database of a store in mode `server`. */
 export async function takeDatabaseAccess(gateway: Gateway): Promise<DatabaseAccess> {
   const [row] = await gateway.sql<{ name: string }>('SELECT current_database() AS name');
   const database = row?.name ?? '';

@@ -4,28 +4,28 @@ import { createServer, connect, type AddressInfo, type Server, type Socket } fro
 /**
  * What a fault proxy does.
  * - `pass`: forwards, both ways.
- * - `stall`: accepts, and holds what arrives; nothing is lost, and `pass` lets it go on. A server that was stopped, or a network that is slow.
- * - `blackhole`: accepts, and loses what arrives, ends of connections included. A connection that was in it stays silent
- *   for ever, as behind a firewall that forgot it; `pass` helps new ones only.
- * - `reset`: answers every connection, the open ones at once, with RST.
- * - `refuse`: closes all connections and listens no more, like a server that ended.
- * - `garbage`: answers whatever arrives with random bytes. Open connections have seen them, and are reset by the next mode.
+ * - `stall`: accepts, and holds back what arrives until `pass`, like a stopped server or a slow network.
+ * - `blackhole`: accepts, and drops what arrives, even the ends of connections. Like behind a firewall that forgot them,
+ *   open connections stay silent for ever; `pass` helps only new ones.
+ * - `reset`: answers every connection with RST, the open ones at once.
+ * - `refuse`: closes all connections and stops listening, like a server that ended.
+ * - `garbage`: answers everything with random bytes. The next mode resets the connections that received them.
  *
  * A process cannot drop packets, so in `blackhole` the kernel still completes the handshake and acknowledges what it
  * receives. A peer that only sees a silent network gives up on its own deadlines, which is what it has in common with this.
  */
 export type FaultMode = 'pass' | 'stall' | 'blackhole' | 'reset' | 'refuse' | 'garbage';
 
-/** A TCP proxy on 127.0.0.1 before a real server, which can be told to fail. */
+/** A TCP proxy on 127.0.0.1 in front of a real server. A test can tell it to fail. */
 export interface FaultProxy {
-  /** The same for as long as it lives. */
+  /** Stays the same until the proxy is closed. */
   readonly port: number;
   readonly mode: FaultMode;
   /** Open connections of clients. */
   readonly connections: number;
   /** Connections of clients accepted so far. */
   readonly accepted: number;
-  /** Switches, for open connections and new ones. */
+  /** Switches the mode of open connections and new ones. */
   set(mode: FaultMode): Promise<void>;
   close(): Promise<void>;
 }
@@ -75,11 +75,11 @@ export async function startFaultProxy(target: { readonly host?: string; readonly
   };
 }
 
-/** A connection of a client, and the one to the server that belongs to it. */
+/** A connection of a client, with its connection to the server. */
 class Link {
   private mode: FaultMode = 'stall';
   private upstream: Socket | undefined;
-  /** What went through was not what the server said, or something is missing: it can never be mended. */
+  /** Data was lost or made up, so the connection stays unusable. */
   private isSpoilt = false;
 
   constructor(

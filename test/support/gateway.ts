@@ -1,8 +1,7 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { randomBytes } from 'node:crypto';
-import pg from 'pg';
 import { pino } from 'pino';
 import { inject } from 'vitest';
 import type { CreatedKey, KeyStore, NewKey } from '../../src/access/key-store.js';
@@ -10,35 +9,36 @@ import { createPostgresKeyStore } from '../../src/access/postgres-key-store.js';
 import { startApp, type App, type AppParts } from '../../src/app.js';
 import { loadConfig } from '../../src/config.js';
 import type { Database } from '../../src/database/database.js';
+import { runSql } from './sql.js';
 
-/** The store backends. Suites of what both must do run once for each. */
+/** The store backends. A suite of what both must do runs once for each. */
 export const STORES = ['embedded', 'server'] as const;
 export type Mode = (typeof STORES)[number] | 'proxy';
 
-/** Every way in which GraphQL is served; what a GraphQL client sees must be the same in all of them. */
+/** Every backend that serves GraphQL. A client must see the same from each of them. */
 export const MODES: readonly Mode[] = [...STORES, 'proxy'];
 
-/** Those of the statements that ask for animals, or add some: keys are looked up again now and then. */
+/** The statements that read or add animals. The program looks keys up again now and then. */
 export function petStatements({ statements }: Pick<Gateway, 'statements'>): readonly string[] {
   return statements.filter((text) => /\bpets\b/.test(text));
 }
 
-/** A running program, and what a test needs around it. */
+/** A running program, with what a test needs around it. */
 export interface Gateway {
   readonly url: string;
   readonly keys: KeyStore;
-  /** The texts of the SQL statements asked for so far, but for those at times of their own; empty it to count anew. */
+  /** The texts of the SQL statements so far, except those that a timer sends. A test may empty it. */
   readonly statements: string[];
-  /** What the program logged, a parsed line each. */
+  /** The lines that the program has logged, parsed. */
   readonly logged: Record<string, unknown>[];
   createKey(newKey?: Partial<NewKey>): Promise<CreatedKey>;
-  /** In proxy mode: the store behind the gateway. */
+  /** The store behind the gateway, in proxy mode. */
   readonly upstream?: Gateway;
-  /** Runs SQL on the store's own database. */
+  /** Runs SQL on the store's database. */
   sql<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>;
   /** Sends one operation as a POST. */
   graphql(query: string, options?: GraphqlOptions): Promise<GraphqlAnswer>;
-  /** Sends any request; `path` with its leading slash. */
+  /** Sends any request. `path` begins with a slash. */
   fetch(path: string, init?: RequestInit): Promise<Response>;
   close(): Promise<void>;
 }
@@ -46,7 +46,7 @@ export interface Gateway {
 export interface GraphqlOptions {
   readonly key?: string | undefined;
   readonly variables?: Record<string, unknown>;
-  /** The variables as JSON text, for numbers that JavaScript would round. */
+  /** The variables as JSON text, for numbers that JavaScript rounds. */
   readonly rawVariables?: string;
   readonly operationName?: string;
   readonly headers?: Record<string, string>;
@@ -67,14 +67,17 @@ export interface GraphqlError {
 export interface GraphqlAnswer {
   readonly status: number;
   readonly headers: Headers;
-  // Answers have the shape that the test's own query asks for.
+  // The query of the test decides its shape.
   readonly data: any;
   readonly errors: readonly GraphqlError[] | undefined;
   readonly extensions: Record<string, unknown> | undefined;
   readonly text: string;
 }
 
-/** Starts the program in this process, listening on a free port of this machine, with a store of its own or a given one. */
+/**
+ * Starts the program in this process, on a free port of this machine. Its store is empty, unless `DATABASE_URL` names
+ * another one.
+ */
 export async function startGateway(mode: Mode, env: Record<string, string> = {}): Promise<Gateway> {
   if (mode === 'proxy') return startProxy(env);
   const cleanups: (() => Promise<unknown>)[] = [];
@@ -113,7 +116,7 @@ export async function startGateway(mode: Mode, env: Record<string, string> = {})
   };
 }
 
-/** Starts a gateway before a store, which is this program too, over a real socket. */
+/** Starts a gateway in front of a store. The store is this program too, and the gateway reaches it over a real socket. */
 async function startProxy(env: Record<string, string>): Promise<Gateway> {
   const store = await startGateway('server', env);
   const { app, logged } = await start({ ...env, UPSTREAM_URL: `${store.url}/v1` });
@@ -129,12 +132,12 @@ async function startProxy(env: Record<string, string>): Promise<Gateway> {
   };
 }
 
-/** A gateway before any upstream. */
+/** A gateway in front of any upstream. */
 export interface ProxyOnly extends Pick<Gateway, 'url' | 'fetch' | 'graphql' | 'logged' | 'close'> {
   readonly close: () => Promise<void>;
 }
 
-/** Starts a gateway before an upstream that the test has made. */
+/** Starts a gateway in front of an upstream that the test has made. */
 export async function startProxyBefore(upstreamUrl: string, env: Record<string, string> = {}): Promise<ProxyOnly> {
   const { app, logged } = await start({ ...env, UPSTREAM_URL: upstreamUrl });
   return { ...createRequests(app.url), logged, close: () => app.close() };
@@ -176,8 +179,8 @@ function createRequests(url: string): Pick<Gateway, 'url' | 'fetch' | 'graphql'>
   };
 }
 
-/** Makes the settings of a store that nobody else uses. */
-export async function makeBackend(
+/** Makes an empty store and returns the settings that name it. */
+async function makeBackend(
   mode: Exclude<Mode, 'proxy'>,
   cleanups: (() => Promise<unknown>)[],
 ): Promise<Record<string, string>> {
@@ -188,22 +191,27 @@ export async function makeBackend(
   }
   const directory = await mkdtemp(join(tmpdir(), 'animal-store-'));
   cleanups.push(() => rm(directory, { recursive: true, force: true }));
+  await copyEmbeddedStore(directory);
   return { DATA_DIR: directory };
 }
 
-/** Makes an empty database on the test run's PostgreSQL server. */
-export async function createDatabase(): Promise<{ url: string; drop: () => Promise<void> }> {
-  const server = inject('postgresUrl');
-  const name = `test_${randomBytes(6).toString('hex')}`;
-  await onServer(server, `CREATE DATABASE ${name}`);
-  const url = new URL(server);
-  url.pathname = `/${name}`;
-  return { url: url.href, drop: () => onServer(server, `DROP DATABASE ${name} WITH (FORCE)`) };
+/** Puts an empty embedded store into a directory, for `DATA_DIR`. Starting without one takes seconds. */
+export async function copyEmbeddedStore(directory: string): Promise<void> {
+  await cp(inject('embeddedFiles'), join(directory, 'postgres'), { recursive: true });
 }
 
-async function onServer(url: string, text: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  await client.query(text);
-  await client.end();
+/**
+ * Makes a database on the shared PostgreSQL server, without animals and keys.
+ * @param migrated - false for a database that has no tables yet
+ */
+export async function createDatabase({ migrated = true } = {}): Promise<{ url: string; drop: () => Promise<void> }> {
+  const server = inject('postgresUrl');
+  const name = `test_${randomBytes(6).toString('hex')}`;
+  await runSql(server, `CREATE DATABASE ${name} TEMPLATE ${migrated ? inject('migratedDatabase') : 'template1'}`);
+  return {
+    url: new URL(name, server).href,
+    async drop() {
+      await runSql(server, `DROP DATABASE ${name} WITH (FORCE)`);
+    },
+  };
 }

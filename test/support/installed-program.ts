@@ -2,7 +2,7 @@ import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe, it } from 'vitest';
 
-/** Finds a program that the machine has. Debian keeps servers where only root looks. */
+/** Finds an installed program. Debian keeps servers in a folder that only root has on its PATH. */
 export function findProgram(name: string): string | undefined {
   const directories = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin'];
   return directories.map((directory) => join(directory, name)).find(isExecutable);
@@ -18,8 +18,8 @@ function isExecutable(path: string): boolean {
 }
 
 /**
- * A suite that needs a program which npm does not bring. Where it is missing the suite is skipped, with one line that says so;
- * with `CI=true` it fails.
+ * A suite that needs a program which npm does not bring. Without it the suite is skipped, with a line that says so. With
+ * `CI=true` it fails.
  */
 export function describeWith(name: string, title: string, suite: (path: string) => void): void {
   const path = findProgram(name);

@@ -13,13 +13,13 @@ const GROUPS: Record<string, object> = {
 };
 
 /**
- * Holds a manifest to the schemas of Kubernetes' own API.
+ * Checks a manifest against the schemas of the Kubernetes API.
  * @returns what is wrong with it, a line each
  */
 export function checkManifest(manifest: { apiVersion?: unknown; kind?: unknown }): string[] {
   const { apiVersion, kind } = manifest;
   const KindOfModel = (GROUPS[String(apiVersion)] as Record<string, Model> | undefined)?.[String(kind)];
-  if (KindOfModel === undefined) return [`${String(apiVersion)} ${String(kind)} is no kind of these schemas`];
+  if (KindOfModel === undefined) return [`${String(apiVersion)} ${String(kind)} has no schema`];
   const watched = watch(new KindOfModel(manifest));
   try {
     watched.value.validate();
@@ -30,8 +30,8 @@ export function checkManifest(manifest: { apiVersion?: unknown; kind?: unknown }
 }
 
 /**
- * The schemas allow properties that they do not name, and so would let a misspelt one through. But they never read one: what
- * was not read is unknown.
+ * The schemas allow properties that they do not name, such as a misspelt one. But the check never reads those, so a
+ * property that was not read is unknown.
  */
 function watch<T extends object>(content: T, path = ''): { value: T; unread: () => string[] } {
   const parts = new Map<string, ReturnType<typeof watch>>();

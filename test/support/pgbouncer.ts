@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { findFreePort, until } from './process.js';
 
-/** A PgBouncer in transaction mode, in a process of its own. */
+/** A PgBouncer in transaction mode, in its own process. */
 export interface Pooler {
   /** The address of the database behind it. */
   readonly url: string;
-  /** Asks its admin console, such as `SHOW POOLS`. */
+  /** Runs a command of the admin console, such as `SHOW POOLS`. */
   show(command: string): Promise<Record<string, unknown>[]>;
   close(): Promise<void>;
 }

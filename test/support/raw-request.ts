@@ -2,7 +2,7 @@ import { request as startRequest } from 'node:http';
 
 export interface RawRequest {
   readonly method?: string;
-  /** Sent as it stands. */
+  /** Sent unchanged. */
   readonly path: string;
   /** Any header, `Host` included, which `fetch` writes itself. */
   readonly headers?: Record<string, string>;

@@ -1,47 +1,47 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { Redis } from 'ioredis';
-import type { TestProject } from 'vitest/node';
 import { findFreePort } from './free-port.js';
-
-declare module 'vitest' {
-  interface ProvidedContext {
-    /** A real Redis server, perhaps shared with others: nothing in it is removed or counted as a whole. */
-    readonly redisUrl: string | undefined;
-    /** Whether tests can start servers of their own, to stop and restart them. */
-    readonly hasRedisServer: boolean;
-  }
-}
 
 const LOCAL_URL = 'redis://127.0.0.1:6379';
 
-/** Finds a Redis server for the suites that need one, or says in one line that they are skipped. */
-export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const hasRedisServer = spawnSync('redis-server', ['--version']).status === 0;
-  project.provide('hasRedisServer', hasRedisServer);
+/** The Redis server that the suites share, and whether they can start others. */
+export interface FoundRedis {
+  readonly url: string | undefined;
+  readonly hasServer: boolean;
+  close(): Promise<void>;
+}
+
+/**
+ * Finds a Redis server, or starts one. Without one, it prints one line that says which suites are skipped.
+ * @throws Error with `CI=true`, where no suite may be skipped
+ */
+export async function findRedis(): Promise<FoundRedis> {
+  const hasServer = spawnSync('redis-server', ['--version']).status === 0;
   const url = await findServer();
-  if (url === undefined && hasRedisServer) {
+  if (url === undefined && hasServer) {
     const server = await startRedisServer();
-    project.provide('redisUrl', server.url);
-    return () => server.close();
+    return { url: server.url, hasServer, close: () => server.close() };
   }
-  project.provide('redisUrl', url);
   if (url === undefined) {
-    complain('neither TEST_REDIS_URL nor 127.0.0.1:6379 nor a redis-server on the PATH: all its suites are SKIPPED');
-  } else if (!hasRedisServer) complain('no redis-server on the PATH: the suites that stop Redis are SKIPPED');
-  return () => Promise.resolve();
+    complain(
+      'all Redis suites are SKIPPED: no TEST_REDIS_URL, no server on 127.0.0.1:6379, no redis-server on the PATH',
+    );
+  } else if (!hasServer) {
+    complain('the suites that stop Redis servers are SKIPPED: no redis-server on the PATH');
+  }
+  return { url, hasServer, close: () => Promise.resolve() };
 }
 
 async function findServer(): Promise<string | undefined> {
   const { TEST_REDIS_URL } = process.env;
   if (!TEST_REDIS_URL) return (await answers(LOCAL_URL)) ? LOCAL_URL : undefined;
   if (await answers(TEST_REDIS_URL)) return TEST_REDIS_URL;
-  throw new Error('TEST_REDIS_URL names no Redis server that answers.');
+  throw new Error('No Redis server answers at TEST_REDIS_URL.');
 }
 
-/** Says what is missing: a failure where everything should be there. */
 function complain(what: string): void {
-  if (process.env.CI === 'true') throw new Error(`Redis: ${what}; with CI=true that is a failure.`);
-  console.warn(`Redis: ${what}`);
+  if (process.env.CI === 'true') throw new Error(`With CI=true no suite may be skipped, but ${what}`);
+  console.warn(what);
 }
 
 async function answers(url: string): Promise<boolean> {
@@ -55,19 +55,19 @@ async function answers(url: string): Promise<boolean> {
   return answer === 'PONG';
 }
 
-/** A Redis server of a test's own. */
+/** A Redis server that belongs to one suite. */
 export interface RedisServer {
   readonly url: string;
   readonly port: number;
   signal(name: NodeJS.Signals): void;
-  /** Ends it at once; whatever it held is gone. */
+  /** Kills it. Its data is lost. */
   kill(): Promise<void>;
-  /** Starts it anew on its port, empty. */
+  /** Starts it again on the same port, empty. */
   start(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Starts a Redis server on a free port of this machine, which keeps nothing on disk. */
+/** Starts a Redis server on a free port of this machine. It writes nothing to disk. */
 export async function startRedisServer(...settings: readonly string[]): Promise<RedisServer> {
   const port = await findFreePort();
   let child: ChildProcess | undefined;

@@ -4,9 +4,9 @@ import { describe, inject } from 'vitest';
 import type { SharingMetrics } from '../../src/observability/limiter-metrics.js';
 import { openRedisLink, type RedisLink } from '../../src/redis/redis-link.js';
 
-/** Suites that need any Redis server. Without one they are skipped, which the setup of the run has said. */
+/** A suite that needs a Redis server. Without one it is skipped; servers.ts has printed the reason. */
 export const describeWithRedis = describe.skipIf(inject('redisUrl') === undefined);
-/** Suites that start, stop and restart Redis servers of their own. */
+/** A suite that starts and stops its own Redis servers. */
 export const describeWithRedisServer = describe.skipIf(!inject('hasRedisServer'));
 
 /** The Redis server of this test run. */
@@ -14,7 +14,7 @@ export function redisUrl(): string {
   return inject('redisUrl') as string;
 }
 
-/** A plain client beside the program's, to look at what it keeps. */
+/** Connects a plain client, to look at what the program stores. */
 export async function connectRedis(url: string): Promise<Redis> {
   const client = new Redis(url, { lazyConnect: true, retryStrategy: null });
   client.on('error', () => undefined);
@@ -22,7 +22,7 @@ export async function connectRedis(url: string): Promise<Redis> {
   return client;
 }
 
-/** Opens the program's own way to Redis, and keeps what it says of it. */
+/** Opens the program's Redis link, and records its failures and log lines. */
 export async function openTestLink(
   url: string,
   options: { readonly deadlineMs?: number } = {},

@@ -13,13 +13,13 @@ export interface SeenRequest {
 /** Answers one request; `index` counts them from 0. */
 export type Script = (request: SeenRequest, response: ServerResponse, index: number) => void;
 
-/** An upstream that misbehaves as a test tells it to, over a real socket. */
+/** An upstream on a real socket that misbehaves as a test tells it to. */
 export interface ScriptedUpstream {
   /** The base address, for `UPSTREAM_URL`. */
   readonly url: string;
-  /** Every request but the gateway's own probes. */
+  /** Every request except the gateway's own probes. */
   readonly seen: SeenRequest[];
-  /** How many requests were cut off by the gateway before their answer. */
+  /** How many requests the gateway cancelled before it had the response. */
   readonly cancelled: () => number;
   play(script: Script): void;
   close(): Promise<void>;
@@ -81,7 +81,7 @@ export function send(
   response.end(typeof body === 'string' ? body : JSON.stringify(body));
 }
 
-/** What a well-behaved store without limits answers. */
+/** Answers like a well-behaved store without limits. */
 export function answerAnimals({ method, path }: SeenRequest, response: ServerResponse): void {
   const id = /^\/pets\/(-?\d+)$/.exec(path)?.[1];
   if (id !== undefined) send(response, 200, `{"id":${id},"name":"Animal ${id}","categoryId":1}`);
@@ -89,7 +89,7 @@ export function answerAnimals({ method, path }: SeenRequest, response: ServerRes
   else send(response, 200, '[{"id":1,"name":"Bella","categoryId":9007199254740993,"status":"sold"}]');
 }
 
-/** The limit headers of a free key of this program's own store. */
+/** The limit headers that this program sends for a free key. */
 export function freeLimits(minuteLeft: number, dayLeft = 1_000, seconds = 60): Record<string, string> {
   return {
     'RateLimit-Policy': '"minute";q=60;w=60, "day";q=1000;w=86400',

@@ -1,6 +1,6 @@
 import { answerAnimals, send, startScriptedUpstream, type ScriptedUpstream } from './scripted-upstream.js';
 
-/** A store with one short window for each key, so that a test can wait for them: what it counts and refuses is real. */
+/** A store with one short window per key, so that a test can wait for its end. */
 export interface ShortWindowStore extends ScriptedUpstream {
   /** How many requests of a key it has refused with 429. */
   readonly refusedOf: (key: string) => number;

@@ -12,6 +12,7 @@ describe('tracing in a process of its own', () => {
 
   beforeAll(async () => {
     place = await makePlace();
+    await place.prepareStore();
     collector = await startTraceCollector();
   });
   afterEach(async () => {

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { pino } from 'pino';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createPostgresKeyStore } from '../../src/access/postgres-key-store.js';
 import { startApp, type App } from '../../src/app.js';
 import { loadConfig } from '../../src/config.js';
@@ -16,8 +16,6 @@ const POOL_SIZE = 2;
 const ADDS = 240;
 const FIRST_CATEGORY = 9_007_199_254_740_993n;
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
-
 describeWith('pgbouncer', 'several instances behind PgBouncer in transaction mode', (program) => {
   let database: { url: string; drop: () => Promise<void> };
   let pooler: Pooler;
@@ -28,7 +26,7 @@ describeWith('pgbouncer', 'several instances behind PgBouncer in transaction mod
     startApp(loadConfig({ DATABASE_URL: pooler.url, PORT: '0', NODE_ENV: 'test', ...env }), pino({ level: 'silent' }));
 
   beforeAll(async () => {
-    database = await createDatabase();
+    database = await createDatabase({ migrated: false });
     pooler = await startPgbouncer(program, { databaseUrl: database.url, poolSize: POOL_SIZE });
   });
   afterAll(async () => {

@@ -5,7 +5,7 @@ import { join, relative } from 'node:path';
 import { promisify } from 'node:util';
 import { fileURLToPath } from 'node:url';
 import { buildSchema, lexicographicSortSchema, printSchema, type GraphQLSchema } from 'graphql';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createSchema } from '../../src/graphql/schema.js';
 import { until } from '../support/process.js';
 
@@ -26,8 +26,6 @@ const FILES = [
   'package.json',
   'schema/animal-store.graphql',
 ];
-
-vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
 
 const run = promisify(execFile);
 
