@@ -18,7 +18,7 @@ describe('the settings', () => {
       metricsPort: undefined,
       logLevel: 'info',
       bans: { banAfter: 100, banSeconds: 300 },
-      limits: { maxRootFields: 100, maxBatch: 20, maxBodyBytes: 1_048_576 },
+      limits: { maxRootFields: 100, maxBatch: 20, maxBodyBytes: 1_048_576, maxResponseBytes: 8_388_608 },
       shutdownGraceMs: 10_000,
     });
   });
@@ -40,6 +40,7 @@ describe('the settings', () => {
       MAX_ROOT_FIELDS: '10',
       MAX_BATCH: '1',
       MAX_BODY_BYTES: '2048',
+      MAX_RESPONSE_BYTES: '4096',
       SHUTDOWN_GRACE_MS: '0',
       REDIS_URL: 'rediss://user:pass%2Fword@redis.example:6380/2',
     });
@@ -54,7 +55,7 @@ describe('the settings', () => {
       metricsPort: 9_464,
       logLevel: 'debug',
       bans: { banAfter: 0, banSeconds: 60 },
-      limits: { maxRootFields: 10, maxBatch: 1, maxBodyBytes: 2_048 },
+      limits: { maxRootFields: 10, maxBatch: 1, maxBodyBytes: 2_048, maxResponseBytes: 4_096 },
       shutdownGraceMs: 0,
       redisUrl: 'rediss://user:pass%2Fword@redis.example:6380/2',
     });

@@ -8,7 +8,7 @@ const BROWSER = {
     'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7',
 };
 /** A part of the explorer, as the page names it. */
-const PART = /"(explorer\/explorer-[A-Z0-9]{8}\.(js|css))"/;
+const PART = /"\/?(explorer\/explorer-[\w-]{8}\.(js|css))"/;
 const KEY = /pets_[0-9A-Za-z]{38}/;
 
 describe.each(MODES)('the pages for browsers, %s store', (mode) => {

@@ -44,7 +44,7 @@ export interface Document {
 export function listGuides(): string[] {
   const docs = readdirSync(join(ROOT, 'docs')).filter((name) => name.endsWith('.md'));
   const examples = readdirSync(join(ROOT, 'examples')).map((name) => `examples/${name}/README.md`);
-  const paths = ['README.md', ...docs.map((name) => `docs/${name}`), ...examples];
+  const paths = ['README.md', 'packages/client/README.md', ...docs.map((name) => `docs/${name}`), ...examples];
   return paths.filter((path) => existsSync(join(ROOT, path)));
 }
 
