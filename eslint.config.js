@@ -94,7 +94,7 @@ export default defineConfig(
       OTEL,
       HTTP,
       TOP,
-      folders('graphql', 'rest', 'pets', 'proxy', 'redis', 'embedded', 'cli', 'observability'),
+      folders('graphql', 'rest', 'pets', 'proxy', 'redis', 'store', 'cli', 'observability'),
     ],
   ),
   // The contract of the sources names the caller's key in the terms of access/.
@@ -109,28 +109,21 @@ export default defineConfig(
       HTTP,
       TOP,
       BUT_TRACING,
-      folders('graphql', 'rest', 'proxy', 'redis', 'embedded', 'cli'),
+      folders('graphql', 'rest', 'proxy', 'redis', 'cli'),
     ],
   ),
   fence(
     ['src/proxy/**'],
-    [APOLLO, DRIVERS, REDIS, OTEL, HTTP, TOP, folders('graphql', 'rest', 'database', 'embedded', 'cli')],
+    [APOLLO, DRIVERS, REDIS, OTEL, HTTP, TOP, folders('graphql', 'rest', 'store', 'cli')],
   ),
-  fence(
-    ['src/deprecated-calls/**'],
-    [APOLLO, UNDICI, DRIVERS, REDIS, HTTP, TOP, folders('graphql', 'rest', 'pets', 'redis', 'embedded', 'cli')],
-  ),
-  fence(
-    ['src/database/**'],
-    [APOLLO, UNDICI, REDIS, OTEL, HTTP, TOP, folders('graphql', 'rest', 'access', 'pets', 'redis', 'embedded', 'cli')],
-  ),
+  fence(['src/store/**'], [APOLLO, UNDICI, REDIS, HTTP, TOP, folders('graphql', 'rest', 'proxy', 'cli')]),
   fence(
     ['src/graphql/**'],
-    [UNDICI, DRIVERS, REDIS, OTEL, SOURCES, TOP, folders('rest', 'database', 'redis', 'embedded', 'cli')],
+    [UNDICI, DRIVERS, REDIS, OTEL, SOURCES, TOP, folders('rest', 'store', 'redis', 'cli')],
   ),
   fence(
     ['src/rest/**'],
-    [APOLLO, UNDICI, DRIVERS, REDIS, OTEL, SOURCES, TOP, folders('graphql', 'database', 'redis', 'embedded', 'cli')],
+    [APOLLO, UNDICI, DRIVERS, REDIS, OTEL, SOURCES, TOP, folders('graphql', 'store', 'redis', 'cli')],
   ),
   fence(
     ['src/http/**'],
@@ -142,7 +135,7 @@ export default defineConfig(
       OTEL,
       SOURCES,
       TOP,
-      folders('graphql', 'rest', 'database', 'pets', 'redis', 'embedded', 'cli'),
+      folders('graphql', 'rest', 'store', 'pets', 'redis', 'cli'),
     ],
   ),
   fence(
@@ -153,7 +146,7 @@ export default defineConfig(
       DRIVERS,
       SOURCES,
       TOP,
-      folders('graphql', 'rest', 'database', 'pets', 'access', 'embedded', 'cli', 'observability'),
+      folders('graphql', 'rest', 'store', 'pets', 'access', 'cli', 'observability'),
     ],
   ),
   fence(
@@ -165,15 +158,11 @@ export default defineConfig(
       REDIS,
       SOURCES,
       TOP,
-      folders('graphql', 'rest', 'database', 'pets', 'access', 'redis', 'embedded', 'cli'),
+      folders('graphql', 'rest', 'store', 'pets', 'access', 'redis', 'cli'),
     ],
   ),
   fence(
-    ['src/embedded/**'],
-    [APOLLO, UNDICI, DRIVERS, REDIS, OTEL, HTTP, TOP, folders('graphql', 'rest', 'redis', 'cli')],
-  ),
-  fence(
     ['src/redis/**'],
-    [APOLLO, UNDICI, DRIVERS, HTTP, TOP, folders('graphql', 'rest', 'database', 'pets', 'embedded', 'cli')],
+    [APOLLO, UNDICI, DRIVERS, HTTP, TOP, folders('graphql', 'rest', 'store', 'pets', 'cli')],
   ),
 );

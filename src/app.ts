@@ -1,11 +1,11 @@
 import type { Server } from 'node:http';
 import { PLANS } from './access/plans.js';
-import type { Access } from './access/visit.js';
-import type { Backend } from './backend/backend.js';
-import { openStoreBackend } from './backend/store-backend.js';
+import type { Access } from './access/session.js';
+import type { Backend } from './backend.js';
+import { openStoreBackend } from './store/store-backend.js';
 import { ConfigError, type Config } from './config.js';
-import type { Database } from './database/database.js';
-import type { FirstStart } from './embedded/first-start.js';
+import type { Database } from './store/database.js';
+import type { FirstStart } from './store/first-start.js';
 import { overloaded, StoreError } from './errors.js';
 import { createExplorer } from './explorer/handler.js';
 import { toDocumentLimits } from './graphql/document-limits.js';
@@ -17,7 +17,7 @@ import { createRateLimitGuard } from './graphql/rate-limit-guard.js';
 import { createSchema } from './graphql/schema.js';
 import { createGraphqlServer } from './graphql/server.js';
 import { createCors } from './http/cors.js';
-import type { Exchange, Reply } from './http/exchange.js';
+import type { RequestContext, Reply } from './http/request-context.js';
 import { drain, listen } from './http/lifecycle.js';
 import { createLoadShedder } from './http/load-shedder.js';
 import { createHttpServer, toErrorReply, type Handler } from './http/server.js';
@@ -140,20 +140,20 @@ export async function startApp(
     });
     const refuseGraphql = createGraphqlRefusal(overloaded());
     const restRefusal = toErrorReply(overloaded());
-    const refuseAny = (exchange: Exchange): Reply => {
-      const isGraphql = isGraphqlPath(exchange);
+    const refuseAny = (context: RequestContext): Reply => {
+      const isGraphql = isGraphqlPath(context);
       metrics.countOverload(isGraphql ? '/graphql' : '/v1');
-      return isGraphql ? refuseGraphql(exchange) : restRefusal;
+      return isGraphql ? refuseGraphql(context) : restRefusal;
     };
     const guardedGraphql = loadShedder.guard(graphql, refuseAny);
     const guardedRest = rest && loadShedder.guard(rest, refuseAny);
 
-    const route: Handler = (exchange) => {
-      if (isGraphqlPath(exchange)) return guardedGraphql(exchange);
-      if (guardedRest && isRestPath(exchange)) return guardedRest(exchange);
-      const { path } = exchange;
-      if (hasExplorer && (path === '/explorer' || path.startsWith('/explorer/'))) return explorer(exchange);
-      const answer = health(exchange);
+    const route: Handler = (context) => {
+      if (isGraphqlPath(context)) return guardedGraphql(context);
+      if (guardedRest && isRestPath(context)) return guardedRest(context);
+      const { path } = context;
+      if (hasExplorer && (path === '/explorer' || path.startsWith('/explorer/'))) return explorer(context);
+      const answer = health(context);
       if (answer) return answer;
       throw new StoreError(
         'no_such_route',
@@ -170,8 +170,8 @@ export async function startApp(
       });
       const { server: metricsServer } = createHttpServer({
         ...servers,
-        handler: (exchange) => {
-          const answer = exchange.path === '/metrics' ? metricsHealth(exchange) : undefined;
+        handler: (context) => {
+          const answer = context.path === '/metrics' ? metricsHealth(context) : undefined;
           if (answer) return answer;
           throw new StoreError('no_such_route', 'Only /metrics is served here.');
         },
@@ -182,9 +182,9 @@ export async function startApp(
     const { server, inFlight } = createHttpServer({
       ...servers,
       handler: route,
-      refuse: (exchange) =>
-        (isGraphqlPath(exchange) || (rest && isRestPath(exchange))) && loadShedder.refuses(exchange)
-          ? refuseAny(exchange)
+      refuse: (context) =>
+        (isGraphqlPath(context) || (rest && isRestPath(context))) && loadShedder.refuses(context)
+          ? refuseAny(context)
           : undefined,
     });
     metrics.watchRequests(inFlight);
@@ -217,11 +217,11 @@ async function openTracing({ tracing }: Config, log: Log): Promise<Tracing> {
   return createOtlpTracing(tracing, log);
 }
 
-function isGraphqlPath({ path }: Exchange): boolean {
+function isGraphqlPath({ path }: RequestContext): boolean {
   return path === '/graphql';
 }
 
-function isRestPath({ path }: Exchange): boolean {
+function isRestPath({ path }: RequestContext): boolean {
   return path === '/v1' || path.startsWith('/v1/');
 }
 

@@ -1,6 +1,6 @@
 import { startApp, type App } from './app.js';
 import { ConfigError } from './config.js';
-import { StoreBusyError } from './embedded/store-lock.js';
+import { StoreBusyError } from './store/store-lock.js';
 import { loadEnvironment } from './environment.js';
 import { createLog } from './observability/log.js';
 

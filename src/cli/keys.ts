@@ -2,9 +2,9 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { CreatedKey, KeyRecord, NewKey } from '../access/key-store.js';
 import { PLANS, type Plan } from '../access/plans.js';
-import { openKeyDesk } from '../backend/store-backend.js';
-import type { DeprecatedCaller } from '../deprecated-calls/deprecated-calls.js';
-import { connectKeys, type KeyDesk } from '../embedded/key-socket.js';
+import { openKeyAdmin } from '../store/store-backend.js';
+import type { DeprecatedCaller } from '../store/deprecated-calls.js';
+import { connectKeys, type KeyAdmin } from '../store/key-socket.js';
 import { loadEnvironment } from '../environment.js';
 
 interface CreateOptions {
@@ -71,16 +71,16 @@ program
   });
 
 /** Works with the keys of the store that the environment names: through the server that has it open, or directly. */
-async function withKeys<T>(work: (desk: KeyDesk) => Promise<T>): Promise<T> {
+async function withKeys<T>(work: (admin: KeyAdmin) => Promise<T>): Promise<T> {
   const { backend } = loadEnvironment();
   if (backend.kind === 'proxy')
     throw new Error('UPSTREAM_URL is set: keys belong to the animal store behind the gateway');
   const served = backend.kind === 'embedded' ? await connectKeys(backend.directory) : undefined;
-  const desk = served ?? (await openKeyDesk(backend));
+  const admin = served ?? (await openKeyAdmin(backend));
   try {
-    return await work(desk);
+    return await work(admin);
   } finally {
-    await desk.close();
+    await admin.close();
   }
 }
 

@@ -1,9 +1,9 @@
 import Negotiator from 'negotiator';
 import { StoreError } from '../errors.js';
-import type { Exchange, Reply } from '../http/exchange.js';
+import type { RequestContext, Reply } from '../http/request-context.js';
 import type { Handler } from '../http/server.js';
 import { readAssets } from './assets.js';
-import { isOwnBrowser } from './own-browser.js';
+import { isLocalOrigin } from './local-origin.js';
 
 export interface ExplorerOptions {
   /** Finds a key for trying things out; undefined where there is none to be had. */
@@ -30,20 +30,20 @@ const POLICY = [
 export function createExplorer({ findDevelopmentKey }: ExplorerOptions): Handler {
   let assets: ReturnType<typeof readAssets> | undefined;
 
-  return (exchange) => {
-    exchange.route = PAGE;
-    if (exchange.path === DEVELOPMENT_KEY) return replyKey(exchange);
-    requireMethod(exchange, 'GET', 'HEAD');
-    return replyAsset(exchange, exchange.path === PAGE ? 'index.html' : exchange.path.slice(PAGE.length + 1));
+  return (context) => {
+    context.route = PAGE;
+    if (context.path === DEVELOPMENT_KEY) return replyKey(context);
+    requireMethod(context, 'GET', 'HEAD');
+    return replyAsset(context, context.path === PAGE ? 'index.html' : context.path.slice(PAGE.length + 1));
   };
 
-  async function replyAsset(exchange: Exchange, name: string): Promise<Reply> {
+  async function replyAsset(context: RequestContext, name: string): Promise<Reply> {
     assets ??= readAssets();
     const asset = (await assets).get(name);
     if (asset === undefined)
       throw new StoreError('no_such_route', `There is no such file. The explorer is at ${PAGE}.`);
     const isPage = name === 'index.html';
-    const takesGzip = new Negotiator(exchange.request).encoding(['gzip', 'identity']) === 'gzip';
+    const takesGzip = new Negotiator(context.request).encoding(['gzip', 'identity']) === 'gzip';
     return {
       status: 200,
       headers: {
@@ -57,9 +57,9 @@ export function createExplorer({ findDevelopmentKey }: ExplorerOptions): Handler
     };
   }
 
-  async function replyKey(exchange: Exchange): Promise<Reply> {
-    requireMethod(exchange, 'POST');
-    const key = isOwnBrowser(exchange) ? await findDevelopmentKey?.() : undefined;
+  async function replyKey(context: RequestContext): Promise<Reply> {
+    requireMethod(context, 'POST');
+    const key = isLocalOrigin(context) ? await findDevelopmentKey?.() : undefined;
     const headers = { 'Cache-Control': 'no-store' };
     if (key === undefined) return { status: 204, headers, body: '' };
     return {
@@ -70,7 +70,7 @@ export function createExplorer({ findDevelopmentKey }: ExplorerOptions): Handler
   }
 }
 
-function requireMethod({ method, path }: Exchange, ...methods: readonly string[]): void {
+function requireMethod({ method, path }: RequestContext, ...methods: readonly string[]): void {
   if (methods.includes(method)) return;
   throw new StoreError('method_not_allowed', `${path} takes ${methods.join(' and ')}.`, {
     headers: { Allow: methods.join(', ') },

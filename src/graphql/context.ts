@@ -1,4 +1,4 @@
-import type { Visit } from '../access/visit.js';
+import type { Session } from '../access/session.js';
 import type { PetLoader } from '../pets/pet-loader.js';
 import type { IdempotencyKey } from '../pets/idempotency-key.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
@@ -6,7 +6,7 @@ import type { RateLimitGuard } from './rate-limit-guard.js';
 
 /** What the resolvers of one operation work with. */
 export interface OperationContext {
-  readonly visit: Visit;
+  readonly session: Session;
   readonly call: Call;
   readonly source: PetSource;
   /** Shared by all operations of the HTTP request. */

@@ -1,10 +1,10 @@
 import Negotiator from 'negotiator';
 import type { MaybePromise } from '../access/maybe-promise.js';
-import type { Access, Visit } from '../access/visit.js';
-import type { DeprecatedCallCounter } from '../deprecated-calls/deprecated-calls.js';
+import type { Access, Session } from '../access/session.js';
+import type { DeprecatedCallCounter } from '../store/deprecated-calls.js';
 import { StoreError, toStoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
-import type { Exchange, Reply } from '../http/exchange.js';
+import type { RequestContext, Reply } from '../http/request-context.js';
 import { chooseMediaType } from '../http/media-type.js';
 import { PAGE_HEADERS } from '../http/page-headers.js';
 import { logFailure, type Handler } from '../http/server.js';
@@ -59,43 +59,43 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     options;
   const { tracer, introspection, renderLandingPage, maxResponseBytes } = options;
 
-  return async (exchange) => {
-    exchange.route = '/graphql';
-    let visit: Visit;
+  return async (context) => {
+    context.route = '/graphql';
+    let session: Session;
     try {
-      const opened = access.open(exchange.header('authorization'), exchange.address);
-      visit = opened instanceof Promise ? await opened : opened;
+      const opened = access.open(context.header('authorization'), context.address);
+      session = opened instanceof Promise ? await opened : opened;
     } catch (thrown) {
-      return refuse(exchange, thrown);
+      return refuse(context, thrown);
     }
-    exchange.logged.keyId = visit.keyId;
+    context.logged.keyId = session.keyId;
     let reply: Reply;
     try {
-      reply = await answer(exchange, visit);
+      reply = await answer(context, session);
     } catch (thrown) {
-      reply = refuse(exchange, thrown);
+      reply = refuse(context, thrown);
     }
-    visit.close();
-    const allowance = visit.allowance();
+    session.close();
+    const allowance = session.allowance();
     const left = allowance instanceof Promise ? await allowance : allowance;
     return { status: reply.status, headers: reply.headers, body: reply.body, windows: left?.windows };
   };
 
-  async function answer(exchange: Exchange, visit: Visit): Promise<Reply> {
-    const { method } = exchange;
-    if (cors.isPreflight(exchange)) return { status: 204, headers: cors.preflightHeaders(exchange), body: '' };
+  async function answer(context: RequestContext, session: Session): Promise<Reply> {
+    const { method } = context;
+    if (cors.isPreflight(context)) return { status: 204, headers: cors.preflightHeaders(context), body: '' };
     if (method !== 'GET' && method !== 'POST') {
       throw new StoreError('method_not_allowed', '/graphql takes GET and POST.', { headers: { Allow: 'GET, POST' } });
     }
-    if (renderLandingPage && prefersHtml(exchange)) return toPage(await renderLandingPage(exchange.search));
-    const passed = visit.keyId || visit.isKeyRefused || !introspection ? visit.requireKey() : undefined;
+    if (renderLandingPage && prefersHtml(context)) return toPage(await renderLandingPage(context.search));
+    const passed = session.keyId || session.isKeyRefused || !introspection ? session.requireKey() : undefined;
     if (passed instanceof Promise) await passed;
-    const mediaType = chooseMediaType(exchange.header('accept'), MEDIA_TYPES);
+    const mediaType = chooseMediaType(context.header('accept'), MEDIA_TYPES);
     const { isBatch, operations } =
       method === 'GET'
-        ? readGetRequest(exchange)
-        : await readPostRequest(exchange, { ...options, maxTokens: documentLimits.maxTokens });
-    const responses = await execute(operations, exchange, visit);
+        ? readGetRequest(context)
+        : await readPostRequest(context, { ...options, maxTokens: documentLimits.maxTokens });
+    const responses = await execute(operations, context, session);
     const head = isBatch ? toBatchHead(responses) : (responses[0] as OperationResponse);
     return {
       status: head.status,
@@ -107,17 +107,17 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
   /** The straight line: prepare → price → admit → run → write. A refused operation skips the steps that are left. */
   async function execute(
     requests: readonly OperationRequest[],
-    exchange: Exchange,
-    visit: Visit,
+    context: RequestContext,
+    session: Session,
   ): Promise<readonly OperationResponse[]> {
     const startedAt = performance.now();
-    const { requestId } = exchange;
-    const { contexts, spans } = createContexts(requests.length, exchange, visit);
+    const { requestId } = context;
+    const { contexts, spans } = createContexts(requests.length, context, session);
     const room: ResponseRoom = { maxBytes: maxResponseBytes, written: 0 };
 
-    const prepared = await together(requests, (request) => prepareFor(visit, request, exchange.method));
+    const prepared = await together(requests, (request) => prepareFor(session, request, context.method));
     const priced = await together(prepared, (operation) => price(operation, documentLimits.maxResponseValues));
-    const admitted = await inOrder(priced, (operation) => admit(operation, visit));
+    const admitted = await inOrder(priced, (operation) => admit(operation, session));
     const executed = await together(admitted, (operation, index) =>
       run(operation, contexts[index] as OperationContext),
     );
@@ -136,57 +136,57 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       if (span) endOperationSpan(span, fact, response);
       // A request that fails because its client has left is no failure of ours.
       if (!call.isCancelled) for (const failure of response.failures) logFailure(log, failure, requestId);
-      if (response.hasData) noteDeprecations(fact.operation, exchange, visit);
+      if (response.hasData) noteDeprecations(fact.operation, context, session);
     });
-    exchange.logged.cost = facts.reduce((sum, { cost }) => sum + cost, 0);
-    exchange.logged.operations = facts.map(({ operation }) => toLoggedName(operation)).join();
+    context.logged.cost = facts.reduce((sum, { cost }) => sum + cost, 0);
+    context.logged.operations = facts.map(({ operation }) => toLoggedName(operation)).join();
     return responses;
   }
 
-  async function prepareFor(visit: Visit, request: OperationRequest, method: string): Promise<Prepared | Refusal> {
-    if (visit.keyId === undefined && !isIntrospectionText(request, documentLimits)) await visit.requireKey();
+  async function prepareFor(session: Session, request: OperationRequest, method: string): Promise<Prepared | Refusal> {
+    if (session.keyId === undefined && !isIntrospectionText(request, documentLimits)) await session.requireKey();
     return prepare(request, method);
   }
 
-  async function admit(operation: Priced, visit: Visit): Promise<Priced> {
-    const admitted = visit.admit(operation.cost);
+  async function admit(operation: Priced, session: Session): Promise<Priced> {
+    const admitted = session.admit(operation.cost);
     if (admitted instanceof Promise) await admitted;
     if (operation.cost > 0) documents.promote(operation.document);
     return operation;
   }
 
-  function createContexts(count: number, exchange: Exchange, visit: Visit) {
-    const key = parseIdempotencyKey(exchange.header('idempotency-key'), visit.keyId);
-    const { span } = exchange;
+  function createContexts(count: number, context: RequestContext, session: Session) {
+    const key = parseIdempotencyKey(context.header('idempotency-key'), session.keyId);
+    const { span } = context;
     const spans = span.isRecording()
       ? Array.from({ length: count }, () => startSpan(tracer, 'internal', 'GraphQL Operation', { span }))
       : undefined;
     // What the operations of a batch ask for together belongs to none of them.
-    const call = new RequestCall(exchange, visit.upstreamKey, (count === 1 ? spans?.[0] : undefined) ?? span);
+    const call = new RequestCall(context, session.upstreamKey, (count === 1 ? spans?.[0] : undefined) ?? span);
     const loader = createPetLoader(source, call);
     const contexts = Array.from({ length: count }, (_, entry): OperationContext => {
-      const own = spans && count > 1 ? new RequestCall(exchange, visit.upstreamKey, spans[entry] ?? span) : call;
+      const own = spans && count > 1 ? new RequestCall(context, session.upstreamKey, spans[entry] ?? span) : call;
       const keyOfAddition = key && ((position: number) => completeIdempotencyKey(key, entry, position));
-      return { visit, call: own, source, loader, keyOfAddition, guardRateLimit };
+      return { session, call: own, source, loader, keyOfAddition, guardRateLimit };
     });
     return { contexts, spans };
   }
 
   /** Notes that an operation ran which uses a deprecated field. */
-  function noteDeprecations(operation: PreparedOperation | undefined, exchange: Exchange, { keyId }: Visit): void {
+  function noteDeprecations(operation: PreparedOperation | undefined, context: RequestContext, { keyId }: Session): void {
     if (!operation || operation.deprecations.length === 0) return;
-    const client = exchange.clientName;
-    Object.assign(exchange.logged, { deprecated: true, client });
+    const client = context.clientName;
+    Object.assign(context.logged, { deprecated: true, client });
     if (!deprecatedCalls || keyId === undefined) return;
     for (const { coordinate } of operation.deprecations) {
       deprecatedCalls.count({ keyId, client, through: 'graphql', coordinate });
     }
   }
 
-  function refuse(exchange: Exchange, thrown: unknown): Reply {
+  function refuse(context: RequestContext, thrown: unknown): Reply {
     const error = toStoreError(thrown);
-    logFailure(log, error, exchange.requestId);
-    return toErrorReply(exchange, error);
+    logFailure(log, error, context.requestId);
+    return toErrorReply(context, error);
   }
 }
 
@@ -255,34 +255,34 @@ function toPage(html: string): Reply {
 }
 
 /** The response to a request that is refused as a whole. */
-function toErrorReply(exchange: Exchange, error: StoreError): Reply {
-  const { status, headers, text } = writeRefusal(Refusal.of(error), exchange.requestId);
-  return { status, headers: { 'Content-Type': negotiateForError(exchange), ...headers }, body: text };
+function toErrorReply(context: RequestContext, error: StoreError): Reply {
+  const { status, headers, text } = writeRefusal(Refusal.of(error), context.requestId);
+  return { status, headers: { 'Content-Type': negotiateForError(context), ...headers }, body: text };
 }
 
 /** Makes a function that gives the same refusal to every request, without writing it anew each time. */
-export function createGraphqlRefusal(error: StoreError): (exchange: Exchange) => Reply {
+export function createGraphqlRefusal(error: StoreError): (context: RequestContext) => Reply {
   const { status, headers, text } = writeRefusal(Refusal.of(error), REQUEST_ID_PLACE);
   const [before, after] = text.split(REQUEST_ID_PLACE) as [string, string];
-  return (exchange) => ({
+  return (context) => ({
     status,
-    headers: { 'Content-Type': negotiateForError(exchange), ...headers },
-    body: before + exchange.requestId + after,
+    headers: { 'Content-Type': negotiateForError(context), ...headers },
+    body: before + context.requestId + after,
   });
 }
 
 const REQUEST_ID_PLACE = '{request-id}';
 
-function prefersHtml(exchange: Exchange): boolean {
-  const accept = exchange.header('accept');
-  if (exchange.method !== 'GET' || !accept?.includes(HTML)) return false;
+function prefersHtml(context: RequestContext): boolean {
+  const accept = context.header('accept');
+  if (context.method !== 'GET' || !accept?.includes(HTML)) return false;
   return new Negotiator({ headers: { accept } }).mediaType([...MEDIA_TYPES, HTML]) === HTML;
 }
 
 /** The media type of a refusal: the one asked for, or the default when the `Accept` header is the reason. */
-function negotiateForError(exchange: Exchange): string {
+function negotiateForError(context: RequestContext): string {
   try {
-    return chooseMediaType(exchange.header('accept'), MEDIA_TYPES);
+    return chooseMediaType(context.header('accept'), MEDIA_TYPES);
   } catch {
     return MEDIA_TYPES[0] as string;
   }

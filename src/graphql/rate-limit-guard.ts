@@ -44,6 +44,6 @@ async function loadLimiter(): Promise<FieldLimiter> {
   return createFieldLimiter({ max: MAX_PER_WINDOW, windowMs: WINDOW_MS, toKey });
 }
 
-function toKey({ visit }: OperationContext): string {
-  return visit.keyId ?? '';
+function toKey({ session }: OperationContext): string {
+  return session.keyId ?? '';
 }

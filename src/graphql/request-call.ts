@@ -1,31 +1,31 @@
-import type { Exchange } from '../http/exchange.js';
+import type { RequestContext } from '../http/request-context.js';
 import type { Span } from '../observability/tracing.js';
 import type { Call } from '../pets/pet-source.js';
 
 /** What the store is asked on behalf of an HTTP request. */
 export class RequestCall implements Call {
   constructor(
-    private readonly exchange: Exchange,
+    private readonly context: RequestContext,
     readonly key: Call['key'],
     readonly span: Span,
   ) {}
 
   get requestId(): string {
-    return this.exchange.requestId;
+    return this.context.requestId;
   }
   get startedAt(): number {
-    return this.exchange.startedAt;
+    return this.context.startedAt;
   }
   get clientName(): string | undefined {
-    return this.exchange.clientName;
+    return this.context.clientName;
   }
   get isCancelled(): boolean {
-    return this.exchange.isCancelled;
+    return this.context.isCancelled;
   }
   onCancel(listener: () => void): void {
-    this.exchange.onCancel(listener);
+    this.context.onCancel(listener);
   }
   offCancel(listener: () => void): void {
-    this.exchange.offCancel(listener);
+    this.context.offCancel(listener);
   }
 }

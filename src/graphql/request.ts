@@ -1,4 +1,4 @@
-import type { Exchange } from '../http/exchange.js';
+import type { RequestContext } from '../http/request-context.js';
 import { readBody } from '../http/body.js';
 import { parseUntrustedJson } from '../json/exact-json.js';
 import { requireJsonBody } from '../http/media-type.js';
@@ -34,15 +34,15 @@ const PREFLIGHTED_HEADERS = ['authorization', 'apollo-require-preflight', 'x-apo
  * Reads the operation in the query string of a GET.
  * @throws StoreError `bad_request`, `unsupported_media_type`
  */
-export function readGetRequest(exchange: Exchange): GraphqlRequest {
-  const isJson = /^application\/json\b/i.test(exchange.header('content-type') ?? '');
-  if (!isJson && !PREFLIGHTED_HEADERS.some((name) => exchange.header(name))) {
+export function readGetRequest(context: RequestContext): GraphqlRequest {
+  const isJson = /^application\/json\b/i.test(context.header('content-type') ?? '');
+  if (!isJson && !PREFLIGHTED_HEADERS.some((name) => context.header(name))) {
     throw new StoreError(
       'bad_request',
       `This GET could come from any page (CSRF): send one of the headers ${PREFLIGHTED_HEADERS.join(', ')}, not empty.`,
     );
   }
-  const parameters = new URLSearchParams(exchange.search);
+  const parameters = new URLSearchParams(context.search);
   const operation = toOperation(
     {
       query: once(parameters, 'query'),
@@ -60,12 +60,12 @@ export function readGetRequest(exchange: Exchange): GraphqlRequest {
  * @throws StoreError `bad_request`, `unsupported_media_type`, `payload_too_large`; one malformed entry refuses the batch
  */
 export async function readPostRequest(
-  exchange: Exchange,
+  context: RequestContext,
   { maxBodyBytes, maxBatch, maxTokens }: RequestLimits,
 ): Promise<GraphqlRequest> {
-  const { headers } = exchange.request;
+  const { headers } = context.request;
   requireJsonBody(headers['content-type'], headers['content-encoding']);
-  const body = parseUntrustedJson(await readBody(exchange, maxBodyBytes), 'The request body');
+  const body = parseUntrustedJson(await readBody(context, maxBodyBytes), 'The request body');
   if (!Array.isArray(body)) return { isBatch: false, operations: [toOperation(body, 'The request body')] };
   if (body.length === 0 || body.length > maxBatch) {
     throw new StoreError('bad_request', `A batch holds 1 to ${maxBatch} operations; this one has ${body.length}.`);

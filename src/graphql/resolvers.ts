@@ -1,4 +1,4 @@
-import type { Allowance } from '../access/visit.js';
+import type { Allowance } from '../access/session.js';
 import { toUnixSeconds } from '../http/limit-headers.js';
 import { toNewPet, toPetId, toPetQuery } from './field-arguments.js';
 import type { RateLimit, Resolvers } from './generated/resolver-types.js';
@@ -11,7 +11,7 @@ export const resolvers: Resolvers & { ID: typeof ID } = {
     pet: (_, args, { loader }) => loader.get(toPetId(args)),
     rateLimit: async (_, _args, context, info) => {
       // What is left is asked first: how long the guard takes must not decide whether an upstream has answered meanwhile.
-      const [allowance] = await Promise.all([context.visit.allowance(), context.guardRateLimit(context, info)]);
+      const [allowance] = await Promise.all([context.session.allowance(), context.guardRateLimit(context, info)]);
       return allowance === undefined ? null : toRateLimit(allowance);
     },
   },

@@ -1,5 +1,5 @@
 import { GraphQLError } from 'graphql';
-import type { Visit } from '../access/visit.js';
+import type { Session } from '../access/session.js';
 import { StoreError, toStoreError, withCost, type ErrorName } from '../errors.js';
 import type { RootField } from './compile.js';
 import type { OperationContext } from './context.js';
@@ -67,7 +67,7 @@ export async function run(priced: Priced, context: OperationContext): Promise<Ex
   const { operation, fields, args } = priced;
   const results = operation.type === 'mutation' ? await runInOrder(priced, context) : await runTogether();
   const refusal = findUpstreamRefusal(results);
-  if (refusal) throw await toWholeRefusal(refusal, priced.cost, context.visit);
+  if (refusal) throw await toWholeRefusal(refusal, priced.cost, context.session);
   return { ...priced, results };
 
   function runTogether(): Promise<unknown[]> {
@@ -123,10 +123,10 @@ function findUpstreamRefusal(results: readonly unknown[]): StoreError | undefine
  * Makes the upstream's refusal of every field that of the operation: with its cost, and with a 401 counted for the
  * client's address, as if the gateway had known before.
  */
-async function toWholeRefusal(refusal: StoreError, cost: number, visit: Visit): Promise<StoreError> {
+async function toWholeRefusal(refusal: StoreError, cost: number, session: Session): Promise<StoreError> {
   if (refusal.code !== 'unauthorized') return withCost(refusal, cost);
   try {
-    await visit.requireKey();
+    await session.requireKey();
   } catch (error) {
     if (error instanceof StoreError && error.code === 'rate_limited') return error;
   }

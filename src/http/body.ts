@@ -1,14 +1,14 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { StoreError } from '../errors.js';
-import type { Exchange } from './exchange.js';
+import type { RequestContext } from './request-context.js';
 
 /**
  * Reads a request body as text.
  * @param limit - in bytes. A body whose `Content-Length` is larger is not read at all.
  * @throws StoreError `payload_too_large`, or `bad_request` if the body is not UTF-8 or ends early
  */
-export async function readBody({ request, response }: Exchange, limit: number): Promise<string> {
+export async function readBody({ request, response }: RequestContext, limit: number): Promise<string> {
   if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
   // A client that expects "100 Continue" gets it only now, when the rest of the request has been checked.
   if (request.headers.expect !== undefined) response.writeContinue();

@@ -1,4 +1,4 @@
-import type { Exchange } from './exchange.js';
+import type { RequestContext } from './request-context.js';
 
 const EXPOSED = [
   'X-RateLimit-Limit',
@@ -39,11 +39,11 @@ const NO_HEADERS = {};
 /** Decides which pages of other origins may read responses. */
 export interface Cors {
   /** Whether a request is a preflight. */
-  isPreflight(exchange: Exchange): boolean;
+  isPreflight(context: RequestContext): boolean;
   /** The headers of every response to a request. */
-  headers(exchange: Exchange): Record<string, string>;
+  headers(context: RequestContext): Record<string, string>;
   /** The additional headers of the response to a preflight. */
-  preflightHeaders(exchange: Exchange): Record<string, string>;
+  preflightHeaders(context: RequestContext): Record<string, string>;
 }
 
 /**
@@ -54,28 +54,28 @@ export function createCors(origins: readonly string[] | undefined): Cors {
     origins === undefined
       ? (origin: string) => APOLLO_SANDBOX.includes(origin) || THIS_MACHINE.test(origin)
       : (origin: string) => origins.includes(origin);
-  const isAllowed = (exchange: Exchange): boolean => allows(exchange.header('origin') ?? '');
+  const isAllowed = (context: RequestContext): boolean => allows(context.header('origin') ?? '');
 
   return {
-    isPreflight: (exchange) =>
-      exchange.method === 'OPTIONS' && exchange.header('access-control-request-method') !== undefined,
-    headers: (exchange): Record<string, string> => {
-      if (exchange.header('origin') === undefined) return NO_HEADERS;
-      if (!isAllowed(exchange)) return { Vary: 'Origin' };
+    isPreflight: (context) =>
+      context.method === 'OPTIONS' && context.header('access-control-request-method') !== undefined,
+    headers: (context): Record<string, string> => {
+      if (context.header('origin') === undefined) return NO_HEADERS;
+      if (!isAllowed(context)) return { Vary: 'Origin' };
       return {
-        'Access-Control-Allow-Origin': exchange.header('origin') as string,
+        'Access-Control-Allow-Origin': context.header('origin') as string,
         'Access-Control-Expose-Headers': EXPOSED,
         Vary: 'Origin',
       };
     },
-    preflightHeaders: (exchange): Record<string, string> => {
-      if (!isAllowed(exchange)) return {};
+    preflightHeaders: (context): Record<string, string> => {
+      if (!isAllowed(context)) return {};
       return {
         'Access-Control-Allow-Methods': 'GET, POST, OPTIONS',
-        'Access-Control-Allow-Headers': [ALLOWED, ...requestedApolloHeaders(exchange)].join(', '),
+        'Access-Control-Allow-Headers': [ALLOWED, ...requestedApolloHeaders(context)].join(', '),
         'Access-Control-Max-Age': '7200',
         // A public page may send requests to this machine: https://wicg.github.io/private-network-access/
-        ...(exchange.header('access-control-request-private-network') === 'true' && {
+        ...(context.header('access-control-request-private-network') === 'true' && {
           'Access-Control-Allow-Private-Network': 'true',
         }),
       };
@@ -84,7 +84,7 @@ export function createCors(origins: readonly string[] | undefined): Cors {
 }
 
 /** Each version of Sandbox sends other headers of its own, so all that it asks for are allowed. */
-function requestedApolloHeaders(exchange: Exchange): readonly string[] {
-  const requested = (exchange.header('access-control-request-headers') ?? '').split(',').map((name) => name.trim());
+function requestedApolloHeaders(context: RequestContext): readonly string[] {
+  const requested = (context.header('access-control-request-headers') ?? '').split(',').map((name) => name.trim());
   return requested.filter((name) => /^(?:x-)?apollo(?:graphql)?-[a-z-]{1,64}$/i.test(name) && !ALLOWED.includes(name));
 }

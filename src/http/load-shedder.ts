@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Exchange, Reply } from './exchange.js';
+import type { RequestContext, Reply } from './request-context.js';
 import type { Handler } from './server.js';
 
 export interface LoadShedderOptions {
@@ -19,9 +19,9 @@ export interface LoadShedder {
    * Wraps a handler: admitted requests reach it in turn.
    * @param refuse - answers a request that has waited for too long
    */
-  guard(handler: Handler, refuse: (exchange: Exchange) => Reply): Handler;
+  guard(handler: Handler, refuse: (context: RequestContext) => Reply): Handler;
   /** Whether to refuse a request that has just arrived. If so, it counts as refused. */
-  refuses(exchange: Exchange): boolean;
+  refuses(context: RequestContext): boolean;
   /** Admitted requests without an answer, except those whose body is still arriving. */
   readonly inProgress: number;
 }
@@ -89,10 +89,10 @@ export function createLoadShedder({ budgetMs, crowdBudgetMs, floor = 32, onChang
       countRefusal(startedAt);
       return true;
     },
-    guard: (handler, refuse) => (exchange) =>
-      inProgress >= floor && isTurnOver(exchange.startedAt)
-        ? enqueue(exchange, handler, refuse)
-        : run(exchange, handler, admit(exchange.startedAt)),
+    guard: (handler, refuse) => (context) =>
+      inProgress >= floor && isTurnOver(context.startedAt)
+        ? enqueue(context, handler, refuse)
+        : run(context, handler, admit(context.startedAt)),
   };
 
   function admit(since: number): AdmittedRequest {
@@ -100,14 +100,14 @@ export function createLoadShedder({ budgetMs, crowdBudgetMs, floor = 32, onChang
     return { since, isCounted: true, isOver: false };
   }
 
-  async function run(exchange: Exchange, handler: Handler, admitted: AdmittedRequest): Promise<Reply> {
-    if (exchange.method === 'POST') {
+  async function run(context: RequestContext, handler: Handler, admitted: AdmittedRequest): Promise<Reply> {
+    if (context.method === 'POST') {
       queueMicrotask(() => {
-        if (!exchange.request.complete) waitForBody(exchange.request, admitted);
+        if (!context.request.complete) waitForBody(context.request, admitted);
       });
     }
     try {
-      return await handler(exchange);
+      return await handler(context);
     } finally {
       leave(admitted);
     }
@@ -133,19 +133,19 @@ export function createLoadShedder({ budgetMs, crowdBudgetMs, floor = 32, onChang
     });
   }
 
-  function enqueue(exchange: Exchange, handler: Handler, refuse: (exchange: Exchange) => Reply): Promise<Reply> {
-    const admitted = admit(exchange.startedAt);
+  function enqueue(context: RequestContext, handler: Handler, refuse: (context: RequestContext) => Reply): Promise<Reply> {
+    const admitted = admit(context.startedAt);
     return new Promise((resolve) => {
       queue.push(() => {
         const now = performance.now();
         const isTooLate = now - admitted.since > LATE_BUDGETS * budgetMs;
-        if (!isTooLate && !exchange.response.destroyed) {
-          resolve(run(exchange, handler, admitted));
+        if (!isTooLate && !context.response.destroyed) {
+          resolve(run(context, handler, admitted));
           return;
         }
         inProgress -= 1;
         countRefusal(now);
-        resolve(refuse(exchange));
+        resolve(refuse(context));
       });
       if (queue.length > 1) return;
       sliceStart = performance.now();

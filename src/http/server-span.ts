@@ -1,12 +1,12 @@
 import { CLIENT_GONE, toKnownMethod, toServerFailure } from '../observability/metrics.js';
 import { endSpan, findTraceId, startServerSpan, type Tracer } from '../observability/tracing.js';
-import type { Exchange } from './exchange.js';
+import type { RequestContext } from './request-context.js';
 
 /** Starts the span of a request. If the request is part of a trace, its log line names the trace. */
-export function startRequestSpan(exchange: Exchange, tracer: Tracer): void {
-  exchange.span = startServerSpan(tracer, exchange.request.headers);
-  const traceId = findTraceId(exchange.span);
-  if (traceId !== undefined) exchange.logged.trace_id = traceId;
+export function startRequestSpan(context: RequestContext, tracer: Tracer): void {
+  context.span = startServerSpan(tracer, context.request.headers);
+  const traceId = findTraceId(context.span);
+  if (traceId !== undefined) context.logged.trace_id = traceId;
 }
 
 /**
@@ -14,7 +14,7 @@ export function startRequestSpan(exchange: Exchange, tracer: Tracer): void {
  * Attributes: https://opentelemetry.io/docs/specs/semconv/http/http-spans/
  * @param status - 499 if the client disconnected
  */
-export function endRequestSpan({ span, request, requestId, method, path, route }: Exchange, status: number): void {
+export function endRequestSpan({ span, request, requestId, method, path, route }: RequestContext, status: number): void {
   if (!span.isRecording() || route === 'probe') return;
   const knownMethod = toKnownMethod(method);
   const name = knownMethod === method ? method : 'HTTP';

@@ -8,12 +8,12 @@ import type { Tracer } from '../observability/tracing.js';
 import { createBodySender, type BodySender } from './body-sender.js';
 import type { Cors } from './cors.js';
 import { drainBody } from './drain-body.js';
-import { Exchange, type Reply } from './exchange.js';
+import { RequestContext, type Reply } from './request-context.js';
 import { formatLimitHeaders } from './limit-headers.js';
 import { endRequestSpan, startRequestSpan } from './server-span.js';
 
 /** Answers one request. A StoreError that it throws becomes an Error body, anything else a plain 500. */
-export type Handler = (exchange: Exchange) => Promise<Reply> | Reply;
+export type Handler = (context: RequestContext) => Promise<Reply> | Reply;
 
 export interface HttpServerOptions {
   readonly handler: Handler;
@@ -23,7 +23,7 @@ export interface HttpServerOptions {
   readonly tracer: Tracer;
   readonly trustProxy: boolean;
   /** Refuses a request that there is no time for, before any work on it. It is neither logged nor measured. */
-  readonly refuse?: (exchange: Exchange) => Reply | undefined;
+  readonly refuse?: (context: RequestContext) => Reply | undefined;
   /** True once the server is closing. Responses then ask clients to close their connections. */
   readonly isDraining: () => boolean;
   /** A client that reads nothing of its response for this long is disconnected, in milliseconds. The default is 15,000. */
@@ -51,19 +51,19 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   let inFlight = 0;
   const requestLog = createRequestLog(options.log);
   const receive = (request: IncomingMessage, response: ServerResponse): void => {
-    const exchange = new Exchange(request, response, options.trustProxy);
-    const refusal = options.refuse?.(exchange);
+    const context = new RequestContext(request, response, options.trustProxy);
+    const refusal = options.refuse?.(context);
     if (refusal) {
-      send(exchange, refusal, options, bodySender);
+      send(context, refusal, options, bodySender);
       return;
     }
-    startRequestSpan(exchange, options.tracer);
+    startRequestSpan(context, options.tracer);
     inFlight += 1;
     response.on('close', () => {
       inFlight -= 1;
-      finish(exchange, requestLog, options.metrics);
+      finish(context, requestLog, options.metrics);
     });
-    void serve(exchange, options, bodySender);
+    void serve(context, options, bodySender);
   };
   const server = createServer(
     {
@@ -86,28 +86,28 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   return { server, inFlight: () => inFlight };
 }
 
-async function serve(exchange: Exchange, options: HttpServerOptions, bodySender: BodySender): Promise<void> {
+async function serve(context: RequestContext, options: HttpServerOptions, bodySender: BodySender): Promise<void> {
   let reply: Reply;
   try {
-    requireHost(exchange.request);
-    requireFewHeaders(exchange.request);
-    reply = await options.handler(exchange);
+    requireHost(context.request);
+    requireFewHeaders(context.request);
+    reply = await options.handler(context);
   } catch (thrown) {
-    reply = errorReply(exchange, thrown, options.log);
+    reply = errorReply(context, thrown, options.log);
   }
-  if (!exchange.response.destroyed) send(exchange, reply, options, bodySender);
+  if (!context.response.destroyed) send(context, reply, options, bodySender);
 }
 
-function send(exchange: Exchange, reply: Reply, { cors, isDraining }: HttpServerOptions, bodySender: BodySender): void {
-  const { request, response } = exchange;
+function send(context: RequestContext, reply: Reply, { cors, isDraining }: HttpServerOptions, bodySender: BodySender): void {
+  const { request, response } = context;
   if (!request.complete) drainBody(request);
   // Names and values in turn: Node writes a list as it is, but walks an object more than once.
   const headers = reply.windows ? formatLimitHeaders(reply.windows) : [];
-  headers.push('X-Request-Id', exchange.requestId, 'X-Content-Type-Options', 'nosniff');
+  headers.push('X-Request-Id', context.requestId, 'X-Content-Type-Options', 'nosniff');
   const bytes = Buffer.byteLength(reply.body);
   if (reply.status !== 204) headers.push('Content-Length', String(bytes));
   if (isDraining()) headers.push('Connection', 'close');
-  addHeaders(headers, cors.headers(exchange));
+  addHeaders(headers, cors.headers(context));
   addHeaders(headers, reply.headers);
   response.writeHead(reply.status, headers);
   // ASCII is the same in both encodings, and Node need not convert Latin-1.
@@ -135,9 +135,9 @@ function requireFewHeaders({ rawHeaders }: IncomingMessage): void {
 }
 
 /** The Error body of anything thrown. An unexpected error goes to the log, not to the client. */
-export function errorReply(exchange: Exchange, thrown: unknown, log: Log): Reply {
+export function errorReply(context: RequestContext, thrown: unknown, log: Log): Reply {
   const error = toStoreError(thrown);
-  logFailure(log, error, exchange.requestId);
+  logFailure(log, error, context.requestId);
   return toErrorReply(error);
 }
 
@@ -159,12 +159,12 @@ export function logFailure(log: Log, error: StoreError, requestId: string): void
   log[error.code === 'internal_error' ? 'error' : 'warn']({ requestId, code: error.code, err: cause }, message);
 }
 
-function finish(exchange: Exchange, log: RequestLog, metrics: Metrics): void {
-  const { response, requestId, method, path, route, logged } = exchange;
-  const milliseconds = performance.now() - exchange.startedAt;
+function finish(context: RequestContext, log: RequestLog, metrics: Metrics): void {
+  const { response, requestId, method, path, route, logged } = context;
+  const milliseconds = performance.now() - context.startedAt;
   const status = response.writableFinished ? response.statusCode : 499;
   metrics.observeHttp(route, method, status, milliseconds / 1_000);
-  endRequestSpan(exchange, status);
+  endRequestSpan(context, status);
   // Probes would fill the log.
   log(route === 'probe' ? 'debug' : 'info', {
     requestId,

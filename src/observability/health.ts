@@ -1,5 +1,5 @@
 import { toStoreError } from '../errors.js';
-import type { Exchange, Reply } from '../http/exchange.js';
+import type { RequestContext, Reply } from '../http/request-context.js';
 import type { Metrics } from './metrics.js';
 
 export interface HealthOptions {
@@ -13,17 +13,17 @@ export interface HealthOptions {
 
 /** Answers the three paths of operators, none of which needs a key; undefined for any other path. */
 export function createHealthHandler({ metrics, withMetrics, isDraining, check }: HealthOptions) {
-  return (exchange: Exchange): Promise<Reply> | undefined => {
-    switch (exchange.path) {
+  return (context: RequestContext): Promise<Reply> | undefined => {
+    switch (context.path) {
       case '/livez':
-        exchange.route = 'probe';
+        context.route = 'probe';
         return Promise.resolve(text(200, 'alive'));
       case '/readyz':
-        exchange.route = 'probe';
+        context.route = 'probe';
         return readiness();
       case '/metrics':
         if (!withMetrics) return undefined;
-        exchange.route = 'probe';
+        context.route = 'probe';
         return metrics.render().then((body) => text(200, body, metrics.contentType));
       default:
         return undefined;

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Queryable } from '../database/database.js';
+import type { Queryable } from '../store/database.js';
 import { StoreError } from '../errors.js';
 import type { SpanParent } from '../observability/tracing.js';
 import type { IdempotencyKey } from './idempotency-key.js';

@@ -1,5 +1,5 @@
 import { StoreError } from '../errors.js';
-import type { Queryable } from '../database/database.js';
+import type { Queryable } from '../store/database.js';
 import { addOnce } from './idempotent-adds.js';
 import type { Int64 } from './int64.js';
 import type { Pet, PetStatus } from './pet.js';

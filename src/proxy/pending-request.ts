@@ -2,7 +2,7 @@ import { toTraceHeaders, type Span } from '../observability/tracing.js';
 import type { Pet } from '../pets/pet.js';
 import type { Call } from '../pets/pet-source.js';
 import type { Deadline } from './deadline.js';
-import type { Exchange, UpstreamRequest } from './exchange.js';
+import type { Attempt, UpstreamRequest } from './attempt.js';
 import type { KeyState } from './key-state.js';
 import type { UpstreamAnswer, UpstreamFailure } from './upstream-answer.js';
 
@@ -31,7 +31,7 @@ export class PendingRequest implements UpstreamRequest {
   /** When the last attempt was sent, by `performance.now()`. */
   sentAt: number | undefined;
   /** The attempt in progress, and its span. */
-  exchange: Exchange | undefined;
+  attempt: Attempt | undefined;
   span: Span | undefined;
   /** The spans of the calls that wait, if there is tracing. */
   spans: Span[] | undefined;

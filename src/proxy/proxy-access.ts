@@ -1,15 +1,15 @@
 import type { AdmissionObserver, AdmissionRefusal } from '../access/admission-observer.js';
 import { digestApiKey } from '../access/api-key.js';
 import { NO_BEARER, parseBearer } from '../access/bearer.js';
-import { KeylessVisit } from '../access/keyless-visit.js';
+import { KeylessSession } from '../access/keyless-session.js';
 import type { Admission, Ledger, WindowState } from '../access/ledger.js';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { PUBLISHED_LIMITS, toWindows, type Plan, type PlanLimits } from '../access/plans.js';
 import { operationTooLarge, rateLimited } from '../access/refusals.js';
-import { remembering } from '../access/remembering.js';
+import { memoize } from '../access/memoize.js';
 import { UnknownCaller } from '../access/unknown-caller.js';
 import type { UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js';
-import type { Access, Allowance, Visit } from '../access/visit.js';
+import type { Access, Allowance, Session } from '../access/session.js';
 import { StoreError, type ErrorName } from '../errors.js';
 import type { SharedCooldowns } from './cooldown.js';
 import type { KeyState, KeyStates } from './key-state.js';
@@ -34,24 +34,24 @@ export interface ProxyAccessOptions {
 /** Creates the access to an upstream, which knows the keys and counts their requests. The gateway learns from its answers. */
 export function createProxyAccess(options: ProxyAccessOptions): Access {
   const { keys, addressLedger, observer } = options;
-  const readBearer = remembering(parseBearer);
-  const digest = remembering(digestApiKey);
+  const readBearer = memoize(parseBearer);
+  const digest = memoize(digestApiKey);
 
   return {
     open(authorization, address) {
       const bearer = authorization === undefined ? NO_BEARER : readBearer(authorization);
       if (bearer.kind === 'none' || authorization === undefined) {
-        return new KeylessVisit(new UnknownCaller(addressLedger, address, false, observer), false);
+        return new KeylessSession(new UnknownCaller(addressLedger, address, false, observer), false);
       }
       const id = digest(bearer.key);
       const refusedCaller = new UnknownCaller(addressLedger, address, true, observer);
-      return new ProxyVisit(id, authorization, keys.get(id), refusedCaller, options);
+      return new ProxySession(id, authorization, keys.get(id), refusedCaller, options);
     },
   };
 }
 
-class ProxyVisit implements Visit, UpstreamKey {
-  /** Requests of this visit that were admitted and have not been answered. */
+class ProxySession implements Session, UpstreamKey {
+  /** Requests of this session that were admitted and have not been answered. */
   #inFlight = 0;
   #isProbe = false;
   /** What the default plan left when it last admitted an operation. */

@@ -1,5 +1,5 @@
 import { createMemoryLedger } from '../access/memory-ledger.js';
-import { ADDRESS_CAPACITY, nameAddress, type Backend } from '../backend/backend.js';
+import { ADDRESS_CAPACITY, nameAddress, type Backend } from '../backend.js';
 import type { ProxyConfig } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
@@ -85,7 +85,7 @@ export function openProxyBackend(
 
   /** Requests the interface description, which needs no key. Any answer below 500 will do. */
   async function probeUpstream(): Promise<void> {
-    const exchange = client.send({
+    const attempt = client.send({
       method: 'GET',
       path: '/openapi.json',
       headers: {},
@@ -93,8 +93,8 @@ export function openProxyBackend(
       beforeSending: () => undefined,
     });
     const tooLate = new StoreError('upstream_timeout', 'The upstream did not answer in time.');
-    const timer = setTimeout(() => exchange.cancel(tooLate), Math.min(timeoutMs, MAX_PROBE_MS));
-    const outcome = await exchange.outcome;
+    const timer = setTimeout(() => attempt.cancel(tooLate), Math.min(timeoutMs, MAX_PROBE_MS));
+    const outcome = await attempt.outcome;
     clearTimeout(timer);
     if (outcome instanceof Error) throw outcome instanceof StoreError ? outcome : unavailable(outcome);
     if (outcome.status >= 500) throw unavailable();

@@ -1,10 +1,10 @@
 import { Pool } from 'undici';
-import { Exchange, type ObserveRequest, type UpstreamRequest } from './exchange.js';
+import { Attempt, type ObserveRequest, type UpstreamRequest } from './attempt.js';
 import { FairQueue } from './fair-queue.js';
 
 /** Sends requests to the upstream. */
 export interface UpstreamClient {
-  send(request: UpstreamRequest): Exchange;
+  send(request: UpstreamRequest): Attempt;
   load(): UpstreamLoad;
   close(): Promise<void>;
 }
@@ -44,15 +44,15 @@ export function createUpstreamClient(options: UpstreamClientOptions): UpstreamCl
     bodyTimeout: 0,
   });
   // undici's Pool would prepare a request before it waits, and has one queue for all keys.
-  const waiting = new FairQueue<Exchange>();
+  const waiting = new FairQueue<Attempt>();
   let active = 0;
 
   return {
     send(request) {
-      const exchange = new Exchange(request, observe, sendNext);
-      if (active < connections) dispatch(exchange);
-      else waiting.push(request.keyId, exchange);
-      return exchange;
+      const attempt = new Attempt(request, observe, sendNext);
+      if (active < connections) dispatch(attempt);
+      else waiting.push(request.keyId, attempt);
+      return attempt;
     },
     load: () => ({
       active,
@@ -62,17 +62,17 @@ export function createUpstreamClient(options: UpstreamClientOptions): UpstreamCl
     close: () => pool.destroy(),
   };
 
-  function dispatch(exchange: Exchange): void {
+  function dispatch(attempt: Attempt): void {
     active += 1;
-    const { method, path, headers, body } = exchange.request;
-    pool.dispatch({ method, path: base + path, headers, body: body ?? null }, exchange);
+    const { method, path, headers, body } = attempt.request;
+    pool.dispatch({ method, path: base + path, headers, body: body ?? null }, attempt);
   }
 
   /** Sends the next request that somebody still waits for. */
   function sendNext(): void {
     active -= 1;
-    let exchange = waiting.shift();
-    while (exchange?.isSettled) exchange = waiting.shift();
-    if (exchange) dispatch(exchange);
+    let attempt = waiting.shift();
+    while (attempt?.isSettled) attempt = waiting.shift();
+    if (attempt) dispatch(attempt);
   }
 }

@@ -69,7 +69,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
     if (request.waiting === 0) {
       // A client that disconnects says nothing about the upstream.
       if (!isCancelled) breaker.failed();
-      request.exchange?.cancel(reason);
+      request.attempt?.cancel(reason);
     }
     return request.lastFailure && !isCancelled ? fromFailure(request.lastFailure) : reason;
   }
@@ -104,13 +104,13 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
   function startAttempt(request: PendingRequest, retries: number): Promise<Outcome> {
     const { method, path, spans } = request;
     if (spans) request.span = startUpstreamSpan(tracer, spans, () => describe(method, path), retries);
-    request.exchange = client.send(request);
-    return request.exchange.outcome;
+    request.attempt = client.send(request);
+    return request.attempt.outcome;
   }
 
   function endAttempt(request: PendingRequest, outcome: Outcome): void {
-    // The exchange holds the headers of the response, which should not stay until the whole operation is done.
-    request.exchange = undefined;
+    // The attempt holds the headers of the response, which should not stay until the whole operation is done.
+    request.attempt = undefined;
     if (request.span) endUpstreamSpan(request.span, outcome);
     if (outcome instanceof UpstreamFailure) {
       request.lastFailure = outcome;

@@ -1,9 +1,9 @@
-import type { Access, Visit } from '../access/visit.js';
-import type { DeprecatedCallCounter } from '../deprecated-calls/deprecated-calls.js';
+import type { Access, Session } from '../access/session.js';
+import type { DeprecatedCallCounter } from '../store/deprecated-calls.js';
 import { StoreError, toStoreError } from '../errors.js';
 import { readBody } from '../http/body.js';
 import type { Cors } from '../http/cors.js';
-import type { Exchange, Reply } from '../http/exchange.js';
+import type { RequestContext, Reply } from '../http/request-context.js';
 import { parseStrictJson } from '../json/exact-json.js';
 import { chooseMediaType, requireJsonBody } from '../http/media-type.js';
 import { errorReply, type Handler } from '../http/server.js';
@@ -27,7 +27,7 @@ export interface RestOptions {
 /** One operation of the interface. `parse` refuses before anything is charged; the function that it returns is charged. */
 interface Operation {
   readonly keyless?: boolean;
-  parse(exchange: Exchange, petId: string, keyId: string | undefined): Promise<Run> | Run;
+  parse(context: RequestContext, petId: string, keyId: string | undefined): Promise<Run> | Run;
 }
 
 type Run = (call: Call) => Promise<Reply>;
@@ -62,12 +62,12 @@ export function createRestHandler(options: RestOptions): Handler {
   };
 
   const add: Operation = {
-    async parse(exchange, _petId, keyId) {
-      const { request, search } = exchange;
+    async parse(context, _petId, keyId) {
+      const { request, search } = context;
       parseInput(noQuery, toParameters(search), 'The query');
-      const key = parseIdempotencyKey(exchange.header('idempotency-key'), keyId);
+      const key = parseIdempotencyKey(context.header('idempotency-key'), keyId);
       requireJsonBody(request.headers['content-type'], request.headers['content-encoding']);
-      const body = parseStrictJson(await readBody(exchange, maxBodyBytes), 'The request body');
+      const body = parseStrictJson(await readBody(context, maxBodyBytes), 'The request body');
       const newPet = toNewPet(parseInput(newPetBody, body, 'The request body'));
       return async (call) => {
         const pet = await source.add(newPet, call, key);
@@ -100,51 +100,51 @@ export function createRestHandler(options: RestOptions): Handler {
     { name: '/v1/openapi.json', pattern: /^\/v1\/openapi\.json$/, operations: { GET: describe } },
   ];
 
-  return async (exchange) => {
-    const route = routes.find(({ pattern }) => pattern.test(exchange.path));
-    if (route) exchange.route = route.name;
+  return async (context) => {
+    const route = routes.find(({ pattern }) => pattern.test(context.path));
+    if (route) context.route = route.name;
     const deprecation = route?.name === LOOKUP_ROUTE ? LOOKUP_HEADERS : {};
-    let visit: Visit;
+    let session: Session;
     try {
-      visit = await access.open(exchange.header('authorization'), exchange.address);
+      session = await access.open(context.header('authorization'), context.address);
     } catch (thrown) {
       // The key cannot be looked up: only what needs none is answered all the same.
       const reply = route?.operations.GET?.keyless
-        ? await answer(exchange, unknownVisit(toStoreError(thrown)), route)
-        : errorReply(exchange, thrown, log);
+        ? await answer(context, unknownSession(toStoreError(thrown)), route)
+        : errorReply(context, thrown, log);
       return { ...reply, headers: { ...deprecation, ...reply.headers } };
     }
-    exchange.logged.keyId = visit.keyId;
-    const reply = await answer(exchange, visit, route).catch((thrown: unknown) => errorReply(exchange, thrown, log));
-    const allowance = await visit.allowance();
+    context.logged.keyId = session.keyId;
+    const reply = await answer(context, session, route).catch((thrown: unknown) => errorReply(context, thrown, log));
+    const allowance = await session.allowance();
     return { ...reply, headers: { ...deprecation, ...reply.headers }, windows: allowance?.windows };
   };
 
-  async function answer(exchange: Exchange, visit: Visit, route: Route | undefined): Promise<Reply> {
-    const { path, method } = exchange;
+  async function answer(context: RequestContext, session: Session, route: Route | undefined): Promise<Reply> {
+    const { path, method } = context;
     if (!route)
       throw new StoreError('no_such_route', 'There is no such path. /v1/openapi.json lists those that there are.');
-    if (cors.isPreflight(exchange)) return { status: 204, headers: cors.preflightHeaders(exchange), body: '' };
+    if (cors.isPreflight(context)) return { status: 204, headers: cors.preflightHeaders(context), body: '' };
     const operation = route.operations[method === 'HEAD' ? 'GET' : method];
     if (!operation) throw methodNotAllowed(Object.keys(route.operations));
-    if (!operation.keyless) await visit.requireKey();
-    chooseMediaType(exchange.header('accept'), MEDIA_TYPES);
-    const run = await operation.parse(exchange, decodePath(route.pattern.exec(path)?.[1] ?? ''), visit.keyId);
-    if (!operation.keyless) await visit.admit(1);
-    if (route.name === LOOKUP_ROUTE) noteLookup(exchange, visit);
-    return run(exchange);
+    if (!operation.keyless) await session.requireKey();
+    chooseMediaType(context.header('accept'), MEDIA_TYPES);
+    const run = await operation.parse(context, decodePath(route.pattern.exec(path)?.[1] ?? ''), session.keyId);
+    if (!operation.keyless) await session.admit(1);
+    if (route.name === LOOKUP_ROUTE) noteLookup(context, session);
+    return run(context);
   }
 
-  function noteLookup(exchange: Exchange, { keyId }: Visit): void {
-    const client = exchange.clientName;
-    Object.assign(exchange.logged, { deprecated: true, client });
+  function noteLookup(context: RequestContext, { keyId }: Session): void {
+    const client = context.clientName;
+    Object.assign(context.logged, { deprecated: true, client });
     if (keyId === undefined) return;
     deprecatedCalls?.count({ keyId, client, through: 'rest', coordinate: `GET ${LOOKUP_ROUTE}` });
   }
 }
 
-/** The visit of somebody whose key cannot be looked up, for the reason given. */
-function unknownVisit(reason: StoreError): Visit {
+/** The session of somebody whose key cannot be looked up, for the reason given. */
+function unknownSession(reason: StoreError): Session {
   return {
     keyId: undefined,
     isKeyRefused: false,

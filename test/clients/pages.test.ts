@@ -5,7 +5,7 @@ import { request } from '../support/raw-request.js';
 /** What Chromium sends when somebody types an address. */
 const BROWSER = {
   Accept:
-    'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7',
+    'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-context;v=b3;q=0.7',
 };
 /** A part of the explorer, as the page names it. */
 const PART = /"\/?(explorer\/explorer-[\w-]{8}\.(js|css))"/;

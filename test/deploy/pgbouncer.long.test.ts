@@ -1,10 +1,10 @@
 import pg from 'pg';
 import { pino } from 'pino';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createPostgresKeyStore } from '../../src/access/postgres-key-store.js';
+import { createPostgresKeyStore } from '../../src/store/postgres-key-store.js';
 import { startApp, type App } from '../../src/app.js';
 import { loadConfig } from '../../src/config.js';
-import { createPgDatabase } from '../../src/database/pg-database.js';
+import { createPgDatabase } from '../../src/store/pg-database.js';
 import { createDatabase } from '../support/gateway.js';
 import { describeWith } from '../support/installed-program.js';
 import { startPgbouncer, type Pooler } from '../support/pgbouncer.js';

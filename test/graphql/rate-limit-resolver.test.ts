@@ -1,7 +1,7 @@
 import { graphql } from 'graphql';
 import { makeExecutableSchema } from '@graphql-tools/schema';
 import { expect, it } from 'vitest';
-import type { Allowance } from '../../src/access/visit.js';
+import type { Allowance } from '../../src/access/session.js';
 import { StoreError } from '../../src/errors.js';
 import type { OperationContext } from '../../src/graphql/context.js';
 import { resolvers } from '../../src/graphql/resolvers.js';
@@ -18,7 +18,7 @@ function ask(context: {
     resolvers: { Query: { rateLimit: resolvers.Query?.rateLimit } },
   });
   const { allowance, guardRateLimit } = context;
-  const contextValue = { visit: { allowance }, guardRateLimit } as unknown as OperationContext;
+  const contextValue = { session: { allowance }, guardRateLimit } as unknown as OperationContext;
   return graphql({ schema, source: '{ rateLimit { windows { remaining } } }', contextValue });
 }
 

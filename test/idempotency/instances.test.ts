@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startApp, type App } from '../../src/app.js';
-import { startPruner } from '../../src/backend/pruner.js';
+import { startPruner } from '../../src/store/pruner.js';
 import { loadConfig } from '../../src/config.js';
 import { pruneIdempotentAdds } from '../../src/pets/idempotent-adds.js';
 import { createDatabase, startGateway, type Gateway } from '../support/gateway.js';

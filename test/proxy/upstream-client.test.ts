@@ -1,7 +1,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Exchange } from '../../src/proxy/exchange.js';
+import type { Attempt } from '../../src/proxy/attempt.js';
 import type { UpstreamAnswer } from '../../src/proxy/upstream-answer.js';
 import { createUpstreamClient, type UpstreamClient } from '../../src/proxy/upstream-client.js';
 
@@ -24,7 +24,7 @@ describe('the client of an upstream, with one connection', () => {
     await new Promise((closed) => server.close(closed));
   });
 
-  function send(path: string, { keyId = 'a', refusal }: { keyId?: string; refusal?: Error } = {}): Exchange {
+  function send(path: string, { keyId = 'a', refusal }: { keyId?: string; refusal?: Error } = {}): Attempt {
     return client.send({ method: 'GET', path, headers: {}, keyId, beforeSending: () => refusal });
   }
   const arrivalOf = (path: string) => vi.waitFor(() => expect([...asked.keys()]).toContain(path), { timeout: 5_000 });

@@ -5,10 +5,10 @@ import { randomBytes } from 'node:crypto';
 import { pino } from 'pino';
 import { inject } from 'vitest';
 import type { CreatedKey, KeyStore, NewKey } from '../../src/access/key-store.js';
-import { createPostgresKeyStore } from '../../src/access/postgres-key-store.js';
+import { createPostgresKeyStore } from '../../src/store/postgres-key-store.js';
 import { startApp, type App, type AppParts } from '../../src/app.js';
 import { loadConfig } from '../../src/config.js';
-import type { Database } from '../../src/database/database.js';
+import type { Database } from '../../src/store/database.js';
 import { runSql } from './sql.js';
 
 /** The store backends. A suite of what both must do runs once for each. */

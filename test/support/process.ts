@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import type { DevelopmentKeys } from '../../src/embedded/first-start.js';
+import type { DevelopmentKeys } from '../../src/store/first-start.js';
 import { copyEmbeddedStore, createDatabase } from './gateway.js';
 
 const MAIN = fileURLToPath(new URL('../../dist/bundle/main.js', import.meta.url));

@@ -9,7 +9,7 @@ const MAX_LENGTH = 256;
  * more than all the rest of looking it up.
  * @param read - gives the same for the same text, whenever it is asked
  */
-export function remembering<T>(read: (text: string) => T): (text: string) => T {
+export function memoize<T>(read: (text: string) => T): (text: string) => T {
   const known = new Map<string, T>();
   let timer: NodeJS.Timeout | undefined;
   const forget = (): void => {

@@ -1,16 +1,16 @@
 import { pino } from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { Database } from '../../src/database/database.js';
-import { migrate } from '../../src/database/migrate.js';
-import { createPgDatabase } from '../../src/database/pg-database.js';
-import { openPgliteDatabase } from '../../src/database/pglite-database.js';
+import type { Database } from '../../src/store/database.js';
+import { migrate } from '../../src/store/migrate.js';
+import { createPgDatabase } from '../../src/store/pg-database.js';
+import { openPgliteDatabase } from '../../src/store/pglite-database.js';
 import {
   createCallCounter,
   type CallCounter,
   type CallCounterOptions,
-} from '../../src/deprecated-calls/call-counter.js';
-import type { DeprecatedCaller, DeprecatedCallers } from '../../src/deprecated-calls/deprecated-calls.js';
-import { createPostgresDeprecatedCalls } from '../../src/deprecated-calls/postgres-deprecated-calls.js';
+} from '../../src/store/call-counter.js';
+import type { DeprecatedCaller, DeprecatedCallers } from '../../src/store/deprecated-calls.js';
+import { createPostgresDeprecatedCalls } from '../../src/store/postgres-deprecated-calls.js';
 import { createDatabase } from '../support/gateway.js';
 
 const NEVER_MS = 3_600_000;

@@ -11,7 +11,7 @@ export interface Allowance {
 }
 
 /** One HTTP request, seen from who asks and how much they may: the same for GraphQL and REST. */
-export interface Visit {
+export interface Session {
   /** Identifies the key that was sent, unless it is known to be no valid one. Never the key. */
   readonly keyId: string | undefined;
   /** True when a bearer key was sent and is not valid. */
@@ -31,17 +31,17 @@ export interface Visit {
   admit(cost: number): MaybePromise<void>;
   /** What is left; undefined while nothing is known. */
   allowance(): MaybePromise<Allowance | undefined>;
-  /** Ends the visit: what was admitted and never asked for is given back, where the upstream does the counting. */
+  /** Ends the session: what was admitted and never asked for is given back, where the upstream does the counting. */
   close(): void;
 }
 
 /** The way in for both faces. */
 export interface Access {
   /**
-   * Begins the visit of a request.
+   * Begins the session of a request.
    * @param authorization - the `Authorization` header
    * @param address - the client's address
    * @throws StoreError `unavailable` when the key cannot be looked up
    */
-  open(authorization: string | undefined, address: string): MaybePromise<Visit>;
+  open(authorization: string | undefined, address: string): MaybePromise<Session>;
 }

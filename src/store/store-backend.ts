@@ -1,20 +1,20 @@
-import { createAuthenticator } from '../access/authenticator.js';
+import { createAuthenticator } from './authenticator.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
-import { createPostgresKeyStore } from '../access/postgres-key-store.js';
-import { createStoreAccess } from '../access/store-access.js';
+import { createPostgresKeyStore } from './postgres-key-store.js';
+import { createStoreAccess } from './store-access.js';
 import { ConfigError, type Config, type StoreConfig } from '../config.js';
-import type { Database } from '../database/database.js';
-import { migrate } from '../database/migrate.js';
-import { measureStatements } from '../database/measured-database.js';
-import { createPgDatabase } from '../database/pg-database.js';
-import { createTracedDatabase } from '../database/traced-database.js';
-import { createCallCounter } from '../deprecated-calls/call-counter.js';
-import type { DeprecatedCallers } from '../deprecated-calls/deprecated-calls.js';
-import { createPostgresDeprecatedCalls } from '../deprecated-calls/postgres-deprecated-calls.js';
-import { openEmbeddedDatabase } from '../embedded/embedded-store.js';
-import { fillEmptyStore, findDevelopmentKey } from '../embedded/first-start.js';
-import { serveKeys, type KeyDesk } from '../embedded/key-socket.js';
-import { openLimitsFile } from '../embedded/limits-file.js';
+import type { Database } from './database.js';
+import { migrate } from './migrate.js';
+import { measureStatements } from './measured-database.js';
+import { createPgDatabase } from './pg-database.js';
+import { createTracedDatabase } from './traced-database.js';
+import { createCallCounter } from './call-counter.js';
+import type { DeprecatedCallers } from './deprecated-calls.js';
+import { createPostgresDeprecatedCalls } from './postgres-deprecated-calls.js';
+import { openEmbeddedDatabase } from './embedded-store.js';
+import { fillEmptyStore, findDevelopmentKey } from './first-start.js';
+import { serveKeys, type KeyAdmin } from './key-socket.js';
+import { openLimitsFile } from './limits-file.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
@@ -24,7 +24,7 @@ import { createBatchingPetSource } from '../pets/batching-pet-source.js';
 import { createPostgresPetSource } from '../pets/postgres-pet-source.js';
 import { createRedisLedger } from '../redis/redis-ledger.js';
 import type { RedisLink } from '../redis/redis-link.js';
-import { ADDRESS_CAPACITY, nameAddress, type Backend } from './backend.js';
+import { ADDRESS_CAPACITY, nameAddress, type Backend } from '../backend.js';
 import { startPruner } from './pruner.js';
 
 export interface StoreBackendOptions {
@@ -136,7 +136,7 @@ function toServer(store: StoreConfig): Attributes {
 }
 
 /** Opens the keys of a store without serving anything, for the `keys` command. */
-export async function openKeyDesk(store: StoreConfig): Promise<KeyDesk & { close(): Promise<void> }> {
+export async function openKeyAdmin(store: StoreConfig): Promise<KeyAdmin & { close(): Promise<void> }> {
   const database = await openDatabase(store);
   try {
     await migrateAtStart(database);

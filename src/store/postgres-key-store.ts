@@ -1,8 +1,8 @@
 import { createBatcher } from '../batcher.js';
-import type { Queryable } from '../database/database.js';
-import { digestApiKey, generateApiKey, generateKeyId } from './api-key.js';
-import type { KeyRecord, KeyStore } from './key-store.js';
-import { PUBLISHED_LIMITS, type Plan } from './plans.js';
+import type { Queryable } from './database.js';
+import { digestApiKey, generateApiKey, generateKeyId } from '../access/api-key.js';
+import type { KeyRecord, KeyStore } from '../access/key-store.js';
+import { PUBLISHED_LIMITS, type Plan } from '../access/plans.js';
 
 interface KeyRow {
   readonly id: string;

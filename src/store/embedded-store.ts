@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '../config.js';
-import type { Database } from '../database/database.js';
-import { openPgliteDatabase } from '../database/pglite-database.js';
+import type { Database } from './database.js';
+import { openPgliteDatabase } from './pglite-database.js';
 import { acquireStoreLock, StoreBusyError, type StoreLock } from './store-lock.js';
 
 /**

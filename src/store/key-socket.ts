@@ -3,10 +3,10 @@ import { connect, createServer, type Socket } from 'node:net';
 import { relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { CreatedKey, KeyRecord, KeyStore, NewKey } from '../access/key-store.js';
-import type { DeprecatedCaller, DeprecatedCallers } from '../deprecated-calls/deprecated-calls.js';
+import type { DeprecatedCaller, DeprecatedCallers } from './deprecated-calls.js';
 
 /** What the `keys` command works with. */
-export interface KeyDesk {
+export interface KeyAdmin {
   readonly keys: Omit<KeyStore, 'findByDigest'>;
   readonly deprecatedCallers: DeprecatedCallers;
 }
@@ -40,7 +40,7 @@ export interface KeyServer {
  * Serves the keys of an embedded store to the `keys` command of the same user.
  * @returns the server, or undefined when the directory's path is too long for a socket
  */
-export async function serveKeys(directory: string, desk: KeyDesk): Promise<KeyServer | undefined> {
+export async function serveKeys(directory: string, admin: KeyAdmin): Promise<KeyServer | undefined> {
   const path = socketPath(directory);
   if (path.length > MAX_SOCKET_PATH) return undefined;
   // The lock says that no living server has it.
@@ -49,7 +49,7 @@ export async function serveKeys(directory: string, desk: KeyDesk): Promise<KeySe
   const server = createServer((socket) => {
     sockets.add(socket);
     socket.on('error', () => socket.destroy()).once('close', () => sockets.delete(socket));
-    void answerAll(socket, desk);
+    void answerAll(socket, admin);
   });
   const previous = process.umask(0o177);
   try {
@@ -69,10 +69,10 @@ export async function serveKeys(directory: string, desk: KeyDesk): Promise<KeySe
   };
 }
 
-async function answerAll(socket: Socket, desk: KeyDesk): Promise<void> {
+async function answerAll(socket: Socket, admin: KeyAdmin): Promise<void> {
   try {
     for await (const line of createInterface({ input: socket })) {
-      const answer: Answer = await ask(JSON.parse(line) as Question, desk).then(
+      const answer: Answer = await ask(JSON.parse(line) as Question, admin).then(
         (result) => ({ result }),
         (error: unknown) => ({ error: error instanceof Error ? error.message : 'unknown' }),
       );
@@ -83,7 +83,7 @@ async function answerAll(socket: Socket, desk: KeyDesk): Promise<void> {
   }
 }
 
-async function ask(question: Question, { keys, deprecatedCallers }: KeyDesk): Promise<unknown> {
+async function ask(question: Question, { keys, deprecatedCallers }: KeyAdmin): Promise<unknown> {
   switch (question.method) {
     case 'create': {
       const { expiresAt, ...newKey } = question.newKey;
@@ -102,7 +102,7 @@ async function ask(question: Question, { keys, deprecatedCallers }: KeyDesk): Pr
  * Asks the server that has an embedded store open.
  * @returns undefined when no server listens
  */
-export async function connectKeys(directory: string): Promise<(KeyDesk & { close(): Promise<void> }) | undefined> {
+export async function connectKeys(directory: string): Promise<(KeyAdmin & { close(): Promise<void> }) | undefined> {
   const socket = connect(socketPath(directory));
   const isConnected = await new Promise<boolean>((done) => {
     socket.once('connect', () => done(true)).once('error', () => done(false));

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
-import type { Access } from '../access/visit.js';
-import type { DeprecatedCallCounter } from '../deprecated-calls/deprecated-calls.js';
-import type { FirstStart } from '../embedded/first-start.js';
-import type { LoadShedderOptions } from '../http/load-shedder.js';
-import type { PetSource } from '../pets/pet-source.js';
+import type { Access } from './access/session.js';
+import type { DeprecatedCallCounter } from './store/deprecated-calls.js';
+import type { FirstStart } from './store/first-start.js';
+import type { LoadShedderOptions } from './http/load-shedder.js';
+import type { PetSource } from './pets/pet-source.js';
 
 /** What stands behind the faces of the program. */
 export interface Backend {

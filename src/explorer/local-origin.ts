@@ -1,5 +1,5 @@
 import { isIPv4 } from 'node:net';
-import type { Exchange } from '../http/exchange.js';
+import type { RequestContext } from '../http/request-context.js';
 
 /** What proxies add, each in its own way. */
 const FORWARDED = ['forwarded', 'via', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip'];
@@ -10,13 +10,13 @@ const FORWARDED = ['forwarded', 'via', 'x-forwarded-for', 'x-forwarded-host', 'x
  * page of another site whose name has been made to lead here (DNS rebinding), the origin against other pages of this machine
  * and against most tunnels that rewrite the name.
  */
-export function isOwnBrowser(exchange: Exchange): boolean {
-  const host = exchange.header('host') ?? '';
+export function isLocalOrigin(context: RequestContext): boolean {
+  const host = context.header('host') ?? '';
   return (
-    isLoopbackAddress(exchange.request.socket.remoteAddress ?? '') &&
+    isLoopbackAddress(context.request.socket.remoteAddress ?? '') &&
     isLoopbackName(host) &&
-    exchange.header('origin') === `http://${host}` &&
-    FORWARDED.every((name) => exchange.header(name) === undefined)
+    context.header('origin') === `http://${host}` &&
+    FORWARDED.every((name) => context.header(name) === undefined)
   );
 }
 

@@ -1,19 +1,19 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { remembering } from '../../src/access/remembering.js';
+import { memoize } from '../../src/access/memoize.js';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 function counting() {
   const asked: string[] = [];
-  const read = remembering((text) => {
+  const read = memoize((text) => {
     asked.push(text);
     return text.toUpperCase();
   });
   return { asked, read };
 }
 
-describe('remembering', () => {
+describe('memoize', () => {
   it('asks once for a text within five seconds, and forgets it after them', () => {
     const { asked, read } = counting();
     for (let i = 0; i < 10; i++) expect(read('abc')).toBe('ABC');

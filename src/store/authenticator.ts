@@ -1,10 +1,10 @@
 import { createBoundedCache } from '../bounded-cache.js';
-import { digestApiKey, isPlausibleApiKey } from './api-key.js';
-import type { Account } from './ledger.js';
-import type { KeyRecord, KeyStore } from './key-store.js';
-import type { MaybePromise } from './maybe-promise.js';
-import { remembering } from './remembering.js';
-import { toWindows, type Plan } from './plans.js';
+import { digestApiKey, isPlausibleApiKey } from '../access/api-key.js';
+import type { Account } from '../access/ledger.js';
+import type { KeyRecord, KeyStore } from '../access/key-store.js';
+import type { MaybePromise } from '../access/maybe-promise.js';
+import { memoize } from '../access/memoize.js';
+import { toWindows, type Plan } from '../access/plans.js';
 
 /** Who asks: the holder of a valid key, whose identifier is that of the account. Never the key itself. */
 export interface Caller extends Account {
@@ -52,7 +52,7 @@ export function createAuthenticator({
   const unknown = createBoundedCache<Known>(unknownCapacity);
   const lookups = new Map<string, Promise<Known>>();
 
-  const readKey = remembering((key) => (isPlausibleApiKey(key) ? digestApiKey(key) : IMPLAUSIBLE));
+  const readKey = memoize((key) => (isPlausibleApiKey(key) ? digestApiKey(key) : IMPLAUSIBLE));
 
   return {
     authenticate(key) {

@@ -1,5 +1,5 @@
 import type { Plan } from '../access/plans.js';
-import type { Queryable } from '../database/database.js';
+import type { Queryable } from './database.js';
 import type { CallCount } from './call-counter.js';
 import { NO_NAMES, OTHER_CLIENTS, type DeprecatedCaller, type DeprecatedCallers } from './deprecated-calls.js';
 

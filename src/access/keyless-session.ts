@@ -1,9 +1,9 @@
 import type { MaybePromise } from './maybe-promise.js';
 import type { UnknownCaller } from './unknown-caller.js';
-import type { Allowance, Visit } from './visit.js';
+import type { Allowance, Session } from './session.js';
 
-/** The visit of a request without a valid key. */
-export class KeylessVisit implements Visit {
+/** The session of a request without a valid key. */
+export class KeylessSession implements Session {
   readonly keyId = undefined;
 
   constructor(

@@ -3,10 +3,10 @@ import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startApp } from '../../src/app.js';
 import { loadConfig } from '../../src/config.js';
-import type { Database } from '../../src/database/database.js';
-import { migrate } from '../../src/database/migrate.js';
-import { createPgDatabase } from '../../src/database/pg-database.js';
-import { openPgliteDatabase } from '../../src/database/pglite-database.js';
+import type { Database } from '../../src/store/database.js';
+import { migrate } from '../../src/store/migrate.js';
+import { createPgDatabase } from '../../src/store/pg-database.js';
+import { openPgliteDatabase } from '../../src/store/pglite-database.js';
 import { createDatabase, startGateway } from '../support/gateway.js';
 
 const FIVE = [1, 2, 3, 4, 5];

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createPostgresKeyStore } from '../../src/access/postgres-key-store.js';
-import type { Database } from '../../src/database/database.js';
-import { migrate } from '../../src/database/migrate.js';
-import { createPgDatabase } from '../../src/database/pg-database.js';
+import { createPostgresKeyStore } from '../../src/store/postgres-key-store.js';
+import type { Database } from '../../src/store/database.js';
+import { migrate } from '../../src/store/migrate.js';
+import { createPgDatabase } from '../../src/store/pg-database.js';
 import type { Int64 } from '../../src/pets/int64.js';
 import { PET_STATUSES } from '../../src/pets/pet.js';
 import { createCall } from '../../src/pets/pet-source.js';

@@ -17,7 +17,7 @@ export interface Reply {
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
 /** One HTTP request, and the state that handlers share about it. */
-export class Exchange {
+export class RequestContext {
   readonly method: string;
   readonly path: string;
   /** The query string with its question mark, or an empty string. */

@@ -1,13 +1,13 @@
-import type { AdmissionObserver } from './admission-observer.js';
+import type { AdmissionObserver } from '../access/admission-observer.js';
 import type { Authenticator, Caller } from './authenticator.js';
-import type { MaybePromise } from './maybe-promise.js';
-import { NO_BEARER, parseBearer } from './bearer.js';
-import type { Admission, Ledger, WindowState } from './ledger.js';
-import { remembering } from './remembering.js';
-import { keyBanned, operationTooLarge, rateLimited } from './refusals.js';
-import { KeylessVisit } from './keyless-visit.js';
-import { UnknownCaller } from './unknown-caller.js';
-import type { Access, Allowance, Visit } from './visit.js';
+import type { MaybePromise } from '../access/maybe-promise.js';
+import { NO_BEARER, parseBearer } from '../access/bearer.js';
+import type { Admission, Ledger, WindowState } from '../access/ledger.js';
+import { memoize } from '../access/memoize.js';
+import { keyBanned, operationTooLarge, rateLimited } from '../access/refusals.js';
+import { KeylessSession } from '../access/keyless-session.js';
+import { UnknownCaller } from '../access/unknown-caller.js';
+import type { Access, Allowance, Session } from '../access/session.js';
 
 export interface StoreAccessOptions {
   readonly authenticator: Authenticator;
@@ -20,26 +20,26 @@ export interface StoreAccessOptions {
 
 /** Access to a store: keys are looked up here, and their plans are counted here. */
 export function createStoreAccess({ authenticator, ledger, addressLedger, observer }: StoreAccessOptions): Access {
-  const readBearer = remembering(parseBearer);
+  const readBearer = memoize(parseBearer);
   return {
     open(authorization, address) {
       const bearer = authorization === undefined ? NO_BEARER : readBearer(authorization);
       if (bearer.kind === 'none')
-        return new KeylessVisit(new UnknownCaller(addressLedger, address, false, observer), false);
+        return new KeylessSession(new UnknownCaller(addressLedger, address, false, observer), false);
       const caller = authenticator.authenticate(bearer.key);
       return caller instanceof Promise ? caller.then((found) => begin(found, address)) : begin(caller, address);
     },
   };
 
-  function begin(caller: Caller | undefined, address: string): Visit {
+  function begin(caller: Caller | undefined, address: string): Session {
     return caller
-      ? new CallerVisit(caller, ledger, observer)
-      : new KeylessVisit(new UnknownCaller(addressLedger, address, true, observer), true);
+      ? new CallerSession(caller, ledger, observer)
+      : new KeylessSession(new UnknownCaller(addressLedger, address, true, observer), true);
   }
 }
 
-/** The visit of a caller whose key is valid. */
-class CallerVisit implements Visit {
+/** The session of a caller whose key is valid. */
+class CallerSession implements Session {
   readonly keyId: string;
   readonly isKeyRefused = false;
   #windows: readonly WindowState[] | undefined;
