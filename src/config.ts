@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { flag, integer, url } from './setting-types.js';
 import { parseTracing, TRACING_SWITCH, type TracingConfig } from './tracing-config.js';
 
-/** Whether a URL has no credentials, query or fragment, which requests to the upstream would not contain. */
+/** Whether a URL has no credentials, query or fragment, because the program would not send them upstream. */
 function namesStore({ username, password, search, hash }: URL): boolean {
   return username + password + search + hash === '';
 }

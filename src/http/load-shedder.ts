@@ -22,8 +22,6 @@ export interface LoadShedder {
   guard(handler: Handler, refuse: (context: RequestContext) => Reply): Handler;
   /** Whether to refuse a request that has just arrived. If so, the request is counted as refused. */
   refuses(context: RequestContext): boolean;
-  /** Admitted requests without an answer, except those whose body is still arriving. */
-  readonly inProgress: number;
 }
 
 /** More requests in progress than this count as very many. A client with 256 connections stays below it. */
@@ -60,6 +58,7 @@ interface AdmittedRequest {
  * slice. The other admitted requests are queued for the next turn.
  */
 export function createLoadShedder({ budgetMs, crowdBudgetMs, floor = 32, onChange }: LoadShedderOptions): LoadShedder {
+  /** Admitted requests without an answer, except those whose body is still arriving. */
   let inProgress = 0;
   let limit = Infinity;
   let measuredAt = performance.now();
@@ -79,9 +78,6 @@ export function createLoadShedder({ budgetMs, crowdBudgetMs, floor = 32, onChang
   let refusedAt = 0;
 
   return {
-    get inProgress() {
-      return inProgress;
-    },
     refuses({ startedAt, method }) {
       if (startedAt - measuredAt >= MEASUREMENT_MS) measure(startedAt);
       // Answering a preflight takes no longer than refusing it.
@@ -133,7 +129,11 @@ export function createLoadShedder({ budgetMs, crowdBudgetMs, floor = 32, onChang
     });
   }
 
-  function enqueue(context: RequestContext, handler: Handler, refuse: (context: RequestContext) => Reply): Promise<Reply> {
+  function enqueue(
+    context: RequestContext,
+    handler: Handler,
+    refuse: (context: RequestContext) => Reply,
+  ): Promise<Reply> {
     const admitted = admit(context.startedAt);
     return new Promise((resolve) => {
       queue.push(() => {

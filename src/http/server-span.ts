@@ -14,7 +14,10 @@ export function startRequestSpan(context: RequestContext, tracer: Tracer): void 
  * Attributes: https://opentelemetry.io/docs/specs/semconv/http/http-spans/
  * @param status - 499 if the client disconnected
  */
-export function endRequestSpan({ span, request, requestId, method, path, route }: RequestContext, status: number): void {
+export function endRequestSpan(
+  { span, request, requestId, method, path, route }: RequestContext,
+  status: number,
+): void {
   if (!span.isRecording() || route === 'probe') return;
   const knownMethod = toKnownMethod(method);
   const name = knownMethod === method ? method : 'HTTP';

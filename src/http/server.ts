@@ -98,7 +98,12 @@ async function serve(context: RequestContext, options: HttpServerOptions, bodySe
   if (!context.response.destroyed) send(context, reply, options, bodySender);
 }
 
-function send(context: RequestContext, reply: Reply, { cors, isDraining }: HttpServerOptions, bodySender: BodySender): void {
+function send(
+  context: RequestContext,
+  reply: Reply,
+  { cors, isDraining }: HttpServerOptions,
+  bodySender: BodySender,
+): void {
   const { request, response } = context;
   if (!request.complete) drainBody(request);
   // Names and values alternately. Node writes such a list directly, but iterates over an object more than once.

@@ -1,7 +1,7 @@
 import { pino, type Logger } from 'pino';
 
 /** The part of a pino logger that the program uses. */
-export type Log = Pick<Logger, 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child' | 'isLevelEnabled'>;
+export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child'>;
 
 export interface LogOptions {
   readonly level: string;
