@@ -10,16 +10,16 @@ import { REFERENCE } from './reference.js';
 import { fetchDevelopmentKey, findRoundedNumber, send, type Answer, type Operation } from './server.js';
 
 const TABS = EXAMPLES.map(({ query, variables = null }) => ({ query, variables }));
-/** Asks what the key is good for; it is free. */
+/** Finds the plan of a key. This operation is free. */
 const CHECK: Operation = { query: '{ rateLimit { plan } }' };
 
-/** The offline explorer: GraphiQL, a place for the key, and what the answers say about it. */
+/** The offline explorer: GraphiQL, a field for the key, and the budget and notices of the last response. */
 export function App() {
   const [key, setKey] = useState(keyMemory.read);
   const [origin, setOrigin] = useState<KeyOrigin>(key === '' ? 'none' : 'pasted');
   const [plan, setPlan] = useState<string>();
   const [answer, setAnswer] = useState<Answer>();
-  // GraphiQL reads the schema anew whenever it gets another fetcher, so the fetcher stays and the key changes.
+  // GraphiQL loads the schema again for each new fetcher. A ref lets the fetcher stay the same when the key changes.
   const keyInUse = useRef(key);
 
   const useKey = useCallback(async (next: string, from: KeyOrigin) => {
@@ -48,7 +48,7 @@ export function App() {
 
   const fetcher = useCallback(
     async (operation: Operation, options?: { headers?: Record<string, string> | null }): Promise<object> => {
-      // The schema needs no key, and must not be lost to one that is no longer valid.
+      // The schema needs no key, but a request with an invalid key would be refused.
       if (operation.operationName === 'IntrospectionQuery') return (await send(operation, '')).result;
       const rounded = findRoundedNumber(operation.variables);
       if (rounded !== undefined) {
@@ -95,7 +95,7 @@ export function App() {
   );
 }
 
-/** GraphiQL learns an operation's name a moment after its text: a name that the text does not have is that of the one before. */
+/** Drops the name of the previous operation. GraphiQL updates the name a moment after the text of the operation. */
 function withCurrentName({ operationName, ...operation }: Operation): Operation {
   return namesOf(operation.query).includes(operationName ?? undefined) ? { ...operation, operationName } : operation;
 }
@@ -104,7 +104,7 @@ function namesOf(query: string): readonly (string | undefined)[] {
   try {
     return parse(query).definitions.map((definition) => ('name' in definition ? definition.name?.value : undefined));
   } catch {
-    // The server says what is wrong with it.
+    // The server describes the syntax error.
     return [];
   }
 }

@@ -2,13 +2,13 @@ import type { StatedWindow } from '../src/access/limit-fields.js';
 import { formatSeconds, secondsUntil, useNow } from './now.js';
 
 export interface BudgetProps {
-  /** The windows of the last answer, the shorter first. */
+  /** The windows of the last response, the shorter first. */
   readonly windows: readonly StatedWindow[];
-  /** True when they are not those of a key, but of answers without one to this client's address. */
+  /** True if the windows describe this client's address, because the request had no valid key. */
   readonly isOfAddress: boolean;
 }
 
-/** What the last answer left of the key's plan. */
+/** Shows how many requests the key has left in each window. */
 export function Budget({ windows, isOfAddress }: BudgetProps) {
   const now = useNow(windows.length > 0);
   return (
@@ -23,7 +23,7 @@ export function Budget({ windows, isOfAddress }: BudgetProps) {
 }
 
 function Window({ window: { name, seconds, limit, remaining, resetAt }, now }: { window: StatedWindow; now: number }) {
-  // A window that has closed is full again, and opens with the next request.
+  // A closed window is full again. It opens with the next request.
   const isOver = resetAt <= now;
   const left = isOver ? limit : remaining;
   const wait = Math.min(secondsUntil(resetAt, now), seconds ?? Infinity);

@@ -1,10 +1,10 @@
-/** An operation that the explorer opens with, in a tab of its own. */
+/** An operation that the explorer shows in its own tab when it opens. */
 export interface Example {
   readonly query: string;
   readonly variables?: string;
 }
 
-/** A worked example for each operation of the schema, with what it costs. GraphiQL names the tabs after the operations. */
+/** An example for each operation of the schema, with its cost. GraphiQL names the tabs after the operations. */
 export const EXAMPLES: readonly Example[] = [
   {
     query: `# Lists animals, lowest id first.

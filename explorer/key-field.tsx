@@ -1,18 +1,18 @@
 import { useEffect, useState } from 'react';
 
-/** Where the key in use came from. */
+/** The origin of the current key. */
 export type KeyOrigin = 'none' | 'pasted' | 'development';
 
 export interface KeyFieldProps {
   readonly value: string;
   readonly origin: KeyOrigin;
-  /** The plan of the key, once it is known. */
+  /** The plan of the key. Undefined until it is known. */
   readonly plan: string | undefined;
-  /** Called with the key once it has been pasted, or typed and left. */
+  /** Called when the user pastes a key, presses Enter or leaves the field. */
   readonly onChange: (key: string) => void;
 }
 
-/** The place for the API key. It is masked, but no password: browsers would offer to keep that for good. */
+/** The field for the API key. It is masked, but not a password field, because browsers would offer to save the key. */
 export function KeyField({ value, origin, plan, onChange }: KeyFieldProps) {
   const [text, setText] = useState(value);
   const [isShown, setShown] = useState(false);

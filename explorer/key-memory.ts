@@ -1,8 +1,7 @@
 const ITEM = 'animal-store:key';
 
 /**
- * Keeps the key for this tab alone: it survives a reload and goes with the tab. A browser that forbids storage forgets it
- * at the reload.
+ * Keeps the key for this tab only, until the tab is closed. If the browser forbids storage, a reload loses the key.
  */
 export const keyMemory = {
   read: (): string => {
@@ -16,7 +15,7 @@ export const keyMemory = {
     try {
       sessionStorage.setItem(ITEM, key);
     } catch {
-      // Forbidden; the page still has it.
+      // The browser forbids storage. The page still has the key.
     }
   },
 };

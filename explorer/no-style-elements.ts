@@ -1,5 +1,5 @@
 /**
- * Stands in for react-style-singleton, with which dialogs put a style element into the page to keep it from scrolling behind
- * them. The page's policy forbids such elements, and behind a dialog it may scroll.
+ * Replaces react-style-singleton. Dialogs use that package to add a style element, so that the page behind them does
+ * not scroll. The page's Content-Security-Policy forbids style elements, and the page may scroll.
  */
 export const styleSingleton = () => () => null;

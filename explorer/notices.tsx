@@ -4,7 +4,7 @@ import type { Answer, Deprecation } from './server.js';
 
 const MAKE_KEY = 'npm run --silent keys -- create --plan free';
 
-/** What the last answer asks of whoever sits before the page. */
+/** Shows what the user should know or do after the last response. */
 export function Notices({ answer, hasKey }: { readonly answer: Answer | undefined; readonly hasKey: boolean }) {
   return (
     <div className="notices" role="status">

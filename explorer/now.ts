@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'react';
 
-/** The time in milliseconds since the epoch, anew every second while something counts down. */
+/** Returns the time in milliseconds since the epoch, and updates it every second while `isRunning`. */
 export function useNow(isRunning: boolean): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
@@ -12,10 +12,10 @@ export function useNow(isRunning: boolean): number {
   return now;
 }
 
-/** Whole seconds until a time, never below 0. */
+/** Returns the seconds until a time, rounded up and at least 0. */
 export const secondsUntil = (time: number, now: number): number => Math.max(0, Math.ceil((time - now) / 1_000));
 
-/** A length of time as people say it, such as `42 s`, `3 min` or `23 h`. */
+/** Formats a duration, such as `42 s`, `3 min` or `23 h`. */
 export function formatSeconds(seconds: number): string {
   if (seconds < 100) return `${seconds} s`;
   if (seconds < 6_000) return `${Math.round(seconds / 60)} min`;

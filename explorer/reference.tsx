@@ -2,7 +2,7 @@ import { DOC_EXPLORER_PLUGIN, DocExplorer } from '@graphiql/plugin-doc-explorer'
 import type { GraphiQLPlugin } from '@graphiql/react';
 import { useEffect, useRef } from 'react';
 
-/** GraphiQL's documentation, with deprecated fields in view: it hides them behind a button. */
+/** GraphiQL's documentation, but with deprecated fields visible. By default, a button hides them. */
 export const REFERENCE: GraphiQLPlugin = { ...DOC_EXPLORER_PLUGIN, content: Reference };
 
 function Reference() {

@@ -1,18 +1,18 @@
 import { parseStatedWindows, type StatedWindow } from '../src/access/limit-fields.js';
 
-/** A deprecated field that an operation used, as `extensions.deprecations` names it. */
+/** A deprecated field that an operation used: one entry of `extensions.deprecations`. */
 export interface Deprecation {
   readonly coordinate: string;
   readonly reason: string;
   readonly sunset?: string;
 }
 
-/** What the explorer shows of an answer beside its result. */
+/** The parts of a response that the explorer shows beside the result. */
 export interface Answer {
   readonly status: number;
-  /** What is left of the key's plan; empty when the server does not say. */
+  /** The key's windows. Empty if the response does not state them. */
   readonly windows: readonly StatedWindow[];
-  /** The first error that stands for the whole operation. */
+  /** The first error, if the whole operation failed. */
   readonly refusal?: { readonly code: string; readonly message: string; readonly retryAfter?: number } | undefined;
   readonly deprecations: readonly Deprecation[];
   readonly hadKey: boolean;
@@ -36,13 +36,13 @@ export interface Operation {
   readonly variables?: unknown;
 }
 
-/** Addresses are relative to the page, so that it works below a prefix too. */
+/** URLs are relative to the page, so that it also works under a path prefix. */
 const toUrl = (path: string): URL => new URL(path, document.baseURI);
 
 /**
  * Sends one operation.
- * @param key - the API key; empty: none is sent
- * @param headers - further headers; one of them may be an `Authorization` that takes the key's place
+ * @param key - the API key. If empty, none is sent.
+ * @param headers - additional headers. An `Authorization` header among them replaces the key.
  */
 export async function send(
   operation: Operation,
@@ -71,14 +71,14 @@ export async function send(
   return { result, answer };
 }
 
-/** A key for trying things out; undefined where the server has none or does not hand it to this browser. */
+/** Fetches the development key. Undefined if the server has none or does not give it to this browser. */
 export async function fetchDevelopmentKey(): Promise<string | undefined> {
-  // A POST, because browsers then name the page's origin, which the server goes by.
+  // The server checks the Origin header, which browsers always send with a POST.
   const response = await fetch(toUrl('explorer/development-key'), { method: 'POST' });
   return response.status === 200 ? ((await response.json()) as { key: string }).key : undefined;
 }
 
-/** The first number in a JSON value that JavaScript has rounded; undefined when there is none. */
+/** Finds the first number in a JSON value that JavaScript has rounded. */
 export function findRoundedNumber(value: unknown): number | undefined {
   if (typeof value === 'number') return Number.isInteger(value) && !Number.isSafeInteger(value) ? value : undefined;
   if (typeof value !== 'object' || value === null) return undefined;

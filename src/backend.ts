@@ -5,29 +5,29 @@ import type { FirstStart } from './store/first-start.js';
 import type { LoadShedderOptions } from './http/load-shedder.js';
 import type { PetSource } from './pets/pet-source.js';
 
-/** What stands behind the faces of the program. */
+/** A store or a proxy to one, behind GraphQL and REST. */
 export interface Backend {
   readonly source: PetSource;
   readonly access: Access;
-  /** Absent before another store: that one knows the keys, and counts. */
+  /** Absent in proxy mode, because the upstream knows the keys and counts their calls. */
   readonly deprecatedCalls?: DeprecatedCallCounter;
-  /** True when the animals live here: then the process is an animal store itself, and serves REST too. */
+  /** True for a store backend. The process then serves REST too. */
   readonly isStore: boolean;
-  /** Fills an empty embedded store, once the port is had: a start that fails leaves it empty for the next one. */
+  /** Fills an empty embedded store. Called after the server listens, so a failed start leaves the store empty. */
   readonly fill?: (() => Promise<FirstStart | undefined>) | undefined;
-  /** Finds a key for trying things out, where there are such keys. */
+  /** Finds a development key. Absent if the backend has none. */
   readonly findDevelopmentKey?: (() => Promise<string | undefined>) | undefined;
-  /** When newcomers are refused. */
+  /** When the load shedder refuses new requests. */
   readonly patience: Pick<LoadShedderOptions, 'budgetMs' | 'crowdBudgetMs'>;
   /** Rejects while the backend does not answer. */
   readonly check: () => Promise<unknown>;
   close(): Promise<void>;
 }
 
-/** Names a client address in Redis, where no more of people should stand than is needed to count. */
+/** Names a client address in Redis, as a hash: Redis should not hold personal data that counting does not need. */
 export function nameAddress(prefix: string, address: string): string {
   return `${prefix}{${hash('sha256', address, 'base64url').slice(0, 22)}}`;
 }
 
-/** Client addresses whose 401 answers are counted at the most. */
+/** The most client addresses whose 401 responses are counted. */
 export const ADDRESS_CAPACITY = 50_000;

@@ -1,27 +1,27 @@
 const MAX_SIZE = 1_000;
-/** A slow batch must not delay the entries that wait for it by more than this, in milliseconds. */
+/** The longest time that entries wait for a running batch, in milliseconds. */
 const MAX_HELD_MS = 20;
 
-/** Adds an entry to the next batch. Resolves to the answer of that entry. */
+/** Adds an entry to the next batch. Resolves to the answer to that entry. */
 export type Batcher<Entry, Answer> = (entry: Entry) => Promise<Answer>;
 
 export interface BatcherOptions<Entry, Answer> {
   /**
    * Answers a batch.
-   * @returns one slot per entry, in their order. An `Error` in a slot rejects that entry alone.
-   * @throws what every entry of the batch is rejected with
+   * @returns one answer per entry, in the same order. An `Error` rejects only its own entry.
+   * @throws an error that rejects every entry of the batch
    */
   readonly run: (entries: readonly Entry[]) => Promise<readonly (Answer | Error)[]>;
-  /** What an entry adds to the size of a batch, which is at most 1,000. The default is 1. */
+  /** Returns the size of an entry, 1 by default. The size of a batch is at most 1,000. */
   readonly sizeOf?: (entry: Entry) => number;
-  /** Asked before dispatch: the error of an entry that nobody waits for any more, which leaves it out of the batch. */
+  /** Called before dispatch. If it returns an error, the entry is rejected with it and left out of the batch. */
   readonly findCancellation?: (entry: Entry) => Error | undefined;
 }
 
 /**
  * Batches the entries that arrive in one turn of the event loop, or while the previous batch is running, but holds them
- * for 20 ms at most. An entry never joins a batch that has been dispatched, so a read sees every write that was answered
- * before the read arrived.
+ * for at most 20 ms. An entry never joins a dispatched batch, so a read sees every write that was answered before the
+ * read arrived.
  */
 export function createBatcher<Entry, Answer>({
   run,
@@ -49,7 +49,7 @@ export function createBatcher<Entry, Answer>({
   function schedule(): void {
     if (isScheduled) return;
     isScheduled = true;
-    // By the time an immediate runs, every request that has arrived has added its entries.
+    // When an immediate runs, every request that has arrived has added its entries.
     setImmediate(dispatch);
   }
 

@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache';
 
 /**
- * Creates a cache that evicts the least recently used entries. It grows with its entries, whereas lru-cache's own `max`
- * allocates room for all of them at once, which took a tenth of the program's start.
+ * Creates a cache that evicts the least recently used entries. It grows with its entries. The `max` option of lru-cache
+ * would allocate memory for all entries at once, which took a tenth of the program's startup time.
  * @param capacity - the most entries to keep
  * @param ttl - how long to keep an entry, in milliseconds; forever by default
  */

@@ -2,12 +2,12 @@ import { z } from 'zod';
 import { flag, integer, url } from './setting-types.js';
 import { parseTracing, TRACING_SWITCH, type TracingConfig } from './tracing-config.js';
 
-/** Tells whether a URL has nothing that requests would leave out: each has credentials and a query of its own. */
+/** Whether a URL has no credentials, query or fragment, because the program would not send them upstream. */
 function namesStore({ username, password, search, hash }: URL): boolean {
   return username + password + search + hash === '';
 }
 
-/** Tells whether a URL has a host, at most the number of a database, and credentials that can be read. */
+/** Whether a URL has a host, no path except a database number, and credentials that can be decoded. */
 function namesRedis({ hostname, pathname, username, password }: URL): boolean {
   try {
     decodeURIComponent(username + password);
@@ -19,7 +19,7 @@ function namesRedis({ hostname, pathname, username, password }: URL): boolean {
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
-/** Comma-separated origins, each a scheme, a host and perhaps a port. */
+/** Comma-separated origins, each with a scheme, a host and an optional port. */
 const ORIGINS = z
   .string()
   .transform((text) =>
@@ -79,7 +79,7 @@ const ENVIRONMENT = z.object({
 /** The names of all settings. */
 export const SETTINGS: readonly string[] = Object.keys(ENVIRONMENT.shape);
 
-/** A store of this program's own. */
+/** A store backend, embedded or on a PostgreSQL server. */
 export type StoreConfig =
   | {
       readonly kind: 'embedded';
@@ -89,22 +89,21 @@ export type StoreConfig =
     }
   | { readonly kind: 'server'; readonly url: string; readonly pool: number; readonly prepare: boolean };
 
-/** Another animal store, over its /v1 REST interface. */
+/** Another animal store as backend, reached over its /v1 REST interface. */
 export interface ProxyConfig {
   readonly kind: 'proxy';
-  /** The base address, such as `https://host/v1`. */
+  /** The base URL, such as `https://host/v1`. */
   readonly url: string;
-  /** Time for one operation, in milliseconds. */
+  /** The time limit of one operation, in milliseconds. */
   readonly timeoutMs: number;
   readonly connections: number;
   /** The plan of keys whose limits the upstream does not state. */
   readonly defaultPlan: 'free' | 'pro' | 'business' | undefined;
 }
 
-/** Where animals live. */
 export type BackendConfig = StoreConfig | ProxyConfig;
 
-/** Everything that the environment decides, read once and handed on in slices. */
+/** All settings. The program reads them once and passes each part only the settings that it needs. */
 export interface Config {
   readonly host: string;
   readonly port: number;
@@ -114,7 +113,7 @@ export interface Config {
   readonly production: boolean;
   readonly introspection: boolean;
   readonly explorer: boolean;
-  /** Origins whose pages may read answers; undefined: Apollo Sandbox and this machine. */
+  /** The origins whose pages may read responses. If undefined: Apollo Sandbox and every page from this machine. */
   readonly corsOrigins: readonly string[] | undefined;
   readonly trustProxy: boolean;
   readonly metricsPort: number | undefined;
@@ -127,19 +126,19 @@ export interface Config {
     readonly maxResponseBytes: number;
   };
   readonly shutdownGraceMs: number;
-  /** Where traces go; undefined: there are none. */
+  /** Undefined if tracing is off. */
   readonly tracing: TracingConfig | undefined;
 }
 
-/** A setting that stops the start. The message is one line and names the variable. */
+/** A wrong setting, which stops the start. The message is one line and names the variable. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
 
 /**
  * Reads the settings.
- * @param env - variables; an empty one counts as absent
- * @throws ConfigError naming the first variable that is wrong, what it must be and what it is
+ * @param env - the variables. An empty variable counts as absent.
+ * @throws ConfigError with the name of the first wrong variable, the expected value and the value it received
  */
 export function loadConfig(env: Readonly<Record<string, string | undefined>>): Config {
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
@@ -219,7 +218,7 @@ function deepFreeze<T extends object>(value: T): T {
   return Object.freeze(value);
 }
 
-/** Connection strings hold passwords, which must not reach a terminal or a log. */
+/** Formats a value for an error message. URLs may contain passwords, which must not reach a terminal or a log. */
 function shown(name: string, value: string | undefined): string {
   if (/_(URL|ENDPOINT)$/.test(name)) return 'something else (not shown, it may hold a password)';
   return JSON.stringify(value);

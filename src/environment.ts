@@ -3,14 +3,14 @@ import { parseEnv } from 'node:util';
 import { loadConfig, type Config } from './config.js';
 
 /**
- * Reads the settings of this process. In development a `.env` file in the working directory fills in what the environment
- * leaves open.
+ * Reads the settings of this process. Outside production, variables that are not set are read from a `.env` file in the
+ * working directory.
  * @throws ConfigError
  */
 export function loadEnvironment(): Config {
   if (process.env.NODE_ENV === 'production') return loadConfig(process.env);
   const file = readEnvFile();
-  // OpenTelemetry reads what is its own from the process.
+  // OpenTelemetry reads its own variables from the process.
   for (const name in file) if (name.startsWith('OTEL_')) process.env[name] ??= file[name];
   return loadConfig({ ...file, ...process.env });
 }

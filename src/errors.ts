@@ -1,6 +1,6 @@
 /**
- * Every way in which a request can fail, with the status that REST answers and the code that GraphQL clients switch on.
- * The only place where the two are paired.
+ * Every error of a request, with its HTTP status in REST and its `extensions.code` in GraphQL. No other place pairs the
+ * two.
  */
 export const ERRORS = {
   unauthorized: { status: 401, graphqlCode: 'UNAUTHENTICATED' },
@@ -8,7 +8,7 @@ export const ERRORS = {
   idempotency_key_reused: { status: 422, graphqlCode: 'BAD_USER_INPUT' },
   not_found: { status: 404, graphqlCode: 'NOT_FOUND' },
   rate_limited: { status: 429, graphqlCode: 'RATE_LIMITED' },
-  /** The guard of a free GraphQL field; it counts towards no ban. */
+  /** The limit of the free `rateLimit` field. It does not count towards a ban. */
   field_rate_limited: { status: 429, graphqlCode: 'RATE_LIMITED' },
   key_banned: { status: 429, graphqlCode: 'KEY_BANNED' },
   upstream_unavailable: { status: 502, graphqlCode: 'UPSTREAM_UNAVAILABLE' },
@@ -41,15 +41,15 @@ export interface ErrorBody {
 }
 
 export interface StoreErrorDetails {
-  /** Seconds to wait before asking again makes sense; becomes `Retry-After` and `extensions.retryAfter`. */
+  /** Seconds to wait before a retry, sent as `Retry-After` and `extensions.retryAfter`. */
   readonly retryAfter?: number;
-  /** What the refused operation would have cost. */
+  /** The cost of the refused operation, in requests. */
   readonly cost?: number;
-  /** Headers that belong to this refusal, such as `Allow` or `WWW-Authenticate`. */
+  /** Headers of the response, such as `Allow` or `WWW-Authenticate`. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** The Error body that another store gave; it is passed on as it came. */
+  /** The upstream's Error body, which clients receive unchanged. */
   readonly body?: ErrorBody | undefined;
-  /** True for an error that REST does not have: no Error body goes with it. */
+  /** True for an error that REST does not have. GraphQL then sends it without an Error body. */
   readonly graphqlOnly?: boolean;
   readonly cause?: unknown;
 }
@@ -64,14 +64,14 @@ const GRAPHQL_ONLY: ReadonlySet<ErrorName> = new Set([
   'upstream_error',
 ]);
 
-/** The one error that the program throws on purpose. Its message is written for the client and safe to send. */
+/** The only error that the program throws deliberately. Its message is safe to send to the client. */
 export class StoreError extends Error {
   override readonly name = 'StoreError';
   readonly code: ErrorName;
   readonly retryAfter: number | undefined;
   readonly cost: number | undefined;
   readonly headers: Readonly<Record<string, string>>;
-  /** The Error body that another store gave. */
+  /** The upstream's Error body. */
   readonly body: ErrorBody | undefined;
   readonly #graphqlOnly: boolean;
 
@@ -88,7 +88,7 @@ export class StoreError extends Error {
         : { ...details.headers, 'Retry-After': String(details.retryAfter) };
   }
 
-  /** The HTTP status that REST answers for this error. */
+  /** The HTTP status of this error in REST. */
   get status(): number {
     return ERRORS[this.code].status;
   }
@@ -97,30 +97,30 @@ export class StoreError extends Error {
     return ERRORS[this.code].graphqlCode;
   }
 
-  /** True when REST has no such error, or answers it before there is a GraphQL operation to speak of. */
+  /** True if GraphQL sends this error without an Error body. */
   get isGraphqlOnly(): boolean {
     if (this.body) return false;
     return this.#graphqlOnly || GRAPHQL_ONLY.has(this.code);
   }
 }
 
-/** Names whose REST `code` is shared with another error of the table. */
+/** Errors that share their REST `code` with another error of the table. */
 const REST_CODES: Partial<Record<ErrorName, string>> = { no_such_route: 'not_found', bad_request: 'invalid_request' };
 
-/** The Error body that REST sends for an error. */
+/** Returns the Error body that REST sends for an error. */
 export function toErrorBody(error: StoreError): ErrorBody {
   if (error.body) return error.body;
   return { code: REST_CODES[error.code] ?? error.code, message: error.message, status: error.status };
 }
 
-/** The same refusal, saying what the operation would have cost. */
+/** Returns the same refusal with the cost of the operation. */
 export function withCost(refusal: StoreError, cost: number): StoreError {
   const { code, message, retryAfter, headers, body, cause, isGraphqlOnly: graphqlOnly } = refusal;
   const wait = retryAfter === undefined ? {} : { retryAfter };
   return new StoreError(code, message, { ...wait, headers, body, cause, cost, graphqlOnly });
 }
 
-/** More is asked than can be answered in time. */
+/** The program cannot answer all requests in time. */
 export function overloaded(cause?: unknown): StoreError {
   return new StoreError('overloaded', 'The store has more to do than it can. Try again shortly.', {
     retryAfter: 1,
@@ -128,7 +128,7 @@ export function overloaded(cause?: unknown): StoreError {
   });
 }
 
-/** Turns whatever was thrown into a StoreError; what is unknown becomes one fixed sentence that leaks nothing. */
+/** Converts a thrown value to a StoreError. An unknown error gets one fixed message, which leaks nothing. */
 export function toStoreError(thrown: unknown): StoreError {
   return thrown instanceof StoreError
     ? thrown

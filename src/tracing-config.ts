@@ -12,7 +12,7 @@ const SAMPLERS = [
 
 /** Where traces go, and which requests are recorded. */
 export interface TracingConfig {
-  /** The URL that spans are posted to. */
+  /** The URL to which spans are sent by POST. */
   readonly url: string;
   readonly sampler: (typeof SAMPLERS)[number];
   /** The share of traces that a ratio sampler records, 0 to 1. */
@@ -55,12 +55,12 @@ const TRACING_ENVIRONMENT = z.object({
   OTEL_BSP_MAX_EXPORT_BATCH_SIZE: integer(1, 1_000_000).default(512),
 });
 
-/** The names of all settings of tracing. */
+/** The names of all tracing settings. */
 export const TRACING_SETTINGS: readonly string[] = Object.keys({ ...TRACING_SWITCH, ...TRACING_ENVIRONMENT.shape });
 
 /**
- * Reads the settings of tracing.
- * @param env - the variables that are not empty; those of `TRACING_SWITCH` are valid
+ * Parses the tracing settings.
+ * @param env - the variables that are not empty. Those of `TRACING_SWITCH` have been validated.
  * @returns undefined if tracing is off
  * @throws ZodError
  */

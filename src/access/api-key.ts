@@ -3,39 +3,37 @@ import { crc32 } from 'node:zlib';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const PREFIX = 'pets_';
-/** 32 characters of 62 are 190 bits: nobody guesses them, so a plain fast digest protects them at rest. */
+/** 32 characters from an alphabet of 62 are 190 bits. They cannot be guessed, so a fast digest is safe to store. */
 const SECRET_LENGTH = 32;
 const CHECKSUM_LENGTH = 6;
 const RANDOM_PART = `[0-9A-Za-z]{${SECRET_LENGTH + CHECKSUM_LENGTH}}`;
 const FORMAT = new RegExp(`^${PREFIX}${RANDOM_PART}$`);
 const ANYWHERE = new RegExp(PREFIX + RANDOM_PART);
 
-/** Makes a new API key: a prefix that secret scanners can look for, a random part, and its checksum. */
+/** Generates an API key: a prefix that secret scanners can find, a random part and a checksum of that part. */
 export function generateApiKey(): string {
   const secret = randomText(SECRET_LENGTH);
   return PREFIX + secret + checksum(secret);
 }
 
-/** Makes the public identifier of a key, which may stand in logs. */
+/** Generates the public identifier of a key, which is safe to log. */
 export function generateKeyId(): string {
   return `key_${randomText(12)}`;
 }
 
-/**
- * Tells whether a text can be a key at all. A text made up without knowing the checksum never reaches the database.
- */
+/** Checks the format and the checksum of a key, so that most made-up keys never reach the database. */
 export function isPlausibleApiKey(text: string): boolean {
   if (!FORMAT.test(text)) return false;
   const end = PREFIX.length + SECRET_LENGTH;
   return text.slice(end) === checksum(text.slice(PREFIX.length, end));
 }
 
-/** Tells whether a text has something in it that looks like a key. */
+/** Whether a text contains something that looks like a key. */
 export function containsApiKey(text: string): boolean {
   return ANYWHERE.test(text);
 }
 
-/** The SHA-256 of a key, in base64url: what is stored and cached instead of the key. */
+/** Returns the SHA-256 of a key in base64url. The program stores and caches this digest instead of the key. */
 export function digestApiKey(key: string): string {
   return hash('sha256', key, 'base64url');
 }

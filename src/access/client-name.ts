@@ -1,22 +1,22 @@
 import { containsApiKey } from './api-key.js';
 import { parseBearer } from './bearer.js';
 
-/** The header in which Apollo's clients, and whoever else wants to be known, name themselves. */
+/** The header in which Apollo's clients send their name. Any other client may send it too. */
 export const CLIENT_NAME_HEADER = 'apollographql-client-name';
 
-/** Stands for a name that holds a key. */
+/** Replaces a name that contains a key. */
 export const WITHHELD_NAME = '(withheld)';
 
-/** Characters of a name that are kept. */
+/** Longer names are cut, in characters. */
 const MAX_LENGTH = 100;
-/** Headers arrive as Latin-1: control characters of both halves, white space and the invisible soft hyphen. */
+/** The control characters, white space and soft hyphen of Latin-1, the encoding in which Node reads headers. */
 const INVISIBLE = /[^\x21-\x7e\xa1-\xac\xae-\xff]+/g;
 
 /**
- * Reads what a client calls itself, so that it may stand in a table, a log, a terminal and a header.
- * @param header - as it came: anything at all
- * @param authorization - the `Authorization` header: clients have been seen to send their key for a name
- * @returns undefined when there is no name
+ * Parses the name of a client. The result is safe in a table, a log, a terminal and a header.
+ * @param header - untrusted
+ * @param authorization - the `Authorization` header, because some clients send their key as their name
+ * @returns undefined if there is no name
  */
 export function parseClientName(header: string | undefined, authorization: string | undefined): string | undefined {
   if (!header) return undefined;

@@ -1,6 +1,6 @@
 import type { Plan, PlanLimits } from './plans.js';
 
-/** An API key as it is kept: never the secret itself. */
+/** A stored API key, without its secret. */
 export interface KeyRecord {
   readonly id: string;
   readonly plan: Plan;
@@ -11,7 +11,7 @@ export interface KeyRecord {
   readonly revokedAt: Date | null;
 }
 
-/** What a new key is to be. Enterprise brings its two numbers, the other plans have none of their own. */
+/** The properties of a key to create. Enterprise keys need `limits`; the other plans must not have them. */
 export interface NewKey {
   readonly plan: Plan;
   readonly label?: string | undefined;
@@ -19,19 +19,18 @@ export interface NewKey {
   readonly expiresAt?: Date | undefined;
 }
 
-/** A key just made, with the secret that is shown once. */
+/** A newly created key, with its secret, which is shown only once. */
 export interface CreatedKey extends KeyRecord {
   readonly key: string;
 }
 
-/** Where API keys live. */
 export interface KeyStore {
-  /** Finds a key by the digest of its secret, revoked and expired ones included. */
+  /** Finds a key by the digest of its secret, including revoked and expired keys. */
   findByDigest(digest: string): Promise<KeyRecord | undefined>;
-  /** Makes a key, with the given secret or a new one. */
+  /** Creates a key, with the given secret or a generated one. */
   create(newKey: NewKey, secret?: string): Promise<CreatedKey>;
-  /** Every key, the oldest first. */
+  /** Lists every key, the oldest first. */
   list(): Promise<readonly KeyRecord[]>;
-  /** Revokes a key for good. Returns undefined when there is no such key; revoking again changes nothing. */
+  /** Revokes a key permanently. Returns undefined if the key does not exist. Revoking it again changes nothing. */
   revoke(id: string): Promise<KeyRecord | undefined>;
 }

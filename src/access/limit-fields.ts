@@ -1,20 +1,21 @@
 import type { UpstreamAnswerHead } from './upstream-key.js';
 
-/** A window as an answer of another store states it. */
+/** A window, as a response of the upstream states it. */
 export interface StatedWindow {
   readonly name: string;
-  /** Length in seconds; null when the answer does not say. */
+  /** Length in seconds. Null if the response does not state it. */
   readonly seconds: number | null;
   readonly limit: number;
   readonly remaining: number;
-  /** When it closes, in milliseconds since the epoch, by our clock. */
+  /** When it closes, in milliseconds since the epoch, by the clock of this process. */
   readonly resetAt: number;
 }
 
 /**
- * Reads the limits that an answer states: `RateLimit-Policy` and `RateLimit`
- * (https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/), else the `X-RateLimit-*` trio.
- * @returns the windows, the shorter first; empty when the answer states none
+ * Parses the limits that a response states in `RateLimit-Policy` and `RateLimit`, or otherwise in the three
+ * `X-RateLimit-*` headers.
+ * See https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
+ * @returns the windows, the shorter first; empty if the response states none
  */
 export function parseStatedWindows(
   { header }: Pick<UpstreamAnswerHead, 'header'>,
@@ -27,7 +28,8 @@ export function parseStatedWindows(
     const { r, t } = states.find((state) => state.name === name) ?? NO_STATE;
     if (r === undefined || t === undefined) continue;
     const resetAt = now + t * 1_000;
-    // Both are rounded up, the trio to the second of the clock: the earlier one is closer, and never beyond the window.
+    // Both headers round up, X-RateLimit-Reset to a full second of the clock. The earlier time is therefore more exact,
+    // and never further away than the length of the window.
     const isTrio = trio?.limit === q && Math.abs(trio.resetAt - resetAt) < CLOCK_TOLERANCE_MS;
     const closest = isTrio ? Math.min(trio.resetAt, resetAt) : resetAt;
     windows.push({ name, seconds: w ?? null, limit: q, remaining: r, resetAt: closest });
@@ -35,7 +37,7 @@ export function parseStatedWindows(
   return windows.length === 0 && trio ? [trio] : windows;
 }
 
-/** Clocks that differ by less are taken as the same: the `Date` of an answer has whole seconds. */
+/** A smaller difference between two clocks is ignored, because `Date` has a resolution of one second. */
 const CLOCK_TOLERANCE_MS = 2_000;
 
 function parseTrio(header: UpstreamAnswerHead['header'], now: number): StatedWindow | undefined {
@@ -48,15 +50,16 @@ function parseTrio(header: UpstreamAnswerHead['header'], now: number): StatedWin
   return { name: 'default', seconds: null, limit, remaining, resetAt: reset * 1_000 - ahead };
 }
 
-/** The wait in seconds after a 429 that states none, and the shortest that is kept after any. */
+/** The shortest wait after a 429, in seconds. It is also the wait after a 429 that states none. */
 const LEAST_WAIT = 1;
-/** The longest wait that is believed, in seconds: a year. */
+/** The longest accepted wait, in seconds: a year. */
 const LONGEST_WAIT = 31_536_000;
 
 /**
- * The wait that a `Retry-After` header asks for, in seconds, a year at the most; undefined when it has none.
- * https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3: a number of seconds or an HTTP date, which begins with a weekday
- * and is counted from the answer's own `Date` where it has one, since clocks differ
+ * Parses `Retry-After`, which is a number of seconds or an HTTP date. Clocks differ, so the wait until a date is
+ * measured from the `Date` of the same response, if it has one.
+ * See https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
+ * @returns the wait in seconds, at most a year; undefined without a valid header
  */
 export function parseRetryAfter({ header }: Pick<UpstreamAnswerHead, 'header'>, now: number): number | undefined {
   const value = header('retry-after');
@@ -64,15 +67,14 @@ export function parseRetryAfter({ header }: Pick<UpstreamAnswerHead, 'header'>, 
   return seconds === undefined ? undefined : Math.min(seconds, LONGEST_WAIT);
 }
 
-/**
- * The wait in seconds after a 429: that of `Retry-After`, else until the windows open again that are stated to be used up.
- */
+/** Returns the wait in seconds after a 429: `Retry-After`, or otherwise until every exhausted window has reset. */
 export function parseWait(answer: Pick<UpstreamAnswerHead, 'header'>, now: number): number {
   const resets = parseStatedWindows(answer, now).flatMap(({ remaining, resetAt }) => (remaining === 0 ? resetAt : []));
   const stated = parseRetryAfter(answer, now) ?? Math.ceil((Math.max(now, ...resets) - now) / 1_000);
   return Math.min(Math.max(LEAST_WAIT, stated), LONGEST_WAIT);
 }
 
+/** Every HTTP date begins with a weekday. `Date.parse` alone would accept much more. */
 const HTTP_DATE = /^\s*(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/;
 
 function toSeconds(value: string | undefined, sentAt: string | undefined, now: number): number | undefined {
@@ -86,7 +88,7 @@ function toCount(text: string | undefined): number | undefined {
   return text !== undefined && /^\s*\d{1,15}\s*$/.test(text) ? Number(text) : undefined;
 }
 
-/** The date last read: it changes once a second. */
+/** The last date parsed. Dates change only once a second. */
 let lastDate = { field: '', time: NaN };
 
 function parseDate(field = ''): number {
@@ -94,7 +96,7 @@ function parseDate(field = ''): number {
   return lastDate.time;
 }
 
-/** An item of a list, with its numeric parameters. */
+/** A list item with its numeric parameters. */
 type Item = { readonly name: string } & Readonly<Record<string, number | undefined>>;
 interface State {
   readonly name: string;
@@ -109,10 +111,16 @@ interface Policy {
 
 const NO_STATE: Partial<State> = {};
 
-/** A window's name: printable ASCII, as https://www.rfc-editor.org/rfc/rfc9651#section-3.3.3 has it, since it is passed on. */
+/**
+ * The name of a window. Clients receive it, so it must be printable ASCII:
+ * https://www.rfc-editor.org/rfc/rfc9651#section-3.3.3
+ */
 const NAME = /"([ !#-[\]-~]*)"/.source;
 
-/** How this program and most others write one window or two: read without a search for parameters, since every answer has it. */
+/**
+ * One or two windows in the form that this program and most others write. Matching this form is faster than searching
+ * for parameters, and almost every response has it.
+ */
 const STATES = new RegExp(`^${NAME};r=(\\d{1,15});t=(\\d{1,15})(?:, ${NAME};r=(\\d{1,15});t=(\\d{1,15}))?$`);
 
 function parseStates(field: string | undefined): readonly State[] {
@@ -123,17 +131,17 @@ function parseStates(field: string | undefined): readonly State[] {
   return secondName === undefined ? [first] : [first, { name: secondName, r: Number(secondR), t: Number(secondT) }];
 }
 
-/** One item of a list such as `"minute";q=60;w=60, "day";q=1000;w=86400`, and one parameter of it. */
+/** One item of a list such as `"minute";q=60;w=60, "day";q=1000;w=86400`, and one parameter of an item. */
 const ITEM = new RegExp(`(?:^|,)\\s*${NAME}([^,]*)`, 'g');
 const PARAMETER = /;\s*(\w+)\s*=\s*(\d{1,15})\s*(?=;|$)/g;
 
-/** The policies last read: they are the same in nearly every answer. */
+/** The last policies parsed. Nearly every response has the same ones. */
 let lastPolicies: { readonly field: string | undefined; readonly policies: readonly Policy[] } = {
   field: undefined,
   policies: [],
 };
 
-/** The policies of an answer, the shorter window first. */
+/** Parses the policies of a response, the shorter window first. */
 function parsePolicies(field: string | undefined): readonly Policy[] {
   if (field !== lastPolicies.field) {
     const policies = parseItems(field).flatMap(({ name, q, w }) => (q === undefined ? [] : [{ name, q, w }]));
@@ -142,7 +150,7 @@ function parsePolicies(field: string | undefined): readonly Policy[] {
   return lastPolicies.policies;
 }
 
-/** Reads a list of named items, keeping their numeric parameters. */
+/** Parses a list of named items and their numeric parameters. */
 function parseItems(field: string | undefined): readonly Item[] {
   if (field === undefined) return [];
   const items: Item[] = [];

@@ -1,2 +1,2 @@
-/** A value that is there already, or will be. What is there already costs no turn of the promise queue. */
+/** A value, or a promise of it. A value that is already available costs no turn of the promise queue. */
 export type MaybePromise<T> = T | Promise<T>;

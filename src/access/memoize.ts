@@ -1,13 +1,13 @@
-/** How long a text and its result are kept, in milliseconds: keys are among them, and have no business in memory later. */
+/** How long results are kept, in milliseconds. Some of the texts are keys, which should not stay in memory. */
 const KEPT_MS = 5_000;
 const MAX_TEXTS = 10_000;
-/** Longer texts are no keys of a store, and would cost memory. */
+/** Longer texts cannot be keys of a store, and keeping them would cost memory. */
 const MAX_LENGTH = 256;
 
 /**
- * Remembers for some seconds what a function made of a text: the same few keys come over and over, and hashing one costs
- * more than all the rest of looking it up.
- * @param read - gives the same for the same text, whenever it is asked
+ * Memoizes a function for a few seconds. The same few keys arrive again and again, and hashing a key costs more than
+ * the rest of its lookup.
+ * @param read - always returns the same result for the same text
  */
 export function memoize<T>(read: (text: string) => T): (text: string) => T {
   const known = new Map<string, T>();

@@ -3,11 +3,10 @@ import type { Account, Admission, Banned, Counts, Ledger, WindowState } from './
 import type { WindowLimit } from './plans.js';
 import { secondsUntil } from './refusals.js';
 
-/** What is kept of an account. */
 interface Entry extends Counts {
   used: number[];
   closesAt: number[];
-  /** When the last `banAfter` requests were refused: a ring, whose oldest entry is at `oldestRefusal`. */
+  /** When the last `banAfter` refusals happened. A ring buffer, with its oldest entry at `oldestRefusal`. */
   readonly refusedAt: number[];
   oldestRefusal: number;
   bannedUntil: number;
@@ -15,31 +14,30 @@ interface Entry extends Counts {
 
 export type LedgerSnapshot = readonly (readonly [id: string, entry: Entry])[];
 
-/** A ledger of this process alone, which can be written down and taken up again. */
+/** A ledger that counts only the requests of this process. A snapshot preserves its counts across restarts. */
 export interface MemoryLedger extends Ledger {
   admit(account: Account, cost: number): Admission;
-  /** What is counted of an account; undefined when nothing is. */
+  /** Finds the counts of an account. */
   find(id: string): Counts | undefined;
-  /** Takes over what another ledger has counted of an account. Refusals on the way to a ban stay its own. */
+  /** Replaces the counts of an account by those of another ledger, except for the refusals that lead to a ban. */
   adopt(account: Account, counts: Counts): void;
   snapshot(): LedgerSnapshot;
   restore(snapshot: LedgerSnapshot): void;
 }
 
 export interface MemoryLedgerOptions {
-  /** Accounts counted at the most; the one that asked least recently is forgotten first. */
+  /** The most accounts to keep. The least recently used one is evicted first. */
   readonly capacity?: number;
-  /** Refusals within a minute above which an account is banned. */
+  /** An account with more refusals than this within a minute is banned. */
   readonly banAfter?: number;
-  /** How long a ban lasts. */
   readonly banSeconds?: number;
-  /** The time in milliseconds since the epoch. */
+  /** Returns the time in milliseconds since the epoch. */
   readonly now?: () => number;
 }
 
 const MINUTE_MS = 60_000;
 
-/** Makes a ledger in memory. Admission is synchronous, so nothing can come between the check and the charge. */
+/** Creates a ledger in memory. Admission is synchronous, so nothing can happen between the check and the charge. */
 export function createMemoryLedger({
   capacity = 200_000,
   banAfter = Infinity,
@@ -74,7 +72,7 @@ export function createMemoryLedger({
     },
     snapshot: () => [...entries.entries()],
     restore(snapshot) {
-      // The least recently used first, as it was.
+      // A snapshot begins with the most recently used entry. Setting that one last keeps the order of eviction.
       for (const [id, entry] of [...snapshot].reverse()) entries.set(id, entry);
     },
   };
@@ -102,9 +100,9 @@ export function createMemoryLedger({
     return { outcome: 'refused', windows, retryAfter };
   }
 
-  /** Enters a refusal; tells whether there were `banAfter` others within the last minute. */
+  /** Records a refusal. Returns whether there were `banAfter` others within the last minute. */
   function isOneTooMany(entry: Entry, now: number): boolean {
-    // Without bans nobody reads them.
+    // Without bans, nothing reads the refusals.
     if (banAfter === Infinity) return false;
     const { refusedAt } = entry;
     if (refusedAt.length < banAfter) {
@@ -123,7 +121,7 @@ export function createMemoryLedger({
   }
 }
 
-/** The windows of an account as they stand at a time. */
+/** Returns the state of an account's windows at the time `now`. */
 export function view({ windows }: Account, { used, closesAt }: Counts, now: number): WindowState[] {
   return windows.map(({ name, seconds, limit }, i) => {
     const closes = closesAt[i] as number;

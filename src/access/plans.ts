@@ -1,29 +1,29 @@
-/** A window of a plan: fixed, opened by the first counted request. */
+/** A fixed window of a plan. Its first counted request opens it. */
 export interface WindowLimit {
   readonly name: 'minute' | 'day';
   /** Length in seconds. */
   readonly seconds: number;
-  /** Requests it holds. */
+  /** The most requests that it admits. */
   readonly limit: number;
 }
 
 export const PLANS = ['free', 'pro', 'business', 'enterprise'] as const;
 export type Plan = (typeof PLANS)[number];
 
-/** Requests a minute and a day. */
+/** The limits of a plan, in requests. */
 export interface PlanLimits {
   readonly perMinute: number;
   readonly perDay: number;
 }
 
-/** The published plans, from the interface document; enterprise keys bring their own numbers. */
+/** The published plans, from the interface document. Each enterprise key has its own limits. */
 export const PUBLISHED_LIMITS: Readonly<Record<Exclude<Plan, 'enterprise'>, PlanLimits>> = {
   free: { perMinute: 60, perDay: 1_000 },
   pro: { perMinute: 300, perDay: 10_000 },
   business: { perMinute: 1_000, perDay: 100_000 },
 };
 
-/** The windows of a plan, the shorter first. */
+/** Returns the windows of a plan, the shorter first. */
 export function toWindows(limits: PlanLimits): readonly WindowLimit[] {
   return PUBLISHED_WINDOWS.get(limits) ?? makeWindows(limits);
 }
@@ -35,7 +35,7 @@ function makeWindows({ perMinute, perDay }: PlanLimits): readonly WindowLimit[] 
   ];
 }
 
-/** Those of the published plans, once for all the keys that have them. */
+/** The windows of the published plans, which all keys of a plan share. */
 const PUBLISHED_WINDOWS = new Map<PlanLimits, readonly WindowLimit[]>(
   Object.values(PUBLISHED_LIMITS).map((limits) => [limits, makeWindows(limits)]),
 );

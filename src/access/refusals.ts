@@ -1,6 +1,10 @@
 import { StoreError } from '../errors.js';
 
-/** Over the limit; `retryAfter` in seconds, `cost` of the operation if one was refused. */
+/**
+ * The key is over its limit.
+ * @param retryAfter - in seconds
+ * @param cost - the cost of the refused operation, if there is one
+ */
 export function rateLimited(retryAfter: number, cost?: number): StoreError {
   return new StoreError('rate_limited', `The rate limit is exceeded: retry in ${retryAfter} s.`, {
     retryAfter,
@@ -8,12 +12,15 @@ export function rateLimited(retryAfter: number, cost?: number): StoreError {
   });
 }
 
-/** Banned; `retryAfter` in seconds. */
+/**
+ * The key is banned.
+ * @param retryAfter - in seconds
+ */
 export function keyBanned(retryAfter: number): StoreError {
   return new StoreError('key_banned', `The key is banned for a while: retry in ${retryAfter} s.`, { retryAfter });
 }
 
-/** More than the smallest window can ever hold. */
+/** The operation costs more than the limit of the smallest window. */
 export function operationTooLarge(cost: number, limit: number): StoreError {
   return new StoreError(
     'operation_too_large',
@@ -22,28 +29,31 @@ export function operationTooLarge(cost: number, limit: number): StoreError {
   );
 }
 
-/** No key was sent. */
+/** The request has no key. */
 export function keyMissing(): StoreError {
   return new StoreError('unauthorized', 'An API key is required: send it as "Authorization: Bearer <API_KEY>".', {
     headers: { 'WWW-Authenticate': 'Bearer realm="animal-store"' },
   });
 }
 
-/** A key was sent and is not valid. */
+/** The request has a key that is not valid. */
 export function keyRefused(): StoreError {
   return new StoreError('unauthorized', 'The API key is unknown, revoked or expired.', {
     headers: { 'WWW-Authenticate': 'Bearer realm="animal-store", error="invalid_token"' },
   });
 }
 
-/** Too many answers of 401 went to the client's address; `retryAfter` in seconds. */
+/**
+ * The client's address has received too many 401 responses.
+ * @param retryAfter - in seconds
+ */
 export function addressLimited(retryAfter: number): StoreError {
   return new StoreError('rate_limited', 'Too many requests without a valid key came from this address.', {
     retryAfter,
   });
 }
 
-/** Whole seconds from `now` until `time`, both in milliseconds: at least one, and never too few. */
+/** Returns the seconds from `now` until `time`, both in milliseconds. The result is rounded up and at least 1. */
 export function secondsUntil(time: number, now: number): number {
   return Math.max(1, Math.ceil((time - now) / 1_000));
 }

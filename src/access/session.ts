@@ -3,45 +3,45 @@ import type { WindowState } from './ledger.js';
 import type { Plan } from './plans.js';
 import type { UpstreamKey } from './upstream-key.js';
 
-/** What is left to whoever asked, for headers and for the rateLimit field. */
+/** The caller's plan and windows, for the response headers and the `rateLimit` field. */
 export interface Allowance {
-  /** Absent for a client address, and where a plan cannot be told from its numbers. */
+  /** Undefined for a client address, and if the upstream's numbers match no single plan. */
   readonly plan: Plan | undefined;
   readonly windows: readonly WindowState[];
 }
 
-/** One HTTP request, seen from who asks and how much they may: the same for GraphQL and REST. */
+/** The caller of one HTTP request, and how many requests that caller has left. GraphQL and REST both use it. */
 export interface Session {
-  /** Identifies the key that was sent, unless it is known to be no valid one. Never the key. */
+  /** Identifies the key that was sent. Undefined if that key is known to be invalid. Never the key itself. */
   readonly keyId: string | undefined;
-  /** True when a bearer key was sent and is not valid. */
+  /** True if the request has a bearer key that is not valid. */
   readonly isKeyRefused: boolean;
-  /** The key for a source that asks another store; absent where keys are looked up here. */
+  /** The key to send upstream. Undefined with a store backend, which looks up keys itself. */
   readonly upstreamKey?: UpstreamKey | undefined;
   /**
-   * Lets the holder of a valid key pass.
-   * @throws StoreError `unauthorized` without a valid key, or `rate_limited` when the client address was told so too
-   * often; `key_banned`
+   * Requires a valid key.
+   * @throws StoreError `unauthorized` without a valid key, `rate_limited` if the client's address has received too many
+   * 401 responses, `key_banned` if the key is banned
    */
   requireKey(): MaybePromise<void>;
   /**
-   * Admits `cost` requests of the key, all of them or none.
+   * Admits `cost` requests of the key: all of them or none.
    * @throws StoreError `rate_limited`, `key_banned` or `operation_too_large`
    */
   admit(cost: number): MaybePromise<void>;
-  /** What is left; undefined while nothing is known. */
+  /** Returns the caller's windows. Undefined while the limits are unknown. */
   allowance(): MaybePromise<Allowance | undefined>;
-  /** Ends the session: what was admitted and never asked for is given back, where the upstream does the counting. */
+  /** Ends the session. In proxy mode, admitted requests that were never sent become available again. */
   close(): void;
 }
 
-/** The way in for both faces. */
+/** Opens sessions, for GraphQL and for REST. */
 export interface Access {
   /**
-   * Begins the session of a request.
+   * Opens the session of a request.
    * @param authorization - the `Authorization` header
    * @param address - the client's address
-   * @throws StoreError `unavailable` when the key cannot be looked up
+   * @throws StoreError `unavailable` if the key cannot be looked up
    */
   open(authorization: string | undefined, address: string): MaybePromise<Session>;
 }

@@ -4,10 +4,10 @@ import type { MaybePromise } from './maybe-promise.js';
 import type { Ledger, WindowState } from './ledger.js';
 import { addressLimited, keyMissing, keyRefused } from './refusals.js';
 
-/** Only answers of 401 count for an address. */
+/** Only 401 responses count towards an address. */
 const ADDRESS_WINDOWS = [{ name: 'minute', seconds: 60, limit: 60 }] as const;
 
-/** A request without a valid key: what is left to its client address, and its refusal. */
+/** The sender of a request without a valid key. Its 401 responses are counted by client address. */
 export class UnknownCaller {
   #windows: readonly WindowState[] | undefined;
   #refusal: Promise<StoreError> | undefined;
@@ -19,12 +19,12 @@ export class UnknownCaller {
     private readonly observer: AdmissionObserver,
   ) {}
 
-  /** Counts the refusal of this request, once however often it is asked for, and returns it. */
+  /** Returns the error that refuses this request. Only the first call counts the refusal. */
   refuse(): Promise<StoreError> {
     return (this.#refusal ??= this.#count());
   }
 
-  /** What is left to the address. */
+  /** Returns the windows of the address. */
   windows(): MaybePromise<readonly WindowState[]> {
     if (this.#windows) return this.#windows;
     const peek = this.ledger.admit(this.#account, 0);

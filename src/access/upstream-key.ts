@@ -1,24 +1,24 @@
 import type { StoreError } from '../errors.js';
 
-/** What an upstream's answer says about the limits of the key that asked. */
+/** The parts of an upstream's response that state the limits of a key. */
 export interface UpstreamAnswerHead {
   readonly status: number;
   /** Returns a header by its lower-case name. */
   readonly header: (name: string) => string | undefined;
-  /** The `code` of the Error body, if the answer has one. */
+  /** The `code` of the Error body, if the response has one. */
   readonly errorCode?: string | undefined;
 }
 
-/** A caller's key, for a source that asks another store with it. */
+/** A caller's key, with which the proxy source sends requests upstream. */
 export interface UpstreamKey {
-  /** Identifies the key; not the key itself. */
+  /** Identifies the key. Never the key itself. */
   readonly id: string;
-  /** The `Authorization` header, to be sent unchanged and nowhere else. */
+  /** The `Authorization` header. It is sent to the upstream unchanged, and nowhere else. */
   readonly authorization: string;
-  /** Why no request of this key may be sent now. Called again right before a request is sent. */
+  /** Returns why this key may send no request now. Also called immediately before each request is sent. */
   findRefusal(): StoreError | undefined;
   /**
-   * Called for every answer as soon as it arrives.
+   * Called for every response as soon as it arrives.
    * @param sentAt - when its request was sent, by `performance.now()`
    */
   learn(answer: UpstreamAnswerHead, sentAt: number): void;

@@ -3,14 +3,14 @@ import { extname } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 
-/** A file of the explorer, as it is and compressed. */
+/** A file of the explorer, plain and compressed. */
 export interface Asset {
   readonly mediaType: string;
   readonly plain: Uint8Array;
   readonly gzip: Uint8Array;
 }
 
-/** The build puts the page here, with everything it loads. */
+/** The folder into which the build writes the page and its files. */
 const FOLDER = new URL('../../dist/explorer-page/', import.meta.url);
 
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
@@ -22,7 +22,7 @@ const MEDIA_TYPES: Readonly<Record<string, string>> = {
 
 const compress = promisify(gzip);
 
-/** Reads and compresses the files of the explorer. Their names are the keys. */
+/** Reads and compresses the files of the explorer. Returns them by name. */
 export async function readAssets(): Promise<ReadonlyMap<string, Asset>> {
   return new Map(await Promise.all((await readdir(FOLDER)).map(readAsset)));
 }

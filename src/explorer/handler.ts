@@ -6,19 +6,19 @@ import { readAssets } from './assets.js';
 import { isLocalOrigin } from './local-origin.js';
 
 export interface ExplorerOptions {
-  /** Finds a key for trying things out; undefined where there is none to be had. */
+  /** Finds the development key. Undefined if the backend has none. */
   readonly findDevelopmentKey: (() => Promise<string | undefined>) | undefined;
 }
 
 const PAGE = '/explorer';
 const DEVELOPMENT_KEY = `${PAGE}/development-key`;
 
-/** The page runs its own script, follows its own style sheet, asks this server, and does nothing else. */
+/** The page may load its own script and style sheet and send requests to this server. Everything else is forbidden. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
-  // Icons of the editor, in its style sheet.
+  // For the editor's icons, which are part of its style sheet.
   'img-src data:',
   "connect-src 'self'",
   "base-uri 'none'",
@@ -26,7 +26,7 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** Serves the offline explorer: its page, what the page is made of, and a development key for whoever sits at this machine. */
+/** Serves the explorer's page and files. A browser on this machine also gets a development key. */
 export function createExplorer({ findDevelopmentKey }: ExplorerOptions): Handler {
   let assets: ReturnType<typeof readAssets> | undefined;
 

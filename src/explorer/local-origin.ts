@@ -1,14 +1,16 @@
 import { isIPv4 } from 'node:net';
 import type { RequestContext } from '../http/request-context.js';
 
-/** What proxies add, each in its own way. */
+/** The headers that proxies add. Each proxy adds some of them. */
 const FORWARDED = ['forwarded', 'via', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip'];
 
 /**
- * Tells whether a request comes from the explorer's page in a browser on this machine: over a connection of this machine,
- * to a name of this machine, from a page of that name, and through no proxy that says so. The name is what stands against a
- * page of another site whose name has been made to lead here (DNS rebinding), the origin against other pages of this machine
- * and against most tunnels that rewrite the name.
+ * Whether the explorer's page in a browser on this machine sent a request. Each check stops another attack:
+ *
+ * - The connection comes from a loopback address, so the client is on this machine.
+ * - The `Host` is a loopback name, which stops pages of other sites that point their own name here (DNS rebinding).
+ * - The `Origin` matches the `Host`, which stops other pages on this machine, and most tunnels that rewrite `Host`.
+ * - No proxy has added a header.
  */
 export function isLocalOrigin(context: RequestContext): boolean {
   const host = context.header('host') ?? '';

@@ -1,10 +1,10 @@
 import type { ServerResponse } from 'node:http';
 
-/** A larger body goes to the socket in pieces of this many bytes, and each piece that the socket takes is progress. */
+/** A larger body is written in pieces of this many bytes. Each piece that the socket accepts counts as progress. */
 const PIECE_BYTES = 65_536;
 
 export interface BodySenderOptions {
-  /** A client that takes nothing for this long is disconnected, in milliseconds. */
+  /** A client that reads nothing for this long is disconnected, in milliseconds. */
   readonly stallMs: number;
   /** The most bytes that may wait for clients, over all connections. */
   readonly maxWaitingBytes: number;
@@ -14,11 +14,11 @@ export interface BodySenderOptions {
 export interface BodySender {
   /** Sends a body and ends the response. Its head has been written. */
   send(response: ServerResponse, body: string | Uint8Array, encoding: BufferEncoding): void;
-  /** Stops the check for clients that do not read. */
+  /** Stops the timer that looks for clients that do not read. */
   close(): void;
 }
 
-/** A response whose body the socket has not taken completely. */
+/** A response whose body the socket has not accepted completely. */
 interface Waiting {
   readonly response: ServerResponse;
   bytesLeft: number;
@@ -26,11 +26,11 @@ interface Waiting {
 }
 
 /**
- * Creates the sender. When more than `maxWaitingBytes` wait, it disconnects the clients that have made no progress for the
- * longest time: clients that never read go first, however many they are, and clients that read stay.
+ * Creates the sender. While more than `maxWaitingBytes` wait, it disconnects the client whose last progress was the
+ * longest ago. Any number of clients that never read are therefore disconnected before a client that reads.
  */
 export function createBodySender({ stallMs, maxWaitingBytes }: BodySenderOptions): BodySender {
-  /** In the order of their last progress, the oldest first. */
+  /** Ordered by last progress, the oldest first. */
   const waiting = new Set<Waiting>();
   let waitingBytes = 0;
   const timer = setInterval(disconnectStalled, Math.min(1_000, stallMs / 4)).unref();
@@ -72,7 +72,7 @@ export function createBodySender({ stallMs, maxWaitingBytes }: BodySenderOptions
     return one;
   }
 
-  /** Notes progress: the response moves to the end of the line. */
+  /** Records progress, and moves the response to the end of the order. */
   function setBytesLeft(one: Waiting, bytesLeft: number): void {
     waitingBytes += bytesLeft - one.bytesLeft;
     one.bytesLeft = bytesLeft;
@@ -85,7 +85,7 @@ export function createBodySender({ stallMs, maxWaitingBytes }: BodySenderOptions
     const stalledSince = performance.now() - stallMs;
     for (const one of waiting) {
       if (one.progressAt > stalledSince) return;
-      // The response to a pipelined request waits for the one before it, and not for the client.
+      // A response without a socket waits for the response to an earlier pipelined request, not for the client.
       if (one.response.socket) disconnect(one);
     }
   }

@@ -10,7 +10,7 @@ import type { RequestContext } from './request-context.js';
  */
 export async function readBody({ request, response }: RequestContext, limit: number): Promise<string> {
   if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
-  // A client that expects "100 Continue" gets it only now, when the rest of the request has been checked.
+  // The rest of the request has been checked, so a client that expects "100 Continue" may now send the body.
   if (request.headers.expect !== undefined) response.writeContinue();
   const bytes = await collect(request, limit);
   if (!isUtf8(bytes))

@@ -36,7 +36,7 @@ const THIS_MACHINE = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
 
 const NO_HEADERS = {};
 
-/** Decides which pages of other origins may read responses. */
+/** Decides which other origins may read responses. */
 export interface Cors {
   /** Whether a request is a preflight. */
   isPreflight(context: RequestContext): boolean;
@@ -83,7 +83,7 @@ export function createCors(origins: readonly string[] | undefined): Cors {
   };
 }
 
-/** Each version of Sandbox sends other headers of its own, so all that it asks for are allowed. */
+/** Versions of Sandbox send different headers, so every Apollo header that a preflight requests is allowed. */
 function requestedApolloHeaders(context: RequestContext): readonly string[] {
   const requested = (context.header('access-control-request-headers') ?? '').split(',').map((name) => name.trim());
   return requested.filter((name) => /^(?:x-)?apollo(?:graphql)?-[a-z-]{1,64}$/i.test(name) && !ALLOWED.includes(name));

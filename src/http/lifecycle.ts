@@ -2,10 +2,7 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/**
- * Starts listening.
- * @returns the URL, such as `http://127.0.0.1:4000`
- */
+/** Starts listening. Returns the URL, such as `http://127.0.0.1:4000`. */
 export function listen(server: Server, host: string, port: number): Promise<string> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
@@ -21,17 +18,17 @@ const LOOK_EVERY_MS = 20;
 export interface DrainOptions {
   /** The number of requests without a complete response. */
   readonly inFlight: () => number;
-  /** How long they may take, in milliseconds. */
+  /** The grace period: how long requests in flight may take, in milliseconds. */
   readonly graceMs: number;
-  /** How long to listen although no request is in flight, in milliseconds. */
+  /** The notice period: how long the server listens even if no request is in flight, in milliseconds. */
   readonly noticeMs: number;
 }
 
 /**
- * Closes a server without failing requests. The server listens during the notice period and while requests are in flight,
- * but for half of the grace period at most. Meanwhile `/readyz` tells balancers to send requests elsewhere, and
- * `Connection: close` tells clients to close theirs. Then the server closes idle connections, and the others at the end of
- * the grace period.
+ * Closes a server without failing requests. The server listens during the notice period and while requests are in
+ * flight, but for at most half of the grace period. During this time, `/readyz` tells load balancers to send requests
+ * elsewhere, and `Connection: close` tells clients to close their connections. Then the server closes idle connections,
+ * and at the end of the grace period all others.
  */
 export async function drain(server: Server, { inFlight, graceMs, noticeMs }: DrainOptions): Promise<void> {
   const startedAt = performance.now();

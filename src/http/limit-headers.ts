@@ -1,12 +1,12 @@
 import type { WindowState } from '../access/ledger.js';
 
 /**
- * Formats the limit headers of a response: the `X-RateLimit-*` headers describe the window with the fewest requests left,
- * `RateLimit` and `RateLimit-Policy` describe every window.
+ * Formats the limit headers of a response. The `X-RateLimit-*` headers describe the window with the fewest requests
+ * left; `RateLimit` and `RateLimit-Policy` describe every window.
  * See https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
  * @param windows - the shorter window first; empty if the limits are unknown
  * @param now - milliseconds since the epoch
- * @returns names and values in turn; empty if there are no windows
+ * @returns names and values alternately; empty if there are no windows
  */
 export function formatLimitHeaders(windows: readonly WindowState[], now = Date.now()): string[] {
   let tightest = windows[0];
@@ -34,7 +34,7 @@ export function formatLimitHeaders(windows: readonly WindowState[], now = Date.n
   ];
 }
 
-/** A time in whole Unix seconds, rounded up so that nobody comes back too early. */
+/** Converts a time to Unix seconds, rounded up so that clients do not retry too early. */
 export function toUnixSeconds(milliseconds: number): number {
   return Math.ceil(milliseconds / 1_000);
 }

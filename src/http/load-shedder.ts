@@ -3,70 +3,69 @@ import type { RequestContext, Reply } from './request-context.js';
 import type { Handler } from './server.js';
 
 export interface LoadShedderOptions {
-  /** New requests are refused while they would take longer than this, in milliseconds. */
+  /** New requests are refused if they would take longer than this, in milliseconds. */
   readonly budgetMs: number;
   /** The same limit while very many requests are in progress: a fast server gains nothing from a long queue. */
   readonly crowdBudgetMs: number;
-  /** This many requests in progress are never too many. */
+  /** With fewer requests in progress than this, none is refused. */
   readonly floor?: number;
-  /** Called without a number when an overload begins, and with the number of refused requests when it has ended. */
+  /** Called with undefined when an overload begins, and with the number of refused requests when it has ended. */
   readonly onChange?: (refused: number | undefined) => void;
 }
 
-/** Limits the requests in progress to what can be answered in time. */
+/** Limits the number of requests in progress, so that each can be answered in time. */
 export interface LoadShedder {
   /**
-   * Wraps a handler: admitted requests reach it in turn.
+   * Wraps a handler. Admitted requests reach it in the order of their arrival.
    * @param refuse - answers a request that has waited for too long
    */
   guard(handler: Handler, refuse: (context: RequestContext) => Reply): Handler;
-  /** Whether to refuse a request that has just arrived. If so, it counts as refused. */
+  /** Whether to refuse a request that has just arrived. If so, the request is counted as refused. */
   refuses(context: RequestContext): boolean;
-  /** Admitted requests without an answer, except those whose body is still arriving. */
-  readonly inProgress: number;
 }
 
 /** More requests in progress than this count as very many. A client with 256 connections stays below it. */
 const CROWD = 288;
 /** The length of a measurement of rate and duration, in milliseconds. */
 const MEASUREMENT_MS = 25;
-/** The least weight of the last measurement in the rate. */
+/** The minimum weight of the latest measurement in the rate. */
 const WEIGHT = 0.2;
 /** A rate is reliable after this many measurements. */
 const RELIABLE_MEASUREMENTS = 2;
 /** Handlers start requests for this long, in milliseconds, before the event loop looks at the connections again. */
 const SLICE_MS = 3;
-/** After a turn of the event loop longer than this, in milliseconds, the next slice is short: refusing comes first. */
+/** After a turn of the event loop longer than this, in milliseconds, the next slice is short: refusals come first. */
 const LONG_TURN_MS = 15;
 const SHORT_SLICE_MS = 1;
-/** A request that has queued for this many times the budget is refused after all. */
+/** A queued request is refused after this many times the budget. */
 const LATE_BUDGETS = 2;
-/** An overload has ended when there was no refusal for this long, in milliseconds. */
+/** An overload ends after this long without a refusal, in milliseconds. */
 const OVER_AFTER_MS = 1_000;
 
 interface AdmittedRequest {
-  /** When it or the end of its body arrived: the time that a slow sender takes does not count. */
+  /** When its head arrived, or the end of a body that was late: the time of a slow sender does not count. */
   since: number;
   isCounted: boolean;
   isOver: boolean;
 }
 
 /**
- * Creates the load shedder. When requests take long and many are in progress, the number that finish in a second says how
- * many more can be answered in time (Little's law). Beyond that number, new requests are refused at once instead of being
- * answered too late. Without overload this costs two comparisons.
+ * Creates the load shedder. When many requests are in progress and take long, the rate at which they finish tells how
+ * many can be answered in time (Little's law). The load shedder refuses requests beyond that number at once. Without
+ * overload it costs two comparisons per request.
  *
- * A refusal is fast only if the turns of the event loop are short. So each turn starts requests for one slice at most. The
- * other admitted requests queue for the next turn.
+ * A refusal is fast only if the turns of the event loop are short. Each turn therefore starts requests for at most one
+ * slice. The other admitted requests are queued for the next turn.
  */
 export function createLoadShedder({ budgetMs, crowdBudgetMs, floor = 32, onChange }: LoadShedderOptions): LoadShedder {
+  /** Admitted requests without an answer, except those whose body is still arriving. */
   let inProgress = 0;
   let limit = Infinity;
   let measuredAt = performance.now();
   let finished = 0;
   let spentMs = 0;
   let meanMs = 0;
-  /** Requests finished per millisecond, since many have been in progress. */
+  /** Requests finished per millisecond, measured since at least `floor` requests have been in progress. */
   let rate = 0;
   let crowdedMeasurements = 0;
 
@@ -79,12 +78,9 @@ export function createLoadShedder({ budgetMs, crowdBudgetMs, floor = 32, onChang
   let refusedAt = 0;
 
   return {
-    get inProgress() {
-      return inProgress;
-    },
     refuses({ startedAt, method }) {
       if (startedAt - measuredAt >= MEASUREMENT_MS) measure(startedAt);
-      // To answer a preflight takes no longer than to refuse it.
+      // Answering a preflight takes no longer than refusing it.
       if (inProgress < limit || method === 'OPTIONS') return false;
       countRefusal(startedAt);
       return true;
@@ -133,7 +129,11 @@ export function createLoadShedder({ budgetMs, crowdBudgetMs, floor = 32, onChang
     });
   }
 
-  function enqueue(context: RequestContext, handler: Handler, refuse: (context: RequestContext) => Reply): Promise<Reply> {
+  function enqueue(
+    context: RequestContext,
+    handler: Handler,
+    refuse: (context: RequestContext) => Reply,
+  ): Promise<Reply> {
     const admitted = admit(context.startedAt);
     return new Promise((resolve) => {
       queue.push(() => {
@@ -164,13 +164,13 @@ export function createLoadShedder({ budgetMs, crowdBudgetMs, floor = 32, onChang
         queue = [];
         next = 0;
       } else if (performance.now() >= end) setImmediate(startSlice);
-      // What the request does after its first await, and with its body, counts in this slice too.
+      // The request's work after its first await, and on its body, is part of this slice too.
       else queueMicrotask(() => process.nextTick(step));
     };
     step();
   }
 
-  /** Whether this turn of the event loop has started requests for a whole slice, or others are queueing already. */
+  /** Whether this turn of the event loop has started requests for a whole slice, or requests are already queued. */
   function isTurnOver(now: number): boolean {
     if (queue.length > 0) return true;
     if (turnStart === undefined) {

@@ -1,7 +1,7 @@
 import Negotiator from 'negotiator';
 import { StoreError } from '../errors.js';
 
-/** Parses a header such as `application/json; charset=utf-8`. The results are in lower case. */
+/** Parses a header such as `application/json; charset=utf-8`. The result is in lower case. */
 function parseMediaType(header: string): { type: string; charset: string | undefined } {
   const [type = '', ...parameters] = header.split(';').map((part) => part.trim().toLowerCase());
   const charset = parameters.find((parameter) => parameter.startsWith('charset='))?.slice('charset='.length);
@@ -10,7 +10,7 @@ function parseMediaType(header: string): { type: string; charset: string | undef
 
 /**
  * Checks that a request's body is uncompressed JSON in UTF-8.
- * @throws StoreError `unsupported_media_type`, which names the type received
+ * @throws StoreError `unsupported_media_type`
  */
 export function requireJsonBody(contentType: string | undefined, contentEncoding: string | undefined): void {
   const { type, charset } = parseMediaType(contentType ?? '');
@@ -43,15 +43,15 @@ export function chooseMediaType(accept: string | undefined, offers: readonly str
   if (choice === undefined) {
     throw new StoreError('not_acceptable', `The Accept header must allow ${offers.join(' or ')}.`);
   }
-  remember(offers, accept, choice);
+  cacheChoice(offers, accept, choice);
   return choice;
 }
 
-/** Clients send the same few `Accept` headers again and again. */
-const MAX_REMEMBERED = 100;
+/** The most `Accept` headers to cache. Clients send the same few again and again. */
+const MAX_CACHED = 100;
 const chosen = new WeakMap<readonly string[], Map<string, string>>();
 
-function remember(offers: readonly string[], accept: string, choice: string): void {
+function cacheChoice(offers: readonly string[], accept: string, choice: string): void {
   const choices = chosen.get(offers) ?? new Map<string, string>();
-  if (choices.size < MAX_REMEMBERED) chosen.set(offers, choices.set(accept, choice));
+  if (choices.size < MAX_CACHED) chosen.set(offers, choices.set(accept, choice));
 }

@@ -1,4 +1,4 @@
-/** The headers of every page. No other site may show it in a frame, or learn which page a visitor came from. */
+/** The headers of every page. Other sites may not show it in a frame, or learn which page a visitor came from. */
 export const PAGE_HEADERS: Readonly<Record<string, string>> = {
   'Content-Type': 'text/html; charset=utf-8',
   'X-Frame-Options': 'DENY',

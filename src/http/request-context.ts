@@ -10,13 +10,13 @@ export interface Reply {
   readonly status: number;
   readonly headers: Record<string, string>;
   readonly body: string | Uint8Array;
-  /** The caller's windows, for the limit headers. Absent if nothing is counted, or the limits are unknown. */
+  /** The caller's windows, for the limit headers. Absent if nothing is counted or the limits are unknown. */
   readonly windows?: readonly WindowState[] | undefined;
 }
 
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
-/** One HTTP request, and the state that handlers share about it. */
+/** One HTTP request and the state that its handlers share. */
 export class RequestContext {
   readonly method: string;
   readonly path: string;
@@ -26,7 +26,7 @@ export class RequestContext {
   readonly startedAt = performance.now();
   /** What handlers add to the log line of this request. */
   readonly logged: RequestFields = {};
-  /** The route's name for metrics. It is never the client's path, which could be anything. */
+  /** The name of the route for metrics. Never the client's path, because that could have any value. */
   route = 'other';
   /** The span of this request. If tracing is off, it records nothing and only carries the client's trace. */
   span: Span = NO_SPAN;
@@ -57,13 +57,13 @@ export class RequestContext {
     return parseClientName(this.header(CLIENT_NAME_HEADER), this.header('authorization'));
   }
 
-  /** The client's address: that of the connection, or the one that the trusted proxy in front of this server saw. */
+  /** The client's address. Behind a trusted proxy, this is the last address in X-Forwarded-For. */
   get address(): string {
     const forwarded = this.trustProxy ? this.header('x-forwarded-for')?.split(',').at(-1)?.trim() : undefined;
     return forwarded || (this.request.socket.remoteAddress ?? 'unknown');
   }
 
-  /** True if the client has disconnected before its response was complete. */
+  /** Whether the client disconnected before its response was complete. */
   get isCancelled(): boolean {
     return this.response.destroyed && !this.response.writableFinished;
   }
@@ -74,7 +74,6 @@ export class RequestContext {
     this.#cancelListeners.add(listener);
   }
 
-  /** Removes a listener. */
   offCancel(listener: () => void): void {
     this.#cancelListeners?.delete(listener);
   }
@@ -89,7 +88,7 @@ export class RequestContext {
   }
 }
 
-/** A request may name its whole URL: https://www.rfc-editor.org/rfc/rfc9112#section-3.2.2 */
+/** A request line may contain the complete URL: https://www.rfc-editor.org/rfc/rfc9112#section-3.2.2 */
 function toOriginForm(target: string): string {
   if (target.startsWith('/') || !URL.canParse(target)) return target;
   const { pathname, search } = new URL(target);

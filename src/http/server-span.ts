@@ -2,7 +2,7 @@ import { CLIENT_GONE, toKnownMethod, toServerFailure } from '../observability/me
 import { endSpan, findTraceId, startServerSpan, type Tracer } from '../observability/tracing.js';
 import type { RequestContext } from './request-context.js';
 
-/** Starts the span of a request. If the request is part of a trace, its log line names the trace. */
+/** Starts the span of a request. If the request is part of a trace, its log line contains the trace's id. */
 export function startRequestSpan(context: RequestContext, tracer: Tracer): void {
   context.span = startServerSpan(tracer, context.request.headers);
   const traceId = findTraceId(context.span);
@@ -10,11 +10,14 @@ export function startRequestSpan(context: RequestContext, tracer: Tracer): void 
 }
 
 /**
- * Ends the span of a request. Spans of probes are dropped, because there would be more of them than of anything else.
+ * Ends the span of a request. Spans of probes are dropped, because they would outnumber all others.
  * Attributes: https://opentelemetry.io/docs/specs/semconv/http/http-spans/
  * @param status - 499 if the client disconnected
  */
-export function endRequestSpan({ span, request, requestId, method, path, route }: RequestContext, status: number): void {
+export function endRequestSpan(
+  { span, request, requestId, method, path, route }: RequestContext,
+  status: number,
+): void {
   if (!span.isRecording() || route === 'probe') return;
   const knownMethod = toKnownMethod(method);
   const name = knownMethod === method ? method : 'HTTP';

@@ -12,7 +12,7 @@ import { RequestContext, type Reply } from './request-context.js';
 import { formatLimitHeaders } from './limit-headers.js';
 import { endRequestSpan, startRequestSpan } from './server-span.js';
 
-/** Answers one request. A StoreError that it throws becomes an Error body, anything else a plain 500. */
+/** Answers one request. A thrown StoreError becomes an Error body, and any other error becomes a plain 500. */
 export type Handler = (context: RequestContext) => Promise<Reply> | Reply;
 
 export interface HttpServerOptions {
@@ -22,11 +22,11 @@ export interface HttpServerOptions {
   readonly metrics: Metrics;
   readonly tracer: Tracer;
   readonly trustProxy: boolean;
-  /** Refuses a request that there is no time for, before any work on it. It is neither logged nor measured. */
+  /** Refuses a request under overload, before any work on it. The server neither logs nor measures that request. */
   readonly refuse?: (context: RequestContext) => Reply | undefined;
   /** True once the server is closing. Responses then ask clients to close their connections. */
   readonly isDraining: () => boolean;
-  /** A client that reads nothing of its response for this long is disconnected, in milliseconds. The default is 15,000. */
+  /** A client that reads nothing for this long is disconnected, in milliseconds. The default is 15,000. */
   readonly stallMs?: number;
   /** The most response bytes that may wait for clients, over all connections. The default is 64 MiB. */
   readonly maxWaitingBytes?: number;
@@ -38,7 +38,7 @@ export interface HttpServer {
   readonly inFlight: () => number;
 }
 
-/** Further connections are closed at once: each costs memory and a file descriptor. */
+/** Further connections are closed at once, because each costs memory and a file descriptor. */
 const MAX_CONNECTIONS = 10_000;
 /** A client that has not sent its request after this long is disconnected, up to a second later. */
 const REQUEST_TIMEOUT_MS = 13_000;
@@ -70,14 +70,14 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       requestTimeout: REQUEST_TIMEOUT_MS,
       headersTimeout: REQUEST_TIMEOUT_MS,
       connectionsCheckingInterval: LOOK_EVERY_MS,
-      // Checked below, where the refusal has an Error body.
+      // `requireHost` checks this, so that the refusal has an Error body.
       requireHostHeader: false,
     },
     receive,
   );
-  // The reader of the body sends "100 Continue".
+  // `readBody` sends "100 Continue".
   server.on('checkContinue', receive);
-  // Other expectations may be ignored: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
+  // A server may ignore other expectations: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
   server.on('checkExpectation', receive);
   server.keepAliveTimeout = 65_000;
   server.maxConnections = MAX_CONNECTIONS;
@@ -98,10 +98,15 @@ async function serve(context: RequestContext, options: HttpServerOptions, bodySe
   if (!context.response.destroyed) send(context, reply, options, bodySender);
 }
 
-function send(context: RequestContext, reply: Reply, { cors, isDraining }: HttpServerOptions, bodySender: BodySender): void {
+function send(
+  context: RequestContext,
+  reply: Reply,
+  { cors, isDraining }: HttpServerOptions,
+  bodySender: BodySender,
+): void {
   const { request, response } = context;
   if (!request.complete) drainBody(request);
-  // Names and values in turn: Node writes a list as it is, but walks an object more than once.
+  // Names and values alternately. Node writes such a list directly, but iterates over an object more than once.
   const headers = reply.windows ? formatLimitHeaders(reply.windows) : [];
   headers.push('X-Request-Id', context.requestId, 'X-Content-Type-Options', 'nosniff');
   const bytes = Buffer.byteLength(reply.body);
@@ -110,7 +115,7 @@ function send(context: RequestContext, reply: Reply, { cors, isDraining }: HttpS
   addHeaders(headers, cors.headers(context));
   addHeaders(headers, reply.headers);
   response.writeHead(reply.status, headers);
-  // ASCII is the same in both encodings, and Node need not convert Latin-1.
+  // ASCII is the same in both encodings, and Node writes Latin-1 without conversion.
   bodySender.send(response, reply.body, bytes === reply.body.length ? 'latin1' : 'utf8');
 }
 
@@ -126,7 +131,7 @@ function requireHost({ httpVersion, headers }: IncomingMessage): void {
     });
 }
 
-/** Node limits the bytes of all headers, which leaves room for thousands of short ones. */
+/** Node limits the total size of the headers, but thousands of short headers would fit. */
 const MAX_HEADERS = 200;
 
 function requireFewHeaders({ rawHeaders }: IncomingMessage): void {
@@ -134,14 +139,14 @@ function requireFewHeaders({ rawHeaders }: IncomingMessage): void {
   throw new StoreError('headers_too_large', `A request may have ${MAX_HEADERS} headers.`);
 }
 
-/** The Error body of anything thrown. An unexpected error goes to the log, not to the client. */
+/** Returns the reply to a thrown error, and logs it. The client never sees the details of an unexpected error. */
 export function errorReply(context: RequestContext, thrown: unknown, log: Log): Reply {
   const error = toStoreError(thrown);
   logFailure(log, error, context.requestId);
   return toErrorReply(error);
 }
 
-/** The reply of the REST interface to an error. */
+/** Returns the REST interface's reply to an error. */
 export function toErrorReply(error: StoreError): Reply {
   return {
     status: error.status,
@@ -150,11 +155,11 @@ export function toErrorReply(error: StoreError): Reply {
   };
 }
 
-/** Logs the failures that an operator should look at, but no mistakes of clients. */
+/** Logs an error with a 5xx status. Errors that clients cause are not logged. */
 export function logFailure(log: Log, error: StoreError, requestId: string): void {
   if (error.status < 500) return;
   const cause = error.cause instanceof Error ? error.cause : undefined;
-  // Only the client may see the upstream's message, which could quote its key.
+  // Only the client may see the upstream's message, because it could contain the client's key.
   const message = error.body ? `the upstream answered ${error.body.status}` : error.message;
   log[error.code === 'internal_error' ? 'error' : 'warn']({ requestId, code: error.code, err: cause }, message);
 }
@@ -165,7 +170,7 @@ function finish(context: RequestContext, log: RequestLog, metrics: Metrics): voi
   const status = response.writableFinished ? response.statusCode : 499;
   metrics.observeHttp(route, method, status, milliseconds / 1_000);
   endRequestSpan(context, status);
-  // Probes would fill the log.
+  // Log lines of probes would outnumber all others.
   log(route === 'probe' ? 'debug' : 'info', {
     requestId,
     method,
@@ -188,7 +193,7 @@ const CONNECTION_ERRORS: Readonly<Record<string, readonly [status: string, code:
 /** How long a rejected connection stays open, so that the client can read why. */
 const LINGER_MS = 1_000;
 
-/** Answers what is not a valid request, on the bare connection. */
+/** Answers an invalid HTTP request directly on its socket, because Node provides no response object for it. */
 function refuseConnection(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
@@ -200,7 +205,7 @@ function refuseConnection(error: NodeJS.ErrnoException, socket: Duplex): void {
     'The request is not valid HTTP.',
   ];
   const body = JSON.stringify({ code, message, status: Number.parseInt(status, 10) });
-  // The client can read the reason, but what it still sends is discarded.
+  // The client can read the reason. Anything that it still sends is discarded.
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
   socket.resume();
   socket.end(

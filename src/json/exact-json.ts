@@ -2,7 +2,7 @@ import { parse } from 'lossless-json';
 import { StoreError } from '../errors.js';
 import { findRepeatedKey, hasRepeatedKey, requireSmallJson } from './json-limits.js';
 
-/** A JSON number as it was written, where a JavaScript number would round it or hide how it was written. */
+/** The text of a JSON number that a JavaScript number would round or write differently. */
 export class JsonNumber {
   constructor(readonly text: string) {}
 
@@ -10,23 +10,23 @@ export class JsonNumber {
     return this.text;
   }
 
-  /** How the number stands in messages that quote it. */
+  /** The number in JSON, for messages that quote it. It may be rounded. */
   toJSON(): number {
     return Number(this.text);
   }
 }
 
 /**
- * A number of more than 15 digits, a fraction, an exponent or a negative zero. A number follows a colon, a comma or a
- * bracket. The same can stand in a string, which costs time but does no harm.
+ * A number with more than 15 digits, a fraction, an exponent or a negative zero. A number follows a colon, a comma or
+ * a bracket. A match inside a string only means that the slower parser is used, with the same result.
  */
 const INEXACT_NUMBER = /(?:^|[:,[])\s*-?(?:\d{16}|\d+[.eE]|(?<=-)0)/;
 
 /**
- * Parses JSON without losing a digit: numbers are JavaScript numbers when those are exact and written plainly,
- * `JsonNumber`s otherwise.
- * @param subject - how to call the text in the error
- * @throws StoreError `bad_request` when the text is not JSON
+ * Parses JSON without rounding numbers. Each number becomes a JavaScript number if that is exact and has the same text,
+ * and a `JsonNumber` otherwise.
+ * @param subject - the name of the text in the error message
+ * @throws StoreError `bad_request` if the text is not JSON
  */
 export function parseExactJson(text: string, subject: string): unknown {
   try {
@@ -37,9 +37,9 @@ export function parseExactJson(text: string, subject: string): unknown {
 }
 
 /**
- * Parses JSON of a client, as `parseExactJson` does. An object that has a key twice is refused: it may mean something else to
- * whoever looked at it before.
- * @throws StoreError `bad_request` when the text is not JSON, or means harm
+ * Parses a client's JSON as `parseExactJson` does. It refuses repeated keys, because a proxy in front of this program
+ * may use another of the values.
+ * @throws StoreError `bad_request` if the text is not JSON, has a repeated key or exceeds the JSON limits
  */
 export function parseUntrustedJson(text: string, subject: string): unknown {
   const value = parseJson(text, subject);
@@ -48,12 +48,12 @@ export function parseUntrustedJson(text: string, subject: string): unknown {
   return hasNumber && INEXACT_NUMBER.test(text) ? parse(text, undefined, toExactNumber) : value;
 }
 
-/** Texts that are shorter can do no harm, however they are nested. */
+/** Shorter texts are safe to parse at any nesting, in characters. */
 const HARMLESS_LENGTH = 10_000;
 
 /**
- * Parses JSON with every number as it was written, refusing an object that has a key twice.
- * @throws StoreError `bad_request` when the text is not JSON, or means harm
+ * Parses JSON and keeps the text of every number. It refuses repeated keys.
+ * @throws StoreError `bad_request` if the text is not JSON, has a repeated key or exceeds the JSON limits
  */
 export function parseStrictJson(text: string, subject: string): unknown {
   if (text.length > HARMLESS_LENGTH) requireSmallJson(parseJson(text, subject), subject);

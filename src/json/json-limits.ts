@@ -1,20 +1,19 @@
 import { StoreError } from '../errors.js';
 
-/** Levels of nesting: an operation needs about five. */
+/** The most levels of nesting. An operation needs about five. */
 const MAX_DEPTH = 100;
-/** Members and elements: a full batch of a hundred fields each, with variables of their own, has some 8,000. */
+/** The most members and elements. A full batch of operations with 100 fields and their variables has about 8,000. */
 const MAX_VALUES = 20_000;
 
-/** What was found while the limits were checked. */
 export interface JsonSummary {
-  /** Members of all objects together. */
+  /** The number of members of all objects. */
   readonly members: number;
   readonly hasNumber: boolean;
 }
 
 /**
- * Refuses parsed JSON that is nested or filled beyond all need, or that has a key `__proto__`.
- * @param subject - what to call the text in the error
+ * Refuses parsed JSON that is nested too deeply, has too many values or has a key `__proto__`.
+ * @param subject - the name of the text in the error message
  * @throws StoreError `bad_request`
  */
 export function requireSmallJson(value: unknown, subject: string): JsonSummary {
@@ -43,15 +42,16 @@ export function requireSmallJson(value: unknown, subject: string): JsonSummary {
   }
 }
 
-/** A key with white space before its colon, which few programs write. */
+/** A key with white space before its colon. Few programs write this. */
 const SPACED_KEY = /"[ \t\r\n]+:/;
 
 /**
- * Tells whether an object of a valid JSON text has a key twice. Parsing hides this: the last value wins.
+ * Whether any object of a valid JSON text has a repeated key. Parsing hides this, because the last value wins.
  *
- * It counts first. Every key ends in `":`. Only an escaped quote before a colon, inside a string, looks the same. If no key
- * has white space before its colon and there are as many `":` as members, no member was lost.
- * @param members - members of all parsed objects together
+ * A count comes first, because it is fast. Every key ends in `":`. Only an escaped quote before a colon, inside a
+ * string, looks the same. If no key has white space before its colon, and there are as many `":` as members, no key is
+ * repeated.
+ * @param members - the number of members of all parsed objects
  */
 export function hasRepeatedKey(text: string, members: number): boolean {
   let count = 0;
@@ -66,7 +66,7 @@ const OPENING = '{'.charCodeAt(0);
 const CLOSING = '}'.charCodeAt(0);
 const BACKSLASH = '\\'.charCodeAt(0);
 
-/** Finds a key that an object of a valid JSON text has twice, in one pass. */
+/** Finds a repeated key in an object of a valid JSON text, in one pass. */
 export function findRepeatedKey(text: string): string | undefined {
   const openObjects: Set<string>[] = [];
   let stringStart = 0;
@@ -94,7 +94,7 @@ export function findRepeatedKey(text: string): string | undefined {
   return undefined;
 }
 
-/** The index of the quote that ends the string which begins at `start`; an escape is taken whole. */
+/** Returns the index of the quote that ends the string at `start`. */
 function endOfString(text: string, start: number): number {
   let at = start + 1;
   for (let code = text.charCodeAt(at); code !== QUOTE && at < text.length; code = text.charCodeAt(at)) {

@@ -11,14 +11,14 @@ export interface DatabaseConnections {
   readonly max: number;
 }
 
-/** The requests to another store just now. */
+/** The current state of the connections and requests to the upstream. */
 export interface UpstreamState {
   /** Connections with a request on them. */
   readonly active: number;
   readonly idle: number;
   /** Requests that wait for a connection. */
   readonly waiting: number;
-  /** True while the program sends the upstream no requests because it keeps failing. */
+  /** True while the program sends no requests to the upstream, because the upstream keeps failing. */
   readonly isLeftAlone: boolean;
 }
 
@@ -36,7 +36,7 @@ export function createStatementMetrics(registry: Registry, connections: (() => D
   return {
     /**
      * Records one SQL statement.
-     * @param failure - what went wrong, as one of a few words; undefined if nothing did
+     * @param failure - the kind of failure, from a small set of words; undefined if the statement succeeded
      */
     observe(name: string, failure: string | undefined, seconds: number): void {
       const labels = { db_query_summary: name, db_system_name: 'postgresql', ...toErrorType(failure) };
@@ -75,7 +75,7 @@ function watchPool(registry: Registry, connections: () => DatabaseConnections): 
   ]);
 }
 
-/** Creates the metrics of the requests to another store. */
+/** Creates the metrics of the requests to the upstream. */
 export function createUpstreamMetrics(registry: Registry, state: () => UpstreamState) {
   const requests = createDurations(
     registry,
@@ -111,7 +111,7 @@ export function createUpstreamMetrics(registry: Registry, state: () => UpstreamS
   return {
     /**
      * Records one request to the upstream.
-     * @param outcome - its status, or one of a few words that say why it has none
+     * @param outcome - the HTTP status or, if there was no response, the reason from a small set of words
      */
     observe: (method: string, outcome: number | string, seconds: number): void =>
       requests.observe({ http_request_method: method, ...toOutcomeLabels(outcome) }, seconds),
@@ -120,7 +120,7 @@ export function createUpstreamMetrics(registry: Registry, state: () => UpstreamS
 
 function toOutcomeLabels(outcome: number | string) {
   if (typeof outcome === 'string') return toErrorType(outcome);
-  // An upstream could send any status.
+  // An upstream could send any status, and each would be a new label.
   if (!(outcome in STATUS_CODES)) return toErrorType('_OTHER');
   return { http_response_status_code: outcome, ...toErrorType(outcome >= 400 ? String(outcome) : undefined) };
 }

@@ -11,7 +11,7 @@ export interface HealthOptions {
   readonly check: () => Promise<unknown>;
 }
 
-/** Answers the three paths of operators, none of which needs a key; undefined for any other path. */
+/** Handles `/livez`, `/readyz` and `/metrics`, which need no key. Returns undefined for any other path. */
 export function createHealthHandler({ metrics, withMetrics, isDraining, check }: HealthOptions) {
   return (context: RequestContext): Promise<Reply> | undefined => {
     switch (context.path) {

@@ -12,7 +12,7 @@ export interface SharingMetrics {
 const SHARING_FAILURES = ['unreachable', 'timeout', 'closed', 'error', 'garbage'] as const;
 export type SharingFailure = (typeof SHARING_FAILURES)[number];
 
-/** `in_process`: this instance shares with nobody. `per_instance`: it would share through Redis, but Redis is unavailable. */
+/** `in_process`: no Redis is configured. `per_instance`: Redis is configured, but unavailable. */
 const LIMITER_MODES = ['in_process', 'shared', 'per_instance'] as const;
 
 const UNKNOWN = 'unknown';
@@ -64,7 +64,7 @@ export function createLimiterMetrics(registry: Registry, knownPlans: readonly st
       },
       refused: (plan = UNKNOWN, reason: string): void => refusals.inc({ plan, reason }),
     },
-    /** Starts to report the sharing through Redis. Instances that share nothing do not call it. */
+    /** Starts to report the sharing through Redis. Called only if Redis is configured. */
     watchSharing(): SharingMetrics {
       const failures = createCounter(
         registry,

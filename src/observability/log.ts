@@ -1,7 +1,7 @@
 import { pino, type Logger } from 'pino';
 
 /** The part of a pino logger that the program uses. */
-export type Log = Pick<Logger, 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child' | 'isLevelEnabled'>;
+export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child'>;
 
 export interface LogOptions {
   readonly level: string;
@@ -9,17 +9,18 @@ export interface LogOptions {
   readonly pretty: boolean;
 }
 
-/** Bytes that wait while nobody reads standard output. Once they are reached, the log drops new lines. */
+/** The most bytes that wait while standard output is blocked. The log drops lines beyond them. */
 const MAX_BACKLOG_BYTES = 64 * 1_024 * 1_024;
 /**
- * Bytes that one write joins. Every write wakes another thread, which costs more than a line; but with every line, the stream
- * measures all that it has joined so far. 16 KiB is a compromise, and pino's own limit for one write.
+ * How many bytes to collect for one write. Each write wakes another thread, which costs more than formatting a line.
+ * But for each line, the stream measures all bytes that it has collected. 16 KiB is a compromise, and pino's own limit
+ * for one write.
  */
 const WRITE_BYTES = 16 * 1_024;
 /** The longest time that a line waits for others, in milliseconds. */
 const FLUSH_MS = 100;
 
-/** Creates the program's log, which writes to standard output. If a line holds a key by mistake, the log censors it. */
+/** Creates the program's log, which writes to standard output. It redacts keys that a line contains by mistake. */
 export function createLog({ level, pretty }: LogOptions): Logger {
   const options = {
     level,

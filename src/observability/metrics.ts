@@ -14,7 +14,7 @@ import { createCounter, createDurations, createPlainGauge, toErrorType } from '.
 /**
  * - `ok`: data without errors
  * - `error`: data with errors that the request caused
- * - `failed`: the program, its database or the upstream did not work
+ * - `failed`: the program, its database or the upstream failed
  * - `refused`: the operation did not run
  * - `cancelled`: the client disconnected
  */
@@ -23,18 +23,18 @@ export type OperationOutcome = 'ok' | 'error' | 'failed' | 'refused' | 'cancelle
 /** https://opentelemetry.io/docs/specs/semconv/http/http-metrics/ */
 const METHODS: ReadonlySet<string> = new Set('GET POST OPTIONS HEAD PUT DELETE PATCH CONNECT TRACE'.split(' '));
 
-/** Returns the method as metrics and spans name it: any text could come as a method. */
+/** Returns the method's name in metrics and spans. Unknown methods share one name, so that labels stay bounded. */
 export function toKnownMethod(method: string): string {
   return METHODS.has(method) ? method : '_OTHER';
 }
 
-/** Returns why the server failed to answer a request, or undefined if it did not fail. */
+/** Returns the kind of failure for a status. Undefined if the server did not fail. */
 export function toServerFailure(status: number): string | undefined {
   if (status === CLIENT_GONE) return 'cancelled';
   return status >= 500 ? String(status) : undefined;
 }
 
-/** Stands for the status of a response that the client did not wait for. */
+/** The status recorded if the client disconnected before its response was complete. */
 export const CLIENT_GONE = 499;
 
 export interface MetricsOptions {
@@ -44,12 +44,12 @@ export interface MetricsOptions {
 }
 
 /**
- * What the program counts about itself; docs/operating.md describes every metric. No key, name or identifier ever becomes a
- * label, and every label has a bounded set of values. Durations are in seconds.
+ * The program's metrics, which docs/operating.md describes. No key, name or identifier ever becomes a label, and every
+ * label has a bounded set of values. Durations are in seconds.
  */
 export type Metrics = ReturnType<typeof createMetrics>;
 
-/** Creates the metrics in a registry of their own, so that two programs in one process do not mix their numbers. */
+/** Creates the metrics in their own registry, so that two programs in one process do not mix their numbers. */
 export function createMetrics({ plans, overloadRoutes }: MetricsOptions) {
   const registry = new Registry();
   registerProcessMetrics(registry);
@@ -95,10 +95,10 @@ export function createMetrics({ plans, overloadRoutes }: MetricsOptions) {
     /** Starts to report how many HTTP requests are in progress. */
     watchRequests: (count: () => number): void =>
       createPlainGauge(registry, 'http_server_active_requests', 'HTTP requests in progress', count),
-    /** Starts to measure a database. A stand-in may return undefined. */
+    /** Starts to measure a database. A test double may return undefined. */
     watchDatabase: (connections: (() => DatabaseConnections) | undefined): StatementMetrics | undefined =>
       createStatementMetrics(registry, connections),
-    /** Starts to measure the requests to another store. A stand-in may return undefined. */
+    /** Starts to measure the requests to the upstream. A test double may return undefined. */
     watchUpstream: (state: () => UpstreamState): UpstreamMetrics | undefined => createUpstreamMetrics(registry, state),
     /** Renders the Prometheus text. */
     render: (): Promise<string> => registry.metrics(),

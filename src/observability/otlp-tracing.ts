@@ -18,7 +18,7 @@ import { readPackageVersion } from './package-version.js';
 import { createReportingExporter } from './reporting-exporter.js';
 import { SERVICE_NAME, type Tracing } from './tracing.js';
 
-/** Characters of one attribute: a path may be as long as all headers of a request. */
+/** Longer attributes are cut, in characters. A path may be as long as all headers of a request. */
 const MAX_VALUE_LENGTH = 1_024;
 
 /**
@@ -38,7 +38,7 @@ export function createOtlpTracing(config: TracingConfig, log: Log): Tracing {
     tracer: provider.getTracer(SERVICE_NAME),
     async close(timeoutMs) {
       const late = sleep(timeoutMs, 'late' as const, { ref: false });
-      // The exporter has already reported what the collector did not take.
+      // The exporter has already logged the spans that the collector did not accept.
       const done = provider.shutdown().catch(() => undefined);
       if ((await Promise.race([done, late])) === 'late') log.warn('not all spans could be exported in time');
     },
@@ -64,7 +64,7 @@ function createResource() {
     .merge(detectResources({ detectors: [envDetector] }));
 }
 
-/** Logs the warnings of the SDK, such as how many spans did not fit in the queue. The exporter reports its own failures. */
+/** Logs the SDK's warnings, such as how many spans did not fit in the queue. The exporter reports its own failures. */
 function warnOfLosses(log: Log): void {
   const ignore = (): void => undefined;
   diag.setLogger(

@@ -17,7 +17,7 @@ export function registerProcessMetrics(registry: Registry): void {
       this.inc({ nodejs_eventloop_state: 'idle' }, idle / 1_000);
     },
   });
-  // This metric has the attributes of the resource as labels: https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/
+  // The labels are the resource's attributes: https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/
   const build = {
     service_name: 'animal-store-gateway',
     service_version: readPackageVersion(),

@@ -3,8 +3,8 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 type Labels<Name extends string> = Readonly<Partial<Record<Name, string | number>>>;
 
 /**
- * Upper bounds of the buckets, in seconds: those that the semantic conventions advise for HTTP and for databases, and finer
- * ones below, because most requests take less than 5 ms.
+ * Upper bounds of the buckets, in seconds: those that the semantic conventions recommend for HTTP and for databases,
+ * and smaller ones, because most requests take less than 5 ms.
  */
 const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 
@@ -13,7 +13,7 @@ export function createDurations<Name extends string>(registry: Registry, name: s
   return new Histogram({ name, help, labelNames: labels, buckets: BUCKETS, registers: [registry] });
 }
 
-/** Creates a counter, with those series at zero that exist from the start: so the first event is an increase. */
+/** Creates a counter. The labels in `zeros` are registered at zero, so that their first event shows as an increase. */
 export function createCounter<Name extends string>(
   registry: Registry,
   name: string,
@@ -26,7 +26,7 @@ export function createCounter<Name extends string>(
   return counter;
 }
 
-/** Creates a gauge with one label or more. Each scrape calls `read` for the values. */
+/** Creates a gauge with one or more labels. Each scrape calls `read` for the values. */
 export function createGauge<Name extends string>(
   registry: Registry,
   name: string,
@@ -50,7 +50,7 @@ export function createPlainGauge(registry: Registry, name: string, help: string,
   createGauge(registry, name, help, [], () => [[{}, read()]]);
 }
 
-/** The label that only failures have. prom-client would write an undefined value as text. */
+/** Returns the label `error_type`, which only failures have. prom-client would write `undefined` as text. */
 export function toErrorType(failure: string | undefined): { error_type?: string } {
   return failure === undefined ? {} : { error_type: failure };
 }

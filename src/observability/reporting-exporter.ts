@@ -2,13 +2,13 @@ import { ExportResultCode } from '@opentelemetry/core';
 import type { SpanExporter } from '@opentelemetry/sdk-trace';
 import type { Log } from './log.js';
 
-/** While spans are lost, the log repeats the warning after this time, in milliseconds. */
+/** While spans are lost, the warning is repeated at this interval, in milliseconds. */
 const REMIND_MS = 60_000;
 
-/** Wraps an exporter. It logs when spans are lost because the collector does not take them, and when it takes them again. */
+/** Wraps an exporter and logs when the collector stops accepting spans and when it accepts them again. */
 export function createReportingExporter(exporter: SpanExporter, log: Log): SpanExporter {
   let lost = 0;
-  /** Undefined while the collector takes spans. */
+  /** Undefined while the collector accepts spans. */
   let warnedAt: number | undefined;
 
   return {
@@ -38,7 +38,7 @@ export function createReportingExporter(exporter: SpanExporter, log: Log): SpanE
   }
 }
 
-/** Describes a failure in one line. Of a collector's response, this is only the status. */
+/** Describes a failure in one line. For a collector's response, it contains only the status. */
 function describe(error: (Error & { readonly code?: unknown }) | undefined): string {
   if (!error) return 'unknown';
   const { code, message } = error;

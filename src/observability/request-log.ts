@@ -1,6 +1,6 @@
 import type { Log } from './log.js';
 
-/** What the log says about every request. No field ever holds a key. */
+/** The content of a request's log line. No field ever contains a key. */
 export interface RequestLine {
   readonly requestId: string;
   readonly method: string;
@@ -11,7 +11,7 @@ export interface RequestLine {
   readonly further: RequestFields;
 }
 
-/** What the log says about some requests. */
+/** The fields that only some requests have. */
 export interface RequestFields {
   /** The identifier of the key. */
   keyId?: string | undefined;
@@ -19,21 +19,20 @@ export interface RequestFields {
   cost?: number;
   /** The names of the operations. An operation without a name is listed by its type. */
   operations?: string;
-  /** True when the request used something deprecated; `client` then is the client's name. */
+  /** True if the request used something deprecated. Only then is `client` set, to the client's name. */
   deprecated?: boolean;
   client?: string;
   trace_id?: string;
 }
 
-/** Writes the log line of one request. */
 export type RequestLog = (level: 'info' | 'debug', line: RequestLine) => void;
 
-/** Creates the function that writes one log line for each request. */
+/** Creates the function that writes the log line of a request. */
 export function createRequestLog(log: Log): RequestLog {
-  // The program sets every field itself. Looking for keys in them would double the cost of a line.
+  // The program sets every field itself. Redaction would double the cost of a line.
   const requestLog = log.child({}, { redact: [] });
   return (level, { requestId, method, path, status, ms, further }) => {
-    // Spreading `further` would cost more than writing the line. pino leaves out what is undefined.
+    // Spreading `further` would cost more than writing the line. pino omits undefined fields.
     const { trace_id, keyId, cost, operations, deprecated, client } = further;
     const rounded = Math.round(ms * 100) / 100;
     requestLog[level](

@@ -20,22 +20,21 @@ export type { Attributes, Span, Tracer } from '@opentelemetry/api';
 /** The service's name in traces, and the name of its tracer. */
 export const SERVICE_NAME = 'animal-store-gateway';
 
-/** Where spans come from, and where they go. */
 export interface Tracing {
   readonly tracer: Tracer;
-  /** Exports the spans that are left, within the given time in milliseconds. */
+  /** Exports the remaining spans within the given time, in milliseconds. */
   close(timeoutMs: number): Promise<void>;
 }
 
-/** Tracing that is off: OpenTelemetry's own no-op tracer. Its spans record nothing, but still carry the client's trace. */
+/** OpenTelemetry's no-op tracer, used if tracing is off. Its spans record nothing, but pass on the client's trace. */
 export const NO_TRACING: Tracing = { tracer: trace.getTracer(SERVICE_NAME), close: () => Promise.resolve() };
 
 /** A span that belongs to no trace. */
 export const NO_SPAN: Span = trace.wrapSpanContext(INVALID_SPAN_CONTEXT);
 
-/** What new spans are part of. */
+/** The parent of a new span. */
 export interface SpanParent {
-  /** Absent for work that is part of no request. */
+  /** Absent for work that belongs to no request. */
   readonly span?: Span | undefined;
   /** The spans of other requests that need the same work. */
   readonly links?: readonly Link[] | undefined;
@@ -44,7 +43,7 @@ export interface SpanParent {
 /** https://www.w3.org/TR/trace-context/ */
 const PROPAGATOR = new W3CTraceContextPropagator();
 
-/** Starts the span of a request, in the client's trace if the headers name one. */
+/** Starts the span of a request. If the headers name a trace, the span becomes part of it. */
 export function startServerSpan(
   tracer: Tracer,
   headers: Readonly<Record<string, string | string[] | undefined>>,
@@ -54,8 +53,8 @@ export function startServerSpan(
 }
 
 /**
- * Starts the span of a part of a request. To keep requests that are not recorded cheap, callers check
- * `span.isRecording()` of the parent first.
+ * Starts the span of a part of a request. Callers check the parent's `isRecording()` first, so that requests that are
+ * not recorded stay cheap.
  * @param kind - `client` for a request to another server
  */
 export function startSpan(
@@ -99,7 +98,7 @@ export function findTraceId(span: Span): string | undefined {
   return isSpanContextValid(context) ? context.traceId : undefined;
 }
 
-/** Returns the headers with which another service continues the trace; undefined if the span is part of no trace. */
+/** Returns the headers that let another service continue the trace; undefined if the span is part of no trace. */
 export function toTraceHeaders(span: Span | undefined): Readonly<Record<string, string>> | undefined {
   if (!span || findTraceId(span) === undefined) return undefined;
   const headers: Record<string, string> = {};
