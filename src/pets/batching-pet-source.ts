@@ -3,10 +3,9 @@ import { StoreError } from '../errors.js';
 import { joinSpans } from '../observability/tracing.js';
 import type { Int64 } from './int64.js';
 import type { NewPet, Pet, PetQuery } from './pet.js';
-import { takeFirst } from './pet-prefix.js';
 import { CallCancelled, NEVER_CANCELLED, type BulkPetSource, type Call, type PetSource } from './pet-source.js';
 
-/** A question that waits for its batch. */
+/** A read or write that waits for its batch. */
 interface Waiting {
   readonly call: Call;
 }
@@ -16,10 +15,10 @@ type Lookup = Waiting & { readonly ids: readonly Int64[] };
 type Addition = Waiting & { readonly newPet: NewPet };
 
 /**
- * Turns concurrent questions into few statements: lists with the same status become one list as long as the longest,
- * lookups become one lookup, additions one addition.
+ * Wraps a source and combines concurrent reads and writes. Lists with the same status become one list with the largest
+ * limit; lookups become one lookup, and additions one addition.
  *
- * Only for sources that give every caller the same answer.
+ * Use it only for a source that returns the same animals to every caller.
  */
 export function createBatchingPetSource(source: BulkPetSource): PetSource {
   const lists = new Map<PetQuery['status'], Batcher<ListRequest, readonly Pet[]>>();
@@ -36,7 +35,7 @@ export function createBatchingPetSource(source: BulkPetSource): PetSource {
   function getLister(status: PetQuery['status']): Batcher<ListRequest, readonly Pet[]> {
     let list = lists.get(status);
     if (!list) {
-      // One list answers any number of readers.
+      // The size of a batch is not limited, because one statement serves any number of readers.
       list = createBatcher({
         run: (requests: readonly ListRequest[]) => listBatch(status, requests),
         sizeOf: () => 0,
@@ -53,7 +52,7 @@ export function createBatchingPetSource(source: BulkPetSource): PetSource {
   ): Promise<readonly (readonly Pet[])[]> {
     const limit = Math.max(...requests.map((request) => request.limit));
     const pets = await source.list({ limit, status }, toSharedCall(requests));
-    return requests.map((request) => takeFirst(pets, request.limit));
+    return requests.map((request) => (pets.length > request.limit ? pets.slice(0, request.limit) : pets));
   }
 
   async function findBatch(lookups: readonly Lookup[]): Promise<readonly (readonly (Pet | undefined)[])[]> {
@@ -72,7 +71,7 @@ export function createBatchingPetSource(source: BulkPetSource): PetSource {
       return await source.addMany(newPets, call);
     } catch (error) {
       if (error instanceof StoreError) throw error;
-      // The database rejected the statement because of one animal, and added none.
+      // The database rejected the statement because of one animal and added none, so add them one by one.
       return Promise.all(
         additions.map(({ newPet }) => source.add(newPet, call).catch((error: unknown) => error as Error)),
       );
@@ -84,7 +83,7 @@ function findCancellation({ call }: Waiting): Error | undefined {
   return call.isCancelled ? new CallCancelled() : undefined;
 }
 
-/** The call of a batch: it goes on when one of several clients goes away. */
+/** Creates the call of a batch. If several clients share it, it is never cancelled. */
 function toSharedCall(waiting: readonly Waiting[]): Call {
   const { call } = waiting[0] as Waiting;
   if (waiting.length === 1) return call;
