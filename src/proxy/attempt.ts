@@ -35,7 +35,7 @@ type Controller = Dispatcher.DispatchController;
 
 const NO_HEADERS: Headers = {};
 
-/** One request and its response. undici reports to it what happens on the connection. */
+/** One request and its response. undici calls its handlers. */
 export class Attempt implements Dispatcher.DispatchHandler {
   /** Resolves with the answer, an `UpstreamFailure`, what `beforeSending` returned, or the reason of `cancel`. */
   readonly outcome: Promise<Outcome>;

@@ -17,12 +17,12 @@ export interface BreakerOptions {
 
 /** The breaker opens after this many failures in a row. */
 const THRESHOLD = 10;
-/** It stays closed until the failures last this long, because fifty lookups of one slow operation fail at once. */
+/** It stays closed until the failures have lasted this long, because fifty lookups of one slow operation fail at once. */
 const SUSTAINED_MS = 500;
 /** Time between probes while the breaker is open. */
 const PROBE_EVERY_MS = 1_000;
 
-/** Creates a breaker. While it is open it probes in the background, so no user's request has to test the upstream. */
+/** Creates a breaker. While it is open, it sends probes in the background, so no client's request has to test the upstream. */
 export function createBreaker({ probe, onChange }: BreakerOptions): Breaker {
   let failures = 0;
   let failingSince = 0;

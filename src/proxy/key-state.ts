@@ -8,7 +8,7 @@ import type { Cooldown } from './cooldown.js';
 import { LimitState } from './limit-state.js';
 import type { PendingRequest } from './pending-request.js';
 
-/** How long the gateway remembers a 401 of the upstream. */
+/** How long a key counts as refused after a 401 of the upstream. */
 const REFUSED_KEY_MS = 5_000;
 
 /** How a probe ended: the upstream answered, or it did not. */
@@ -50,7 +50,7 @@ export class KeyState {
   #probe: Probe | undefined;
   #pending: Map<string, PendingRequest> | undefined;
 
-  /** True while the upstream's 401 is remembered. */
+  /** True for a while after the upstream answered 401. */
   get isRefused(): boolean {
     return this.#refusedUntil > Date.now();
   }
@@ -59,7 +59,7 @@ export class KeyState {
     return this.#cooldown && this.#cooldown.until > Date.now() ? this.#cooldown : undefined;
   }
 
-  /** The windows as they are now, without the requests in flight; empty while none are known. */
+  /** The windows now, minus the requests in flight; empty while none are known. */
   get windows(): readonly WindowState[] {
     return this.limits.windows(this.#inFlight, Date.now());
   }

@@ -16,7 +16,7 @@ export class LimitState {
   #statedAt = 0;
   #hasAnswered = false;
 
-  /** True when the upstream has answered for this key and states no limits. */
+  /** True if the upstream has answered for this key and states no limits. */
   get isUnstated(): boolean {
     return this.#hasAnswered && this.#stated.length === 0;
   }
@@ -26,7 +26,7 @@ export class LimitState {
     return this.#stated;
   }
 
-  /** The windows as they are now, without the requests in flight; empty while none are known. */
+  /** The windows now, minus the requests in flight; empty while none are known. */
   windows(inFlight: number, now: number): readonly WindowState[] {
     return this.#stated.map((window) => {
       const isOpen = window.resetAt > now;

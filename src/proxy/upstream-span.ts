@@ -24,16 +24,16 @@ export function createUpstreamDescription(baseUrl: string): DescribeUpstream {
 /**
  * Starts the span of one attempt, which includes the wait for a connection. Returns undefined if no waiting call is
  * recorded.
- * @param askers - the spans of the waiting calls
+ * @param waiting - the spans of the waiting calls
  * @param retries - the number of earlier attempts
  */
 export function startUpstreamSpan(
   tracer: Tracer,
-  askers: readonly (Span | undefined)[],
+  waiting: readonly (Span | undefined)[],
   describe: () => Attributes,
   retries: number,
 ): Span | undefined {
-  const parent = joinSpans(askers);
+  const parent = joinSpans(waiting);
   if (!parent.span) return undefined;
   const attributes = describe();
   const name = `${String(attributes['http.request.method'])} ${String(attributes['url.template'])}`;

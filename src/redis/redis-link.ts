@@ -94,7 +94,7 @@ export async function openRedisLink({
     client.on('close', () => lose(client, 'closed', new Error('the connection was closed')));
     try {
       await within(CONNECT_MS, checkServer(client));
-      // After a wrong password or database number, ioredis would continue as another user or in another database.
+      // After a wrong password or database number, ioredis emits an error and continues.
       if (errors[0]) throw errors[0];
     } catch (error) {
       client.disconnect();
@@ -176,7 +176,7 @@ export async function openRedisLink({
   }
 }
 
-/** Connects, and checks that the server can write. It cannot while it loads its data, as a replica, or when it is full. */
+/** Connects and checks that the server can write. A server that loads its data, a replica or a full server cannot. */
 async function checkServer(client: Redis): Promise<void> {
   await client.connect();
   const word = String(Math.random());

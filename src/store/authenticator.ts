@@ -20,7 +20,7 @@ export interface Authenticator {
   authenticate(key: string): MaybePromise<Caller | undefined>;
 }
 
-/** How long a lookup is valid: the longest delay of a revocation, and how long a cached key works without the database. */
+/** How long a lookup is valid. A revocation takes this long at most, and a cached key works this long in an outage. */
 const TRUSTED_MS = 5_000;
 /** After this time, a key in use is looked up again in the background, so that no request waits for the lookup. */
 const REFRESH_MS = 2_000;

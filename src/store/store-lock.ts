@@ -44,7 +44,7 @@ export async function acquireStoreLock(directory: string): Promise<StoreLock> {
   }
 }
 
-/** Creates a directory and its parents one by one, because Node's `recursive` option never returns on some file systems. */
+/** Creates a directory and its parents one by one: Node's `recursive` option never returns on some file systems. */
 async function makeDirectory(path: string): Promise<void> {
   try {
     await mkdir(path, { mode: 0o700 });
