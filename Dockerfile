@@ -1,11 +1,11 @@
 # syntax=docker/dockerfile:1
 
-# A release of Node with long-term support; the program takes any from 20.19.
+# An LTS release of Node. The program runs on 20.19 and later.
 ARG NODE_VERSION=24
 
 FROM node:${NODE_VERSION}-trixie-slim AS build
 WORKDIR /app
-# Without .npmrc, which keeps the build's own packages: here they go again after the build.
+# .npmrc is not copied: it keeps the packages that only the build needs, and this image removes them after the build.
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY vite.config.ts tsconfig.json ./
@@ -17,17 +17,17 @@ RUN npm run build && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 FROM node:${NODE_VERSION}-trixie-slim
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=4000
 WORKDIR /app
-# For the embedded store, whatever user the container runs as; with DATABASE_URL nothing is written.
+# For the embedded store, writable for any user. With DATABASE_URL, the program writes no files.
 RUN mkdir -m 1777 .data
 COPY package.json ./
 COPY migrations migrations
 COPY schema schema
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
-# By number, so that a runtime can tell that it is not root: the image's user "node".
+# The image's user "node", by number, so that a runtime can verify that it is not root.
 USER 1000:1000
 EXPOSE 4000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/livez`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
-# No shell and no init: the program takes its signals itself and starts no other process.
+# No shell and no init: the program handles signals itself and starts no other process.
 CMD ["node", "dist/bundle/main.js"]

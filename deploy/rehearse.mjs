@@ -1,7 +1,7 @@
-// Follows the Dockerfile without Docker: a folder for each stage, the commands of RUN, the files of COPY, then CMD as its user.
-//   node deploy/rehearse.mjs [--node PATH]     another Node, such as the one of the image
-// With DATABASE_URL the program is started on that server and denied every write to the file system, as in a container
-// with a read-only root (needs Node 24); without, it uses its embedded store.
+// Runs the Dockerfile without Docker: creates a folder for each stage, runs RUN, copies COPY, then runs CMD as USER.
+//   node deploy/rehearse.mjs [--node PATH]     with another Node, for example the image's
+// With DATABASE_URL, the program uses that server and may not write any file, as in a container with a read-only root
+// (needs Node 24). Without it, the program uses its embedded store.
 import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -57,14 +57,14 @@ async function rehearse() {
   assertEqual('the health check of a stopped program', check(), 1);
 }
 
-/** Denies all writing to files; none where this Node cannot. Node 26 asks for the right to use the network too. */
+/** Returns the flags that deny writes to files; none if this Node has no such flags. Node 26 also needs --allow-net. */
 function readOnlyFlags() {
   const readOnly = ['--permission', '--allow-fs-read=*'];
   const candidates = [[...readOnly, '--allow-net'], readOnly];
   return candidates.find((flags) => spawnSync(node, [...flags, '-e', '']).status === 0) ?? [];
 }
 
-/** Goes through the instructions and returns the last stage. */
+/** Runs the instructions and returns the last stage. */
 function build(dockerfile) {
   const stages = new Map();
   let stage;
@@ -134,7 +134,7 @@ function run(command, { directory, env }) {
   console.log(`RUN ${command}: ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
 }
 
-/** What a container would have anyway, and where npm finds its registry. */
+/** Returns the variables that every container has, and npm's registry settings. */
 function hostEnvironment() {
   const kept = Object.entries(process.env).filter(([name]) => /^(HOME|LANG|npm_config_(registry|cache))$/i.test(name));
   return { ...Object.fromEntries(kept), PATH: `${dirname(node)}${delimiter}${process.env.PATH}` };

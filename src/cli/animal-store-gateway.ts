@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 import { readPackageVersion } from '../observability/package-version.js';
 
-/** The package's own command: serves, or hands what follows `keys` to the `keys` command. */
 const USAGE = `Usage: animal-store-gateway             serves; settings come from the environment
        animal-store-gateway keys …      creates, lists and revokes API keys, and lists who uses what is deprecated
        animal-store-gateway --version`;

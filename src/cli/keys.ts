@@ -70,7 +70,7 @@ program
     else console.table(callers.map(toCallerRow));
   });
 
-/** Works with the keys of the store that the environment names: through the server that has it open, or directly. */
+/** Runs `work` on the keys of the configured store: through the server that has the store open, otherwise directly. */
 async function withKeys<T>(work: (admin: KeyAdmin) => Promise<T>): Promise<T> {
   const { backend } = loadEnvironment();
   if (backend.kind === 'proxy')
@@ -108,7 +108,7 @@ const ISO_DATE = /^(\d{4}-\d{2}-\d{2})(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[
 function toDate(text: string): Date {
   const [, day] = ISO_DATE.exec(text) ?? [];
   const date = new Date(text);
-  // JavaScript takes 31 February for 3 March.
+  // JavaScript converts 31 February to 3 March, so compare the day.
   if (day !== undefined && !Number.isNaN(date.getTime()) && new Date(day).toISOString().startsWith(day)) return date;
   throw new InvalidArgumentError('It must be an ISO date, such as 2027-01-31 or 2027-01-31T12:00:00Z.');
 }

@@ -2,15 +2,18 @@ import { createHash } from 'node:crypto';
 import { StoreError } from '../errors.js';
 
 /**
- * What a client sends so that a request may be repeated without adding twice.
+ * A client sends the same key with each repeat of a request, so that the store adds the animal once.
  * https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
  */
 export interface IdempotencyKey {
-  /** Identifies whose it is, never by the secret: keys of different callers have nothing to do with each other. */
+  /** Identifies the caller, never by the secret. Each caller has its own set of keys. */
   readonly callerId: string;
   /** 1 to 255 printable ASCII characters. */
   readonly value: string;
-  /** Whether it came as the quoted string of the draft, or bare, as many clients send it; another store gets it likewise. */
+  /**
+   * Whether the client sent a quoted string, as the draft specifies, or the bare value, as many clients do. An upstream
+   * receives the same form.
+   */
   readonly isQuoted: boolean;
 }
 
@@ -19,10 +22,10 @@ const BARE = /^[\x21\x23-\x7e]+$/;
 const QUOTED = /^"(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"$/;
 
 /**
- * Takes the header as it arrived; one that was sent twice arrives with both values, and is refused.
- * @param callerId - identifies who sent it
- * @returns undefined when there is none
- * @throws StoreError `bad_request` when it is malformed
+ * Parses the header. A header that was sent twice arrives as one value with both keys, and is refused.
+ * @param callerId - identifies the caller
+ * @returns undefined if there is no header
+ * @throws StoreError `bad_request` if the header is malformed
  */
 export function parseIdempotencyKey(header: string | undefined, callerId = ''): IdempotencyKey | undefined {
   if (header === undefined) return undefined;
@@ -36,18 +39,18 @@ export function parseIdempotencyKey(header: string | undefined, callerId = ''): 
   );
 }
 
-/** Writes a key as the header that it came in. */
+/** Formats a key as the header that the client sent. */
 export function formatIdempotencyKey({ value, isQuoted }: IdempotencyKey): string {
   return isQuoted ? `"${value.replace(/["\\]/g, '\\$&')}"` : value;
 }
 
-/** How much of the client's own key stays readable in a completed one. */
+/** The most characters of the client's key in a derived key. */
 const READABLE_LENGTH = 200;
 
 /**
- * Completes the key of an HTTP request for one of the additions that it asks for. The first keeps the key as it is, so
- * that a request for one animal has the same key everywhere; the others add a digest of their place, which no other key
- * can come to by chance.
+ * Derives the key of one addition from the key of its HTTP request. The first addition uses the key unchanged, so a
+ * request for one animal has the same key in GraphQL and REST. Each further addition appends a digest of its position,
+ * which cannot collide with another key by chance.
  * @param entry - the operation's index in an HTTP batch
  * @param position - the index of the field among the `addPet` fields of its operation
  */

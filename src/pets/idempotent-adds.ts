@@ -6,12 +6,12 @@ import type { IdempotencyKey } from './idempotency-key.js';
 import type { Int64 } from './int64.js';
 import type { NewPet, Pet } from './pet.js';
 
-/** How long an answer is given again, as PostgreSQL says it. */
+/** How long a key is kept, as a PostgreSQL interval. */
 const KEPT_FOR = `interval '24 hours'`;
 
 /**
- * Adds the animal and remembers its key in one statement, unless the key is remembered already. An equal statement that runs
- * at the same moment, here or in another instance, waits for this one's commit. What is older than a day counts as forgotten.
+ * Adds the animal and stores its key in one statement, unless the key is already stored. If an equal statement runs at
+ * the same moment, here or in another instance, it waits for this one to commit. Keys older than a day are ignored.
  */
 const ADD_ONCE = {
   name: 'add-pet-once',
@@ -40,13 +40,13 @@ const PRUNE = {
          ) RETURNING 1`,
 };
 
-/** Forgotten between two questions: once is unlikely, and twice does not happen. */
+/** A key may expire between the two statements of an attempt, but hardly ever twice in a row. */
 const MAX_ATTEMPTS = 3;
 
 /**
- * Adds an animal once, however often it is asked for under one key.
- * @returns the animal as it was added first
- * @throws StoreError `idempotency_key_reused` when something else was asked for under the key
+ * Adds an animal once, however often the caller repeats the request with the same key.
+ * @returns the animal as it was first added
+ * @throws StoreError `idempotency_key_reused` if the key was used for a different animal
  */
 export async function addOnce(
   database: Queryable,
@@ -70,8 +70,8 @@ export async function addOnce(
 }
 
 /**
- * Forgets what is older than a day, a batch after the other.
- * @returns how many were forgotten
+ * Deletes keys older than a day, in batches.
+ * @returns how many were deleted
  */
 export async function pruneIdempotentAdds(database: Queryable, batchSize = 1_000): Promise<number> {
   let total = 0;
@@ -82,7 +82,7 @@ export async function pruneIdempotentAdds(database: Queryable, batchSize = 1_000
   }
 }
 
-/** The animal as it was added: what is asked for again is equal, whatever has become of it since. */
+/** Returns the animal as it was first added. The repeated request has the same values. */
 function toPet(id: Int64, { name, categoryId, status }: NewPet): Pet {
   return status === undefined ? { id, name, categoryId } : { id, name, categoryId, status };
 }

@@ -1,13 +1,13 @@
 import { StoreError } from '../errors.js';
 
-/** An int64 in canonical decimal: exact in text, where a JavaScript number would round it. */
+/** An int64 in canonical decimal, as text because a JavaScript number would round it. */
 export type Int64 = string & { readonly __int64: true };
 
 const CANONICAL_DECIMAL = /^(?:0|-?[1-9]\d{0,18})$/;
 const MAX = 9223372036854775807n;
 const MIN = -9223372036854775808n;
 
-/** Tells whether a text is a canonical decimal within int64. */
+/** Whether a text is an int64 in canonical decimal. */
 export function isInt64(text: string): text is Int64 {
   if (!CANONICAL_DECIMAL.test(text)) return false;
   if (text.length < 19) return true;
@@ -16,10 +16,9 @@ export function isInt64(text: string): text is Int64 {
 }
 
 /**
- * Takes an untrusted identifier.
- * @param text - the identifier as it arrived
- * @param name - how to call it in the error
- * @throws StoreError `invalid_request` naming what was expected and what came
+ * Parses an untrusted identifier.
+ * @param name - the name of the value in the error message
+ * @throws StoreError `invalid_request` with the expected form and the received text
  */
 export function parseInt64(text: string, name: string): Int64 {
   if (isInt64(text)) return text;
@@ -30,11 +29,11 @@ export function parseInt64(text: string, name: string): Int64 {
   );
 }
 
-/** Orders two identifiers by their values: below 0 when the first is the smaller one. */
+/** Compares two identifiers by value, for `sort`: negative if `a` is smaller. */
 export function compareInt64(a: Int64, b: Int64): number {
   const isNegative = a.startsWith('-');
   if (isNegative !== b.startsWith('-')) return isNegative ? -1 : 1;
-  // Canonical decimals of one sign are ordered by their lengths, then as texts.
+  // With equal signs, the longer number has the larger magnitude; equal lengths compare as text.
   const order = a.length - b.length || (a < b ? -1 : a > b ? 1 : 0);
   return isNegative ? -order : order;
 }

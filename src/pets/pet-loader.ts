@@ -3,14 +3,14 @@ import type { Int64 } from './int64.js';
 import { notFound, type Pet, type PetQuery } from './pet.js';
 import type { Call, PetSource } from './pet-source.js';
 
-/** Collects the reads of one HTTP request: equal reads are made once, and all lookups are one question. */
+/** Combines the reads of one HTTP request: equal reads run once, and all lookups become one call of the source. */
 export interface PetLoader {
   /** @throws StoreError `not_found` */
   get(id: Int64): Promise<Pet>;
   list(query: PetQuery): Promise<readonly Pet[]>;
 }
 
-/** Makes the loader of one HTTP request. */
+/** Creates the loader of one HTTP request. */
 export function createPetLoader(source: PetSource, call: Call): PetLoader {
   const lookups = new DataLoader<Int64, Pet>(async (ids) => {
     const pets = await source.findMany(ids, call);

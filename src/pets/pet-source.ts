@@ -4,27 +4,26 @@ import type { IdempotencyKey } from './idempotency-key.js';
 import type { Int64 } from './int64.js';
 import type { NewPet, Pet, PetQuery } from './pet.js';
 
-/** On whose behalf a source is asked: one HTTP request. */
+/** The HTTP request that a source works for. */
 export interface Call extends SpanParent {
   readonly requestId: string;
-  /** When the request came, by `performance.now()`; time limits run from there. */
+  /** When the request arrived, by `performance.now()`. Time limits start here. */
   readonly startedAt: number;
-  /** True when the client has gone away: what has not been started need not be. */
+  /** True if the client has disconnected. A source then starts no further work. */
   readonly isCancelled: boolean;
   /**
-   * Has a listener called when the client goes away. (An AbortSignal would be a twentieth of what a list from another store
-   * costs.)
+   * Adds a listener for the client's disconnect. (An AbortSignal would add a twentieth to the cost of an upstream list.)
    */
   onCancel(listener: () => void): void;
-  /** Takes a listener back. */
+  /** Removes a listener. */
   offCancel(listener: () => void): void;
-  /** The caller's key, for a source that asks another store. */
+  /** The caller's key, for proxy mode. */
   readonly key?: UpstreamKey | undefined;
-  /** What the client calls itself, for a source that asks another store. */
+  /** The client's name, for proxy mode. */
   readonly clientName?: string | undefined;
 }
 
-/** What a call whose client has gone away is rejected with. */
+/** The error of a call whose client has disconnected. */
 export class CallCancelled extends Error {
   override readonly name = 'AbortError';
 
@@ -33,47 +32,47 @@ export class CallCancelled extends Error {
   }
 }
 
-/** The part of a call whose client never goes away. */
+/** The cancellation members of a call that is never cancelled. */
 export const NEVER_CANCELLED: Pick<Call, 'isCancelled' | 'onCancel' | 'offCancel'> = {
   isCancelled: false,
   onCancel: () => undefined,
   offCancel: () => undefined,
 };
 
-/** A call on nobody's behalf but the program's own. */
+/** Creates a call for the program's own work, which is never cancelled. */
 export function createCall(requestId: string): Call {
   return { ...NEVER_CANCELLED, requestId, startedAt: performance.now() };
 }
 
 /**
- * Where animals live. Every backend keeps this contract, and one test suite holds them to it.
+ * The source of the animals. One test suite checks this contract for every backend.
  *
- * Failures are `StoreError`s: `unavailable` when the backend cannot be reached in time. A source checks no arguments:
- * its callers have parsed them.
+ * A source fails with a `StoreError`: `unavailable` if the backend cannot be reached in time. It does not validate
+ * arguments, because its callers have parsed them.
  */
 export interface PetSource {
-  /** The animals that match, lowest id first, at most `query.limit`. */
+  /** Lists the animals that match, lowest id first, at most `query.limit`. */
   list(query: PetQuery, call: Call): Promise<readonly Pet[]>;
   /**
-   * Looks many animals up at once.
-   * @returns one slot for each id, in the order of `ids`: the animal, undefined when there is none, or the Error of
-   * that id alone (also `not_found`, where the backend says it in words of its own)
+   * Looks up many animals at once.
+   * @returns one entry for each id, in the order of `ids`: the animal, undefined if it does not exist, or the Error of this
+   * id alone (also `not_found`, if the backend supplies its own message)
    */
   findMany(ids: readonly Int64[], call: Call): Promise<readonly (Pet | Error | undefined)[]>;
   /**
-   * Adds an animal. When it returns, the animal is durable. A cancelled call may have added it or not.
-   * @param key - makes equal requests of its caller add once, and give the same animal, for 24 hours
-   * @throws StoreError `idempotency_key_reused` when the caller asked for another animal under the key
+   * Adds an animal. When the promise resolves, the animal is durable. A cancelled call may or may not have added it.
+   * @param key - for 24 hours, equal requests of the caller with this key add one animal and return the same one
+   * @throws StoreError `idempotency_key_reused` if the caller used the key for a different animal
    */
   add(newPet: NewPet, call: Call, key?: IdempotencyKey): Promise<Pet>;
 }
 
-/** A source that can do for many callers at once what it does for one. */
+/** A source that can serve many callers with one statement. */
 export interface BulkPetSource extends PetSource {
-  /** Looks animals up; those that there are not are missing in the answer. `ids` may name one more than once. */
+  /** Looks up animals. The map omits animals that do not exist. `ids` may contain duplicates. */
   findAll(ids: readonly Int64[], call: Call): Promise<ReadonlyMap<Int64, Pet>>;
   /**
-   * Adds all animals or none: none for certain when it throws anything but a StoreError.
+   * Adds all animals or none. An error that is not a StoreError guarantees that none was added.
    * @returns the animals in the order of `newPets`
    */
   addMany(newPets: readonly NewPet[], call: Call): Promise<readonly Pet[]>;

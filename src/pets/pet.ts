@@ -5,7 +5,7 @@ import { parseInt64, type Int64 } from './int64.js';
 export const PET_STATUSES = ['available', 'pending', 'sold'] as const;
 export type PetStatus = (typeof PET_STATUSES)[number];
 
-/** An animal. `status` is absent when none was given. */
+/** An animal. `status` is absent if none was given. */
 export interface Pet {
   readonly id: Int64;
   readonly name: string;
@@ -20,20 +20,20 @@ export type NewPet = Omit<Pet, 'id'>;
 export interface PetQuery {
   /** The most animals to return, 1 to 100. */
   readonly limit: number;
-  /** Only animals of this status; absent: all. */
+  /** Only animals with this status; all if absent. */
   readonly status?: PetStatus | undefined;
 }
 
 export const LIMIT = { minimum: 1, maximum: 100, default: 20 } as const;
 export const NAME_LENGTH = { minimum: 1, maximum: 255 } as const;
 
-/** @throws StoreError `invalid_request` when `limit` is not a whole number from 1 to 100 */
+/** @throws StoreError `invalid_request` if `limit` is not a whole number from 1 to 100 */
 export function parseLimit(limit: number): number {
   if (Number.isInteger(limit) && limit >= LIMIT.minimum && limit <= LIMIT.maximum) return limit;
   throw new StoreError('invalid_request', `limit must be a whole number from 1 to 100, got ${String(limit)}.`);
 }
 
-/** @throws StoreError `invalid_request` when the name breaks a rule; the message says which */
+/** @throws StoreError `invalid_request` with the rule that the name breaks */
 export function parseName(name: string): string {
   const reason = whyNotAName(name);
   if (reason === undefined) return name;
@@ -50,7 +50,7 @@ function whyNotAName(name: string): string | undefined {
   return length > NAME_LENGTH.maximum ? `it has ${length} characters` : undefined;
 }
 
-/** An animal to add, as a client wrote it. */
+/** An animal to add, as the client sent it. */
 export interface UntrustedNewPet {
   readonly name: string;
   readonly categoryId: string;
@@ -63,7 +63,7 @@ export function parseNewPet({ name, categoryId, status }: UntrustedNewPet): NewP
   return status == null ? checked : { ...checked, status };
 }
 
-/** The error for an animal that is not there. */
+/** Creates the error for an animal that does not exist. */
 export function notFound(id: Int64): StoreError {
   return new StoreError('not_found', `There is no animal with id ${id}.`);
 }

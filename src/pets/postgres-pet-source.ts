@@ -5,7 +5,7 @@ import type { Int64 } from './int64.js';
 import type { Pet, PetStatus } from './pet.js';
 import { CallCancelled, type BulkPetSource, type Call } from './pet-source.js';
 
-/** A row as the columns below come: an animal, but for a status that was never given. */
+/** A row of the columns below. It equals a Pet, except that a missing status is null. */
 interface PetRow {
   readonly id: Int64;
   readonly name: string;
@@ -17,8 +17,8 @@ const COLUMNS = 'id, name, category_id AS "categoryId", status';
 
 const LIST = { name: 'list-pets', text: `SELECT ${COLUMNS} FROM pets ORDER BY id LIMIT $1` };
 /**
- * Only the index of status and id gives this order. For `status = $2 ORDER BY id` PostgreSQL may take the primary key and read
- * past every animal of another status, since it supposes that those of one are spread evenly over the ids.
+ * Only the index on status and id has this order. For `status = $2 ORDER BY id`, PostgreSQL may scan the primary key and
+ * skip every animal with another status, because it assumes that each status is spread evenly over the ids.
  */
 const LIST_BY_STATUS = {
   name: 'list-pets-by-status',
@@ -29,7 +29,7 @@ const ADD = {
   name: 'add-pet',
   text: `INSERT INTO pets (name, category_id, status) VALUES ($1, $2, $3) RETURNING ${COLUMNS}`,
 };
-/** Rows are numbered as they are inserted, so in the order of their ids they are in the order of the arrays. */
+/** Rows get their ids in insertion order, so sorting by id restores the order of the arrays. */
 const ADD_MANY = {
   name: 'add-pets',
   text: `
@@ -43,7 +43,7 @@ const ADD_MANY = {
     SELECT ${COLUMNS} FROM added ORDER BY id`,
 };
 
-/** The animals of a PostgreSQL database, embedded or on a server. */
+/** Creates the source of the animals in a PostgreSQL database, embedded or on a server. */
 export function createPostgresPetSource(database: Queryable): BulkPetSource {
   return {
     async list({ limit, status }, call) {
@@ -85,7 +85,7 @@ export function createPostgresPetSource(database: Queryable): BulkPetSource {
 
   async function findAll(ids: readonly Int64[], call: Call): Promise<ReadonlyMap<Int64, Pet>> {
     requireClient(call);
-    // Identifiers are digits: their array needs no quoting, which pg would do for each of them.
+    // Identifiers need no quoting. pg would quote each element of an array.
     const rows = await database.query<PetRow>(FIND_MANY, [`{${ids.join()}}`], call);
     const found = new Map<Int64, Pet>();
     for (const pet of toPets(rows)) found.set(pet.id, pet);
@@ -97,7 +97,7 @@ function requireClient(call: Call): void {
   if (call.isCancelled) throw new CallCancelled();
 }
 
-/** Rows are the animals themselves, without a copy, but for those whose status is to be absent. */
+/** Returns the rows themselves, and copies them only if a status is null. */
 function toPets(rows: readonly PetRow[]): readonly Pet[] {
   return rows.some(({ status }) => status === null) ? rows.map(toPet) : (rows as readonly Pet[]);
 }

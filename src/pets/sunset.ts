@@ -1,8 +1,8 @@
-/** The announced end of looking one animal up by its id (`GET /pets/{petId}`, `Query.pet`), from the interface document. */
+/** When the lookup by id (`GET /pets/{petId}`, `Query.pet`) will be removed, according to the interface document. */
 export const LOOKUP_SUNSET = new Date('2030-12-05T00:00:00Z');
 
 /**
- * Since when the lookup is deprecated: the day of the interface description 1.0.0 is not shown, so it is the day this
- * store first published it.
+ * Since when the lookup is deprecated. The interface document 1.0.0 states no date, so this is the day on which this
+ * store first published the deprecation.
  */
 export const LOOKUP_DEPRECATED_SINCE = new Date('2026-11-20T00:00:00Z');

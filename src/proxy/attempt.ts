@@ -10,21 +10,22 @@ export interface UpstreamRequest {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
-  /** Whose request it is: keys take turns when requests wait for a connection. */
+  /** The caller's key. When requests wait for a connection, the keys take turns. */
   readonly keyId: string;
-  /** Called right before the request is written to a connection. Returns why it must not be sent any more. */
+  /** Called right before the request is written to a connection. Returns an error if it must not be sent any more. */
   beforeSending(): Error | undefined;
 }
 
 export type FailureKind = UpstreamFailure['kind'] | 'timeout' | 'cancelled';
 
 /**
- * Called for every request that was sent or should have been: with the status, or why there is none, and with the seconds
- * since the request was made, including the wait for a connection.
+ * Called for every request that was sent or should have been sent.
+ * @param outcome - the status, or why there is none
+ * @param seconds - the time since the request was created, including the wait for a connection
  */
 export type ObserveRequest = (method: string, outcome: number | FailureKind, seconds: number) => void;
 
-/** A hundred animals with the longest names, every character escaped, take a third of this. */
+/** A hundred animals with the longest names, with every character escaped, take a third of this. */
 const MAX_ANSWER_BYTES = 1_048_576;
 
 const TOO_MANY_REQUESTS = 429;
@@ -34,7 +35,7 @@ type Controller = Dispatcher.DispatchController;
 
 const NO_HEADERS: Headers = {};
 
-/** One request and its response. undici reports to it what happens on the connection. */
+/** One request and its response. undici calls its handlers. */
 export class Attempt implements Dispatcher.DispatchHandler {
   /** Resolves with the answer, an `UpstreamFailure`, what `beforeSending` returned, or the reason of `cancel`. */
   readonly outcome: Promise<Outcome>;
@@ -93,7 +94,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Controller | undefined, error: Error): void {
-    // The headers of a 429 say all that matters, so it counts even if its body breaks off.
+    // The gateway needs only the headers of a 429, so it counts even if its body is incomplete.
     if (this.#status === TOO_MANY_REQUESTS) this.#settle(this.#toAnswer(undefined));
     else {
       const isBroken = this.#status !== 0 || error.name === 'HTTPParserError';

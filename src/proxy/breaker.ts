@@ -1,8 +1,8 @@
-/** Stops requests to an upstream that keeps failing, and notices when it is back. */
+/** Stops requests to an upstream that keeps failing, and detects when it is back. */
 export interface Breaker {
   /** While this is true, nothing is sent upstream except probes. */
   readonly isOpen: boolean;
-  /** The upstream answered, with whatever status. */
+  /** The upstream answered, with any status. */
   succeeded(): void;
   /** The upstream could not be reached, or did not answer in time. */
   failed(): void;
@@ -15,14 +15,14 @@ export interface BreakerOptions {
   readonly onChange?: (isOpen: boolean) => void;
 }
 
-/** The breaker opens after this many failures in a row, */
+/** The breaker opens after this many failures in a row. */
 const THRESHOLD = 10;
-/** provided that the first was at least this many milliseconds ago: fifty lookups of one slow operation fail at once. */
+/** It stays closed until the failures have lasted this long, because fifty lookups of one slow operation fail at once. */
 const SUSTAINED_MS = 500;
-/** Milliseconds between probes while the breaker is open. */
+/** Time between probes while the breaker is open. */
 const PROBE_EVERY_MS = 1_000;
 
-/** Creates a breaker. While it is open it probes in the background, so no user's request has to test the upstream. */
+/** Creates a breaker. While it is open, it sends probes in the background, so no client's request has to test the upstream. */
 export function createBreaker({ probe, onChange }: BreakerOptions): Breaker {
   let failures = 0;
   let failingSince = 0;

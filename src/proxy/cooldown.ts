@@ -1,6 +1,6 @@
 import type { MaybePromise } from '../access/maybe-promise.js';
 
-/** Until when the gateway sends nothing with a key, because the upstream answered 429. */
+/** A period in which the gateway sends nothing with a key, because the upstream answered 429. */
 export interface Cooldown {
   /** Milliseconds since the epoch. */
   readonly until: number;
@@ -11,9 +11,9 @@ export interface Cooldown {
 export interface SharedCooldowns {
   /** Finds the cooldown of a key that any gateway has shared. */
   find(keyId: string): MaybePromise<Cooldown | undefined>;
-  /** Tells the other gateways, without waiting for them. */
+  /** Shares a cooldown with the other gateways, without waiting for them. */
   share(keyId: string, cooldown: Cooldown): void;
 }
 
-/** For a gateway that shares nothing. */
+/** Used by a gateway without Redis. */
 export const UNSHARED_COOLDOWNS: SharedCooldowns = { find: () => undefined, share: () => undefined };

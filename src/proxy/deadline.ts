@@ -1,7 +1,7 @@
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import { timedOut } from './upstream-errors.js';
 
-/** When to stop waiting for everything that one call asks: at its time limit, or as soon as its client disconnects. */
+/** When a call stops waiting for its requests: at its time limit, or when its client disconnects. */
 export class Deadline {
   /** Resolves when the deadline passes. */
   readonly passed: Promise<void>;
@@ -20,18 +20,18 @@ export class Deadline {
     call.onCancel(this.#pass);
   }
 
-  /** Why waiting makes no sense any more; undefined while there is time. */
+  /** Why the call stops waiting; undefined while there is time. */
   findReason(): Error | undefined {
     if (this.call.isCancelled) return new CallCancelled();
     return this.leaves(0) ? undefined : timedOut();
   }
 
-  /** Whether something that takes this long would end in time. */
+  /** Whether at least this much time is left. */
   leaves(milliseconds: number): boolean {
     return performance.now() + milliseconds < this.#endsAt;
   }
 
-  /** Stops the clock. Call it when nobody waits any more. */
+  /** Removes the timer and the listener. Call it when the call no longer waits. */
   close(): void {
     clearTimeout(this.#timer);
     this.call.offCancel(this.#pass);

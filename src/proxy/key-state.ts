@@ -8,7 +8,7 @@ import type { Cooldown } from './cooldown.js';
 import { LimitState } from './limit-state.js';
 import type { PendingRequest } from './pending-request.js';
 
-/** How long the gateway remembers a 401 of the upstream. */
+/** How long a key counts as refused after a 401 of the upstream. */
 const REFUSED_KEY_MS = 5_000;
 
 /** How a probe ended: the upstream answered, or it did not. */
@@ -21,11 +21,11 @@ interface Probe {
 
 /** The states of all keys. */
 export interface KeyStates {
-  /** The state of a key; a new one for a key that is not known. */
+  /** Returns the state of a key, and creates it if there is none. */
   get(keyId: string): KeyState;
 }
 
-/** @param capacity - the most keys that are remembered; the one used least recently is forgotten first */
+/** @param capacity - the most keys in the cache; the least recently used key is removed first */
 export function createKeyStates(capacity = 100_000): KeyStates {
   const states = createBoundedCache<KeyState>(capacity);
   return {
@@ -40,17 +40,17 @@ export function createKeyStates(capacity = 100_000): KeyStates {
   };
 }
 
-/** All that the gateway knows about one key: its limits, its cooldown and its requests in flight. */
+/** What the gateway knows about one key: its limits, its cooldown and its requests in flight. */
 export class KeyState {
   readonly limits = new LimitState();
   #cooldown: Cooldown | undefined;
   #refusedUntil = 0;
-  /** Requests that were admitted and have not been answered. */
+  /** Admitted requests without an answer so far. */
   #inFlight = 0;
   #probe: Probe | undefined;
   #pending: Map<string, PendingRequest> | undefined;
 
-  /** True while the upstream's 401 is remembered. */
+  /** True for a while after the upstream answered 401. */
   get isRefused(): boolean {
     return this.#refusedUntil > Date.now();
   }
@@ -59,7 +59,7 @@ export class KeyState {
     return this.#cooldown && this.#cooldown.until > Date.now() ? this.#cooldown : undefined;
   }
 
-  /** The windows as they are now, without the requests in flight; empty while none are known. */
+  /** The windows now, minus the requests in flight; empty while none are known. */
   get windows(): readonly WindowState[] {
     return this.limits.windows(this.#inFlight, Date.now());
   }
@@ -75,9 +75,9 @@ export class KeyState {
 
   /**
    * Admits `cost` requests against the last numbers of the upstream. While there are none, one operation is the probe and
-   * the others wait for its answer: a burst must not overrun limits that nobody has seen.
-   * @param waitMs - how long the operation may wait; after that, it is admitted and left to fail on its own
-   * @returns true for the probe, which has to call `endProbe`
+   * the others wait for its answer, so that a burst does not exceed limits that are still unknown.
+   * @param waitMs - how long the operation may wait for the probe; after that, it is admitted without known limits
+   * @returns true for the probe, which must call `endProbe`
    * @throws StoreError `unauthorized`, `rate_limited`, `key_banned` or `operation_too_large`
    */
   async admit(cost: number, waitMs: number): Promise<boolean> {
@@ -95,24 +95,24 @@ export class KeyState {
     }
   }
 
-  /** Admits `cost` more requests of the probe, or of its batch: they must not wait for themselves. */
+  /** Admits `cost` more requests of the probe's batch, which must not wait for its own probe. */
   admitWithProbe(cost: number): void {
     this.#inFlight += cost;
   }
 
-  /** Takes back requests that have been answered, or never will be. */
+  /** Removes requests that have been answered or never will be. */
   release(count: number): void {
     this.#inFlight -= count;
   }
 
-  /** Lets the operations continue that wait for the probe. */
+  /** Ends the probe. The operations that wait for it continue. */
   endProbe(result: ProbeResult): void {
     this.#probe?.end(result);
     this.#probe = undefined;
   }
 
   /**
-   * Takes what an answer says about the key.
+   * Updates the state from an answer.
    * @param sentAt - when its request was sent, by `performance.now()`
    */
   learn(answer: UpstreamAnswerHead, sentAt: number): void {
@@ -138,7 +138,7 @@ export class KeyState {
     this.limits.knowledge = 'unknown';
   }
 
-  /** The GET of this path that has not been answered, if there is one. */
+  /** Finds the pending GET of this path. */
   findPending(path: string): PendingRequest | undefined {
     return this.#pending?.get(path);
   }
@@ -147,7 +147,7 @@ export class KeyState {
     (this.#pending ??= new Map()).set(request.path, request);
   }
 
-  /** Removes a request, unless another one has taken its place. */
+  /** Removes a request, unless another one has replaced it. */
   removePending(request: PendingRequest): void {
     if (this.findPending(request.path) !== request) return;
     this.#pending?.delete(request.path);

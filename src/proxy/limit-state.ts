@@ -3,20 +3,20 @@ import type { WindowState } from '../access/ledger.js';
 import { parseStatedWindows, type StatedWindow } from '../access/limit-fields.js';
 import { operationTooLarge, rateLimited, secondsUntil } from '../access/refusals.js';
 
-/** Two resets that are closer than this belong to the same window: they are stated in whole seconds. */
+/** Two resets closer than this belong to the same window, because the upstream states whole seconds. */
 const SAME_WINDOW_MS = 2_000;
 
 /** The limits of one key, as the upstream's answers state them. */
 export class LimitState {
   /** `unknown`: no answer yet, or none since the last 429; `unstated`: the answers state no limits. */
   knowledge: 'unknown' | 'unstated' | 'stated' = 'unknown';
-  /** The numbers of the last answer that had any. They survive a 429, for the response headers. */
+  /** The numbers of the last answer that stated any. They are kept after a 429, for the response headers. */
   #stated: readonly StatedWindow[] = [];
-  /** When they came, by `performance.now()`. */
+  /** When that answer arrived, by `performance.now()`. */
   #statedAt = 0;
   #hasAnswered = false;
 
-  /** True when the upstream has answered for this key and states no limits. */
+  /** True if the upstream has answered for this key and states no limits. */
   get isUnstated(): boolean {
     return this.#hasAnswered && this.#stated.length === 0;
   }
@@ -26,7 +26,7 @@ export class LimitState {
     return this.#stated;
   }
 
-  /** The windows as they are now, without the requests in flight; empty while none are known. */
+  /** The windows now, minus the requests in flight; empty while none are known. */
   windows(inFlight: number, now: number): readonly WindowState[] {
     return this.#stated.map((window) => {
       const isOpen = window.resetAt > now;
@@ -38,7 +38,7 @@ export class LimitState {
     });
   }
 
-  /** @throws StoreError `rate_limited` or `operation_too_large` when the windows have no room for `cost` requests */
+  /** @throws StoreError `rate_limited` or `operation_too_large` if the windows have no room for `cost` requests */
   requireRoom(cost: number, inFlight: number, now: number): void {
     if (this.knowledge !== 'stated') return;
     const windows = this.windows(inFlight, now);
@@ -49,7 +49,7 @@ export class LimitState {
   }
 
   /**
-   * Takes the numbers of an answer.
+   * Reads the numbers of an answer.
    * @param sentAt - when its request was sent, by `performance.now()`
    */
   learn(answer: UpstreamAnswerHead, sentAt: number, now: number): void {
@@ -65,8 +65,8 @@ export class LimitState {
   }
 
   /**
-   * The last answer counts, but answers may overtake each other: when two requests were in flight together, the smaller
-   * `remaining` of the same window is the later one. Resets are rounded up to seconds, so the earliest is the most exact.
+   * The last answer counts, but answers may arrive out of order. If two requests were in flight together, the smaller
+   * `remaining` of the same window is the newer one. Resets are rounded up to seconds, so the earliest is the most exact.
    */
   #merge(stated: StatedWindow, now: number, hasOverlapped: boolean): StatedWindow {
     const known = this.#stated.find(({ name }) => name === stated.name);

@@ -6,34 +6,33 @@ import type { Attempt, UpstreamRequest } from './attempt.js';
 import type { KeyState } from './key-state.js';
 import type { UpstreamAnswer, UpstreamFailure } from './upstream-answer.js';
 
-/** What the requests of one call have in common. */
+/** What all requests of one call share. */
 export interface RequestTemplate extends Pick<UpstreamRequest, 'method' | 'headers' | 'body'> {
-  /** On whose behalf they are sent. */
   readonly call: Call;
-  /** Keeps the request where equal ones find it; absent for a request that must not be shared. */
+  /** Holds the request so that equal requests can join it; absent for a request that must not be shared. */
   readonly key?: KeyState | undefined;
-  /** Reads the animals of an answer as soon as it arrives; otherwise, its text and headers would fill the memory. */
+  /** Reads the animals of an answer as soon as it arrives, so that its text and headers can be freed. */
   read(answer: UpstreamAnswer, path: string): Result;
 }
 
-/** What came of a request: the animals of its answer, or the error for the client. */
+/** The result of a request: the animals of its answer, or the error for the client. */
 export type Result = readonly Pet[] | Error;
 
-/** A request with all its attempts. Other calls that ask the same with the same key may join it until it is sent. */
+/** A request with all its attempts. Calls with the same path and key may join it until it is sent. */
 export class PendingRequest implements UpstreamRequest {
   /** Resolves when there is a result. */
   done!: Promise<void>;
   result: Result | undefined;
   /** How many calls wait for the result. */
   waiting = 0;
-  /** Why the last attempt got no answer, if it got none. */
+  /** The failure of the last attempt that got no answer. */
   lastFailure: UpstreamFailure | undefined;
   /** When the last attempt was sent, by `performance.now()`. */
   sentAt: number | undefined;
   /** The attempt in progress, and its span. */
   attempt: Attempt | undefined;
   span: Span | undefined;
-  /** The spans of the calls that wait, if there is tracing. */
+  /** The spans of the waiting calls, if tracing is on. */
   spans: Span[] | undefined;
 
   /**
@@ -59,12 +58,12 @@ export class PendingRequest implements UpstreamRequest {
     return this.template.body;
   }
 
-  /** A call that comes after the request was sent may know of newer data, so it must not join. */
+  /** Whether another call may join. A call that arrives after the request was sent must see newer data. */
   get isJoinable(): boolean {
     return this.sentAt === undefined && this.waiting > 0;
   }
 
-  /** One more call waits for the result. */
+  /** Adds a call that waits for the result. */
   join({ span }: Call): void {
     this.waiting += 1;
     if (!span?.isRecording() || this.spans?.includes(span)) return;

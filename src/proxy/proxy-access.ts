@@ -23,7 +23,7 @@ export interface ProxyAccessOptions {
   readonly addressLedger: Ledger;
   /** Counts the requests of keys whose limits the upstream does not state. */
   readonly defaultLedger: Ledger;
-  /** The plan of such keys; without one they are not limited. */
+  /** The plan of such keys. Without it, they are not limited. */
   readonly defaultPlan: PublishedPlan | undefined;
   readonly cooldowns: SharedCooldowns;
   /** How long an operation waits for the first answer about its key, in milliseconds. */
@@ -31,7 +31,7 @@ export interface ProxyAccessOptions {
   readonly observer: AdmissionObserver;
 }
 
-/** Creates the access to an upstream, which knows the keys and counts their requests. The gateway learns from its answers. */
+/** Creates the access to an upstream, which checks keys and counts requests. The gateway learns from its answers. */
 export function createProxyAccess(options: ProxyAccessOptions): Access {
   const { keys, addressLedger, observer } = options;
   const readBearer = memoize(parseBearer);
@@ -51,10 +51,10 @@ export function createProxyAccess(options: ProxyAccessOptions): Access {
 }
 
 class ProxySession implements Session, UpstreamKey {
-  /** Requests of this session that were admitted and have not been answered. */
+  /** Admitted requests of this session without an answer so far. */
   #inFlight = 0;
   #isProbe = false;
-  /** What the default plan left when it last admitted an operation. */
+  /** The windows of the default plan after its last admission. */
   #defaultWindows: readonly WindowState[] | undefined;
 
   constructor(
@@ -143,7 +143,7 @@ class ProxySession implements Session, UpstreamKey {
     this.#inFlight += cost;
   }
 
-  /** Before the first answer it is not known whether the upstream counts, so the default plan does. */
+  /** Charges the default plan while no windows of the upstream are known, also before its first answer. */
   async #admitByDefaultPlan(cost: number): Promise<void> {
     const { defaultPlan } = this.options;
     if (!defaultPlan || this.key.windows.length > 0) return;

@@ -18,10 +18,10 @@ import { createUpstreamClient } from './upstream-client.js';
 import { unavailable } from './upstream-errors.js';
 import { createUpstreamDescription } from './upstream-span.js';
 
-/** The longest that a probe of the upstream may take, in milliseconds: its return has to be noticed in time. */
+/** The longest time for a probe of the upstream, so that its recovery is detected soon. */
 const MAX_PROBE_MS = 2_500;
 
-/** Opens a gateway to another animal store. It connects with the first request. */
+/** Creates the backend for proxy mode. It connects with the first request. */
 export function openProxyBackend(
   proxy: ProxyConfig,
   log: Log,
@@ -74,7 +74,7 @@ export function openProxyBackend(
       observer: metrics.admissions,
     }),
     isStore: false,
-    // The upstream decides how long an answer takes. Beyond half of the time limit, waiting is mostly in vain.
+    // The upstream decides how long an answer takes. A request that has waited half of its time limit rarely succeeds.
     patience: { budgetMs: timeoutMs / 2, crowdBudgetMs: timeoutMs / 2 },
     check: () => (breaker.isOpen ? Promise.reject(unavailable()) : probeUpstream()),
     close: () => {

@@ -1,14 +1,14 @@
-/** Keeps retries a small share of all requests, so that an upstream in trouble is not asked much more often than usual. */
+/** Limits retries to a small share of all requests, so that they add little load to an upstream in trouble. */
 export interface RetryBudget {
   /** Counts a first attempt. */
   deposit(): void;
-  /** Takes one retry; false when none is left. */
+  /** Takes one retry. Returns false if none is left. */
   withdraw(): boolean;
 }
 
 /**
  * @param share - retries earned by each request
- * @param reserve - the most retries that are saved up, all of them available at the start
+ * @param reserve - the most retries that can be saved up, and the number at the start
  */
 export function createRetryBudget(share = 0.15, reserve = 5): RetryBudget {
   let retries = reserve;

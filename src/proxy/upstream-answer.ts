@@ -1,8 +1,8 @@
-/** A response of the upstream, whatever its status. */
+/** A response of the upstream, with any status. */
 export interface UpstreamAnswer {
   readonly status: number;
   readonly header: (name: string) => string | undefined;
-  /** Undefined when the body is too large, incomplete or not UTF-8. */
+  /** Undefined if the body is too large, incomplete or not UTF-8. */
   readonly body: string | undefined;
 }
 
@@ -25,7 +25,7 @@ export class UpstreamFailure extends Error {
 }
 
 /**
- * How a request ended: with an answer, an `UpstreamFailure`, or the reason why it was cancelled or never sent. These are
- * values because many requests run side by side, and each of them may fail on its own.
+ * How an attempt ended: with an answer, an `UpstreamFailure`, or the reason why it was cancelled or never sent. Failures
+ * are values, not exceptions, because many requests run at once and each may fail on its own.
  */
 export type Outcome = UpstreamAnswer | Error;

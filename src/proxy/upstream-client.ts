@@ -39,11 +39,11 @@ export function createUpstreamClient(options: UpstreamClientOptions): UpstreamCl
     connections,
     pipelining: 1,
     connect: { timeout: connectTimeoutMs },
-    // Callers have deadlines of their own, and cancel.
+    // No timeouts here: callers cancel at their own deadlines.
     headersTimeout: 0,
     bodyTimeout: 0,
   });
-  // undici's Pool would prepare a request before it waits, and has one queue for all keys.
+  // The Pool's own queue would be shared by all keys, and would prepare each request before it waits.
   const waiting = new FairQueue<Attempt>();
   let active = 0;
 
@@ -68,7 +68,7 @@ export function createUpstreamClient(options: UpstreamClientOptions): UpstreamCl
     pool.dispatch({ method, path: base + path, headers, body: body ?? null }, attempt);
   }
 
-  /** Sends the next request that somebody still waits for. */
+  /** Sends the next request that is not cancelled. */
   function sendNext(): void {
     active -= 1;
     let attempt = waiting.shift();

@@ -14,7 +14,7 @@ export function timedOut(): StoreError {
   return new StoreError('upstream_timeout', 'The animal store behind this gateway did not answer in time.');
 }
 
-/** The interface does not allow the upstream's response. The message quotes nothing of it. */
+/** The interface does not allow the upstream's response. The message does not quote it. */
 export function notUnderstood(what: string, cause?: unknown): StoreError {
   const message = `The animal store behind this gateway gave an answer that its interface does not allow (${what}).`;
   return new StoreError('upstream_error', message, { cause });

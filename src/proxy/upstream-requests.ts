@@ -16,19 +16,19 @@ export interface UpstreamRequestsOptions {
   readonly client: UpstreamClient;
   readonly breaker: Breaker;
   readonly budget: RetryBudget;
-  /** Time for everything that one call asks, from its start, in milliseconds. */
+  /** Time for all requests of one call, from its start, in milliseconds. */
   readonly timeoutMs: number;
   readonly describe: DescribeUpstream;
   readonly tracer: Tracer;
 }
 
-/** Asks the upstream for several paths at once. Returns one result for each path, in their order. */
+/** Requests several paths of the upstream at once. Returns one result for each path, in order. */
 export type AskUpstream = (paths: readonly string[], template: RequestTemplate) => Promise<readonly Result[]>;
 
-/** Statuses of an upstream in passing trouble: a GET is worth another attempt. */
+/** Statuses of a temporary failure, after which a GET is retried. */
 const RETRIED_STATUSES = new Set([502, 503, 504]);
 
-/** Creates the function through which every request of a call goes. */
+/** Creates the function that sends all requests to the upstream. */
 export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUpstream {
   const { client, breaker, budget, timeoutMs, describe, tracer } = options;
   let endOfTurn: Promise<void> | undefined;
@@ -63,18 +63,18 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
     return request;
   }
 
-  /** Stops waiting for a request, and cancels it when nobody else waits. */
+  /** Stops waiting for a request, and cancels it if no other call waits. */
   function giveUp(request: PendingRequest, reason: Error): Error {
     const isCancelled = reason instanceof CallCancelled;
     if (request.waiting === 0) {
-      // A client that disconnects says nothing about the upstream.
+      // A disconnected client is no failure of the upstream.
       if (!isCancelled) breaker.failed();
       request.attempt?.cancel(reason);
     }
     return request.lastFailure && !isCancelled ? fromFailure(request.lastFailure) : reason;
   }
 
-  /** Makes attempts until one succeeds or another is not worth it. */
+  /** Makes attempts until one succeeds or a retry makes no sense. */
   async function run(request: PendingRequest): Promise<void> {
     budget.deposit();
     await untilEndOfTurn();
@@ -91,7 +91,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
     request.template.key?.removePending(request);
   }
 
-  /** Equal requests of the same turn of the event loop join each other. */
+  /** Waits until the end of this turn of the event loop, so that equal requests can join. */
   function untilEndOfTurn(): Promise<void> {
     return (endOfTurn ??= new Promise((resolve) => {
       setImmediate(() => {
@@ -109,7 +109,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
   }
 
   function endAttempt(request: PendingRequest, outcome: Outcome): void {
-    // The attempt holds the headers of the response, which should not stay until the whole operation is done.
+    // The attempt holds the response headers. Release them before the operation ends.
     request.attempt = undefined;
     if (request.span) endUpstreamSpan(request.span, outcome);
     if (outcome instanceof UpstreamFailure) {
@@ -132,13 +132,13 @@ function toResult({ template, path }: PendingRequest, outcome: Outcome): Result 
   return outcome instanceof Error ? outcome : template.read(outcome, path);
 }
 
-/** Tells the key what the answer says about its limits. */
+/** Updates the key's limits from the answer. */
 function learn({ template, sentAt = 0 }: PendingRequest, { status, header, body }: UpstreamAnswer): void {
   const errorCode = status === 429 && body !== undefined ? parseErrorBody(body)?.code : undefined;
   template.call.key?.learn({ status, header, errorCode }, sentAt);
 }
 
-/** A GET may be sent twice. A POST is only sent again when the upstream certainly never received it. */
+/** A GET may be sent twice. A POST is sent again only if the upstream certainly never received it. */
 function isWorthRetrying({ method }: PendingRequest, outcome: Outcome): boolean {
   if (outcome instanceof UpstreamFailure) {
     return outcome.kind === 'unreachable' && (method === 'GET' || !outcome.wasSent);

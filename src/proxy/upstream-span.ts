@@ -2,7 +2,7 @@ import { StoreError } from '../errors.js';
 import { endSpan, joinSpans, startSpan, type Attributes, type Span, type Tracer } from '../observability/tracing.js';
 import { UpstreamFailure, type Outcome } from './upstream-answer.js';
 
-/** How spans tell where requests go. */
+/** Returns the span attributes of a request. */
 export type DescribeUpstream = (method: string, path: string) => Attributes;
 
 /** @param baseUrl - the store's base address */
@@ -22,18 +22,18 @@ export function createUpstreamDescription(baseUrl: string): DescribeUpstream {
 }
 
 /**
- * Starts the span of one attempt, which includes the wait for a connection. Returns undefined if nobody who waits for it
- * is recorded.
- * @param askers - the spans of those who wait for it
- * @param retries - attempts before this one
+ * Starts the span of one attempt, which includes the wait for a connection. Returns undefined if no waiting call is
+ * recorded.
+ * @param waiting - the spans of the waiting calls
+ * @param retries - the number of earlier attempts
  */
 export function startUpstreamSpan(
   tracer: Tracer,
-  askers: readonly (Span | undefined)[],
+  waiting: readonly (Span | undefined)[],
   describe: () => Attributes,
   retries: number,
 ): Span | undefined {
-  const parent = joinSpans(askers);
+  const parent = joinSpans(waiting);
   if (!parent.span) return undefined;
   const attributes = describe();
   const name = `${String(attributes['http.request.method'])} ${String(attributes['url.template'])}`;

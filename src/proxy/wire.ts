@@ -5,13 +5,13 @@ import { PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pets/pet
 
 /**
  * Reads an animal from a response. Unknown fields are ignored.
- * @returns undefined when the interface does not allow the body
+ * @returns undefined if the interface does not allow the body
  */
 export function parsePet(body: string): Pet | undefined {
   return toPet(parse(body));
 }
 
-/** Reads a list of animals; undefined when the interface does not allow the body. */
+/** Reads a list of animals; undefined if the interface does not allow the body. */
 export function parsePets(body: string): readonly Pet[] | undefined {
   const list = parse(body);
   if (!Array.isArray(list)) return undefined;
@@ -19,7 +19,7 @@ export function parsePets(body: string): readonly Pet[] | undefined {
   return pets.every((pet) => pet !== undefined) ? pets : undefined;
 }
 
-/** Reads an Error body; undefined when the body is something else. */
+/** Reads an Error body; undefined if the body is something else. */
 export function parseErrorBody(body: string): ErrorBody | undefined {
   const value = parse(body);
   if (!isRecord(value)) return undefined;
@@ -52,7 +52,7 @@ function toPet(value: unknown): Pet | undefined {
   return isStatus(status) ? { id: petId, name, categoryId: petCategoryId, status } : undefined;
 }
 
-/** The parser returns a number only for a plainly written, exact integer, and a JsonNumber for all others. */
+/** The parser returns a number only for an exact integer in plain decimal, and a JsonNumber for all others. */
 function toInt64(value: unknown): Int64 | undefined {
   if (typeof value === 'number') return String(value) as Int64;
   return value instanceof JsonNumber && isInt64(value.text) ? value.text : undefined;

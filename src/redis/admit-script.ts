@@ -1,15 +1,17 @@
 /**
- * Admission in one step, the same as in memory-ledger.ts, by the clock of Redis.
+ * Admits or refuses in one atomic step, like memory-ledger.ts, by the clock of Redis.
  *
- * KEYS: the counts of the account (a hash), and the times of its last refusals (a list).
- * ARGV: the call's number; the cost; refusals within a minute above which it is banned, or -1; how long a ban lasts, in
- * milliseconds; what the caller knows of a ban; and for each window its name, length in milliseconds, limit, and what the
- * caller knows of its count and its end. Times are in milliseconds since the epoch, 0 for none.
- * Reply: the call's number; the outcome, 0 admitted, 1 refused, 2 banned, 3 too large; the time; the end of the ban; and
- * for each window its count and its end.
+ * KEYS: the counts of the account (a hash) and the times of its last refusals (a list).
  *
- * What the caller knows matters when Redis has lost it, or when the caller went on counting by itself: the larger count
- * of a window and the later ban are taken, so that nothing is counted twice however often it is told.
+ * ARGV: the number of the call; the cost; the refusals within a minute above which the account is banned, or -1; the
+ * length of a ban in milliseconds; the end of the ban that the caller knows; and for each window: name, length in
+ * milliseconds, limit, and the count and end that the caller knows. Times are milliseconds since the epoch, or 0 for none.
+ *
+ * Reply: the number of the call; the outcome (0 admitted, 1 refused, 2 banned, 3 too large); the time; the end of the
+ * ban; and for each window its count and end.
+ *
+ * The caller's own counts matter if Redis has lost its data, or if the caller counted alone during an outage. The script
+ * uses the larger count of each window and the later end of the ban, so a caller may send the same counts repeatedly.
  */
 export const ADMIT = `
 local time = redis.call('TIME')

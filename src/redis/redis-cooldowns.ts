@@ -3,14 +3,14 @@ import type { Cooldown, SharedCooldowns } from '../proxy/cooldown.js';
 import { RedisAwayError, type RedisLink } from './redis-link.js';
 import { createScript } from './redis-script.js';
 
-/** The most cooldowns of its own that a gateway remembers, to share them again when Redis comes back, perhaps empty. */
+/** The most cooldowns that a gateway keeps, to share them again after an outage. Redis may then be empty. */
 const CAPACITY = 10_000;
 
 /**
- * Finds the cooldown of a key, or starts one: the longer wait counts, and a limit does not replace a ban.
+ * Finds the cooldown of a key, or starts one. If there is one already, the longer wait counts, and a ban stays a ban.
  *
- * KEYS: the cooldown. ARGV: the call's number; the wait to start in milliseconds, or 0; whether it is a ban.
- * Reply: the call's number; what is left of the wait in milliseconds, or 0; 1 for a ban, else 0.
+ * KEYS: the cooldown. ARGV: the number of the call; the wait to start in milliseconds, or 0 to only read; 1 for a ban,
+ * otherwise 0. Reply: the number of the call; the rest of the wait in milliseconds, or 0; 1 for a ban, otherwise 0.
  */
 const COOL_DOWN = `
 local wait, ban = math.max(redis.call('PTTL', KEYS[1]), 0), redis.call('GET', KEYS[1]) == 'ban'
@@ -21,7 +21,7 @@ end
 return {tonumber(ARGV[1]), wait, ban and 1 or 0}
 `;
 
-/** Creates the cooldowns that all gateways with the same Redis share. While Redis is away, each gateway has its own. */
+/** Creates the cooldowns that all gateways with the same Redis share. During an outage, each gateway has its own. */
 export function createRedisCooldowns(link: RedisLink): SharedCooldowns {
   const script = createScript(link, COOL_DOWN);
   const shared = createBoundedCache<Cooldown>(CAPACITY);

@@ -7,23 +7,23 @@ import { createScript } from './redis-script.js';
 
 export interface RedisLedgerOptions {
   readonly link: RedisLink;
-  /** Names an account in Redis; no two ledgers give the same name. */
+  /** Returns the Redis key of an account. Each ledger needs its own key names. */
   readonly nameOf: (accountId: string) => string;
   /**
-   * Counts while Redis is away. It takes over what Redis answers, so that it goes on where the shared counts were last
-   * seen from here.
+   * Counts while Redis is unavailable. It adopts the counts of each reply, so it continues from the last shared counts
+   * that this process received.
    */
   readonly local: MemoryLedger;
-  /** Refusals within a minute above which an account is banned. */
+  /** An account with more refusals than this within a minute is banned. */
   readonly banAfter?: number;
   /** How long a ban lasts. */
   readonly banSeconds?: number;
 }
 
-/** Clocks that differ by less, in milliseconds, are taken as the same: a window then closes at the same time everywhere. */
+/** A smaller change in the difference between the clocks is ignored, so that the end of a window does not move. */
 const CLOCK_TOLERANCE_MS = 1_000;
 
-/** Makes a ledger that all processes share which use the same Redis. While it is away, each counts for itself. */
+/** Creates a ledger that all processes with the same Redis share. During an outage, each process counts alone. */
 export function createRedisLedger({
   link,
   nameOf,
@@ -33,7 +33,7 @@ export function createRedisLedger({
 }: RedisLedgerOptions): Ledger {
   const admitByScript = createScript(link, ADMIT);
   const bans = [banAfter === Infinity ? -1 : banAfter, banSeconds * 1_000];
-  /** How far the clock of Redis is ahead of ours. */
+  /** How far the clock of Redis is ahead of this process's clock, in milliseconds. */
   let ahead = 0;
 
   return {

@@ -3,49 +3,48 @@ import type { Redis, RedisOptions } from 'ioredis';
 import type { Log } from '../observability/log.js';
 import type { SharingFailure, SharingMetrics } from '../observability/limiter-metrics.js';
 
-/** Redis cannot be asked just now, or has not answered as it should. Nothing is said about whether the command was run. */
+/** Redis is unavailable, or its reply was late or corrupt. The command may or may not have run. */
 export class RedisAwayError extends Error {
   override readonly name = 'RedisAwayError';
 }
 
-/** The way to a Redis server, which may be away at any time. */
+/** A connection to a Redis server that may be unavailable at any time. */
 export interface RedisLink {
-  /** Whether asking makes sense just now. */
+  /** Whether there is a working connection. */
   readonly isUp: boolean;
   /**
-   * Asks Redis, once: nothing is queued or sent again.
-   * @param send - sends commands
-   * @param read - takes the reply; what it throws says that Redis cannot have answered so, and ends the connection
-   * @throws RedisAwayError, after the deadline at the latest
+   * Sends commands once. Nothing is queued or retried.
+   * @param send - sends the commands
+   * @param read - parses the reply; throws if the reply is corrupt, and the connection is then closed
+   * @throws RedisAwayError by the deadline at the latest
    */
   ask<T>(send: (client: Redis) => Promise<unknown>, read: (reply: unknown) => T): Promise<T>;
-  /** Has something done whenever Redis is there again, the first time included. */
+  /** Adds a listener that is called whenever the link connects, and at once if it is connected now. */
   onUp(listener: () => void): void;
   close(): void;
 }
 
 export interface RedisLinkOptions {
-  /** `redis://` or `rediss://`, with a user, a password and the number of a database if need be. */
+  /** `redis://` or `rediss://`, optionally with a user, a password and a database number. */
   readonly url: string;
   readonly log: Log;
   readonly metrics: SharingMetrics;
-  /** How long an answer may take, in milliseconds. */
+  /** How long a reply may take, in milliseconds. */
   readonly deadlineMs?: number;
-  /** Time between attempts to reach a Redis that is away, in milliseconds. */
+  /** Time between attempts to connect, in milliseconds. */
   readonly retryMs?: number;
 }
 
-/** How long an attempt to connect may take, a written and an understood answer included, in milliseconds. */
+/** How long an attempt to connect may take, including the check that Redis can write and read. */
 const CONNECT_MS = 1_000;
-/** A connection that lasted longer than this is worth another one at once, in milliseconds. */
+/** If a connection that lasted longer than this breaks, the link reconnects at once. */
 const LASTING_MS = 1_000;
 
 /**
- * Opens the way to Redis, and waits for the first attempt, whether it succeeds or not.
+ * Creates the link and waits until its first attempt to connect has succeeded or failed.
  *
- * A connection is trusted until its first failure, whatever it is, and then thrown away with its client: after an answer
- * that came late, or that nobody asked for, the following ones would belong to other questions. While there is none,
- * nobody waits for Redis; new ones are tried in the background.
+ * After any failure, the link discards the connection and its client: after a late or unexpected reply, each further reply
+ * would belong to another command. Without a connection, `ask` fails at once, and the link reconnects in the background.
  */
 export async function openRedisLink({
   url,
@@ -54,13 +53,13 @@ export async function openRedisLink({
   deadlineMs = 100,
   retryMs = 500,
 }: RedisLinkOptions): Promise<RedisLink> {
-  // Loaded only where it is used, for the sake of the start.
-  // By its default export: a bundle has no names of a CommonJS package.
+  // Imported on demand, so that a program without Redis starts faster. The default export, because a bundle has no named
+  // exports of a CommonJS package.
   const { Redis } = (await import('ioredis')).default;
   const options = toOptions(url);
   const waiting = new Set<(error: RedisAwayError) => void>();
   const listeners: (() => void)[] = [];
-  let trying: Redis | undefined;
+  let connecting: Redis | undefined;
   let current: { readonly client: Redis; readonly since: number } | undefined;
   let timer: NodeJS.Timeout | undefined;
   let isOutageLogged = false;
@@ -79,28 +78,28 @@ export async function openRedisLink({
     close() {
       isClosed = true;
       clearTimeout(timer);
-      trying?.disconnect();
-      if (current) hangUp(current.client);
+      connecting?.disconnect();
+      if (current) discard(current.client);
     },
   };
 
   async function connect(): Promise<void> {
     const client = new Redis(options);
-    trying = client;
-    const complaints: Error[] = [];
+    connecting = client;
+    const errors: Error[] = [];
     client.on('error', (error: Error) => {
-      complaints.push(error);
+      errors.push(error);
       lose(client, reasonOf(error), error);
     });
     client.on('close', () => lose(client, 'closed', new Error('the connection was closed')));
     try {
-      await within(CONNECT_MS, greet(client));
-      // A wrong password, or a database that does not exist: the client would go on with another one.
-      if (complaints[0]) throw complaints[0];
+      await within(CONNECT_MS, checkServer(client));
+      // After a wrong password or database number, ioredis emits an error and continues.
+      if (errors[0]) throw errors[0];
     } catch (error) {
       client.disconnect();
-      sayAway('unreachable', complaints[0] ?? (error as Error));
-      tryLater(retryMs);
+      reportOutage('unreachable', errors[0] ?? (error as Error));
+      connectLater(retryMs);
       return;
     }
     if (isClosed) {
@@ -119,23 +118,23 @@ export async function openRedisLink({
     const { client } = current;
     return new Promise((resolve, reject) => {
       const deadline = setTimeout(() => {
-        // After a pause of this process the answer may be here, unread: it is read before the immediate comes.
+        // If this process was paused, the reply may have arrived unread. Node reads it before it runs the immediate.
         setImmediate(() => {
-          if (waiting.has(give)) lose(client, 'timeout', new Error(`no answer within ${deadlineMs} ms`));
+          if (waiting.has(fail)) lose(client, 'timeout', new Error(`no answer within ${deadlineMs} ms`));
         });
       }, deadlineMs);
-      const give = (error: RedisAwayError): void => {
+      const fail = (error: RedisAwayError): void => {
         clearTimeout(deadline);
         reject(error);
       };
-      waiting.add(give);
+      waiting.add(fail);
       send(client).then(
         (reply) => {
-          if (!waiting.has(give)) return;
+          if (!waiting.has(fail)) return;
           try {
             resolve(read(reply));
             clearTimeout(deadline);
-            waiting.delete(give);
+            waiting.delete(fail);
           } catch (error) {
             lose(client, 'garbage', error as Error);
           }
@@ -148,37 +147,37 @@ export async function openRedisLink({
   function lose(client: Redis, reason: SharingFailure, error: Error): void {
     if (current?.client !== client) return;
     const hasLasted = performance.now() - current.since > LASTING_MS;
-    hangUp(client);
+    discard(client);
     if (isClosed) return;
-    sayAway(reason, error);
-    tryLater(hasLasted ? 0 : retryMs);
+    reportOutage(reason, error);
+    connectLater(hasLasted ? 0 : retryMs);
   }
 
-  function hangUp(client: Redis): void {
+  function discard(client: Redis): void {
     current = undefined;
     client.disconnect();
     const unanswered = [...waiting];
     waiting.clear();
-    for (const give of unanswered) give(new RedisAwayError('Redis has gone away'));
+    for (const fail of unanswered) fail(new RedisAwayError('Redis has gone away'));
   }
 
-  function sayAway(reason: SharingFailure, { message }: Error): void {
+  function reportOutage(reason: SharingFailure, { message }: Error): void {
     metrics.setShared(false);
     metrics.countFailure(reason);
     if (isOutageLogged || isClosed) return;
     isOutageLogged = true;
-    // Never the error itself: it may hold the command, and that the password.
+    // Do not log the error itself: it may contain the command with the password.
     log.warn({ reason, failure: withoutArguments(message) }, 'Redis is away: limits go on per instance');
   }
 
-  function tryLater(milliseconds: number): void {
+  function connectLater(milliseconds: number): void {
     if (isClosed) return;
     timer = setTimeout(() => void connect(), milliseconds).unref();
   }
 }
 
-/** Connects, and has something written: a server that only loads, only reads or is full is of no use. */
-async function greet(client: Redis): Promise<void> {
+/** Connects and checks that the server can write. A server that loads its data, a replica or a full server cannot. */
+async function checkServer(client: Redis): Promise<void> {
   await client.connect();
   const word = String(Math.random());
   const reply = await client.eval(
@@ -195,7 +194,7 @@ function reasonOf({ name }: Error): SharingFailure {
   return name === 'ParserError' ? 'garbage' : 'closed';
 }
 
-/** Another kind of server may quote what it was sent. */
+/** Removes the command's arguments, which some servers quote in error messages. */
 function withoutArguments(message: string): string {
   return message.split(', with args')[0] as string;
 }

@@ -2,21 +2,24 @@ import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { RedisAwayError, type RedisLink } from './redis-link.js';
 
-/** Where Apollo Server keeps persisted queries, by `apq:` and the SHA-256 of their text. */
+/** Apollo Server's cache of persisted queries. A key is `apq:` and the SHA-256 of the text. */
 export interface QueryCache {
   get(key: string): Promise<string | undefined>;
   set(key: string, text: string): Promise<void>;
   delete(key: string): Promise<boolean>;
 }
 
-/** Characters of queries kept in this process at the most. */
+/** The most characters of queries in this process. */
 const CAPACITY = 4_000_000;
-/** A longer query is kept in this process alone, in characters. */
+/** The longest query, in characters, that is sent to Redis. */
 const MAX_LENGTH = 100_000;
-/** How long Redis keeps a query that nobody registers again, in milliseconds: clients do, when it is gone. */
+/** How long Redis keeps a query. A client registers it again when it has expired. */
 const KEPT_MS = 86_400_000;
 
-/** Makes the cache of persisted queries that all processes share which use the same Redis. While it is away, each has its own. */
+/**
+ * Creates the cache of persisted queries that all processes with the same Redis share. While Redis is unavailable, each
+ * process has its own.
+ */
 export function createRedisQueryCache(link: RedisLink): QueryCache {
   const known = new LRUCache<string, string>({ maxSize: CAPACITY, sizeCalculation: (text) => text.length + 100 });
 
@@ -48,9 +51,9 @@ export function createRedisQueryCache(link: RedisLink): QueryCache {
     delete: (key) => Promise.resolve(known.delete(key)),
   };
 
-  async function ask<T>(...question: Parameters<typeof link.ask<T>>): Promise<T | undefined> {
+  async function ask<T>(...args: Parameters<typeof link.ask<T>>): Promise<T | undefined> {
     try {
-      return await link.ask(...question);
+      return await link.ask(...args);
     } catch (error) {
       if (error instanceof RedisAwayError) return undefined;
       throw error;
@@ -58,7 +61,7 @@ export function createRedisQueryCache(link: RedisLink): QueryCache {
   }
 }
 
-/** The hash is what the client says it is. */
+/** Whether a key is well formed. Clients supply the hash. */
 function isQueryKey(key: string): boolean {
   return /^apq:[0-9a-f]{64}$/.test(key);
 }

@@ -3,13 +3,13 @@ import type { Redis } from 'ioredis';
 import type { RedisLink } from './redis-link.js';
 
 /**
- * A script that Redis runs in one atomic step. Its first argument is a number that no other call has, and its reply an
- * array of integers that begins with it: so an answer that belongs to another question is never taken for its own.
+ * A Lua script that Redis runs in one atomic step. Its first argument is a number unique to the call, and its reply is an
+ * array of integers that starts with this number, so the reply to another call is never mistaken for its own.
  */
 export type Script = (keys: readonly string[], args: readonly (string | number)[]) => Promise<readonly number[]>;
 
 /**
- * Makes a script, which is sent as a whole only when Redis does not know it.
+ * Creates a script. It sends the digest, and the whole text only if Redis does not know the digest.
  * @throws RedisAwayError
  */
 export function createScript(link: RedisLink, lua: string): Script {

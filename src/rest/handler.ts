@@ -24,7 +24,7 @@ export interface RestOptions {
   readonly maxBodyBytes: number;
 }
 
-/** One operation of the interface. `parse` refuses before anything is charged; the function that it returns is charged. */
+/** One operation of the interface. `parse` validates the request, uncharged, and returns the function to run. */
 interface Operation {
   readonly keyless?: boolean;
   parse(context: RequestContext, petId: string, keyId: string | undefined): Promise<Run> | Run;
@@ -42,14 +42,14 @@ const JSON_TYPE = 'application/json; charset=utf-8';
 const MEDIA_TYPES = [JSON_TYPE];
 
 const LOOKUP_ROUTE = '/v1/pets/{petId}';
-/** The deprecated endpoint says so on every answer: RFC 9745, RFC 8594, RFC 8288. */
+/** The headers of every response of the deprecated endpoint: RFC 9745, RFC 8594, RFC 8288. */
 const LOOKUP_HEADERS = {
   Deprecation: `@${LOOKUP_DEPRECATED_SINCE.getTime() / 1_000}`,
   Sunset: LOOKUP_SUNSET.toUTCString(),
   Link: '</v1/pets>; rel="successor-version"',
 };
 
-/** Makes the handler of everything under /v1. */
+/** Creates the handler of everything under /v1. */
 export function createRestHandler(options: RestOptions): Handler {
   const { source, access, deprecatedCalls, cors, log, maxBodyBytes } = options;
   const openApi = JSON.stringify(createOpenApiDocument());
@@ -108,7 +108,7 @@ export function createRestHandler(options: RestOptions): Handler {
     try {
       session = await access.open(context.header('authorization'), context.address);
     } catch (thrown) {
-      // The key cannot be looked up: only what needs none is answered all the same.
+      // The key cannot be looked up, so only operations that need no key can succeed.
       const reply = route?.operations.GET?.keyless
         ? await answer(context, unknownSession(toStoreError(thrown)), route)
         : errorReply(context, thrown, log);
@@ -143,7 +143,7 @@ export function createRestHandler(options: RestOptions): Handler {
   }
 }
 
-/** The session of somebody whose key cannot be looked up, for the reason given. */
+/** Creates the session of a caller whose key cannot be looked up for this reason. */
 function unknownSession(reason: StoreError): Session {
   return {
     keyId: undefined,
@@ -160,7 +160,7 @@ function methodNotAllowed(methods: readonly string[]): StoreError {
   return new StoreError('method_not_allowed', `This path takes ${allowed}.`, { headers: { Allow: allowed } });
 }
 
-/** The parameters of a query string; one that comes twice has no one value, and is refused. */
+/** Parses a query string. Refuses a repeated parameter. */
 function toParameters(search: string): Record<string, string> {
   const parameters: Record<string, string> = Object.create(null) as Record<string, string>;
   for (const [name, value] of new URLSearchParams(search)) {
@@ -183,7 +183,7 @@ function jsonReply(status: number, body: string, headers: Record<string, string>
   return { status, headers: { 'Content-Type': JSON_TYPE, ...headers }, body };
 }
 
-/** Writes an animal as JSON, with its identifiers as the exact integers that JSON.stringify could not write. */
+/** Formats an animal as JSON. JSON.stringify would write its identifiers as strings. */
 function formatPet({ id, name, categoryId, status }: Pet): string {
   const rest = status === undefined ? '' : `,"status":"${status}"`;
   return `{"id":${id},"name":${JSON.stringify(name)},"categoryId":${categoryId}${rest}}`;

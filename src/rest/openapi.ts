@@ -13,7 +13,7 @@ for (const [id, schema] of Object.entries({
   registry.add(schema, { id });
 }
 
-/** The OpenAPI 3.1 document of /v1, made from the very schemas that check the requests. */
+/** Creates the OpenAPI 3.1 document of /v1 from the schemas that validate the requests. */
 export function createOpenApiDocument(): JsonObject {
   return {
     openapi: '3.1.0',
@@ -140,13 +140,13 @@ function toComponents(): JsonObject {
 function toParameters(schema: z.ZodObject, place: 'query' | 'path' | 'header'): JsonObject[] {
   return Object.entries(schema.shape).map(([name, field]) => {
     const { description, ...rest } = withoutIdentity(z.toJSONSchema(field, { io: 'input', unrepresentable: 'any' }));
-    // Zod leaves out the default of what is transformed, since it is not a text like the input.
+    // Zod omits the default of a transformed field, because it does not have the type of the input.
     const fallback = (field as z.ZodType).meta()?.default;
     return { name, in: place, required: place === 'path', description, schema: { ...rest, default: fallback } };
   });
 }
 
-/** OpenAPI components are found by their place, not by an identifier of their own. */
+/** Removes the identifiers that Zod adds. OpenAPI refers to a component by its location. */
 function withoutIdentity({ $schema: _schema, $id: _id, id: _name, ...schema }: JsonObject): JsonObject {
   return schema;
 }

@@ -21,7 +21,7 @@ const int64 = z
   .transform(({ text }) => text as Int64)
   .meta({ type: 'integer', format: 'int64' });
 
-/** An int64 as it stands in a path. */
+/** An int64 in a path. */
 const int64Text = z
   .string()
   .refine(isInt64, INT64_EXPECTED)
@@ -42,7 +42,7 @@ const id = int64.meta({
 /** The body of POST /pets. */
 export const newPetBody = z.strictObject({ name, categoryId, status: petStatus.optional() }, 'must be a JSON object');
 
-/** An animal as it is answered. Only described here: animals that the store holds need no checking. */
+/** An animal in a response. It is only used for documentation: the store's own animals need no validation. */
 export const petBody = z.strictObject({ id, name, categoryId, status: petStatus.optional() });
 
 /** The query of GET /pets. */
@@ -70,7 +70,7 @@ export const listQuery = z.strictObject({
 /** The path of GET /pets/{petId}. */
 export const lookupPath = z.strictObject({ petId: int64Text.meta({ description: 'The identifier of the animal.' }) });
 
-/** The request header of POST /pets. Only described here: it is parsed where GraphQL's is. */
+/** The request header of POST /pets. It is only used for documentation: `parseIdempotencyKey` parses the header. */
 export const idempotencyHeader = z.strictObject({
   'Idempotency-Key': z.string().min(1).max(257).optional().meta({
     description:
@@ -78,7 +78,7 @@ export const idempotencyHeader = z.strictObject({
   }),
 });
 
-/** The query of an operation that takes none. */
+/** The query of an operation without parameters. */
 export const noQuery = z.strictObject({});
 
 /** The Error body. */
@@ -97,18 +97,18 @@ export function toNewPet({ name, categoryId, status }: z.output<typeof newPetBod
 }
 
 /**
- * Takes untrusted input.
- * @throws StoreError `invalid_request` with the reasons, ten at the most, each naming the field
+ * Validates untrusted input.
+ * @throws StoreError `invalid_request` with at most ten reasons, each with the name of its field
  */
 export function parseInput<T extends z.ZodType>(schema: T, input: unknown, subject: string): z.output<T> {
-  // A bare number is an object only to JavaScript.
+  // A JsonNumber is an object in JavaScript, but the client sent a number.
   const parsed = schema.safeParse(input instanceof JsonNumber ? input.toJSON() : input, { reportInput: true });
   if (parsed.success) return parsed.data;
   const reasons = parsed.error.issues.flatMap((issue) => formatIssue(issue, subject));
   throw new StoreError('invalid_request', reasons.slice(0, 10).join(' '));
 }
 
-/** Marks an issue whose message needs no completing. */
+/** Marks an issue whose message is a complete sentence. */
 const WHOLE_SENTENCE = { wholeSentence: true };
 
 function formatIssue(issue: z.core.$ZodIssue, subject: string): string | string[] {
@@ -119,7 +119,7 @@ function formatIssue(issue: z.core.$ZodIssue, subject: string): string | string[
   return `${where} ${issue.message}, got ${show(issue.input)}.`;
 }
 
-/** Shows what came, of arrays and objects only their kind: they may be nested too deep to be written. */
+/** Formats the received value. Arrays and objects show only their type, because they may be nested too deep to format. */
 function show(input: unknown): string {
   if (Array.isArray(input)) return 'an array';
   if (typeof input === 'object' && input !== null && !(input instanceof JsonNumber)) return 'an object';
@@ -131,7 +131,7 @@ function quote(key: string): string {
   return JSON.stringify(key.length > 60 ? `${key.slice(0, 60)}…` : key);
 }
 
-/** Lets a rule of the domain speak through the schema, in the words it uses everywhere. */
+/** Converts a domain rule to a schema check with the rule's own message. */
 function asIssue<T>(rule: (value: T) => unknown) {
   return (value: T, context: z.core.$RefinementCtx<T>): void => {
     try {

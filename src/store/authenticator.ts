@@ -6,26 +6,26 @@ import type { MaybePromise } from '../access/maybe-promise.js';
 import { memoize } from '../access/memoize.js';
 import { toWindows, type Plan } from '../access/plans.js';
 
-/** Who asks: the holder of a valid key, whose identifier is that of the account. Never the key itself. */
+/** The holder of a valid key. Its `id` identifies the account and is never the key itself. */
 export interface Caller extends Account {
   readonly plan: Plan;
 }
 
 export interface Authenticator {
   /**
-   * Finds the caller of a key; undefined when the key is unknown, revoked or expired. A known key is answered from
-   * memory, without a promise.
-   * @throws StoreError `unavailable` when the key is not in memory and cannot be looked up
+   * Finds the caller of a key; undefined if the key is unknown, revoked or expired. Returns the caller of a cached key
+   * without a promise.
+   * @throws StoreError `unavailable` if the key is not cached and cannot be looked up
    */
   authenticate(key: string): MaybePromise<Caller | undefined>;
 }
 
-/** A revocation is effective, and a known key outlives its database, for this long. */
+/** How long a lookup is valid. A revocation takes this long at most, and a cached key works this long in an outage. */
 const TRUSTED_MS = 5_000;
-/** A key in use is looked up again behind the scenes when its answer is this old, so that no request waits for it. */
+/** After this time, a key in use is looked up again in the background, so that no request waits for the lookup. */
 const REFRESH_MS = 2_000;
 
-/** Instead of the digest of what cannot be a key at all. */
+/** Replaces the digest of a text that cannot be a key. */
 const IMPLAUSIBLE = '';
 
 interface Known {
@@ -36,13 +36,13 @@ interface Known {
 
 export interface AuthenticatorOptions {
   readonly keys: Pick<KeyStore, 'findByDigest'>;
-  /** Valid keys remembered at the most. Each is looked up again when it is five seconds old, so more would hardly be found. */
+  /** The most valid keys in the cache. */
   readonly capacity?: number;
-  /** Unknown keys remembered at the most, apart from the valid ones so that guessing does not push those out. */
+  /** The most unknown keys in their own cache: guessed keys must not push out valid ones. */
   readonly unknownCapacity?: number;
 }
 
-/** Looks keys up, remembering valid and unknown ones for five seconds each. */
+/** Creates an authenticator that caches valid and unknown keys for five seconds. */
 export function createAuthenticator({
   keys,
   capacity = 50_000,
@@ -62,7 +62,7 @@ export function createAuthenticator({
       const now = Date.now();
       if (known === undefined || now - known.askedAt >= TRUSTED_MS)
         return lookUp(digest).then((found) => toCaller(found, Date.now()));
-      // A refresh that fails leaves what is known until it is too old; the request that finds it so reports the failure.
+      // If the refresh fails, the cached result stays until it is too old. The next request then reports the failure.
       if (now - known.askedAt >= REFRESH_MS && known.caller) void lookUp(digest).catch(() => undefined);
       return toCaller(known, now);
     },
@@ -74,13 +74,13 @@ export function createAuthenticator({
     const askedAt = Date.now();
     const lookup = keys
       .findByDigest(digest)
-      .then((record) => remember(digest, askedAt, record))
+      .then((record) => cache(digest, askedAt, record))
       .finally(() => lookups.delete(digest));
     lookups.set(digest, lookup);
     return lookup;
   }
 
-  function remember(digest: string, askedAt: number, record: KeyRecord | undefined): Known {
+  function cache(digest: string, askedAt: number, record: KeyRecord | undefined): Known {
     if (record?.revokedAt !== null) {
       const known = { caller: undefined, expiresAt: Infinity, askedAt };
       valid.delete(digest);

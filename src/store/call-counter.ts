@@ -1,35 +1,35 @@
 import type { Log } from '../observability/log.js';
 import { NO_NAMES, OTHER_CLIENTS, type DeprecatedCall, type DeprecatedCallCounter } from './deprecated-calls.js';
 
-/** How often a client called, as it is written down. */
+/** How often a client called, as the database stores it. */
 export interface CallCount extends DeprecatedCall {
   calls: number;
-  /** Unix time in milliseconds, as is `lastAt`. */
+  /** Milliseconds since the epoch, like `lastAt`. */
   firstAt: number;
   lastAt: number;
 }
 
-/** Counts in memory, and has what it counted written down every few seconds. */
+/** Counts calls in memory and writes the counts to the database every few seconds. */
 export interface CallCounter extends DeprecatedCallCounter {
-  /** Writes everything down that was counted before. It never rejects: what cannot be written is kept. */
+  /** Writes all counts. Never rejects: counts that cannot be written stay in memory. */
   flush(): Promise<void>;
-  /** Writes everything down for the last time; what is counted later is forgotten. */
+  /** Writes all counts once more. Later calls are not counted. */
   close(): Promise<void>;
 }
 
 export interface CallCounterOptions {
-  /** Adds to the counts that are kept, all of them or none. */
+  /** Adds the counts to the database, all of them or none. */
   readonly write: (counts: readonly CallCount[]) => Promise<unknown>;
   readonly log: Log;
-  /** The longest that a call is in memory alone, in milliseconds. */
+  /** The longest time between a call and its write, in milliseconds. */
   readonly flushEveryMs?: number;
-  /** Counts kept at the most while they cannot be written; as many again for calls without a name and `(other)` clients. */
+  /** The most counts in memory; as many again are allowed for calls without a client name and for `(other)`. */
   readonly capacity?: number;
 }
 
-/** Counts in one statement; as many are written early. */
+/** The most counts in one statement. When this many are in memory, they are written at once. */
 const BATCH_SIZE = 1_000;
-/** Clients and coordinates of one key told apart between two writes. */
+/** The most pairs of client and coordinate per key between two writes. Further clients count as `(other)`. */
 const MAX_COUNTS_OF_KEY = 100;
 
 export function createCallCounter(options: CallCounterOptions): CallCounter {

@@ -6,27 +6,27 @@ export interface Statement {
   readonly text: string;
 }
 
-/** What can be asked of a connection. Values of type int8 arrive as text, exactly. */
+/** Runs statements. Returns values of type int8 as text, so they are exact. */
 export interface Queryable {
   /**
    * Runs one statement and returns its rows.
-   * @param parent - the requests that the statement is run for, for its span
-   * @throws StoreError `unavailable` when the database cannot be reached in time
+   * @param parent - the requests that need the statement, for its span
+   * @throws StoreError `unavailable` if the database cannot be reached in time
    */
   query<Row>(statement: Statement, values: readonly unknown[], parent?: SpanParent): Promise<Row[]>;
 }
 
-/** A connection of which one caller has the sole use, for migrations. */
+/** A connection that no other caller uses, for migrations. */
 export interface Session {
   /** Runs SQL text of one or more statements and returns the rows of the last. */
   execute(text: string): Promise<{ rows: Record<string, unknown>[] }>;
 }
 
-/** The one contract over a PostgreSQL server and the embedded PGlite. */
+/** A PostgreSQL server or the embedded PGlite. */
 export interface Database extends Queryable {
   /** Runs `work` in one transaction on one connection. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>;
-  /** What its pool is doing just now, where it has one. */
+  /** The current state of the connection pool, if there is a pool. */
   readonly connections?: () => Connections;
   close(): Promise<void>;
 }
@@ -35,8 +35,8 @@ export interface Database extends Queryable {
 export interface Connections {
   readonly used: number;
   readonly idle: number;
-  /** Statements that wait for one. */
+  /** Statements that wait for a connection. */
   readonly waiting: number;
-  /** Connections at the most. */
+  /** The most connections. */
   readonly max: number;
 }

@@ -1,30 +1,31 @@
 import { WITHHELD_NAME } from '../access/client-name.js';
 import type { Plan } from '../access/plans.js';
 
-/** One use of something deprecated: an operation or a request that was admitted. */
+/** An admitted operation or request that uses something deprecated. */
 export interface DeprecatedCall {
   readonly keyId: string;
-  /** What the client calls itself, cleaned by `parseClientName`. */
+  /** The client's name, as `parseClientName` returns it. */
   readonly client: string | undefined;
   readonly through: 'graphql' | 'rest';
-  /** Such as `Query.pet` or `GET /v1/pets/{petId}`. */
+  /** For example `Query.pet` or `GET /v1/pets/{petId}`. */
   readonly coordinate: string;
 }
 
-/** Takes note of calls. It costs no more than a look into a table, and never fails. */
+/** Counts deprecated calls. Counting is one lookup in a table and never fails. */
 export interface DeprecatedCallCounter {
   count(call: DeprecatedCall): void;
 }
 
-/** A client that called something deprecated, and the key that it did so with. */
+/** A client that called something deprecated, and its key. */
 export interface DeprecatedCaller {
   readonly keyId: string;
-  /** Null, as `plan` is, when there is no such key any more. */
+  /** Null if the key has no label or no longer exists. */
   readonly label: string | null;
+  /** Null if the key no longer exists. */
   readonly plan: Plan | null;
   readonly expiresAt: Date | null;
   readonly revokedAt: Date | null;
-  /** Null when it gave no name. */
+  /** Null if the client sent no name. */
   readonly client: string | null;
   readonly through: DeprecatedCall['through'];
   readonly coordinate: string;
@@ -33,17 +34,17 @@ export interface DeprecatedCaller {
   readonly lastAt: Date;
 }
 
-/** Who calls what is deprecated. */
+/** Lists the callers of deprecated fields and endpoints. */
 export interface DeprecatedCallers {
   /**
-   * The callers, whoever called last first.
-   * @param since - leaves out who has not called since then
+   * Lists the callers, most recent call first.
+   * @param since - omits callers whose last call is earlier
    */
   list(since?: Date): Promise<readonly DeprecatedCaller[]>;
 }
 
-/** Stands for the clients of a key beyond those that are told apart. */
+/** The name for further clients of a key that has too many client names. */
 export const OTHER_CLIENTS = '(other)';
 
-/** What stands in a name's place without being a client's own: there is always room for these. */
+/** Values of `client` that are not the client's own name. No limit on client names applies to them. */
 export const NO_NAMES: readonly string[] = ['', OTHER_CLIENTS, WITHHELD_NAME];

@@ -7,8 +7,8 @@ import { openPgliteDatabase } from './pglite-database.js';
 import { acquireStoreLock, StoreBusyError, type StoreLock } from './store-lock.js';
 
 /**
- * Opens the embedded store of a directory, for this process alone.
- * @throws StoreBusyError when another process has it; ConfigError when the directory cannot be used
+ * Opens the embedded store in a directory and locks it for this process.
+ * @throws StoreBusyError if another process has the lock; ConfigError if the directory cannot be used
  */
 export async function openEmbeddedDatabase(directory: string): Promise<Database> {
   const lock = await lockDirectory(directory);
@@ -36,13 +36,16 @@ async function lockDirectory(directory: string): Promise<StoreLock> {
   }
 }
 
-/** Opens the database's files. A mark stands beside them while they are first made: cut short, they are made anew. */
+/**
+ * Opens the database's files. A marker file exists while they are first created. A start that finds the marker deletes the
+ * files and creates them again, because their creation was interrupted.
+ */
 async function openFiles(directory: string): Promise<Database> {
   const files = join(directory, 'postgres');
-  const mark = join(directory, 'postgres.incomplete');
-  if (existsSync(mark)) await rm(files, { recursive: true, force: true });
-  if (!existsSync(files)) await writeFile(mark, '');
+  const marker = join(directory, 'postgres.incomplete');
+  if (existsSync(marker)) await rm(files, { recursive: true, force: true });
+  if (!existsSync(files)) await writeFile(marker, '');
   const database = await openPgliteDatabase(files);
-  await rm(mark, { force: true });
+  await rm(marker, { force: true });
   return database;
 }

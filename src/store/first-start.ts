@@ -8,7 +8,7 @@ import { createCall, type PetSource } from '../pets/pet-source.js';
 
 const DEVELOPMENT_PLANS = ['free', 'pro', 'business'] as const;
 
-/** The development keys by their plan, as they stand in `dev-keys.json`. */
+/** The development keys by plan: the contents of `dev-keys.json`. */
 export type DevelopmentKeys = Readonly<Record<(typeof DEVELOPMENT_PLANS)[number], string>>;
 
 const KEYS_FILE = 'dev-keys.json';
@@ -35,18 +35,18 @@ export interface FirstStartOptions {
   readonly sampleAnimals: boolean;
 }
 
-/** What an empty store has been given. */
+/** What `fillEmptyStore` added. */
 export interface FirstStart {
   readonly keys: DevelopmentKeys;
-  /** Where the keys are kept. */
+  /** The path of `dev-keys.json`. */
   readonly keysFile: string;
   readonly hasSampleAnimals: boolean;
 }
 
 /**
- * Fills an empty embedded store: sample animals and a development key of each published plan, kept in `dev-keys.json`.
- * A start that was cut short in the middle of it is taken up where it ended.
- * @returns what it was given; undefined when the store was filled before, or is not empty
+ * Fills an empty embedded store with sample animals and a development key for each published plan. Writes the keys to
+ * `dev-keys.json`. If an earlier start was interrupted, this one completes its work.
+ * @returns what was added; undefined if the store is not empty
  */
 export async function fillEmptyStore({
   directory,
@@ -75,7 +75,7 @@ export async function fillEmptyStore({
   return { keys: secrets, keysFile: path, hasSampleAnimals: sampleAnimals };
 }
 
-/** The development key of the smallest plan, which can do the least; undefined when the store has none. */
+/** Finds the development key of the smallest plan; undefined if the store has none. */
 export async function findDevelopmentKey(directory: string): Promise<string | undefined> {
   return (await readKeys(join(directory, KEYS_FILE)))?.free;
 }
@@ -84,7 +84,7 @@ function generateKeys(): DevelopmentKeys {
   return Object.fromEntries(DEVELOPMENT_PLANS.map((plan) => [plan, generateApiKey()])) as unknown as DevelopmentKeys;
 }
 
-/** Reads the keys of a file; undefined when there is none, or only half of it, which is before anything was added. */
+/** Reads a key file; undefined if it is missing or incomplete. An incomplete file means that nothing was added yet. */
 async function readKeys(path: string): Promise<DevelopmentKeys | undefined> {
   try {
     return JSON.parse(await readFile(path, 'utf8')) as DevelopmentKeys;

@@ -5,51 +5,50 @@ import { createInterface } from 'node:readline';
 import type { CreatedKey, KeyRecord, KeyStore, NewKey } from '../access/key-store.js';
 import type { DeprecatedCaller, DeprecatedCallers } from './deprecated-calls.js';
 
-/** What the `keys` command works with. */
+/** The operations of the `keys` command. */
 export interface KeyAdmin {
   readonly keys: Omit<KeyStore, 'findByDigest'>;
   readonly deprecatedCallers: DeprecatedCallers;
 }
 
-/** What the `keys` command may ask of the server that has the embedded store open: one JSON line each way. */
-type Question =
+/** A request of the `keys` command to the server that has the store open. Requests and replies are lines of JSON. */
+type KeyRequest =
   | { readonly method: 'create'; readonly newKey: NewKey }
   | { readonly method: 'list' }
   | { readonly method: 'revoke'; readonly id: string }
   | { readonly method: 'deprecated'; readonly since: Date | undefined };
 
-type Answer = { readonly result: unknown } | { readonly error: string };
+type KeyReply = { readonly result: unknown } | { readonly error: string };
 
-/** The longest path that a socket can have everywhere. */
+/** The longest socket path, in characters, that every operating system accepts. */
 const MAX_SOCKET_PATH = 100;
 
-/** The socket of the server that has a store open. */
-export function socketPath(directory: string): string {
+/** Returns the path of the socket: relative to the working directory if that is shorter. */
+function socketPath(directory: string): string {
   const absolute = resolve(directory, 'keys.sock');
   const fromHere = relative(process.cwd(), absolute);
   return fromHere.length < absolute.length ? fromHere : absolute;
 }
 
-/** The listening side of the socket. */
 export interface KeyServer {
-  /** Stops listening and ends the connections that are open. */
+  /** Stops listening and closes open connections. */
   close(): Promise<void>;
 }
 
 /**
- * Serves the keys of an embedded store to the `keys` command of the same user.
- * @returns the server, or undefined when the directory's path is too long for a socket
+ * Listens for the `keys` command. Only the user who runs the server can connect.
+ * @returns the server, or undefined if the directory's path is too long for a socket
  */
 export async function serveKeys(directory: string, admin: KeyAdmin): Promise<KeyServer | undefined> {
   const path = socketPath(directory);
   if (path.length > MAX_SOCKET_PATH) return undefined;
-  // The lock says that no living server has it.
+  // This process holds the store's lock, so an existing socket file belongs to a dead server.
   await rm(path, { force: true });
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);
     socket.on('error', () => socket.destroy()).once('close', () => sockets.delete(socket));
-    void answerAll(socket, admin);
+    void serveConnection(socket, admin);
   });
   const previous = process.umask(0o177);
   try {
@@ -69,38 +68,38 @@ export async function serveKeys(directory: string, admin: KeyAdmin): Promise<Key
   };
 }
 
-async function answerAll(socket: Socket, admin: KeyAdmin): Promise<void> {
+async function serveConnection(socket: Socket, admin: KeyAdmin): Promise<void> {
   try {
     for await (const line of createInterface({ input: socket })) {
-      const answer: Answer = await ask(JSON.parse(line) as Question, admin).then(
+      const reply: KeyReply = await handle(JSON.parse(line) as KeyRequest, admin).then(
         (result) => ({ result }),
         (error: unknown) => ({ error: error instanceof Error ? error.message : 'unknown' }),
       );
-      socket.write(`${JSON.stringify(answer)}\n`);
+      socket.write(`${JSON.stringify(reply)}\n`);
     }
   } catch {
     socket.destroy();
   }
 }
 
-async function ask(question: Question, { keys, deprecatedCallers }: KeyAdmin): Promise<unknown> {
-  switch (question.method) {
+async function handle(request: KeyRequest, { keys, deprecatedCallers }: KeyAdmin): Promise<unknown> {
+  switch (request.method) {
     case 'create': {
-      const { expiresAt, ...newKey } = question.newKey;
+      const { expiresAt, ...newKey } = request.newKey;
       return keys.create({ ...newKey, expiresAt: expiresAt && new Date(expiresAt) });
     }
     case 'list':
       return keys.list();
     case 'revoke':
-      return (await keys.revoke(question.id)) ?? null;
+      return (await keys.revoke(request.id)) ?? null;
     case 'deprecated':
-      return deprecatedCallers.list(question.since && new Date(question.since));
+      return deprecatedCallers.list(request.since && new Date(request.since));
   }
 }
 
 /**
- * Asks the server that has an embedded store open.
- * @returns undefined when no server listens
+ * Connects to the server that has the embedded store open.
+ * @returns undefined if no server listens
  */
 export async function connectKeys(directory: string): Promise<(KeyAdmin & { close(): Promise<void> }) | undefined> {
   const socket = connect(socketPath(directory));
@@ -110,13 +109,13 @@ export async function connectKeys(directory: string): Promise<(KeyAdmin & { clos
   if (!isConnected) return undefined;
   const lines = createInterface({ input: socket })[Symbol.asyncIterator]();
 
-  async function send(question: Question): Promise<unknown> {
-    socket.write(`${JSON.stringify(question)}\n`);
+  async function send(request: KeyRequest): Promise<unknown> {
+    socket.write(`${JSON.stringify(request)}\n`);
     const line = await lines.next();
     if (line.done) throw new Error('the server closed the connection');
-    const answer = JSON.parse(line.value) as Answer;
-    if ('error' in answer) throw new Error(answer.error);
-    return answer.result;
+    const reply = JSON.parse(line.value) as KeyReply;
+    if ('error' in reply) throw new Error(reply.error);
+    return reply.result;
   }
 
   return {

@@ -5,13 +5,13 @@ import type { Log } from '../observability/log.js';
 
 const SAVE_EVERY_MS = 5_000;
 
-/** Keeps the counters of an embedded store over a restart. */
+/** Keeps the rate limit counters of an embedded store across restarts. */
 export interface LimitsFile {
-  /** Writes the counters down for the last time. */
+  /** Writes the counters once more. */
   close(): Promise<void>;
 }
 
-/** Takes the counters up again, and writes them down every few seconds, apart from any request. */
+/** Restores the counters from the file, then writes them to it every few seconds in the background. */
 export async function openLimitsFile(directory: string, ledger: MemoryLedger, log: Log): Promise<LimitsFile> {
   const path = join(directory, 'limits.json');
   let saved = await readFile(path, 'utf8').catch(() => '[]');

@@ -1,20 +1,20 @@
 import { StoreError } from '../errors.js';
 import type { Database } from './database.js';
 
-/** Learns of every statement that has ended. Transactions are not reported, because only migrations use them. */
+/** Receives the duration of every statement. Transactions are not reported, because only migrations use them. */
 export interface StatementObserver {
-  /** @param failure - what went wrong, as one of a few words; undefined if nothing did */
+  /** @param failure - an error code from a small set; undefined if the statement succeeded */
   observe(name: string, failure: string | undefined, seconds: number): void;
 }
 
-/** Wraps a database: an observer learns how long each statement took. */
+/** Wraps a database and reports how long each statement took. */
 export function measureStatements(database: Database, observer: StatementObserver): Database {
   return {
     ...database,
-    query<Row>(...question: Parameters<Database['query']>): Promise<Row[]> {
-      const [{ name }] = question;
+    query<Row>(...args: Parameters<Database['query']>): Promise<Row[]> {
+      const [{ name }] = args;
       const startedAt = performance.now();
-      const rows = database.query<Row>(...question);
+      const rows = database.query<Row>(...args);
       const end = (failure: string | undefined): void =>
         observer.observe(name, failure, (performance.now() - startedAt) / 1_000);
       rows.then(

@@ -4,12 +4,12 @@ import type { Database } from './database.js';
 
 const MIGRATIONS = fileURLToPath(new URL('../../migrations/*.sql', import.meta.url));
 
-/** Any number will do, as long as every instance of this program takes the same one. */
+/** The number is arbitrary, but every instance must use the same one. */
 const MIGRATION_LOCK = 7_236_012_030;
 
 /**
- * Brings the schema up to date. Safe when several instances start at once: one does the work in one transaction, the
- * others wait for it and find nothing left to do.
+ * Runs the migrations that the database lacks, in one transaction. If several instances start at once, one migrates; the
+ * others wait for it and then have nothing to do.
  */
 export async function migrate(database: Database): Promise<void> {
   await database.transaction(async (session) => {
@@ -26,7 +26,7 @@ export async function migrate(database: Database): Promise<void> {
       execQuery: (text) => session.execute(text),
     });
     await postgrator.migrate();
-    // Postgrator sets the search path of the session, and the session goes back to the pool.
+    // Postgrator sets the session's search path, and the pool reuses the session.
     await session.execute('RESET search_path');
   });
 }

@@ -4,36 +4,36 @@ import type { Database } from './database.js';
 
 export interface PgDatabaseOptions {
   readonly url: string;
-  /** Connections at the most. */
+  /** The most connections. */
   readonly pool: number;
-  /** Whether statements are prepared under a name; poolers in transaction mode may not allow it. */
+  /** Whether to use named prepared statements; poolers in transaction mode may not support them. */
   readonly prepare: boolean;
-  /** Told of idle connections that broke; the pool replaces them. */
+  /** Called when an idle connection breaks; the pool replaces it. */
   readonly onConnectionError?: (error: Error) => void;
 }
 
-/** Time to get a connection, and for one statement, in milliseconds: together below the three seconds that a client waits at most. */
+/** Connecting and one statement together take less than three seconds, the longest that a client waits. */
 const CONNECT_TIMEOUT_MS = 1_250;
 const STATEMENT_TIMEOUT_MS = 1_250;
 const QUERY_TIMEOUT_MS = 1_400;
 
 /**
- * Every statement of a request is answered from an index in the order that it asks for, however many rows there are. PostgreSQL
- * is told to plan so from the first row on, and once: it would plan a list anew each time; and a plan made for a handful of rows,
- * which reads the whole table, stays until the table is analysed again. `options` in the URL take the place of these.
+ * Every statement of a request can read an index in the order it needs, at any table size. These settings make PostgreSQL
+ * plan that way, and only once per statement. By default it plans a list anew each time, and a plan for a few rows reads
+ * the whole table and stays until the table is analysed again. `options` in the URL replace these settings.
  */
 const LASTING_PLANS = '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off';
 
-/** Transactions are for migrations, which may wait for another instance and take longer than a request may. */
+/** Only migrations use transactions. They may wait for another instance and take longer than a request may. */
 const TRANSACTION_TIMEOUT_MS = 600_000;
 
-/** Opens a pool of connections to a PostgreSQL server. Connects with the first question. */
+/** Creates a pool of connections to a PostgreSQL server. It connects with the first statement. */
 export function createPgDatabase({ url, pool: max, prepare, onConnectionError }: PgDatabaseOptions): Database {
   const pool = new pg.Pool({
     connectionString: url,
     max,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    // Poolers refuse settings of a session; there the server's own limits have to do.
+    // Poolers refuse session settings, so the server's own settings apply there.
     ...(prepare && {
       statement_timeout: STATEMENT_TIMEOUT_MS,
       idle_in_transaction_session_timeout: 30_000,
@@ -92,8 +92,8 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
   };
 
   /**
-   * Replaces the connections that nobody uses. Where one has fallen silent the others may have too, as behind a firewall
-   * that forgot them all, and each would cost somebody the whole time limit to find out.
+   * Replaces idle connections. If one connection is dead, the others may be too (for example because a firewall dropped
+   * them all), and each dead one would cost a request its whole time limit.
    */
   function retireIdle(): void {
     for (let count = pool.idleCount; count > 0; count--) {
@@ -107,24 +107,24 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
 
 const asWritten = (text: string): string => text;
 
-/** An int8 is text here, exactly as it came; pg would look at each of them. */
+/** Returns an int8 as the text that the server sent, without pg's parser. */
 const types: pg.CustomTypesConfig = {
   getTypeParser: (oid, format) =>
     oid === pg.types.builtins.INT8 ? asWritten : (pg.types.getTypeParser(oid, format) as typeof asWritten),
 };
 
 /**
- * SQLSTATE classes of a database that is away rather than a statement that is wrong; 28, 3D and 55 are those with which a
- * server turns a connection down. https://www.postgresql.org/docs/current/errcodes-appendix.html
+ * SQLSTATE classes of an unavailable database. A server refuses connections with 28, 3D and 55.
+ * https://www.postgresql.org/docs/current/errcodes-appendix.html
  */
 const UNAVAILABLE_CLASSES = new Set(['08', '25', '28', '3D', '53', '55', '57', '58']);
 
-/** The connection failed, or nothing came over it in time; the server itself said nothing of the kind. */
+/** Whether the connection failed or timed out, as opposed to an error that the server reported. */
 function isBroken(error: unknown): boolean {
   return !(error instanceof pg.DatabaseError) && !isPoolTimeout(error);
 }
 
-/** All connections were busy for too long, which is no sign of a database that is away. */
+/** Whether all connections were busy for too long. The database itself may be fine. */
 function isPoolTimeout(error: unknown): boolean {
   return error instanceof Error && error.message === 'timeout exceeded when trying to connect';
 }

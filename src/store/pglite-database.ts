@@ -5,15 +5,15 @@ const INT8 = 20;
 
 /**
  * Opens the embedded PostgreSQL.
- * @param directory - where its files are kept; made when missing; absent: in memory
+ * @param directory - the directory of its files, created if missing; without it, the database is in memory
  */
 export async function openPgliteDatabase(directory?: string): Promise<Database> {
   if (directory !== undefined) await mkdir(directory, { recursive: true, mode: 0o700 });
-  // Loaded only where it is used, for the sake of the start.
+  // Imported on demand, so that other backends start faster.
   const { PGlite } = await import('@electric-sql/pglite');
   const database = await PGlite.create({
     ...(directory !== undefined && { dataDir: directory }),
-    // PGlite would give an int8 as a number or a bigint, by its size; text is exact and what the program works with.
+    // By default PGlite returns an int8 as a number or a bigint, depending on its size. The program uses text.
     parsers: { [INT8]: (text: string) => text },
   });
   return {

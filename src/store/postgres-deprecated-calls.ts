@@ -3,15 +3,15 @@ import type { Queryable } from './database.js';
 import type { CallCount } from './call-counter.js';
 import { NO_NAMES, OTHER_CLIENTS, type DeprecatedCaller, type DeprecatedCallers } from './deprecated-calls.js';
 
-/** Names of clients kept for each key; the further ones are counted together. */
+/** The most client names stored per key. Further clients are counted together. */
 const MAX_NAMES = 50;
 
 const NO_NAMES_SQL = `(${NO_NAMES.map((name) => `'${name}'`).join()})`;
 
 /**
- * Adds to the counts: several instances may do so at once, and none is lost. Rows are locked in the order of their keys, so
- * that they never wait for each other in a circle. Instances that bring new names at the same moment do not see each
- * other's, and may together go beyond the number of names.
+ * Adds to the counts. Several instances may run it at once without losing any. Rows are locked in key order, so that
+ * instances never deadlock. Instances that insert new names at the same moment do not see each other's names, so together
+ * they may exceed the limit.
  */
 const ADD = {
   name: 'add-deprecated-calls',
@@ -69,7 +69,7 @@ interface CallerRow {
   readonly last_at: Date;
 }
 
-/** The counts of a PostgreSQL database, embedded or on a server. */
+/** Creates the counts in a PostgreSQL database, embedded or on a server. */
 export function createPostgresDeprecatedCalls(
   database: Queryable,
 ): DeprecatedCallers & { add(counts: readonly CallCount[]): Promise<void> } {

@@ -30,7 +30,7 @@ const REVOKE = {
   text: `UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = $1 RETURNING ${COLUMNS}`,
 };
 
-/** The API keys of a PostgreSQL database, embedded or on a server. */
+/** Creates the store of API keys in a PostgreSQL database, embedded or on a server. */
 export function createPostgresKeyStore(database: Queryable): KeyStore {
   return {
     findByDigest: createBatcher({

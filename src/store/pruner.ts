@@ -1,23 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Something that is done from time to time, until it is closed. */
+/** A periodic task. */
 export interface Pruner {
-  /** Waits for what is under way. */
+  /** Stops the task, and waits for a run in progress. */
   close(): Promise<void>;
 }
 
 export interface PrunerOptions {
-  /** Throws away what is no longer needed. */
+  /** Deletes what is no longer needed. */
   readonly prune: () => Promise<unknown>;
-  /** Told why it failed; the next time it is tried again. */
+  /** Called when a run fails. The next run tries again. */
   readonly onError: (error: unknown) => void;
-  /** The time between two runs, in milliseconds: at random from half of it, so that instances spread out. */
+  /** The longest pause between two runs, in milliseconds. The shortest is half of it: instances spread out at random. */
   readonly everyMs?: number;
 }
 
 const HOUR_MS = 3_600_000;
 
-/** Prunes about once an hour. */
+/** Starts to prune, about once an hour by default. */
 export function startPruner({ prune, onError, everyMs = HOUR_MS }: PrunerOptions): Pruner {
   const closing = new AbortController();
   const running = run();
@@ -33,7 +33,7 @@ export function startPruner({ prune, onError, everyMs = HOUR_MS }: PrunerOptions
     while (await pause(signal)) await prune().catch(onError);
   }
 
-  /** Waits without keeping the process alive; false when it is time to end. */
+  /** Waits without keeping the process alive. Resolves with false once the pruner is closing. */
   function pause(signal: AbortSignal): Promise<boolean> {
     const milliseconds = everyMs * (0.5 + Math.random() / 2);
     return sleep(milliseconds, true, { signal, ref: false }).catch(() => false);

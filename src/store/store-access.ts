@@ -13,12 +13,12 @@ export interface StoreAccessOptions {
   readonly authenticator: Authenticator;
   /** Counts the requests of keys. */
   readonly ledger: Ledger;
-  /** Counts the 401 answers of client addresses. */
+  /** Counts the 401 responses of client addresses. */
   readonly addressLedger: Ledger;
   readonly observer: AdmissionObserver;
 }
 
-/** Access to a store: keys are looked up here, and their plans are counted here. */
+/** Creates the access to a store: it looks up keys and counts their requests. */
 export function createStoreAccess({ authenticator, ledger, addressLedger, observer }: StoreAccessOptions): Access {
   const readBearer = memoize(parseBearer);
   return {
@@ -72,7 +72,7 @@ class CallerSession implements Session {
   }
 
   close(): void {
-    // What was admitted stays charged.
+    // Admitted requests stay charged.
   }
 
   #settle(admission: Admission, cost: number): void {

@@ -35,16 +35,17 @@ export interface StoreBackendOptions {
   /** Shares limits with other instances. */
   readonly redis?: RedisLink | undefined;
   readonly tracer: Tracer;
-  /** What a test may put around the database. */
+  /** Wraps the database, for tests. */
   readonly decorateDatabase?: ((database: Database) => Database) | undefined;
 }
 
-/** Leaves an admitted request room to stay under a second. */
-const PATIENCE = { budgetMs: 400, crowdBudgetMs: 150 };
+/** The load shedder's budgets: they leave an admitted request enough time to finish within a second. */
+const SHEDDER_BUDGETS = { budgetMs: 400, crowdBudgetMs: 150 };
 
 /**
- * Opens a store: its database, migrated, and what the embedded one has beside it.
- * @throws StoreBusyError, or whatever keeps the database from opening
+ * Opens a store and migrates its database. With the embedded store, it also opens the limits file and the socket for the
+ * `keys` command.
+ * @throws StoreBusyError if another process has the embedded store; ConfigError if the database cannot be opened
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
   const { store, bans, log, metrics, redis, tracer, decorateDatabase } = options;
@@ -97,7 +98,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       ...shared,
     });
     const check = () => database.query({ name: 'ping', text: 'SELECT 1' }, []);
-    const backend = { source, access, deprecatedCalls, isStore: true, patience: PATIENCE, check, close };
+    const backend = { source, access, deprecatedCalls, isStore: true, patience: SHEDDER_BUDGETS, check, close };
     if (store.kind === 'server') return backend;
 
     const { directory, sampleAnimals } = store;
@@ -124,7 +125,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
   }
 }
 
-/** Where spans say that the database is. */
+/** Returns the address of the database, for spans. */
 function toServer(store: StoreConfig): Attributes {
   if (store.kind === 'embedded') return {};
   const { hostname, port, pathname } = new URL(store.url);
@@ -135,7 +136,7 @@ function toServer(store: StoreConfig): Attributes {
   };
 }
 
-/** Opens the keys of a store without serving anything, for the `keys` command. */
+/** Opens the keys of a store for the `keys` command. Serves nothing. */
 export async function openKeyAdmin(store: StoreConfig): Promise<KeyAdmin & { close(): Promise<void> }> {
   const database = await openDatabase(store);
   try {
@@ -151,7 +152,7 @@ export async function openKeyAdmin(store: StoreConfig): Promise<KeyAdmin & { clo
   };
 }
 
-/** A database out of reach is a setting to mend as long as nothing runs yet. */
+/** Migrates. At startup, a database that cannot be reached is a configuration error. */
 async function migrateAtStart(database: Database): Promise<void> {
   try {
     await migrate(database);
@@ -165,7 +166,7 @@ async function migrateAtStart(database: Database): Promise<void> {
   }
 }
 
-/** Behind a pooler the program cannot set the server's limit: without one, a statement that nobody waits for goes on. */
+/** Behind a pooler, the program cannot set `statement_timeout`. Without it, a statement may outlive its request. */
 async function warnOfNoStatementTimeout(database: Database, log: Log): Promise<void> {
   const text = "SELECT current_setting('statement_timeout') AS timeout";
   const [row] = await database.query<{ timeout: string }>({ name: 'statement-timeout', text }, []);

@@ -3,28 +3,28 @@ import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** The sole right to an embedded store: PGlite does not notice a second process, and would corrupt the files. */
+/** An exclusive lock on an embedded store. PGlite does not detect a second process, which would corrupt the files. */
 export interface StoreLock {
   release(): Promise<void>;
 }
 
-/** Another process has the store. The message is one line and says who. */
+/** Another process has the lock. The message is one line with its process id. */
 export class StoreBusyError extends Error {
   override readonly name = 'StoreBusyError';
 }
 
 interface Owner {
   readonly pid: number;
-  /** When that process started, in ticks since boot; empty where the system does not tell. Process ids are used again. */
+  /** When the process started, in ticks since boot, because process ids are reused; empty if the system does not tell. */
   readonly startedAt: string;
 }
 
 const ATTEMPTS = 10;
 
 /**
- * Takes the lock of a store: a file whose name says who has it. Everybody first puts the own file there and then looks
- * for others, so of two at once at least one sees the other. What a killed process left behind is taken away.
- * @throws StoreBusyError when a living process has it
+ * Locks a store with a file whose name identifies the process. Each process first creates its file and then looks for
+ * others, so if two try at once, at least one sees the other. Files of dead processes are removed.
+ * @throws StoreBusyError if a living process has the lock
  */
 export async function acquireStoreLock(directory: string): Promise<StoreLock> {
   await makeDirectory(directory);
@@ -44,7 +44,7 @@ export async function acquireStoreLock(directory: string): Promise<StoreLock> {
   }
 }
 
-/** Makes a directory and its parents one by one: Node's own recursive way never ends on some file systems. */
+/** Creates a directory and its parents one by one: Node's `recursive` option never returns on some file systems. */
 async function makeDirectory(path: string): Promise<void> {
   try {
     await mkdir(path, { mode: 0o700 });
@@ -65,14 +65,14 @@ async function isThere(path: string): Promise<boolean> {
   );
 }
 
-/** Finds a living process that has the lock or reaches for it, and removes the files of dead ones. */
+/** Finds a living process that has the lock or tries to take it. Removes the files of dead processes. */
 async function findHolder(directory: string, except?: string): Promise<Owner | undefined> {
   for (const name of await readdir(directory)) {
     const [, pid, startedAt] = /^lock\.(\d+)\.(\d*)$/.exec(name) ?? [];
     if (pid === undefined || startedAt === undefined || name === except) continue;
     const owner = { pid: Number(pid), startedAt };
     if (isAlive(owner)) return owner;
-    // Nobody else ever makes a file of this name.
+    // No other process ever creates a file of this name.
     await rm(join(directory, name), { force: true });
   }
   return undefined;
@@ -88,8 +88,8 @@ function isAlive({ pid, startedAt }: Owner): boolean {
 }
 
 /**
- * The 22nd field of https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html; the second may hold spaces, in brackets.
- * Empty where the system does not tell, and for a process that is dead and only waits for its parent to notice.
+ * Returns when a process started: field 22 of https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html. Field 2, in
+ * brackets, may contain spaces. Empty if the system does not tell, and for a zombie.
  */
 function startOf(pid: number): string {
   try {

@@ -2,9 +2,9 @@ import { endSpan, startSpan, type Attributes, type SpanParent, type Tracer } fro
 import type { Database, Statement } from './database.js';
 
 /**
- * Wraps a database: each statement that runs for a recorded request gets a span. The span includes the wait for a
- * connection, and holds no values.
- * @param server - where the database is
+ * Wraps a database and creates a span for each statement of a recorded request. The span includes the wait for a
+ * connection and contains no values.
+ * @param server - attributes with the address of the database
  */
 export function createTracedDatabase(database: Database, tracer: Tracer, server: Attributes): Database {
   return {
@@ -34,7 +34,7 @@ export function createTracedDatabase(database: Database, tracer: Tracer, server:
   }
 }
 
-/** Returns the code of a failure: the program's own, or the SQLSTATE. A message could quote values. */
+/** Returns the program's own error code or the SQLSTATE, never the message, because it may quote values. */
 function toErrorType(error: unknown): string {
   const { code } = error as { readonly code?: unknown };
   return typeof code === 'string' ? code : 'error';

@@ -1,10 +1,10 @@
-/** What the responses say about the windows of the key. */
+/** The windows of the key, as the responses state them. */
 export interface KeyLimits {
   /** Reads the limits in the headers of a response. Responses may arrive in any order. */
   learn(headers: Headers): void;
   /** The most that one operation can cost; Infinity if unknown. */
   readonly largestCost: number;
-  /** How much the key can spend now, if `inFlight` has been sent but not answered; Infinity if unknown. */
+  /** How much the key can spend now, with `inFlight` requests unanswered; Infinity if unknown. */
   room(inFlight: number): number;
   /** Milliseconds until every window has room again. */
   msUntilOpen(): number;

@@ -33,7 +33,7 @@ export interface RetryWait {
 /** The codes after which the link waits. */
 export type WaitCode = 'RATE_LIMITED' | 'KEY_BANNED' | 'SERVICE_UNAVAILABLE';
 
-/** A little more than the window of a minute. */
+/** A little more than the window of one minute. */
 const MAX_WAIT_MS = 70_000;
 const MAX_REPEATS = 5;
 const JITTER_MS = 1_000;

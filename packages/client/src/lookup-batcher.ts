@@ -5,9 +5,9 @@ import { PetError, type Failure, type PetErrorCode } from './pet-error.js';
 
 /** Collects lookups and sends many of them in one request. */
 export interface LookupBatcher {
-  /** Looks up one animal, together with all others that are asked for in this turn of the event loop. */
+  /** Looks up one animal, together with all other lookups of this turn of the event loop. */
   join(id: string): Lookup;
-  /** Stops waiting for a lookup, once for each `join`. A request that nobody waits for is cancelled. */
+  /** Stops waiting for a lookup; call it once for each `join`. A request is cancelled when no caller waits for it. */
   leave(lookup: Lookup): void;
 }
 
@@ -21,14 +21,14 @@ export interface LookupBatcherOptions {
 /** An animal to look up. Callers read only `result`. */
 export interface Lookup {
   readonly id: string;
-  /** The animal, or why there is none. It stays pending if nobody waits for it. */
+  /** The animal, or why there is none. It stays pending if no caller waits for it. */
   readonly result: Promise<LoadedPet | PetError>;
   readonly settle: (result: LoadedPet | PetError) => void;
   /** When its wait budget ends, by `performance.now()`. */
   readonly deadline: number;
   /** How many callers wait for it. */
   waiting: number;
-  /** Retries of failures that name no time to wait. */
+  /** Retries after failures that state no time to wait. */
   retries: number;
   /** Why the last attempt failed. */
   failure?: Failure;
@@ -38,15 +38,15 @@ export interface Lookup {
 
 interface SentRequest {
   readonly controller: AbortController;
-  /** How many of its lookups somebody still waits for. */
+  /** How many of its lookups still have a waiting caller. */
   wanted: number;
 }
 
-/** The most retries of one lookup, not counting refusals that name a time to wait. */
+/** The most retries of one lookup, not counting refusals that state a time to wait. */
 const MAX_RETRIES = 6;
 /** Each request earns this many retries, so that a client adds little to the load of a store in trouble. */
 const RETRIES_PER_REQUEST = 0.2;
-/** The most retries that can be saved up. There are as many at the start. */
+/** The most retries that can be saved up, and the number at the start. */
 const RETRY_RESERVE = 10;
 
 const FIRST_BACKOFF_MS = 100;
@@ -61,7 +61,7 @@ const nextTurn: (run: () => void) => unknown =
 export function createLookupBatcher(options: LookupBatcherOptions): LookupBatcher {
   const { request, concurrency, waitBudgetMs } = options;
   const limits = createKeyLimits();
-  /** What waits to be sent, in order. */
+  /** Lookups that wait to be sent, in order. */
   let queue = new Set<Lookup>();
   /** The lookups of this turn by id, so that equal ids share one. */
   const collected = new Map<string, Lookup>();
@@ -69,7 +69,7 @@ export function createLookupBatcher(options: LookupBatcherOptions): LookupBatche
   let lookupsInFlight = 0;
   /** The most lookups that the store takes in one request. */
   let maxLookups = options.maxRootFields;
-  /** While true, the client sends one request at a time, to see how it fares. */
+  /** While true, the client sends one request at a time and waits for its response. */
   let isProbing = true;
   let failuresInARow = 0;
   let retries = RETRY_RESERVE;
@@ -81,7 +81,7 @@ export function createLookupBatcher(options: LookupBatcherOptions): LookupBatche
     join(id) {
       if (collected.size === 0) nextTurn(sendCollected);
       let lookup = collected.get(id);
-      // One that nobody waits for is cancelled.
+      // A lookup without a waiting caller has been cancelled.
       if (!lookup || lookup.waiting === 0) {
         lookup = createLookup(id, performance.now() + waitBudgetMs);
         collected.set(id, lookup);
@@ -104,7 +104,7 @@ export function createLookupBatcher(options: LookupBatcherOptions): LookupBatche
     sendQueued();
   }
 
-  /** Sends what may be sent now, and sets a timer for the rest unless a response will continue. */
+  /** Sends the lookups that may be sent now. A response or a timer continues with the rest. */
   function sendQueued(): void {
     clearTimeout(timer);
     while (queue.size > 0 && requestsInFlight < (isProbing ? 1 : concurrency)) {
@@ -198,14 +198,14 @@ export function createLookupBatcher(options: LookupBatcherOptions): LookupBatche
     requeue(again);
   }
 
-  /** Takes one retry of the reserve. Lookups that fail together are retried together, so they need only one. */
+  /** Takes one retry from the reserve. Lookups that fail together are retried together, so they need only one. */
   function takeRetry(): boolean {
     if (retries < 1) return false;
     retries -= 1;
     return true;
   }
 
-  /** Pauses for the time that the store states, or longer: a store that keeps saying 0 must not be asked in a tight loop. */
+  /** Pauses at least for the time that the store states, and longer after each failure, in case the store states 0. */
   function pause(statedMs: number): void {
     const longestMs = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (failuresInARow - 1));
     const backoffMs = longestMs * (0.5 + Math.random() / 2);

@@ -13,11 +13,11 @@ export interface LoadedPet {
   readonly status: PetStatus | null;
 }
 
-/** What came back for one id. */
+/** The result for one id. */
 export type LookupResult =
   { readonly pet: LoadedPet; readonly failure?: undefined } | { readonly pet?: undefined; readonly failure: Failure };
 
-/** What came back for a request. */
+/** The response to one request. */
 export interface LookupResponse {
   /** One result for each id, in the order of the ids. If the request was refused as a whole, all have the same failure. */
   readonly results: readonly LookupResult[];
@@ -29,7 +29,7 @@ export interface LookupResponse {
 }
 
 /**
- * Looks up animals in one request. It does not retry, and it does not follow redirects, so the key goes nowhere else.
+ * Looks up animals in one request. It does not retry. It does not follow redirects, so the key is sent to no other server.
  * @param controller - abort it to cancel the request; it is also aborted when the request times out
  * @returns a response in every case: a failure to connect is a refusal too
  */

@@ -7,7 +7,7 @@ import { PetError } from './pet-error.js';
 export type PetId = string | bigint | number;
 
 export interface LoadOptions {
-  /** Stops waiting. The client cancels requests that nobody else waits for. */
+  /** Stops waiting. The client cancels a request if no other call waits for it. */
   readonly signal?: AbortSignal;
 }
 
