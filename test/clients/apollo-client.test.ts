@@ -73,7 +73,7 @@ describe.each(MODES)('Apollo Client 4, %s store', (mode) => {
     expect(data).toMatchObject({ pets: [{ __typename: 'Pet', id: '2', name: 'Milo', status: 'SOLD' }] });
   });
 
-  it('keeps every digit of a large id', async () => {
+  it('returns large ids exactly', async () => {
     const client = connect(new HttpLink(toOptions(key)));
     const { data } = await client.query({ query: LOOK_UP, variables: { id: '9007199254740993' } });
     expect(data).toMatchObject({ pet: { id: '9007199254740993', name: 'Deep' } });
@@ -89,7 +89,7 @@ describe.each(MODES)('Apollo Client 4, %s store', (mode) => {
     ]);
   });
 
-  it('gets the extensions of an error', async () => {
+  it('reads the extensions of an error', async () => {
     const client = connect(new HttpLink(toOptions(key)));
     const { error } = await client.query({ query: LOOK_UP, variables: { id: '404' }, errorPolicy: 'all' });
     expect(CombinedGraphQLErrors.is(error)).toBe(true);
@@ -113,7 +113,7 @@ describe.each(MODES)('Apollo Client 4, %s store', (mode) => {
     expect((failure as CombinedGraphQLErrors).errors[0]?.extensions).toMatchObject({ code: 'BAD_USER_INPUT' });
   });
 
-  it('gets the data beside a failed field with the error policy all', async () => {
+  it('reads the data of other fields with the error policy all', async () => {
     const client = connect(new HttpLink(toOptions(key)));
     const query = gql`
       {
@@ -132,7 +132,7 @@ describe.each(MODES)('Apollo Client 4, %s store', (mode) => {
     expect(recorded.sent).toMatchObject([{ status: 200 }]);
   });
 
-  it('sends several queries in one HTTP request, and each gets its own answer', async () => {
+  it('batches several queries in one HTTP request and gives each its own result', async () => {
     const { key: small } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 4, perDay: 100 } });
     await gateway.graphql('{ pets { id } }', { key: small });
     const client = connect(new BatchHttpLink({ ...toOptions(small), batchInterval: 50 }));
@@ -150,7 +150,7 @@ describe.each(MODES)('Apollo Client 4, %s store', (mode) => {
     expect(answers.map(({ error }) => codesOf(error))).toEqual([[], ['NOT_FOUND'], [], ['RATE_LIMITED']]);
   });
 
-  it('sends queries as GET and mutations as POST when asked to', async () => {
+  it('sends queries by GET and mutations by POST when configured to', async () => {
     const client = connect(new HttpLink({ ...toOptions(key), useGETForQueries: true }));
     const { data } = await client.query({ query: LOOK_UP, variables: { id: '1' } });
     await client.mutate({ mutation: ADD, variables: { input: { name: 'Rex', categoryId: '1' } } });
@@ -161,7 +161,7 @@ describe.each(MODES)('Apollo Client 4, %s store', (mode) => {
     ]);
   });
 
-  it('sends a persisted query whole once and then by its hash', async () => {
+  it('sends the text of a persisted query once, and only its hash afterwards', async () => {
     const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
     const persisted = new PersistedQueryLink({ sha256, useGETForHashedQueries: true });
     const client = connect(ApolloLink.from([persisted, new HttpLink(toOptions(key))]));
@@ -184,7 +184,7 @@ describe.each(MODES)('Apollo Client 4, %s store', (mode) => {
     ]);
   });
 
-  it('sees a 401, whatever media type it asked for', async () => {
+  it('reports a 401 for every media type it accepts', async () => {
     const answers: Response[] = [];
     const watch = new ErrorLink(({ operation }) => {
       answers.push(operation.getContext().response as Response);
@@ -200,7 +200,7 @@ describe.each(MODES)('Apollo Client 4, %s store', (mode) => {
     expect(legacy.bodyText).toContain('UNAUTHENTICATED');
   });
 
-  it('sees a 429 and how long to wait, whatever media type it asked for', async () => {
+  it('reports a 429 and its Retry-After for every media type it accepts', async () => {
     const { key: small } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 100 } });
     const client = connect(new HttpLink(toOptions(small)));
     await client.query({ query: LIST });

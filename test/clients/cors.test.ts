@@ -48,7 +48,7 @@ function expectRefusal(response: Response): void {
   expect(response.headers.get('access-control-allow-private-network')).toBeNull();
 }
 
-describe.each(MODES)('pages of other origins in development, %s store', (mode) => {
+describe.each(MODES)('CORS in development, %s store', (mode) => {
   let gateway: Gateway;
   let key: string;
 
@@ -58,7 +58,7 @@ describe.each(MODES)('pages of other origins in development, %s store', (mode) =
   });
   afterAll(() => gateway.close());
 
-  it.each([STUDIO, EMBEDDED_SANDBOX, ...LOCAL])('from %s may ask', async (origin) => {
+  it.each([STUDIO, EMBEDDED_SANDBOX, ...LOCAL])('allows requests from %s', async (origin) => {
     const response = await preflight(gateway, origin);
     expect(response.status).toBe(204);
     expect(response.headers.get('access-control-allow-origin')).toBe(origin);
@@ -67,12 +67,12 @@ describe.each(MODES)('pages of other origins in development, %s store', (mode) =
     expect(listOf(response, 'access-control-allow-headers')).toEqual(expect.arrayContaining(REQUESTED.split(',')));
   });
 
-  it('may ask this machine from the web, which browsers make them ask for', async () => {
+  it('allows requests from a public site to a private network', async () => {
     const response = await preflight(gateway, STUDIO);
     expect(response.headers.get('access-control-allow-private-network')).toBe('true');
   });
 
-  it('may send what a later Sandbox adds of its own, and nothing else that is new', async () => {
+  it('allows new headers of Apollo Sandbox but no other unknown header', async () => {
     const response = await preflight(
       gateway,
       EMBEDDED_SANDBOX,
@@ -83,13 +83,13 @@ describe.each(MODES)('pages of other origins in development, %s store', (mode) =
     expect(allowed).not.toContain('x-other');
   });
 
-  it.each(STRANGERS)('from %s may not ask', async (origin) => {
+  it.each(STRANGERS)('refuses requests from %s', async (origin) => {
     const response = await preflight(gateway, origin);
     expectRefusal(response);
     expect(response.headers.get('vary')).toContain('Origin');
   });
 
-  it('may read the limits, whatever the answer is', async () => {
+  it('exposes the limit headers on every response', async () => {
     const query = '{ pets { id } }';
     const answers = [
       await gateway.graphql(query, { key, headers: { Origin: STUDIO } }),
@@ -104,14 +104,14 @@ describe.each(MODES)('pages of other origins in development, %s store', (mode) =
     }
   });
 
-  it('are told nothing of origins when they did not come from one', async () => {
+  it('sends no CORS origin header when the request has no Origin', async () => {
     const { headers } = await gateway.graphql('{ __typename }');
     expect(headers.get('access-control-allow-origin')).toBeNull();
   });
 });
 
-describe.each(MODES)('pages of other origins in production, %s store', (mode) => {
-  it('may not ask, wherever they are from', async () => {
+describe.each(MODES)('CORS in production, %s store', (mode) => {
+  it('refuses every origin by default', async () => {
     const gateway = await startGateway(mode, { NODE_ENV: 'production' });
     try {
       const { key } = await gateway.createKey();
@@ -124,7 +124,7 @@ describe.each(MODES)('pages of other origins in production, %s store', (mode) =>
     }
   });
 
-  it('may ask when CORS_ORIGINS names their origin, and then no other may', async () => {
+  it('allows only the origins listed in CORS_ORIGINS', async () => {
     const named = ['https://app.example.com', 'http://localhost:8080'];
     const gateway = await startGateway(mode, { NODE_ENV: 'production', CORS_ORIGINS: named.join(', ') });
     try {

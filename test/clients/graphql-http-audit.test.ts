@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MODES, startGateway, type Gateway } from '../support/gateway.js';
 
 /**
- * What earlier drafts of GraphQL over HTTP recommended and that of September 2026 does not: its section on answers in
- * application/json is gone (pull request 404), so that they have the statuses of application/graphql-response+json.
+ * Recommended by earlier drafts of GraphQL over HTTP, but not by the September 2026 edition. That edition removed the
+ * section on application/json (pull request 404), so request errors have one status in both types.
  * https://graphql.github.io/graphql-over-http/draft/#sec-Status-Codes
  */
 const WITHDRAWN = [
@@ -25,10 +25,10 @@ const WITHDRAWN = [
   },
 ];
 
-/** The GETs of the audits carry no header that a page of another origin could not send: without a key, that is refused. */
+/** The audits send these GETs without a header that would need a CORS preflight, so they are refused without a key. */
 const FORGEABLE_GETS = ['5A70', 'D6D5', '6A70'];
 
-describe.each(MODES)('the audits of graphql-http, %s store', (mode) => {
+describe.each(MODES)('the graphql-http audits, %s store', (mode) => {
   let gateway: Gateway;
   let key: string;
   let count: number;
@@ -54,30 +54,30 @@ describe.each(MODES)('the audits of graphql-http, %s store', (mode) => {
     return results;
   }
 
-  it('pass in every MUST and every MAY', () => {
+  it('pass every MUST and every MAY', () => {
     expect(count).toBeGreaterThanOrEqual(61);
     expect(failures.filter(({ name }) => !name.startsWith('SHOULD'))).toEqual([]);
   });
 
-  it('fail in those SHOULDs alone that the specification has withdrawn', () => {
+  it('fail only the SHOULDs that the specification has withdrawn', () => {
     expect(failures.map(({ id, name }) => ({ id, name }))).toEqual(WITHDRAWN.map(({ id, name }) => ({ id, name })));
   });
 
-  it('find a 400 where the withdrawn SHOULDs want a 200', () => {
+  it('get a 400 where the withdrawn SHOULDs expect a 200', () => {
     expect(failures.map(({ response }) => response.status)).toEqual([400, 400, 400]);
   });
 
-  it('pass without a key too, but for GETs that any page could send', async () => {
+  it('pass without a key, except for GETs that need no CORS preflight', async () => {
     const keyless = (await audit({})).filter(({ status }) => status !== 'ok').map(({ id }) => id);
     expect(keyless.toSorted()).toEqual([...WITHDRAWN.map(({ id }) => id), ...FORGEABLE_GETS].toSorted());
   });
 
-  it('differ in nothing without a key when the header of Apollo clients goes with every request', async () => {
+  it('give the same results without a key when every request has a preflight header', async () => {
     const keyless = (await audit({ 'Apollo-Require-Preflight': 'true' })).filter(({ status }) => status !== 'ok');
     expect(keyless.map(({ id }) => id)).toEqual(WITHDRAWN.map(({ id }) => id));
   });
 
-  it('leave open what an empty operation name in a URL is, and it is none', async () => {
+  it('do not cover an empty operationName in a URL, which counts as absent', async () => {
     const search = new URLSearchParams({ query: 'query Named { __typename }', operationName: '', variables: '' });
     const response = await gateway.fetch(`/graphql?${search.toString()}`, {
       headers: { Authorization: `Bearer ${key}` },
@@ -86,7 +86,7 @@ describe.each(MODES)('the audits of graphql-http, %s store', (mode) => {
     expect(await response.json()).toEqual({ data: { __typename: 'Query' } });
   });
 
-  it('leave open which status a mutation by GET has, and it is 405 with Allow', async () => {
+  it('do not fix the status of a mutation by GET, which is 405 with Allow', async () => {
     const search = new URLSearchParams({ query: 'mutation { addPet(input: { name: "Rex", categoryId: 1 }) { id } }' });
     const response = await gateway.fetch(`/graphql?${search.toString()}`, {
       headers: { Authorization: `Bearer ${key}` },

@@ -41,7 +41,7 @@ describe.each(MODES)('graphql-request, %s store', (mode) => {
       fetch: recorded.fetch,
     });
 
-  it('reads animals, and the limits in the headers', async () => {
+  it('reads animals and the limit headers', async () => {
     const { data, headers, status } = await connect(key).rawRequest(LIST, { limit: 1 });
     expect(data).toEqual({ pets: [{ id: '1', name: 'Bella' }] });
     expect(status).toBe(200);
@@ -82,7 +82,7 @@ describe.each(MODES)('graphql-request, %s store', (mode) => {
     expect(recorded.sent).toMatchObject([{ method: 'POST', status: 200 }]);
   });
 
-  it('rejects a batch in which a field failed, with all answers at hand', async () => {
+  it('rejects a batch with a failed field and provides every result', async () => {
     const error = await failureOf(
       connect(key).batchRequests([
         { document: LOOK_UP, variables: { id: '1' } },
@@ -96,7 +96,7 @@ describe.each(MODES)('graphql-request, %s store', (mode) => {
     });
   });
 
-  it('gets the error of a field, with its extensions', async () => {
+  it('reads a field error with its extensions', async () => {
     const { response } = await failureOf(connect(key).request(LIST, { limit: 500 }));
     expect(response.status).toBe(200);
     expect(response.errors).toMatchObject([
@@ -104,13 +104,13 @@ describe.each(MODES)('graphql-request, %s store', (mode) => {
     ]);
   });
 
-  it('sees a 401', async () => {
+  it('reports a 401', async () => {
     const { response } = await failureOf(connect('pets_unknown').request(LIST, { limit: 1 }));
     expect(response.status).toBe(401);
     expect(response.errors?.[0]?.extensions.code).toBe('UNAUTHENTICATED');
   });
 
-  it('sees a 429 and how long to wait', async () => {
+  it('reports a 429 and its Retry-After', async () => {
     const { key: small } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 100 } });
     await connect(small).request(LIST, { limit: 1 });
     const { response } = await failureOf(connect(small).request(LIST, { limit: 1 }));

@@ -2,16 +2,16 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MODES, startGateway, type Gateway } from '../support/gateway.js';
 import { request } from '../support/raw-request.js';
 
-/** What Chromium sends when somebody types an address. */
+/** The Accept header that Chromium sends when it opens a page. */
 const BROWSER = {
   Accept:
     'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-context;v=b3;q=0.7',
 };
-/** A part of the explorer, as the page names it. */
+/** A URL of an explorer file in the page. */
 const PART = /"\/?(explorer\/explorer-[\w-]{8}\.(js|css))"/;
 const KEY = /pets_[0-9A-Za-z]{38}/;
 
-describe.each(MODES)('the pages for browsers, %s store', (mode) => {
+describe.each(MODES)('browser pages, %s store', (mode) => {
   let gateway: Gateway;
 
   beforeAll(async () => {
@@ -20,7 +20,7 @@ describe.each(MODES)('the pages for browsers, %s store', (mode) => {
   });
   afterAll(() => gateway.close());
 
-  it('show Apollo Sandbox at /graphql, with a place for the key', async () => {
+  it('show Apollo Sandbox with a header for the key at /graphql', async () => {
     const response = await gateway.fetch('/graphql', { headers: BROWSER });
     const page = await response.text();
     expect(response.status).toBe(200);
@@ -31,7 +31,7 @@ describe.each(MODES)('the pages for browsers, %s store', (mode) => {
     expect(page).not.toMatch(KEY);
   });
 
-  it('come to browsers alone: a client that takes anything gets JSON', async () => {
+  it('are sent only to browsers; a client that accepts anything gets JSON', async () => {
     for (const Accept of ['*/*', 'application/json', 'application/json, text/html;q=0.5']) {
       const response = await gateway.fetch('/graphql?query={__typename}', {
         headers: { Accept, 'Apollo-Require-Preflight': 'true' },
@@ -41,7 +41,7 @@ describe.each(MODES)('the pages for browsers, %s store', (mode) => {
     }
   });
 
-  it('show GraphiQL at /explorer, made of files of this server alone', async () => {
+  it('show GraphiQL at /explorer, which loads files only from this server', async () => {
     const response = await gateway.fetch('/explorer', { headers: BROWSER });
     const page = await response.text();
     expect(response.status).toBe(200);
@@ -56,7 +56,7 @@ describe.each(MODES)('the pages for browsers, %s store', (mode) => {
     expect(page).not.toMatch(/https?:|<style|<script(?![^>]*\bsrc=)/);
   });
 
-  it('let the browser keep the parts of /explorer for good, and take them compressed', async () => {
+  it('allow browsers to cache the files of /explorer permanently, and send them compressed', async () => {
     const page = await (await gateway.fetch('/explorer')).text();
     for (const [, source = '', kind] of page.matchAll(new RegExp(PART, 'g'))) {
       const compressed = await gateway.fetch(`/${source}`, { headers: { 'Accept-Encoding': 'gzip, br' } });
@@ -74,7 +74,7 @@ describe.each(MODES)('the pages for browsers, %s store', (mode) => {
   });
 
   it.each(['/explorer/', '/explorer/index.htm', '/explorer/../package.json', '/explorer/%2e%2e/main.js'])(
-    'have nothing at %s',
+    'return 404 for %s',
     async (path) => {
       const { status, body } = await request(gateway.url, { path });
       expect(status).toBe(404);
@@ -82,7 +82,7 @@ describe.each(MODES)('the pages for browsers, %s store', (mode) => {
     },
   );
 
-  it('let /explorer run its own script alone, and ask this server alone', async () => {
+  it('restrict /explorer to its own script and to requests to this server', async () => {
     const response = await gateway.fetch('/explorer');
     expect(toPolicy(response.headers.get('content-security-policy') ?? '')).toEqual({
       'default-src': "'none'",
@@ -96,7 +96,7 @@ describe.each(MODES)('the pages for browsers, %s store', (mode) => {
     });
   });
 
-  it('can load the schema while nothing stands in the place for the key', async () => {
+  it('can load the schema while the key is empty', async () => {
     const { status, data } = await gateway.graphql('{ __schema { queryType { name } } }', {
       headers: { Authorization: 'Bearer ' },
     });
@@ -104,7 +104,7 @@ describe.each(MODES)('the pages for browsers, %s store', (mode) => {
     expect(data.__schema.queryType.name).toBe('Query');
   });
 
-  it('are there for reading', async () => {
+  it('refuse POST with 405', async () => {
     const response = await gateway.fetch('/explorer', { method: 'POST', body: '' });
     expect(response.status).toBe(405);
     expect(response.headers.get('allow')).toBe('GET, HEAD');
@@ -112,7 +112,7 @@ describe.each(MODES)('the pages for browsers, %s store', (mode) => {
   });
 });
 
-describe.each(MODES)('the pages for browsers where they are off, %s store', (mode) => {
+describe.each(MODES)('browser pages that are turned off, %s store', (mode) => {
   const settings: [string, Record<string, string>, number][] = [
     ['in production', { NODE_ENV: 'production' }, 401],
     ['with EXPLORER=false', { NODE_ENV: 'development', EXPLORER: 'false' }, 400],

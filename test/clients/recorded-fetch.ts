@@ -1,14 +1,14 @@
-/** One HTTP request of a client, and the status of its answer. */
+/** One HTTP request of a client and the status of its response. */
 export interface SentRequest {
   readonly method: string;
   readonly url: URL;
   readonly headers: Headers;
-  /** The body's JSON; undefined when there was no body. */
+  /** The parsed JSON body; undefined without a body. */
   readonly body: any;
   readonly status: number;
 }
 
-/** A real fetch for a client, which keeps what went through it. */
+/** A `fetch` for a client that sends real requests and records them. */
 export function recordFetch(): { readonly fetch: typeof fetch; readonly sent: SentRequest[] } {
   const sent: SentRequest[] = [];
   return {

@@ -29,7 +29,7 @@ describe.each(MODES)('urql, %s store', (mode) => {
       fetchOptions: { headers: withKey === undefined ? {} : { authorization: `Bearer ${withKey}` } },
     });
 
-  it('sends a short query as GET, with its key alone to show that no page sent it', async () => {
+  it('sends a short query by GET, with the Authorization header as its only CSRF protection', async () => {
     const { data, error } = await connect(key).query(LOOK_UP, { id: '9007199254740993' });
     expect(error).toBeUndefined();
     expect(data).toMatchObject({ pet: { id: '9007199254740993', name: 'Deep', status: null } });
@@ -37,7 +37,7 @@ describe.each(MODES)('urql, %s store', (mode) => {
     expect(recorded.sent[0]?.url.searchParams.get('operationName')).toBe('LookUp');
   });
 
-  it('sends a query that is too long for a URL as POST', async () => {
+  it('sends a query that is too long for a URL by POST', async () => {
     const fields = Array.from({ length: 50 }, (_, index) => `animal_number_${index}: pet(id: 1) { id name status }`);
     const { data } = await connect(key).query(`{ ${fields.join(' ')} }`, {});
     expect(data.animal_number_49).toMatchObject({ name: 'Bella' });
@@ -53,7 +53,7 @@ describe.each(MODES)('urql, %s store', (mode) => {
     expect(recorded.sent).toMatchObject([{ method: 'POST' }]);
   });
 
-  it('gets the data and the error of an operation that failed in part', async () => {
+  it('reads the data and the error of a partly failed operation', async () => {
     const { data, error } = await connect(key).query('{ pets(limit: 1) { name } missing: pet(id: "404") { id } }', {});
     expect(data).toMatchObject({ pets: [{ name: 'Bella' }], missing: null });
     expect(error?.graphQLErrors).toMatchObject([
@@ -61,7 +61,7 @@ describe.each(MODES)('urql, %s store', (mode) => {
     ]);
   });
 
-  it('gets the errors of a document that is not valid', async () => {
+  it('reads the errors of an invalid document', async () => {
     const { data, error } = await connect(key).query('{ animals { id } }', {});
     expect(data).toBeUndefined();
     expect(error?.networkError).toBeUndefined();
@@ -69,13 +69,13 @@ describe.each(MODES)('urql, %s store', (mode) => {
     expect((error?.response as Response).status).toBe(400);
   });
 
-  it('sees a 401', async () => {
+  it('reports a 401', async () => {
     const { error } = await connect('pets_unknown').query(LOOK_UP, { id: '1' });
     expect(error?.graphQLErrors[0]?.extensions.code).toBe('UNAUTHENTICATED');
     expect((error?.response as Response).status).toBe(401);
   });
 
-  it('sees a 429 and how long to wait', async () => {
+  it('reports a 429 and its Retry-After', async () => {
     const { key: small } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 100 } });
     const client = connect(small);
     await client.query(LOOK_UP, { id: '1' });
@@ -86,7 +86,7 @@ describe.each(MODES)('urql, %s store', (mode) => {
     expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
   });
 
-  it('is refused a GET without a key, which any page could have sent', async () => {
+  it('gets a 400 for a GET without a key, which needs no CORS preflight', async () => {
     const { error } = await connect().query('{ __typename }', {});
     expect(error?.graphQLErrors[0]?.extensions.code).toBe('BAD_REQUEST');
     expect(recorded.sent).toMatchObject([{ method: 'GET', status: 400 }]);

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { ROOT } from './markdown.js';
 
-/** A copy of the project, as a reader has it. */
+/** A copy of the project, as a reader would have it. */
 export interface Checkout {
   readonly directory: string;
   /** Removes the embedded store, so that the next server starts with a new one. */
@@ -12,9 +12,9 @@ export interface Checkout {
   remove(): Promise<void>;
 }
 
-/** Copies the files of the project, and lends the copy the packages and the build. */
+/** Copies the project's files and its build, and links its packages. */
 export async function makeCheckout(): Promise<Checkout> {
-  // The folder for temporary files may be a link. Programs that print where they are print its target.
+  // The folder for temporary files may be a link, but programs print its target.
   const directory = join(await realpath(await mkdtemp(join(tmpdir(), 'reader-'))), 'animal-store-gateway');
   await copyProject(directory);
   await symlink(join(ROOT, 'node_modules'), join(directory, 'node_modules'));
@@ -29,7 +29,7 @@ export async function makeCheckout(): Promise<Checkout> {
   };
 }
 
-/** Copies the files that Git tracks, and those that it would add. */
+/** Copies the files that Git tracks or would add. */
 export async function copyProject(directory: string): Promise<void> {
   const list = (...flags: string[]): string[] =>
     execFileSync('git', ['ls-files', '-z', ...flags], { cwd: ROOT })

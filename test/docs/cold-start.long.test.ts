@@ -8,7 +8,7 @@ import { copyProject } from './checkout.js';
 import { readDocument } from './markdown.js';
 import { openShell, type Shell } from './shell.js';
 
-/** In milliseconds. On a slow machine npm takes most of it. */
+/** In milliseconds. On a slow machine, npm takes most of this time. */
 const TIME_LIMIT = 1_200_000;
 
 describeWith('curl', 'a newcomer with a copy of the project', () => {
@@ -26,7 +26,7 @@ describeWith('curl', 'a newcomer with a copy of the project', () => {
   });
 
   it(
-    'gets animals by the first command of the README and the curl line that it prints',
+    'gets animals with the first command of the README and the curl line that it prints',
     { timeout: TIME_LIMIT },
     async () => {
       const command = readDocument('README.md').blocks[0]?.text.trim() ?? '';

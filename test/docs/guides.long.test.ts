@@ -15,14 +15,14 @@ import { format, formatResponse, parseResponse, toPattern, type HttpResponse } f
 import { openShell, type Shell } from './shell.js';
 import { SITUATIONS } from './situations.js';
 
-/** A block that a reader runs, with the variables of an operation and the answer that is printed below it. */
+/** A block that a reader runs, with the variables of an operation and the response printed below it. */
 interface Step {
   readonly block: Block;
   variables?: Block;
   answer?: Block;
 }
 
-/** Commands that need an engine, a cluster or the published package. */
+/** Commands that need a container engine, a cluster or the published package. */
 const NOT_RUN = /^(?:docker|kubectl|npm install) .*\n/gm;
 const SERVER = /^.*\bnpm start$/m;
 const REPLACED =
@@ -30,13 +30,13 @@ const REPLACED =
 const TSC = 'node_modules/.bin/tsc --ignoreConfig --noEmit --strict --skipLibCheck --types node';
 const TSC_TARGET = '--target es2023 --lib es2024,dom --module nodenext';
 
-/** The example's own test runs its README, in a browser. */
+/** Without the README of the example, which its own test runs in a browser. */
 const guides = listGuides()
   .filter((path) => path !== 'examples/frontend/README.md')
   .map((path) => ({ path, steps: toSteps(readDocument(path).blocks) }))
   .filter(({ steps }) => steps.length > 0);
 
-describeWith('curl', 'the guides say what happens', () => {
+describeWith('curl', 'the guides print what their commands return', () => {
   let checkout: Checkout;
   beforeAll(async () => {
     checkout = await makeCheckout();
@@ -63,7 +63,7 @@ describeWith('curl', 'the guides say what happens', () => {
   });
 });
 
-/** Puts blocks together with the answers below them. */
+/** Groups blocks with the responses below them. */
 function toSteps(blocks: readonly Block[]): Step[] {
   const steps: Step[] = [];
   for (const block of blocks) {
@@ -77,14 +77,14 @@ function toSteps(blocks: readonly Block[]): Step[] {
   return steps;
 }
 
-/** Somebody who follows a guide from its top. */
+/** Runs the steps of one guide, in order. */
 interface Reader {
-  /** Does what a block says, and returns the output in the form of the answer below it. */
+  /** Runs a block and returns the output in the form of the response below it. */
   follow(step: Step): Promise<string>;
   close(): Promise<void>;
 }
 
-/** A guide that starts no server finds one on port 4000, and one of its keys in `$KEY`. */
+/** If a guide starts no server, one runs on port 4000 and `$KEY` holds one of its keys. */
 async function openReader(steps: readonly Step[], checkout: Checkout): Promise<Reader> {
   const { directory } = checkout;
   await checkout.reset();
@@ -104,13 +104,13 @@ async function openReader(steps: readonly Step[], checkout: Checkout): Promise<R
   const toPrinted = (text: string): string =>
     [...ports].reduce((rest, [printed, port]) => rest.replaceAll(`:${port}`, `:${printed}`), text);
 
-  // With this, curl fails when the server refuses a request.
+  // Makes curl fail when the server refuses a request.
   await mkdir(join(directory, '.strict'), { recursive: true });
   await writeFile(join(directory, '.strict/.curlrc'), 'fail-with-body\n');
   const shell: Shell = await openShell(directory, {
     PORT: ports.get('4000') as string,
     STORE_URL: `${store}/graphql`,
-    // The checkout has its packages and its build. The test of the cold start makes them.
+    // The checkout already has its packages and its build. The cold-start test covers how they are made.
     npm_config_ignore_scripts: 'true',
   });
   if (!SERVER.test(texts)) {
@@ -185,14 +185,14 @@ async function openReader(steps: readonly Step[], checkout: Checkout): Promise<R
 
 type Request = RequestInit & { readonly path: string };
 
-/** Variables are JSON text, so that their numbers stay exact. */
+/** Inserts the variables as JSON text, so that their numbers stay exact. */
 function toPost({ text }: Block, variables: Block | undefined, key: string): Request {
   const rest = variables ? `,"variables":${variables.text}` : '';
   const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${key}` };
   return { path: '/graphql', method: 'POST', headers, body: `{"query":${JSON.stringify(text)}${rest}}` };
 }
 
-/** Reads a request as documents print it: a line with method and path, headers, an empty line, the body. */
+/** Parses a printed request: a line with method and path, headers, an empty line and the body. */
 function toRequest(text: string, key: string): Request {
   const { status: requestLine, headers, body } = parseResponse(text.replaceAll('$KEY', key));
   const [method = '', path = ''] = requestLine.split(' ');

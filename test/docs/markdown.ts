@@ -9,16 +9,16 @@ export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 /** A fenced block. */
 export interface Block {
-  /** The number of its first line of text, from 1. */
+  /** The line number of its first line of text, from 1. */
   readonly line: number;
-  /** The first word behind the fence. Blocks without one are not run. */
+  /** The first word after the fence. Blocks without one are not run. */
   readonly language: string;
-  /** The words behind the language. */
+  /** The words after the language. */
   readonly role: string;
   readonly text: string;
   /** `<!-- given: … -->` above a request: a situation from situations.ts. */
   readonly given: string | undefined;
-  /** `<!-- varies: requestId, "in 57 s" -->` above an answer: what may differ, as matching.ts says. */
+  /** `<!-- varies: requestId, "in 57 s" -->` above a response: what may differ, as defined in matching.ts. */
   readonly varies: readonly string[];
   /** `<!-- not run: reason -->`. */
   readonly isNotRun: boolean;
@@ -36,11 +36,11 @@ export interface Document {
   /** The targets of the links and images. */
   readonly links: readonly Inline[];
   readonly codes: readonly Inline[];
-  /** What `#…` can name in it. */
+  /** The anchors that `#…` can name. */
   readonly anchors: ReadonlySet<string>;
 }
 
-/** The documents that are run. */
+/** The documents whose blocks are run. */
 export function listGuides(): string[] {
   const docs = readdirSync(join(ROOT, 'docs')).filter((name) => name.endsWith('.md'));
   const examples = readdirSync(join(ROOT, 'examples')).map((name) => `examples/${name}/README.md`);
@@ -89,7 +89,7 @@ export function readDocument(path: string): Document {
   return { path, blocks, links, codes, anchors: new Set(toAnchors(headings)) };
 }
 
-/** The anchors that GitHub gives headings. Repeated ones are numbered. */
+/** The anchors that GitHub gives to headings. Repeated ones are numbered. */
 function toAnchors(headings: readonly string[]): string[] {
   const seen = new Map<string, number>();
   return headings.map((heading) => {

@@ -1,17 +1,17 @@
 import { parse, stringify } from 'lossless-json';
 
-/** These differ in every response. */
+/** JSON keys and headers that differ in every response. */
 const ALWAYS_VARY = ['requestId', 'X-Request-Id', 'resetAt', 'X-RateLimit-Reset', 'createdAt'];
 
 /** The parts of an HTTP response that a document may print. */
 export interface HttpResponse {
-  /** Code and reason, such as `200 OK`. */
+  /** Status code and reason, such as `200 OK`. */
   readonly status: string;
   readonly headers: Headers;
   readonly body: string;
 }
 
-/** Reads what `curl -i` prints, and documents too. */
+/** Parses a response as printed by `curl -i` and in documents. */
 export function parseResponse(text: string): HttpResponse {
   const [head = '', ...body] = text.replaceAll('\r\n', '\n').trim().split('\n\n');
   const [statusLine = '', ...lines] = head.split('\n');
@@ -22,7 +22,7 @@ export function parseResponse(text: string): HttpResponse {
   };
 }
 
-/** Writes a response with the headers that a document prints; without a body if the document prints none. */
+/** Formats a response with only those headers that the document prints, and with a body only if it prints one. */
 export function formatResponse(printed: string, { status, headers, body }: HttpResponse): string {
   const [head = '', printedBody] = printed.trim().split('\n\n');
   const names = [...head.matchAll(/^([\w-]+):/gm)].map(([, name]) => name as string);
@@ -30,7 +30,7 @@ export function formatResponse(printed: string, { status, headers, body }: HttpR
   return [...lines, ...(printedBody === undefined ? [] : ['', format(body)])].join('\n');
 }
 
-/** Writes JSON in one way, with its numbers as they are. Returns other text without empty lines. */
+/** Formats JSON uniformly, with its numbers unchanged. Returns other text without empty lines. */
 export function format(text: string): string {
   try {
     return stringify(parse(text), undefined, 2) as string;
@@ -43,8 +43,9 @@ export function format(text: string): string {
 }
 
 /**
- * Makes the pattern of an answer that a document prints. `…` stands for any text.
- * @param varies - JSON keys and headers whose value may be another of its kind; in double quotes: text whose digits may differ
+ * Turns a printed response into a pattern. `…` stands for any text.
+ * @param varies - JSON keys and headers whose values may differ (digits stay digits), and quoted text whose digits may
+ *   differ
  */
 export function toPattern(printed: string, varies: readonly string[]): RegExp {
   const [ANY, DIGITS, TEXT] = ['\uE000', '\uE001', '\uE002'] as const;

@@ -11,38 +11,38 @@ const guides = listGuides();
 const paths = [...guides, 'CHANGELOG.md', 'CONTRIBUTING.md', 'bench/README.md'];
 const documents = new Map(paths.map((path) => [path, readDocument(path)]));
 
-/** Variables that documents name and that are no settings of the program. */
+/** Variables in documents that are not settings of the program. */
 const OTHER_VARIABLES = new Set([
-  // The tests and CI.
+  // Tests and CI.
   ...['CI', 'TEST_REDIS_URL', 'CHROMIUM_PATH', 'HOSTILE_INPUTS', 'INT64_IDS', 'KILLS', 'BENCH_DATABASE_URL'],
-  // OpenTelemetry's own packages read these.
+  // Read by OpenTelemetry's packages.
   ...['OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_EXPORTER_OTLP_COMPRESSION', 'OTEL_SERVICE_NAME'],
   ...['OTEL_RESOURCE_ATTRIBUTES', 'OTEL_PROPAGATORS'],
-  // Examples, the build of the image, a reader's shell.
+  // Examples, the image build and shell commands.
   ...['STORE_KEY', 'STORE_URL', 'VITE_STORE_URL', 'NODE_VERSION', 'KEY', 'ID'],
 ]);
 const KNOWN = new Set([...SETTINGS, ...TRACING_SETTINGS]);
 const ASSIGNED = /(?:^|\s|`|export )([A-Z][A-Z0-9_]*)=/gm;
 const NAMED = /^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*$/;
 
-/** What NAMED finds although it is no variable: codes of errors, statuses, words of GraphQL, SQL and HTTP. */
+/** Matches of NAMED that are not variables: error codes, statuses, and words of GraphQL, SQL and HTTP. */
 const NO_VARIABLES = new Set([
   ...Object.keys(STORE_ERRORS),
   ...['UNRECOGNIZED', 'INVALID_ID', 'CONNECTION_FAILED', 'TIMED_OUT'],
   ...['AVAILABLE', 'PENDING', 'SOLD', 'GET', 'POST', 'INSERT', 'SET', 'LISTEN', 'ID', 'KEY_ID', 'DIGEST', 'NULL'],
 ]);
 
-/** Folders that commands write. */
+/** Folders that commands create. */
 const WRITTEN = new Set(['src/gql/', 'test/browser/screenshots/']);
 
 describe.each([...documents.values()])('$path', ({ path, links, codes, blocks }) => {
   const place = ({ line, text }: { line: number; text: string }): string => `${path}:${line} ${text}`;
 
-  it('has links that lead somewhere', () => {
+  it('has no broken links', () => {
     expect(links.filter(({ text }) => !leadsSomewhere(path, text)).map(place)).toEqual([]);
   });
 
-  it('names settings that exist', () => {
+  it('names only settings that exist', () => {
     const assigned = [...codes, ...blocks].flatMap(({ line, text }) =>
       [...text.matchAll(ASSIGNED)].map(([, name]) => ({ line, text: name as string })),
     );
@@ -51,7 +51,7 @@ describe.each([...documents.values()])('$path', ({ path, links, codes, blocks })
     expect(unknown.map(place)).toEqual([]);
   });
 
-  it('names scripts and files that exist', () => {
+  it('names only scripts and files that exist', () => {
     const wrong = [...codes, ...blocks].flatMap(({ line, text }) =>
       [...listMissingScripts(text), ...listMissingFiles(text)].map((name) => ({ line, text: name })),
     );
@@ -62,20 +62,20 @@ describe.each([...documents.values()])('$path', ({ path, links, codes, blocks })
 it.each([
   ['README.md', SETTINGS.filter((name) => !name.includes('TRACES'))],
   ['docs/tracing.md', TRACING_SETTINGS.filter((name) => !name.includes('TRACES_PROTOCOL'))],
-])('every setting is in the tables of %s', (path, names) => {
+])('documents every setting in the tables of %s', (path, names) => {
   const { codes } = documents.get(path) as Document;
   const named = new Set(codes.flatMap(({ text }) => [text, text.replace('…', 'OTEL_BSP')]));
   expect(names.filter((name) => !named.has(name))).toEqual([]);
 });
 
-it('the README names every guide', () => {
+it('links every guide from the README', () => {
   const { links } = documents.get('README.md') as Document;
   const targets = links.map(({ text }) => text.replace(/#.*/, ''));
   const folders = targets.map((target) => `${target}/README.md`);
   expect(guides.filter((path) => path !== 'README.md' && ![...targets, ...folders].includes(path))).toEqual([]);
 });
 
-it('the guide shows every error code with a response', () => {
+it('shows every error code with a response in the guide', () => {
   const { anchors, blocks } = documents.get('docs/graphql.md') as Document;
   const answers = blocks.map(({ text }) => text).join('');
   for (const code of Object.keys(STORE_ERRORS)) {
@@ -84,7 +84,7 @@ it('the guide shows every error code with a response', () => {
   }
 });
 
-/** Addresses on the Internet and on the reader's own machine are not followed. */
+/** Counts http and https addresses as valid, without following them. */
 function leadsSomewhere(from: string, target: string): boolean {
   if (/^https?:/.test(target)) return true;
   const [file = '', anchor] = target.split('#');
@@ -94,14 +94,14 @@ function leadsSomewhere(from: string, target: string): boolean {
   return statSync(join(ROOT, path)).isFile() && (documents.get(path)?.anchors.has(anchor) ?? false);
 }
 
-/** `npm run …` of the project, or of the example, which has a package of its own. */
+/** Finds unknown scripts in `npm run …`, of the project or of the example, which has its own package. */
 function listMissingScripts(text: string): string[] {
   const scripts = ['dev', 'build', 'preview', 'codegen', ...Object.keys(packageJson.scripts)];
   const named = [...text.matchAll(/npm run (?:--silent |-s )?([a-z][\w:-]*)/g)].map(([, name]) => name as string);
   return named.filter((name) => !scripts.includes(name));
 }
 
-/** Files and folders of the project that commands and texts name. */
+/** Finds missing files and folders of the project that a text names. */
 function listMissingFiles(text: string): string[] {
   const names = text.match(/(?<![\w/.:])(?:src|test|bench|deploy|scripts|docs|migrations|schema|examples)\/[\w./*-]*/g);
   const exists = (name: string): boolean => ['', '.ts', '.mjs'].some((end) => existsSync(join(ROOT, name + end)));

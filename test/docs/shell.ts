@@ -4,12 +4,12 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A Bash session: variables stay from one script to the next, and servers go on in the background. */
+/** A Bash session. Variables persist between scripts, and servers keep running in the background. */
 export interface Shell {
   /**
    * Runs a script and returns what it prints.
-   * A line that ends with `npm start` is a server: the next line runs once it listens.
-   * `# exits with 1` behind a command states its exit status.
+   * A line that ends with `npm start` starts a server; the next line runs once it listens.
+   * A comment `# exits with 1` after a command states its exit status.
    * @throws Error when a command fails
    */
   run(script: string): Promise<string>;
@@ -17,7 +17,7 @@ export interface Shell {
   close(): Promise<void>;
 }
 
-/** Prints what a server prints until it listens, without the lines of npm and the log. */
+/** Bash functions. `await_server` waits until a server listens and prints its output without npm and log lines. */
 const PRELUDE = String.raw`
 set -E
 trap 'echo "failed: $BASH_COMMAND" >&2; failed=1' ERR
@@ -33,7 +33,7 @@ await_server() {
 const SERVER = /^(.*\bnpm start|node dist\/bundle\/main\.js)$/gm;
 const DONE = '\n--done--';
 
-/** What a person has. npm and the test runner set much more. */
+/** The variables of an ordinary shell. npm and the test runner set many more. */
 const { PATH, HOME, npm_config_registry } = process.env;
 const INHERITED = { PATH, HOME, ...(npm_config_registry && { npm_config_registry }) };
 

@@ -2,7 +2,7 @@ import { startFaultProxy } from '../support/fault-proxy.js';
 import { createDatabase, startGateway, startProxyBefore } from '../support/gateway.js';
 import { startScriptedUpstream } from '../support/scripted-upstream.js';
 
-/** A server in the state that a `given:` comment names, and a key for it. */
+/** A server in the state that a `given:` comment names, and a key. */
 export interface Situation {
   readonly url: string;
   readonly key: string;
@@ -11,7 +11,7 @@ export interface Situation {
 
 const QUERY = '{ pets(limit: 1) { id } }';
 
-/** Every situation that documents speak of and that no command of theirs brings about. */
+/** The situations that documents assume but none of their commands creates. */
 export const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
   'the database has just gone away': () => withoutDatabase(true),
   'the database is away': () => withoutDatabase(false),

@@ -16,12 +16,12 @@ describe.each(MODES)('requests without a valid key, %s store', (mode) => {
     await behindProxy.close();
   });
 
-  /** Behind the proxy every test is a client of its own. */
+  /** Gives each test its own client address, behind a trusted proxy. */
   function from(address: string) {
     return { 'X-Forwarded-For': address };
   }
 
-  it('get 60 answers of 401 a minute and then 429, while a valid key from the same address is served', async () => {
+  it('get 60 responses with 401 a minute, then 429, while a valid key from the same address is served', async () => {
     const { key } = await gateway.createKey();
     for (let i = 0; i < 60; i++) {
       const claimed = from(`192.0.2.${i}`);
@@ -48,7 +48,7 @@ describe.each(MODES)('requests without a valid key, %s store', (mode) => {
     expect(served.headers.get('x-ratelimit-limit')).toBe('1000');
   });
 
-  it('carry the limits of the address', async () => {
+  it('get the limit headers of the client address', async () => {
     const first = await behindProxy.graphql(PETS, { headers: from('192.0.2.1') });
     expect(first.headers.get('x-ratelimit-limit')).toBe('60');
     expect(first.headers.get('x-ratelimit-remaining')).toBe('59');
@@ -59,7 +59,7 @@ describe.each(MODES)('requests without a valid key, %s store', (mode) => {
     expect(second.headers.get('x-ratelimit-reset')).toBe(first.headers.get('x-ratelimit-reset'));
   });
 
-  it('are counted by their 401s alone', async () => {
+  it('count only when they get a 401', async () => {
     const headers = from('192.0.2.2');
     for (let i = 0; i < 5; i++) {
       expect((await behindProxy.graphql('{ __typename }', { headers })).status).toBe(200);
@@ -72,7 +72,7 @@ describe.each(MODES)('requests without a valid key, %s store', (mode) => {
     expect(refused.headers.get('x-ratelimit-remaining')).toBe('59');
   });
 
-  it('count a batch as the one answer that it is', async () => {
+  it('count a batch as one response', async () => {
     const { status, headers } = await behindProxy.fetch('/graphql', {
       method: 'POST',
       headers: { 'Content-Type': 'application/json', ...from('192.0.2.6') },
@@ -81,7 +81,7 @@ describe.each(MODES)('requests without a valid key, %s store', (mode) => {
     expect([status, headers.get('x-ratelimit-remaining')]).toEqual([401, '59']);
   });
 
-  it('are not counted while they have a valid key, whatever it is refused for', async () => {
+  it('are not counted for a valid key, even when it is refused', async () => {
     const headers = from('192.0.2.3');
     const { key } = await behindProxy.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 1 } });
     for (let i = 0; i < 5; i++) await behindProxy.graphql(PETS, { key, headers });
@@ -89,7 +89,7 @@ describe.each(MODES)('requests without a valid key, %s store', (mode) => {
     expect(refused.headers.get('x-ratelimit-remaining')).toBe('59');
   });
 
-  it('get 60 answers of 401 when they come at once', async () => {
+  it('get exactly 60 responses with 401 when they are concurrent', async () => {
     const headers = from('192.0.2.4');
     const answers = await Promise.all(Array.from({ length: 100 }, () => behindProxy.graphql(PETS, { headers })));
     expect(answers.filter(({ status }) => status === 401)).toHaveLength(60);

@@ -4,7 +4,7 @@ import { startGateway, STORES, type Gateway } from '../support/gateway.js';
 const PETS = '{ pets { id } }';
 const TWO = '{ a: pet(id: 1) { id } b: pet(id: 2) { id } }';
 
-describe.each(STORES)('bans of keys, %s store', (mode) => {
+describe.each(STORES)('key bans, %s store', (mode) => {
   let gateway: Gateway;
 
   beforeAll(async () => {
@@ -12,13 +12,13 @@ describe.each(STORES)('bans of keys, %s store', (mode) => {
   });
   afterAll(() => gateway.close());
 
-  it('begin when a key was refused more than BAN_AFTER times', async () => {
+  it('start after more than BAN_AFTER refusals of a key', async () => {
     const key = await createNearlyBanned(gateway);
     await expectCode(gateway, key, 'KEY_BANNED');
     await expectCode(gateway, key, 'KEY_BANNED');
   });
 
-  it('are told as 429 KEY_BANNED with the time until they end, without data', async () => {
+  it('return 429 KEY_BANNED without data, and Retry-After until the end of the ban', async () => {
     const key = await createBanned(gateway);
     const { status, headers, errors, text } = await gateway.graphql(PETS, { key });
     expect(status).toBe(429);
@@ -41,8 +41,8 @@ describe.each(STORES)('bans of keys, %s store', (mode) => {
   it.each([
     ['free fields', { query: '{ rateLimit { plan } }' }],
     ['introspection', { query: '{ __schema { queryType { name } } }' }],
-    ['what cannot be parsed', { query: '{ pets {' }],
-    ['what refuses its own arguments', { query: '{ pets(limit: 0) { id } }' }],
+    ['a syntax error', { query: '{ pets {' }],
+    ['invalid arguments', { query: '{ pets(limit: 0) { id } }' }],
     ['a batch', [{ query: PETS }, { query: '{ __typename }' }]],
     ['a malformed body', 7],
   ])('refuse %s', async (_, body) => {
@@ -57,7 +57,7 @@ describe.each(STORES)('bans of keys, %s store', (mode) => {
     expect(await answer.text()).toContain('KEY_BANNED');
   });
 
-  it('refuse the key over GET and over REST too', async () => {
+  it('also refuse the key over GET and REST', async () => {
     const headers = { Authorization: `Bearer ${await createBanned(gateway)}` };
     const get = await gateway.fetch('/graphql?query=%7B__typename%7D', { headers });
     expect([get.status, await get.text()]).toEqual([429, expect.stringContaining('KEY_BANNED')]);
@@ -65,13 +65,13 @@ describe.each(STORES)('bans of keys, %s store', (mode) => {
     expect([rest.status, await rest.json()]).toEqual([429, expect.objectContaining({ code: 'key_banned' })]);
   });
 
-  it('leave other keys alone', async () => {
+  it('do not affect other keys', async () => {
     await createBanned(gateway);
     const { key } = await gateway.createKey();
     expect((await gateway.graphql(PETS, { key })).status).toBe(200);
   });
 
-  it('do not come from operations that are too large', async () => {
+  it('do not count operations that are too large', async () => {
     const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 100 } });
     for (let i = 0; i < 6; i++) {
       const { status, errors } = await gateway.graphql(TWO, { key });
@@ -80,14 +80,14 @@ describe.each(STORES)('bans of keys, %s store', (mode) => {
     expect((await gateway.graphql(PETS, { key })).status).toBe(200);
   });
 
-  it('do not come from the guard of rateLimit', async () => {
+  it('do not count refusals by the rateLimit guard', async () => {
     const { key } = await gateway.createKey();
     const many = `{ ${Array.from({ length: 80 }, (_, i) => `a${i}: rateLimit { plan }`).join(' ')} }`;
     expect((await gateway.graphql(many, { key })).errors).toHaveLength(20);
     expect((await gateway.graphql(PETS, { key })).status).toBe(200);
   });
 
-  it('come from refused entries of a batch as from requests', async () => {
+  it('count each refused entry of a batch', async () => {
     const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 100 } });
     await gateway.fetch('/graphql', {
       method: 'POST',
@@ -98,7 +98,7 @@ describe.each(STORES)('bans of keys, %s store', (mode) => {
   });
 });
 
-describe.each(STORES)('short bans of keys, %s store', (mode) => {
+describe.each(STORES)('short key bans, %s store', (mode) => {
   let gateway: Gateway;
 
   beforeAll(async () => {
@@ -106,7 +106,7 @@ describe.each(STORES)('short bans of keys, %s store', (mode) => {
   });
   afterAll(() => gateway.close());
 
-  it('end after BAN_SECONDS, which Retry-After says', async () => {
+  it('end after BAN_SECONDS, as Retry-After states', async () => {
     const key = await createNearlyBanned(gateway);
     const banned = await gateway.graphql(PETS, { key });
     expect(banned.errors?.[0]?.extensions.code).toBe('KEY_BANNED');
@@ -119,7 +119,7 @@ describe.each(STORES)('short bans of keys, %s store', (mode) => {
   });
 });
 
-/** A key of which the minute is used up, and refused as often as is allowed. */
+/** Creates a key with no requests left this minute and one refusal short of a ban. */
 async function createNearlyBanned(gateway: Gateway): Promise<string> {
   const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 100 } });
   expect((await gateway.graphql(PETS, { key })).status).toBe(200);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { petStatements, startGateway, STORES, type Gateway } from '../support/gateway.js';
 
-describe.each(STORES)('the SQL of one HTTP request, %s store', (mode) => {
+describe.each(STORES)('SQL statements per HTTP request, %s store', (mode) => {
   let gateway: Gateway;
   let key: string;
 
@@ -25,7 +25,7 @@ describe.each(STORES)('the SQL of one HTTP request, %s store', (mode) => {
     return (await answer.json()) as { data: Record<string, { name: string } | null> }[];
   }
 
-  it('is one statement for the lookups of a batch of several operations with aliases', async () => {
+  it('sends one statement for all lookups of a batch with aliases', async () => {
     const batch = Array.from({ length: 5 }, (_, i) => ({
       query: `query ($id: ID!) { a: pet(id: ${i * 3 + 1}) { name } b: pet(id: ${i * 3 + 2}) { name } c: pet(id: $id) { name } }`,
       variables: { id: i * 3 + 3 },
@@ -37,7 +37,7 @@ describe.each(STORES)('the SQL of one HTTP request, %s store', (mode) => {
     expect(petStatements(gateway)).toHaveLength(1);
   });
 
-  it('is one statement also when entries differ in form and some fail', async () => {
+  it('sends one statement when entries differ in form and some fail', async () => {
     const answers = await send([
       { query: '{ pets {' },
       { query: '{ pet(id: 1) { name } }' },
@@ -57,7 +57,7 @@ describe.each(STORES)('the SQL of one HTTP request, %s store', (mode) => {
     expect(petStatements(gateway)).toHaveLength(1);
   });
 
-  it('is one statement for equal lookups and for a hundred aliases', async () => {
+  it('sends one statement for equal lookups and for a hundred aliases', async () => {
     await send([{ query: '{ a: pet(id: 1) { name } b: pet(id: 1) { name } }' }, { query: '{ pet(id: 1) { name } }' }]);
     expect(petStatements(gateway)).toHaveLength(1);
     gateway.statements.length = 0;
@@ -66,7 +66,7 @@ describe.each(STORES)('the SQL of one HTTP request, %s store', (mode) => {
     expect(petStatements(gateway)).toHaveLength(1);
   });
 
-  it('is shared by equal entries, which are charged each', async () => {
+  it('shares one statement between equal entries and charges each of them', async () => {
     const before = await gateway.graphql('{ __typename }', { key });
     const entry = { query: '{ pet(id: 1) { name } }' };
     await send([entry, entry, entry]);
@@ -76,13 +76,13 @@ describe.each(STORES)('the SQL of one HTTP request, %s store', (mode) => {
     expect(petStatements(gateway)).toHaveLength(1);
   });
 
-  it('is one statement for equal lists', async () => {
+  it('sends one statement for equal lists', async () => {
     const list = { query: '{ a: pets { name } b: pets(limit: 20) { id } }' };
     await send([list, list, { query: '{ pets(limit: 20, status: null) { id } }' }]);
     expect(petStatements(gateway)).toHaveLength(1);
   });
 
-  it('is none for what is free or refused', async () => {
+  it('sends no statement for free or refused operations', async () => {
     await send([
       { query: '{ __schema { queryType { name } } }' },
       { query: '{ rateLimit { plan } }' },
@@ -93,7 +93,7 @@ describe.each(STORES)('the SQL of one HTTP request, %s store', (mode) => {
     expect(petStatements(gateway)).toEqual([]);
   });
 
-  it('shares nothing with the next HTTP request', async () => {
+  it('shares no result with the next HTTP request', async () => {
     const before = await gateway.graphql('{ pet(id: 50) { name } }', { key });
     await gateway.sql(`UPDATE pets SET name = 'renamed' WHERE id = 50`);
     const after = await gateway.graphql('{ pet(id: 50) { name } }', { key });

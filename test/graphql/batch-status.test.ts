@@ -8,7 +8,7 @@ interface Entry {
 }
 
 let lastId = 0;
-/** An operation of which no field equals one of any other. */
+/** An operation whose fields differ from those of every other operation. */
 const lookups = (count: number) => ({
   query: `{ ${Array.from({ length: count }, (_, i) => `a${i}: pet(id: ${++lastId}) { id }`).join(' ')} }`,
 });
@@ -24,7 +24,7 @@ describe.each(MODES)('admission and status of batches, %s store', (mode) => {
   });
   afterAll(() => gateway.close());
 
-  /** A key that has so many requests left, of windows that are one larger. */
+  /** Creates a key with the given numbers of requests left. Its limits are one higher, and one request is spent. */
   async function createKey(minuteLeft: number, dayLeft = 1_000): Promise<string> {
     const limits = { perMinute: minuteLeft + 1, perDay: dayLeft + 1 };
     const { key } = await gateway.createKey({ plan: 'enterprise', limits });
@@ -45,7 +45,7 @@ describe.each(MODES)('admission and status of batches, %s store', (mode) => {
     return { status: answer.status, headers: answer.headers, entries, outcomes };
   }
 
-  it('admits in order: what does not fit is refused, and what follows still may fit', async () => {
+  it('admits entries in order, and still admits a smaller one after a refusal', async () => {
     const key = await createKey(5);
     const { status, headers, outcomes } = await send([lookups(2), lookups(4), lookups(3), lookups(1)], key);
     expect(status).toBe(200);
@@ -54,13 +54,13 @@ describe.each(MODES)('admission and status of batches, %s store', (mode) => {
     expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
   });
 
-  it('admits in order also when a slower entry comes first', async () => {
+  it('admits entries in order when the first is slower to prepare', async () => {
     const key = await createKey(3);
     const slow = { query: `${lookups(3).query} ${'# long comment\n'.repeat(10_000)}` };
     expect((await send([slow, lookups(1), lookups(1)], key)).outcomes).toEqual(['ran', 'RATE_LIMITED', 'RATE_LIMITED']);
   });
 
-  it('lets entries that fail before admission pass their place on', async () => {
+  it('charges nothing for entries that fail before admission', async () => {
     const key = await createKey(2);
     const batch = [SYNTAX_ERROR, lookups(1), VALIDATION_ERROR, lookups(1), FREE, lookups(1)];
     expect((await send(batch, key)).outcomes).toEqual([
@@ -73,7 +73,7 @@ describe.each(MODES)('admission and status of batches, %s store', (mode) => {
     ]);
   });
 
-  it('admits exactly what fits when batches of one key come at once', async () => {
+  it('admits exactly up to the limit for concurrent batches of one key', async () => {
     const key = await createKey(25);
     const batches = Array.from({ length: 5 }, () => Array.from({ length: 10 }, () => lookups(1)));
     const answers = await Promise.all(batches.map((batch) => send(batch, key)));
@@ -82,14 +82,14 @@ describe.each(MODES)('admission and status of batches, %s store', (mode) => {
     expect(outcomes.filter((outcome) => outcome === 'RATE_LIMITED')).toHaveLength(25);
   });
 
-  it('is 200 when any entry ran, in whichever place', async () => {
+  it('returns 200 if any entry ran', async () => {
     const key = await createKey(10);
     expect((await send([SYNTAX_ERROR, FREE], key)).status).toBe(200);
     expect((await send([FREE, SYNTAX_ERROR], key)).status).toBe(200);
     expect((await send([{ query: '{ pets(limit: 0) { id } }' }, SYNTAX_ERROR], key)).status).toBe(200);
   });
 
-  it('is 429 with Retry-After when every entry is over the limit', async () => {
+  it('returns 429 with Retry-After if every entry is over the limit', async () => {
     const key = await createKey(1);
     const { status, headers, entries, outcomes } = await send([lookups(2), lookups(2)], key);
     expect(status).toBe(429);
@@ -99,7 +99,7 @@ describe.each(MODES)('admission and status of batches, %s store', (mode) => {
     expect(headers.get('x-ratelimit-remaining')).toBe('1');
   });
 
-  it('has the longest Retry-After of its entries', async () => {
+  it('returns the longest Retry-After of its entries', async () => {
     const key = await createKey(3, 5);
     await send([lookups(2)], key);
     const { status, headers, entries } = await send([lookups(2), lookups(4)], key);
@@ -110,7 +110,7 @@ describe.each(MODES)('admission and status of batches, %s store', (mode) => {
     expect(Number(headers.get('retry-after'))).toBe(waits[1]);
   });
 
-  it('is 400 when every entry is a 400, and when entries that did not run disagree', async () => {
+  it('returns 400 if no entry ran and their statuses are all 400 or differ', async () => {
     const key = await createKey(0);
     expect((await send([SYNTAX_ERROR, VALIDATION_ERROR], key)).status).toBe(400);
     const mixed = await send([SYNTAX_ERROR, lookups(1)], key);
@@ -122,20 +122,20 @@ describe.each(MODES)('admission and status of batches, %s store', (mode) => {
     expect(tooLarge.status).toBe(400);
   });
 
-  it('is 401 with the challenge when every entry needs a key that was not sent', async () => {
+  it('returns 401 with the challenge if every entry needs a key and none was sent', async () => {
     const { status, headers, outcomes } = await send([lookups(1), lookups(2)]);
     expect(status).toBe(401);
     expect(outcomes).toEqual(['UNAUTHENTICATED', 'UNAUTHENTICATED']);
     expect(headers.get('www-authenticate')).toBe('Bearer realm="animal-store"');
   });
 
-  it('serves the entry without a key that needs none', async () => {
+  it('serves an entry that needs no key', async () => {
     const { status, outcomes } = await send([lookups(1), FREE]);
     expect(status).toBe(200);
     expect(outcomes).toEqual(['UNAUTHENTICATED', 'ran']);
   });
 
-  it('is 401 for a key that is not valid, whatever the entries are', async () => {
+  it('returns 401 for an invalid key, whatever the entries are', async () => {
     const { status, headers } = await gateway.graphql('{ pets { id } }', { key: 'wrong' });
     expect([status, headers.get('www-authenticate')]).toEqual([
       401,
@@ -150,7 +150,7 @@ describe.each(MODES)('admission and status of batches, %s store', (mode) => {
     expect(answer.headers.get('www-authenticate')).toBe('Bearer realm="animal-store", error="invalid_token"');
   });
 
-  it('takes persisted queries in its entries', async () => {
+  it('accepts persisted queries as entries', async () => {
     const key = await createKey(10);
     const { query } = lookups(1);
     const persisted = (text: string) => ({

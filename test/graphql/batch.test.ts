@@ -30,7 +30,7 @@ describe.each(MODES)('batches of operations, %s store', (mode) => {
     return (await gateway.graphql('{ __typename }', { key })).headers.get('x-ratelimit-remaining');
   }
 
-  it('are answered in their order', async () => {
+  it('return results in the order of the entries', async () => {
     const { status, headers, entries } = await send([
       { query: '{ __typename }' },
       { query: 'query ($id: ID!) { pet(id: $id) { name } }', variables: { id: 2 } },
@@ -49,12 +49,12 @@ describe.each(MODES)('batches of operations, %s store', (mode) => {
     ]);
   });
 
-  it('of one operation are answered as a list of one', async () => {
+  it('return a list of one for one operation', async () => {
     const { entries } = await send([{ query: '{ pet(id: 1) { name } }' }]);
     expect(entries).toMatchObject([{ data: { pet: { name: 'Bella' } } }]);
   });
 
-  it('keep raw JSON numbers of variables exact', async () => {
+  it('keep JSON numbers in variables exact', async () => {
     await gateway.sql(`INSERT INTO pets (id, name, category_id) VALUES (9007199254740993, 'Deep', 1)`);
     const query = 'query ($id: ID!) { pet(id: $id) { name } }';
     const { entries } = await send(
@@ -63,7 +63,7 @@ describe.each(MODES)('batches of operations, %s store', (mode) => {
     expect(entries).toMatchObject([{ data: { pet: { name: 'Deep' } } }, { data: { pet: null } }]);
   });
 
-  it('are refused with 400 when empty or too long, uncharged', async () => {
+  it('get 400 when empty or too long, uncharged', async () => {
     const before = await remaining();
     for (const count of [0, 6, 50]) {
       const { status, entries } = await send(Array.from({ length: count }, () => ({ query: '{ pets { id } }' })));
@@ -78,13 +78,13 @@ describe.each(MODES)('batches of operations, %s store', (mode) => {
     ['a number', 7],
     ['null', null],
     ['a list', []],
-    ['a text', '{ pets { id } }'],
+    ['a string', '{ pets { id } }'],
     ['an object without a query', {}],
-    ['a query that is no text', { query: 5 }],
+    ['a query that is not a string', { query: 5 }],
     ['variables that are a list', { query: '{ pets { id } }', variables: [] }],
-    ['extensions that are a text', { query: '{ pets { id } }', extensions: 'x' }],
-    ['an operationName that is no text', { query: '{ pets { id } }', operationName: 1 }],
-  ])('are refused whole, uncharged and before anything runs, for an entry that is %s', async (_, malformed) => {
+    ['extensions that are a string', { query: '{ pets { id } }', extensions: 'x' }],
+    ['an operationName that is not a string', { query: '{ pets { id } }', operationName: 1 }],
+  ])('are refused as a whole before anything runs, uncharged, if an entry is %s', async (_, malformed) => {
     const before = await remaining();
     const add = { query: 'mutation { addPet(input: { name: "Ghost", categoryId: 1 }) { id } }' };
     const { status, entries } = await send([add, malformed, add]);
@@ -94,7 +94,7 @@ describe.each(MODES)('batches of operations, %s store', (mode) => {
     expect(await gateway.sql(`SELECT id FROM pets WHERE name = 'Ghost'`)).toEqual([]);
   });
 
-  it('are refused whole for their Accept, before a mutation runs', async () => {
+  it('are refused for their Accept header before a mutation runs', async () => {
     const before = await remaining();
     const add = { query: 'mutation { addPet(input: { name: "Ghost", categoryId: 1 }) { id } }' };
     const { status } = await send([add, add], { Accept: 'text/plain' });
@@ -103,7 +103,7 @@ describe.each(MODES)('batches of operations, %s store', (mode) => {
     expect(await gateway.sql(`SELECT id FROM pets WHERE name = 'Ghost'`)).toEqual([]);
   });
 
-  it('are charged for the sum of their entries', async () => {
+  it('cost the sum of their entries', async () => {
     const before = Number(await remaining());
     const { headers } = await send([
       { query: '{ a: pet(id: 1) { id } b: pet(id: 2) { id } c: pet(id: 1) { name } }' },
@@ -116,14 +116,14 @@ describe.each(MODES)('batches of operations, %s store', (mode) => {
     expect(await remaining()).toBe(String(before - 4));
   });
 
-  it('give every error the one request id', async () => {
+  it('give every error the same request id', async () => {
     const { headers, entries } = await send([{ query: '{ pet(id: 404) { id } }' }, { query: '{ pets {' }]);
     const requestId = headers.get('x-request-id');
     const ids = entries.flatMap(({ errors }) => errors ?? []).map(({ extensions }) => extensions.requestId);
     expect(ids).toEqual([requestId, requestId]);
   });
 
-  it('keep the errors of an entry to itself', async () => {
+  it('return each error only in its own entry', async () => {
     const { status, entries } = await send([
       { query: '{ pet(id: 404) { name } }' },
       { query: '{ pet(id: "x") { name } }' },
@@ -138,7 +138,7 @@ describe.each(MODES)('batches of operations, %s store', (mode) => {
     expect(entries[2]?.data).toEqual({ pet: { name: 'Bella' } });
   });
 
-  it('run mutations and queries of several entries', async () => {
+  it('run mutations and queries together', async () => {
     const add = { query: 'mutation { addPet(input: { name: "Rex", categoryId: 1 }) { name } }' };
     const { entries } = await send([add, { query: '{ pet(id: 3) { name } }' }, add]);
     expect(entries.map(({ data }) => data as unknown)).toEqual([

@@ -34,7 +34,7 @@ const EQUAL_FIELDS: readonly Case[] = [
   ['aliases of one list', 1, '{ a: pets { id } b: pets { name } }'],
   ['a default and the same value written out', 1, '{ a: pets { id } b: pets(limit: 20) { id } }'],
   ['status null and status omitted', 1, '{ a: pets(status: null) { id } b: pets { id } }'],
-  ['an id as number and as text', 1, '{ a: pet(id: 1) { id } b: pet(id: "1") { id } }'],
+  ['an id as a number and as a string', 1, '{ a: pet(id: 1) { id } b: pet(id: "1") { id } }'],
   ['one response key selected twice', 1, '{ pet(id: 1) { id } pet(id: 1) { name } }'],
   [
     'an id in a literal and in a variable',
@@ -52,9 +52,9 @@ const EQUAL_FIELDS: readonly Case[] = [
     1,
     'query ($n: Int = 20) { a: pets(limit: $n) { id } b: pets { id } }',
   ],
-  ['a variable for status that is absent', 1, 'query ($s: PetStatus) { a: pets(status: $s) { id } b: pets { id } }'],
+  ['an absent variable for status', 1, 'query ($s: PetStatus) { a: pets(status: $s) { id } b: pets { id } }'],
   [
-    'arguments in another order',
+    'equal arguments in different order',
     1,
     '{ a: pets(limit: 5, status: SOLD) { id } b: pets(status: SOLD, limit: 5) { id } }',
   ],
@@ -78,8 +78,8 @@ const FRAGMENTS: readonly Case[] = [
 ];
 
 const DIRECTIVES: readonly Case[] = [
-  ['a field that is skipped', 1, '{ pets { id } pet(id: 1) @skip(if: true) { id } }'],
-  ['a field that is not included', 1, '{ pets { id } pet(id: 1) @include(if: false) { id } }'],
+  ['a skipped field', 1, '{ pets { id } pet(id: 1) @skip(if: true) { id } }'],
+  ['a field not included', 1, '{ pets { id } pet(id: 1) @include(if: false) { id } }'],
   [
     'a field included by a variable',
     2,
@@ -87,7 +87,7 @@ const DIRECTIVES: readonly Case[] = [
     { v: true },
   ],
   [
-    'a field left out by a variable',
+    'a field not included by a variable',
     1,
     'query ($v: Boolean!) { pets { id } pet(id: 1) @include(if: $v) { id } }',
     { v: false },
@@ -98,12 +98,12 @@ const DIRECTIVES: readonly Case[] = [
     'query ($v: Boolean = true) { pets { id } pet(id: 1) @skip(if: $v) { id } }',
   ],
   [
-    'a spread that is skipped',
+    'a skipped spread',
     0,
     'query ($v: Boolean!) { ...F @skip(if: $v) } fragment F on Query { pets { id } }',
     { v: true },
   ],
-  ['an inline fragment that is not included', 0, '{ ... @include(if: false) { pets { id } } __typename }'],
+  ['an inline fragment not included', 0, '{ ... @include(if: false) { pets { id } } __typename }'],
   ['a field both included and skipped', 0, '{ pets @include(if: true) @skip(if: true) { id } }'],
 ];
 
@@ -113,7 +113,7 @@ const FREE: readonly Case[] = [
   ['introspection', 0, getIntrospectionQuery()],
   ['a syntax error', 0, '{ pets {'],
   ['a validation error', 0, '{ pets { id } dogs { id } }'],
-  ['a variable that is missing', 0, 'query ($id: ID!) { pets { id } pet(id: $id) { id } }'],
+  ['a missing variable', 0, 'query ($id: ID!) { pets { id } pet(id: $id) { id } }'],
   ['a variable of a wrong type', 0, 'query ($n: Int!) { pets(limit: $n) { id } }', { n: 'many' }],
   ['an unknown operation name', 0, 'query A { pets { id } } query B { pets { id } }'],
 ];
@@ -143,15 +143,11 @@ const MUTATIONS: readonly Case[] = [
     2,
     `mutation { ...F } fragment F on Mutation { a: addPet(${INPUT}) { id } b: addPet(${INPUT}) { id } }`,
   ],
-  [
-    'an addPet that is skipped',
-    1,
-    `mutation { a: addPet(${INPUT}) { id } b: addPet(${INPUT}) @skip(if: true) { id } }`,
-  ],
+  ['a skipped addPet', 1, `mutation { a: addPet(${INPUT}) { id } b: addPet(${INPUT}) @skip(if: true) { id } }`],
   ['one response key of addPet selected twice', 1, `mutation { addPet(${INPUT}) { id } addPet(${INPUT}) { name } }`],
 ];
 
-describe.each(MODES)('what operations cost, %s store', (mode) => {
+describe.each(MODES)('the cost of operations, %s store', (mode) => {
   let gateway: Gateway;
   let key: string;
 
@@ -164,18 +160,18 @@ describe.each(MODES)('what operations cost, %s store', (mode) => {
   it.each(ALIASES.map(toOperation))('$title costs $cost', expectCost);
   it.each(EQUAL_FIELDS.map(toOperation))('$title cost $cost together', expectCost);
   it.each(FRAGMENTS.map(toOperation))('$title costs $cost', expectCost);
-  it.each(DIRECTIVES.map(toOperation))('$title costs what is left: $cost', expectCost);
+  it.each(DIRECTIVES.map(toOperation))('$title: costs $cost for the remaining fields', expectCost);
   it.each(FREE.map(toOperation))('$title costs $cost', expectCost);
   it.each(REFUSED_ARGUMENTS.map(toOperation))('$title costs $cost', expectCost);
-  it.each(MUTATIONS.map(toOperation))('$title: $cost', expectCost);
+  it.each(MUTATIONS.map(toOperation))('$title: costs $cost', expectCost);
 
-  it('charges only the operation that was named', async () => {
+  it('charges only the operation that operationName selects', async () => {
     const query = 'query A { pets { id } } query B { a: pet(id: 1) { id } b: pet(id: 2) { id } }';
     expect(await costOf(query, { operationName: 'A' })).toBe(1);
     expect(await costOf(query, { operationName: 'B' })).toBe(2);
   });
 
-  it('takes raw JSON numbers of variables for the ids that they are', async () => {
+  it('treats a JSON number and a string with the same id as equal', async () => {
     const query =
       'query ($a: ID!, $b: ID!, $c: ID!) { a: pet(id: $a) { id } b: pet(id: $b) { id } c: pet(id: $c) { id } }';
     expect(
@@ -191,7 +187,7 @@ describe.each(MODES)('what operations cost, %s store', (mode) => {
     expect(await costOf(query, { variables })).toBe(cost);
   }
 
-  /** What the key has less after the operation, seen by the answers before and after it. */
+  /** Returns the cost as the difference between the limit headers before and after the operation. */
   async function costOf(query: string, options: GraphqlOptions): Promise<number> {
     const before = await remaining();
     await gateway.graphql(query, { key, ...options });

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { takeDatabaseAccess, type DatabaseAccess } from '../support/database-access.js';
 import { petStatements, startGateway, type Gateway } from '../support/gateway.js';
 
-describe('GraphQL while the PostgreSQL server does not take connections', () => {
+describe('GraphQL while PostgreSQL accepts no connections', () => {
   let gateway: Gateway;
   let access: DatabaseAccess;
 
@@ -16,7 +16,7 @@ describe('GraphQL while the PostgreSQL server does not take connections', () => 
     await gateway.close();
   });
 
-  it('is a field error for a key seen just now, masked, with the siblings in place and charged', async () => {
+  it('returns a masked field error for a recently used key, keeps sibling data and charges the operation', async () => {
     const { key } = await gateway.createKey({ plan: 'free' });
     const before = await gateway.graphql('{ pets { id } }', { key });
     expect(before.headers.get('x-ratelimit-remaining')).toBe('59');
@@ -40,7 +40,7 @@ describe('GraphQL while the PostgreSQL server does not take connections', () => 
     expect(after.data).toEqual({ pets: [] });
   });
 
-  it('is a field error for every lookup and every addPet of an operation', async () => {
+  it('returns a field error for each lookup and each addPet', async () => {
     const { key } = await gateway.createKey();
     await gateway.graphql('{ pets { id } }', { key });
     const addPet = 'mutation { addPet(input: { name: "Rex", categoryId: 1 }) { id } }';
@@ -57,7 +57,7 @@ describe('GraphQL while the PostgreSQL server does not take connections', () => 
     expect(added.errors?.[0]?.extensions.code).toBe('SERVICE_UNAVAILABLE');
   });
 
-  it.each(['', '@include(if: true)'])('ends an operation of addPets at the first one %s', async (directive) => {
+  it.each(['', '@include(if: true)'])('stops a mutation at its first failed addPet %s', async (directive) => {
     const { key } = await gateway.createKey();
     await gateway.graphql('{ pets { id } }', { key });
     const url = new URL(inject('postgresUrl'));
@@ -81,7 +81,7 @@ describe('GraphQL while the PostgreSQL server does not take connections', () => 
     expect(petStatements(gateway)).toHaveLength(1);
   });
 
-  it('is HTTP 503 without data and limit headers when the key cannot be looked up', async () => {
+  it('returns 503 without data or limit headers when the key cannot be looked up', async () => {
     const { key } = await gateway.createKey();
     const { status, headers, errors, text } = await access.whileAway(() => gateway.graphql('{ pets { id } }', { key }));
     expect(status).toBe(503);
@@ -100,14 +100,14 @@ describe('GraphQL while the PostgreSQL server does not take connections', () => 
     expect(text).not.toContain(key);
   });
 
-  it('does not keep the schema from those who need no key', async () => {
+  it('serves introspection without a key', async () => {
     const schema = '{ __schema { queryType { name } } }';
     const { status, data } = await access.whileAway(() => gateway.graphql(schema));
     expect(status).toBe(200);
     expect(data).toEqual({ __schema: { queryType: { name: 'Query' } } });
   });
 
-  it('is HTTP 503 for a key last seen more than five seconds ago', async () => {
+  it('returns 503 for a key last used more than five seconds ago', async () => {
     const { key } = await gateway.createKey();
     await gateway.graphql('{ rateLimit { plan } }', { key });
     const { status, errors } = await access.whileAway(async () => {
@@ -118,7 +118,7 @@ describe('GraphQL while the PostgreSQL server does not take connections', () => 
     expect(errors?.[0]?.extensions.code).toBe('SERVICE_UNAVAILABLE');
   });
 
-  it('gives up on a statement that hangs, as a field error', async () => {
+  it('returns a field error when a statement times out', async () => {
     const { key } = await gateway.createKey();
     await gateway.graphql('{ pets { id } }', { key });
     const url = new URL(inject('postgresUrl'));

@@ -22,18 +22,18 @@ describe.each(MODES)('deprecations in responses, %s store', (mode) => {
 
   it.each([
     ['a field', '{ pet(id: 1) { name } }'],
-    ['aliases, told once', '{ a: pet(id: 1) { name } b: pet(id: 1) { name } }'],
+    ['aliases, reported once', '{ a: pet(id: 1) { name } b: pet(id: 1) { name } }'],
     ['a fragment', '{ ...F } fragment F on Query { pet(id: 1) { name } }'],
     ['a fragment in a fragment', '{ ...F } fragment F on Query { ...G } fragment G on Query { pet(id: 1) { name } }'],
     ['an inline fragment', '{ ... on Query { pet(id: 1) { name } } }'],
-  ])('name the deprecated field that is used through %s', async (_, query) => {
+  ])('report a deprecated field used through %s', async (_, query) => {
     for (let i = 0; i < 2; i++) {
       const { extensions } = await gateway.graphql(query, { key });
       expect(extensions).toEqual({ deprecations: DEPRECATIONS });
     }
   });
 
-  it('stand beside errors too', async () => {
+  it('are present in a response with errors', async () => {
     const { errors, extensions } = await gateway.graphql('{ pet(id: 404) { name } }', { key });
     expect(errors).toHaveLength(1);
     expect(extensions).toEqual({ deprecations: DEPRECATIONS });
@@ -44,12 +44,12 @@ describe.each(MODES)('deprecations in responses, %s store', (mode) => {
     '{ rateLimit { plan } }',
     '{ pet: pets { name } }',
     'mutation { addPet(input: { name: "Rex", categoryId: 1 }) { name } }',
-  ])('are absent from the answer to %s', async (query) => {
+  ])('are absent for %s', async (query) => {
     const { text } = await gateway.graphql(query, { key });
     expect(JSON.parse(text)).not.toHaveProperty('extensions');
   });
 
-  it('are those of the operation that ran', async () => {
+  it('cover only the operation that ran', async () => {
     const query = 'query New { pets { name } } query Old { pet(id: 1) { name } }';
     expect((await gateway.graphql(query, { key, operationName: 'New' })).extensions).toBeUndefined();
     expect((await gateway.graphql(query, { key, operationName: 'Old' })).extensions).toEqual({
@@ -57,7 +57,7 @@ describe.each(MODES)('deprecations in responses, %s store', (mode) => {
     });
   });
 
-  it('stand in the entry of a batch that they belong to', async () => {
+  it('appear in the right entry of a batch', async () => {
     const answer = await gateway.fetch('/graphql', {
       method: 'POST',
       headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${key}` },

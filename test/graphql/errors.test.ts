@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, MODES, STORES, type Gateway } from '../support/gateway.js';
 
-describe.each(MODES)('errors of GraphQL, %s store', (mode) => {
+describe.each(MODES)('GraphQL errors, %s store', (mode) => {
   let gateway: Gateway;
   let key: string;
 
@@ -36,7 +36,7 @@ describe.each(MODES)('errors of GraphQL, %s store', (mode) => {
       400,
     ],
     ['a bad id', '{ ok: pet(id: 1) { name } bad: pet(id: "x") { name } }', 'BAD_USER_INPUT', 'invalid_request', 400],
-  ])('reports %s at its path and keeps the data of siblings', async (_, query, code, storeCode, storeStatus) => {
+  ])('reports %s at its path and keeps sibling data', async (_, query, code, storeCode, storeStatus) => {
     const { status, headers, data, errors } = await gateway.graphql(query, { key });
     expect(status).toBe(200);
     expect(data).toEqual({ ok: { name: 'Bella' }, bad: null });
@@ -55,7 +55,7 @@ describe.each(MODES)('errors of GraphQL, %s store', (mode) => {
     ['@include of a root field', 'query ($v: Boolean = true) { pets(limit: 1) @include(if: $v) { id } }'],
     ['@include of an inline fragment', 'query ($v: Boolean = true) { ... @include(if: $v) { pets { id } } }'],
     ['@skip of a spread', 'query ($v: Boolean = true) { ...F @skip(if: $v) } fragment F on Query { pets { id } }'],
-  ])('refuses null for %s, through a nullable variable, as the whole', async (_, query) => {
+  ])('refuses the whole operation for a null variable in %s', async (_, query) => {
     const { status, headers, data, errors } = await gateway.graphql(query, { key, variables: { v: null } });
     expect(status).toBe(400);
     expect(data).toBeUndefined();
@@ -72,7 +72,7 @@ describe.each(MODES)('errors of GraphQL, %s store', (mode) => {
     ]);
   });
 
-  it('reports null for limit, through a nullable variable, as a field error', async () => {
+  it('reports a null variable for limit as a field error', async () => {
     const query = 'query ($n: Int = 5) { ok: pet(id: 1) { name } bad: pets(limit: $n) { id } }';
     const { status, data, errors } = await gateway.graphql(query, { key, variables: { n: null } });
     expect(status).toBe(200);
@@ -84,7 +84,7 @@ describe.each(MODES)('errors of GraphQL, %s store', (mode) => {
     });
   });
 
-  it('reports a blank name of one addPet and still runs the next', async () => {
+  it('reports a blank name and still runs the next addPet', async () => {
     const query = `mutation { bad: addPet(input: { name: " ", categoryId: 1 }) { id }
       ok: addPet(input: { name: "Rex", categoryId: 1 }) { name } }`;
     const { status, data, errors } = await gateway.graphql(query, { key });
@@ -93,7 +93,7 @@ describe.each(MODES)('errors of GraphQL, %s store', (mode) => {
     expect(errors?.map(({ path, extensions }) => [path, extensions.code])).toEqual([[['bad'], 'BAD_USER_INPUT']]);
   });
 
-  it('answers 200 when every field failed', async () => {
+  it('returns 200 when every field failed', async () => {
     const { status, data, errors } = await gateway.graphql('{ a: pet(id: 404) { id } b: pet(id: 405) { id } }', {
       key,
     });
@@ -116,7 +116,7 @@ describe.each(MODES)('errors of GraphQL, %s store', (mode) => {
       400,
       'BAD_USER_INPUT',
     ],
-  ])('answers %s as a request error without data', async (_, query, variables, expectedStatus, code) => {
+  ])('returns a request error without data for %s', async (_, query, variables, expectedStatus, code) => {
     const { status, headers, text, errors } = await gateway.graphql(query, { key, variables });
     expect(status).toBe(expectedStatus);
     expect(JSON.parse(text)).not.toHaveProperty('data');
@@ -127,7 +127,7 @@ describe.each(MODES)('errors of GraphQL, %s store', (mode) => {
     expect(errors?.length).toBeGreaterThan(0);
   });
 
-  it('answers very many wrong variables as mistakes of the client', async () => {
+  it('returns 400 for eighty missing variables', async () => {
     const names = Array.from({ length: 80 }, (_, i) => `v${i}`);
     const query = `query (${names.map((name) => `$${name}: Int!`).join(' ')}) {
       ${names.map((name) => `${name}: pets(limit: $${name}) { id }`).join(' ')} }`;
@@ -136,7 +136,7 @@ describe.each(MODES)('errors of GraphQL, %s store', (mode) => {
     for (const { extensions } of errors ?? []) expect(extensions.code).toMatch(/^BAD_(?:USER_INPUT|REQUEST)$/);
   });
 
-  it('answers a missing and an unknown key as 401 without data', async () => {
+  it('returns 401 without data for a missing or an unknown key', async () => {
     for (const sent of [undefined, 'wrong']) {
       const { status, headers, text, errors } = await gateway.graphql('{ pets { id } }', { key: sent });
       expect(status).toBe(401);
@@ -151,7 +151,7 @@ describe.each(MODES)('errors of GraphQL, %s store', (mode) => {
     }
   });
 
-  it('gives every error of one response the request id of its header', async () => {
+  it('gives every error the request id of the response header', async () => {
     const { headers, errors } = await gateway.graphql('{ a: pet(id: 404) { id } b: pets(limit: 0) { id } }', {
       key,
       headers: { 'X-Request-Id': 'trace-me.1' },
@@ -160,7 +160,7 @@ describe.each(MODES)('errors of GraphQL, %s store', (mode) => {
     expect(errors?.map(({ extensions }) => extensions.requestId)).toEqual(['trace-me.1', 'trace-me.1']);
   });
 
-  it('shows no stack, path of this machine or key in any refusal', async () => {
+  it('returns no stack trace, file path or key in any refusal', async () => {
     const answers = await Promise.all([
       gateway.graphql('{ pets {', { key }),
       gateway.graphql('{ pets(limit: 0) { id } }', { key }),
@@ -197,20 +197,20 @@ describe.each(STORES)('the Error body in GraphQL, %s store', (mode) => {
   it.each([
     ['{ pet(id: 404) { id } }', '/v1/pets/404'],
     ['{ pets(limit: 500) { id } }', '/v1/pets?limit=500'],
-  ])('is the one that REST sends: %s', async (query, path) => {
+  ])('equals the REST error for %s', async (query, path) => {
     const rest = await gateway.fetch(path, { headers: { Authorization: `Bearer ${key}` } });
     const { errors } = await gateway.graphql(query, { key });
     expect(errors?.[0]?.extensions.error).toEqual(await rest.json());
   });
 
-  it.each([undefined, 'Bearer wrong'])('is the one that REST sends to Authorization: %s', async (authorization) => {
+  it.each([undefined, 'Bearer wrong'])('equals the REST error for Authorization: %s', async (authorization) => {
     const headers: Record<string, string> = authorization === undefined ? {} : { Authorization: authorization };
     const rest = await gateway.fetch('/v1/pets', { headers });
     const { errors } = await gateway.graphql('{ pets { id } }', { headers });
     expect(errors?.[0]?.extensions.error).toEqual(await rest.json());
   });
 
-  it('is the one that REST sends over the limit, the seconds aside', async () => {
+  it('equals the REST error over the limit, except for the seconds', async () => {
     const limited = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 1 } });
     await gateway.graphql('{ pets { id } }', { key: limited.key });
     const rest = await gateway.fetch('/v1/pets', { headers: { Authorization: `Bearer ${limited.key}` } });
@@ -219,7 +219,7 @@ describe.each(STORES)('the Error body in GraphQL, %s store', (mode) => {
     expect(withoutSeconds(errors?.[0]?.extensions.error)).toBe(withoutSeconds(await rest.json()));
   });
 
-  it('masks what nobody foresaw, and logs it whole under the request id', async () => {
+  it('masks an unexpected error and logs it in full with the request id', async () => {
     await gateway.graphql('{ pets { id } }', { key });
     await gateway.sql('ALTER TABLE pets RENAME TO hidden_pets');
     const { status, headers, data, errors, text } = await gateway.graphql('{ pets { id } rateLimit { plan } }', {

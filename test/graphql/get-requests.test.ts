@@ -17,7 +17,7 @@ describe.each(MODES)('GraphQL over GET, %s store', (mode) => {
     return gateway.fetch(`/graphql?${new URLSearchParams(parameters).toString()}`, { headers });
   }
 
-  it('serves a query with its Authorization header alone', async () => {
+  it('needs no CSRF header for a query with an Authorization header', async () => {
     const answer = await get({ query: '{ pets { name } }' });
     expect([answer.status, await answer.json()]).toEqual([
       200,
@@ -26,7 +26,7 @@ describe.each(MODES)('GraphQL over GET, %s store', (mode) => {
     expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8');
   });
 
-  it('charges a query as a POST would be', async () => {
+  it('charges a query like a POST', async () => {
     const query = '{ a: pet(id: 1) { id } b: pet(id: 2) { id } }';
     const first = await get({ query });
     const second = await get({ query });
@@ -34,13 +34,13 @@ describe.each(MODES)('GraphQL over GET, %s store', (mode) => {
     expect(left[1]).toBe((left[0] ?? 0) - 2);
   });
 
-  it('takes variables and operationName from the query string', async () => {
+  it('reads variables and operationName from the query string', async () => {
     const query = 'query A { __typename } query B($id: ID!) { pet(id: $id) { name } }';
     const answer = await get({ query, variables: '{"id":2}', operationName: 'B' });
     expect(await answer.json()).toMatchObject({ data: { pet: { name: 'Milo' } } });
   });
 
-  it('takes empty parameters for absent ones', async () => {
+  it('treats empty parameters as absent', async () => {
     const answer = await get({
       query: '{ pets(limit: 1) { name } }',
       variables: '',
@@ -50,7 +50,7 @@ describe.each(MODES)('GraphQL over GET, %s store', (mode) => {
     expect([answer.status, await answer.json()]).toEqual([200, { data: { pets: [{ name: 'Bella' }] } }]);
   });
 
-  it('refuses with 400 what any page could send without asking', async () => {
+  it('returns 400 for a request that needs no CORS preflight', async () => {
     const answer = await get({ query: '{ __typename }' }, {});
     expect(answer.status).toBe(400);
     expect(await answer.json()).toMatchObject({ errors: [{ extensions: { code: 'BAD_REQUEST' } }] });
@@ -60,18 +60,18 @@ describe.each(MODES)('GraphQL over GET, %s store', (mode) => {
     ['Apollo-Require-Preflight', 'true'],
     ['X-Apollo-Operation-Name', 'Any'],
     ['Content-Type', 'application/json'],
-  ])('serves a query without a key that has the header %s', async (name, value) => {
+  ])('serves a query without a key if it has the header %s', async (name, value) => {
     const answer = await get({ query: '{ __typename }' }, { [name]: value });
     expect([answer.status, await answer.json()]).toEqual([200, { data: { __typename: 'Query' } }]);
   });
 
-  it('does not take a content type that pages may send for such a header', async () => {
+  it('does not accept a content type that needs no CORS preflight as a CSRF header', async () => {
     const answer = await get({ query: '{ __typename }' }, { 'Content-Type': 'text/plain' });
     expect([400, 415]).toContain(answer.status);
     expect(await answer.json()).not.toHaveProperty('data');
   });
 
-  it('refuses a mutation with 405, names POST, and runs nothing', async () => {
+  it('returns 405 with Allow for a mutation and does not run it', async () => {
     const answer = await get({ query: 'mutation { addPet(input: { name: "Ghost", categoryId: 1 }) { id } }' });
     expect(answer.status).toBe(405);
     expect(answer.headers.get('allow')).toBe('POST');
@@ -81,7 +81,7 @@ describe.each(MODES)('GraphQL over GET, %s store', (mode) => {
     expect(await gateway.sql(`SELECT id FROM pets WHERE name = 'Ghost'`)).toEqual([]);
   });
 
-  it('refuses a mutation that operationName picks, and serves the query beside it', async () => {
+  it('refuses a mutation selected by operationName, and serves a query from the same document', async () => {
     const query = 'query Q { __typename } mutation M { addPet(input: { name: "Ghost", categoryId: 1 }) { id } }';
     expect((await get({ query, operationName: 'M' })).status).toBe(405);
     expect((await get({ query, operationName: 'Q' })).status).toBe(200);
@@ -93,7 +93,7 @@ describe.each(MODES)('GraphQL over GET, %s store', (mode) => {
     ['variables that are not JSON', { query: '{ __typename }', variables: '{' }],
     ['variables that are a list', { query: '{ __typename }', variables: '[]' }],
     ['extensions that are not JSON', { query: '{ __typename }', extensions: 'x' }],
-  ])('refuses %s with 400', async (_, parameters) => {
+  ])('returns 400 for %s', async (_, parameters) => {
     const answer = await get(parameters);
     expect(answer.status).toBe(400);
     const body = (await answer.json()) as object;
@@ -101,14 +101,14 @@ describe.each(MODES)('GraphQL over GET, %s store', (mode) => {
     expect(body).not.toHaveProperty('data');
   });
 
-  it('refuses a parameter that comes twice with 400', async () => {
+  it('returns 400 for a repeated parameter', async () => {
     const answer = await gateway.fetch('/graphql?query=%7B__typename%7D&query=%7Bpets%7Bid%7D%7D', {
       headers: authorization,
     });
     expect(answer.status).toBe(400);
   });
 
-  it('answers 401 without a valid key to what needs one', async () => {
+  it('returns 401 without a valid key', async () => {
     for (const [name, value] of [
       ['Authorization', 'Bearer wrong'],
       ['Apollo-Require-Preflight', 'true'],

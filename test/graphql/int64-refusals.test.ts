@@ -28,7 +28,7 @@ const BAD_TEXTS = [
 const BAD_LITERALS = ['1.5', '1.0', '1e3', '-0', '9223372036854775808', '-9223372036854775809', 'true', 'false'];
 const BAD_JSON = [...BAD_LITERALS, '1E3', '-0.0', '1e-1', '100000000000000000000.5', '9.007199254740993e15'];
 
-describe.each(MODES)('what is not an int64, %s store', (mode) => {
+describe.each(MODES)('invalid int64 identifiers, %s store', (mode) => {
   let gateway: Gateway;
   let key: string;
 
@@ -39,7 +39,7 @@ describe.each(MODES)('what is not an int64, %s store', (mode) => {
   });
   afterAll(() => gateway.close());
 
-  /** Every alias `bad…` failed at its path as bad input, and the sibling `ok` has its data. */
+  /** Expects BAD_USER_INPUT at each alias `bad…`, and data at the sibling `ok`. */
   function expectRefused({ status, data, errors }: GraphqlAnswer, count: number): void {
     expect(status).toBe(200);
     const { ok, ...bad } = data as Record<string, unknown>;
@@ -55,8 +55,8 @@ describe.each(MODES)('what is not an int64, %s store', (mode) => {
 
   it.each([
     ['string literals', BAD_TEXTS.map((text) => JSON.stringify(text))],
-    ['literals that are no strings', BAD_LITERALS],
-  ])('is a field error of pet for %s', async (_, literals) => {
+    ['literals other than strings', BAD_LITERALS],
+  ])('cause a field error of pet for %s', async (_, literals) => {
     const bad = literals.map((literal, i) => `bad${i}: pet(id: ${literal}) { id }`).join(' ');
     expectRefused(await gateway.graphql(`{ ok: pet(id: 1) { name } ${bad} }`, { key }), literals.length);
   });
@@ -64,7 +64,7 @@ describe.each(MODES)('what is not an int64, %s store', (mode) => {
   it.each([
     ['string variables', BAD_TEXTS.map((text) => JSON.stringify(text))],
     ['JSON numbers and booleans in variables', BAD_JSON],
-  ])('is a field error of pet for %s', async (_, values) => {
+  ])('cause a field error of pet for %s', async (_, values) => {
     const bad = values.map((_value, i) => `bad${i}: pet(id: $v${i}) { id }`).join(' ');
     const declared = values.map((_value, i) => `$v${i}: ID!`).join(' ');
     const answer = await gateway.graphql(`query (${declared}) { ok: pet(id: 1) { name } ${bad} }`, {
@@ -74,7 +74,7 @@ describe.each(MODES)('what is not an int64, %s store', (mode) => {
     expectRefused(answer, values.length);
   });
 
-  it('is a field error of pet for null through a variable that may be null', async () => {
+  it('cause a field error of pet for a null variable', async () => {
     const query = 'query ($id: ID = 1) { ok: pet(id: 1) { name } bad0: pet(id: $id) { name } }';
     const { status, data, errors } = await gateway.graphql(query, { key, variables: { id: null } });
     expect(status).toBe(200);
@@ -85,7 +85,7 @@ describe.each(MODES)('what is not an int64, %s store', (mode) => {
   it.each([
     ['literals', [...BAD_TEXTS.map((text) => JSON.stringify(text)), ...BAD_LITERALS]],
     ['variables', [...BAD_TEXTS.map((text) => JSON.stringify(text)), ...BAD_JSON]],
-  ])('is a field error of addPet for a categoryId in %s, and nothing is stored', async (way, values) => {
+  ])('cause a field error of addPet for a categoryId in %s, and nothing is stored', async (way, values) => {
     const inVariables = way === 'variables';
     const bad = values.map((value, i) =>
       inVariables
@@ -107,19 +107,16 @@ describe.each(MODES)('what is not an int64, %s store', (mode) => {
     expect(await countPets()).toBe(before + 1);
   });
 
-  it.each(['null', '[1]', '{"a":1}'])(
-    'is a request error when the variable is %s, which no ID can be',
-    async (value) => {
-      const { status, text } = await gateway.graphql('query ($id: ID!) { pet(id: $id) { id } }', {
-        key,
-        rawVariables: `{"id":${value}}`,
-      });
-      expect(status).toBe(400);
-      expect(JSON.parse(text)).not.toHaveProperty('data');
-    },
-  );
+  it.each(['null', '[1]', '{"a":1}'])('cause a request error for the variable value %s', async (value) => {
+    const { status, text } = await gateway.graphql('query ($id: ID!) { pet(id: $id) { id } }', {
+      key,
+      rawVariables: `{"id":${value}}`,
+    });
+    expect(status).toBe(400);
+    expect(JSON.parse(text)).not.toHaveProperty('data');
+  });
 
-  it('names what came in the message, cut short', async () => {
+  it('appear shortened in the error message', async () => {
     const { errors } = await gateway.graphql(`{ a: pet(id: "007") { id } b: pet(id: "${'9'.repeat(500)}") { id } }`, {
       key,
     });

@@ -15,10 +15,10 @@ const EDGES = [
   '-1',
 ];
 
-/** How many identifiers are drawn; `INT64_IDS=10000` for a longer look. */
+/** The number of random identifiers. Set `INT64_IDS=10000` for a longer run. */
 const COUNT = Number(process.env.INT64_IDS ?? 600);
 
-/** The edges, and numbers of all lengths: a random int64 alone nearly always has 18 or 19 digits. */
+/** Edge cases and numbers of every length. A uniformly random int64 nearly always has 18 or 19 digits. */
 function makeIds(): readonly string[] {
   const random = Array.from({ length: COUNT }, (_, i) => randomBytes(8).readBigInt64BE() >> BigInt(i % 64));
   return [...new Set([...EDGES, ...random.map(String)])];
@@ -40,7 +40,7 @@ describe.each(MODES)('int64 identifiers through GraphQL, %s store', (mode) => {
   });
   afterAll(() => gateway.close());
 
-  /** Looks all ids up, a hundred aliases at a time. */
+  /** Looks up all ids, a hundred aliases per operation. */
   async function lookUpAll(toArgument: (id: string, i: number) => string, declare: boolean, toJson = JSON.stringify) {
     const found: unknown[] = [];
     for (let start = 0; start < ids.length; start += 100) {
@@ -57,7 +57,7 @@ describe.each(MODES)('int64 identifiers through GraphQL, %s store', (mode) => {
     return found;
   }
 
-  it('draws nearly as many different ids as it is told to', () => {
+  it('are mostly distinct in the random sample', () => {
     expect(ids.length).toBeGreaterThan(COUNT * 0.8);
   });
 
@@ -66,18 +66,18 @@ describe.each(MODES)('int64 identifiers through GraphQL, %s store', (mode) => {
     ['string literals', (id: string) => JSON.stringify(id), false, JSON.stringify],
     ['string variables', (_: string, i: number) => `$v${i}`, true, JSON.stringify],
     ['JSON numbers in variables', (_: string, i: number) => `$v${i}`, true, (id: string) => id],
-  ])('come back exactly when sent as %s', async (_, toArgument, declare, toJson) => {
+  ])('are returned exactly when sent as %s', async (_, toArgument, declare, toJson) => {
     const expected = ids.map((id) => ({ id, name: `pet ${id}`, categoryId: id }));
     expect(await lookUpAll(toArgument, declare, toJson)).toEqual(expected);
   });
 
-  it('come back exactly from a list, in their numeric order', async () => {
+  it('are listed exactly and in numeric order', async () => {
     const { data } = await gateway.graphql('{ pets(limit: 100) { id categoryId } }', { key });
     const sorted = [...ids].sort((a, b) => (BigInt(a) < BigInt(b) ? -1 : 1));
     expect(data.pets).toEqual(sorted.slice(0, 100).map((id) => ({ id, categoryId: id })));
   });
 
-  it('come back exactly when sent in the query string of a GET', async () => {
+  it('are returned exactly when sent in the query string of a GET', async () => {
     const parameters = new URLSearchParams({
       query: 'query ($a: ID!, $b: ID!) { a: pet(id: $a) { id } b: pet(id: $b) { id } }',
       variables: '{"a":9007199254740993,"b":"-9223372036854775808"}',
@@ -90,7 +90,7 @@ describe.each(MODES)('int64 identifiers through GraphQL, %s store', (mode) => {
     });
   });
 
-  it('are kept exactly by addPet, whichever way categoryId was sent', async () => {
+  it('are stored exactly by addPet for every form of categoryId', async () => {
     const fields = EDGES.flatMap((id, i) => [
       `l${i}: addPet(input: { name: "l", categoryId: ${id} }) { categoryId }`,
       `s${i}: addPet(input: { name: "s", categoryId: "${id}" }) { categoryId }`,
@@ -117,7 +117,7 @@ describe.each(MODES)('int64 identifiers through GraphQL, %s store', (mode) => {
     expect(stored.map(({ id }) => id)).toEqual(EDGES);
   });
 
-  it('are assigned and returned exactly by addPet beyond 2^53', async () => {
+  it('are assigned and returned exactly by addPet above 2^53', async () => {
     const added = await gateway.graphql('mutation { addPet(input: { name: "Far", categoryId: 1 }) { id } }', { key });
     const { id } = added.data.addPet as { id: string };
     expect(BigInt(id)).toBeGreaterThanOrEqual(5000000000000000001n);
@@ -125,7 +125,7 @@ describe.each(MODES)('int64 identifiers through GraphQL, %s store', (mode) => {
     expect(data.pet).toEqual({ id, name: 'Far' });
   });
 
-  it('are never taken for their neighbours', async () => {
+  it('are distinguished from adjacent values', async () => {
     const { data, errors } = await gateway.graphql(
       'query ($id: ID!) { a: pet(id: 9223372036854775806) { id } b: pet(id: $id) { id } }',
       { key, rawVariables: '{"id":9007199254740995}' },

@@ -6,7 +6,7 @@ const PETS = '{ pets { id } }';
 const MISSING = 'Bearer realm="animal-store"';
 const INVALID = 'Bearer realm="animal-store", error="invalid_token"';
 
-describe.each(MODES)('keys of GraphQL in development, %s store', (mode) => {
+describe.each(MODES)('GraphQL keys in development, %s store', (mode) => {
   let gateway: Gateway;
   let key: string;
 
@@ -16,7 +16,7 @@ describe.each(MODES)('keys of GraphQL in development, %s store', (mode) => {
   });
   afterAll(() => gateway.close());
 
-  it.each(['Bearer', 'bearer', 'BEARER', 'bEaReR'])('are taken from the scheme %s', async (scheme) => {
+  it.each(['Bearer', 'bearer', 'BEARER', 'bEaReR'])('are accepted with the scheme %s', async (scheme) => {
     const { status } = await gateway.graphql(PETS, { headers: { Authorization: `${scheme} ${key}` } });
     expect(status).toBe(200);
   });
@@ -26,9 +26,9 @@ describe.each(MODES)('keys of GraphQL in development, %s store', (mode) => {
     ['another scheme', 'Basic dXNlcjpwYXNz', MISSING],
     ['a scheme without a key', 'Bearer', MISSING],
     ['an unknown key', 'Bearer wrong', INVALID],
-    ['an unknown key in lower case scheme', 'bearer wrong', INVALID],
-    ['a key with a space in it', 'Bearer wrong key', INVALID],
-  ])('missing: %s is 401 with the challenge for it', async (_, authorization, challenge) => {
+    ['an unknown key with a lower-case scheme', 'bearer wrong', INVALID],
+    ['a key that contains a space', 'Bearer wrong key', INVALID],
+  ])('are required: %s gets 401 with the right challenge', async (_, authorization, challenge) => {
     const headers: Record<string, string> = authorization === undefined ? {} : { Authorization: authorization };
     const answer = await gateway.graphql(PETS, { headers });
     expect(answer.status).toBe(401);
@@ -37,7 +37,7 @@ describe.each(MODES)('keys of GraphQL in development, %s store', (mode) => {
     expect(JSON.parse(answer.text)).not.toHaveProperty('data');
   });
 
-  it('changed in one letter, revoked or expired are 401', async () => {
+  it('get 401 when altered, revoked or expired', async () => {
     const revoked = await gateway.createKey();
     await gateway.keys.revoke(revoked.id);
     const expired = await gateway.createKey({ expiresAt: new Date(Date.now() - 1_000) });
@@ -75,13 +75,13 @@ describe.each(MODES)('keys of GraphQL in development, %s store', (mode) => {
     expect((await gateway.graphql(query)).status).toBe(401);
   });
 
-  it('are needed by the operation that is named, whatever stands beside it', async () => {
+  it('are needed only if the selected operation needs one', async () => {
     const query = 'query Schema { __typename } query Data { pets { id } }';
     expect((await gateway.graphql(query, { operationName: 'Schema' })).status).toBe(200);
     expect((await gateway.graphql(query, { operationName: 'Data' })).status).toBe(401);
   });
 
-  it('that are sent and not valid are 401 also for introspection', async () => {
+  it('get 401 when invalid, even for introspection', async () => {
     for (const query of [PETS, '{ __typename }', getIntrospectionQuery(), '{ pets {']) {
       const { status, headers } = await gateway.graphql(query, { key: 'wrong' });
       expect([status, headers.get('www-authenticate')]).toEqual([401, INVALID]);
@@ -89,7 +89,7 @@ describe.each(MODES)('keys of GraphQL in development, %s store', (mode) => {
   });
 });
 
-describe.each(MODES)('keys of GraphQL without introspection, %s store', (mode) => {
+describe.each(MODES)('GraphQL keys without introspection, %s store', (mode) => {
   describe.each([
     ['NODE_ENV', 'production'],
     ['INTROSPECTION', 'false'],
@@ -102,7 +102,7 @@ describe.each(MODES)('keys of GraphQL without introspection, %s store', (mode) =
     afterAll(() => gateway.close());
 
     it.each(['{ __typename }', getIntrospectionQuery(), '{ pets {', '', '{ dogs }'])(
-      'are asked for before anything is parsed: %s',
+      'are required before the document is parsed: %s',
       async (query) => {
         const { status, headers, errors } = await gateway.graphql(query);
         expect([status, headers.get('www-authenticate')]).toEqual([401, MISSING]);
@@ -110,12 +110,12 @@ describe.each(MODES)('keys of GraphQL without introspection, %s store', (mode) =
       },
     );
 
-    it('are asked for before the body is parsed', async () => {
+    it('are required before the body is parsed', async () => {
       const headers = { 'Content-Type': 'application/json' };
       expect((await gateway.fetch('/graphql', { method: 'POST', headers, body: '{' })).status).toBe(401);
     });
 
-    it('get data, and neither the schema nor hints at it', async () => {
+    it('give access to data but not to the schema or suggestions', async () => {
       const { key } = await gateway.createKey();
       const { data } = await gateway.graphql('{ __typename pets { id } }', { key });
       expect(data).toEqual({ __typename: 'Query', pets: [] });
@@ -127,7 +127,7 @@ describe.each(MODES)('keys of GraphQL without introspection, %s store', (mode) =
   });
 });
 
-describe.each(MODES)('keys of GraphQL in production with INTROSPECTION=true, %s store', (mode) => {
+describe.each(MODES)('GraphQL keys in production with INTROSPECTION=true, %s store', (mode) => {
   let gateway: Gateway;
 
   beforeAll(async () => {
@@ -135,7 +135,7 @@ describe.each(MODES)('keys of GraphQL in production with INTROSPECTION=true, %s 
   });
   afterAll(() => gateway.close());
 
-  it('are needed for data and not for the schema', async () => {
+  it('are needed for data but not for the schema', async () => {
     expect((await gateway.graphql('{ __schema { queryType { name } } }')).status).toBe(200);
     expect((await gateway.graphql(PETS)).status).toBe(401);
   });

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, MODES, type Gateway, type GraphqlAnswer } from '../support/gateway.js';
 
-/** Operations, with a percent sign wherever a directive may stand, and variables to send with them, as JSON. */
+/** Operations, each with `%` where the test puts a directive, and the variables to send, as JSON text. */
 const CASES: readonly (readonly [query: string, variables: readonly string[]])[] = [
   ['{ pets % { id name categoryId status } }', ['{}']],
   ['{ b: pets(limit: 2) % { n: name __typename } a: pets(limit: 2, status: SOLD) { status } __typename }', ['{}']],
@@ -86,7 +86,7 @@ const CASES: readonly (readonly [query: string, variables: readonly string[]])[]
   ['query ($unused: Int) { pets % { id } }', ['{}']],
 ];
 
-describe.each(MODES)('an operation that is known, %s store', (mode) => {
+describe.each(MODES)('repeated operations, %s store', (mode) => {
   let gateway: Gateway;
   let key: string;
 
@@ -99,19 +99,23 @@ describe.each(MODES)('an operation that is known, %s store', (mode) => {
   });
   afterAll(() => gateway.close());
 
-  it.each(CASES)('is answered and charged as one that is not: %s', async (query, variables) => {
-    const plain = query.replaceAll('%', '');
-    // Directives keep an operation from being compiled, and change nothing here.
-    const withDirective = query.replaceAll('%', '@include(if: true)');
-    for (const rawVariables of variables) {
-      const byGraphqlJs = await outcomeOf(withDirective, rawVariables);
-      const first = await outcomeOf(`${plain} # ${rawVariables.replace(/\W/g, '')}`, rawVariables);
-      expect(first, rawVariables).toEqual(byGraphqlJs);
-      for (let i = 0; i < 2; i++) expect(await outcomeOf(plain, rawVariables), rawVariables).toEqual(byGraphqlJs);
-    }
-  });
+  it.each(CASES)(
+    'give the same response and cost when new, cached or sent with a directive: %s',
+    async (query, variables) => {
+      const plain = query.replaceAll('%', '');
+      // A directive makes this another document, with the same result.
+      const withDirective = query.replaceAll('%', '@include(if: true)');
+      for (const rawVariables of variables) {
+        const expected = await outcomeOf(withDirective, rawVariables);
+        // The comment makes each document new.
+        const first = await outcomeOf(`${plain} # ${rawVariables.replace(/\W/g, '')}`, rawVariables);
+        expect(first, rawVariables).toEqual(expected);
+        for (let i = 0; i < 2; i++) expect(await outcomeOf(plain, rawVariables), rawVariables).toEqual(expected);
+      }
+    },
+  );
 
-  it('tells of every wrong argument where it stands, in fragments too', async () => {
+  it('report every invalid argument at its location, fragments included', async () => {
     const query =
       'query ($n: Int) { a: pets(limit: $n) { id } ...More } fragment More on Query { b: pets(limit: $n) { id } c: pets(limit: 1) { id } }';
     const columns = [...query.matchAll(/limit: (?=\$n)/g)].map(({ index }) => index + 'limit: '.length + 1);
@@ -126,7 +130,7 @@ describe.each(MODES)('an operation that is known, %s store', (mode) => {
     }
   });
 
-  it('is chosen by operationName every time', async () => {
+  it('are selected by operationName every time', async () => {
     const query = 'query A { a: pet(id: 1) { id } } query B { b: pet(id: 2) { id } } mutation M { __typename }';
     for (let i = 0; i < 3; i++) {
       expect((await gateway.graphql(query, { key, operationName: 'A' })).data).toEqual({ a: { id: '1' } });
@@ -136,7 +140,7 @@ describe.each(MODES)('an operation that is known, %s store', (mode) => {
     }
   });
 
-  it('is refused without a valid key, and by GET when it is a mutation', async () => {
+  it('are refused without a valid key, and mutations also by GET', async () => {
     const query = 'mutation { addPet(input: { name: "Known", categoryId: 1 }) { name } }';
     expect((await gateway.graphql(query, { key })).data).toEqual({ addPet: { name: 'Known' } });
     for (const sent of [undefined, 'wrong']) {
@@ -150,7 +154,7 @@ describe.each(MODES)('an operation that is known, %s store', (mode) => {
     expect(await gateway.sql(`SELECT id FROM pets WHERE name = 'Known'`)).toHaveLength(1);
   });
 
-  it('is limited as any other', async () => {
+  it('are limited like new ones', async () => {
     const limited = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 3, perDay: 100 } });
     const query = '{ a: pet(id: 1) { id } b: pet(id: 2) { id } }';
     await gateway.graphql(query, { key });
@@ -162,7 +166,7 @@ describe.each(MODES)('an operation that is known, %s store', (mode) => {
     }
   });
 
-  /** What a client can tell of an answer, the places in the document aside, and what it was charged. */
+  /** Returns the cost and everything a client sees of the response, except request ids and error locations. */
   async function outcomeOf(query: string, rawVariables: string) {
     const before = await remaining();
     const answer = await gateway.graphql(query, { key, rawVariables });
@@ -181,7 +185,7 @@ describe.each(MODES)('an operation that is known, %s store', (mode) => {
       expect(requestId).toBe(headers.get('x-request-id'));
       return { message, path, extensions: rest };
     });
-    // As text, so that the order of fields counts.
+    // Compared as text, to include the order of fields.
     return { data: JSON.stringify(data), extensions, errors: seen };
   }
 

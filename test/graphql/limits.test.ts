@@ -18,7 +18,7 @@ describe.each(MODES)('limits of GraphQL operations, %s store', (mode) => {
     return key;
   }
 
-  it('charges nothing for what it refuses: with 3 left a cost of 5 leaves 3', async () => {
+  it('charges nothing for a refused operation: with 3 left, a cost of 5 leaves 3', async () => {
     const key = await createKey({ perMinute: 8, perDay: 100 });
     const first = await gateway.graphql(lookups(5), { key });
     expect(first.headers.get('x-ratelimit-remaining')).toBe('3');
@@ -30,7 +30,7 @@ describe.each(MODES)('limits of GraphQL operations, %s store', (mode) => {
     expect(last.headers.get('x-ratelimit-remaining')).toBe('0');
   });
 
-  it('charges no window when one of them refuses', async () => {
+  it('charges neither window when one of them refuses', async () => {
     const key = await createKey({ perMinute: 5, perDay: 100 });
     await gateway.graphql(lookups(4), { key });
     for (let i = 0; i < 3; i++) await gateway.graphql(lookups(2), { key });
@@ -38,7 +38,7 @@ describe.each(MODES)('limits of GraphQL operations, %s store', (mode) => {
     expect(headers.get('ratelimit')).toMatch(/^"minute";r=1;t=\d+, "day";r=96;t=\d+$/);
   });
 
-  it('answers 429 with the wait and the cost, and no data', async () => {
+  it('returns 429 with Retry-After and the cost, without data', async () => {
     const key = await createKey({ perMinute: 3, perDay: 100 });
     await gateway.graphql(lookups(2), { key });
     const { status, headers, errors, text } = await gateway.graphql(lookups(2), { key });
@@ -59,7 +59,7 @@ describe.each(MODES)('limits of GraphQL operations, %s store', (mode) => {
     expect(headers.get('x-ratelimit-remaining')).toBe('1');
   });
 
-  it('runs nothing of a mutation that it refuses', async () => {
+  it('does not run any part of a refused mutation', async () => {
     const key = await createKey({ perMinute: 2, perDay: 100 });
     const add = (alias: string) => `${alias}: addPet(input: { name: "Ghost", categoryId: 1 }) { id }`;
     await gateway.graphql('{ pets { id } }', { key });
@@ -68,7 +68,7 @@ describe.each(MODES)('limits of GraphQL operations, %s store', (mode) => {
     expect(await gateway.sql(`SELECT id FROM pets WHERE name = 'Ghost'`)).toEqual([]);
   });
 
-  it('refuses as too large, with 400, what no window can hold, and charges nothing', async () => {
+  it('returns 400 for an operation that costs more than a window holds, uncharged', async () => {
     const key = await createKey();
     await gateway.graphql('{ pets { id } }', { key });
     const { status, headers, errors, text } = await gateway.graphql(lookups(61), { key });
@@ -83,14 +83,14 @@ describe.each(MODES)('limits of GraphQL operations, %s store', (mode) => {
     expect(whole.status).toBe(200);
   });
 
-  it('refuses as too large what only the shorter number of the day cannot hold', async () => {
+  it('returns 400 for an operation that costs more than the daily limit', async () => {
     const key = await createKey({ perMinute: 50, perDay: 4 });
     await gateway.graphql('{ pets { id } }', { key });
     const { errors } = await gateway.graphql(lookups(5), { key });
     expect(errors?.[0]?.extensions.code).toBe('OPERATION_TOO_LARGE');
   });
 
-  it('states both windows in the IETF form and the one with fewest left in the trio', async () => {
+  it('describes both windows in RateLimit and the one with fewest requests left in X-RateLimit-*', async () => {
     const key = await createKey();
     const now = Date.now() / 1_000;
     const { headers } = await gateway.graphql(lookups(3), { key });
@@ -107,7 +107,7 @@ describe.each(MODES)('limits of GraphQL operations, %s store', (mode) => {
     expect(reset).toBeLessThanOrEqual(Date.now() / 1_000 + 61);
   });
 
-  it('lets the trio change to the day when fewer of it are left', async () => {
+  it('describes the day in X-RateLimit-* when it has fewer requests left', async () => {
     const key = await createKey({ perMinute: 10, perDay: 6 });
     const now = Date.now() / 1_000;
     const { headers } = await gateway.graphql(lookups(2), { key });
@@ -119,14 +119,14 @@ describe.each(MODES)('limits of GraphQL operations, %s store', (mode) => {
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(86_000);
   });
 
-  it('gives the shorter window in the trio on a tie', async () => {
+  it('describes the shorter window in X-RateLimit-* on a tie', async () => {
     const key = await createKey({ perMinute: 7, perDay: 7 });
     const { headers } = await gateway.graphql(lookups(2), { key });
     expect(headers.get('x-ratelimit-remaining')).toBe('5');
     expect(Number(headers.get('x-ratelimit-reset'))).toBeLessThanOrEqual(Date.now() / 1_000 + 61);
   });
 
-  it('opens the windows with the first counted request and then keeps them', async () => {
+  it('opens a window with the first counted request and does not move it', async () => {
     const key = await createKey();
     const resetOf = async (query: string) =>
       Number((await gateway.graphql(query, { key })).headers.get('x-ratelimit-reset'));
@@ -136,7 +136,7 @@ describe.each(MODES)('limits of GraphQL operations, %s store', (mode) => {
     const opened = await resetOf('{ pets { id } }');
     expect(opened).toBeGreaterThanOrEqual(before + 60);
     await passTime(2_100);
-    // A reset stated in whole seconds may be one off where it has been learned from another store.
+    // In proxy mode the reset is learned in whole seconds, so it may differ by one.
     expect(await resetOf('{ pets { id } }')).toBeLessThanOrEqual(opened + 1);
     expect(await resetOf('{ __typename }')).toBeLessThanOrEqual(opened + 1);
   });
@@ -150,14 +150,14 @@ describe.each(MODES)('limits of GraphQL operations, %s store', (mode) => {
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(140);
   });
 
-  it('counts each key alone', async () => {
+  it('counts each key separately', async () => {
     const [mine, other] = [await createKey({ perMinute: 1, perDay: 1 }), await createKey({ perMinute: 1, perDay: 1 })];
     expect((await gateway.graphql('{ pets { id } }', { key: mine })).status).toBe(200);
     expect((await gateway.graphql('{ pets { id } }', { key: mine })).status).toBe(429);
     expect((await gateway.graphql('{ pets { id } }', { key: other })).status).toBe(200);
   });
 
-  it('serves what is free to a key that has nothing left', async () => {
+  it('serves free operations to a key with no requests left', async () => {
     const key = await createKey({ perMinute: 1, perDay: 100 });
     await gateway.graphql('{ pets { id } }', { key });
     expect((await gateway.graphql('{ pets { id } }', { key })).status).toBe(429);

@@ -45,7 +45,7 @@ describe.each(MODES)('automatic persisted queries, %s store', (mode) => {
     ['GET', 'GET'],
     ['GET', 'POST'],
     ['POST', 'GET'],
-  ])('miss, are registered by %s, and then hit by %s', async (register, ask) => {
+  ])('are not found, then registered by %s, then found by %s', async (register, ask) => {
     const query = `query ${register}then${ask}($id: ID!) { pet(id: $id) { name } }`;
     const hash = hashOf(query);
     const variables = { id: '1' };
@@ -64,13 +64,13 @@ describe.each(MODES)('automatic persisted queries, %s store', (mode) => {
     );
   });
 
-  it('charge nothing for a miss', async () => {
+  it('cost nothing when not found', async () => {
     const before = await send('POST', { query: '{ pets { id } }', hash: hashOf('{ pets { id } }') });
     const miss = await send('POST', { hash: hashOf('never sent') });
     expect(miss.headers.get('x-ratelimit-remaining')).toBe(before.headers.get('x-ratelimit-remaining'));
   });
 
-  it('refuse a hash that is not that of the query, and do not keep it', async () => {
+  it('are refused and not stored if the hash does not match the query', async () => {
     const hash = hashOf('{ __typename }');
     const wrong = await send('POST', { query: '{ pets { id } }', hash });
     expect(wrong.status).toBe(400);
@@ -79,19 +79,19 @@ describe.each(MODES)('automatic persisted queries, %s store', (mode) => {
     expect((await send('POST', { hash })).errors?.[0]?.message).toBe('PersistedQueryNotFound');
   });
 
-  it('refuse a version that is not known', async () => {
+  it('are refused with an unknown version', async () => {
     const answer = await send('POST', { query: '{ __typename }', hash: hashOf('{ __typename }'), version: 2 });
     expect(answer.status).toBe(400);
     expect(answer.errors?.[0]?.extensions.code).toBe('BAD_REQUEST');
   });
 
-  it('do not keep what is not valid', async () => {
+  it('are not stored if the document is invalid', async () => {
     const query = '{ dogs { id } }';
     expect((await send('POST', { query, hash: hashOf(query) })).status).toBe(400);
     expect((await send('POST', { hash: hashOf(query) })).errors?.[0]?.message).toBe('PersistedQueryNotFound');
   });
 
-  it('run a registered mutation by POST and refuse it by GET', async () => {
+  it('run a mutation by POST and refuse it by GET', async () => {
     const query = 'mutation Persisted { addPet(input: { name: "Rex", categoryId: 1 }) { name } }';
     const hash = hashOf(query);
     expect((await send('POST', { query, hash })).data).toEqual({ addPet: { name: 'Rex' } });
@@ -101,7 +101,7 @@ describe.each(MODES)('automatic persisted queries, %s store', (mode) => {
     expect(await gateway.sql(`SELECT name FROM pets WHERE name = 'Rex'`)).toHaveLength(2);
   });
 
-  it('need a valid key, known or not', async () => {
+  it('need a valid key, registered or not', async () => {
     const query = '{ pets { name } }';
     await send('POST', { query, hash: hashOf(query) });
     for (const hash of [hashOf(query), hashOf('never sent')]) {
@@ -110,7 +110,7 @@ describe.each(MODES)('automatic persisted queries, %s store', (mode) => {
     }
   });
 
-  it('work beside large numbers in variables', async () => {
+  it('keep large numbers in variables exact', async () => {
     const query = 'query Large($id: ID!) { pet(id: $id) { name } }';
     await send('POST', { query, hash: hashOf(query), variables: { id: '1' } });
     const extensions = JSON.stringify({ persistedQuery: { version: 1, sha256Hash: hashOf(query) } });

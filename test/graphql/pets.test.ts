@@ -25,7 +25,7 @@ describe.each(MODES)('reading animals over GraphQL, %s store', (mode) => {
   });
 });
 
-describe.each(STORES)('looking animals up over GraphQL, %s store', (mode) => {
+describe.each(STORES)('looking up animals over GraphQL, %s store', (mode) => {
   let gateway: Gateway;
   let key: string;
 
@@ -38,7 +38,7 @@ describe.each(STORES)('looking animals up over GraphQL, %s store', (mode) => {
   });
   afterAll(() => gateway.close());
 
-  it('asks PostgreSQL once for fifty aliased lookups', async () => {
+  it('sends one statement to PostgreSQL for fifty aliased lookups', async () => {
     await gateway.graphql('{ pet(id: 1) { id } }', { key });
     gateway.statements.length = 0;
     const aliases = Array.from({ length: 50 }, (_, i) => `p${i}: pet(id: ${i + 1}) { name }`).join(' ');

@@ -23,7 +23,7 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
     });
   }
 
-  /** A refusal by the transport: its status, a BAD_REQUEST error without data, and nothing charged. */
+  /** Expects the status and a BAD_REQUEST error without data, uncharged. */
   async function expectRefused(init: RequestInit, status: number): Promise<Response> {
     const before = (await gateway.graphql('{ __typename }', { key })).headers.get('x-ratelimit-remaining');
     const answer = await send(init);
@@ -36,15 +36,12 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
     return answer;
   }
 
-  it.each(['PUT', 'DELETE', 'PATCH', 'OPTIONS'])(
-    'refuses %s with 405 and names the methods that there are',
-    async (method) => {
-      const answer = await expectRefused({ method }, 405);
-      expect(answer.headers.get('allow')).toBe('GET, POST');
-    },
-  );
+  it.each(['PUT', 'DELETE', 'PATCH', 'OPTIONS'])('returns 405 with Allow for %s', async (method) => {
+    const answer = await expectRefused({ method }, 405);
+    expect(answer.headers.get('allow')).toBe('GET, POST');
+  });
 
-  it('refuses HEAD with 405', async () => {
+  it('returns 405 for HEAD', async () => {
     const answer = await send({ method: 'HEAD' });
     expect(answer.status).toBe(405);
     expect(answer.headers.get('allow')).toBe('GET, POST');
@@ -57,32 +54,32 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
     'multipart/form-data; boundary=x',
     'application/json; charset=latin1',
     'application/jsonp',
-  ])('refuses a body of type %s with 415', async (type) => {
+  ])('returns 415 for the content type %s', async (type) => {
     await expectRefused({ headers: { 'Content-Type': type }, body: JSON.stringify({ query: PETS }) }, 415);
   });
 
-  it('refuses a body without a type, and a compressed one, with 415', async () => {
+  it('returns 415 for a body that is compressed or has no content type', async () => {
     const body = new TextEncoder().encode(JSON.stringify({ query: PETS }));
     await expectRefused({ body }, 415);
     await expectRefused({ body, headers: { ...JSON_TYPE, 'Content-Encoding': 'gzip' } }, 415);
   });
 
   it.each(['application/json; charset=utf-8', 'Application/JSON', 'application/json;charset="UTF-8"'])(
-    'takes a body of type %s',
+    'accepts the content type %s',
     async (type) => {
       const answer = await send({ headers: { 'Content-Type': type }, body: JSON.stringify({ query: PETS }) });
       expect([answer.status, await answer.json()]).toEqual([200, { data: { pets: [] } }]);
     },
   );
 
-  it('refuses a larger body than allowed with 413, whether or not it announces its length', async () => {
+  it('returns 413 for a body that is too large, with or without Content-Length', async () => {
     const body = JSON.stringify({ query: PETS, variables: { filler: 'x'.repeat(2_048) } });
     await expectRefused({ headers: JSON_TYPE, body }, 413);
     const stream = new Blob([body]).stream();
     await expectRefused({ headers: JSON_TYPE, body: stream, duplex: 'half' }, 413);
   });
 
-  it('takes a body of exactly the size allowed', async () => {
+  it('accepts a body of exactly the maximum size', async () => {
     const empty = JSON.stringify({ query: PETS, variables: { filler: '' } });
     const body = JSON.stringify({ query: PETS, variables: { filler: 'x'.repeat(2_048 - empty.length) } });
     expect((await send({ headers: JSON_TYPE, body })).status).toBe(200);
@@ -90,7 +87,7 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
   });
 
   it.each(['text/plain', 'image/png', 'text/html', 'application/json;q=0'])(
-    'refuses Accept: %s with 406 before a mutation runs',
+    'returns 406 for Accept: %s before a mutation runs',
     async (accept) => {
       const query = `mutation { addPet(input: { name: "Unacceptable", categoryId: 1 }) { id } }`;
       await expectRefused({ headers: { ...JSON_TYPE, Accept: accept }, body: JSON.stringify({ query }) }, 406);
@@ -105,7 +102,7 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
     ['application/json, application/graphql-response+json;q=0.5', 'application/json'],
     ['*/*', 'application/json'],
     ['application/*', 'application/json'],
-  ])('answers Accept: %s as %s', async (accept, type) => {
+  ])('responds to Accept: %s with %s', async (accept, type) => {
     for (const query of [PETS, '{ pets {']) {
       const answer = await send({ headers: { ...JSON_TYPE, Accept: accept }, body: JSON.stringify({ query }) });
       expect(answer.headers.get('content-type')).toBe(`${type}; charset=utf-8`);
@@ -114,25 +111,25 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
   });
 
   it.each([
-    ['nothing', ''],
+    ['an empty body', ''],
     ['half an object', '{"query": "{ pets { id } }"'],
-    ['a text', '"{ pets { id } }"'],
+    ['a string', '"{ pets { id } }"'],
     ['null', 'null'],
     ['a number', '7'],
     ['an object without a query', '{}'],
     ['an empty query', '{"query": ""}'],
-    ['a query that is no text', '{"query": 5}'],
+    ['a query that is not a string', '{"query": 5}'],
     ['variables that are a list', '{"query": "{ pets { id } }", "variables": []}'],
-    ['variables that are a text', '{"query": "{ pets { id } }", "variables": "{}"}'],
-    ['an operationName that is no text', '{"query": "{ pets { id } }", "operationName": 5}'],
+    ['variables that are a string', '{"query": "{ pets { id } }", "variables": "{}"}'],
+    ['an operationName that is not a string', '{"query": "{ pets { id } }", "operationName": 5}'],
     ['extensions that are a list', '{"query": "{ pets { id } }", "extensions": []}'],
-    ['extensions that are a text', '{"query": "{ pets { id } }", "extensions": "x"}'],
+    ['extensions that are a string', '{"query": "{ pets { id } }", "extensions": "x"}'],
     ['a large number in malformed JSON', '{"query": 9007199254740993'],
-  ])('refuses %s as a body with 400', async (_, body) => {
+  ])('returns 400 for %s', async (_, body) => {
     await expectRefused({ headers: JSON_TYPE, body }, 400);
   });
 
-  it('refuses bytes that are not UTF-8 with 400', async () => {
+  it('returns 400 for a body that is not UTF-8', async () => {
     const body = Buffer.concat([Buffer.from('{"query":"{ pets { id } } #'), Buffer.from([0xff]), Buffer.from('"}')]);
     await expectRefused({ headers: JSON_TYPE, body }, 400);
   });
@@ -141,12 +138,12 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
     ['variables', { variables: null }],
     ['operationName', { operationName: null }],
     ['extensions', { extensions: null }],
-  ])('takes null for %s as absent', async (_, part) => {
+  ])('treats null for %s as absent', async (_, part) => {
     const answer = await send({ headers: JSON_TYPE, body: JSON.stringify({ query: PETS, ...part }) });
     expect([answer.status, await answer.json()]).toEqual([200, { data: { pets: [] } }]);
   });
 
-  it('runs the operation that operationName names', async () => {
+  it('runs the operation that operationName selects', async () => {
     const query = 'query A { a: __typename } query B { b: __typename }';
     expect((await gateway.graphql(query, { key, operationName: 'B' })).data).toEqual({ b: 'Query' });
   });
@@ -154,8 +151,8 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
   it.each([
     ['an unknown operationName', 'query A { a: __typename }', 'C'],
     ['no operationName for several operations', 'query A { a: __typename } query B { b: __typename }', undefined],
-    ['a document of fragments alone', 'fragment F on Query { __typename }', undefined],
-  ])('refuses %s with 400 without data', async (_, query, operationName) => {
+    ['a document with only fragments', 'fragment F on Query { __typename }', undefined],
+  ])('returns 400 without data for %s', async (_, query, operationName) => {
     const { status, errors, text } = await gateway.graphql(query, { key, ...(operationName && { operationName }) });
     expect(status).toBe(400);
     expect(errors).toHaveLength(1);
@@ -163,14 +160,14 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
     expect(JSON.parse(text)).not.toHaveProperty('data');
   });
 
-  it('refuses subscriptions with 400 without data', async () => {
+  it('returns 400 without data for subscriptions', async () => {
     const { status, errors, text } = await gateway.graphql('subscription { pets { id } }', { key });
     expect(status).toBe(400);
     expect(errors?.[0]?.extensions.code).toMatch(/^(?:BAD_REQUEST|GRAPHQL_VALIDATION_FAILED)$/);
     expect(JSON.parse(text)).not.toHaveProperty('data');
   });
 
-  it('refuses more than a hundred root fields, fragments expanded, and takes a hundred', async () => {
+  it('accepts a hundred root fields, fragments expanded, and refuses more', async () => {
     const fields = (count: number) => Array.from({ length: count }, (_, i) => `a${i}: __typename`).join(' ');
     expect((await gateway.graphql(`{ ${fields(100)} }`, { key })).status).toBe(200);
     const plain = await gateway.graphql(`{ ${fields(101)} }`, { key });
@@ -179,7 +176,7 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
     expect([spread.status, spread.errors?.[0]?.extensions.code]).toEqual([400, 'BAD_REQUEST']);
   });
 
-  it('takes over a request id of harmless characters, and makes one otherwise', async () => {
+  it('keeps a request id of safe characters and generates one otherwise', async () => {
     const adopted = await gateway.graphql('{ __typename }', { headers: { 'X-Request-Id': 'abc-123_X.y:z' } });
     expect(adopted.headers.get('x-request-id')).toBe('abc-123_X.y:z');
     for (const sent of ['has space', '<script>', 'x'.repeat(129), 'ü']) {

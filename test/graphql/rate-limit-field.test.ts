@@ -11,7 +11,7 @@ describe.each(MODES)('the field rateLimit, %s store', (mode) => {
   });
   afterAll(() => gateway.close());
 
-  it('says what the headers say, after the operation it stands in', async () => {
+  it('reports the same numbers as the headers, after the charge for its own operation', async () => {
     const { key } = await gateway.createKey({ plan: 'free' });
     await gateway.graphql('{ pets { id } }', { key });
     const { headers, data } = await gateway.graphql(`{ a: pet(id: 1) { id } b: pet(id: 2) { id } ${WINDOWS} }`, {
@@ -33,7 +33,7 @@ describe.each(MODES)('the field rateLimit, %s store', (mode) => {
     ['free', 'FREE', 60, 1_000],
     ['pro', 'PRO', 300, 10_000],
     ['business', 'BUSINESS', 1_000, 100_000],
-  ] as const)('gives the published numbers of the plan %s', async (plan, name, perMinute, perDay) => {
+  ] as const)('reports the published limits of the plan %s', async (plan, name, perMinute, perDay) => {
     const { key } = await gateway.createKey({ plan });
     await gateway.graphql('{ pets { id } }', { key });
     const { data } = await gateway.graphql(`{ ${WINDOWS} }`, { key });
@@ -46,7 +46,7 @@ describe.each(MODES)('the field rateLimit, %s store', (mode) => {
     });
   });
 
-  it('gives the numbers of an enterprise key', async () => {
+  it('reports the limits of an enterprise key', async () => {
     const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 7, perDay: 70 } });
     await gateway.graphql('{ pets { id } }', { key });
     const { data } = await gateway.graphql('{ rateLimit { plan windows { limit remaining } } }', { key });
@@ -59,7 +59,7 @@ describe.each(MODES)('the field rateLimit, %s store', (mode) => {
     });
   });
 
-  it('is served 60 times a minute; the 61st is a field error and its siblings are served', async () => {
+  it('is served 60 times a minute; the 61st gets a field error and its siblings are served', async () => {
     const { key } = await gateway.createKey();
     for (let i = 0; i < 60; i++) {
       const { data } = await gateway.graphql('{ rateLimit { plan } __typename }', { key });
@@ -76,7 +76,7 @@ describe.each(MODES)('the field rateLimit, %s store', (mode) => {
     expect(retryAfter).toBeLessThanOrEqual(60);
   });
 
-  it('is served exactly 60 times to a hundred concurrent requests', async () => {
+  it('is served exactly 60 times for a hundred concurrent requests', async () => {
     const { key } = await gateway.createKey();
     await gateway.graphql('{ pets { id } }', { key });
     const answers = await Promise.all(
@@ -88,7 +88,7 @@ describe.each(MODES)('the field rateLimit, %s store', (mode) => {
     expect(refused.map(({ extensions }) => extensions.code)).toEqual(Array.from({ length: 40 }, () => 'RATE_LIMITED'));
   });
 
-  it('is served exactly 60 times to a hundred aliases of one operation', async () => {
+  it('is served exactly 60 times for a hundred aliases in one operation', async () => {
     const { key } = await gateway.createKey();
     await gateway.graphql('{ pets { id } }', { key });
     const aliases = Array.from({ length: 100 }, (_, i) => `a${i}: rateLimit { plan }`).join(' ');
@@ -98,14 +98,14 @@ describe.each(MODES)('the field rateLimit, %s store', (mode) => {
     expect(Object.values(data as Record<string, unknown>).filter((value) => value !== null)).toHaveLength(60);
   });
 
-  it('guards each key alone', async () => {
+  it('is guarded for each key separately', async () => {
     const [{ key }, other] = [await gateway.createKey(), await gateway.createKey()];
     const aliases = Array.from({ length: 61 }, (_, i) => `a${i}: rateLimit { plan }`).join(' ');
     expect((await gateway.graphql(`{ ${aliases} }`, { key })).errors).toHaveLength(1);
     expect((await gateway.graphql('{ rateLimit { plan } }', { key: other.key })).errors).toBeUndefined();
   });
 
-  it('needs a key, also beside introspection', async () => {
+  it('needs a key even next to introspection fields', async () => {
     const { status, errors } = await gateway.graphql('{ __typename rateLimit { plan } }');
     expect([status, errors?.[0]?.extensions.code]).toEqual([401, 'UNAUTHENTICATED']);
   });

@@ -8,7 +8,7 @@ import { resolvers } from '../../src/graphql/resolvers.js';
 
 const WINDOW = { name: 'minute', seconds: 60, limit: 60, remaining: 41, resetAt: 0 };
 
-/** Asks for the field in a schema of its own, where what the guard waits for can be chosen. */
+/** Runs the field in a minimal schema, with a guard and an allowance that the test controls. */
 function ask(context: {
   allowance: () => Allowance | undefined | Promise<Allowance>;
   guardRateLimit: () => Promise<void>;
@@ -22,7 +22,7 @@ function ask(context: {
   return graphql({ schema, source: '{ rateLimit { windows { remaining } } }', contextValue });
 }
 
-it('says what is left when the field is reached, however long its guard takes', async () => {
+it('reads the allowance before it waits for the guard', async () => {
   let learned: Allowance | undefined;
   const { data, errors } = await ask({
     allowance: () => learned,
@@ -35,7 +35,7 @@ it('says what is left when the field is reached, however long its guard takes', 
   expect(data).toEqual({ rateLimit: null });
 });
 
-it('is refused by its guard, though what is left cannot be told either', async () => {
+it('returns the refusal of the guard when the allowance fails too', async () => {
   const refusal = new StoreError('field_rate_limited', 'Too often.');
   const { data, errors } = await ask({
     allowance: () =>

@@ -5,7 +5,7 @@ const repeat = (count: number, part: (index: number) => string) =>
   Array.from({ length: count }, (_, i) => part(i)).join(' ');
 const NAMES = `fragment F on Pet { ${repeat(20, (i) => `n${i}: name`)} }`;
 
-describe.each(MODES)('the size of responses, %s store', (mode) => {
+describe.each(MODES)('response size, %s store', (mode) => {
   let gateway: Gateway;
   let key: string;
 
@@ -34,7 +34,7 @@ describe.each(MODES)('the size of responses, %s store', (mode) => {
       'seven values of a hundred animals, a hundred times',
       `{ ${repeat(100, (i) => `a${i}: pets(limit: 100) { ${repeat(7, (j) => `n${j}: name`)} }`)} }`,
     ],
-  ])('are bounded before anything runs: %s', async (_, query) => {
+  ])('is checked before anything runs: %s', async (_, query) => {
     const before = await remaining();
     gateway.statements.length = 0;
     const { status, text, errors } = await gateway.graphql(query, { key });
@@ -45,7 +45,7 @@ describe.each(MODES)('the size of responses, %s store', (mode) => {
     expect(await remaining()).toBe(before);
   });
 
-  it('are bounded while they are written', async () => {
+  it('is checked while the response is written', async () => {
     expect((await gateway.graphql('{ pets(limit: 60) { name } }', { key })).status).toBe(200);
     const { status, text, errors } = await gateway.graphql('{ pets(limit: 90) { name } }', { key });
     expect(status).toBe(400);
@@ -55,7 +55,7 @@ describe.each(MODES)('the size of responses, %s store', (mode) => {
     ]);
   });
 
-  it('are bounded for the whole HTTP request', async () => {
+  it('is limited for the whole HTTP request', async () => {
     const entry = { query: '{ pets(limit: 60) { name } }' };
     const response = await gateway.fetch('/graphql', {
       method: 'POST',
@@ -71,7 +71,7 @@ describe.each(MODES)('the size of responses, %s store', (mode) => {
     ]);
   });
 
-  it('count in bytes, not in characters', async () => {
+  it('is counted in bytes, not in characters', async () => {
     await gateway.sql(`UPDATE pets SET name = repeat('猫', 255) WHERE id <= 60`);
     const { status } = await gateway.graphql('{ pets(limit: 60) { name } }', { key });
     await gateway.sql(`UPDATE pets SET name = repeat('x', 255) WHERE id <= 60`);
@@ -79,7 +79,7 @@ describe.each(MODES)('the size of responses, %s store', (mode) => {
   });
 });
 
-describe.each(MODES)('the conditions of fields, %s store', (mode) => {
+describe.each(MODES)('@skip and @include, %s store', (mode) => {
   let gateway: Gateway;
   let key: string;
 
@@ -90,7 +90,7 @@ describe.each(MODES)('the conditions of fields, %s store', (mode) => {
   });
   afterAll(() => gateway.close());
 
-  it('decide each time anew, in more combinations than are kept', async () => {
+  it('are evaluated for every request, with more combinations than the cache holds', async () => {
     const names = ['a', 'b', 'c', 'd', 'e', 'f'];
     const query = `query (${names.map((name) => `$${name}: Boolean!`).join(' ')}) {
       pet(id: 1) { ${names.map((name) => `${name}: name @include(if: $${name})`).join(' ')} id ...F @skip(if: $a) } }

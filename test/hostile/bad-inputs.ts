@@ -1,4 +1,4 @@
-/** One input for the server. Texts are bytes, one for each character. */
+/** One input for the server. In `body` and `bytes`, each character is one byte (Latin-1). */
 export type BadInput =
   | {
       readonly kind: 'request';
@@ -6,12 +6,12 @@ export type BadInput =
       readonly method: string;
       readonly headers: Record<string, string>;
       readonly body?: string;
-      /** True when nothing in it may be accepted; what was only damaged may still be right by chance. */
+      /** True if the server must refuse all of it. A damaged input may still be valid by chance. */
       readonly isBad: boolean;
     }
   | { readonly kind: 'raw'; readonly bytes: string };
 
-/** Makes inputs without end, the same for the same seed. */
+/** Generates an endless sequence of inputs, which depends only on the seed and the key. */
 export function createBadInputs({ seed, key }: { readonly seed: number; readonly key: string }): { next(): BadInput } {
   const random = createRandom(seed);
   const below = (limit: number): number => Math.floor(random() * limit);
@@ -30,14 +30,14 @@ export function createBadInputs({ seed, key }: { readonly seed: number; readonly
     post('/graphql', toUtf8(JSON.stringify(request)), isBad);
 
   const kinds: (() => BadInput)[] = [
-    // Damaged: what comes out may be right.
+    // Damaged: the result may be valid.
     () => graphql({ query: damage(pick(DOCUMENTS)), variables: pick(VARIABLES) }, false),
     () =>
       post('/graphql', damage(toUtf8(JSON.stringify({ query: pick(DOCUMENTS), variables: pick(VARIABLES) }))), false),
     () => post('/v1/pets', damage(pick(NEW_PETS)), false),
     () => ({ kind: 'request', path: damagePath(pick(PATHS)), method: pick(METHODS), headers, isBad: false }),
     () => ({ kind: 'raw', bytes: damage(pick(REQUESTS).replace('KEY', key)) }),
-    // Bad: nothing of it may be accepted.
+    // Bad: the server must refuse all of it.
     () => graphql({ query: 'query($v: ID!) { pet(id: $v) { id } }', variables: { v: badId() } }, true),
     () => graphql({ query: 'query($v: Int!) { pets(limit: $v) { id } }', variables: { v: badLimit() } }, true),
     () => graphql({ query: `{ pet(id: ${JSON.stringify(pick(BAD_ID_TEXTS))}) { id } }` }, true),
@@ -88,7 +88,7 @@ export function createBadInputs({ seed, key }: { readonly seed: number; readonly
   ];
   return { next: () => pick(kinds)() };
 
-  /** Changes a few places: removes, repeats, and puts in what parsers stumble over. */
+  /** Removes, repeats or inserts text in up to four places. The inserts are hard for parsers. */
   function damage(text: string): string {
     let damaged = text;
     for (let times = 1 + below(4); times > 0; times--) {
@@ -101,7 +101,7 @@ export function createBadInputs({ seed, key }: { readonly seed: number; readonly
     return damaged;
   }
 
-  /** A path that a client can still send. */
+  /** Damages a path but keeps it valid for `fetch`. */
   function damagePath(path: string): string {
     return `/${encodeURI(damage(path).toWellFormed()).replace(/^\/+/, '')}`.replaceAll('#', '%23');
   }
@@ -323,12 +323,12 @@ const BAD_QUERIES = [
   '=1',
 ];
 
-/** The characters of a text as UTF-8 bytes. */
+/** Encodes a text as UTF-8, with one character for each byte. */
 function toUtf8(text: string): string {
   return Buffer.from(text, 'utf8').toString('latin1');
 }
 
-/** Mulberry32: small, and the same everywhere. */
+/** Mulberry32, a small deterministic generator. */
 function createRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -2,16 +2,16 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { petStatements, startGateway, type Gateway } from '../support/gateway.js';
 import { HOSTILE_BODIES, HOSTILE_DOCUMENTS } from './hostile-documents.js';
 
-describe.each(['development', 'production'])('documents that mean harm, in %s', (environment) => {
+describe.each(['development', 'production'])('hostile documents in %s', (environment) => {
   let gateway: Gateway;
   let key: string;
-  /** The name of what each request sent. */
+  /** The name of each request's input, by request id. */
   const sent = new Map<unknown, string>();
 
   beforeAll(async () => {
     gateway = await startGateway('server', { NODE_ENV: environment });
     ({ key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 100_000, perDay: 100_000 } }));
-    // The first requests compile the program itself.
+    // Warms up the JIT compiler, so that the times below are not those of cold code.
     for (let i = 0; i < 30; i++) await gateway.graphql(`{ a${i}: pets { id name } nonsense }`, { key });
   });
   afterAll(async () => {
@@ -27,7 +27,7 @@ describe.each(['development', 'production'])('documents that mean harm, in %s', 
   });
 
   async function expectRefused(name: string, body: string): Promise<string> {
-    // Lets the key be known, so that what is counted below is the document's doing.
+    // Caches the key, so that the statements counted below come from the document.
     await gateway.graphql('{ __typename }', { key });
     gateway.statements.length = 0;
     const response = await gateway.fetch('/graphql', {
@@ -48,12 +48,12 @@ describe.each(['development', 'production'])('documents that mean harm, in %s', 
     return text;
   }
 
-  it.each(HOSTILE_DOCUMENTS)('%s: 400, and nothing is asked of the database', async (name, document) => {
+  it.each(HOSTILE_DOCUMENTS)('returns 400 without a query for animals: %s', async (name, document) => {
     const text = await expectRefused(name, JSON.stringify({ query: document }));
     if (environment === 'production') expect(text).not.toMatch(/did you mean/i);
   });
 
-  it.each(HOSTILE_BODIES)('%s: 400, and nothing is asked of the database', async (name, body) => {
+  it.each(HOSTILE_BODIES)('returns 400 without a query for animals: %s', async (name, body) => {
     await expectRefused(name, body);
   });
 
@@ -73,11 +73,11 @@ describe.each(['development', 'production'])('documents that mean harm, in %s', 
       'the same field from many fragments',
       `{ pets { ${Array.from({ length: 15 }, (_, i) => `...F${i}`).join(' ')} } } ${Array.from({ length: 15 }, (_, i) => `fragment F${i} on Pet { id name status }`).join(' ')}`,
     ],
-  ])('what is unusual and harmless is served: %s', async (_, query) => {
+  ])('serves unusual but harmless documents: %s', async (_, query) => {
     expect((await gateway.graphql(query, { key })).status).toBe(200);
   });
 
-  it('serves a hundred lookups with a variable each, in each of twenty operations of a batch', async () => {
+  it('serves a batch of twenty operations with a hundred lookups by variable each', async () => {
     const names = Array.from({ length: 100 }, (_, i) => `v${i}`);
     const query = `query(${names.map((name) => `$${name}: ID!`).join()}) {
       ${names.map((name) => `${name}: pet(id: $${name}) { id name categoryId status }`).join(' ')} }`;
@@ -91,7 +91,7 @@ describe.each(['development', 'production'])('documents that mean harm, in %s', 
     await response.text();
   });
 
-  it('serves a hundred lookups in each of twenty different operations of a batch', async () => {
+  it('serves a batch of twenty different operations with a hundred lookups each', async () => {
     const batch = Array.from({ length: 20 }, (_, n) => ({
       query: `{ ${Array.from({ length: 100 }, (__, i) => `a${i}: pet(id: ${n * 100 + i}) { id name categoryId status }`).join(' ')} }`,
     }));
@@ -115,13 +115,13 @@ describe.each(['development', 'production'])('documents that mean harm, in %s', 
       'an input variable',
       { query: 'mutation($i: NewPet!) { addPet(input: $i) { id } }', variables: { i: { nam: 'x' } } },
     ],
-  ])('tells what %s may have meant in development alone', async (_, { query, variables = {} }) => {
+  ])('suggests a correction for %s only in development', async (_, { query, variables = {} }) => {
     const { status, text } = await gateway.graphql(query, { key, variables });
     expect(status).toBe(400);
     expect(/did you mean/i.test(text)).toBe(environment === 'development');
   });
 
-  it('answers introspection in development alone', async () => {
+  it('serves introspection only in development', async () => {
     for (const query of ['{ __schema { types { name } } }', '{ __type(name: "Pet") { name } }']) {
       expect((await gateway.graphql(query, { key })).status).toBe(environment === 'development' ? 200 : 400);
     }
@@ -148,7 +148,7 @@ describe.each(['development', 'production'])('documents that mean harm, in %s', 
     ],
     ['no type', '/graphql', { method: 'POST', body: new Uint8Array([123, 125]) }, 415],
     ['GET of a mutation', '/graphql?query=mutation{addPet(input:{name:"x",categoryId:1}){id}}', {}, 405],
-  ])('refuses what a page of another origin could send: %s', async (_, path, { headers, ...init }, status) => {
+  ])('refuses requests that need no CORS preflight: %s', async (_, path, { headers, ...init }, status) => {
     gateway.statements.length = 0;
     const response = await gateway.fetch(path, {
       ...init,
@@ -159,7 +159,7 @@ describe.each(['development', 'production'])('documents that mean harm, in %s', 
     expect(petStatements(gateway)).toEqual([]);
   });
 
-  it('refuses a GET that needs no preflight, whatever it asks', async () => {
+  it('refuses a GET that needs no CORS preflight, whatever its query', async () => {
     for (const query of ['{ __typename }', 'mutation { addPet(input: { name: "x", categoryId: 1 }) { id } }']) {
       const response = await gateway.fetch(`/graphql?query=${encodeURIComponent(query)}`);
       expect([400, 401]).toContain(response.status);

@@ -7,13 +7,13 @@ import { startGateway, STORES, type Gateway } from '../support/gateway.js';
 import { createBadInputs, type BadInput } from './bad-inputs.js';
 import { sendRaw } from './raw-http.js';
 
-/** How many inputs, and the seed that they come from: a failure names both, and can be had again. */
+/** The number of inputs and their seed. A failure names both, so that it can be reproduced. */
 const INPUTS = Number(process.env.HOSTILE_INPUTS ?? 500);
 const SEED = Number(process.env.HOSTILE_SEED ?? 1);
 
 vi.setConfig({ testTimeout: 60_000 + INPUTS * 100 });
 
-describe.each(STORES)('bad inputs made by the thousand, %s store', (mode) => {
+describe.each(STORES)('generated bad inputs, %s store', (mode) => {
   let gateway: Gateway;
   let key: string;
 
@@ -23,7 +23,7 @@ describe.each(STORES)('bad inputs made by the thousand, %s store', (mode) => {
   });
   afterAll(() => gateway.close());
 
-  it(`are each refused or answered for what they are: ${INPUTS} of seed ${SEED}`, async () => {
+  it(`get no 5xx, and no invalid input is accepted: ${INPUTS} inputs with seed ${SEED}`, async () => {
     const statuses = new Map<number, number>();
     let added = 0;
     let slowest = 0;
@@ -35,7 +35,7 @@ describe.each(STORES)('bad inputs made by the thousand, %s store', (mode) => {
       await Promise.all(group.map((input) => send(input)));
       gateway.statements.length = 0;
       done += group.length;
-      // What is remembered of documents has been filled by then.
+      // The document caches are full by then.
       if (heapAtFirst === 0 && done >= INPUTS / 2) heapAtFirst = measureHeap();
     }
     const growth = (measureHeap() - heapAtFirst) / 1e6;
@@ -67,7 +67,7 @@ describe.each(STORES)('bad inputs made by the thousand, %s store', (mode) => {
       expect(status, what).toBeLessThan(500);
       if (input.kind === 'raw') return;
       if (status === 201) added += 1;
-      // Whatever its alias has become, only an intact addPet adds.
+      // Damage may change an alias, but only an intact addPet adds an animal.
       if (input.body?.includes('addPet') && status === 200) added += countAnimals(text);
       if (input.isBad) expect(isRefused(status, text), what).toBe(true);
     }
@@ -82,7 +82,7 @@ describe.each(STORES)('bad inputs made by the thousand, %s store', (mode) => {
     return { status: response.status, text: await response.text() };
   }
 
-  /** A closed connection without an answer is a refusal too; it is counted as 499. */
+  /** A connection closed without a response also counts as a refusal, with status 499. */
   async function sendBytes({ bytes }: BadInput & { kind: 'raw' }): Promise<Answer> {
     const { status = 499, text } = await sendRaw(gateway.url, (socket) => socket.end(Buffer.from(bytes, 'latin1')));
     return { status, text };
@@ -94,7 +94,7 @@ interface Answer {
   readonly text: string;
 }
 
-/** No data at all: a 4xx, or in GraphQL an error for every field. */
+/** Whether the response has no data: a 4xx or, in GraphQL, null for every field. */
 function isRefused(status: number, text: string): boolean {
   if (status >= 400) return true;
   return toAnswers(text).every(

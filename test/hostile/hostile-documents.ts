@@ -1,9 +1,9 @@
-/** Tokens of a document, as nearly as it takes to stay below the limit. */
+/** Counts the tokens of a document, precisely enough to stay below the limit. */
 function countTokens(text: string): number {
   return (text.match(/[A-Za-z0-9_]+|\.\.\.|"[^"]*"|[!$&():=@[\]{|}]/g) ?? []).length;
 }
 
-/** Repeats a part of a document for as long as the limit of 5,000 tokens allows: what counting tokens alone lets through. */
+/** Repeats a part of a document up to just below the limit of 5,000 tokens. */
 function fill(before: string, part: (index: number) => string, after = ''): string {
   let text = before;
   let left = 4_990 - countTokens(before) - countTokens(after);
@@ -22,7 +22,7 @@ function list(count: number, part: (index: number) => string): string {
 const nested = (depth: number) => `{ ${'...{ '.repeat(depth)}__typename ${'}'.repeat(depth)} }`;
 const LONG = 'a'.repeat(900_000);
 
-/** Documents that would cost far more than they are charged, by what they are made of. */
+/** Documents that would take far more work than they are charged for. */
 export const HOSTILE_DOCUMENTS: readonly (readonly [name: string, document: string])[] = [
   ['aliases: one root field too many', `{ ${list(101, (i) => `a${i}: pet(id: ${i}) { id }`)} }`],
   ['aliases: a thousand lookups', `{ ${list(1_000, (i) => `a${i}: pet(id: ${i}) { id }`)} }`],
@@ -39,12 +39,12 @@ export const HOSTILE_DOCUMENTS: readonly (readonly [name: string, document: stri
   ['a hundred thousand fields', `{ ${'pets { id } '.repeat(30_000)} }`],
   ['unknown fields', fill('{', (i) => `f${i}`, '}')],
   ['unknown fields of an animal', fill('{ pets {', (i) => `nam${i}`, '} }')],
-  ['directives repeated', fill('{ __typename', () => '@skip(if: false)', '}')],
-  ['directives unknown', fill('{ __typename', () => '@x', '}')],
+  ['repeated directives', fill('{ __typename', () => '@skip(if: false)', '}')],
+  ['unknown directives', fill('{ __typename', () => '@x', '}')],
   ['directives on every spread', fill('{ pets {', () => '...F @include(if: true)', '} } fragment F on Pet { id }')],
   ['fragment that spreads itself', '{ ...A } fragment A on Query { ...A }'],
-  ['fragments in a circle', '{ ...A } fragment A on Query { ...B } fragment B on Query { ...A }'],
-  ['fragments in a large circle', `{ ...F0 } ${list(190, (i) => `fragment F${i} on Query { ...F${(i + 1) % 190} }`)}`],
+  ['fragments in a cycle', '{ ...A } fragment A on Query { ...B } fragment B on Query { ...A }'],
+  ['fragments in a large cycle', `{ ...F0 } ${list(190, (i) => `fragment F${i} on Query { ...F${(i + 1) % 190} }`)}`],
   [
     'fragments in a chain',
     `{ ...F0 } ${list(190, (i) => `fragment F${i} on Query { ...F${i + 1} }`)} fragment F190 on Query { __typename }`,
@@ -62,11 +62,11 @@ export const HOSTILE_DOCUMENTS: readonly (readonly [name: string, document: stri
     `{ pets { ${list(190, (i) => `...F${i}`)} } } ${list(190, (i) => `fragment F${i} on Pet { id }`)}`,
   ],
   [
-    'fragments, four hundred of them',
+    'four hundred fragments',
     `{ pets { ${list(400, (i) => `...F${i}`)} } } ${list(400, (i) => `fragment F${i} on Pet { a: id }`)}`,
   ],
-  ['fragment spread over and over', fill('{ pets {', () => '...F', '} } fragment F on Pet { id name }')],
-  ['fragment unused and full', fill('{ __typename } fragment F on Pet {', () => 'id', '}')],
+  ['a fragment spread repeatedly', fill('{ pets {', () => '...F', '} } fragment F on Pet { id name }')],
+  ['a large unused fragment', fill('{ __typename } fragment F on Pet {', () => 'id', '}')],
   [
     'fragments that multiply introspection',
     `{ __schema { types { ...A } } } fragment A on __Type { ${list(20, (i) => `a${i}: fields { ...B }`)} }
@@ -78,7 +78,7 @@ export const HOSTILE_DOCUMENTS: readonly (readonly [name: string, document: stri
   ['depth of a list type', `query($a: ${'['.repeat(3_000)}Int${']'.repeat(3_000)}) { __typename }`],
   ['depth of a list value', `{ pets(limit: ${'['.repeat(20_000)}1${']'.repeat(20_000)}) { id } }`],
   ['depth of an input object', `mutation { addPet(input: ${'{ name: '.repeat(2_000)}1${'}'.repeat(2_000)}) { id } }`],
-  ['tokens one too many', `{ ${'a '.repeat(4_999)} }`],
+  ['tokens: one too many', `{ ${'a '.repeat(4_999)} }`],
   ['tokens: a large list value', fill('{ pets(limit: [', () => '1', ']) { id } }')],
   ['tokens: a large object', fill('mutation { addPet(input: {', (i) => `f${i}: 1`, '}) { id } }')],
   ['tokens: variables', fill('query(', (i) => `$v${i}: Int`, ') { __typename }')],
@@ -92,7 +92,7 @@ export const HOSTILE_DOCUMENTS: readonly (readonly [name: string, document: stri
   ['one unclosed string', `"${LONG}`],
   ['backslashes and unclosed strings', '"\\'.repeat(200_000)],
   ['unclosed block strings', '\\"""\n'.repeat(100_000)],
-  ['comments without end', '#{'.repeat(200_000)],
+  ['an endless comment', '#{'.repeat(200_000)],
   ['a NUL', '{ \0 }'],
   ['an unpaired surrogate', '{ pet(id: "\ud800") { id } }'],
   ['names of prototypes', '{ __proto__ constructor toString }'],
@@ -102,7 +102,7 @@ export const HOSTILE_DOCUMENTS: readonly (readonly [name: string, document: stri
 const deep = (open: string, close: string) => `${open.repeat(100_000)}1${close.repeat(100_000)}`;
 const LOOKUP = '"query":"query($id: ID!) { pet(id: $id) { id } }"';
 
-/** Bodies that are hostile as JSON, or as a whole. */
+/** Hostile request bodies. */
 export const HOSTILE_BODIES: readonly (readonly [name: string, body: string])[] = [
   ['deep objects in variables', `{${LOOKUP},"variables":{"id":${deep('{"a":', '}')}}}`],
   ['deep arrays in variables', `{${LOOKUP},"variables":{"id":${deep('[', ']')}}}`],
@@ -129,7 +129,7 @@ export const HOSTILE_BODIES: readonly (readonly [name: string, body: string])[] 
       .join()}]`,
   ],
   ['query twice', '{"query":"{ __typename }","query":"{ pets { id } }"}'],
-  ['query twice, the second spaced', '{"query":"{ __typename }","query" :"{ pets { id } }"}'],
+  ['query twice, the second with a space before the colon', '{"query":"{ __typename }","query" :"{ pets { id } }"}'],
   ['query twice, the second escaped', '{"query":"{ __typename }","\\u0071uery":"{ pets { id } }"}'],
   ['a variable twice', `{${LOOKUP},"variables":{"id":"1","id":"2"}}`],
   ['a variable twice with a large number', `{${LOOKUP},"variables":{"id":9007199254740993,"id":9007199254740993}}`],

@@ -4,10 +4,10 @@ import { petStatements, startGateway, type Gateway } from '../support/gateway.js
 import { flood, sendRaw, trickle } from './raw-http.js';
 
 const CHUNK = Buffer.from(`10000\r\n${'a'.repeat(65_536)}\r\n`);
-/** What fits into the buffers of both ends of a connection while nobody reads. */
+/** An upper bound for the bytes that the socket buffers of both ends hold while the server does not read. */
 const BUFFERS = 16_000_000;
 
-describe('HTTP that means harm', () => {
+describe('hostile HTTP', () => {
   let gateway: Gateway;
   let key: string;
   let head: string;
@@ -20,8 +20,8 @@ describe('HTTP that means harm', () => {
   });
   afterAll(() => gateway.close());
 
-  describe.each(['/graphql', '/v1/pets'])('bodies that are too large for %s', (path) => {
-    it('are refused by what they say of themselves, before a byte of them is sent', async () => {
+  describe.each(['/graphql', '/v1/pets'])('oversized bodies for %s', (path) => {
+    it('are refused by their Content-Length before any of the body arrives', async () => {
       const { status, answeredAfter, endedAfter } = await sendRaw(gateway.url, (socket) =>
         socket.write(`POST ${path} HTTP/1.1\r\n${head}Content-Length: 10000000000\r\n\r\n`),
       );
@@ -29,7 +29,7 @@ describe('HTTP that means harm', () => {
       expect(endedAfter - answeredAfter).toBeGreaterThan(500);
     });
 
-    it('are not asked for when they wait to be', async () => {
+    it('get 413 instead of 100 Continue', async () => {
       const { status, text } = await sendRaw(gateway.url, (socket) =>
         socket.write(`POST ${path} HTTP/1.1\r\n${head}Expect: 100-continue\r\nContent-Length: 2000000\r\n\r\n`),
       );
@@ -38,9 +38,9 @@ describe('HTTP that means harm', () => {
     });
 
     it.each([
-      ['of a length', 'Content-Length: 10000000000', Buffer.alloc(65_536, 97)],
-      ['in chunks', 'Transfer-Encoding: chunked', CHUNK],
-    ])('are not read whole, %s', async (_, header, chunk) => {
+      ['with Content-Length', 'Content-Length: 10000000000', Buffer.alloc(65_536, 97)],
+      ['chunked', 'Transfer-Encoding: chunked', CHUNK],
+    ])('are not read to the end: %s', async (_, header, chunk) => {
       const { status, written } = await sendRaw(gateway.url, (socket, isOpen) => {
         socket.write(`POST ${path} HTTP/1.1\r\n${head}${header}\r\n\r\n`);
         flood(socket, isOpen, chunk);
@@ -52,9 +52,9 @@ describe('HTTP that means harm', () => {
 
   it.each([
     ['without a key', 'POST /v1/pets', 401],
-    ['to nowhere', 'POST /nowhere', 404],
-    ['of a probe', 'GET /livez', 200],
-  ])('a body without end %s is not read for long', async (_, start, expected) => {
+    ['to an unknown path', 'POST /nowhere', 404],
+    ['to a health check', 'GET /livez', 200],
+  ])('stops reading an endless body %s', async (_, start, expected) => {
     const { status, written } = await sendRaw(gateway.url, (socket, isOpen) => {
       socket.write(`${start} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n`);
       flood(socket, isOpen, CHUNK);
@@ -63,7 +63,7 @@ describe('HTTP that means harm', () => {
     expect(written).toBeLessThan(BUFFERS);
   });
 
-  it('a body that waits to be asked for is asked for when all else is well', async () => {
+  it('sends 100 Continue for an acceptable request', async () => {
     const body = '{"query":"{ __typename }"}';
     const { text } = await sendRaw(gateway.url, (socket) => {
       socket.write(
@@ -74,7 +74,7 @@ describe('HTTP that means harm', () => {
     expect(text).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK\r\n/);
   });
 
-  it('a body that is a little too large leaves its connection usable', async () => {
+  it('keeps the connection usable after a slightly oversized body', async () => {
     for (let i = 0; i < 3; i++) {
       const response = await gateway.fetch('/graphql', {
         method: 'POST',
@@ -89,24 +89,24 @@ describe('HTTP that means harm', () => {
   });
 
   it.each([
-    ['one of 17 kB', `X: ${'a'.repeat(17_000)}\r\n`],
-    ['many that are 17 kB together', `X: ${'a'.repeat(1_000)}\r\n`.repeat(17)],
-    ['thousands of short ones', 'A: b\r\n'.repeat(5_000)],
-  ])('headers: %s are 431', async (_, headers) => {
+    ['one header of 17 kB', `X: ${'a'.repeat(17_000)}\r\n`],
+    ['many headers of 17 kB in total', `X: ${'a'.repeat(1_000)}\r\n`.repeat(17)],
+    ['thousands of short headers', 'A: b\r\n'.repeat(5_000)],
+  ])('returns 431 for %s', async (_, headers) => {
     const { status } = await sendRaw(gateway.url, (socket) =>
       socket.write(`GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${headers}\r\n`),
     );
     expect(status).toBe(431);
   });
 
-  it('headers below 16 kB are taken', async () => {
+  it('accepts headers below 16 kB', async () => {
     const { status } = await sendRaw(gateway.url, (socket) =>
       socket.write(`GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: ${'a'.repeat(15_000)}\r\n\r\n`),
     );
     expect(status).toBe(200);
   });
 
-  it('a header without end is cut', async () => {
+  it('returns 431 for an endless header', async () => {
     const { status, written } = await sendRaw(gateway.url, (socket, isOpen) => {
       socket.write('GET /livez HTTP/1.1\r\nHost: x\r\nX: ');
       flood(socket, isOpen, Buffer.alloc(65_536, 97));
@@ -115,7 +115,7 @@ describe('HTTP that means harm', () => {
     expect(written).toBeLessThan(BUFFERS);
   });
 
-  it.each(['/graphql', '/v1/pets'])('a gzip bomb for %s is 415, and never unpacked', async (path) => {
+  it.each(['/graphql', '/v1/pets'])('returns 415 for a gzip bomb to %s, and never decompresses it', async (path) => {
     const bomb = gzipSync(Buffer.alloc(100_000_000, 32));
     for (const encoding of ['gzip', 'deflate', 'br', 'gzip, gzip', 'GZIP']) {
       const response = await gateway.fetch(path, {
@@ -136,7 +136,7 @@ describe('HTTP that means harm', () => {
   });
 
   it.each([
-    ['bytes that are no HTTP', '\0\x01\x02 nothing\r\n\r\n'],
+    ['bytes that are not HTTP', '\0\x01\x02 nothing\r\n\r\n'],
     ['two lengths', 'POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd'],
     [
       'a length and chunks',
@@ -148,26 +148,26 @@ describe('HTTP that means harm', () => {
     ['no host', 'GET /livez HTTP/1.1\r\n\r\n'],
     ['another protocol', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
     ['a bare line feed in a header', 'GET /livez HTTP/1.1\r\nHost: x\r\nX: a\nY : b\r\n\r\n'],
-  ])('%s: 400', async (_, bytes) => {
+  ])('returns 400 for %s', async (_, bytes) => {
     const { status } = await sendRaw(gateway.url, (socket) => socket.write(bytes, 'latin1'));
     expect(status).toBe(400);
   });
 
-  it('no host: the Error body says so', async () => {
+  it('names a missing Host header in the Error body', async () => {
     const { text } = await sendRaw(gateway.url, (socket) =>
       socket.write('GET /v1/pets HTTP/1.1\r\nConnection: close\r\n\r\n'),
     );
     expect(text).toContain('"code":"invalid_request","message":"An HTTP/1.1 request needs a Host header."');
   });
 
-  it('an expectation that nobody knows is ignored', async () => {
+  it('ignores an unknown Expect header', async () => {
     const { status } = await sendRaw(gateway.url, (socket) =>
       socket.write(`GET /v1/pets HTTP/1.1\r\n${head}Expect: a-miracle\r\nConnection: close\r\n\r\n`),
     );
     expect(status).toBe(200);
   });
 
-  it('slow senders are cut within fifteen seconds, while others are served at once', async () => {
+  it('disconnects slow senders within fifteen seconds and serves other clients meanwhile', async () => {
     const post = (path: string) => `POST ${path} HTTP/1.1\r\n${head}Content-Length: 1000\r\n\r\n`;
     const kinds: [string, string][] = [
       ['', ''],
@@ -223,14 +223,14 @@ describe('HTTP that means harm', () => {
     '/v1/pets/%ff',
     '/v1/pets/1%2f..%2f2',
     `/v1/pets/${'9'.repeat(10_000)}`,
-  ])('an absurd query string or path is 400: %#', async (path) => {
+  ])('returns 400 for an absurd query string or path: %#', async (path) => {
     gateway.statements.length = 0;
     const response = await gateway.fetch(path, { headers: { Authorization: `Bearer ${key}` } });
     expect([response.status, await response.json()]).toMatchObject([400, { code: 'invalid_request', status: 400 }]);
     expect(petStatements(gateway)).toEqual([]);
   });
 
-  it('names neither a framework nor a server, and keeps its pages to itself', async () => {
+  it('names no server software and prevents other sites from embedding its pages', async () => {
     const answers = await Promise.all([
       gateway.fetch('/graphql', { headers: { Accept: 'text/html' } }),
       gateway.fetch('/explorer', { headers: { Accept: 'text/html' } }),

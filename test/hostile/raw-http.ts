@@ -1,20 +1,20 @@
 import { connect, type Socket } from 'node:net';
 
-/** What became of a connection. */
+/** The outcome of a connection. */
 export interface RawAnswer {
-  /** The status of the first answer; undefined when none came. */
+  /** The status of the first response; undefined without one. */
   readonly status: number | undefined;
   readonly text: string;
-  /** Bytes that the client could hand over, those in the buffers between included. */
+  /** Bytes that the client wrote, including bytes that are still in socket buffers. */
   readonly written: number;
-  /** Milliseconds until the answer began, and until the connection ended. */
+  /** Milliseconds until the response began and until the connection ended. */
   readonly answeredAfter: number;
   readonly endedAfter: number;
 }
 
 /**
- * Writes bytes to a server as they are, and waits until it has closed the connection.
- * @param send - writes; `isOpen` turns false when the connection has ended
+ * Sends raw bytes to a server and waits until the connection is closed.
+ * @param send - writes to the socket; `isOpen` returns false once the connection is closed
  */
 export function sendRaw(url: string, send: (socket: Socket, isOpen: () => boolean) => void): Promise<RawAnswer> {
   const { hostname, port } = new URL(url);
@@ -44,14 +44,14 @@ export function sendRaw(url: string, send: (socket: Socket, isOpen: () => boolea
   });
 }
 
-/** Writes a chunk again and again, as fast as it is taken. */
+/** Writes a chunk repeatedly, as fast as the socket accepts it. */
 export function flood(socket: Socket, isOpen: () => boolean, chunk: Buffer): void {
   if (!isOpen()) return;
   while (isOpen() && socket.write(chunk));
   socket.once('drain', () => flood(socket, isOpen, chunk));
 }
 
-/** Writes a little every half second, for ever. */
+/** Writes a text every half second until the connection is closed. */
 export function trickle(socket: Socket, isOpen: () => boolean, text: string): void {
   const timer = setInterval(() => {
     if (isOpen()) socket.write(text);

@@ -8,7 +8,7 @@ describe.each(MODES)('the secrets of a hundred keys, %s store', (mode) => {
   let gateway: Gateway;
   let collector: TraceCollector;
   let secrets: string[];
-  /** Whatever a client could read. */
+  /** The headers and bodies of all responses. */
   const answers: string[] = [];
 
   beforeAll(async () => {
@@ -65,7 +65,7 @@ describe.each(MODES)('the secrets of a hundred keys, %s store', (mode) => {
     );
   }
 
-  /** The secrets that a text holds, as they are or written in another alphabet. */
+  /** Finds secrets in a text, in plain form, hexadecimal or base64. */
   function heldBy(text: string): string[] {
     return secrets.filter((secret) => {
       const random = secret.slice('pets_'.length, -1);
@@ -74,7 +74,7 @@ describe.each(MODES)('the secrets of a hundred keys, %s store', (mode) => {
     });
   }
 
-  it('are in no answer, in no line of the log at trace, in no metric and in no span', async () => {
+  it('do not appear in responses, the trace log, metrics or spans', async () => {
     const logged = [gateway, ...(gateway.upstream ? [gateway.upstream] : [])].map(({ logged: lines }) =>
       JSON.stringify(lines),
     );
@@ -93,7 +93,7 @@ describe.each(MODES)('the secrets of a hundred keys, %s store', (mode) => {
     expect(logged.join('').length).toBeGreaterThan(100_000);
   });
 
-  it('are nowhere in a dump of the database', async () => {
+  it('do not appear in a dump of the database', async () => {
     const withheld = `SELECT sum(calls)::int AS calls FROM deprecated_calls WHERE client = '(withheld)'`;
     const calls = mode === 'proxy' ? KEYS : 2 * KEYS;
     await expect.poll(() => gateway.sql(withheld), { timeout: 20_000 }).toEqual([{ calls }]);

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, STORES, type Gateway } from '../support/gateway.js';
 import { animalStatements, createRestClient, expectError, expectLimitHeaders, type RestClient } from './requests.js';
 
-describe.each(STORES)('bodies that POST /v1/pets refuses, %s store', (mode) => {
+describe.each(STORES)('invalid POST /v1/pets, %s store', (mode) => {
   let gateway: Gateway;
   let client: RestClient;
 
@@ -34,7 +34,7 @@ describe.each(STORES)('bodies that POST /v1/pets refuses, %s store', (mode) => {
     ['{"name":"Rex","categoryId":1,"__proto__":{}}', /"__proto__"/],
     ['{"__proto__":{"name":"Rex","categoryId":1}}', /name is required.*"__proto__"/],
     ['{"name":"Rex","categoryId":1,"":1}', /""/],
-  ])('properties: %s', expectRefused);
+  ])('refuses the properties %s', expectRefused);
 
   it.each([
     ['{"name":"Rex","categoryId":1,"status":null}', /status.*null/],
@@ -45,7 +45,7 @@ describe.each(STORES)('bodies that POST /v1/pets refuses, %s store', (mode) => {
     ['{"name":"Rex","categoryId":1,"status":1}', /status/],
     ['{"name":"Rex","categoryId":1,"status":["sold"]}', /status/],
     ['{"name":"Rex","categoryId":1,"status":{"sold":true}}', /status/],
-  ])('statuses: %s', expectRefused);
+  ])('refuses the status in %s', expectRefused);
 
   it.each([
     '"1"',
@@ -68,30 +68,30 @@ describe.each(STORES)('bodies that POST /v1/pets refuses, %s store', (mode) => {
     '{}',
     '{"text":"1"}',
     '""',
-  ])('categoryIds: %s', (categoryId) =>
+  ])('refuses the categoryId %s', (categoryId) =>
     expectRefused(`{"name":"Rex","categoryId":${categoryId}}`, /categoryId.*int64/),
   );
 
   it.each([
     ['an empty name', '""', /empty/],
-    ['a blank', '" "', /white space/],
-    ['white space of many kinds', '" \\t\\n\\r\\u00a0\\u2003\\u3000\\u2028"', /white space/],
+    ['a space', '" "', /white space/],
+    ['many kinds of white space', '" \\t\\n\\r\\u00a0\\u2003\\u3000\\u2028"', /white space/],
     ['a NUL', '"R\\u0000x"', /NUL/],
     ['a lone high surrogate', '"Rex \\ud83d"', /surrogate/],
     ['a lone low surrogate', '"\\ude00 Rex"', /surrogate/],
-    ['surrogates the wrong way round', '"\\ude00\\ud83d"', /surrogate/],
+    ['surrogates in the wrong order', '"\\ude00\\ud83d"', /surrogate/],
     ['256 characters', `"${'x'.repeat(256)}"`, /256/],
-    ['256 characters outside the basic plane', `"${'😀'.repeat(256)}"`, /256/],
+    ['256 characters outside the Basic Multilingual Plane', `"${'😀'.repeat(256)}"`, /256/],
     ['half a million characters', `"${'x'.repeat(500_000)}"`, /500000/],
     ['a number', '5', /name must be a string/],
     ['null', 'null', /name must be a string/],
     ['true', 'true', /name must be a string/],
     ['an array', '["Rex"]', /name must be a string, got an array/],
     ['an object', '{"first":"Rex"}', /name must be a string, got an object/],
-  ])('names: %s', (_, name, reason) => expectRefused(`{"name":${name},"categoryId":1}`, reason));
+  ])('refuses a name that is %s', (_, name, reason) => expectRefused(`{"name":${name},"categoryId":1}`, reason));
 
   it.each(['[]', '[{"name":"Rex","categoryId":1}]', 'null', 'true', 'false', '0', '42', '9007199254740993', '"Rex"'])(
-    'a body that is no object: %s',
+    'refuses a body that is not an object: %s',
     (body) => expectRefused(body, /must be a JSON object/),
   );
 
@@ -115,7 +115,7 @@ describe.each(STORES)('bodies that POST /v1/pets refuses, %s store', (mode) => {
     ['{"name":"Re\\x","categoryId":1}', /not valid JSON/],
     ['{"name":"Re\\u12","categoryId":1}', /not valid JSON/],
     ['name=Rex&categoryId=1', /not valid JSON/],
-  ])('what is not JSON: %j', expectRefused);
+  ])('refuses invalid JSON: %j', expectRefused);
 
   it.each([
     ['{"name":"Rex","name":"Max","categoryId":1}', /"name" twice/],
@@ -126,33 +126,33 @@ describe.each(STORES)('bodies that POST /v1/pets refuses, %s store', (mode) => {
     ['{"name":"a \\"}{ b","categoryId":1,"status":"sold","status":"sold"}', /"status" twice/],
     ['{"name":"Rex","categoryId":1,"__proto__":1,"__proto__":1}', /"__proto__" twice/],
     ['{"name":{"first":"a","first":"a"},"categoryId":1}', /"first" twice/],
-  ])('keys that come twice: %s', expectRefused);
+  ])('refuses repeated properties: %s', expectRefused);
 
   it.each([
     ['a byte that never occurs', Uint8Array.of(0xff)],
-    ['a sequence cut short', Uint8Array.of(0xe7, 0x8c)],
+    ['a truncated sequence', Uint8Array.of(0xe7, 0x8c)],
     ['an overlong form', Uint8Array.of(0xc0, 0xaf)],
     ['a surrogate in UTF-8', Uint8Array.of(0xed, 0xa0, 0x80)],
     ['Latin-1', Uint8Array.of(0xe9)],
-  ])('bytes that are not UTF-8: %s', async (_, bytes) => {
+  ])('refuses a body that is not UTF-8: %s', async (_, bytes) => {
     const body = Buffer.concat([Buffer.from('{"name":"Rex '), bytes, Buffer.from('","categoryId":1}')]);
     await expectRefused(Uint8Array.from(body), /UTF-8/);
   });
 
-  it('a body in UTF-16', () => expectRefused(new Uint8Array(Buffer.from('{"name":"Rex"}', 'utf16le')), /JSON/));
+  it('refuses a body in UTF-16', () => expectRefused(new Uint8Array(Buffer.from('{"name":"Rex"}', 'utf16le')), /JSON/));
 
-  it.each([100, 2_000, 4_000, 5_000, 6_000, 50_000])('a value nested %i deep', async (depth) => {
+  it.each([100, 2_000, 4_000, 5_000, 6_000, 50_000])('refuses a value nested %i levels deep', async (depth) => {
     const nested = '['.repeat(depth) + ']'.repeat(depth);
     await expectRefused(`{"name":${nested},"categoryId":1}`, /name must be a string|not valid JSON|nests deeper/);
     await expectRefused(nested, /must be a JSON object|not valid JSON|nests deeper/);
   });
 
-  it('thousands of properties that there are not, without naming them all', async () => {
+  it('refuses thousands of unknown properties without naming them all', async () => {
     const properties = Array.from({ length: 20_000 }, (_, n) => `"property${n}":${n}`).join(',');
     await expectRefused(`{${properties}}`, /"property0"/);
   });
 
-  it('a query string, since adding takes no parameters', async () => {
+  it('refuses query parameters', async () => {
     const answer = await client.send('POST', '/v1/pets?status=sold', {
       body: '{"name":"Rex","categoryId":1}',
       headers: { 'Content-Type': 'application/json' },
@@ -160,7 +160,7 @@ describe.each(STORES)('bodies that POST /v1/pets refuses, %s store', (mode) => {
     expectError(answer, 400, 'invalid_request', /status/);
   });
 
-  it('never asks PostgreSQL for any of these', () => {
+  it('sends no statement about animals to PostgreSQL', () => {
     expect(gateway.statements.filter((text) => text.includes('api_keys'))).not.toEqual([]);
     expect(animalStatements(gateway)).toEqual([]);
   });

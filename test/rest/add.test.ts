@@ -13,7 +13,7 @@ describe.each(STORES)('adding animals over REST, %s store', (mode) => {
   });
   afterAll(() => gateway.close());
 
-  it('answers 201 with the animal, and Location says where it can be read', async () => {
+  it('returns 201 with the animal and its Location', async () => {
     const { status, headers, body } = await client.post('{"name":"Bella","categoryId":10,"status":"sold"}');
     expect(status).toBe(201);
     expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
@@ -29,7 +29,7 @@ describe.each(STORES)('adding animals over REST, %s store', (mode) => {
   });
 
   it.each(['available', 'pending', 'sold'])(
-    'takes the status %s, and the list finds the animal by it',
+    'accepts the status %s, by which a list finds the animal',
     async (status) => {
       const { body } = await client.post(`{"name":"Rex","categoryId":1,"status":"${status}"}`);
       const listed = await client.get(`/v1/pets?status=${status}&limit=100`);
@@ -40,21 +40,21 @@ describe.each(STORES)('adding animals over REST, %s store', (mode) => {
   it.each([
     ['one character', 'x'],
     ['255 characters', 'é'.repeat(255)],
-    ['255 characters outside the basic plane', '😀'.repeat(255)],
-    ['white space around it', '  Rex\t'],
+    ['255 characters outside the Basic Multilingual Plane', '😀'.repeat(255)],
+    ['letters with white space around them', '  Rex\t'],
     ['quotes, backslashes and line breaks', '"\\/\b\f\n\r\t\u2028'],
     ['SQL', `Robert'); DROP TABLE pets; --`],
     ['a name that looks like a property', '__proto__'],
     ['several scripts', 'Žofka ハチ بيلا 🐕‍🦺'],
-    ['combining characters, in the form they came', 'e\u0301'],
-  ])('takes a name of %s and gives it back unchanged', async (_, name) => {
+    ['combining characters', 'e\u0301'],
+  ])('accepts a name of %s and returns it unchanged', async (_, name) => {
     const added = await client.post(JSON.stringify({ name, categoryId: 1 }));
     expect(added.status).toBe(201);
     expect(added.body.name).toBe(name);
     expect((await client.get(`/v1/pets/${added.body.id}`)).body.name).toBe(name);
   });
 
-  it('takes escapes and white space that JSON allows', async () => {
+  it('accepts the escapes and white space of JSON', async () => {
     const { status, body } = await client.post(
       ' {\r\n\t"\\u006eame" : "\\ud83d\\ude00 \\u00e9" , "categoryId" : -1 } \n',
     );
@@ -63,14 +63,14 @@ describe.each(STORES)('adding animals over REST, %s store', (mode) => {
   });
 
   it.each(['application/json', 'application/json; charset=utf-8', 'Application/JSON;charset="UTF-8"'])(
-    'takes a body of the type %s',
+    'accepts the content type %s',
     async (type) => {
       const { status } = await client.post('{"name":"Rex","categoryId":1}', { 'Content-Type': type });
       expect(status).toBe(201);
     },
   );
 
-  it('takes a body that comes in pieces, with characters cut in two', async () => {
+  it('accepts a body in pieces that split characters', async () => {
     const bytes = Buffer.from('{"name":"猫😀","categoryId":1}');
     const pieces = Array.from(bytes, (byte) => Uint8Array.of(byte));
     const { status, body } = await client.send('POST', '/v1/pets', {
@@ -88,7 +88,7 @@ describe.each(STORES)('adding animals over REST, %s store', (mode) => {
     expectLimitHeaders(headers, { limit: 60, remaining: 59 });
   });
 
-  it('gives forty animals added at once forty identifiers', async () => {
+  it('gives forty concurrently added animals forty different identifiers', async () => {
     const answers = await Promise.all(
       Array.from({ length: 40 }, (_, n) => client.post(`{"name":"twin ${n}","categoryId":${n}}`)),
     );

@@ -11,7 +11,7 @@ const LIMIT_HEADERS = [
   'ratelimit-policy',
 ];
 
-describe('REST while the PostgreSQL server takes no connections', () => {
+describe('REST while PostgreSQL accepts no connections', () => {
   let gateway: Gateway;
   let access: DatabaseAccess;
 
@@ -30,7 +30,7 @@ describe('REST while the PostgreSQL server takes no connections', () => {
     expect(answer.text).not.toContain(access.database);
   }
 
-  it('is 503 for a key seen just now, charged, and 200 again when the database is back', async () => {
+  it('returns 503, charged, for a recently used key, and 200 once the database is back', async () => {
     const { key } = await gateway.createKey({ plan: 'free' });
     const client = createRestClient(gateway, key);
     expect((await client.get('/v1/pets')).status).toBe(200);
@@ -47,7 +47,7 @@ describe('REST while the PostgreSQL server takes no connections', () => {
     expectLimitHeaders(back.headers, { limit: 60, remaining: 55 });
   });
 
-  it('is 503 without limit headers when the key cannot be looked up, announcing what is deprecated', async () => {
+  it('returns 503 without limit headers, but with Sunset, when the key cannot be looked up', async () => {
     const { key } = await gateway.createKey();
     const client = createRestClient(gateway, key);
     await access.whileAway(async () => {
@@ -61,7 +61,7 @@ describe('REST while the PostgreSQL server takes no connections', () => {
     expect((await client.get('/v1/pets')).status).toBe(200);
   });
 
-  it('needs no database to refuse a missing or impossible key, or to describe itself', async () => {
+  it('needs no database to refuse a missing or malformed key or to serve the OpenAPI document', async () => {
     await access.whileAway(async () => {
       expectError(await createRestClient(gateway).get('/v1/pets'), 401, 'unauthorized');
       expectError(await createRestClient(gateway, 'pets_wrong').get('/v1/pets'), 401, 'unauthorized');
@@ -69,7 +69,7 @@ describe('REST while the PostgreSQL server takes no connections', () => {
     });
   });
 
-  it('is 503 for a key last seen more than five seconds ago', async () => {
+  it('returns 503 for a key last used more than five seconds ago', async () => {
     const { key } = await gateway.createKey();
     const client = createRestClient(gateway, key);
     await client.get('/v1/pets');
@@ -81,7 +81,7 @@ describe('REST while the PostgreSQL server takes no connections', () => {
     });
   });
 
-  it('tells the log what the client is not told', () => {
+  it('logs the cause that it hides from the client', () => {
     const line = gateway.logged.find(({ code }) => code === 'unavailable');
     expect(JSON.stringify(line)).toMatch(/not currently accepting connections|terminat/);
   });

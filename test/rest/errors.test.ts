@@ -31,13 +31,13 @@ describe.each(STORES)('REST errors, %s store', (mode) => {
       expect(answer.headers.get('x-ratelimit-limit')).toBe('60');
     });
 
-    it.each(['Basic dXNlcjpwYXNz', 'Bearer', 'pets_0123'])('with %s, which is no bearer key', async (authorization) => {
+    it.each(['Basic dXNlcjpwYXNz', 'Bearer', 'pets_0123'])('with Authorization: %s', async (authorization) => {
       const answer = await keyless.get('/v1/pets', { Authorization: authorization });
       expectError(answer, 401, 'unauthorized');
       expect(answer.headers.get('www-authenticate')).toBe('Bearer realm="animal-store"');
     });
 
-    it('for an unknown, a revoked and an expired key alike, and never with the key in the answer', async () => {
+    it('is the same for an unknown, a revoked and an expired key and does not contain the key', async () => {
       const unknown = `pets_${'0'.repeat(38)}`;
       const revoked = await gateway.createKey();
       await gateway.keys.revoke(revoked.id);
@@ -50,12 +50,12 @@ describe.each(STORES)('REST errors, %s store', (mode) => {
       }
     });
 
-    it('comes before anything is said about the body', async () => {
+    it('takes precedence over errors in the body', async () => {
       expectError(await keyless.post('{'), 401, 'unauthorized');
       expectError(await keyless.post('x'.repeat(5_000)), 401, 'unauthorized');
     });
 
-    it('is not what a key in lower-case or padded bearer gets', async () => {
+    it('is not returned for a Bearer scheme in lower case or with extra spaces', async () => {
       const { key } = await gateway.createKey();
       for (const scheme of ['bearer', 'BEARER', 'bEaReR  ']) {
         expect((await keyless.get('/v1/pets', { Authorization: `${scheme} ${key}` })).status).toBe(200);
@@ -64,7 +64,7 @@ describe.each(STORES)('REST errors, %s store', (mode) => {
   });
 
   it.each(['/v1', '/v1/', '/v1/cats', '/v1/pets/', '/v1/pets/1/', '/v1/pets/1/photos', '/v1/Pets', '/v1//pets'])(
-    '404 for the path %s',
+    'returns 404 for the path %s',
     async (path) => {
       const answer = await client.get(path);
       expectError(answer, 404, 'not_found');
@@ -82,7 +82,7 @@ describe.each(STORES)('REST errors, %s store', (mode) => {
     ['DELETE', '/v1/pets/1', 'GET, HEAD'],
     ['OPTIONS', '/v1/pets/1', 'GET, HEAD'],
     ['POST', '/v1/openapi.json', 'GET, HEAD'],
-  ])('405 for %s %s, with the methods that there are', async (method, path, allowed) => {
+  ])('returns 405 with Allow for %s %s', async (method, path, allowed) => {
     const answer = await client.send(method, path);
     expectError(answer, 405, 'method_not_allowed', new RegExp(allowed));
     expect(answer.headers.get('allow')).toBe(allowed);
@@ -102,7 +102,7 @@ describe.each(STORES)('REST errors, %s store', (mode) => {
       },
     );
 
-    it('adds no animal', async () => {
+    it('is returned before an animal is added', async () => {
       const answer = await client.post('{"name":"unwanted","categoryId":1}', { Accept: 'text/html' });
       expectError(answer, 406, 'not_acceptable');
       expect(await gateway.sql(`SELECT id FROM pets WHERE name = 'unwanted'`)).toEqual([]);
@@ -115,14 +115,14 @@ describe.each(STORES)('REST errors, %s store', (mode) => {
       'text/html, application/json;q=0.1',
       'application/json; charset=utf-8',
       'application/json;charset=UTF-8',
-    ])('is not the answer to Accept: %s', async (accept) => {
+    ])('is not returned for Accept: %s', async (accept) => {
       const { key } = await gateway.createKey();
       expect((await createRestClient(gateway, key).get('/v1/pets', { Accept: accept })).status).toBe(200);
     });
   });
 
   describe('413', () => {
-    it.each([2_049, 5_000_000])('for a body of %i bytes that says so, however much is still to come', async (size) => {
+    it.each([2_049, 5_000_000])('for a body of %i bytes with Content-Length', async (size) => {
       for (let attempt = 0; attempt < 5; attempt++) {
         const answer = await client.post('x'.repeat(size));
         expectError(answer, 413, 'payload_too_large', /2048/);
@@ -130,7 +130,7 @@ describe.each(STORES)('REST errors, %s store', (mode) => {
       }
     });
 
-    it('for a body that turns out to be too large', async () => {
+    it('for a body that is too large, without Content-Length', async () => {
       const answer = await client.send('POST', '/v1/pets', {
         body: new Blob(['x'.repeat(3_000_000)]).stream(),
         headers: JSON_BODY,
@@ -143,7 +143,7 @@ describe.each(STORES)('REST errors, %s store', (mode) => {
     it.each([
       ['Content-Length: 9000', 'x'.repeat(3_000), 'x'.repeat(6_000)],
       ['Transfer-Encoding: chunked', `bb8\r\n${'x'.repeat(3_000)}\r\n`, `3\r\nxxx\r\n0\r\n\r\n`],
-    ])('is heard by a client that is still sending, and the connection goes on: %s', async (header, start, rest) => {
+    ])('reaches a client that is still sending, and the connection stays usable: %s', async (header, start, rest) => {
       const { key } = await gateway.createKey();
       const head = `POST /v1/pets HTTP/1.1\r\nHost: store\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json`;
       const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1');
@@ -156,7 +156,7 @@ describe.each(STORES)('REST errors, %s store', (mode) => {
       expect(Array.from(heard.matchAll(/HTTP\/1\.1 (\d+)/g), ([, status]) => status)).toEqual(['413', '404']);
     });
 
-    it('not for a body of exactly the most bytes', async () => {
+    it('is not returned for a body of exactly the maximum size', async () => {
       const body = '{"name":"","categoryId":1}'.padEnd(2_048);
       expectError(await client.post(body), 400, 'invalid_request');
     });
@@ -169,20 +169,20 @@ describe.each(STORES)('REST errors, %s store', (mode) => {
     ['application/jsonx', {}],
     ['application/json; charset=iso-8859-1', {}],
     ['application/json', { 'Content-Encoding': 'gzip' }],
-  ])('415 for the content type %s %o', async (type, headers) => {
+  ])('returns 415 for the content type %s %o', async (type, headers) => {
     const answer = await client.post('{"name":"Rex","categoryId":1}', { 'Content-Type': type, ...headers });
     expectError(answer, 415, 'unsupported_media_type');
     expectUncharged(answer);
   });
 
-  it('415 for a body without a content type', async () => {
+  it('returns 415 for a body without a content type', async () => {
     const body = new TextEncoder().encode('{"name":"Rex","categoryId":1}');
     const answer = await client.send('POST', '/v1/pets', { body });
     expectError(answer, 415, 'unsupported_media_type', /nothing/);
     expectUncharged(answer);
   });
 
-  it('gives every answer a request id, the client own one where it may', async () => {
+  it('gives every response a request id, the one of the client if it is valid', async () => {
     const answers = [await client.get('/v1/cats'), await keyless.get('/v1/pets'), await client.post('{')];
     const ids = answers.map(({ headers }) => headers.get('x-request-id'));
     expect(new Set(ids).size).toBe(3);
@@ -191,7 +191,7 @@ describe.each(STORES)('REST errors, %s store', (mode) => {
     expect(own.headers.get('x-request-id')).toBe('mine:1');
   });
 
-  it('hides what nobody foresaw behind one sentence, and logs it whole', async () => {
+  it('masks an unexpected error and logs it in full', async () => {
     const { key } = await gateway.createKey();
     const other = createRestClient(gateway, key);
     await gateway.sql('ALTER TABLE pets RENAME TO hidden_animals');

@@ -16,10 +16,10 @@ const NAMED = [
   '0',
 ];
 
-/** How many identifiers are drawn; `INT64_IDS=10000` for a longer look. */
+/** The number of random identifiers. Set `INT64_IDS=10000` for a longer run. */
 const COUNT = Number(process.env.INT64_IDS ?? 300);
 
-describe.each(STORES)('identifiers of 64 bits over REST, %s store', (mode) => {
+describe.each(STORES)('int64 identifiers over REST, %s store', (mode) => {
   let gateway: Gateway;
   let client: RestClient;
 
@@ -31,7 +31,7 @@ describe.each(STORES)('identifiers of 64 bits over REST, %s store', (mode) => {
   });
   afterAll(() => gateway.close());
 
-  it.each(NAMED)('takes and gives back the categoryId %s exactly', async (categoryId) => {
+  it.each(NAMED)('stores and returns the categoryId %s exactly', async (categoryId) => {
     const added = await client.post(`{"name":"Rex","categoryId":${categoryId}}`);
     expect(added.status).toBe(201);
     const { id } = added.body as { id: number };
@@ -53,7 +53,7 @@ describe.each(STORES)('identifiers of 64 bits over REST, %s store', (mode) => {
     expect(idsOf((await client.get('/v1/pets')).text)).toEqual([...NAMED].sort(byValue));
   });
 
-  it('tells neighbours apart that a floating-point number cannot', async () => {
+  it('distinguishes adjacent identifiers that are equal as floating-point numbers', async () => {
     await gateway.sql('DELETE FROM pets');
     await gateway.sql(`INSERT INTO pets (id, name, category_id) VALUES (9007199254740993, 'odd', 9007199254740992)`);
     expect((await client.get('/v1/pets/9007199254740992')).status).toBe(404);
@@ -62,7 +62,7 @@ describe.each(STORES)('identifiers of 64 bits over REST, %s store', (mode) => {
     );
   });
 
-  it('writes the exact identifier that the store assigned, in the body and in Location', async () => {
+  it('returns the exact assigned identifier in the body and in Location', async () => {
     await gateway.sql('ALTER TABLE pets ALTER COLUMN id RESTART WITH 9223372036854775806');
     for (const id of ['9223372036854775806', '9223372036854775807']) {
       const { status, headers, text } = await client.post('{"name":"Rex","categoryId":1}');
@@ -73,7 +73,7 @@ describe.each(STORES)('identifiers of 64 bits over REST, %s store', (mode) => {
     await gateway.sql('ALTER TABLE pets ALTER COLUMN id RESTART WITH 1');
   });
 
-  it('keeps random identifiers exact from the body to the answer', async () => {
+  it('stores and returns random identifiers exactly', async () => {
     const categoryIds = randomInt64s(COUNT);
     const texts = await inTens(categoryIds, async (categoryId) => {
       const { text } = await client.post(`{"name":"Rex","categoryId":${categoryId}}`);
@@ -82,7 +82,7 @@ describe.each(STORES)('identifiers of 64 bits over REST, %s store', (mode) => {
     expect(texts.map((text) => /"categoryId":(-?\d+)\}$/.exec(text)?.[1])).toEqual(categoryIds);
   });
 
-  it('finds random identifiers of the path exactly', async () => {
+  it('finds animals by random identifiers in the path', async () => {
     await gateway.sql('DELETE FROM pets');
     const ids = randomInt64s(COUNT);
     await gateway.sql(`INSERT INTO pets (id, name, category_id) SELECT id, 'Rex', id FROM unnest($1::bigint[]) AS id`, [

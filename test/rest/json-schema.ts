@@ -2,7 +2,7 @@ type JsonObject = Record<string, unknown>;
 
 const ANNOTATIONS = new Set(['description', 'default', 'title', 'examples']);
 
-/** JSON numbers keep their text, so that an int64 can be told from what a JavaScript number would make of it. */
+/** A JSON number as its text, because a JavaScript number would round a large int64. */
 export class WrittenNumber {
   constructor(readonly text: string) {}
 }
@@ -10,9 +10,9 @@ export class WrittenNumber {
 /**
  * Checks a value against the part of JSON Schema that the OpenAPI document uses.
  * @param value - parsed with every number as a `WrittenNumber`
- * @param root - the document that references start at
- * @returns what is wrong, a line each
- * @throws Error for a keyword that this does not know, so that none is passed over
+ * @param root - the document that contains the referenced schemas
+ * @returns one line for each error
+ * @throws Error for an unknown keyword, so that no keyword is ignored
  */
 export function validate(value: unknown, schema: JsonObject, root: JsonObject, at = '$'): string[] {
   return Object.entries(schema).flatMap(([keyword, expected]) => {
@@ -58,7 +58,7 @@ const KEYWORDS: Readonly<Record<string, Keyword>> = {
   },
 };
 
-/** Finds what a reference such as `#/components/schemas/Pet` points at. */
+/** Returns the target of a reference such as `#/components/schemas/Pet`. */
 export function resolve(reference: string, root: JsonObject): JsonObject {
   if (!reference.startsWith('#/')) throw new Error(`${reference} points outside the document`);
   const found = reference

@@ -48,7 +48,7 @@ describe.each(STORES)('limits of REST requests, %s store', (mode) => {
     ['406', 406, 60, (client) => client.get('/v1/pets', { Accept: 'text/html' })],
     ['413', 413, 60, (client) => client.post('x'.repeat(3_000))],
     ['415', 415, 60, (client) => client.post('{}', { 'Content-Type': 'text/plain' })],
-  ])('stand on an answer of %s', async (_, status, remaining, ask) => {
+  ])('are in the headers of a response with %s', async (_, status, remaining, ask) => {
     const known = await ask(await clientOf({ plan: 'free' }));
     expect(known.status).toBe(status);
     expectLimitHeaders(known.headers, { limit: 60, remaining });
@@ -62,7 +62,7 @@ describe.each(STORES)('limits of REST requests, %s store', (mode) => {
     expect(unknown.headers.get('ratelimit')).toMatch(/^"minute";r=\d+;t=\d+$/);
   });
 
-  it('give the trio to the window with the fewest requests left, and to the shorter one on a tie', async () => {
+  it('put the window with the fewest requests left in X-RateLimit-*, or the shorter one on a tie', async () => {
     const day = await (await enterprise(100, 3)).get('/v1/pets');
     expect(day.headers.get('x-ratelimit-limit')).toBe('3');
     expect(day.headers.get('x-ratelimit-remaining')).toBe('2');
@@ -71,7 +71,7 @@ describe.each(STORES)('limits of REST requests, %s store', (mode) => {
     expect(Number(tie.headers.get('x-ratelimit-reset')) - Date.now() / 1_000).toBeLessThan(62);
   });
 
-  it('refuse with 429 and Retry-After, and charge nothing for it', async () => {
+  it('refuse a request with 429 and Retry-After, uncharged', async () => {
     const client = await enterprise(2, 100);
     await client.get('/v1/pets');
     await client.post('{"name":"Rex","categoryId":1}');
@@ -87,21 +87,21 @@ describe.each(STORES)('limits of REST requests, %s store', (mode) => {
     expect(await gateway.sql(`SELECT id FROM pets WHERE name = 'late'`)).toEqual([]);
   });
 
-  it('ask for the longest wait when both windows are full', async () => {
+  it('return the longer Retry-After when both windows are used up', async () => {
     const client = await enterprise(1, 1);
     await client.get('/v1/pets');
     const { headers } = await client.get('/v1/pets');
     expect(Number(headers.get('retry-after'))).toBeGreaterThan(86_000);
   });
 
-  it('say what is wrong with a request before they refuse it', async () => {
+  it('do not hide the error of an invalid request', async () => {
     const client = await enterprise(1, 1);
     await client.get('/v1/pets');
     expectError(await client.get('/v1/pets?limit=0'), 400, 'invalid_request');
     expectError(await client.post('{}'), 400, 'invalid_request');
   });
 
-  it('count a REST request and a GraphQL operation of one key together', async () => {
+  it('count REST requests and GraphQL operations of one key together', async () => {
     const client = await enterprise(5, 100);
     await client.get('/v1/pets');
     const read = '{ a: pet(id: 1000) { id } b: pets(limit: 1) { id } }';
@@ -116,14 +116,14 @@ describe.each(STORES)('limits of REST requests, %s store', (mode) => {
     expect((await gateway.graphql('{ pets { id } }', { key: client.key })).status).toBe(429);
   });
 
-  it('admit exactly as many of a hundred requests at once as there are left', async () => {
+  it('admit exactly the 60 requests left out of a hundred concurrent ones', async () => {
     const client = await enterprise(60, 1_000);
     const statuses = await Promise.all(Array.from({ length: 100 }, async () => (await client.get('/v1/pets')).status));
     expect(statuses.filter((status) => status === 200)).toHaveLength(60);
     expect(statuses.filter((status) => status === 429)).toHaveLength(40);
   });
 
-  it('ban a key that goes on asking, and only that key', async () => {
+  it('ban only the key that keeps sending requests', async () => {
     const client = await enterprise(1, 10);
     await client.get('/v1/pets');
     for (let refusal = 1; refusal <= 50; refusal++) {
@@ -150,7 +150,7 @@ describe.each(STORES)('limits of REST requests without a valid key, %s store', (
   });
   afterAll(() => gateway.close());
 
-  it('are 60 answers of 401 a minute for an address, then 429, and never for a valid key', async () => {
+  it('allow an address 60 responses with 401 a minute, then return 429, but never to a valid key', async () => {
     const keyless = createRestClient(gateway);
     const wrong = createRestClient(gateway, 'pets_wrong');
     for (let left = 59; left >= 0; left--) {

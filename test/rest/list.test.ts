@@ -16,14 +16,14 @@ describe.each(STORES)('listing animals over REST, %s store', (mode) => {
   });
   afterAll(() => gateway.close());
 
-  it('gives twenty animals by default, lowest id first, as a JSON array', async () => {
+  it('returns twenty animals by default, lowest id first, as a JSON array', async () => {
     const { status, headers, body } = await client.get('/v1/pets');
     expect(status).toBe(200);
     expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
     expect(idsOf(body)).toEqual(range(1, 20));
   });
 
-  it('writes every field of an animal, and no status where none was given', async () => {
+  it('returns every field of an animal and omits an absent status', async () => {
     const { body } = await client.get('/v1/pets?limit=4');
     expect(body).toEqual([
       { id: 1, name: 'animal 1', categoryId: 10, status: 'pending' },
@@ -33,7 +33,7 @@ describe.each(STORES)('listing animals over REST, %s store', (mode) => {
     ]);
   });
 
-  it.each([1, 7, 99, 100])('gives %i animals when so many are asked for', async (limit) => {
+  it.each([1, 7, 99, 100])('returns as many animals as limit=%i requests', async (limit) => {
     const { body } = await client.get(`/v1/pets?limit=${limit}`);
     expect(idsOf(body)).toEqual(range(1, limit));
   });
@@ -48,7 +48,7 @@ describe.each(STORES)('listing animals over REST, %s store', (mode) => {
     expect(new Set((body as { status: string }[]).map((pet) => pet.status))).toEqual(new Set([status]));
   });
 
-  it('takes a percent-encoded parameter for what it says', async () => {
+  it('decodes percent-encoded parameters', async () => {
     const { status, body } = await client.get('/v1/pets?%6cimit=%32&status=%73old');
     expect(status).toBe(200);
     expect(idsOf(body)).toEqual([2, 6]);
@@ -98,19 +98,19 @@ describe.each(STORES)('listing animals over REST, %s store', (mode) => {
     expect(animalStatements(gateway)).toEqual([]);
   });
 
-  it('names every parameter that is wrong at once', async () => {
+  it('names all invalid parameters at once', async () => {
     const { body } = await client.get('/v1/pets?limit=500&status=gone&page=2');
     expect(body.message).toMatch(/limit.*status.*page/);
   });
 
-  it('charges nothing for a refused parameter and one request for a list', async () => {
+  it('charges nothing for an invalid parameter and one request for a list', async () => {
     const { key } = await gateway.createKey({ plan: 'free' });
     const free = createRestClient(gateway, key);
     expectLimitHeaders((await free.get('/v1/pets?limit=1e2')).headers, { limit: 60, remaining: 60 });
     expectLimitHeaders((await free.get('/v1/pets?limit=100')).headers, { limit: 60, remaining: 59 });
   });
 
-  it('answers HEAD like GET, without a body', async () => {
+  it('responds to HEAD like to GET, without a body', async () => {
     const get = await client.get('/v1/pets?limit=2');
     const head = await client.send('HEAD', '/v1/pets?limit=2');
     expect(head.status).toBe(200);
@@ -122,7 +122,7 @@ describe.each(STORES)('listing animals over REST, %s store', (mode) => {
     );
   });
 
-  it('gives an empty array when no animal matches', async () => {
+  it('returns an empty array when no animal matches', async () => {
     await gateway.sql(`UPDATE pets SET status = 'available' WHERE status = 'sold'`);
     const { status, text } = await client.get('/v1/pets?status=sold');
     expect({ status, text }).toEqual({ status: 200, text: '[]' });

@@ -9,7 +9,7 @@ import {
   type RestClient,
 } from './requests.js';
 
-describe.each(STORES)('looking an animal up over REST, %s store', (mode) => {
+describe.each(STORES)('looking up an animal over REST, %s store', (mode) => {
   let gateway: Gateway;
   let client: RestClient;
 
@@ -22,24 +22,24 @@ describe.each(STORES)('looking an animal up over REST, %s store', (mode) => {
   });
   afterAll(() => gateway.close());
 
-  it('gives the animal', async () => {
+  it('returns the animal', async () => {
     const { status, headers, body } = await client.get('/v1/pets/7');
     expect(status).toBe(200);
     expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
     expect(body).toEqual({ id: 7, name: 'Žofka "the" 猫', categoryId: 20, status: 'pending' });
   });
 
-  it('leaves the status out where none was given', async () => {
+  it('omits an absent status', async () => {
     expect((await client.get('/v1/pets/8')).text).toBe('{"id":8,"name":"Flocke","categoryId":-3}');
   });
 
-  it('takes 0 and a percent-encoded digit for identifiers', async () => {
+  it('accepts 0 and a percent-encoded digit as identifiers', async () => {
     expect((await client.get('/v1/pets/0')).body.name).toBe('Zero');
     expect((await client.get('/v1/pets/%37')).body.id).toBe(7);
   });
 
   it.each(['1', '-7', '9223372036854775807', '-9223372036854775808'])(
-    'is 404 and costs one request when there is no animal %s',
+    'returns 404 and charges one request for the absent animal %s',
     async (id) => {
       const { key } = await gateway.createKey({ plan: 'free' });
       const answer = await createRestClient(gateway, key).get(`/v1/pets/${id}`);
@@ -74,7 +74,7 @@ describe.each(STORES)('looking an animal up over REST, %s store', (mode) => {
     '%FF',
     '7%2F8',
     '__proto__',
-  ])('refuses the identifier %s, free of charge', async (id) => {
+  ])('refuses the identifier %s, uncharged', async (id) => {
     const { key } = await gateway.createKey({ plan: 'free' });
     gateway.statements.length = 0;
     const answer = await createRestClient(gateway, key).get(`/v1/pets/${id}`);
@@ -83,26 +83,26 @@ describe.each(STORES)('looking an animal up over REST, %s store', (mode) => {
     expect(animalStatements(gateway)).toEqual([]);
   });
 
-  it('refuses a parameter, since the lookup has none', async () => {
+  it('refuses query parameters', async () => {
     expectError(await client.get('/v1/pets/7?status=pending'), 400, 'invalid_request', /status/);
     expectError(await client.get('/v1/pets/7?petId=8'), 400, 'invalid_request', /petId/);
   });
 
-  it('answers HEAD like GET, without a body, absent animals included', async () => {
+  it('responds to HEAD like to GET, without a body, also for absent animals', async () => {
     const head = await client.send('HEAD', '/v1/pets/7');
     expect({ status: head.status, text: head.text }).toEqual({ status: 200, text: '' });
     expectDeprecation(head);
     expect((await client.send('HEAD', '/v1/pets/1')).status).toBe(404);
   });
 
-  describe('announces the end of the endpoint', () => {
-    it('when it gives an animal', async () => expectDeprecation(await client.get('/v1/pets/7')));
-    it('when there is no animal', async () => expectDeprecation(await client.get('/v1/pets/1')));
-    it('when the identifier is wrong', async () => expectDeprecation(await client.get('/v1/pets/seven')));
-    it('when the method is wrong', async () => expectDeprecation(await client.send('DELETE', '/v1/pets/7')));
-    it('when the Accept header is', async () =>
+  describe('sends the deprecation headers', () => {
+    it('with an animal', async () => expectDeprecation(await client.get('/v1/pets/7')));
+    it('when the animal is absent', async () => expectDeprecation(await client.get('/v1/pets/1')));
+    it('when the identifier is invalid', async () => expectDeprecation(await client.get('/v1/pets/seven')));
+    it('when the method is not allowed', async () => expectDeprecation(await client.send('DELETE', '/v1/pets/7')));
+    it('when the Accept header is refused', async () =>
       expectDeprecation(await client.get('/v1/pets/7', { Accept: 'text/html' })));
-    it('when there is no key', async () => expectDeprecation(await createRestClient(gateway).get('/v1/pets/7')));
+    it('when the key is missing', async () => expectDeprecation(await createRestClient(gateway).get('/v1/pets/7')));
     it('when the limit is exceeded', async () => {
       const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 1 } });
       const poor = createRestClient(gateway, key);
@@ -113,7 +113,7 @@ describe.each(STORES)('looking an animal up over REST, %s store', (mode) => {
     });
   });
 
-  it('does not call the other endpoints deprecated', async () => {
+  it('sends no deprecation headers from other endpoints', async () => {
     for (const { headers } of [await client.get('/v1/pets'), await client.post('{}'), await client.get('/v1/cats')]) {
       expect(headers.has('deprecation')).toBe(false);
       expect(headers.has('sunset')).toBe(false);
@@ -122,7 +122,7 @@ describe.each(STORES)('looking an animal up over REST, %s store', (mode) => {
   });
 });
 
-/** RFC 9745: a structured-field date, not later than the sunset of RFC 8594. */
+/** `Deprecation` is a structured-field date (RFC 9745) and not later than `Sunset` (RFC 8594). */
 function expectDeprecation({ headers }: Answer): void {
   expect(headers.get('sunset')).toBe('Thu, 05 Dec 2030 00:00:00 GMT');
   const [, deprecatedSince] = /^@(\d+)$/.exec(headers.get('deprecation') ?? '') ?? [];

@@ -16,7 +16,7 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
   });
   afterAll(() => gateway.close());
 
-  it('is served without a key, as JSON, also to HEAD, and costs nothing', async () => {
+  it('is served as JSON without a key, to GET and HEAD, uncharged', async () => {
     for (const asker of [client, createRestClient(gateway), createRestClient(gateway, 'pets_wrong')]) {
       const { status, headers } = await asker.get('/v1/openapi.json');
       expect(status).toBe(200);
@@ -49,7 +49,7 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
     }
   });
 
-  it('has no reference that points at nothing, and no schema that nobody refers to', () => {
+  it('has no unresolved reference and no unused schema', () => {
     const references = collectReferences(document);
     for (const reference of references)
       expect(resolve(reference, document as Record<string, unknown>)).toBeTypeOf('object');
@@ -58,7 +58,7 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
     expect(Object.keys(document.components.schemas as object).sort()).toEqual(names);
   });
 
-  it('asks for a bearer key in every operation', () => {
+  it('requires a bearer key for every operation', () => {
     expect(document.components.securitySchemes.apiKey).toMatchObject({ type: 'http', scheme: 'bearer' });
     expect(document.security).toEqual([{ apiKey: [] }]);
     for (const { operation } of operations()) expect(operation).not.toHaveProperty('security');
@@ -90,7 +90,7 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
     });
   });
 
-  it('calls the lookup alone deprecated, with its identifier an int64', () => {
+  it('marks only the lookup as deprecated, with an int64 identifier', () => {
     const lookup = document.paths['/pets/{petId}'].get;
     expect(lookup.deprecated).toBe(true);
     expect(lookup.description).toContain('5 December 2030');
@@ -101,7 +101,7 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
     expect(operations().filter(({ operation }) => operation.deprecated)).toHaveLength(1);
   });
 
-  it('accepts every answer that the server gives, and names its headers', async () => {
+  it('matches every response of the server and its headers', async () => {
     const once = createRestClient(gateway, (await gateway.createKey(ONE_REQUEST)).key);
     const html = { Accept: 'text/html' };
     const lookup = '/pets/{petId}';

@@ -1,23 +1,23 @@
 import { expect } from 'vitest';
 import type { Gateway } from '../support/gateway.js';
 
-/** What the store answered over REST. */
+/** A response of the REST interface. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** The parsed body; numbers beyond 2^53 are rounded here and exact in `text`. */
+  /** The parsed body. Numbers above 2^53 are rounded here but exact in `text`. */
   readonly body: any;
 }
 
 export interface RestClient {
   get(path: string, headers?: Record<string, string>): Promise<Answer>;
-  /** Adds an animal; the body is sent as it is written. */
+  /** Sends a POST to /v1/pets with the body unchanged. */
   post(body: string | Uint8Array<ArrayBuffer>, headers?: Record<string, string>): Promise<Answer>;
   send(method: string, path: string, init?: RequestInit): Promise<Answer>;
 }
 
-/** Asks the /v1 interface with a key, or without one. */
+/** Creates a client of the /v1 interface, with or without a key. */
 export function createRestClient(gateway: Gateway, key?: string): RestClient {
   const authorization: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
 
@@ -43,19 +43,19 @@ function parse(text: string): unknown {
   return text === '' ? undefined : JSON.parse(text);
 }
 
-/** The statements asked for so far that touch animals; keys are looked up again behind the scenes at any time. */
+/** The SQL statements so far that touch animals. The program may repeat key lookups at any time. */
 export function animalStatements({ statements }: Gateway): string[] {
   return statements.filter((text) => / pets\b/.test(text));
 }
 
-/** Holds an answer to the Error body of the interface document. */
+/** Expects a response with the Error body of the interface document. */
 export function expectError({ status, headers, body }: Answer, expected: number, code: string, message = /./): void {
   expect(body).toEqual({ code, message: expect.stringMatching(message) as string, status: expected });
   expect(status).toBe(expected);
   expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
 }
 
-/** Holds an answer to the limit headers of a window, and of the windows in the form of the IETF draft. */
+/** Expects the `X-RateLimit-*` headers of a window, and `RateLimit` and `RateLimit-Policy` for its minute. */
 export function expectLimitHeaders(headers: Headers, { limit, remaining }: { limit: number; remaining: number }): void {
   expect(headers.get('x-ratelimit-limit')).toBe(String(limit));
   expect(headers.get('x-ratelimit-remaining')).toBe(String(remaining));

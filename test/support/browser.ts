@@ -18,7 +18,7 @@ const SCREENSHOTS = fileURLToPath(new URL('../browser/screenshots/', import.meta
 
 const executablePath = process.env.CHROMIUM_PATH || PLACES.find((path) => existsSync(path));
 
-/** A suite that needs Chromium. Without one it is skipped, with a line that says so. With `CI=true` it fails. */
+/** A suite that needs Chromium. Without it, the suite is skipped with a warning, or fails with `CI=true`. */
 export function describeInBrowser(name: string, suite: () => void): void {
   if (executablePath === undefined) {
     const message = `no Chromium for the browser tests "${name}": install one or set CHROMIUM_PATH`;
@@ -73,7 +73,7 @@ export async function photograph(page: Page, name: string): Promise<void> {
   await page.screenshot({ path: `${SCREENSHOTS}${name}.png` });
 }
 
-/** How far a page overflows its window to the right, in pixels. */
+/** Returns how far a page overflows its window to the right, in pixels. */
 export function overflowOf(page: Page): Promise<number> {
   return page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
 }

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { createCall, type Call } from '../../src/pets/pet-source.js';
 
-/** A call whose client goes away when a signal is aborted. */
+/** Creates a call that is cancelled when the signal is aborted. */
 export function createCancellableCall(signal: AbortSignal): Call {
   setMaxListeners(0, signal);
   return {

@@ -2,28 +2,28 @@ import { randomBytes } from 'node:crypto';
 import { createServer, connect, type AddressInfo, type Server, type Socket } from 'node:net';
 
 /**
- * What a fault proxy does.
- * - `pass`: forwards, both ways.
- * - `stall`: accepts, and holds back what arrives until `pass`, like a stopped server or a slow network.
- * - `blackhole`: accepts, and drops what arrives, even the ends of connections. Like behind a firewall that forgot them,
- *   open connections stay silent for ever; `pass` helps only new ones.
- * - `reset`: answers every connection with RST, the open ones at once.
- * - `refuse`: closes all connections and stops listening, like a server that ended.
- * - `garbage`: answers everything with random bytes. The next mode resets the connections that received them.
+ * The modes of a fault proxy.
+ * - `pass`: forwards data in both directions.
+ * - `stall`: accepts connections and holds back all data until `pass`, like a stopped server or a slow network.
+ * - `blackhole`: accepts connections and drops all data, even the end of a connection. Open connections stay silent for
+ *   good, as behind a firewall that has lost its state; `pass` applies only to new ones.
+ * - `reset`: resets new connections, and open ones at once.
+ * - `refuse`: closes all connections and stops listening, like a server that has exited.
+ * - `garbage`: sends random bytes in response to all data. The next mode resets the connections that received them.
  *
  * A process cannot drop packets, so in `blackhole` the kernel still completes the handshake and acknowledges what it
- * receives. A peer that only sees a silent network gives up on its own deadlines, which is what it has in common with this.
+ * receives. The peer sees a silent connection in either case, and gives up after its own timeouts.
  */
 export type FaultMode = 'pass' | 'stall' | 'blackhole' | 'reset' | 'refuse' | 'garbage';
 
-/** A TCP proxy on 127.0.0.1 in front of a real server. A test can tell it to fail. */
+/** A TCP proxy on 127.0.0.1 in front of a real server. A test can make it fail. */
 export interface FaultProxy {
-  /** Stays the same until the proxy is closed. */
+  /** Does not change when the mode changes. */
   readonly port: number;
   readonly mode: FaultMode;
-  /** Open connections of clients. */
+  /** The number of open client connections. */
   readonly connections: number;
-  /** Connections of clients accepted so far. */
+  /** The number of client connections accepted so far. */
   readonly accepted: number;
   /** Switches the mode of open connections and new ones. */
   set(mode: FaultMode): Promise<void>;
@@ -75,11 +75,11 @@ export async function startFaultProxy(target: { readonly host?: string; readonly
   };
 }
 
-/** A connection of a client, with its connection to the server. */
+/** A client connection with its connection to the server. */
 class Link {
   private mode: FaultMode = 'stall';
   private upstream: Socket | undefined;
-  /** Data was lost or made up, so the connection stays unusable. */
+  /** True after data was lost or invented: the connection stays unusable. */
   private isSpoilt = false;
 
   constructor(

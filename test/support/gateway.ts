@@ -11,34 +11,34 @@ import { loadConfig } from '../../src/config.js';
 import type { Database } from '../../src/store/database.js';
 import { runSql } from './sql.js';
 
-/** The store backends. A suite of what both must do runs once for each. */
+/** The store backends. Most suites run once for each. */
 export const STORES = ['embedded', 'server'] as const;
 export type Mode = (typeof STORES)[number] | 'proxy';
 
 /** Every backend that serves GraphQL. A client must see the same from each of them. */
 export const MODES: readonly Mode[] = [...STORES, 'proxy'];
 
-/** The statements that read or add animals. The program looks keys up again now and then. */
+/** The SQL statements that read or add animals. The program may repeat key lookups at any time. */
 export function petStatements({ statements }: Pick<Gateway, 'statements'>): readonly string[] {
   return statements.filter((text) => /\bpets\b/.test(text));
 }
 
-/** A running program, with what a test needs around it. */
+/** The running program with its store. */
 export interface Gateway {
   readonly url: string;
   readonly keys: KeyStore;
-  /** The texts of the SQL statements so far, except those that a timer sends. A test may empty it. */
+  /** The SQL texts sent so far, except statements that a timer sends. A test may clear it. */
   readonly statements: string[];
-  /** The lines that the program has logged, parsed. */
+  /** The parsed log lines. */
   readonly logged: Record<string, unknown>[];
   createKey(newKey?: Partial<NewKey>): Promise<CreatedKey>;
   /** The store behind the gateway, in proxy mode. */
   readonly upstream?: Gateway;
   /** Runs SQL on the store's database. */
   sql<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>;
-  /** Sends one operation as a POST. */
+  /** Sends one operation by POST. */
   graphql(query: string, options?: GraphqlOptions): Promise<GraphqlAnswer>;
-  /** Sends any request. `path` begins with a slash. */
+  /** Sends any request. `path` starts with a slash. */
   fetch(path: string, init?: RequestInit): Promise<Response>;
   close(): Promise<void>;
 }
@@ -67,17 +67,14 @@ export interface GraphqlError {
 export interface GraphqlAnswer {
   readonly status: number;
   readonly headers: Headers;
-  // The query of the test decides its shape.
+  // Its shape depends on the query of each test.
   readonly data: any;
   readonly errors: readonly GraphqlError[] | undefined;
   readonly extensions: Record<string, unknown> | undefined;
   readonly text: string;
 }
 
-/**
- * Starts the program in this process, on a free port of this machine. Its store is empty, unless `DATABASE_URL` names
- * another one.
- */
+/** Starts the program in this process on a free port. Its store is empty unless `DATABASE_URL` names another one. */
 export async function startGateway(mode: Mode, env: Record<string, string> = {}): Promise<Gateway> {
   if (mode === 'proxy') return startProxy(env);
   const cleanups: (() => Promise<unknown>)[] = [];
@@ -116,7 +113,7 @@ export async function startGateway(mode: Mode, env: Record<string, string> = {})
   };
 }
 
-/** Starts a gateway in front of a store. The store is this program too, and the gateway reaches it over a real socket. */
+/** Starts a gateway in front of a store. Both are this program, and they talk over a real socket. */
 async function startProxy(env: Record<string, string>): Promise<Gateway> {
   const store = await startGateway('server', env);
   const { app, logged } = await start({ ...env, UPSTREAM_URL: `${store.url}/v1` });
@@ -137,7 +134,7 @@ export interface ProxyOnly extends Pick<Gateway, 'url' | 'fetch' | 'graphql' | '
   readonly close: () => Promise<void>;
 }
 
-/** Starts a gateway in front of an upstream that the test has made. */
+/** Starts a gateway in front of the upstream of a test. */
 export async function startProxyBefore(upstreamUrl: string, env: Record<string, string> = {}): Promise<ProxyOnly> {
   const { app, logged } = await start({ ...env, UPSTREAM_URL: upstreamUrl });
   return { ...createRequests(app.url), logged, close: () => app.close() };
@@ -179,7 +176,7 @@ function createRequests(url: string): Pick<Gateway, 'url' | 'fetch' | 'graphql'>
   };
 }
 
-/** Makes an empty store and returns the settings that name it. */
+/** Creates an empty store and returns the settings that select it. */
 async function makeBackend(
   mode: Exclude<Mode, 'proxy'>,
   cleanups: (() => Promise<unknown>)[],
@@ -195,13 +192,13 @@ async function makeBackend(
   return { DATA_DIR: directory };
 }
 
-/** Puts an empty embedded store into a directory, for `DATA_DIR`. Starting without one takes seconds. */
+/** Copies an empty embedded store into a directory for `DATA_DIR`. Creating one takes seconds. */
 export async function copyEmbeddedStore(directory: string): Promise<void> {
   await cp(inject('embeddedFiles'), join(directory, 'postgres'), { recursive: true });
 }
 
 /**
- * Makes a database on the shared PostgreSQL server, without animals and keys.
+ * Creates a database without animals and keys on the shared PostgreSQL server.
  * @param migrated - false for a database that has no tables yet
  */
 export async function createDatabase({ migrated = true } = {}): Promise<{ url: string; drop: () => Promise<void> }> {

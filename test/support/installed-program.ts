@@ -2,7 +2,7 @@ import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe, it } from 'vitest';
 
-/** Finds an installed program. Debian keeps servers in a folder that only root has on its PATH. */
+/** Finds an installed program. Debian keeps servers in /usr/sbin, which only root has on its PATH. */
 export function findProgram(name: string): string | undefined {
   const directories = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin'];
   return directories.map((directory) => join(directory, name)).find(isExecutable);
@@ -18,8 +18,8 @@ function isExecutable(path: string): boolean {
 }
 
 /**
- * A suite that needs a program which npm does not bring. Without it the suite is skipped, with a line that says so. With
- * `CI=true` it fails.
+ * Defines a suite that needs a program npm does not install. If it is missing, the suite is skipped with a warning, or
+ * fails with `CI=true`.
  */
 export function describeWith(name: string, title: string, suite: (path: string) => void): void {
   const path = findProgram(name);

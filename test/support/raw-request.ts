@@ -4,13 +4,13 @@ export interface RawRequest {
   readonly method?: string;
   /** Sent unchanged. */
   readonly path: string;
-  /** Any header, `Host` included, which `fetch` writes itself. */
+  /** Any headers, including `Host`, which `fetch` does not allow. */
   readonly headers?: Record<string, string>;
-  /** The address of this machine that the request comes from. */
+  /** The local address to send from. */
   readonly localAddress?: string | undefined;
 }
 
-/** Sends a request that `fetch` would not. */
+/** Sends a request that `fetch` does not allow. */
 export function request(
   url: string,
   { method = 'GET', path, headers = {}, localAddress }: RawRequest,

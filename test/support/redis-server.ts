@@ -4,7 +4,7 @@ import { findFreePort } from './free-port.js';
 
 const LOCAL_URL = 'redis://127.0.0.1:6379';
 
-/** The Redis server that the suites share, and whether they can start others. */
+/** The Redis server that the suites share, and whether a suite can start its own. */
 export interface FoundRedis {
   readonly url: string | undefined;
   readonly hasServer: boolean;
@@ -60,9 +60,9 @@ export interface RedisServer {
   readonly url: string;
   readonly port: number;
   signal(name: NodeJS.Signals): void;
-  /** Kills it. Its data is lost. */
+  /** Kills the server. Its data is lost. */
   kill(): Promise<void>;
-  /** Starts it again on the same port, empty. */
+  /** Starts the server again on the same port, empty. */
   start(): Promise<void>;
   close(): Promise<void>;
 }

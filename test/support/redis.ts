@@ -4,7 +4,7 @@ import { describe, inject } from 'vitest';
 import type { SharingMetrics } from '../../src/observability/limiter-metrics.js';
 import { openRedisLink, type RedisLink } from '../../src/redis/redis-link.js';
 
-/** A suite that needs a Redis server. Without one it is skipped; servers.ts has printed the reason. */
+/** A suite that needs a Redis server. Without one it is skipped; redis-server.ts prints the reason. */
 export const describeWithRedis = describe.skipIf(inject('redisUrl') === undefined);
 /** A suite that starts and stops its own Redis servers. */
 export const describeWithRedisServer = describe.skipIf(!inject('hasRedisServer'));
@@ -14,7 +14,7 @@ export function redisUrl(): string {
   return inject('redisUrl') as string;
 }
 
-/** Connects a plain client, to look at what the program stores. */
+/** Connects a plain client to inspect what the program stores. */
 export async function connectRedis(url: string): Promise<Redis> {
   const client = new Redis(url, { lazyConnect: true, retryStrategy: null });
   client.on('error', () => undefined);
@@ -22,7 +22,7 @@ export async function connectRedis(url: string): Promise<Redis> {
   return client;
 }
 
-/** Opens the program's Redis link, and records its failures and log lines. */
+/** Opens the program's Redis link and records its failures and log lines. */
 export async function openTestLink(
   url: string,
   options: { readonly deadlineMs?: number } = {},

@@ -1,7 +1,7 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 
-/** A request as it reached the upstream. */
+/** A request that the upstream received. */
 export interface SeenRequest {
   readonly method: string;
   readonly path: string;
@@ -10,16 +10,16 @@ export interface SeenRequest {
   readonly at: number;
 }
 
-/** Answers one request; `index` counts them from 0. */
+/** Responds to one request. `index` is its number, from 0. */
 export type Script = (request: SeenRequest, response: ServerResponse, index: number) => void;
 
-/** An upstream on a real socket that misbehaves as a test tells it to. */
+/** An upstream on a real socket whose responses the test writes. */
 export interface ScriptedUpstream {
   /** The base address, for `UPSTREAM_URL`. */
   readonly url: string;
   /** Every request except the gateway's own probes. */
   readonly seen: SeenRequest[];
-  /** How many requests the gateway cancelled before it had the response. */
+  /** The number of requests that the gateway cancelled before it had the response. */
   readonly cancelled: () => number;
   play(script: Script): void;
   close(): Promise<void>;
@@ -70,7 +70,7 @@ export async function startScriptedUpstream(script: Script = answerAnimals): Pro
   };
 }
 
-/** Sends JSON, with any further headers. */
+/** Sends JSON, optionally with more headers. */
 export function send(
   response: ServerResponse,
   status: number,
@@ -81,7 +81,7 @@ export function send(
   response.end(typeof body === 'string' ? body : JSON.stringify(body));
 }
 
-/** Answers like a well-behaved store without limits. */
+/** Responds like a store without limits. */
 export function answerAnimals({ method, path }: SeenRequest, response: ServerResponse): void {
   const id = /^\/pets\/(-?\d+)$/.exec(path)?.[1];
   if (id !== undefined) send(response, 200, `{"id":${id},"name":"Animal ${id}","categoryId":1}`);

@@ -11,15 +11,15 @@ import { runSql } from './sql.js';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** The PostgreSQL server that all suites share. Each suite makes its own databases in it. */
+    /** The PostgreSQL server that all suites share. Each suite creates its own databases there. */
     readonly postgresUrl: string;
     /** A migrated, empty database. Copying it is much cheaper than migrating another one. */
     readonly migratedDatabase: string;
     /** A directory with the files of an empty embedded store, ready to be copied. */
     readonly embeddedFiles: string;
-    /** The Redis server that all suites share, perhaps with other programs: no suite may empty it. */
+    /** The Redis server that all suites share. Other programs may use it too, so no suite may clear it. */
     readonly redisUrl: string | undefined;
-    /** Whether tests can start Redis servers of their own. */
+    /** Whether tests can start their own Redis servers. */
     readonly hasRedisServer: boolean;
   }
 }
@@ -48,7 +48,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   };
 }
 
-/** Lets the program itself make and migrate a store. In production it adds neither animals nor keys. */
+/** Starts the program once so that it creates and migrates a store. In production it adds no animals or keys. */
 async function prepareStore(store: Record<string, string>): Promise<void> {
   const config = loadConfig({ ...store, NODE_ENV: 'production', PORT: '0' });
   const app = await startApp(config, pino({ level: 'silent' }));

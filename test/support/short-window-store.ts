@@ -2,7 +2,7 @@ import { answerAnimals, send, startScriptedUpstream, type ScriptedUpstream } fro
 
 /** A store with one short window per key, so that a test can wait for its end. */
 export interface ShortWindowStore extends ScriptedUpstream {
-  /** How many requests of a key it has refused with 429. */
+  /** The number of requests of a key that it has refused with 429. */
   readonly refusedOf: (key: string) => number;
 }
 

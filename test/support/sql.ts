@@ -1,6 +1,6 @@
 import pg from 'pg';
 
-/** Runs SQL on a connection of its own. */
+/** Runs SQL on a separate connection. */
 export async function runSql<Row extends object>(url: string, text: string, values: unknown[] = []): Promise<Row[]> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();

@@ -4,7 +4,7 @@ import { until } from './process.js';
 
 type Attributes = Record<string, unknown>;
 
-/** A span as it came to the collector. */
+/** A span that the collector received. */
 export interface CollectedSpan {
   readonly traceId: string;
   readonly spanId: string;
@@ -13,25 +13,25 @@ export interface CollectedSpan {
   readonly name: string;
   readonly kind: 'internal' | 'server' | 'client';
   readonly attributes: Attributes;
-  /** The spans that it is linked to, by their ids. */
+  /** The ids of the linked spans. */
   readonly links: readonly string[];
   readonly traceState: string | undefined;
   readonly failed: boolean;
   readonly milliseconds: number;
-  /** Who reports it. */
+  /** The resource that reports the span. */
   readonly resource: Attributes;
 }
 
-/** A collector of OTLP over HTTP, over a real socket, with what it was sent. */
+/** A collector of OTLP over HTTP on a real socket. It records what it receives. */
 export interface TraceCollector {
   /** For `OTEL_EXPORTER_OTLP_ENDPOINT`. */
   readonly url: string;
   readonly spans: CollectedSpan[];
-  /** The head and the text of every request. */
+  /** Every request so far. */
   readonly received: { readonly path: string; readonly headers: IncomingHttpHeaders; readonly body: string }[];
-  /** From now on: the status to answer with, or not to answer at all. */
+  /** Sets the status of the next responses, or stops responding. */
   answer(status: number | 'silence'): void;
-  /** Waits until the spans hold what is looked for, and returns them. */
+  /** Waits until the spans meet a condition, and returns them. */
   find(what: string, isThere: (spans: readonly CollectedSpan[]) => boolean): Promise<readonly CollectedSpan[]>;
   close(): Promise<void>;
 }
@@ -75,7 +75,7 @@ export async function startTraceCollector(port = 0): Promise<TraceCollector> {
   };
 }
 
-/** What is read of a request: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding */
+/** The parts of a request that the collector reads: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding */
 interface ExportRequest {
   readonly resourceSpans: readonly {
     readonly resource: { readonly attributes: readonly Attribute[] };
@@ -136,7 +136,7 @@ function toAttributes(list: readonly Attribute[]): Attributes {
   );
 }
 
-/** What the spans of one trace look like, indented under their parents, in the order of their names. */
+/** Lists the spans of one trace, indented under their parents and sorted by name. */
 export function drawTrace(spans: readonly CollectedSpan[], traceId: string): string[] {
   const trace = spans.filter((span) => span.traceId === traceId);
   const ids = new Set(trace.map(({ spanId }) => spanId));
