@@ -5,7 +5,7 @@ import { loadConfig } from '../../src/config.js';
 
 const readText = (name: string): string => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
 
-/** The parts that these tests read. */
+/** The parts of the file that these tests read. */
 interface Service {
   deploy: { replicas: number };
   environment: Record<string, string>;
