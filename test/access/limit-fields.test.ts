@@ -90,7 +90,12 @@ describe('the wait read from response headers', () => {
   it.each<[string, Readonly<Record<string, string>>, asked: number | undefined, kept: number]>([
     ['seconds', { 'retry-after': '30' }, 30, 30],
     ['a date', { 'retry-after': 'Sat, 21 Nov 2026 00:01:00 GMT' }, 60, 60],
-    ['a date, from a server whose clock is slow', { 'retry-after': 'Fri, 20 Nov 2026 23:01:00 GMT', date: HOUR_AGO }, 60, 60],
+    [
+      'a date, from a server whose clock is slow',
+      { 'retry-after': 'Fri, 20 Nov 2026 23:01:00 GMT', date: HOUR_AGO },
+      60,
+      60,
+    ],
     ['a date in the past', { 'retry-after': HOUR_AGO }, 0, 1],
     ['zero', { 'retry-after': '0' }, 0, 1],
     ['a fraction, which is invalid', { 'retry-after': '60.5' }, undefined, 1],

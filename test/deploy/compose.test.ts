@@ -24,7 +24,7 @@ describe('compose.yaml', () => {
     expect(readText('Dockerfile')).toContain('HEALTHCHECK');
   });
 
-  it('gives settings that the program accepts, and contains no secret', () => {
+  it('contains settings that the program accepts, and no secret', () => {
     const { environment } = compose.services.store;
     const filled = Object.fromEntries(
       Object.entries(environment).map(([name, value]) => [name, interpolate(value, { POSTGRES_PASSWORD: 'x' })]),

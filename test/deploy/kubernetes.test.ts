@@ -83,7 +83,7 @@ describe('the manifests for Kubernetes', () => {
     expect(container().envFrom).toEqual([{ secretRef: { name: read('secret.example.yaml').metadata.name } }]);
   });
 
-  it('give settings that the program accepts', () => {
+  it('contain settings that the program accepts', () => {
     const config = loadConfig({ NODE_ENV: 'production', ...settings() });
     expect(config.metricsPort).toBe(portNamed('metrics'));
     expect(config.port).toBe(portNamed('http'));

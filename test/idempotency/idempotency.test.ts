@@ -39,7 +39,7 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
     expect((await countOf()) - before).toBe(1);
   });
 
-  it('refuses another input with the same key as BAD_USER_INPUT with the store\'s message, and adds nothing', async () => {
+  it("refuses another input with the same key as BAD_USER_INPUT with the store's message, and adds nothing", async () => {
     const idempotencyKey = randomUUID();
     const added = await add(idempotencyKey);
     const before = await countOf('Max');

@@ -49,7 +49,7 @@ describe('operator routes, without a key', () => {
     expect((await other.stop()).code).toBe(0);
   });
 
-  it('/readyz gives a reason without host names while the database is unavailable, and recovers; /livez stays 200', async () => {
+  it('/readyz states the reason without host names while the database is unavailable, and recovers; /livez stays 200', async () => {
     const { pathname, hostname, port, password } = new URL(database);
     const name = pathname.slice(1);
     await onServer(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);

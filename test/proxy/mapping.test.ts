@@ -41,23 +41,20 @@ describe('an upstream response', () => {
     ['401', 401, 'unauthorized', 'UNAUTHENTICATED', {}],
     ['429', 429, 'slow_down', 'RATE_LIMITED', { 'Retry-After': '7' }],
     ['429 for a ban', 429, 'key_banned', 'KEY_BANNED', { 'Retry-After': '7' }],
-  ])(
-    'with %s sets the status of the response if no field got data',
-    async (_, status, theirs, code, headers) => {
-      const body = { code: theirs, message: 'No.', status };
-      upstream.play((_request, response) => send(response, status, body, headers));
-      const answer = await gateway.graphql('{ a: pet(id: 5) { id } pets { id } }', { key: freshKey() });
-      expect(answer.status).toBe(status);
-      expect(answer.text).not.toContain('"data"');
-      expect(answer.errors).toHaveLength(1);
-      expect(answer.errors?.[0]?.extensions).toMatchObject({ code, error: body });
-      if (status === 401) expect(answer.headers.get('www-authenticate')).toContain('error="invalid_token"');
-      else {
-        expect(answer.headers.get('retry-after')).toBe('7');
-        expect(answer.errors?.[0]?.extensions.retryAfter).toBe(7);
-      }
-    },
-  );
+  ])('with %s sets the status of the response if no field got data', async (_, status, theirs, code, headers) => {
+    const body = { code: theirs, message: 'No.', status };
+    upstream.play((_request, response) => send(response, status, body, headers));
+    const answer = await gateway.graphql('{ a: pet(id: 5) { id } pets { id } }', { key: freshKey() });
+    expect(answer.status).toBe(status);
+    expect(answer.text).not.toContain('"data"');
+    expect(answer.errors).toHaveLength(1);
+    expect(answer.errors?.[0]?.extensions).toMatchObject({ code, error: body });
+    if (status === 401) expect(answer.headers.get('www-authenticate')).toContain('error="invalid_token"');
+    else {
+      expect(answer.headers.get('retry-after')).toBe('7');
+      expect(answer.errors?.[0]?.extensions.retryAfter).toBe(7);
+    }
+  });
 
   it('with 429 leaves the status at 200 if another field got data', async () => {
     upstream.play(({ path }, response) =>

@@ -94,7 +94,11 @@ describe('a Redis server that cannot be used', () => {
 
   it.each([
     ['refuses the password', '-WRONGPASS invalid username-password pair or user is disabled.\r\n', 'WRONGPASS'],
-    ['quotes the command that it received', "-ERR unknown command 'AUTH', with args beginning with: 's3cret-word'\r\n", 'AUTH'],
+    [
+      'quotes the command that it received',
+      "-ERR unknown command 'AUTH', with args beginning with: 's3cret-word'\r\n",
+      'AUTH',
+    ],
     ['sends the same reply to everything', '+OK\r\n', 'read back'],
   ])('%s: it counts as unavailable, and the log states the reason without the password', async (_, text, why) => {
     const { link, logged, failures } = await openTestLink(`redis://:s3cret-word@127.0.0.1:${await answering(text)}`);
