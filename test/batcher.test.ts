@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { createBatcher } from '../src/batcher.js';
 
-/** Batches that end when the test says so. The answer to a key is the key in upper case. */
+/** A batch function whose batches end when the test ends them. The result for a key is the key in upper case. */
 function createBatches() {
   const cancelled = new Set<string>();
   const asked: (readonly string[])[] = [];
@@ -25,7 +25,7 @@ function createBatches() {
   return { asked, cancelled, find, start, end: (index: number) => ends[index]?.() };
 }
 
-it('batches the keys of one turn, and gives each its own answer', async () => {
+it('batches the keys of one turn, and returns to each its own result', async () => {
   const { asked, find, start, end } = createBatches();
   const found = Promise.all(['a', 'absent', 'b', 'a'].map(find));
   await start(1);
@@ -61,7 +61,7 @@ it('does not wait long for a slow batch', async () => {
   expect(await slow).toBe('A');
 });
 
-it('rejects the keys of a failed batch, and no others', async () => {
+it('rejects only the keys of a failed batch', async () => {
   const { find, start, end } = createBatches();
   const failed = Promise.allSettled([find('a'), find('broken')]);
   await start(1);
@@ -84,7 +84,7 @@ it('caches nothing', async () => {
   expect(asked).toEqual([['a'], ['a']]);
 });
 
-it('rejects one key alone when its slot holds an error', async () => {
+it('rejects only the key whose slot holds an error', async () => {
   const { find, start, end } = createBatches();
   const found = Promise.allSettled([find('a'), find('refused')]);
   await start(1);
@@ -92,7 +92,7 @@ it('rejects one key alone when its slot holds an error', async () => {
   expect((await found).map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
 });
 
-it('leaves out what was cancelled before dispatch', async () => {
+it('leaves out keys that were cancelled before dispatch', async () => {
   const { asked, cancelled, find, start, end } = createBatches();
   const found = Promise.allSettled([find('a'), find('b')]);
   cancelled.add('a');
@@ -102,7 +102,7 @@ it('leaves out what was cancelled before dispatch', async () => {
   expect(asked).toEqual([['b']]);
 });
 
-it('starts another batch when one is full', async () => {
+it('starts another batch if one is full', async () => {
   const { asked, find, start, end } = createBatches();
   const found = Promise.all(['a', 'large', 'b', 'c'].map(find));
   await start(2);

@@ -3,8 +3,8 @@ import { ConfigError, loadConfig } from '../src/config.js';
 
 const DATABASE_URL = 'postgres://gateway:s3cret@db.example:5432/store';
 
-describe('the settings', () => {
-  it('have a default each', () => {
+describe('loadConfig', () => {
+  it('has a default for every setting', () => {
     expect(loadConfig({})).toEqual({
       host: '127.0.0.1',
       port: 4_000,
@@ -23,7 +23,7 @@ describe('the settings', () => {
     });
   });
 
-  it('are those of the environment', () => {
+  it('reads the environment', () => {
     const config = loadConfig({
       HOST: '0.0.0.0',
       PORT: '0',
@@ -61,7 +61,7 @@ describe('the settings', () => {
     });
   });
 
-  it.each(['postgres', 'postgresql'])('choose a PostgreSQL server by a %s URL', (scheme) => {
+  it.each(['postgres', 'postgresql'])('selects a PostgreSQL server for a %s URL', (scheme) => {
     const url = `${scheme}://gateway:s3cret@db.example/store`;
     expect(loadConfig({ DATABASE_URL: url }).backend).toEqual({ kind: 'server', url, pool: 10, prepare: true });
     expect(loadConfig({ DATABASE_URL: url, DATABASE_POOL: '3', DATABASE_PREPARE: 'false' }).backend).toEqual({
@@ -72,7 +72,7 @@ describe('the settings', () => {
     });
   });
 
-  it('turn off in production what is meant for development, unless they say otherwise', () => {
+  it('turns off development features in production unless they are set', () => {
     expect(loadConfig({ NODE_ENV: 'production' })).toMatchObject({
       production: true,
       introspection: false,
@@ -93,17 +93,17 @@ describe('the settings', () => {
     });
   });
 
-  it('count as absent when they are empty', () => {
+  it('treats empty variables as unset', () => {
     expect(loadConfig({ PORT: '', DATABASE_URL: '', CORS_ORIGINS: '', LOG_LEVEL: '', HOST: undefined })).toEqual(
       loadConfig({}),
     );
   });
 
-  it('take no notice of variables of other programs', () => {
+  it('ignores the variables of other programs', () => {
     expect(loadConfig({ PATH: '/bin', port: '1', __proto__x: '1' })).toEqual(loadConfig({}));
   });
 
-  it('are frozen through and through', () => {
+  it('returns a deeply frozen object', () => {
     for (const env of [{}, { DATABASE_URL, CORS_ORIGINS: 'https://a.example' }]) {
       const config = loadConfig(env);
       const { backend, bans, limits, corsOrigins } = config;
@@ -156,7 +156,7 @@ describe('a wrong setting', () => {
     ['DEFAULT_PLAN', 'gold', 'free, pro or business'],
     ['SHUTDOWN_GRACE_MS', '-5', 'from 0'],
     ['SHUTDOWN_GRACE_MS', '99999999999999999999', 'from 0'],
-  ])('%s=%s is refused in one line that says what it is and what it must be', (name, value, expected) => {
+  ])('%s=%s is refused in one line with the value and what is allowed', (name, value, expected) => {
     const { message } = refusalOf({ [name]: value });
     expect(message).toMatch(new RegExp(`^${name} must be `));
     expect(message).toContain(expected);
@@ -176,23 +176,23 @@ describe('a wrong setting', () => {
     ['REDIS_URL', 'redis://:s3cret@redis.example/store', 'redis://'],
     ['REDIS_URL', 'redis://:%zzs3cret@redis.example/0', 'redis://'],
     ['REDIS_URL', 's3cret', 'redis://'],
-  ])('%s=%s is refused without showing what may hold a password', (name, value, expected) => {
+  ])('%s=%s is refused without showing a value that may contain a password', (name, value, expected) => {
     const { message } = refusalOf({ [name]: value });
     expect(message).toMatch(new RegExp(`^${name} must be `));
     expect(message).toContain(expected);
     expect(message).not.toMatch(/s3|cret|db\.example|\n/);
   });
 
-  it('is refused in one line whatever line breaks it has', () => {
+  it('is refused in one line even if it contains line breaks', () => {
     expect(refusalOf({ LOG_LEVEL: 'info\nPORT must be 4000' }).message).not.toContain('\n');
   });
 
-  it('is one port for two listeners', () => {
+  it('is METRICS_PORT if it equals PORT', () => {
     expect(refusalOf({ PORT: '4107', METRICS_PORT: '4107' }).message).toMatch(/^METRICS_PORT must be another port/);
     expect(loadConfig({ PORT: '0', METRICS_PORT: '0' }).metricsPort).toBe(0);
   });
 
-  it('is a second backend beside the first', () => {
+  it('is UPSTREAM_URL if DATABASE_URL is set', () => {
     const { message } = refusalOf({ DATABASE_URL, UPSTREAM_URL: 'https://store.example/v1' });
     expect(message).toMatch(/UPSTREAM_URL.*DATABASE_URL/);
     expect(message).not.toMatch(/s3cret|example|\n/);

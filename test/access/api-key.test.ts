@@ -3,24 +3,24 @@ import { describe, expect, it } from 'vitest';
 import { digestApiKey, generateApiKey, generateKeyId, isPlausibleApiKey } from '../../src/access/api-key.js';
 
 describe('an API key', () => {
-  it('has a prefix to scan for, 32 random characters and a checksum of six', () => {
+  it('has a prefix for secret scanners, 32 random characters and a checksum of 6 characters', () => {
     expect(generateApiKey()).toMatch(/^pets_[0-9A-Za-z]{38}$/);
   });
 
-  it('is another one each time, with every character of the alphabet in use', () => {
+  it('differs each time and uses every character of the alphabet', () => {
     const keys = Array.from({ length: 500 }, generateApiKey);
     expect(new Set(keys).size).toBe(500);
     expect(new Set(keys.map((key) => key.slice(5, 37)).join('')).size).toBe(62);
   });
 
-  it('is plausible when it was generated', () => {
+  it('passes its own checksum', () => {
     for (let i = 0; i < 500; i++) {
       const key = generateApiKey();
       expect(isPlausibleApiKey(key), key).toBe(true);
     }
   });
 
-  it('is not plausible with any one character changed', () => {
+  it('fails the checksum if any one character changes', () => {
     const key = generateApiKey();
     for (let i = 0; i < key.length; i++) {
       const changed = key.slice(0, i) + (key[i] === 'a' ? 'b' : 'a') + key.slice(i + 1);
@@ -28,7 +28,7 @@ describe('an API key', () => {
     }
   });
 
-  it('is not plausible with two neighbours swapped', () => {
+  it('fails the checksum if two neighbouring characters are swapped', () => {
     const key = generateApiKey();
     for (let i = 5; i < key.length - 1; i++) {
       if (key[i] === key[i + 1]) continue;
@@ -47,17 +47,17 @@ describe('an API key', () => {
     (key: string) => key.replace('pets_', 'PETS_'),
     (key: string) => key.toLowerCase().replace(/[a-z]$/, '_'),
     (key: string) => `${key}${key}`,
-  ])('is not plausible in another form: %s', (change) => {
+  ])('is rejected in any other form: %s', (change) => {
     expect(isPlausibleApiKey(change(generateApiKey()))).toBe(false);
   });
 
-  it('is kept as its SHA-256', () => {
+  it('is stored as its SHA-256 digest', () => {
     expect(digestApiKey('abc')).toBe('ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0');
     const key = generateApiKey();
     expect(digestApiKey(key)).toBe(createHash('sha256').update(key).digest('base64url'));
   });
 
-  it('has a public identifier that says nothing about it', () => {
+  it('has a public identifier that reveals nothing about it', () => {
     const ids = Array.from({ length: 500 }, generateKeyId);
     for (const id of ids) expect(id).toMatch(/^key_[0-9A-Za-z]{12}$/);
     expect(new Set(ids).size).toBe(500);

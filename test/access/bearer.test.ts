@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { parseBearer } from '../../src/access/bearer.js';
 
-describe('an Authorization header', () => {
+describe('parseBearer', () => {
   it.each(['Bearer abc', 'bearer abc', 'BEARER abc', 'bEaReR abc', 'Bearer    abc', 'Bearer abc  '])(
-    'carries the key of %j, with the scheme in any case',
+    'reads the key from %j, with the scheme in any case',
     (header) => {
       expect(parseBearer(header)).toEqual({ kind: 'key', key: 'abc' });
     },
@@ -20,11 +20,11 @@ describe('an Authorization header', () => {
     'Bearerabc',
     'Basic YTpi',
     'Digest a="Bearer b"',
-  ])('carries no key in %j', (header) => {
+  ])('finds no key in %j', (header) => {
     expect(parseBearer(header)).toEqual({ kind: 'none' });
   });
 
-  it('carries whatever follows the scheme as one key, in the case it came', () => {
+  it('takes everything after the scheme as one key and keeps its case', () => {
     expect(parseBearer('Bearer Abc dEf')).toEqual({ kind: 'key', key: 'Abc dEf' });
     expect(parseBearer('Bearer Bearer abc')).toEqual({ kind: 'key', key: 'Bearer abc' });
   });

@@ -11,7 +11,7 @@ const POLICY = '"minute";q=60;w=60, "day";q=1000;w=86400';
 const MINUTE = { name: 'minute', seconds: 60, limit: 60, remaining: 57, resetAt: NOW + 42_000 };
 const DAY = { name: 'day', seconds: 86_400, limit: 1_000, remaining: 997, resetAt: NOW + 86_300_000 };
 
-describe('the limits that an answer states', () => {
+describe('limits read from response headers', () => {
   it.each([
     '"minute";r=57;t=42, "day";r=997;t=86300',
     '"day";r=997;t=86300, "minute";r=57;t=42',
@@ -22,7 +22,7 @@ describe('the limits that an answer states', () => {
     expect(parse({ 'ratelimit-policy': POLICY, ratelimit: state })).toEqual([MINUTE, DAY]);
   });
 
-  it('begin with the shorter window, in whatever order they come', () => {
+  it('list the shorter window first, in whatever order the headers do', () => {
     const windows = parse({
       'ratelimit-policy': '"day";q=1000;w=86400, "minute";q=60;w=60',
       ratelimit: '"day";r=997;t=86300, "minute";r=57;t=42',
@@ -37,13 +37,13 @@ describe('the limits that an answer states', () => {
     ['"minute";r=1e3;t=42', []],
     ['"name";r=57;t=42', []],
     ['', []],
-  ])('are those that are whole in %s', (state, windows) => {
+  ])('include only complete windows: %s', (state, windows) => {
     expect(parse({ 'ratelimit-policy': POLICY, ratelimit: state })).toEqual(windows);
   });
 
-  // https://www.rfc-editor.org/rfc/rfc9651#section-3.3.3, but for escapes, which nobody names a window with
+  // https://www.rfc-editor.org/rfc/rfc9651#section-3.3.3; names with escapes are dropped too
   it.each(['mïnute', 'min\tute', 'min\rute', 'min\nX: 1', 'min\u007fute', 'min\\ute', '分'])(
-    'are those alone whose name is printable ASCII, and not %j, since the name is passed on in a header',
+    'drop the window named %j: names are forwarded in a header, so they must be printable ASCII',
     (name) => {
       const policy = `"${name}";q=60;w=60, "day";q=1000;w=86400`;
       for (const state of [`"${name}";r=57;t=42, "day";r=997;t=86300`, `"day";r=997;t=86300, "${name}";r=57;t=42`]) {
@@ -53,7 +53,7 @@ describe('the limits that an answer states', () => {
     },
   );
 
-  it('are those of the trio, by its clock, where there is nothing else', () => {
+  it('come from X-RateLimit-* if RateLimit is absent, with the reset corrected by the Date header', () => {
     const trio = {
       'x-ratelimit-limit': '60',
       'x-ratelimit-remaining': '57',
@@ -68,7 +68,7 @@ describe('the limits that an answer states', () => {
     expect(parse({ ...trio, 'x-ratelimit-reset': 'soon' })).toEqual([]);
   });
 
-  it('take the closer reset of the two ways to say it', () => {
+  it('use the earlier reset if RateLimit and X-RateLimit-Reset differ', () => {
     const trio = {
       'x-ratelimit-limit': '60',
       'x-ratelimit-remaining': '57',
@@ -83,24 +83,29 @@ describe('the limits that an answer states', () => {
   });
 });
 
-describe('the wait that an answer asks for', () => {
+describe('the wait read from response headers', () => {
   const HOUR_AGO = 'Fri, 20 Nov 2026 23:00:00 GMT';
   const USED_UP = { 'ratelimit-policy': POLICY, ratelimit: '"minute";r=0;t=42, "day";r=997;t=86300' };
 
   it.each<[string, Readonly<Record<string, string>>, asked: number | undefined, kept: number]>([
     ['seconds', { 'retry-after': '30' }, 30, 30],
     ['a date', { 'retry-after': 'Sat, 21 Nov 2026 00:01:00 GMT' }, 60, 60],
-    ['a date by a clock that is late', { 'retry-after': 'Fri, 20 Nov 2026 23:01:00 GMT', date: HOUR_AGO }, 60, 60],
-    ['a date that is over', { 'retry-after': HOUR_AGO }, 0, 1],
-    ['none', { 'retry-after': '0' }, 0, 1],
-    ['a fraction, which is no number of seconds', { 'retry-after': '60.5' }, undefined, 1],
-    ['two', { 'retry-after': '5, 10' }, undefined, 1],
-    ['less than none', { 'retry-after': '-5' }, undefined, 1],
+    [
+      'a date, from a server whose clock is slow',
+      { 'retry-after': 'Fri, 20 Nov 2026 23:01:00 GMT', date: HOUR_AGO },
+      60,
+      60,
+    ],
+    ['a date in the past', { 'retry-after': HOUR_AGO }, 0, 1],
+    ['zero', { 'retry-after': '0' }, 0, 1],
+    ['a fraction, which is invalid', { 'retry-after': '60.5' }, undefined, 1],
+    ['two values', { 'retry-after': '5, 10' }, undefined, 1],
+    ['a negative number', { 'retry-after': '-5' }, undefined, 1],
     ['more than a year', { 'retry-after': '99999999999999' }, 31_536_000, 31_536_000],
-    ['nothing, with a window used up', USED_UP, undefined, 42],
+    ['no header, with a window used up', USED_UP, undefined, 42],
     ['seconds, with a window used up', { ...USED_UP, 'retry-after': '7' }, 7, 7],
-    ['nothing, with no window used up', { 'ratelimit-policy': POLICY, ratelimit: '"minute";r=1;t=42' }, undefined, 1],
-    ['nothing', {}, undefined, 1],
+    ['no header, with no window used up', { 'ratelimit-policy': POLICY, ratelimit: '"minute";r=1;t=42' }, undefined, 1],
+    ['no header', {}, undefined, 1],
   ])('%s', (_, headers, asked, kept) => {
     const answer = { header: (name: string) => headers[name] };
     expect(parseRetryAfter(answer, NOW)).toBe(asked);

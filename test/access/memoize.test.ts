@@ -14,7 +14,7 @@ function counting() {
 }
 
 describe('memoize', () => {
-  it('asks once for a text within five seconds, and forgets it after them', () => {
+  it('computes each text once and forgets the result after five seconds', () => {
     const { asked, read } = counting();
     for (let i = 0; i < 10; i++) expect(read('abc')).toBe('ABC');
     expect(read('def')).toBe('DEF');
@@ -24,7 +24,7 @@ describe('memoize', () => {
     expect(asked).toEqual(['abc', 'def', 'abc']);
   });
 
-  it('keeps neither long texts nor very many', () => {
+  it('does not cache long texts, and bounds the number of entries', () => {
     const { asked, read } = counting();
     const long = 'x'.repeat(257);
     read(long);

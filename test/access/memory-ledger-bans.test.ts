@@ -23,17 +23,17 @@ function ask(cost = 1): string {
 }
 
 describe('a ban', () => {
-  it('comes with the first refusal beyond those that are allowed within a minute', () => {
+  it('starts with the first refusal beyond BAN_AFTER within a minute', () => {
     expect([ask(), ask(), ask()]).toEqual(['refused', 'refused', 'refused']);
     expect(ledger.admit(key, 1)).toMatchObject({ outcome: 'banned', retryAfter: 300 });
   });
 
-  it('holds for every request, the free ones and those too large included', () => {
+  it('refuses every request, including free and too large ones', () => {
     for (let i = 0; i < 4; i++) ask();
     expect([ask(0), ask(1), ask(50)]).toEqual(['banned', 'banned', 'banned']);
   });
 
-  it('counts the refusals of any one minute, not of calendar minutes', () => {
+  it('counts refusals in a sliding minute, not a calendar minute', () => {
     now += 40_000;
     ask();
     now += 15_000;
@@ -42,7 +42,7 @@ describe('a ban', () => {
     expect(ask()).toBe('banned');
   });
 
-  it('does not come when a refusal is a minute ago', () => {
+  it('ignores refusals that are a minute old', () => {
     expect([ask(), ask(), ask()]).toEqual(['refused', 'refused', 'refused']);
     for (let minute = 0; minute < 5; minute++) {
       now += 60_000;
@@ -50,13 +50,13 @@ describe('a ban', () => {
     }
   });
 
-  it('does not count what was admitted', () => {
+  it('does not count admitted requests', () => {
     const roomy: Account = { id: 'key_b', windows: toWindows({ perMinute: 50, perDay: 50 }) };
     for (let i = 0; i < 50; i++) expect(ledger.admit(roomy, 1).outcome).toBe('admitted');
     expect(ledger.admit(roomy, 1).outcome).toBe('refused');
   });
 
-  it('ends after its time, is not prolonged by asking, and starts the count of refusals anew', () => {
+  it('ends on time, is not extended by requests, and resets the count of refusals', () => {
     for (let i = 0; i < 4; i++) ask();
     now += 299_999;
     expect(ledger.admit(key, 1)).toMatchObject({ outcome: 'banned', retryAfter: 1 });
@@ -64,7 +64,7 @@ describe('a ban', () => {
     expect([ask(), ask(), ask(), ask()]).toEqual(['refused', 'refused', 'refused', 'banned']);
   });
 
-  it('lets the key in again when its windows have room', () => {
+  it('admits the key again after the ban if its windows have room', () => {
     const minute: Account = { id: 'key_b', windows: toWindows({ perMinute: 1, perDay: 50 }) };
     for (let i = 0; i < 5; i++) ledger.admit(minute, 1);
     expect(ledger.admit(minute, 0)).toMatchObject({
@@ -75,18 +75,18 @@ describe('a ban', () => {
     expect(ledger.admit(minute, 1).outcome).toBe('admitted');
   });
 
-  it('is of one key alone', () => {
+  it('affects only one key', () => {
     for (let i = 0; i < 4; i++) ask();
     expect(ledger.admit({ ...key, id: 'key_b' }, 1).outcome).toBe('admitted');
   });
 
-  it('comes with the very first refusal when none is allowed', () => {
+  it('starts with the first refusal if BAN_AFTER is 0', () => {
     ledger = createLedger(0);
     ask();
     expect(ask()).toBe('banned');
   });
 
-  it('never comes where bans are off, and refusals then leave nothing behind', () => {
+  it('never starts if bans are off, and refusals then store nothing', () => {
     ledger = createMemoryLedger({ now: () => now });
     ask();
     const size = JSON.stringify(ledger.snapshot()).length;
@@ -102,7 +102,7 @@ describe('a snapshot', () => {
     ledger.restore(JSON.parse(written) as LedgerSnapshot);
   }
 
-  it('keeps counts and windows over a restart', () => {
+  it('keeps counts and windows across a restart', () => {
     const roomy: Account = { id: 'key_b', windows: toWindows({ perMinute: 10, perDay: 100 }) };
     ledger.admit(roomy, 4);
     const before = ledger.admit(roomy, 0);
@@ -117,7 +117,7 @@ describe('a snapshot', () => {
     });
   });
 
-  it('keeps refusals and bans over a restart', () => {
+  it('keeps refusals and bans across a restart', () => {
     for (let i = 0; i < 3; i++) ask();
     restart();
     expect(ask()).toBe('banned');
@@ -126,7 +126,7 @@ describe('a snapshot', () => {
     expect(ledger.admit(key, 1)).toMatchObject({ outcome: 'banned', retryAfter: 200 });
   });
 
-  it('keeps the order in which accounts asked', () => {
+  it('keeps the order in which accounts were last used', () => {
     const [first, ...later] = ['a', 'b', 'c'].map((id) => ({ ...key, id })) as [Account, Account, Account];
     ledger = createMemoryLedger({ now: () => now });
     for (const account of [first, ...later]) ledger.admit(account, 1);
@@ -136,7 +136,7 @@ describe('a snapshot', () => {
     expect(small.admit(first, 1).outcome).toBe('admitted');
   });
 
-  it('holds no window and no secret of an account, only what was counted', () => {
+  it('contains only counts, without the limits or secrets of an account', () => {
     expect(ledger.snapshot()).toEqual([
       [
         'key_a',

@@ -30,7 +30,7 @@ function resets({ windows }: Admission): number[] {
 describe('windows', () => {
   const key = account(60, 1_000);
 
-  it('open with the first counted request and not with a question that costs nothing', () => {
+  it('open with the first request that costs something', () => {
     expect(ledger.admit(key, 0)).toEqual({
       outcome: 'admitted',
       windows: [
@@ -52,7 +52,7 @@ describe('windows', () => {
     expect(resets(late)).toEqual([MINUTE, DAY]);
   });
 
-  it('open anew with the first counted request after they closed, each for itself', () => {
+  it('open again, each on its own, with the first counted request after they close', () => {
     ledger.admit(key, 10);
     now += MINUTE;
     expect(remaining(ledger.admit(key, 0))).toEqual([60, 990]);
@@ -64,13 +64,13 @@ describe('windows', () => {
     expect(remaining(ledger.admit(key, 1))).toEqual([59, 999]);
   });
 
-  it('are those of one account alone', () => {
+  it('belong to one account', () => {
     ledger.admit(key, 60);
     expect(ledger.admit(key, 1).outcome).toBe('refused');
     expect(ledger.admit(account(60, 1_000, 'key_b'), 1).outcome).toBe('admitted');
   });
 
-  it('hold exactly as many requests as they say', () => {
+  it('admit exactly as many requests as their limit', () => {
     const outcomes = Array.from({ length: 100 }, () => ledger.admit(key, 1).outcome);
     expect(outcomes.filter((outcome) => outcome === 'admitted')).toHaveLength(60);
     expect(outcomes.indexOf('refused')).toBe(60);
@@ -78,7 +78,7 @@ describe('windows', () => {
 });
 
 describe('a refusal', () => {
-  it('leaves what is left: with 3 left a cost of 5 leaves 3', () => {
+  it('charges nothing: with 3 left, a refused cost of 5 leaves 3', () => {
     const key = account(10, 1_000);
     ledger.admit(key, 7);
     const refused = ledger.admit(key, 5);
@@ -106,7 +106,7 @@ describe('a refusal', () => {
     expect(resets(ledger.admit(key, 0))).toEqual([MINUTE + 25_000 + MINUTE, DAY]);
   });
 
-  it('asks for the longest wait of the windows that are full, in whole seconds', () => {
+  it('states the longest wait of the full windows, in whole seconds', () => {
     const both = account(5, 5);
     ledger.admit(both, 5);
     now += 10_500;
@@ -119,7 +119,7 @@ describe('a refusal', () => {
     expect(ledger.admit(minute, 1)).toMatchObject({ outcome: 'refused', retryAfter: 1 });
   });
 
-  it('ends when its wait is over', () => {
+  it('ends after its stated wait', () => {
     const key = account(5, 100);
     ledger.admit(key, 5);
     now += 12_345;
@@ -129,11 +129,11 @@ describe('a refusal', () => {
   });
 });
 
-describe('a cost that a window can never hold', () => {
+describe('a cost above the limit of a window', () => {
   it.each([
     ['the minute', account(10, 100)],
     ['the day', account(100, 10)],
-  ])('is too large for %s, now and always, and charges nothing', (_, key) => {
+  ])('is always too large for %s, and charges nothing', (_, key) => {
     expect(ledger.admit(key, 11)).toMatchObject({ outcome: 'too-large', limit: 10 });
     expect(ledger.admit(key, 10).outcome).toBe('admitted');
     expect(ledger.admit(key, 11)).toMatchObject({ outcome: 'too-large', limit: 10 });
@@ -147,7 +147,7 @@ describe('a cost that a window can never hold', () => {
   });
 });
 
-it('forgets the account that asked least recently when there are too many', () => {
+it('forgets the least recently used account when it holds too many', () => {
   ledger = createMemoryLedger({ now: () => now, capacity: 3 });
   for (const id of ['a', 'b', 'c']) ledger.admit(account(5, 5, id), 5);
   ledger.admit(account(5, 5, 'a'), 0);

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { describeInBrowser, openPage, startBrowser } from '../support/browser.js';
 import { startGateway, type Gateway } from '../support/gateway.js';
 
-/** What a page sees of an answer, or the reason why it sees nothing. */
+/** What a page can read of a response, or the error it gets instead. */
 interface Seen {
   readonly status?: number;
   readonly headers?: Record<string, string>;
@@ -36,7 +36,7 @@ describeInBrowser('a page of another origin', () => {
     await gateway.close();
   });
 
-  /** Asks from a page of a host, as the page's own script would. */
+  /** Calls fetch in a page served from `host`. */
   async function ask(host: string, path: string, init: object): Promise<Seen> {
     const { page, close } = await openPage(browser);
     try {
@@ -71,7 +71,7 @@ describeInBrowser('a page of another origin', () => {
     };
   }
 
-  it('on this machine asks, and reads the limits beside the answer', async () => {
+  it('from localhost can send requests and read the limit headers', async () => {
     const { key } = await gateway.createKey({ plan: 'free' });
     const { status, headers, body } = await ask('localhost', '/graphql', list(key));
     expect(status).toBe(200);
@@ -86,7 +86,7 @@ describeInBrowser('a page of another origin', () => {
     });
   });
 
-  it('reads how long to wait', async () => {
+  it('can read Retry-After', async () => {
     const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 2, perDay: 10 } });
     await ask('localhost', '/graphql', list(key));
     const { status, headers } = await ask('localhost', '/graphql', list(key));
@@ -94,12 +94,12 @@ describeInBrowser('a page of another origin', () => {
     expect(Number(headers?.['retry-after'])).toBeGreaterThan(0);
   });
 
-  it('of a stranger reads nothing', async () => {
+  it('from another host cannot read the response', async () => {
     const { key } = await gateway.createKey();
     expect(await ask('stranger.localhost', '/graphql', list(key))).toEqual({ refused: 'Failed to fetch' });
   });
 
-  it('is not given the development key', async () => {
+  it('does not get the development key', async () => {
     for (const host of ['localhost', '127.0.0.1']) {
       const { status, body } = await ask(host, '/explorer/development-key', { method: 'POST' });
       expect(status).toBe(204);

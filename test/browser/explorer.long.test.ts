@@ -35,14 +35,14 @@ describeInBrowser('the offline explorer', () => {
     const watched = await openPage(browser, options);
     opened.push(watched);
     await watched.page.goto(`${gateway.url}/explorer`);
-    // The example is there, the schema has been read, and the development key was found good.
+    // The example and the schema have loaded, and the development key was accepted.
     await watched.page.locator('.graphiql-query-editor .CodeMirror-code').getByText('ListPets').waitFor();
     await watched.page.getByText('free plan').waitFor();
     await watched.page.getByLabel('Show Documentation Explorer').waitFor();
     return watched;
   }
 
-  it('opens with a development key and an example, runs it, and shows what is left', async () => {
+  it('opens with a development key and an example, runs the example and shows the remaining requests', async () => {
     const { page, origins, complaints } = await open();
     expect(await page.locator('.graphiql-tab').allInnerTexts()).toEqual(EXAMPLES);
     const before = await remaining(page);
@@ -56,7 +56,7 @@ describeInBrowser('the offline explorer', () => {
     expect(complaints).toEqual([]);
   });
 
-  it('runs what is typed', async () => {
+  it('runs a typed operation', async () => {
     const { page, complaints } = await open();
     await type(page, '.graphiql-query-editor', '{ pets(status: SOLD) { name } }');
     await run(page);
@@ -64,7 +64,7 @@ describeInBrowser('the offline explorer', () => {
     expect(complaints).toEqual([]);
   });
 
-  it('has an example of every operation that runs', async () => {
+  it('has a working example of every operation', async () => {
     const { page } = await open();
     const members = ['pets', 'addPet', 'pet', 'available', 'rateLimit', '__type'];
     for (const [index, name] of EXAMPLES.entries()) {
@@ -77,7 +77,7 @@ describeInBrowser('the offline explorer', () => {
     expect(await gateway.sql('SELECT name FROM pets WHERE category_id = 9007199254740993')).not.toEqual([]);
   });
 
-  it('says what to do when no key was sent, and when the key is not valid', async () => {
+  it('explains what to do if the key is missing or invalid', async () => {
     const { page } = await open();
     await enterKey(page, '');
     await page.getByText('A key is needed').waitFor();
@@ -93,7 +93,7 @@ describeInBrowser('the offline explorer', () => {
     expect(await page.getByRole('status').innerText()).toBe('');
   });
 
-  it('has the documentation whatever the key is', async () => {
+  it('shows the documentation even with an invalid key', async () => {
     const { page } = await open();
     await enterKey(page, MADE_UP);
     await page.reload();
@@ -101,7 +101,7 @@ describeInBrowser('the offline explorer', () => {
     await page.locator('.graphiql-doc-explorer').getByText("The store's animals").waitFor();
   });
 
-  it('marks what is deprecated in the editor, in the documentation and after the operation', async () => {
+  it('marks deprecated fields in the editor, in the documentation and after the operation', async () => {
     const { page, complaints } = await open();
     await page.getByRole('tab', { name: 'GetPet' }).click();
     const mark = page.locator('.CodeMirror-lint-mark-warning').first();
@@ -119,7 +119,7 @@ describeInBrowser('the offline explorer', () => {
     expect(complaints).toEqual([]);
   });
 
-  it('says how long to wait when the limit is reached', async () => {
+  it('shows how long to wait when the limit is reached', async () => {
     const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 10 } });
     const { page } = await open();
     await enterKey(page, key);
@@ -131,7 +131,7 @@ describeInBrowser('the offline explorer', () => {
     await page.getByText(/Again in \d+ s\./).waitFor();
   });
 
-  it('keeps the key in this tab alone, and never in an address', async () => {
+  it('keeps the key in this tab only, and never in a URL', async () => {
     const { key } = await gateway.createKey({ plan: 'business' });
     const { page } = await open();
     const addresses: string[] = [];
@@ -152,7 +152,7 @@ describeInBrowser('the offline explorer', () => {
     expect(await other.getByLabel('API key').inputValue()).not.toBe(key);
   });
 
-  it('does not let the browser round identifiers unseen', async () => {
+  it('never silently rounds identifiers', async () => {
     const { page } = await open();
     await page.getByRole('tab', { name: 'GetPet' }).click();
     await type(page, '.graphiql-editor-tool', '{ "id": 9007199254740993 }');
@@ -160,7 +160,7 @@ describeInBrowser('the offline explorer', () => {
     await page.locator('.result-window').getByText('Write it in quotes').first().waitFor();
   });
 
-  it('can neither ask another server nor run a script of another', async () => {
+  it('can neither send requests to another server nor run its scripts', async () => {
     const { page, complaints } = await open();
     const outcome = await page.evaluate<string>(`fetch('http://localhost:1/').catch((error) => error.message)`);
     expect(outcome).toContain('Failed to fetch');
@@ -194,7 +194,7 @@ describeInBrowser('the offline explorer', () => {
     await page.getByLabel('Open settings dialog').click();
     await page.getByRole('dialog').waitFor();
     await photograph(page, `explorer-${look}-settings`);
-    // The one answer was a 401, which browsers report there.
+    // Browsers report the one response, a 401, in the console.
     expect(complaints.filter((text) => !text.includes('status of 401'))).toEqual([]);
   });
 });
@@ -203,18 +203,18 @@ async function run(page: Page): Promise<void> {
   await page.locator('.graphiql-execute-button').click();
 }
 
-/** The result on show, once a text is in it. */
+/** The displayed result, once it contains `text`. */
 async function result(page: Page, text: string): Promise<{ data: any; errors?: unknown }> {
   const pane = page.locator('.result-window');
   await pane.getByText(text).first().waitFor();
-  // The editor draws what is in view alone, so the whole text is asked of it.
+  // The editor renders only the visible lines, so this asks it for the whole text.
   const whole = await pane
     .locator('.CodeMirror')
     .evaluate((element) => (element as unknown as { CodeMirror: { getValue(): string } }).CodeMirror.getValue());
   return JSON.parse(whole) as { data: any; errors?: unknown };
 }
 
-/** What is left of each window, the shorter first, as the meters say. */
+/** The remaining requests of each window as the meters show them, the shorter window first. */
 function remaining(page: Page): Promise<number[]> {
   return page
     .locator('meter')

@@ -31,7 +31,7 @@ describeInBrowser('the frontend example, installed and built as its README says'
 
   beforeAll(async () => {
     gateway = await startGateway('embedded', { NODE_ENV: 'development', SAMPLE_DATA: 'true' });
-    // A copy, as in a fresh clone after the store was built.
+    // A copy, as in a fresh clone with the store already built.
     directory = await mkdtemp(join(tmpdir(), 'frontend-example-'));
     const example = join(directory, 'examples/frontend');
     await cp(join(REPOSITORY, 'schema'), join(directory, 'schema'), { recursive: true });
@@ -80,7 +80,7 @@ describeInBrowser('the frontend example, installed and built as its README says'
     expect(complaints).toEqual([]);
   });
 
-  it('adds an animal, whose identifiers stay exact, and shows it in the list', async () => {
+  it('adds an animal, keeps its identifiers exact and shows it in the list', async () => {
     const { key } = await gateway.createKey();
     const { page, complaints } = await open(key);
     await page.getByText('Bella').waitFor();
@@ -91,7 +91,7 @@ describeInBrowser('the frontend example, installed and built as its README says'
     expect(complaints).toEqual([]);
   });
 
-  it('says what is wrong with an input, and keeps what was typed', async () => {
+  it('explains an invalid input and keeps what was typed', async () => {
     const { key } = await gateway.createKey();
     const { page } = await open(key);
     await add(page, 'Rex', 'seven');
@@ -100,7 +100,7 @@ describeInBrowser('the frontend example, installed and built as its README says'
     expect(await page.getByLabel('Name').inputValue()).toBe('Rex');
   });
 
-  it('asks for another key when the store does not know this one', async () => {
+  it('asks for another key if the store rejects this one', async () => {
     const { page } = await open('pets_notavalidkey');
     await page.getByText('The store does not know this key.').waitFor();
     const { key } = await gateway.createKey();
@@ -108,7 +108,7 @@ describeInBrowser('the frontend example, installed and built as its README says'
     await page.getByText('Bella').waitFor();
   });
 
-  it('counts down when the limit is reached, and asks again by itself', async () => {
+  it('counts down when the limit is reached, then retries by itself', async () => {
     const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 10 } });
     const { page } = await open(key);
     await page.getByText('Bella').waitFor();
@@ -121,7 +121,7 @@ describeInBrowser('the frontend example, installed and built as its README says'
     await page.getByText('Luna').waitFor({ timeout: 90_000 });
   }, 150_000);
 
-  it('asks again when the connection is back', async () => {
+  it('retries when the connection is back', async () => {
     const { key } = await gateway.createKey();
     const { page } = await open(key);
     await page.getByText('Bella').waitFor();
@@ -141,7 +141,7 @@ describeInBrowser('the frontend example, installed and built as its README says'
   });
 });
 
-/** Runs npm in a folder, to its end. */
+/** Runs npm in a folder and waits until it exits. */
 function npm(cwd: string, args: readonly string[], env: Record<string, string> = {}): Promise<void> {
   const child = spawn('npm', args, { cwd, env: { ...process.env, NODE_ENV: '', ...env }, stdio: 'pipe' });
   let output = '';
@@ -157,7 +157,7 @@ function npm(cwd: string, args: readonly string[], env: Record<string, string> =
   });
 }
 
-/** Serves a folder, as any web server would. */
+/** Serves a folder as static files. */
 function serve(folder: string): Server {
   return createServer((request, response) => {
     const path = request.url === '/' ? '/index.html' : (request.url ?? '');

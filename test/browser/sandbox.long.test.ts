@@ -4,10 +4,10 @@ import { describeInBrowser, openPage, startBrowser } from '../support/browser.js
 import { startGateway, type Gateway } from '../support/gateway.js';
 
 const CDN = 'https://embeddable-sandbox.cdn.apollographql.com';
-/** Stands where Apollo's script would: it keeps what the page hands to it. */
+/** Replaces Apollo's script and records the options that the page passes. */
 const RECORDER = 'window.EmbeddedSandbox = class { constructor(options) { window.handed = options; } };';
 
-/** Apollo's servers are not asked in tests; what the page says to their script is what this program answers for. */
+/** These tests send nothing to Apollo's servers. They check what the page passes to Apollo's script. */
 describeInBrowser('the Apollo Sandbox page', () => {
   let gateway: Gateway;
   let browser: Browser;
@@ -21,7 +21,7 @@ describeInBrowser('the Apollo Sandbox page', () => {
     await gateway.close();
   });
 
-  it('opens at /graphql, pointed at it, with an operation and a place for the key', async () => {
+  it('opens at /graphql with that endpoint, an operation and an empty Authorization header', async () => {
     const { page, complaints, close } = await openPage(browser);
     const asked: string[] = [];
     await page.context().route(/apollographql\.com|googleapis\.com|gstatic\.com/, (route) => {
@@ -42,7 +42,7 @@ describeInBrowser('the Apollo Sandbox page', () => {
       },
     });
     expect(asked).toContain(CDN);
-    // Its own policy lets through what it needs; what was kept from the network is not its complaint.
+    // Requests blocked by this test also cause console errors, so only policy violations count.
     expect(complaints.filter((text) => text.includes('Content Security Policy'))).toEqual([]);
     await close();
   });

@@ -5,7 +5,7 @@ import { loadConfig } from '../../src/config.js';
 
 const readText = (name: string): string => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
 
-/** The parts that these tests read. */
+/** The parts of the file that these tests read. */
 interface Service {
   deploy: { replicas: number };
   environment: Record<string, string>;
@@ -24,7 +24,7 @@ describe('compose.yaml', () => {
     expect(readText('Dockerfile')).toContain('HEALTHCHECK');
   });
 
-  it('gives settings that the program accepts, and contains no secret', () => {
+  it('contains settings that the program accepts, and no secret', () => {
     const { environment } = compose.services.store;
     const filled = Object.fromEntries(
       Object.entries(environment).map(([name, value]) => [name, interpolate(value, { POSTGRES_PASSWORD: 'x' })]),

@@ -6,7 +6,7 @@ import { checkManifest } from '../support/kubernetes-schemas.js';
 
 const FOLDER = new URL('../../deploy/kubernetes/', import.meta.url);
 
-/** The parts that these tests read. */
+/** The parts of a manifest that these tests read. */
 interface Manifest {
   apiVersion: string;
   kind: string;
@@ -43,7 +43,7 @@ const container = (): Container => pod().spec.containers[0];
 const KUSTOMIZATION = 'kustomization.yaml';
 const MANIFESTS = readdirSync(FOLDER).filter((name) => name !== KUSTOMIZATION);
 
-/** What a PostgreSQL server leaves for users by default. https://www.postgresql.org/docs/current/runtime-config-connection.html */
+/** Connections for users by default. https://www.postgresql.org/docs/current/runtime-config-connection.html */
 const SERVER_CONNECTIONS = 100 - 3;
 
 describe('the manifests for Kubernetes', () => {
@@ -59,19 +59,19 @@ describe('the manifests for Kubernetes', () => {
     ],
     ['a wrong type', { ports: 4000 }, /ports/],
     ['an unknown value of the wrong kind', { livenessProbe: { httpGet: { path: '/livez' } } }, /port/],
-  ])('the schemas find %s', (_what, wrong, message) => {
+  ])('the schemas detect %s', (_what, wrong, message) => {
     const deployment = read('deployment.yaml');
     Object.assign(deployment.spec.template.spec.containers[0], wrong);
     expect(checkManifest(deployment).join('\n')).toMatch(message);
   });
 
-  it('the kustomization takes all of them except the template of the secret', () => {
+  it('the kustomization includes all of them except the template of the secret', () => {
     const { resources, images } = read(KUSTOMIZATION);
     expect([...resources].sort()).toEqual(MANIFESTS.filter((name) => !name.includes('example')).sort());
     expect(images.map(({ name }) => name)).toEqual([container().image]);
   });
 
-  it('name the same pods', () => {
+  it('select the same pods', () => {
     const labels = pod().metadata.labels;
     expect(read('deployment.yaml').spec.selector.matchLabels).toEqual(labels);
     expect(read('service.yaml').spec.selector).toEqual(labels);
@@ -83,7 +83,7 @@ describe('the manifests for Kubernetes', () => {
     expect(container().envFrom).toEqual([{ secretRef: { name: read('secret.example.yaml').metadata.name } }]);
   });
 
-  it('give settings that the program accepts', () => {
+  it('contain settings that the program accepts', () => {
     const config = loadConfig({ NODE_ENV: 'production', ...settings() });
     expect(config.metricsPort).toBe(portNamed('metrics'));
     expect(config.port).toBe(portNamed('http'));

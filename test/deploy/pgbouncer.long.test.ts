@@ -35,7 +35,7 @@ describeWith('pgbouncer', 'several instances behind PgBouncer in transaction mod
     await database.drop();
   });
 
-  it('start at once on an empty database, which is migrated once', async () => {
+  it('start at once on an empty database and migrate it once', async () => {
     const env = { DATABASE_PREPARE: 'false', DATABASE_POOL: String(DATABASE_POOL) };
     apps = await Promise.all(Array.from({ length: INSTANCES }, () => startInstance(env)));
     for (const { url } of apps) expect((await fetch(`${url}/readyz`)).status).toBe(200);
@@ -50,7 +50,7 @@ describeWith('pgbouncer', 'several instances behind PgBouncer in transaction mod
     await store.close();
   });
 
-  it('add, list and look up at once, exactly, over two connections to the server', async () => {
+  it('add, list and look up exact values concurrently over two connections to the server', async () => {
     let mostConnections = 0;
     const loaded = new AbortController();
     const watching = (async () => {
@@ -66,7 +66,7 @@ describeWith('pgbouncer', 'several instances behind PgBouncer in transaction mod
           { input: { name: `Rex ${index}`, categoryId } },
         );
         expect(addPet).toEqual({ id: expect.stringMatching(/^\d+$/), name: `Rex ${index}`, categoryId });
-        // Another instance than the one that added it.
+        // A different instance from the one that added it.
         const { pet, pets } = await graphql(
           index + 1,
           'query ($id: ID!) { pet(id: $id) { id name categoryId } pets(limit: 100) { id } }',
@@ -96,7 +96,7 @@ describeWith('pgbouncer', 'several instances behind PgBouncer in transaction mod
     );
   });
 
-  it('leave nothing on the connections that they share', async () => {
+  it('leave no session state on the shared connections', async () => {
     const sessions = await Promise.all(Array.from({ length: POOL_SIZE }, () => openTransaction(pooler.url)));
     try {
       const pids = await Promise.all(
@@ -112,7 +112,7 @@ describeWith('pgbouncer', 'several instances behind PgBouncer in transaction mod
     }
   });
 
-  it('are told in one line when they would prepare statements', async () => {
+  it('are refused in one line if they would prepare statements', async () => {
     await expect(startInstance({ DATABASE_PREPARE: 'true' })).rejects.toThrow(
       /^DATABASE_URL names a pooler .*DATABASE_PREPARE=false/,
     );
@@ -131,14 +131,14 @@ describeWith('pgbouncer', 'several instances behind PgBouncer in transaction mod
   }
 });
 
-/** What the operations of these tests ask for. */
+/** The data that the operations of these tests return. */
 interface Answer {
   readonly addPet: { readonly id: string };
   readonly pet: unknown;
   readonly pets: readonly { readonly id: string }[];
 }
 
-/** What PgBouncer itself carries from client to client. https://www.pgbouncer.org/config.html#track_extra_parameters */
+/** Parameters that PgBouncer tracks for each client. https://www.pgbouncer.org/config.html#track_extra_parameters */
 const SET_BY_POOLER = ['application_name', 'client_encoding', 'DateStyle', 'TimeZone', 'standard_conforming_strings'];
 
 const SESSION_STATE = `SELECT
@@ -148,7 +148,7 @@ const SESSION_STATE = `SELECT
   (SELECT count(*)::int FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()) AS locks,
   pg_my_temp_schema() <> 0 AS temporary`;
 
-/** A client that has one of the server's connections to itself. */
+/** Opens a client that holds one of the server's connections. */
 async function openTransaction(url: string): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
@@ -156,7 +156,7 @@ async function openTransaction(url: string): Promise<pg.Client> {
   return client;
 }
 
-/** The connections of a database as its server knows them, without those of `ask`, which take their time to go. */
+/** Counts the connections on the server, except those of `ask`, which take time to close. */
 async function countConnections(url: string): Promise<number> {
   const [row] = await ask(
     url,

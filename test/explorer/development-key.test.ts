@@ -25,10 +25,10 @@ describe('the development key', () => {
   });
   afterAll(() => gateway.close());
 
-  /** The headers of a page of this machine, or of another host. */
+  /** The headers that a page served from `name` sends. */
   const pageOf = (name: string) => ({ Host: `${name}:${port}`, Origin: `http://${name}:${port}` });
 
-  it.each(['127.0.0.1', 'localhost', '[::1]'])('is given to the page at %s, and works', async (name) => {
+  it.each(['127.0.0.1', 'localhost', '[::1]'])('is sent to the page at %s, and is valid', async (name) => {
     const { status, body } = await ask(local, pageOf(name));
     expect(status).toBe(200);
     const { key } = JSON.parse(body) as { key: string };
@@ -36,20 +36,20 @@ describe('the development key', () => {
     expect(data.rateLimit.plan).toBe('FREE');
   });
 
-  it('is kept by no cache', async () => {
+  it('is not cached', async () => {
     const response = await fetch(local + PATH, { method: 'POST' });
     expect(response.headers.get('cache-control')).toBe('no-store');
   });
 
   it.each(['evil.example', 'localhost.evil.example', '127.0.0.1.evil.example'])(
-    'is not given to %s, whose name was made to lead here',
+    'is not sent to %s, a name that resolves to this machine',
     async (name) => {
       expect(await ask(local, pageOf(name))).toEqual(NOTHING);
     },
   );
 
   it.each([undefined, 'null', 'http://127.0.0.1:1', 'https://127.0.0.1', 'https://behind-a-tunnel.example'])(
-    'is not given to a page of the origin %s',
+    'is not sent to a page with the origin %s',
     async (origin) => {
       const { Host } = pageOf('127.0.0.1');
       expect(await ask(local, { Host, ...(origin !== undefined && { Origin: origin }) })).toEqual(NOTHING);
@@ -57,28 +57,28 @@ describe('the development key', () => {
   );
 
   it.each(['Forwarded', 'Via', 'X-Forwarded-For', 'X-Forwarded-Host', 'X-Forwarded-Proto', 'X-Real-IP'])(
-    'is not given through a proxy that says so by %s',
+    'is not sent through a proxy that sets %s',
     async (header) => {
       expect(await ask(local, { ...pageOf('127.0.0.1'), [header]: '127.0.0.1' })).toEqual(NOTHING);
     },
   );
 
-  it.runIf(NETWORK_ADDRESS)('is not given to another machine', async () => {
+  it.runIf(NETWORK_ADDRESS)('is not sent to another machine', async () => {
     const url = `http://${NETWORK_ADDRESS as string}:${port}`;
     expect(await ask(url, pageOf('127.0.0.1'), NETWORK_ADDRESS)).toEqual(NOTHING);
   });
 
-  it('is asked for by POST, with which browsers say where the page is from', async () => {
+  it('requires POST, because browsers always send Origin with it', async () => {
     expect((await request(local, { path: PATH, headers: pageOf('127.0.0.1') })).status).toBe(405);
   });
 });
 
-describe('the development key, where there is none', () => {
+describe('without a development key', () => {
   it.each([
     ['in production', 'embedded', { NODE_ENV: 'production', EXPLORER: 'true' }],
     ['on a PostgreSQL server', 'server', { NODE_ENV: 'development' }],
-    ['before another store', 'proxy', { NODE_ENV: 'development' }],
-  ] as const)('is not given %s', async (_, mode, env) => {
+    ['in proxy mode', 'proxy', { NODE_ENV: 'development' }],
+  ] as const)('nothing is sent %s', async (_, mode, env) => {
     const gateway = await startGateway(mode, env);
     try {
       const { host, origin } = new URL(gateway.url);

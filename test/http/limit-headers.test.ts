@@ -34,7 +34,7 @@ it.each([
   expect(formatLimitHeaders(windows, now)).toEqual(expected.flat());
 });
 
-it('describes a window of unknown length that has ended', () => {
+it('describes a window of unknown length after its end', () => {
   const window = { name: 'default', seconds: null, limit: 9, remaining: 0, resetAt: now - 1 } as const;
   expect(formatLimitHeaders([window], now)).toEqual([
     ...['X-RateLimit-Limit', '9', 'X-RateLimit-Remaining', '0', 'X-RateLimit-Reset', '1767225600'],
@@ -42,6 +42,6 @@ it('describes a window of unknown length that has ended', () => {
   ]);
 });
 
-it('says nothing when the limits are unknown', () => {
+it('returns no headers if the limits are unknown', () => {
   expect(formatLimitHeaders([], now)).toEqual([]);
 });

@@ -12,11 +12,11 @@ import {
 } from '../support/gateway.js';
 import { startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
 
-/** More than are ever let wait on a store that does not answer. */
+/** More requests than may wait for a store that does not respond. */
 const MANY = 80;
 const LIST = '{ pets(limit: 5) { id } }';
 
-describe('a store with more to do than it can', () => {
+describe('an overloaded store', () => {
   let gateway: Gateway;
   let blocker: pg.Client;
   let key: string;
@@ -39,7 +39,7 @@ describe('a store with more to do than it can', () => {
   const rest = () =>
     gateway.fetch('/v1/pets', { headers: { Authorization: `Bearer ${key}`, Origin: 'http://localhost:3000' } });
 
-  /** Many wait for a locked table, and others keep coming. */
+  /** Runs `work` while many requests wait for a locked table and more arrive. */
   async function whileOverloaded(work: () => Promise<void>): Promise<void> {
     await list();
     await blocker.query('BEGIN; LOCK TABLE pets IN ACCESS EXCLUSIVE MODE');
@@ -52,7 +52,7 @@ describe('a store with more to do than it can', () => {
     }
   }
 
-  /** Asks until the answer is a refusal: between two of them somebody may be let wait. */
+  /** Sends requests until one is refused. A request before that may be admitted to wait. */
   async function askUntilRefused(ask = list): Promise<GraphqlAnswer> {
     for (;;) {
       const answer = await ask();
@@ -68,7 +68,7 @@ describe('a store with more to do than it can', () => {
     }
   }
 
-  it('refuses the surplus in the form of each interface, and tells probes and preflights the truth', async () => {
+  it('refuses excess requests in the format of each interface, and still answers probes and preflights', async () => {
     await whileOverloaded(async () => {
       const refused = await askUntilRefused();
       const message = refused.errors?.[0]?.message;
@@ -102,7 +102,7 @@ describe('a store with more to do than it can', () => {
     });
   });
 
-  it('serves everybody again when it is over, and has counted and logged the refusals', async () => {
+  it('serves all requests again after the overload, and counts and logs the refusals', async () => {
     await whileOverloaded(async () => {
       await askUntilRefused();
       await askRestUntilRefused();
@@ -120,7 +120,7 @@ describe('a store with more to do than it can', () => {
     expect(messages).toContain('no longer overloaded');
   });
 
-  it('charges nothing for what it refuses', async () => {
+  it('charges nothing for refused requests', async () => {
     const { key: other } = await gateway.createKey({ plan: 'free' });
     const first = await gateway.graphql(LIST, { key: other });
     let asked = 0;
@@ -133,12 +133,12 @@ describe('a store with more to do than it can', () => {
     });
     const second = await gateway.graphql(LIST, { key: other });
     expect(Number(second.headers.get('x-ratelimit-remaining'))).toBe(
-      // All but the last had been let wait, and are charged like every 503 after admission.
+      // All but the last were admitted, so they are charged like every 503 after admission.
       Number(first.headers.get('x-ratelimit-remaining')) - asked,
     );
   });
 
-  it('does not take slow senders for work', async () => {
+  it('does not count requests whose body is still arriving', async () => {
     const body = JSON.stringify({ query: LIST });
     const senders = await Promise.all(
       Array.from({ length: MANY }, async () => {
@@ -173,7 +173,7 @@ describe('a store with more to do than it can', () => {
   });
 });
 
-/** Somebody new every few milliseconds, but no more than so many at the same time. */
+/** Sends new requests every 20 ms, and keeps their number bounded. */
 function startCrowd(ask: () => Promise<unknown>): { leave(): Promise<void> } {
   const waiting = new Set<Promise<unknown>>();
   const timer = setInterval(() => {
@@ -191,7 +191,7 @@ function startCrowd(ask: () => Promise<unknown>): { leave(): Promise<void> } {
   };
 }
 
-describe('a gateway whose upstream does not answer', () => {
+describe('a gateway whose upstream does not respond', () => {
   let upstream: ScriptedUpstream;
   let gateway: ProxyOnly;
 

@@ -46,7 +46,7 @@ afterEach(async () => {
   await new Promise((closed) => server.close(closed));
 });
 
-/** Sends requests on a connection of its own. The client reads nothing until the test lets it. */
+/** Sends requests on a new connection. The client reads nothing until the test says so. */
 async function send(...paths: readonly string[]): Promise<{ client: Socket; serverEnd: Socket }> {
   const client = connect(Number(new URL(url).port), '127.0.0.1');
   clients.push(client);

@@ -16,7 +16,7 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
       plan: 'enterprise',
       limits: { perMinute: 100_000, perDay: 100_000 },
     }));
-    // A gateway lets one request of a key go first, to learn its limits.
+    // A gateway sends one probe for a new key first, to learn its limits.
     await gateway.graphql('{ pets(limit: 1) { id } }', { key });
   });
   afterAll(() => gateway.close());
@@ -29,7 +29,7 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
     });
   const countOf = async (name = 'Rex') => (await gateway.sql(`SELECT id FROM pets WHERE name = $1`, [name])).length;
 
-  it('makes one animal of 20 equal mutations sent at once, and gives each the same answer, later too', async () => {
+  it('adds one animal for 20 equal concurrent mutations, and returns the same response to all and to later ones', async () => {
     const before = await countOf();
     const idempotencyKey = randomUUID();
     const answers = await Promise.all(Array.from({ length: 20 }, () => add(idempotencyKey)));
@@ -39,7 +39,7 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
     expect((await countOf()) - before).toBe(1);
   });
 
-  it('answers another input under the same key with BAD_USER_INPUT, as the store words it, and adds nothing', async () => {
+  it("refuses another input with the same key as BAD_USER_INPUT with the store's message, and adds nothing", async () => {
     const idempotencyKey = randomUUID();
     const added = await add(idempotencyKey);
     const before = await countOf('Max');
@@ -55,7 +55,7 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
     expect((await add(idempotencyKey)).text).toBe(added.text);
   });
 
-  it('completes the key with the position of each addPet field, refused ones counted, whichever way it is executed', async () => {
+  it('appends the position of each addPet field to the key, counting refused fields, with or without directives', async () => {
     const before = await countOf();
     const idempotencyKey = randomUUID();
     const fields = (directive = '') =>
@@ -72,7 +72,6 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
     const ids = ['a', 'b', 'c'].map((name) => first.data[name].id as string);
     expect(new Set(ids).size).toBe(3);
     expect(first.errors?.map(({ path }) => path?.[0])).toEqual(['bad', 'worse']);
-    // A directive leaves the operation to graphql-js.
     const executed = await add(idempotencyKey, fields('@include(if: true)'), key, variables);
     expect(executed.data).toEqual(first.data);
     const alone = await add(idempotencyKey);
@@ -80,7 +79,7 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
     expect((await countOf()) - before).toBe(3);
   });
 
-  it('keeps the operations of a batch apart, and answers the batch alike when it is sent again', async () => {
+  it('keeps the operations of a batch apart, and returns the same response if the batch is repeated', async () => {
     const before = await countOf();
     const idempotencyKey = randomUUID();
     const send = async () => {
@@ -104,7 +103,7 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
     expect((await countOf()) - before).toBe(3);
   });
 
-  it('belongs to the API key that it came with', async () => {
+  it('belongs to the API key of its request', async () => {
     const idempotencyKey = randomUUID();
     const other = await gateway.createKey();
     const [mine, theirs] = [await add(idempotencyKey), await add(idempotencyKey, ADD, other.key)];
@@ -112,7 +111,7 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
     expect((await add(idempotencyKey, ADD.replace('Rex', 'Max'), other.key)).errors).toHaveLength(1);
   });
 
-  it('is free again after a request that added nothing: refused by its arguments, or by the limit', async () => {
+  it('can be used again after a request that added nothing: invalid arguments or over the limit', async () => {
     const idempotencyKey = randomUUID();
     const { key: once } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 10 } });
     expect((await add(idempotencyKey, ADD.replace('"Rex"', '""'), once)).errors).toHaveLength(1);
@@ -121,31 +120,31 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
     expect((await add(idempotencyKey)).data.addPet).not.toBeNull();
   });
 
-  it('costs a request, whether something is added or answered again', async () => {
+  it('does not change the cost: a repeated request costs the same', async () => {
     const idempotencyKey = randomUUID();
     const left = async () => Number((await add(idempotencyKey)).headers.get('ratelimit')?.match(/r=(\d+)/)?.[1]);
     const first = await left();
     expect([await left(), await left()]).toEqual([first - 1, first - 2]);
   });
 
-  it('is no matter to queries', async () => {
+  it('is ignored for queries', async () => {
     const { status, data } = await add(randomUUID(), '{ pets(limit: 1) { id } }');
     expect([status, data.pets.length]).toEqual([200, 1]);
   });
 
   it.each([
     ['empty', ''],
-    ['of two words', 'a b'],
+    ['two words', 'a b'],
     ['with a quote at one end', '"a'],
     ['with a quote inside', 'a"b'],
     ['twice in one header', '"a", "b"'],
-    ['twice, bare', 'one, two'],
+    ['twice, unquoted', 'one, two'],
     ['empty in quotes', '""'],
-    ['with an escape that is none', '"a\\b"'],
+    ['with an invalid escape', '"a\\b"'],
     ['too long', 'x'.repeat(256)],
     ['too long in quotes', `"${'x'.repeat(256)}"`],
-    ['of other letters', 'ü'],
-  ])('is refused when %s, with 400 and before anything runs', async (_, malformed) => {
+    ['not ASCII', 'ü'],
+  ])('is refused with 400, before anything runs, if it is %s', async (_, malformed) => {
     const before = await countOf();
     const { status, errors, data } = await add(malformed);
     expect([status, data, errors?.[0]?.extensions.code]).toEqual([400, undefined, 'BAD_REQUEST']);
@@ -159,14 +158,14 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
     ['255 characters', 'x'.repeat(255)],
     ['255 escaped quotes', `"${'\\"'.repeat(255)}"`],
     ['comma and space, in quotes', '"with, comma and space"'],
-  ])('takes %s', async (_, unusual) => {
+  ])('accepts %s', async (_, unusual) => {
     const answers = [await add(unusual), await add(unusual), await add(unusual, ADD.replace('Rex', 'Max'))];
     expect(answers[0]?.data.addPet).toMatchObject({ name: 'Rex' });
     expect(answers[1]?.text).toBe(answers[0]?.text);
     expect(answers[2]?.errors?.[0]?.extensions.error?.status).toBe(422);
   });
 
-  it('is kept for 24 hours, as a digest', async () => {
+  it('is stored for 24 hours, as a digest', async () => {
     const idempotencyKey = randomUUID();
     const first = await add(idempotencyKey);
     const rows = await gateway.sql<{ text: string }>('SELECT idempotent_adds::text AS text FROM idempotent_adds');
@@ -186,7 +185,7 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
   });
 
   if (mode === 'proxy') return;
-  describe('of REST', () => {
+  describe('over REST', () => {
     const post = async (idempotencyKey: string, body = BODY) => {
       const response = await gateway.fetch('/v1/pets', {
         method: 'POST',
@@ -200,11 +199,11 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
       return { status: response.status, location: response.headers.get('location'), text: await response.text() };
     };
 
-    it('makes one animal of 20 equal requests sent at once, and gives each the same 201', async () => {
+    it('adds one animal for 20 equal concurrent requests, and returns the same 201 to each', async () => {
       const before = await countOf();
       const idempotencyKey = randomUUID();
       const answers = await Promise.all(Array.from({ length: 20 }, () => post(idempotencyKey)));
-      // Equal in what it asks for, not in how it is written.
+      // The same animal, written differently.
       answers.push(
         await post(idempotencyKey, '{ "status":"sold", "categoryId":9007199254740993, "name":"\\u0052ex" }'),
       );
@@ -213,13 +212,13 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
       expect((await countOf()) - before).toBe(1);
     });
 
-    it('is the key of the first addPet field too', async () => {
+    it('matches the key of the first addPet field', async () => {
       const idempotencyKey = randomUUID();
       const { text } = await post(idempotencyKey);
       expect(text).toContain(`"id":${(await add(idempotencyKey)).data.addPet.id as string},`);
     });
 
-    it('answers another body with 422', async () => {
+    it('returns 422 for another body', async () => {
       const idempotencyKey = randomUUID();
       await post(idempotencyKey);
       const { status, text } = await post(idempotencyKey, BODY.replace('sold', 'pending'));
@@ -229,7 +228,7 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
       ]);
     });
 
-    it('is refused when malformed, with 400', async () => {
+    it('is refused with 400 if it is malformed', async () => {
       const { status, text } = await post('two words');
       expect([status, JSON.parse(text)]).toMatchObject([400, { code: 'invalid_request' }]);
     });

@@ -31,7 +31,7 @@ describe('idempotency keys of several instances on one database', () => {
     await database.drop();
   });
 
-  it('make one animal of equal requests sent to all of them at once, over GraphQL and REST', async () => {
+  it('add one animal for equal requests sent to all instances at once, over GraphQL and REST', async () => {
     for (let round = 0; round < 5; round++) {
       const idempotencyKey = randomUUID();
       const headers = {
@@ -53,7 +53,7 @@ describe('idempotency keys of several instances on one database', () => {
     }
   });
 
-  it('are forgotten after a day, in batches, while younger ones stay', async () => {
+  it('are deleted in batches after a day, while newer ones stay', async () => {
     await gateway.sql(`INSERT INTO idempotent_adds
       SELECT 'key_' || n, 'digest', 'fingerprint', n, now() - interval '24 hours 1 second' FROM generate_series(1, 2500) n`);
     const young = await gateway.sql(`SELECT 1 FROM idempotent_adds WHERE created_at > now() - interval '1 hour'`);
@@ -66,7 +66,7 @@ describe('idempotency keys of several instances on one database', () => {
 });
 
 describe('the pruner', () => {
-  it('prunes again and again, past a failure, until it is closed', async () => {
+  it('prunes repeatedly, continues after a failure, and stops when it is closed', async () => {
     const prune = vi.fn(() => (prune.mock.calls.length === 2 ? Promise.reject(new Error('away')) : Promise.resolve()));
     const onError = vi.fn();
     const pruner = startPruner({ prune, onError, everyMs: 10 });
@@ -79,8 +79,8 @@ describe('the pruner', () => {
   });
 });
 
-describe('an idempotency key before another store', () => {
-  it('goes upstream as it came for the first addition, completed for the others, and with nothing else', async () => {
+describe('an idempotency key in proxy mode', () => {
+  it('is sent unchanged with the first addition, extended with the others, and with no other request', async () => {
     const upstream = await startScriptedUpstream();
     const gateway = await startProxyBefore(upstream.url);
     try {

@@ -25,19 +25,19 @@ const { groups } = parse(read('deploy/prometheus/alerts.yaml')) as {
 const alerts = groups.flatMap(({ rules }) => rules);
 const guide = read('docs/operating.md');
 
-/** What Prometheus adds to every series of a target, and the series that it makes itself. */
+/** The labels that Prometheus adds to every series of a target, and the series that it creates itself. */
 const TARGET_LABELS = ['job', 'instance'];
 const MADE_BY_PROMETHEUS = { up: TARGET_LABELS };
 
-/** Metrics with the labels that they have, on instances in every mode that have seen traffic of every kind. */
+/** The metrics and their labels, on instances in every mode after traffic of every kind. */
 type Existing = ReadonlyMap<string, ReadonlySet<string>>;
 
-describe('what operators are given', () => {
+describe('the files for operators', () => {
   let existing: Existing;
   const gateways: Gateway[] = [];
 
   beforeAll(async () => {
-    // A Redis that is away: shared limits have metrics of their own.
+    // Redis is unavailable, because shared limits have their own metrics.
     const redis = `redis://127.0.0.1:${await findFreePort()}`;
     const env = { BAN_AFTER: '1', REDIS_URL: redis };
     gateways.push(await startGateway('embedded', env), await startGateway('proxy', env));
@@ -50,7 +50,7 @@ describe('what operators are given', () => {
   });
 
   it.each(dashboard.panels.flatMap(({ title, targets = [] }) => targets.map((target) => ({ title, ...target }))))(
-    'the dashboard asks for what there is: $title: $expr',
+    'the dashboard queries existing metrics: $title: $expr',
     ({ expr, legendFormat }) => {
       expect(findUnknown(expr, existing)).toEqual([]);
       const { grouping } = readQuery(expr);
@@ -58,7 +58,7 @@ describe('what operators are given', () => {
     },
   );
 
-  it('the choices of the dashboard ask for what there is', () => {
+  it('the variables of the dashboard query existing metrics', () => {
     const queries = dashboard.templating.list.filter(({ type }) => type === 'query').map(({ query }) => query.query);
     expect(queries).toHaveLength(2);
     for (const query of queries) {
@@ -68,18 +68,18 @@ describe('what operators are given', () => {
     }
   });
 
-  it.each(alerts)('the alert $alert asks for what there is', ({ expr }) => {
+  it.each(alerts)('the alert $alert queries existing metrics', ({ expr }) => {
     expect(findUnknown(expr, existing)).toEqual([]);
   });
 
-  it('has a panel that shows each metric of the program itself, and each alert is explained', () => {
+  it('the dashboard shows each metric of the program, and the guide explains each alert', () => {
     const queries = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
     const shown = new Set(queries.flatMap((expr) => readQuery(expr).references.map(({ metric }) => toFamily(metric))));
     expect([...ownMetrics(existing)].filter((metric) => !shown.has(metric))).toEqual([]);
     expect(alerts.filter(({ alert }) => !guide.includes(`\`${alert}\``))).toEqual([]);
   });
 
-  it('the guide lists every metric of the program itself with its labels, and no other', () => {
+  it('the guide lists exactly the metrics of the program, with their labels', () => {
     const rows = [...guide.matchAll(/^\| `([a-z]\w+)` +\| (.*?) \|/gm)].filter(([, metric]) =>
       /_(?:seconds|total|count|max|requests|connections|info|mode|shared|alone)$/.test(metric as string),
     );
@@ -94,7 +94,7 @@ describe('what operators are given', () => {
     for (const [metric, labels] of listed) expect([metric, labels]).toEqual([metric, labelsOf(metric, existing)]);
   });
 
-  it('would notice a metric or a label that does not exist', () => {
+  it('the checks detect a metric or label that does not exist', () => {
     for (const [wrong, unknown] of [
       ['sum(rate(http_server_requests_total[5m]))', ['http_server_requests_total']],
       ['sum by (path) (limiter_shared)', ['path']],
@@ -139,7 +139,7 @@ function toFamily(metric: string): string {
   return metric.replace(/(_seconds)_(?:bucket|sum|count)$/, '$1');
 }
 
-/** Those that are not of every Node program, by the names of prom-client. */
+/** The metrics of the program, without the ones that prom-client adds to every Node program. */
 function ownMetrics(existing: Existing): ReadonlySet<string> {
   const isForeign = (name: string): boolean =>
     name in MADE_BY_PROMETHEUS || (/^(?:process|nodejs)_/.test(name) && name !== 'nodejs_eventloop_time_seconds_total');
@@ -151,7 +151,7 @@ function labelsOf(family: string, existing: Existing): string[] {
   return [...labels].filter((label) => !TARGET_LABELS.includes(label)).sort();
 }
 
-/** Something of every kind that is counted. */
+/** Sends requests of every kind that the metrics count. */
 async function causeTraffic(instance: Gateway): Promise<void> {
   const { key } = await instance.createKey();
   const free = await instance.createKey({ plan: 'free' });

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 
 const LOG = new URL('../../src/observability/log.ts', import.meta.url).href;
 
-/** Runs a script that has a `log`, in a process of its own, since the log writes to standard output. */
+/** Runs a script with a `log` in a separate process, because the log writes to standard output. */
 function run(script: string) {
   const source = `import { createLog } from ${JSON.stringify(LOG)};
     const log = createLog({ level: 'info', pretty: false });
@@ -26,7 +26,7 @@ describe('the log of a process', () => {
     ['ends', 'log.flush(() => process.exit(0))'],
     ['exits', 'process.exit(0)'],
     ['runs out of work', ''],
-  ])('has every line, whole and in order, when the process %s', async (_, end) => {
+  ])('contains every line, complete and in order, when the process %s', async (_, end) => {
     const script = `process.stdout.isTTY;
       for (let n = 0; n < 20_000; n++) log.info({ n, text: 'ハチ é'.repeat(n % 17) }, 'a line');
       log.info({ text: 'é'.repeat(50_000) }, 'a long line');
@@ -36,7 +36,7 @@ describe('the log of a process', () => {
     expect(lines.at(-1)).toMatchObject({ text: 'é'.repeat(50_000), msg: 'a long line' });
   });
 
-  it('has a line soon, although the process goes on', async () => {
+  it('writes a line soon while the process continues', async () => {
     const { child } = run(`log.info({ at: Date.now() }, 'alone'); setInterval(() => undefined, 1_000);`);
     const [text] = (await once(child.stdout.setEncoding('utf8'), 'data')) as [string];
     const { at, msg } = JSON.parse(text) as { at: number; msg: string };
@@ -45,13 +45,13 @@ describe('the log of a process', () => {
     child.kill();
   });
 
-  it('has no key that was logged by mistake', async () => {
+  it('contains no key that was logged by mistake', async () => {
     const script = `log.info({ key: 'geheim', caller: { authorization: 'Bearer geheim', id: 1 } }, 'a line');`;
     const [line] = await run(script).read();
     expect(line).toMatchObject({ key: '[redacted]', caller: { authorization: '[redacted]', id: 1 } });
   });
 
-  it('drops lines when nobody reads it, instead of filling the memory', async () => {
+  it('drops lines if nothing reads them, instead of filling the memory', async () => {
     const script = `const text = 'x'.repeat(100_000);
       let n = 0;
       const write = () => {
@@ -63,7 +63,7 @@ describe('the log of a process', () => {
     const { child } = run(script);
     const [megabytes] = (await once(child.stderr.setEncoding('utf8'), 'data')) as [string];
     child.kill('SIGKILL');
-    // 400 MB were logged, and 64 MiB of them may wait.
+    // The script logs 400 MB, of which 64 MiB may wait.
     expect(Number(megabytes)).toBeLessThan(300);
   });
 });

@@ -11,11 +11,11 @@ const OPERATIONS = 'graphql_server_operation_duration_seconds';
 const STATEMENTS = 'db_client_operation_duration_seconds';
 const UPSTREAM = 'http_client_request_duration_seconds';
 
-/** Aliased lookups of so many animals that are not there. */
+/** `count` aliased lookups of absent animals. */
 const lookups = (count: number): string =>
   `{ ${Array.from({ length: count }, (_, n) => `a${n}: pet(id: ${9_000 + n}) { id }`).join(' ')} }`;
 
-/** What was added to a metric while something was done; the measurement of a request comes after its answer. */
+/** Checks how much `work` adds to metrics. It polls, because a request is measured after its response. */
 async function growth(
   gateway: Pick<Gateway, 'fetch'>,
   work: () => Promise<unknown>,
@@ -41,7 +41,7 @@ describe.each<Mode>(['embedded', 'server', 'proxy'])('metrics, %s', (mode) => {
   beforeAll(async () => {
     gateway = await startGateway(mode, { BAN_AFTER: '2' });
     ({ key } = await gateway.createKey({ plan: 'pro' }));
-    // In proxy mode the plan is known with the first answer.
+    // In proxy mode, the gateway learns the plan from the first response.
     await gateway.graphql('{ pets { id } }', { key });
   });
   afterAll(() => gateway.close());
@@ -91,7 +91,7 @@ describe.each<Mode>(['embedded', 'server', 'proxy'])('metrics, %s', (mode) => {
     ]);
   });
 
-  it('count what was admitted by plan: operations, and the requests that they cost', async () => {
+  it('count admitted operations and their cost by plan', async () => {
     await growth(gateway, async () => {
       await gateway.graphql(lookups(7), { key });
       await gateway.graphql(ADD, { key });
@@ -103,7 +103,7 @@ describe.each<Mode>(['embedded', 'server', 'proxy'])('metrics, %s', (mode) => {
     ]);
   });
 
-  it('count refusals by plan and reason, a ban included', async () => {
+  it('count refusals by plan and reason, including bans', async () => {
     const free = (await gateway.createKey({ plan: 'free' })).key;
     await gateway.graphql('{ pets { id } }', { key: free });
     const refusals = 'limiter_refusals_total';
@@ -118,7 +118,7 @@ describe.each<Mode>(['embedded', 'server', 'proxy'])('metrics, %s', (mode) => {
       ['limiter_admissions_total', { plan: 'free' }, 0],
       [`${OPERATIONS}_count`, { outcome: 'refused' }, 3],
     ]);
-    // A gateway never lets a key come near a ban: that of the store behind it is counted there.
+    // A gateway prevents bans, so bans are counted only in the store behind it.
     const store = gateway.upstream ?? gateway;
     if (store !== gateway) await growth(store, () => storeRefusals(store, free, 2), [[refusals, { plan: 'free' }, 2]]);
     await growth(store, () => storeRefusals(store, free, 3), [
@@ -139,7 +139,7 @@ describe.each<Mode>(['embedded', 'server', 'proxy'])('metrics, %s', (mode) => {
     expect(sum(samples, 'limiter_refusals_total', { reason: 'address', plan: 'unknown' })).toBe(refused);
   });
 
-  it('tell how limits are counted, the build and the event loop', async () => {
+  it('describe the mode of the limiter, the build and the event loop', async () => {
     const samples = await scrape(gateway);
     expect(sum(samples, 'limiter_shared')).toBe(0);
     const modes = samples.filter(({ name }) => name === 'limiter_mode');
@@ -152,7 +152,7 @@ describe.each<Mode>(['embedded', 'server', 'proxy'])('metrics, %s', (mode) => {
       labels: { service_version: '0.1.0', process_runtime_version: process.versions.node },
       value: 1,
     });
-    // Seconds: a loop that is not stuck turns within one.
+    // In seconds. The bound is generous for a busy machine.
     for (const name of ['nodejs_eventloop_lag_p99_seconds', 'nodejs_eventloop_lag_seconds']) {
       expect(sum(samples, name)).toBeGreaterThan(0);
       expect(sum(samples, name)).toBeLessThan(5);
@@ -163,7 +163,7 @@ describe.each<Mode>(['embedded', 'server', 'proxy'])('metrics, %s', (mode) => {
     await vi.waitFor(async () => expect(sum(await scrape(gateway), 'http_server_active_requests')).toBe(1));
   });
 
-  it('have no key, name or address in a label, and a bounded set of values', async () => {
+  it('have no key, name or address in a label, and bounded label values', async () => {
     const secret = 'Whatever';
     await gateway.graphql(`query ${secret} { ${secret}: pets { id } }`, { key });
     await gateway.graphql(`query { ${secret} }`, { key, headers: { 'apollographql-client-name': secret } });
@@ -200,7 +200,7 @@ describe.each<Mode>(['embedded', 'server', 'proxy'])('metrics, %s', (mode) => {
       expect(sum(await scrape(store), `${UPSTREAM}_count`)).toBeUndefined();
     });
   } else {
-    it('count statements by their names', async () => {
+    it('count statements by name', async () => {
       await growth(gateway, async () => {
         await gateway.graphql('{ pets { id } }', { key });
         await gateway.graphql(ADD, { key });
@@ -213,7 +213,7 @@ describe.each<Mode>(['embedded', 'server', 'proxy'])('metrics, %s', (mode) => {
       ]);
     });
 
-    it(`${mode === 'server' ? 'tell' : 'do not tell'} what the pool is doing`, async () => {
+    it(`${mode === 'server' ? 'describe' : 'do not describe'} the connection pool`, async () => {
       const samples = await scrape(gateway);
       expect(sum(samples, 'db_client_connection_max')).toBe(mode === 'server' ? 10 : undefined);
       const counts = ['used', 'idle'].map((state) =>
@@ -229,7 +229,7 @@ describe.each<Mode>(['embedded', 'server', 'proxy'])('metrics, %s', (mode) => {
 });
 
 describe('metrics of failures', () => {
-  it('count statements that fail, and the operations that they fail', async () => {
+  it('count failed statements and the operations that fail with them', async () => {
     const gateway = await startGateway('server');
     try {
       const { key } = await gateway.createKey();
@@ -245,7 +245,7 @@ describe('metrics of failures', () => {
     }
   });
 
-  it('count requests to an upstream that cannot be reached, and say that it is left alone', async () => {
+  it('count requests to an unreachable upstream, and report the open breaker', async () => {
     const gateway = await startProxyBefore(`http://127.0.0.1:${await findFreePort()}/v1`);
     try {
       const ask = () => gateway.graphql('{ pets { id } }', { key: 'some-key' });

@@ -6,21 +6,21 @@ export interface Reference {
   readonly labels: readonly string[];
 }
 
-/** What a query names: its metrics with their matchers, and the labels that it groups or joins by. */
+/** The metrics of a query with their matchers, and the labels that it groups or joins by. */
 export interface Query {
   readonly references: readonly Reference[];
   readonly grouping: readonly string[];
 }
 
-/** Grafana puts these in before it asks; a value of each kind will do here. */
+/** Grafana replaces these variables before it sends a query. Any value of the right kind works here. */
 const VARIABLES: readonly (readonly [RegExp, string])[] = [
   [/\$__rate_interval|\$__interval|\$__range/g, '5m'],
   [/\$\{?\w+(?::\w+)?\}?/g, 'anything'],
 ];
 
 /**
- * Reads a query with Prometheus' own grammar.
- * @throws Error when it is not valid
+ * Parses a query with the grammar of Prometheus.
+ * @throws Error if the query is invalid
  */
 export function readQuery(expression: string): Query {
   const text = VARIABLES.reduce((query, [variable, value]) => query.replace(variable, value), expression);

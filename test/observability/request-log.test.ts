@@ -31,14 +31,14 @@ describe('the log line of a request', () => {
     { ms: 12_345.5 },
     { further: { operations: 'a"b\n' } },
     { further: { ...FURTHER, deprecated: true, client: 'shop "1"', trace_id: '4bf92f3577b34da6a3ce929d0e0e4736' } },
-  ])('holds the fields of the request and no others: %j', (changes) => {
+  ])('contains only the fields of the request: %j', (changes) => {
     const { write, lines } = createLog('info');
     const { further, ...fields } = { ...LINE, ...changes };
     write('info', { ...fields, further });
     expect(lines).toEqual([{ level: 30, time: expect.any(Number), ...fields, ...further, msg: 'request' }]);
   });
 
-  it('gives the duration to a hundredth of a millisecond', () => {
+  it('rounds the duration to a hundredth of a millisecond', () => {
     const { write, lines } = createLog('info');
     for (const ms of [0.996, 9.004, 1.23456]) write('info', { ...LINE, ms });
     expect(lines.map(({ ms }) => ms)).toEqual([1, 9, 1.23]);
@@ -49,7 +49,7 @@ describe('the log line of a request', () => {
     ['info', 1],
     ['warn', 0],
     ['silent', 0],
-  ])('appears or not, depending on the level %s', (level, count) => {
+  ])('is written or not, depending on the level %s', (level, count) => {
     const { write, lines } = createLog(level);
     write('info', LINE);
     write('debug', LINE);

@@ -9,7 +9,7 @@ interface Instance {
   fetch(path: string): Promise<Response>;
 }
 
-/** Asks a running program for its metrics. */
+/** Fetches the metrics of a running program. */
 export async function scrape(instance: Instance): Promise<readonly Sample[]> {
   return parseSamples(await (await instance.fetch('/metrics')).text());
 }
@@ -28,7 +28,7 @@ export function parseSamples(text: string): readonly Sample[] {
     });
 }
 
-/** The sum of the samples of a name that have the labels given; undefined where there is none. */
+/** The sum of the samples with this name and these labels; undefined if there are none. */
 export function sum(samples: readonly Sample[], name: string, labels: Sample['labels'] = {}): number | undefined {
   const found = samples.filter(
     (sample) =>

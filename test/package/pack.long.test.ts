@@ -13,7 +13,7 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const NAME = 'animal-store-gateway';
 const CLIENT = 'animal-store-client';
 
-/** All that belongs into the package. A star stands for any name. */
+/** The files of the package. A star matches any name. */
 const FILES = [
   'CHANGELOG.md',
   'LICENSE',
@@ -48,12 +48,12 @@ describe('the package of the server, packed and installed in an empty folder', (
     await rm(folder, { recursive: true, force: true });
   });
 
-  /** Signals npx, its shell and the program, as a terminal does. npx alone would not pass it on. */
+  /** Signals npx, its shell and the program, as a terminal does. npx does not forward signals. */
   function signalGroup(signal: NodeJS.Signals): void {
     if (server?.pid !== undefined) process.kill(-server.pid, signal);
   }
 
-  it('has only the program and the files that it reads', async () => {
+  it('contains only the program and the files that it reads', async () => {
     const files = (await readdir(installed, { recursive: true, withFileTypes: true }))
       .filter((entry) => entry.isFile())
       .map((entry) => relative(installed, join(entry.parentPath, entry.name)))
@@ -66,7 +66,7 @@ describe('the package of the server, packed and installed in an empty folder', (
     expect([...new Set(kinds)].sort()).toEqual(FILES);
   });
 
-  it('installs no package that only development needs, or that is bundled', async () => {
+  it('installs no package that is bundled or only for development', async () => {
     const { devDependencies, dependencies } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as Record<
       'devDependencies' | 'dependencies',
       Record<string, string>
@@ -151,7 +151,7 @@ describe('the package of the client, packed and installed in an empty folder', (
   });
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
-  it('has only the compiled modules and their types', async () => {
+  it('contains only the compiled modules and their types', async () => {
     const installed = join(folder, 'node_modules', CLIENT);
     const files = (await readdir(installed, { recursive: true, withFileTypes: true }))
       .filter((entry) => entry.isFile())
@@ -188,7 +188,7 @@ function npm(folder: string, ...args: string[]): Promise<{ stdout: string; stder
   return run('npm', args, { cwd: folder, env: environment() });
 }
 
-/** What a user has, without what npm or the test runner sets for the programs that they start. */
+/** A user's environment, without the variables that npm or the test runner sets. */
 function environment(): Record<string, string | undefined> {
   const { PATH, HOME, npm_config_registry: registry } = process.env;
   return { PATH, HOME, ...(registry !== undefined && { npm_config_registry: registry }) };

@@ -10,7 +10,7 @@ function call(signal?: AbortSignal): Call {
   return signal ? createCancellableCall(signal) : createCall('test');
 }
 
-/** A source that records what it is asked and fails for one question. If it `waits`, it answers when `release` is called. */
+/** A source that records its calls and fails one of them. If it `waits`, it answers when `release` is called. */
 function createRecordingSource({ failing, waits = false }: { failing?: string; waits?: boolean } = {}) {
   const asked: string[] = [];
   const held: (() => void)[] = [];
@@ -42,8 +42,8 @@ const ids = (...numbers: number[]) => numbers.map((number) => String(number) as 
 const newPet = (name: string): NewPet => ({ name, categoryId: '1' as Int64 });
 const listIds = (pets: readonly Pet[]) => pets.map(({ id }) => Number(id));
 
-describe('batching what arrives in one turn of the event loop', () => {
-  it('makes one list per status, as long as the longest, and one lookup', async () => {
+describe('calls that arrive in one turn of the event loop', () => {
+  it('become one list per status, with the largest limit, and one lookup', async () => {
     const { source, asked } = createRecordingSource();
     const batching = createBatchingPetSource(source);
     const [three, five, same, sold, found, more] = await Promise.all([
@@ -65,7 +65,7 @@ describe('batching what arrives in one turn of the event loop', () => {
     expect(more.map((pet) => (pet as Pet).id)).toEqual(['2', '3', '2']);
   });
 
-  it('adds all animals in one step, and gives every caller its own', async () => {
+  it('add all animals in one step, and return to each caller its own animal', async () => {
     const { source, asked } = createRecordingSource();
     const batching = createBatchingPetSource(source);
     const added = await Promise.all(['a', 'b', 'c'].map((name) => batching.add(newPet(name), call())));
@@ -74,7 +74,7 @@ describe('batching what arrives in one turn of the event loop', () => {
     expect(new Set(added.map(({ id }) => id)).size).toBe(3);
   });
 
-  it('adds the others when the database rejects one of them', async () => {
+  it('add the others if the database rejects one animal', async () => {
     const { source, asked } = createRecordingSource({ failing: 'add a,b,c' });
     const refusing: BulkPetSource = {
       ...source,
@@ -87,7 +87,7 @@ describe('batching what arrives in one turn of the event loop', () => {
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
   });
 
-  it('never joins a batch that has been dispatched', async () => {
+  it('never join a batch that has been dispatched', async () => {
     const { source, asked } = createRecordingSource();
     const batching = createBatchingPetSource(source);
     await batching.list({ limit: 5 }, call());
@@ -95,7 +95,7 @@ describe('batching what arrives in one turn of the event loop', () => {
     expect(asked).toEqual(['list 5', 'list 5']);
   });
 
-  it('rejects the callers of a failed batch, and no others', async () => {
+  it('reject only the callers of a failed batch', async () => {
     const { source } = createRecordingSource({ failing: 'list 7 sold' });
     const batching = createBatchingPetSource(source);
     const outcomes = await Promise.allSettled([
@@ -106,7 +106,7 @@ describe('batching what arrives in one turn of the event loop', () => {
     expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'fulfilled']);
   });
 
-  it('leaves out cancelled calls, and no others', async () => {
+  it('leave out only cancelled calls', async () => {
     const { source, asked } = createRecordingSource();
     const batching = createBatchingPetSource(source);
     const gone = new AbortController();
@@ -124,7 +124,7 @@ describe('batching what arrives in one turn of the event loop', () => {
 });
 
 describe('while a batch is running', () => {
-  it('later ones wait and become one batch when it ends', async () => {
+  it('later calls wait and become one batch when it ends', async () => {
     const { source, asked, release } = createRecordingSource({ waits: true });
     const batching = createBatchingPetSource(source);
     const reads = [batching.findMany(ids(1), call())];
@@ -137,7 +137,7 @@ describe('while a batch is running', () => {
     expect((await Promise.all(reads)).map(([pet]) => (pet as Pet).id)).toEqual(['1', '2', '3']);
   });
 
-  it('nobody waits long for a batch that does not end', async () => {
+  it('no call waits long for a batch that does not end', async () => {
     const { source, asked, release } = createRecordingSource({ waits: true });
     const batching = createBatchingPetSource(source);
     const reads: Promise<unknown>[] = [];
@@ -149,7 +149,7 @@ describe('while a batch is running', () => {
     await Promise.all(reads);
   });
 
-  it('other kinds and other statuses do not wait', async () => {
+  it('calls of another kind or with another status do not wait', async () => {
     const { source, asked, release } = createRecordingSource({ waits: true });
     const batching = createBatchingPetSource(source);
     const questions: Promise<unknown>[] = [batching.list({ limit: 1 }, call())];
@@ -172,7 +172,7 @@ describe('batched reads under concurrent load', () => {
   });
   afterAll(() => gateway.close());
 
-  it('see what was added before them, over thirty connections', async () => {
+  it('return all animals added before them, over thirty connections', async () => {
     const pairs = Number(process.env.READS_AFTER_ADDS ?? 1_000);
     let next = 0;
     let seen = 0;
@@ -191,7 +191,7 @@ describe('batched reads under concurrent load', () => {
         if (read.data.pet?.name === name) seen += 1;
       }
     }
-    // The program never refuses so few at once for overload, even on a busy machine.
+    // The load shedder never refuses this few concurrent requests, even on a busy machine.
     await Promise.all(Array.from({ length: 30 }, work));
     expect(seen).toBe(pairs);
   });

@@ -60,18 +60,18 @@ const REFUSED = [
   '9'.repeat(400),
 ];
 
-describe('an int64 in canonical decimal', () => {
-  it.each(ACCEPTED)('is %s', (text) => {
+describe('parsing an int64', () => {
+  it.each(ACCEPTED)('accepts %s', (text) => {
     expect(isInt64(text)).toBe(true);
     expect(parseInt64(text, 'id')).toBe(text);
   });
 
-  it.each(REFUSED)('is not %j', (text) => {
+  it.each(REFUSED)('refuses %j', (text) => {
     expect(isInt64(text)).toBe(false);
     expect(() => parseInt64(text, 'id')).toThrow(StoreError);
   });
 
-  it('is what BigInt writes for any 64 bits, and for no more', () => {
+  it('accepts what BigInt writes for any 64 bits, and nothing beyond', () => {
     const values = crypto.getRandomValues(new BigInt64Array(1_000));
     values.forEach((value, i) => {
       expect(isInt64(String(value >> BigInt(i % 64))), String(value)).toBe(true);
@@ -80,12 +80,12 @@ describe('an int64 in canonical decimal', () => {
     });
   });
 
-  it('is refused with the name of the field, what was expected and what came', () => {
+  it('names the field, the expected form and the received value in the error', () => {
     expect(refusalOf('1e3').message).toMatch(/^categoryId .*int64.*-9223372036854775808 to 9223372036854775807.*"1e3"/);
     expect(refusalOf('1e3').code).toBe('invalid_request');
   });
 
-  it('is refused without repeating all of a long text', () => {
+  it('does not repeat all of a long text in the error', () => {
     expect(refusalOf('9'.repeat(100_000)).message.length).toBeLessThan(250);
   });
 });

@@ -7,21 +7,21 @@ import type { NewPet, Pet, PetStatus } from '../../src/pets/pet.js';
 import type { Call, PetSource } from '../../src/pets/pet-source.js';
 import { createCancellableCall } from '../support/calls.js';
 
-/** A source, and what the suite needs around it. */
+/** A source and its test fixtures. */
 export interface SourceUnderTest {
   readonly source: PetSource;
-  /** What the calls need besides the usual, such as a key. */
+  /** Additional properties for every call, such as a key. */
   readonly call?: Partial<Call>;
-  /** Leaves exactly these animals in the backend. */
+  /** Replaces all animals in the backend. */
   reset(animals: readonly Pet[]): Promise<void>;
-  /** Finds an animal as it would be found after a crash of this process. */
+  /** Finds an animal that would survive a crash of this process. */
   findAfterCrash(id: Int64): Promise<Pet | undefined>;
-  /** How many questions have reached the backend. */
+  /** The number of requests that have reached the backend. */
   questions(): number;
   close(): Promise<void>;
 }
 
-/** Holds a source to the contract of `PetSource`. */
+/** Tests a source against the contract of `PetSource`. */
 export function describePetSource(name: string, create: () => Promise<SourceUnderTest>): void {
   describe(`the pet source of ${name}`, () => {
     let tested: SourceUnderTest;
@@ -43,16 +43,16 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
     }
 
     describe('list', () => {
-      it('gives whole animals, lowest id first', async () => {
+      it('returns complete animals, lowest id first', async () => {
         expect(await source.list({ limit: 100 }, call)).toEqual([...ANIMALS].sort(byId));
       });
 
-      it.each([1, 2, 5, 6, 100])('gives at most %i of them, from the lowest id on', async (limit) => {
+      it.each([1, 2, 5, 6, 100])('returns at most %i animals, lowest id first', async (limit) => {
         expect(await source.list({ limit }, call)).toEqual([...ANIMALS].sort(byId).slice(0, limit));
       });
 
       it.each<PetStatus>(['available', 'pending', 'sold'])(
-        'filters by the status %s before it counts',
+        'filters by the status %s before it applies the limit',
         async (status) => {
           const matching = ANIMALS.filter((pet) => pet.status === status).sort(byId);
           expect(await source.list({ limit: 100, status }, call)).toEqual(matching);
@@ -60,11 +60,11 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
         },
       );
 
-      it('takes an undefined status for none', async () => {
+      it('treats an undefined status like an omitted one', async () => {
         expect(await source.list({ limit: 100, status: undefined }, call)).toHaveLength(ANIMALS.length);
       });
 
-      it('gives an empty list when there are no animals', async () => {
+      it('returns an empty list if there are no animals', async () => {
         await tested.reset([]);
         expect(await source.list({ limit: 100 }, call)).toEqual([]);
         expect(await source.list({ limit: 100, status: 'sold' }, call)).toEqual([]);
@@ -72,13 +72,13 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
     });
 
     describe('findMany', () => {
-      it('gives one slot for each id, in the order of the ids', async () => {
+      it('returns one slot for each id, in the order of the ids', async () => {
         const ids = ANIMALS.map(({ id }) => id);
         expect(await source.findMany(ids, call)).toEqual(ANIMALS);
         expect(await source.findMany([...ids].reverse(), call)).toEqual([...ANIMALS].reverse());
       });
 
-      it('leaves the slot of an absent animal without one, whatever its neighbours are', async () => {
+      it('returns no animal in the slot of an absent id, whatever its neighbours are', async () => {
         const slots = await source.findMany(
           int64s('404', '2', '-404', '9223372036854775807', '9007199254740992'),
           call,
@@ -90,7 +90,7 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
         ]);
       });
 
-      it('fills every slot of an id that is asked for more than once', async () => {
+      it('fills every slot of a repeated id', async () => {
         const slots = await source.findMany(int64s('2', '404', '2', '1', '404', '2'), call);
         expect(slots.map((slot) => (isAbsent(slot) ? undefined : (slot as Pet).id))).toEqual([
           '2',
@@ -102,7 +102,7 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
         ]);
       });
 
-      it('gives no slot for no id', async () => {
+      it('returns no slots for no ids', async () => {
         expect(await source.findMany([], call)).toEqual([]);
       });
     });
@@ -117,7 +117,7 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
           status: 'pending',
         },
         { name: '😀'.repeat(255), categoryId: '-9223372036854775808' as Int64, status: 'available' },
-      ])('gives the animal with a new id: %o', async (newPet) => {
+      ])('returns the animal with a new id: %o', async (newPet) => {
         const added = await source.add(newPet, call);
         expect(added).toEqual({ ...newPet, id: added.id });
         expect(ANIMALS.map(({ id }) => id)).not.toContain(added.id);
@@ -125,17 +125,17 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
         expect(await source.list({ limit: 100 }, call)).toContainEqual(added);
       });
 
-      it('gives no property status to an animal without one', async () => {
+      it('omits the status of an animal that has none', async () => {
         const added = await source.add({ name: 'Flocke', categoryId: '1' as Int64, status: undefined }, call);
         expect(Object.keys(added).sort()).toEqual(['categoryId', 'id', 'name']);
       });
 
-      it('returns when the animal is durable', async () => {
+      it('returns once the animal is durable', async () => {
         const added = await source.add({ name: 'Rex', categoryId: '7' as Int64, status: 'sold' }, call);
         expect(await tested.findAfterCrash(added.id)).toEqual(added);
       });
 
-      it('adds equal animals as often as it is asked', async () => {
+      it('adds an animal on every call, even if it equals another', async () => {
         const twin: NewPet = { name: 'Twin', categoryId: '1' as Int64 };
         const ids = [await source.add(twin, call), await source.add(twin, call)].map(({ id }) => id);
         expect(new Set(ids).size).toBe(2);
@@ -147,7 +147,7 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
       const newKey = (isQuoted = false): IdempotencyKey => ({ callerId: 'test', value: randomUUID(), isQuoted });
 
       it.each([rex, { name: 'Žofka "the" 猫 😀', categoryId: '-9223372036854775808' as Int64 }])(
-        'adds %o once, however often it is asked at the same moment and later',
+        'adds %o once, however many concurrent and later calls repeat it',
         async (newPet) => {
           const key = newKey();
           const added = await Promise.all(Array.from({ length: 20 }, () => source.add(newPet, call, key)));
@@ -165,7 +165,7 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
         { categoryId: '8' as Int64 },
         { status: 'pending' },
         { status: undefined },
-      ])('refuses another animal (%o) under it, and adds none', async (other) => {
+      ])('refuses a different animal (%o) with the same key, and adds none', async (other) => {
         const key = newKey();
         const added = await source.add(rex, call, key);
         const thrown = await source.add({ ...rex, ...other }, call, key).catch((error: unknown) => error);
@@ -174,7 +174,7 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
         expect(await source.add(rex, call, key)).toEqual(added);
       });
 
-      it('adds another animal under each key, whatever characters it is of', async () => {
+      it('adds a separate animal for each key, whatever its characters', async () => {
         const values = ['a', 'A', 'a ', `"'; DROP TABLE pets; --\\`, 'x'.repeat(255), 'x'.repeat(254)];
         const keys = values.map((value): IdempotencyKey => ({ callerId: 'test', value, isQuoted: true }));
         const ids = await Promise.all(keys.map(async (key) => (await source.add(rex, call, key)).id));
@@ -187,14 +187,14 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
         ['list', (aborted) => source.list({ limit: 1 }, aborted)],
         ['findMany', (aborted) => source.findMany(int64s('1'), aborted)],
         ['add', (aborted) => source.add({ name: 'Rex', categoryId: '1' as Int64 }, aborted)],
-      ])('of %s rejects and asks the backend nothing', async (_, ask) => {
+      ])('of %s rejects and sends nothing to the backend', async (_, ask) => {
         const before = tested.questions();
         await expect(ask(callWith(AbortSignal.abort()))).rejects.toMatchObject({ name: 'AbortError' });
         expect(tested.questions()).toBe(before);
         expect(await source.list({ limit: 100 }, call)).toHaveLength(ANIMALS.length);
       });
 
-      it('leaves an equal call beside it alone', async () => {
+      it('does not affect an equal concurrent call', async () => {
         const controller = new AbortController();
         const aborted = source.list({ limit: 2 }, callWith(controller.signal)).catch(() => 'aborted');
         const other = source.list({ limit: 2 }, call);
@@ -204,7 +204,7 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
       });
     });
 
-    it('keeps many calls at once apart', async () => {
+    it('keeps concurrent calls apart', async () => {
       const names = Array.from({ length: 30 }, (_, n) => `animal ${n}`);
       const [added, found, lists] = await Promise.all([
         Promise.all(names.map((animal, n) => source.add({ name: animal, categoryId: String(n) as Int64 }, call))),

@@ -75,18 +75,18 @@ describe('a name', () => {
 describe('an animal to add', () => {
   const rex: UntrustedNewPet = { name: 'Rex', categoryId: '9007199254740993', status: 'sold' };
 
-  it('is taken as it came', () => {
+  it('is returned unchanged', () => {
     expect(parseNewPet(rex)).toEqual({ name: 'Rex', categoryId: '9007199254740993', status: 'sold' });
   });
 
   it.each([
     { name: 'Rex', categoryId: '1' },
     { name: 'Rex', categoryId: '1', status: null },
-  ])('has no status when none was given: %o', (newPet) => {
+  ])('has no status if none was given: %o', (newPet) => {
     expect(Object.keys(parseNewPet(newPet))).toEqual(['name', 'categoryId']);
   });
 
-  it('is refused for its name or for its category', () => {
+  it('is refused for an invalid name or category', () => {
     expect(refusalOf(() => parseNewPet({ ...rex, name: ' ' })).message).toMatch(/^name /);
     expect(refusalOf(() => parseNewPet({ ...rex, categoryId: '07' })).message).toMatch(/^categoryId .*"07"/);
   });

@@ -135,7 +135,7 @@ describe.each(['the server of the embedded store running', 'no server running', 
       expect(stdout).toBe('Nobody has called anything deprecated since 2099-01-01T00:00:00.000Z.\n');
     });
 
-    it('says which keys are no longer valid', async () => {
+    it('marks keys that are no longer valid', async () => {
       await place.keys(['revoke', other.id], env);
       const { stdout } = await place.keys(['deprecated'], env);
       const ended = linesOf(stdout).filter((line) => line.includes(`'yes'`));
@@ -154,7 +154,7 @@ describe('deprecated calls', () => {
   });
   afterEach(() => place.close());
 
-  it('of two servers on one database add up, and none is lost when the servers stop', async () => {
+  it('of two servers on one database add up, and no call is lost when the servers stop', async () => {
     const env = { DATABASE_URL: await place.database() };
     const programs = [await place.start({ PORT: '0', ...env }), await place.start({ PORT: '0', ...env })];
     const key = await createKey(place, env);
@@ -166,7 +166,7 @@ describe('deprecated calls', () => {
     ]);
   });
 
-  it('survive a kill once they are written, within five seconds', async () => {
+  it('are written within five seconds and then survive a kill', async () => {
     const env = { DATABASE_URL: await place.database() };
     const program = await place.start({ PORT: '0', ...env });
     const key = await createKey(place, env);
@@ -178,7 +178,7 @@ describe('deprecated calls', () => {
     expect(callers.filter(({ client }) => client === 'before').map(({ calls }) => calls)).toEqual([10, 10]);
   });
 
-  it('belong to the store behind a gateway', async () => {
+  it('through a gateway are counted by its store', async () => {
     const { code, stdout, stderr } = await place.keys(['deprecated'], { UPSTREAM_URL: 'http://127.0.0.1:9/v1' });
     expect(code).toBe(1);
     expect(stdout).toBe('');

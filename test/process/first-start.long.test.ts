@@ -14,7 +14,7 @@ beforeEach(async () => {
 });
 afterEach(() => place.close());
 
-it('sample animals and development keys are complete after first starts that were killed midway', async () => {
+it('sample animals and development keys are complete after first starts are killed midway', async () => {
   const data = join(place.directory, '.data');
   for (const [directory, prefix] of [
     [join(data, 'postgres'), 'PG_VERSION'],
@@ -34,7 +34,7 @@ it('sample animals and development keys are complete after first starts that wer
   expect(JSON.parse(stdout)).toHaveLength(3);
 });
 
-/** Waits for a file or folder, without a pause in which it could miss the moment. */
+/** Waits for a file or folder. It polls without a pause so that it cannot miss the moment. */
 async function appears(directory: string, prefix: string): Promise<void> {
   const deadline = Date.now() + 60_000;
   while (Date.now() < deadline) {

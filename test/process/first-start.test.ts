@@ -19,7 +19,7 @@ describe('the first start of an empty embedded store', () => {
   });
   afterAll(() => place.close());
 
-  it('prints one line that says where it listens', async () => {
+  it('prints one line with its address', async () => {
     const lines = linesOf(program.stdout).filter((line) => line.includes('listening on'));
     expect(lines).toEqual([expect.stringMatching(/listening on http:\/\/127\.0\.0\.1:[1-9]\d*$/)]);
     expect((await program.fetch('/livez')).status).toBe(200);
@@ -32,7 +32,7 @@ describe('the first start of an empty embedded store', () => {
     expect(statuses.length).toBeLessThan(100);
   });
 
-  it('saves a key of each published plan in dev-keys.json, which only its user can read', async () => {
+  it('saves a key for each published plan in dev-keys.json, which only its user can read', async () => {
     const { mode } = await stat(join(place.directory, '.data/dev-keys.json'));
     expect((mode & 0o777).toString(8)).toBe('600');
     expect(Object.keys(keys).sort()).toEqual(['business', 'free', 'pro']);
@@ -56,7 +56,7 @@ describe('the first start of an empty embedded store', () => {
     expect(answer.data.pets).toHaveLength(3);
   });
 
-  it('happens once: the next start makes no keys and keeps what was added', async () => {
+  it('happens once: the next start creates no keys and keeps all animals', async () => {
     const { data } = await program.graphql(
       'mutation { addPet(input: { name: "Zora", categoryId: 7 }) { id } }',
       keys.pro as string,
@@ -76,7 +76,7 @@ describe('the first start of an empty embedded store', () => {
   });
 });
 
-it('with LOG_LEVEL=silent, a server prints where it listens and logs nothing', async () => {
+it('with LOG_LEVEL=silent, a server prints its address and logs nothing', async () => {
   const place = await makePlace();
   try {
     await place.prepareStore();
@@ -92,7 +92,7 @@ it('with LOG_LEVEL=silent, a server prints where it listens and logs nothing', a
   }
 });
 
-/** Makes a folder with a `curl` for machines that have none. It knows the options of that line. */
+/** Creates a folder with a stand-in `curl` that supports the options of the printed line. */
 async function makeCurl(directory: string): Promise<string> {
   await mkdir(directory, { recursive: true });
   const source = `#!${process.execPath}

@@ -6,7 +6,7 @@ import { findFreePort, makePlace, until, type Place, type Program } from '../sup
 const SAMPLE =
   /^[a-zA-Z_:][\w:]*(?:\{(?:[a-zA-Z_]\w*="(?:[^"\\]|\\.)*",?)*\})? (?:[-+]?[\d.]+(?:e[-+]?\d+)?|[+-]Inf|NaN)(?: \d+)?$/;
 
-describe('the routes for operators, which need no key', () => {
+describe('operator routes, without a key', () => {
   let place: Place;
   let program: Program;
   let database: string;
@@ -18,11 +18,11 @@ describe('the routes for operators, which need no key', () => {
   });
   afterAll(() => place.close());
 
-  it('/livez and /readyz answer 200', async () => {
+  it('/livez and /readyz return 200', async () => {
     for (const path of ['/livez', '/readyz']) expect((await program.fetch(path)).status).toBe(200);
   });
 
-  it('/metrics is Prometheus text that counts requests', async () => {
+  it('/metrics returns Prometheus text that counts requests', async () => {
     const response = await program.fetch('/metrics');
     expect(response.status).toBe(200);
     expect(response.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/);
@@ -49,7 +49,7 @@ describe('the routes for operators, which need no key', () => {
     expect((await other.stop()).code).toBe(0);
   });
 
-  it('/readyz gives a reason without host names while the database is unavailable, and recovers; /livez stays 200', async () => {
+  it('/readyz states the reason without host names while the database is unavailable, and recovers; /livez stays 200', async () => {
     const { pathname, hostname, port, password } = new URL(database);
     const name = pathname.slice(1);
     await onServer(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
@@ -73,7 +73,7 @@ describe('five servers that start at once on one empty database', () => {
   });
   afterAll(() => place.close());
 
-  it('all start, and share animals and keys', async () => {
+  it('all start and share animals and keys', async () => {
     const env = { PORT: '0', DATABASE_URL: await place.database({ migrated: false }), DATABASE_POOL: '2' };
     const programs = await Promise.all(Array.from({ length: 5 }, () => place.start(env)));
     const { stdout } = await place.keys(['create', '--plan', 'business', '--json'], env);

@@ -70,7 +70,7 @@ describe.each(['no server running', 'the server of the embedded store running', 
       expect(listed.slice(0, -1).filter(({ revokedAt }) => revokedAt !== null)).toEqual([]);
     });
 
-    it('says in one line that the key to revoke does not exist', async () => {
+    it('reports in one line that the key to revoke does not exist', async () => {
       const { code, stdout, stderr } = await place.keys(['revoke', 'key_nobody'], env);
       expect(code).not.toBe(0);
       expect(stdout).toBe('');

@@ -4,7 +4,7 @@ import { linesOf, makePlace, type Place } from '../support/process.js';
 
 const ENTERPRISE = ['create', '--plan', 'enterprise'];
 
-describe('the keys command refuses, in one line and without making anything,', () => {
+describe('the keys command refuses, in one line and without changing anything,', () => {
   let place: Place;
 
   beforeEach(async () => {
@@ -13,22 +13,22 @@ describe('the keys command refuses, in one line and without making anything,', (
   afterEach(() => place.close());
 
   it.each([
-    ['a plan that there is not', ['create', '--plan', 'gold'], 'gold'],
+    ['an unknown plan', ['create', '--plan', 'gold'], 'gold'],
     ['a key without a plan', ['create'], '--plan'],
     ['an enterprise key without its numbers', ENTERPRISE, '--per-minute'],
     ['an enterprise key with one number', [...ENTERPRISE, '--per-day', '10'], '--per-minute'],
     ['a number of zero', [...ENTERPRISE, '--per-minute', '0', '--per-day', '10'], 'whole number'],
     ['a number too large', [...ENTERPRISE, '--per-minute', '1', '--per-day', '2147483648'], 'whole number'],
-    ['a number that is none', [...ENTERPRISE, '--per-minute', '1e3', '--per-day', '10'], 'whole number'],
+    ['an invalid number', [...ENTERPRISE, '--per-minute', '1e3', '--per-day', '10'], 'whole number'],
     ['numbers for a published plan', ['create', '--plan', 'pro', '--per-minute', '5', '--per-day', '9'], 'enterprise'],
-    ['a word for a date', ['create', '--plan', 'free', '--expires', 'tomorrow'], 'ISO date'],
-    ['a day that there is not', ['create', '--plan', 'free', '--expires', '2099-02-30'], 'ISO date'],
-    ['a month that there is not', ['create', '--plan', 'free', '--expires', '2099-13-01T00:00:00Z'], 'ISO date'],
-    ['a revocation of nothing', ['revoke'], 'id'],
-    ['a word for the day since when', ['deprecated', '--since', 'yesterday'], 'ISO date'],
-    ['an argument that there is not', ['deprecated', 'Query.pet'], 'argument'],
-    ['an option that there is not', ['list', '--yaml'], '--yaml'],
-    ['a command that there is not', ['destroy'], 'destroy'],
+    ['a word as a date', ['create', '--plan', 'free', '--expires', 'tomorrow'], 'ISO date'],
+    ['a day that does not exist', ['create', '--plan', 'free', '--expires', '2099-02-30'], 'ISO date'],
+    ['a month that does not exist', ['create', '--plan', 'free', '--expires', '2099-13-01T00:00:00Z'], 'ISO date'],
+    ['a revocation without an id', ['revoke'], 'id'],
+    ['a word as the --since date', ['deprecated', '--since', 'yesterday'], 'ISO date'],
+    ['an unknown argument', ['deprecated', 'Query.pet'], 'argument'],
+    ['an unknown option', ['list', '--yaml'], '--yaml'],
+    ['an unknown command', ['destroy'], 'destroy'],
   ])('%s', async (_, args, said) => {
     const { code, stdout, stderr } = await place.keys(args);
     expect(code).not.toBe(0);

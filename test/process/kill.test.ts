@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { makePlace, until, type Place, type Program } from '../support/process.js';
 
-/** How often each store is killed; the long run says 50. */
+/** How often each store is killed. The long run sets 50. */
 const KILLS = Number(process.env.KILLS ?? 1);
 /** How many animals are acknowledged before each kill. */
 const ADDS = KILLS > 1 ? 60 : 400;
 const CONNECTIONS = 8;
-/** Lookups in one operation, by MAX_ROOT_FIELDS. */
+/** Lookups in one operation; the default of MAX_ROOT_FIELDS. */
 const LOOKUPS = 100;
 
 describe.each(['embedded', 'server'])('kill -9 of a store (%s) while animals are added', (mode) => {
@@ -17,7 +17,7 @@ describe.each(['embedded', 'server'])('kill -9 of a store (%s) while animals are
   });
   afterEach(() => place.close());
 
-  it('neither loses nor doubles an animal that was acknowledged', { timeout: 60_000 + KILLS * 20_000 }, async () => {
+  it('neither loses nor duplicates an acknowledged animal', { timeout: 60_000 + KILLS * 20_000 }, async () => {
     const env: Record<string, string> = { PORT: '0', SAMPLE_DATA: 'false', LOG_LEVEL: 'warn' };
     if (mode === 'server') env.DATABASE_URL = await place.database();
     else await place.prepareStore();
@@ -48,7 +48,7 @@ describe.each(['embedded', 'server'])('kill -9 of a store (%s) while animals are
   });
 });
 
-/** Adds animals over several connections, half by GraphQL and half by REST, until the server has gone. */
+/** Adds animals over several connections, half by GraphQL and half by REST, until the server dies. */
 async function addAnimals(program: Program, key: string, acknowledged: Map<string, string>): Promise<void> {
   const workers = Array.from({ length: CONNECTIONS }, async (_, worker) => {
     for (let i = 0; ; i++) {
@@ -77,7 +77,7 @@ async function addByRest(program: Program, key: string, name: string): Promise<s
   return String(((await response.json()) as { id: number }).id);
 }
 
-/** Looks up every animal up to an identifier, and returns the names by identifier. */
+/** Looks up every animal up to an identifier. Returns the names by identifier. */
 async function findAnimals(program: Program, key: string, last: number): Promise<Map<string, string>> {
   const found = new Map<string, string>();
   for (let first = 1; first <= last; first += LOOKUPS) {

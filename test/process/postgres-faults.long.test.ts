@@ -41,7 +41,7 @@ afterAll(async () => {
 });
 
 interface Answer {
-  /** `served`, `unavailable`, or what else came. */
+  /** `served`, `unavailable`, or a description of any other response. */
   readonly outcome: string;
   readonly ms: number;
 }
@@ -104,7 +104,7 @@ function askOnAndOn(): { enough(): Promise<Answer[]> } {
 /** Sends requests from many clients at once until all are served. Returns how long that took, in milliseconds. */
 async function waitForService(): Promise<number> {
   const startedAt = performance.now();
-  await until('everybody is served', async () => {
+  await until('all requests are served', async () => {
     const answers = await Promise.all(Array.from({ length: CLIENTS }, (_, index) => ask(index)));
     return answers.every(({ outcome }) => outcome === 'served');
   });
@@ -113,7 +113,7 @@ async function waitForService(): Promise<number> {
 
 const setMode = (mode: FaultMode) => () => proxy.set(mode);
 
-/** What happens to PostgreSQL or the network in front of it, and what ends it. */
+/** Each fault of PostgreSQL or of the network in front of it, with how it begins and ends. */
 const FAULTS: Readonly<Record<string, { begin(): Promise<void>; end(): Promise<void> }>> = {
   'stopped (SIGSTOP of all its processes)': {
     begin: () => cluster.signal('SIGSTOP'),
@@ -129,7 +129,7 @@ const FAULTS: Readonly<Record<string, { begin(): Promise<void>; end(): Promise<v
 };
 
 describe.each(Object.entries(FAULTS))('PostgreSQL %s', (name, fault) => {
-  it('is answered as unavailable within 3 seconds, and serves again within 5', async () => {
+  it('causes unavailable responses within 3 seconds; service is back within 5 seconds after it ends', async () => {
     await waitForService();
     const lag = monitorEventLoopDelay({ resolution: 10 });
     lag.enable();
@@ -151,7 +151,7 @@ describe.each(Object.entries(FAULTS))('PostgreSQL %s', (name, fault) => {
     expect(new Set(first.map(({ outcome }) => outcome))).toEqual(new Set(['served', 'unavailable']));
     expect(new Set(second.map(({ outcome }) => outcome))).toEqual(new Set(['unavailable']));
     expect(ready.status).toBe(503);
-    // A busy machine delays the gateway as much as this process.
+    // A busy machine delays the gateway as much as it delays this process.
     const slackMs = 2 * (lag.max / 1e6);
     expect(longestMs).toBeLessThan(ANSWERED_WITHIN_MS + slackMs);
     expect(backAfterMs).toBeLessThan(BACK_WITHIN_MS + slackMs);
@@ -159,8 +159,8 @@ describe.each(Object.entries(FAULTS))('PostgreSQL %s', (name, fault) => {
   });
 });
 
-describe('connections that fell silent while idle', () => {
-  it('cost at most one request, not one each', async () => {
+describe('idle connections that went dead', () => {
+  it('fail at most one request in total, not one each', async () => {
     await waitForService();
     await proxy.set('blackhole');
     await proxy.set('pass');
@@ -178,7 +178,7 @@ describe('connections that fell silent while idle', () => {
   });
 });
 
-describe('a statement that hangs', () => {
+describe('a hanging statement', () => {
   it('is not left behind on the server', async () => {
     const client = new pg.Client({ connectionString: cluster.url });
     await client.connect();
@@ -191,7 +191,7 @@ describe('a statement that hangs', () => {
       return (await client.query(text)).rows[0].count as number;
     };
     // The table stays locked, so only the server's own limit ends them.
-    await until('the server has given up all of them', async () => (await active()) === 0);
+    await until('the server has ended all of them', async () => (await active()) === 0);
     await client.query('ROLLBACK');
     await client.end();
     await waitForService();
@@ -199,7 +199,7 @@ describe('a statement that hangs', () => {
 });
 
 describe('kill -9 of PostgreSQL in the middle of 1,000 adds', () => {
-  it('loses and doubles no animal that was acknowledged', async () => {
+  it('neither loses nor duplicates an acknowledged animal', async () => {
     await waitForService();
     const acknowledged = new Map<string, string>();
     let refused = 0;
@@ -211,14 +211,14 @@ describe('kill -9 of PostgreSQL in the middle of 1,000 adds', () => {
           const id = await add(name, key, client % 2 === 0);
           if (id === undefined) refused += 1;
           else acknowledged.set(name, id);
-          // Without a database, refusals are immediate. The names must last until it is back.
+          // Without a database, refusals are immediate. The pause makes the names last until it is back.
           if (id === undefined) await sleep(150);
         }
       }),
     );
     await until('some hundred animals are acknowledged', () => acknowledged.size >= 300);
     await cluster.kill();
-    await until('somebody was told', () => refused > 0);
+    await until('a request is refused', () => refused > 0);
     const acknowledgedBefore = acknowledged.size;
     await cluster.start();
     await adding;

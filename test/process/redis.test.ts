@@ -29,7 +29,7 @@ describeWithRedis('two processes with a Redis', () => {
     }
   });
 
-  it('start without a Redis that listens, and then count separately', async () => {
+  it('start while Redis is unavailable, and then count separately', async () => {
     const env = { PORT: '0', DATABASE_URL: await place.database() };
     const program = await place.start({ ...env, REDIS_URL: `redis://127.0.0.1:${await findFreePort()}` });
     expect((await program.fetch('/readyz')).status).toBe(200);

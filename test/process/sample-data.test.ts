@@ -33,7 +33,7 @@ describe('sample animals and development keys', () => {
     }
   });
 
-  it('with NODE_ENV=production, it has neither', async () => {
+  it('with NODE_ENV=production, the store has neither', async () => {
     await place.prepareStore();
     const env = { PORT: '0', NODE_ENV: 'production' };
     const program = await place.start(env);
@@ -43,7 +43,7 @@ describe('sample animals and development keys', () => {
     expect(await program.graphql(PETS, await createKey(env))).toEqual({ data: { pets: [] } });
   });
 
-  it('with DATABASE_URL, it has neither, and makes no data directory', async () => {
+  it('with DATABASE_URL, the store has neither, and no data directory is created', async () => {
     const env = { PORT: '0', DATABASE_URL: await place.database() };
     const program = await place.start(env);
     expect(program.stdout).not.toMatch(/pets_|curl/);
@@ -52,7 +52,7 @@ describe('sample animals and development keys', () => {
     expect(await readdir(place.directory)).toEqual([]);
   });
 
-  it('are made by the first start that can listen, which prints them', async () => {
+  it('are created by the first start that can listen, which prints the keys', async () => {
     await place.prepareStore();
     const taken = createServer();
     await new Promise<void>((ready) => taken.listen(0, '127.0.0.1', ready));

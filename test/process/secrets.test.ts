@@ -61,7 +61,7 @@ describe('the secret of a key', () => {
     expect(holders(rows.map(({ text }) => text).join('\n'), [key])).toEqual([]);
   });
 
-  it('travels over a socket that only its user can open', async () => {
+  it('is sent over a socket that only its user can open', async () => {
     await place.prepareStore();
     await place.start({ PORT: '0', SAMPLE_DATA: 'false' });
     const socket = await stat(join(place.directory, '.data/keys.sock'));
@@ -81,7 +81,7 @@ async function useEverywhere(program: Program, key: string): Promise<void> {
   expect((await program.fetch('/v1/pets', { headers, method: 'POST', body: '{"name":' })).status).toBe(400);
 }
 
-/** The secrets that a text contains, as they are, in hex or in base64. */
+/** The secrets that a text contains: plain, in hex or in base64. */
 function holders(text: string, secrets: readonly string[]): string[] {
   return secrets.filter((secret) => {
     const random = secret.slice('pets_'.length);

@@ -48,7 +48,7 @@ describe('a start that cannot succeed', () => {
     expect(line).not.toContain('geheim');
   });
 
-  it('is refused in one line when two backends are set, with no password in it', async () => {
+  it('is refused in one line without the password if two backends are set', async () => {
     const line = await refusal({
       PORT: '0',
       DATABASE_URL: `postgres://me:geheim@${LOOPBACK}:${port}/animals`,
@@ -58,23 +58,23 @@ describe('a start that cannot succeed', () => {
     expect(line).not.toContain('geheim');
   });
 
-  it('is refused in one line when the port is taken', async () => {
+  it('is refused in one line if the port is in use', async () => {
     const line = await refusal({ PORT: String(port), DATABASE_URL: await place.database() });
     expect(line).toMatch(new RegExp(`PORT ${port}\\b.*already in use`));
   });
 
-  it('is refused in one line when the address is not one of this machine', async () => {
+  it('is refused in one line if the address is not one of this machine', async () => {
     const line = await refusal({ PORT: '0', HOST: '192.0.2.1', DATABASE_URL: await place.database() });
     expect(line).toContain('HOST 192.0.2.1');
   });
 
-  it('is refused in one line without the password when the database is out of reach', async () => {
+  it('is refused in one line without the password if the database is unreachable', async () => {
     const line = await refusal({ PORT: '0', DATABASE_URL: `postgres://me:geheim@${LOOPBACK}:${port}/animals` });
     expect(line).toContain('DATABASE_URL');
     expect(line).not.toContain('geheim');
   });
 
-  it('is refused in one line without the password when the database turns it down', async () => {
+  it('is refused in one line without the password if the database rejects the password', async () => {
     const url = new URL(await place.database());
     url.pathname = '/no_such_database';
     url.password = 'geheim';
@@ -99,7 +99,7 @@ describe('a .env file in the working directory', () => {
   });
   afterAll(() => place.close());
 
-  it('fills in what the environment leaves open, in development', async () => {
+  it('sets variables that the environment does not set, in development', async () => {
     await writeFile(join(place.directory, '.env'), `# settings\nPORT=1\nDATABASE_URL="${await place.database()}"\n`);
     const program = await place.start({ PORT: '0' });
     const { stdout } = await place.keys(['create', '--plan', 'pro', '--json']);

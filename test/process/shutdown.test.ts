@@ -9,7 +9,7 @@ import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { linesOf, makePlace, until, type Place, type Program } from '../support/process.js';
 
-describe('a server that is told to stop', () => {
+describe('stopping a server', () => {
   let place: Place;
   let env: Record<string, string>;
 
@@ -25,7 +25,7 @@ describe('a server that is told to stop', () => {
   }
 
   it.each(['SIGTERM', 'SIGINT'] as const)(
-    'by %s answers what is in flight, is not ready, and ends well',
+    'with %s answers requests in flight, makes /readyz return 503, and exits with status 0',
     async (name) => {
       const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '120000' });
       const inFlight = await beginRequest(program, await createKey());
@@ -43,7 +43,7 @@ describe('a server that is told to stop', () => {
     },
   );
 
-  it('treats two signals at once, from the process group and from npm, as one', async () => {
+  it('treats two simultaneous signals, from the process group and from npm, as one', async () => {
     const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '120000' });
     const inFlight = await beginRequest(program, await createKey());
     program.signal('SIGTERM');
@@ -54,7 +54,7 @@ describe('a server that is told to stop', () => {
     expect(await program.ended).toMatchObject({ code: 0, stderr: '' });
   });
 
-  it('ends at once at a second signal', async () => {
+  it('ends immediately on a second signal', async () => {
     const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '600000' });
     const inFlight = await beginRequest(program, await createKey());
     program.signal('SIGTERM');
@@ -66,17 +66,17 @@ describe('a server that is told to stop', () => {
     await expect(inFlight.finish()).rejects.toThrow();
   });
 
-  it('waits for a request no longer than the grace time', async () => {
+  it('waits at most the grace time for a request', async () => {
     const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '300' });
     const inFlight = await beginRequest(program, await createKey());
     const toldAt = Date.now();
     expect((await program.stop()).code).toBe(0);
-    // A tenth is kept for what the server closes after the requests.
+    // The server reserves a tenth to close its connections after the requests.
     expect(Date.now() - toldAt).toBeGreaterThanOrEqual(260);
     await expect(inFlight.finish()).rejects.toThrow();
   });
 
-  it('tells balancers that it is not ready before it stops listening, even without requests in flight', async () => {
+  it('reports that it is not ready before it stops listening, even without requests in flight', async () => {
     const program = await place.start(env);
     program.signal('SIGTERM');
     const seen: (number | 'refused')[] = [];
@@ -85,7 +85,7 @@ describe('a server that is told to stop', () => {
     expect((await program.ended).code).toBe(0);
   });
 
-  it('answers clients on kept-alive connections, and tells them when it closes theirs', async () => {
+  it('answers clients on keep-alive connections, and announces when it closes them', async () => {
     const program = await place.start(env);
     const key = await createKey();
     const clients = Array.from({ length: 8 }, () => askOnOneConnection(program, key));
@@ -132,7 +132,7 @@ describe('a server that is told to stop', () => {
   });
 });
 
-describe('a server that crashes', () => {
+describe('a crashing server', () => {
   let place: Place;
 
   beforeEach(async () => {
@@ -143,7 +143,7 @@ describe('a server that crashes', () => {
   it.each([
     ['an uncaught exception', 'throw new Error("the sky fell")'],
     ['an unhandled rejection', 'Promise.reject(new Error("the sky fell"))'],
-  ])('by %s logs the reason and exits with status 1', async (_, fault) => {
+  ])('with %s logs the reason and exits with status 1', async (_, fault) => {
     const script = encodeURIComponent(`process.on('SIGUSR2', () => { ${fault}; })`);
     const program = await place.start({
       PORT: '0',
@@ -159,7 +159,7 @@ describe('a server that crashes', () => {
   });
 });
 
-describe('an embedded store that is told to stop', () => {
+describe('stopping an embedded store', () => {
   let place: Place;
 
   beforeEach(async () => {
@@ -168,7 +168,7 @@ describe('an embedded store that is told to stop', () => {
   });
   afterEach(() => place.close());
 
-  it('keeps its counters and bans across the restart', async () => {
+  it('keeps counts and bans across the restart', async () => {
     const env = { PORT: '0', BAN_AFTER: '1', BAN_SECONDS: '600' };
     const first = await place.start(env);
     const { free, business } = await place.developmentKeys();
@@ -205,7 +205,7 @@ interface KeptAlive {
   readonly failure: Error | undefined;
 }
 
-/** Sends requests over one connection until the server says that it closes it. */
+/** Sends requests over one connection until the server announces that it closes it. */
 function askOnOneConnection(program: Program, key: string): KeptAlive {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const answers: KeptAlive['answers'] = [];
@@ -247,7 +247,7 @@ async function countedRequest(program: Program, key: string): Promise<Record<str
   return Object.fromEntries(headers);
 }
 
-/** Sends an operation without the end of its body, and waits until the server reads it. */
+/** Sends an operation with an incomplete body, and waits until the server reads it. */
 async function beginRequest(
   program: Program,
   key: string,

@@ -9,7 +9,7 @@ describe('the lock of an embedded store', () => {
   });
   afterEach(() => place.close());
 
-  it('keeps out a second server, which says in one line which process has it', async () => {
+  it('keeps out a second server, which reports in one line which process has it', async () => {
     await place.prepareStore('animals');
     const first = await place.start({ PORT: '0', DATA_DIR: 'animals' });
     const { code, stdout, stderr } = await place.run({ PORT: '0', DATA_DIR: 'animals' });
@@ -19,7 +19,7 @@ describe('the lock of an embedded store', () => {
     expect((await first.fetch('/readyz')).status).toBe(200);
   });
 
-  it('is released by a server that stops, and taken from one that was killed', async () => {
+  it('is released by a server that stops, and taken over from a killed one', async () => {
     await place.prepareStore();
     const env = { PORT: '0', SAMPLE_DATA: 'false' };
     const stopped = await place.start(env);
@@ -31,7 +31,7 @@ describe('the lock of an embedded store', () => {
     expect((await next.fetch('/readyz')).status).toBe(200);
   });
 
-  it('goes to exactly one of several servers that start at once after a kill', async () => {
+  it('is taken by exactly one of several servers that start at once after a kill', async () => {
     await place.prepareStore();
     const env = { PORT: '0', SAMPLE_DATA: 'false' };
     await (await place.start(env)).stop('SIGKILL');

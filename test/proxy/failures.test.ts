@@ -6,7 +6,7 @@ import { answerAnimals, send, startScriptedUpstream, type ScriptedUpstream } fro
 const TIMEOUT_MS = 600;
 const ADD = 'mutation { addPet(input: { name: "x", categoryId: 1 }) { id } }';
 
-describe('a gateway whose upstream', () => {
+describe('a gateway whose upstream fails', () => {
   let upstream: ScriptedUpstream;
   let gateway: ProxyOnly;
 
@@ -26,14 +26,14 @@ describe('a gateway whose upstream', () => {
     return { ...answer, code: answer.errors?.[0]?.extensions.code };
   }
 
-  it('stalls answers UPSTREAM_TIMEOUT within the time limit', async () => {
+  it('returns UPSTREAM_TIMEOUT within the time limit if the upstream stalls', async () => {
     upstream.play(() => undefined);
     const { status, data, code } = await timed('{ pets { id } }');
     expect([status, data, code]).toEqual([200, { pets: null }, 'UPSTREAM_TIMEOUT']);
     expect((await timed(ADD)).code).toBe('UPSTREAM_TIMEOUT');
   });
 
-  it('sends its answer too slowly answers UPSTREAM_TIMEOUT', async () => {
+  it('returns UPSTREAM_TIMEOUT if the response is too slow', async () => {
     upstream.play((_, response) => {
       response.writeHead(200, { 'Content-Type': 'application/json' });
       const drip = setInterval(() => response.write(' '), 100);
@@ -42,14 +42,14 @@ describe('a gateway whose upstream', () => {
     expect((await timed('{ pets { id } }')).code).toBe('UPSTREAM_TIMEOUT');
   });
 
-  it('resets the connection answers UPSTREAM_UNAVAILABLE, and a POST that left is not repeated', async () => {
+  it('returns UPSTREAM_UNAVAILABLE after a connection reset, and does not retry a POST that was sent', async () => {
     upstream.play((_, response) => response.socket?.destroy());
     expect((await timed(ADD)).code).toBe('UPSTREAM_UNAVAILABLE');
     expect(upstream.seen).toHaveLength(1);
     expect((await timed('{ pets { id } }')).code).toBe('UPSTREAM_UNAVAILABLE');
   });
 
-  it('breaks off in the middle of its answer answers UPSTREAM_ERROR', async () => {
+  it('returns UPSTREAM_ERROR for an incomplete response', async () => {
     upstream.play((_, response) => {
       response.writeHead(200, { 'Content-Length': '1000' });
       response.write('[{"id":1');
@@ -58,7 +58,7 @@ describe('a gateway whose upstream', () => {
     expect((await timed('{ pets { id } }')).code).toBe('UPSTREAM_ERROR');
   });
 
-  it.each([502, 503, 504])('answers %i once is asked again', async (status) => {
+  it.each([502, 503, 504])('retries a request after a single %i', async (status) => {
     upstream.play((request, response, index) =>
       index === 0 ? send(response, status, '<html>') : answerAnimals(request, response),
     );
@@ -67,19 +67,19 @@ describe('a gateway whose upstream', () => {
     expect(upstream.seen).toHaveLength(2);
   });
 
-  it.each([500, 501, 400])('answers %i is not asked again', async (status) => {
+  it.each([500, 501, 400])('does not retry a request after a %i', async (status) => {
     upstream.play((_, response) => send(response, status, { code: 'c', message: 'm', status }));
     await timed('{ pets { id } }');
     expect(upstream.seen).toHaveLength(1);
   });
 
-  it('answers 503 to an addPet is not asked again', async () => {
+  it('does not retry an addPet after a 503', async () => {
     upstream.play((_, response) => send(response, 503, { code: 'c', message: 'm', status: 503 }));
     expect((await timed(ADD)).code).toBe('UPSTREAM_ERROR');
     expect(upstream.seen).toHaveLength(1);
   });
 
-  it('is down for long is asked at most a fifth more than it would be without retries', async () => {
+  it('sends at most a fifth more requests than without retries during a long outage', async () => {
     upstream.play((_, response) => send(response, 503, '<html>'));
     const count = 200;
     for (let i = 0; i < count / 20; i++) {
@@ -91,7 +91,7 @@ describe('a gateway whose upstream', () => {
     expect(upstream.seen.length).toBeLessThanOrEqual(count * 1.2);
   });
 
-  it('keeps failing is given a rest: answers come at once, and service is back soon after it is', async () => {
+  it('opens the breaker if failures continue, fails at once, and resumes soon after the upstream recovers', async () => {
     upstream.play((_, response) => response.socket?.destroy());
     await expect
       .poll(
@@ -118,7 +118,7 @@ describe('a gateway whose upstream', () => {
   });
 });
 
-describe('a gateway before something that is no HTTP server', () => {
+describe('a gateway whose upstream is not an HTTP server', () => {
   const servers: Server[] = [];
   const gateways: ProxyOnly[] = [];
 
@@ -140,7 +140,7 @@ describe('a gateway before something that is no HTTP server', () => {
     for (const server of servers) server.close();
   });
 
-  it('answers UPSTREAM_ERROR to garbage', async () => {
+  it('returns UPSTREAM_ERROR for garbage', async () => {
     const gateway = await before((socket) =>
       socket.on('data', () => socket.end('\u0000\u0001 not HTTP at all\r\n\r\n')),
     );
@@ -149,7 +149,7 @@ describe('a gateway before something that is no HTTP server', () => {
     expect(errors?.[0]?.extensions.code).toBe('UPSTREAM_ERROR');
   });
 
-  it('answers UPSTREAM_UNAVAILABLE when nothing listens, for reads and writes', async () => {
+  it('returns UPSTREAM_UNAVAILABLE if nothing listens, for reads and writes', async () => {
     const gateway = await before(() => undefined);
     const server = servers.at(-1) as Server;
     await new Promise((closed) => server.close(closed));
@@ -163,7 +163,7 @@ describe('a gateway before something that is no HTTP server', () => {
     expect((await gateway.fetch('/livez')).status).toBe(200);
   });
 
-  it('answers UPSTREAM_TIMEOUT when connections are taken and nothing is said', async () => {
+  it('returns UPSTREAM_TIMEOUT if connections are accepted but get no response', async () => {
     const gateway = await before(() => undefined);
     const { errors } = await gateway.graphql('{ pets { id } }', { key: 'a' });
     expect(errors?.[0]?.extensions.code).toBe('UPSTREAM_TIMEOUT');

@@ -15,7 +15,7 @@ it('keeps the order of one key', () => {
   expect(drain(queue)).toEqual([]);
 });
 
-it('lets keys take turns, however many items each has', () => {
+it('serves keys in turn, however many items each has', () => {
   const queue = new FairQueue<string>();
   for (const item of ['a1', 'a2', 'a3', 'a4']) queue.push('a', item);
   queue.push('b', 'b1');

@@ -24,7 +24,7 @@ describe('limits learned from an upstream', () => {
     await upstream.close();
   });
 
-  it('are unknown until the upstream has answered: free operations are served, without numbers', async () => {
+  it('are unknown until the upstream responds: free operations are served without limit headers', async () => {
     const { status, data, headers } = await gateway.graphql('{ __typename rateLimit { plan } }', { key: 'a' });
     expect(status).toBe(200);
     expect(data).toEqual({ __typename: 'Query', rateLimit: null });
@@ -32,7 +32,7 @@ describe('limits learned from an upstream', () => {
     expect(headers.get('ratelimit')).toBeNull();
   });
 
-  it('are told to the client as the upstream stated them, with the plan that they are of', async () => {
+  it('are reported to the client as the upstream stated them, with their plan', async () => {
     upstream.play((_, response) => send(response, 200, '[]', freeLimits(41)));
     const { headers } = await gateway.graphql('{ pets { id } }', { key: 'a' });
     expect(headers.get('x-ratelimit-limit')).toBe('60');
@@ -53,7 +53,7 @@ describe('limits learned from an upstream', () => {
     [300, 'PRO'],
     [1000, null],
     [77, null],
-  ])('come from the trio where nothing else is stated: a limit of %i is plan %s', async (limit, plan) => {
+  ])('come from X-RateLimit-* if RateLimit is absent: a limit of %i is plan %s', async (limit, plan) => {
     const reset = Math.floor(Date.now() / 1_000) + 30;
     upstream.play((_, response) =>
       send(response, 200, '[]', {
@@ -69,7 +69,7 @@ describe('limits learned from an upstream', () => {
     expect(data.rateLimit).toEqual({ plan, windows: [{ seconds: null, limit, remaining: 12 }] });
   });
 
-  it('refuse here what no longer fits, and what never will, without asking the upstream', async () => {
+  it('refuse operations that no longer fit or never will, without an upstream request', async () => {
     upstream.play((_, response) => send(response, 200, '[]', freeLimits(2)));
     await gateway.graphql('{ pets { id } }', { key: 'a' });
     upstream.seen.length = 0;
@@ -86,7 +86,7 @@ describe('limits learned from an upstream', () => {
     expect(upstream.seen).toEqual([]);
   });
 
-  it('take requests in flight off', async () => {
+  it('count requests in flight as used', async () => {
     upstream.play((_, response) => send(response, 200, '[]', freeLimits(2)));
     await gateway.graphql('{ pets { id } }', { key: 'a' });
     let left = 2;
@@ -98,7 +98,7 @@ describe('limits learned from an upstream', () => {
     expect(upstream.seen).toHaveLength(2);
   });
 
-  it('that nobody has seen yet cannot be overrun: one operation is the probe', async () => {
+  it('that are still unknown cannot be exceeded: one operation is the probe', async () => {
     let left = 60;
     upstream.play((_, response) => {
       left -= 1;
@@ -113,7 +113,7 @@ describe('limits learned from an upstream', () => {
     expect(left).toBeGreaterThanOrEqual(0);
   });
 
-  it('start a cooldown of the key with the first 429, and send a single probe when it ends', async () => {
+  it('start a cooldown of the key on the first 429, and send a single probe when it ends', async () => {
     let at429 = 0;
     upstream.play((_, response) => {
       at429 = Date.now();
@@ -140,7 +140,7 @@ describe('limits learned from an upstream', () => {
     for (const request of others) expect(request.at - (probe?.at ?? 0)).toBeGreaterThanOrEqual(45);
   });
 
-  it('of a banned key refuse even what is free', async () => {
+  it('of a banned key refuse even free operations', async () => {
     upstream.play((_, response) =>
       send(response, 429, { code: 'key_banned', message: 'Banned.', status: 429 }, { 'Retry-After': '30' }),
     );
@@ -150,7 +150,7 @@ describe('limits learned from an upstream', () => {
     expect(free.errors?.[0]?.extensions.code).toBe('KEY_BANNED');
   });
 
-  it('remember a 401 for five seconds, per key', async () => {
+  it('cache a 401 for five seconds, per key', async () => {
     upstream.play(({ headers }, response) =>
       headers.authorization === 'Bearer bad'
         ? send(response, 401, { code: 'unauthorized', message: 'No.', status: 401 })
@@ -166,7 +166,7 @@ describe('limits learned from an upstream', () => {
   });
 });
 
-describe('a batch of a key that nothing is known of', () => {
+describe('a batch of a key without known limits', () => {
   it('does not wait for itself', async () => {
     const upstream = await startScriptedUpstream(answerAnimals);
     const gateway = await startProxyBefore(upstream.url);
@@ -182,7 +182,7 @@ describe('a batch of a key that nothing is known of', () => {
 });
 
 describe('DEFAULT_PLAN', () => {
-  it('limits keys of which the upstream states nothing, from their first request on', async () => {
+  it('limits keys whose limits the upstream does not state, from their first request', async () => {
     const upstream = await startScriptedUpstream(answerAnimals);
     const gateway = await startProxyBefore(upstream.url, { DEFAULT_PLAN: 'free' });
     const answers = await Promise.all(
@@ -196,7 +196,7 @@ describe('DEFAULT_PLAN', () => {
     await upstream.close();
   });
 
-  it('gives way to limits that the upstream states', async () => {
+  it('yields to limits that the upstream states', async () => {
     const upstream = await startScriptedUpstream((_, response) => send(response, 200, '[]', freeLimits(7)));
     const gateway = await startProxyBefore(upstream.url, { DEFAULT_PLAN: 'business' });
     await gateway.graphql('{ pets { id } }', { key: 'a' });
@@ -207,7 +207,7 @@ describe('DEFAULT_PLAN', () => {
   });
 });
 
-describe('a flood through a gateway before a real store', () => {
+describe('a flood of requests through a gateway in front of a real store', () => {
   let gateway: Gateway;
 
   beforeEach(async () => {
@@ -215,7 +215,7 @@ describe('a flood through a gateway before a real store', () => {
   });
   afterEach(() => gateway.close());
 
-  it('never gets its key refused by the store, so never banned, and leaves other keys alone', async () => {
+  it('never makes the store refuse or ban its key, and does not affect other keys', async () => {
     const { key } = await gateway.createKey({ plan: 'free' });
     const { key: pro } = await gateway.createKey({ plan: 'pro' });
     const flood = Array.from({ length: 240 }, (_, i) =>

@@ -2,11 +2,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
 import { send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
 
-describe('an answer of the upstream', () => {
+describe('an upstream response', () => {
   let upstream: ScriptedUpstream;
   let gateway: ProxyOnly;
   let keys = 0;
-  /** A key that nothing has been learned of. */
+  /** A key whose limits are still unknown. */
   const freshKey = () => `key-${keys++}`;
 
   beforeAll(async () => {
@@ -26,7 +26,7 @@ describe('an answer of the upstream', () => {
     [409, 'UPSTREAM_ERROR'],
     [500, 'UPSTREAM_ERROR'],
     [501, 'UPSTREAM_ERROR'],
-  ])('of status %i with an Error body becomes %s with that body verbatim', async (status, code) => {
+  ])('with status %i and an Error body becomes %s with that body verbatim', async (status, code) => {
     const body = { code: 'their_own_code', message: 'In their own words.', status };
     upstream.play((_, response) => send(response, status, { ...body, extra: 1 }));
     const answer = await gateway.graphql('{ pet(id: 5) { id } }', { key: freshKey() });
@@ -40,26 +40,23 @@ describe('an answer of the upstream', () => {
   it.each([
     ['401', 401, 'unauthorized', 'UNAUTHENTICATED', {}],
     ['429', 429, 'slow_down', 'RATE_LIMITED', { 'Retry-After': '7' }],
-    ['429 of a ban', 429, 'key_banned', 'KEY_BANNED', { 'Retry-After': '7' }],
-  ])(
-    'of %s that leaves no field any data is the status of the whole response',
-    async (_, status, theirs, code, headers) => {
-      const body = { code: theirs, message: 'No.', status };
-      upstream.play((_request, response) => send(response, status, body, headers));
-      const answer = await gateway.graphql('{ a: pet(id: 5) { id } pets { id } }', { key: freshKey() });
-      expect(answer.status).toBe(status);
-      expect(answer.text).not.toContain('"data"');
-      expect(answer.errors).toHaveLength(1);
-      expect(answer.errors?.[0]?.extensions).toMatchObject({ code, error: body });
-      if (status === 401) expect(answer.headers.get('www-authenticate')).toContain('error="invalid_token"');
-      else {
-        expect(answer.headers.get('retry-after')).toBe('7');
-        expect(answer.errors?.[0]?.extensions.retryAfter).toBe(7);
-      }
-    },
-  );
+    ['429 for a ban', 429, 'key_banned', 'KEY_BANNED', { 'Retry-After': '7' }],
+  ])('with %s sets the status of the response if no field got data', async (_, status, theirs, code, headers) => {
+    const body = { code: theirs, message: 'No.', status };
+    upstream.play((_request, response) => send(response, status, body, headers));
+    const answer = await gateway.graphql('{ a: pet(id: 5) { id } pets { id } }', { key: freshKey() });
+    expect(answer.status).toBe(status);
+    expect(answer.text).not.toContain('"data"');
+    expect(answer.errors).toHaveLength(1);
+    expect(answer.errors?.[0]?.extensions).toMatchObject({ code, error: body });
+    if (status === 401) expect(answer.headers.get('www-authenticate')).toContain('error="invalid_token"');
+    else {
+      expect(answer.headers.get('retry-after')).toBe('7');
+      expect(answer.errors?.[0]?.extensions.retryAfter).toBe(7);
+    }
+  });
 
-  it('of 429 beside a field with data leaves the status at 200', async () => {
+  it('with 429 leaves the status at 200 if another field got data', async () => {
     upstream.play(({ path }, response) =>
       path.startsWith('/pets/')
         ? send(response, 429, { code: 'rate_limited', message: 'No.', status: 429 }, { 'Retry-After': '1' })
@@ -71,7 +68,7 @@ describe('an answer of the upstream', () => {
     expect(answer.errors?.[0]).toMatchObject({ path: ['a'], extensions: { code: 'RATE_LIMITED', retryAfter: 1 } });
   });
 
-  it('that states more than an Int can say has it said as the most that it can', async () => {
+  it('with a limit above the maximum of Int is reported with that maximum', async () => {
     const key = freshKey();
     const headers = {
       'X-RateLimit-Limit': '5000000000',
@@ -84,7 +81,7 @@ describe('an answer of the upstream', () => {
     expect(data.rateLimit.windows).toEqual([{ limit: 2_147_483_647, remaining: 2_147_483_647 }]);
   });
 
-  it('of 429 whose body breaks off is one of 429 all the same', async () => {
+  it('with 429 and an incomplete body is still treated as 429', async () => {
     const key = freshKey();
     upstream.play((_, response) => {
       response.writeHead(429, { 'Content-Length': '100', 'Retry-After': '30' });
@@ -99,7 +96,7 @@ describe('an answer of the upstream', () => {
     expect(upstream.seen).toHaveLength(before + 1);
   });
 
-  it('reads a Retry-After that is an HTTP date', async () => {
+  it('may state Retry-After as an HTTP date', async () => {
     const inTenSeconds = new Date(Date.now() + 10_000).toUTCString();
     upstream.play((_, response) =>
       send(response, 429, { code: 'x', message: 'No.', status: 429 }, { 'Retry-After': inTenSeconds }),
@@ -116,11 +113,11 @@ describe('an answer of the upstream', () => {
     ['HTML with 404', 404, HTML],
     ['an empty body with 400', 400, ''],
     ['a truncated Error', 400, '{"code":"x","mess'],
-    ['an Error of wrong types', 404, '{"code":1,"message":"m","status":404}'],
+    ['an Error with wrong types', 404, '{"code":1,"message":"m","status":404}'],
     ['an Error whose status is text', 404, '{"code":"c","message":"m","status":"404"}'],
     ['an array as Error', 500, '[]'],
     ['ten megabytes', 500, `{"code":"c","message":"${'x'.repeat(10_000_000)}","status":500}`],
-  ])('that is no Error (%s) is UPSTREAM_ERROR, and not quoted', async (_, status, body) => {
+  ])('without a valid Error body (%s) becomes UPSTREAM_ERROR and is not quoted', async (_, status, body) => {
     upstream.play((_request, response) => send(response, status, body));
     const answer = await gateway.graphql('{ pet(id: 5) { id } }', { key: freshKey() });
     expect(answer.status).toBe(200);
@@ -136,14 +133,14 @@ describe('an answer of the upstream', () => {
     ['with an unknown status', '{"id":5,"name":"x","categoryId":1,"status":"eaten"}'],
     ['with a status of null', '{"id":5,"name":"x","categoryId":1,"status":null}'],
     ['whose id is text', '{"id":"5","name":"x","categoryId":1}'],
-    ['whose id is no int64', '{"id":9223372036854775808,"name":"x","categoryId":1}'],
+    ['whose id is not an int64', '{"id":9223372036854775808,"name":"x","categoryId":1}'],
     ['whose id is a fraction', '{"id":5.0,"name":"x","categoryId":1}'],
     ['without a category', '{"id":5,"name":"x"}'],
-    ['of another id', '{"id":6,"name":"x","categoryId":1}'],
+    ['with another id', '{"id":6,"name":"x","categoryId":1}'],
     ['in a list', '[{"id":5,"name":"x","categoryId":1}]'],
     ['cut off', '{"id":5,"name":"x","categ'],
     ['missing', ''],
-  ])('that is an animal %s is UPSTREAM_ERROR', async (_, body) => {
+  ])('with an animal %s becomes UPSTREAM_ERROR', async (_, body) => {
     upstream.play((_request, response) => send(response, 200, body));
     const answer = await gateway.graphql('{ pet(id: 5) { id name } }', { key: freshKey() });
     expect(answer.data).toEqual({ pet: null });
@@ -151,17 +148,17 @@ describe('an answer of the upstream', () => {
   });
 
   it.each([
-    ['no list', '{"id":5,"name":"x","categoryId":1}'],
+    ['not a list', '{"id":5,"name":"x","categoryId":1}'],
     ['a list with a hole', '[{"id":5,"name":"x","categoryId":1},null]'],
     ['null', 'null'],
-  ])('to a list that is %s is UPSTREAM_ERROR', async (_, body) => {
+  ])('to a list request that is %s becomes UPSTREAM_ERROR', async (_, body) => {
     upstream.play((_request, response) => send(response, 200, body));
     const answer = await gateway.graphql('{ pets { id } }', { key: freshKey() });
     expect(answer.data).toEqual({ pets: null });
     expect(answer.errors?.[0]?.extensions.code).toBe('UPSTREAM_ERROR');
   });
 
-  it('may have further fields, any order and more than was asked for', async () => {
+  it('may contain unknown fields, any order and more animals than requested', async () => {
     upstream.play((_, response) =>
       send(
         response,

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
 import { answerAnimals, send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
 
-describe('what a gateway passes on to its upstream', () => {
+describe('a request from a gateway to its upstream', () => {
   let upstream: ScriptedUpstream;
   let gateway: ProxyOnly;
 
@@ -16,7 +16,7 @@ describe('what a gateway passes on to its upstream', () => {
     await upstream.close();
   });
 
-  it("is the key, unchanged, the request id, the trace as it came and the client's name, and no other header of the client", async () => {
+  it("carries the unchanged key, the request id, the trace and the client's name, and no other header of the client", async () => {
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
     const { status } = await gateway.graphql('{ pets { id } }', {
       headers: {
@@ -50,7 +50,7 @@ describe('what a gateway passes on to its upstream', () => {
     );
   });
 
-  it('is no name that holds the key', async () => {
+  it('carries no client name that contains the key', async () => {
     await gateway.graphql('{ pets { id } }', {
       key: 'secret-1',
       headers: { 'apollographql-client-name': 'my secret-1' },
@@ -58,7 +58,7 @@ describe('what a gateway passes on to its upstream', () => {
     expect(upstream.seen[0]?.headers['apollographql-client-name']).toBe('(withheld)');
   });
 
-  it('is no trace that is none, and no state without one', async () => {
+  it('carries no invalid traceparent, and no tracestate without a traceparent', async () => {
     await gateway.graphql('{ pets { id } }', {
       key: 'a',
       headers: { traceparent: '00-nonsense-01', tracestate: 'vendor=1' },
@@ -67,7 +67,7 @@ describe('what a gateway passes on to its upstream', () => {
     expect(upstream.seen[0]?.headers).not.toHaveProperty('tracestate');
   });
 
-  it('is the arguments as REST writes them, identifiers exact and an omitted status absent', async () => {
+  it('carries the arguments in REST format, with exact identifiers and without an omitted status', async () => {
     await gateway.graphql('{ pets { id } sold: pets(limit: 3, status: SOLD) { id } none: pets(status: null) { id } }', {
       key: 'a',
     });
@@ -83,7 +83,7 @@ describe('what a gateway passes on to its upstream', () => {
     ]);
   });
 
-  it('is nothing at all without a key, for refused arguments and for free operations', async () => {
+  it('is not sent without a key, for refused arguments or for free operations', async () => {
     const keyless = await gateway.graphql('{ pets { id } }');
     expect(keyless.status).toBe(401);
     expect(keyless.headers.get('www-authenticate')).toBe('Bearer realm="animal-store"');
@@ -93,7 +93,7 @@ describe('what a gateway passes on to its upstream', () => {
     expect(upstream.seen).toEqual([]);
   });
 
-  it('follows no redirect', async () => {
+  it('does not follow redirects', async () => {
     upstream.play((_, response) => send(response, 302, '', { Location: `${upstream.url}/pets/1` }));
     const { data, errors } = await gateway.graphql('{ pets { id } }', { key: 'a' });
     expect(data).toEqual({ pets: null });
@@ -101,7 +101,7 @@ describe('what a gateway passes on to its upstream', () => {
     expect(upstream.seen).toHaveLength(1);
   });
 
-  it('never shows a key in the log, the metrics or an error', async () => {
+  it('never reveals the key in the log, the metrics or an error', async () => {
     const key = 'pets_secret-of-this-test';
     upstream.play((_, response) => send(response, 500, 'no Error body'));
     const { text } = await gateway.graphql('{ pets { id } pet(id: 1) { id } }', { key });
@@ -111,7 +111,7 @@ describe('what a gateway passes on to its upstream', () => {
   });
 
   it.each([403, 409, 500, 503])(
-    'logs of an Error with %i that quotes the key no more than its status',
+    'is logged with only the status if the Error has status %i and quotes the key',
     async (status) => {
       const key = 'pets_quoted-by-the-upstream';
       upstream.play((_, response) =>

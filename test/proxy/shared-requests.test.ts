@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
 import { answerAnimals, send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
 
-describe('requests of a gateway to its upstream', () => {
+describe('requests from a gateway to its upstream', () => {
   let upstream: ScriptedUpstream;
   let gateway: ProxyOnly;
 
@@ -19,7 +19,7 @@ describe('requests of a gateway to its upstream', () => {
     await upstream.close();
   });
 
-  it('ask each distinct animal of an HTTP request once, through aliases and a batch', async () => {
+  it('look up each distinct animal of an HTTP request once, through aliases and a batch', async () => {
     const body = [1, 2, 3].map((n) => ({
       query: `{ a: pet(id: 1) { id } b: pet(id: 1) { name } c: pet(id: ${n}) { id } pets { id } again: pets(limit: 20) { id } }`,
     }));
@@ -33,7 +33,7 @@ describe('requests of a gateway to its upstream', () => {
     expect(upstream.seen.map(({ path }) => path).sort()).toEqual(['/pets/1', '/pets/2', '/pets/3', '/pets?limit=20']);
   });
 
-  it('ask distinct animals concurrently', async () => {
+  it('look up distinct animals concurrently', async () => {
     upstream.play((request, response) => void setTimeout(() => answerAnimals(request, response), 100));
     const aliases = Array.from({ length: 20 }, (_, i) => `p${i}: pet(id: ${i}) { id }`).join(' ');
     const startedAt = Date.now();
@@ -43,7 +43,7 @@ describe('requests of a gateway to its upstream', () => {
     expect(Date.now() - startedAt).toBeLessThan(1_000);
   });
 
-  it('never share an answer between keys', async () => {
+  it('never share a response between keys', async () => {
     upstream.play(({ headers }, response) => {
       const id = headers.authorization === 'Bearer a' ? 1 : 2;
       send(response, 200, `[{"id":${id},"name":"x","categoryId":1}]`);
@@ -56,7 +56,7 @@ describe('requests of a gateway to its upstream', () => {
     expect(b.data.pets).toEqual([{ id: '2' }]);
   });
 
-  it('that left before an animal was added answer no read that came after it', async () => {
+  it('sent before an animal was added do not answer later reads', async () => {
     let animals: string[] = [];
     upstream.play(({ method }, response) => {
       if (method === 'POST') {
@@ -75,7 +75,7 @@ describe('requests of a gateway to its upstream', () => {
     expect((await before).data.pets).toEqual([]);
   });
 
-  it('are cancelled when the client goes away', async () => {
+  it('are cancelled when the client disconnects', async () => {
     upstream.play(() => undefined);
     const client = new AbortController();
     const answer = gateway.fetch('/graphql', {
@@ -91,7 +91,7 @@ describe('requests of a gateway to its upstream', () => {
   });
 });
 
-it('equal GETs of a key that wait for a connection are one request, each call cancelled on its own', async () => {
+it('equal GETs of a key that wait for a connection share one request, and each call can be cancelled separately', async () => {
   const upstream = await startScriptedUpstream();
   const gateway = await startProxyBefore(upstream.url, { UPSTREAM_CONNECTIONS: '1', SHUTDOWN_GRACE_MS: '500' });
   await gateway.graphql('{ pets { id } }', { key: 'a' });

@@ -45,7 +45,7 @@ describe('the client of an upstream, with one connection', () => {
     expect(client.load()).toEqual({ active: 0, idle: 1, waiting: 0 });
   });
 
-  it('lets keys take turns', async () => {
+  it('serves keys in turn', async () => {
     const ofA = ['/a1', '/a2', '/a3', '/a4'].map((path) => send(path));
     const ofB = ['/b1', '/b2'].map((path) => send(path, { keyId: 'b' }));
     for (const path of ['/a1', '/a2', '/b1', '/a3', '/b2', '/a4']) {
@@ -68,7 +68,7 @@ describe('the client of an upstream, with one connection', () => {
     expect(await second.outcome).toMatchObject({ status: 200, body: 'two' });
   });
 
-  it('goes on after a request that was cancelled in flight, and one that was refused right before it was sent', async () => {
+  it('continues after a request is cancelled in flight, and after one is refused right before it is sent', async () => {
     const first = send('/1');
     await arrivalOf('/v1/1');
     first.cancel(new Error('gone'));

@@ -6,7 +6,7 @@ import { connectRedis, describeWithRedis, describeWithRedisServer, redisUrl } fr
 
 const ONE = '{ pets(limit: 1) { id } }';
 
-describeWithRedis('two gateways before one store', () => {
+describeWithRedis('two gateways in front of one store', () => {
   let store: Gateway;
   let gateways: [ProxyOnly, ProxyOnly];
 
@@ -23,7 +23,7 @@ describeWithRedis('two gateways before one store', () => {
   });
   afterAll(() => store.close());
 
-  /** A key whose one request has been used up, without any gateway knowing. */
+  /** Creates a key that has used its only request. No gateway knows this. */
   async function exhaustedKey(): Promise<string> {
     const { key } = await store.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 10 } });
     await store.fetch('/v1/pets', { headers: { Authorization: `Bearer ${key}` } });
@@ -36,7 +36,7 @@ describeWithRedis('two gateways before one store', () => {
     return { status, code: errors?.[0]?.extensions.code, retryAfter: Number(headers.get('retry-after')) };
   };
 
-  it('refuse a key that the store refused to one of them, without asking the store', async () => {
+  it('both refuse a key that the store refused to one of them, without an upstream request', async () => {
     const key = await exhaustedKey();
     expect(await outcome(gateways[0], ONE, key)).toMatchObject({ status: 429, code: 'RATE_LIMITED' });
     expect(refusalsOfStore()).toBe(1);
@@ -52,7 +52,7 @@ describeWithRedis('two gateways before one store', () => {
     expect((await outcome(gateways[1], ONE, other)).status).toBe(200);
   });
 
-  it('refuse a key that the store banned, whatever is asked', async () => {
+  it('refuse every operation of a key that the store banned', async () => {
     const key = await exhaustedKey();
     for (let i = 0; i < 2; i++) await store.fetch('/v1/pets', { headers: { Authorization: `Bearer ${key}` } });
     expect(await outcome(gateways[0], ONE, key)).toMatchObject({ status: 429, code: 'KEY_BANNED' });
@@ -76,8 +76,8 @@ describeWithRedis('two gateways before one store', () => {
   });
 });
 
-describeWithRedis('two gateways before a store, with a plan of their own', () => {
-  it('count requests together when the store states no limits', async () => {
+describeWithRedis('two gateways with DEFAULT_PLAN', () => {
+  it('count requests together if the store states no limits', async () => {
     const upstream = await startScriptedUpstream((_, response) => send(response, 200, '[]'));
     const env = { REDIS_URL: redisUrl(), DEFAULT_PLAN: 'free' };
     const gateways = [await startProxyBefore(upstream.url, env), await startProxyBefore(upstream.url, env)];
@@ -98,7 +98,7 @@ describeWithRedis('two gateways before a store, with a plan of their own', () =>
   });
 });
 
-describeWithRedisServer('a gateway whose Redis was away', () => {
+describeWithRedisServer('a gateway whose Redis was unavailable', () => {
   let server: RedisServer;
   beforeAll(async () => {
     server = await startRedisServer();

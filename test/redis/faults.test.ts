@@ -6,7 +6,7 @@ import { connectRedis, describeWithRedisServer } from '../support/redis.js';
 
 const ONE = '{ pets(limit: 1) { id } }';
 const PASSWORD = 's3cret-of-redis';
-/** Far more than anybody waits, far less than clients of Redis wait by default. */
+/** Far longer than a request should wait, far shorter than the default timeouts of Redis clients. */
 const SOON_MS = 1_500;
 
 describeWithRedisServer('two instances whose Redis fails', () => {
@@ -75,12 +75,12 @@ describeWithRedisServer('two instances whose Redis fails', () => {
   it.each<[string, () => Promise<void> | void, () => Promise<void> | void]>([
     ['is stopped', () => server.signal('SIGSTOP'), () => server.signal('SIGCONT')],
     ['stalls', () => proxy.set('stall'), () => proxy.set('pass')],
-    ['is behind a network that loses everything', () => proxy.set('blackhole'), () => proxy.set('pass')],
+    ['is behind a network that drops everything', () => proxy.set('blackhole'), () => proxy.set('pass')],
     ['refuses connections', () => proxy.set('refuse'), () => proxy.set('pass')],
     ['resets connections', () => proxy.set('reset'), () => proxy.set('pass')],
     ['answers garbage', () => proxy.set('garbage'), () => proxy.set('pass')],
     ['ends, and starts again empty', () => server.kill(), () => server.start()],
-  ])('go on by themselves while it %s, and share again when it is back', async (fault, fail, mend) => {
+  ])('count separately while it %s, and share again when it is back', async (fault, fail, mend) => {
     const { key } = await instances[0].createKey({ plan: 'enterprise', limits: { perMinute: 500, perDay: 5_000 } });
     await expectSharing(key);
     const usual: Asked[] = [];
@@ -120,7 +120,7 @@ describeWithRedisServer('two instances whose Redis fails', () => {
     expect(slowest(during)).toBeLessThan(slowest(usual) + SOON_MS);
   });
 
-  it('hold to the limit each for itself, from where they last saw it', async () => {
+  it('enforce the limit separately, starting from the last shared count', async () => {
     const { key } = await instances[0].createKey({ plan: 'enterprise', limits: { perMinute: 10, perDay: 100 } });
     await expectSharing(key);
     const seen = [await ask(instances[0], key), await ask(instances[1], key)].map(({ remaining }) => remaining);
@@ -139,7 +139,7 @@ describeWithRedisServer('two instances whose Redis fails', () => {
     expect((await ask(instances[1], key)).status).toBe(429);
   });
 
-  it('ask Redis once for a request', async () => {
+  it('send one command to Redis per request', async () => {
     const { key } = await instances[0].createKey({ plan: 'enterprise', limits: { perMinute: 500, perDay: 5_000 } });
     await expectSharing(key);
     const calls = async (): Promise<number> => {
@@ -156,7 +156,7 @@ describeWithRedisServer('two instances whose Redis fails', () => {
     expect((await calls()) - before).toBe(23);
   });
 
-  it('start while it is away, with a warning, and share when it comes', async () => {
+  it('start with a warning while it is unavailable, and share when it is back', async () => {
     await server.kill();
     const database = await createDatabase();
     const late = await startGateway('server', {
@@ -169,7 +169,7 @@ describeWithRedisServer('two instances whose Redis fails', () => {
       expect(said(late, 'Redis is away')).toBe(1);
       await server.start();
       await vi.waitFor(async () => expect(await metricOf(late, 'limiter_shared')).toBe(1), { timeout: 5_000 });
-      // What was counted before is not forgotten.
+      // The earlier request still counts.
       expect((await ask(late, key)).remaining).toBe(998);
     } finally {
       await late.close();

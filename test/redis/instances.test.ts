@@ -34,7 +34,7 @@ describeWithRedis('four instances that share a Redis', () => {
   const remainingOf = ({ headers }: { readonly headers: Headers }): number =>
     Number(headers.get('x-ratelimit-remaining'));
 
-  /** Has every client ask six times, each time another instance, by GraphQL and by REST. */
+  /** Every client sends six requests, each to another instance, over GraphQL and REST. */
   async function rush(key: string, query = ONE, rest = true): Promise<{ status: number; remaining: number }[]> {
     const headers = { Authorization: `Bearer ${key}` };
     const clients = Array.from({ length: CLIENTS }, async (_, client) => {
@@ -54,7 +54,7 @@ describeWithRedis('four instances that share a Redis', () => {
   it.each([
     ['minute', { perMinute: 97, perDay: 5_000 }],
     ['day', { perMinute: 5_000, perDay: 97 }],
-  ])('admit exactly what the %s holds, and tell each of 50 clients another remainder', async (_, limits) => {
+  ])('admit exactly the limit of the %s, and report a different remainder to each of 50 clients', async (_, limits) => {
     const { key } = await first.createKey({ plan: 'enterprise', limits });
     const answers = await rush(key);
     expect(answers.filter(({ status }) => status !== 200 && status !== 429)).toEqual([]);
@@ -62,7 +62,7 @@ describeWithRedis('four instances that share a Redis', () => {
     expect(admitted.sort((a, b) => a - b)).toEqual(Array.from({ length: 97 }, (_, i) => i));
   });
 
-  it('admit operations as a whole, whichever instance they come to', async () => {
+  it('admit operations as a whole on every instance', async () => {
     const { key } = await first.createKey({ plan: 'enterprise', limits: { perMinute: 100, perDay: 1_000 } });
     const answers = await rush(
       key,
@@ -73,7 +73,7 @@ describeWithRedis('four instances that share a Redis', () => {
     expect(admitted.sort((a, b) => a - b)).toEqual(Array.from({ length: 33 }, (_, i) => 1 + 3 * i));
   });
 
-  it('tell of free operations and of mistakes what all of them have counted', async () => {
+  it('report the shared count with free operations and with errors', async () => {
     const { key } = await first.createKey({ plan: 'enterprise', limits: { perMinute: 10, perDay: 20 } });
     for (let i = 0; i < 3; i++) await instance(i).graphql(ONE, { key });
     const free = await instance(3).graphql('{ rateLimit { windows { remaining } } }', { key });
@@ -84,7 +84,7 @@ describeWithRedis('four instances that share a Redis', () => {
     ).toBe(7);
   });
 
-  it('count the refusals of a key together, and keep to a ban that another one imposed', async () => {
+  it('count the refusals of a key together, and enforce a ban from another instance', async () => {
     const [one, other] = (await Promise.all(
       [1, 2].map(() =>
         startGateway('server', {
@@ -123,7 +123,7 @@ describeWithRedis('four instances that share a Redis', () => {
     expect(answers.filter((status) => status === 429)).toHaveLength(40);
   });
 
-  it('answer a persisted query that another one was given', async () => {
+  it('serve a persisted query that another instance stored', async () => {
     const { key } = await first.createKey();
     const query = `query Shared${randomUUID().replaceAll('-', '')} { pets(limit: 1) { id } }`;
     const sha256Hash = createHash('sha256').update(query).digest('hex');
@@ -139,7 +139,7 @@ describeWithRedis('four instances that share a Redis', () => {
     expect(await ask(2)).toEqual({ data: { pets: [] } });
   });
 
-  it('leave no key in Redis, and nothing that stays for ever', async () => {
+  it('store no API key in Redis, and nothing without an expiry', async () => {
     const created = await Promise.all([1, 2, 3].map(() => first.createKey()));
     const addresses = created.map(() => `203.0.113.${Math.floor(Math.random() * 250)}`);
     for (const [i, { key }] of created.entries()) {

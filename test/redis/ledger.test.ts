@@ -14,7 +14,7 @@ interface Bans {
   readonly banSeconds?: number;
 }
 
-/** A ledger under test, whose time can be moved on. */
+/** A ledger whose time can be advanced. */
 interface Kind {
   create(bans: Bans): MaybePromise<void>;
   ask(account: Account, cost: number): MaybePromise<Admission>;
@@ -39,7 +39,7 @@ function memory(): Kind {
 
 const nameOf = (id: string): string => `animals:test:{${id}}`;
 
-/** Takes everything that is kept of an account back in time, which is the same as waiting. */
+/** Moves all stored times of an account into the past, which is equivalent to waiting. */
 const AGE = `
 for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
   if field == 'banned' or string.find(field, 'closes') then redis.call('HINCRBY', KEYS[1], field, -ARGV[1]) end
@@ -47,7 +47,7 @@ end
 for i, time in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do redis.call('LSET', KEYS[2], i - 1, time - ARGV[1]) end
 `;
 
-/** Two processes that share what they count, asked in turn. */
+/** Two processes that share counts and are used in turn. */
 function redis(): Kind {
   let links: RedisLink[] = [];
   let client: Redis | undefined;
@@ -61,7 +61,7 @@ function redis(): Kind {
     async create(bans) {
       client ??= await connectRedis(redisUrl());
       if (links.length === 0) {
-        const opened = [openTestLink(redisUrl(), PATIENT), openTestLink(redisUrl(), PATIENT)];
+        const opened = [openTestLink(redisUrl(), LONG_DEADLINE), openTestLink(redisUrl(), LONG_DEADLINE)];
         links = (await Promise.all(opened)).map(({ link }) => link);
       }
       options = bans;
@@ -70,7 +70,7 @@ function redis(): Kind {
     ask: (account, cost) => (ledgers[asked++ % ledgers.length] as Ledger).admit(account, cost),
     async advance({ id }, milliseconds) {
       await client?.eval(AGE, 2, nameOf(id), `${nameOf(id)}:refused`, milliseconds);
-      // What they remember by themselves would be from before.
+      // Their local copies still have the old times.
       renew();
     },
     close() {
@@ -80,8 +80,8 @@ function redis(): Kind {
   };
 }
 
-/** A busy machine takes its time. */
-const PATIENT = { deadlineMs: 10_000 };
+/** Long enough for a busy machine. */
+const LONG_DEADLINE = { deadlineMs: 10_000 };
 
 const KINDS = [
   { name: 'in memory', make: memory, suite: describe },
@@ -109,7 +109,7 @@ describe.each(KINDS)('a ledger', ({ name, make, suite }) => {
       return seen;
     };
 
-    it('opens no window for what costs nothing', async () => {
+    it('opens no window for free requests', async () => {
       const key = account(60, 1_000);
       await ask(key, 0);
       await kind.advance(key, 30_000);
@@ -118,7 +118,7 @@ describe.each(KINDS)('a ledger', ({ name, make, suite }) => {
       expect(left(await ask(key, 0))).toEqual([59, 999]);
     });
 
-    it('counts in fixed windows, each for itself', async () => {
+    it('counts in independent fixed windows', async () => {
       const key = account(60, 1_000);
       await ask(key, 10);
       await kind.advance(key, 40_000);
@@ -130,7 +130,7 @@ describe.each(KINDS)('a ledger', ({ name, make, suite }) => {
       expect(left(await ask(key, 1))).toEqual([59, 999]);
     });
 
-    it('states the same end of a window each time, in whole seconds for waiting', async () => {
+    it('always states the same end of a window, and the wait in whole seconds', async () => {
       const key = account(5, 100);
       const first = await ask(key, 5);
       await kind.advance(key, 10_000);
@@ -148,7 +148,7 @@ describe.each(KINDS)('a ledger', ({ name, make, suite }) => {
     it.each([
       ['the minute', 5, 100],
       ['the day', 100, 5],
-    ])('charges neither window for what %s refuses', async (_, perMinute, perDay) => {
+    ])('charges neither window if %s refuses', async (_, perMinute, perDay) => {
       const key = account(perMinute, perDay);
       const before = left(await ask(key, 3));
       for (let i = 0; i < 3; i++) {
@@ -159,7 +159,7 @@ describe.each(KINDS)('a ledger', ({ name, make, suite }) => {
       expect((await ask(key, 1)).outcome).toBe('refused');
     });
 
-    it('never admits, charges or punishes what no window can hold', async () => {
+    it('never admits, charges or bans for a cost above the limit of a window', async () => {
       await kind.create({ banAfter: 0, banSeconds: 60 });
       const key = account(10, 100);
       for (let i = 0; i < 5; i++) expect(await ask(key, 11)).toMatchObject({ outcome: 'too-large', limit: 10 });
@@ -167,7 +167,7 @@ describe.each(KINDS)('a ledger', ({ name, make, suite }) => {
       expect((await ask(key, 11)).outcome).toBe('too-large');
     });
 
-    it('bans with the first refusal beyond those allowed within a minute, for everything', async () => {
+    it('bans for all requests with the first refusal beyond BAN_AFTER within a minute', async () => {
       await kind.create({ banAfter: 3, banSeconds: 300 });
       const key = account(1, 100);
       expect(await outcomes(key, 1, 1, 1, 1, 1)).toEqual(['admitted', 'refused', 'refused', 'refused', 'banned']);
@@ -181,7 +181,7 @@ describe.each(KINDS)('a ledger', ({ name, make, suite }) => {
       expect(await outcomes(key, 1, 1, 1, 1, 1)).toEqual(['admitted', 'refused', 'refused', 'refused', 'banned']);
     });
 
-    it('bans by the refusals of any minute, and only by those', async () => {
+    it('counts refusals in a sliding minute, and no older ones', async () => {
       await kind.create({ banAfter: 2, banSeconds: 300 });
       const key = account(1, 1);
       expect(await outcomes(key, 1, 1)).toEqual(['admitted', 'refused']);
@@ -193,18 +193,18 @@ describe.each(KINDS)('a ledger', ({ name, make, suite }) => {
       expect(await outcomes(key, 1)).toEqual(['banned']);
     });
 
-    it('bans with the very first refusal when none is allowed', async () => {
+    it('bans with the first refusal if BAN_AFTER is 0', async () => {
       await kind.create({ banAfter: 0, banSeconds: 300 });
       expect(await outcomes(account(1, 1), 1, 1, 0)).toEqual(['admitted', 'banned', 'banned']);
     });
 
-    it('counts each account for itself', async () => {
+    it('counts each account separately', async () => {
       const [mine, yours] = [account(1, 1), account(1, 1)];
       expect(await outcomes(mine, 1, 1)).toEqual(['admitted', 'refused']);
       expect(await outcomes(yours, 1)).toEqual(['admitted']);
     });
 
-    it('admits exactly what fits when all ask at once, and tells each another remainder', async () => {
+    it('admits exactly the limit of concurrent requests, and reports a different remainder to each', async () => {
       const key = account(50, 1_000);
       const all = await Promise.all(Array.from({ length: 120 }, () => ask(key, 1)));
       const admitted = all.filter(({ outcome }) => outcome === 'admitted').map((admission) => left(admission)[0]);

@@ -8,8 +8,8 @@ import { createRedisLedger } from '../../src/redis/redis-ledger.js';
 import type { RedisLink } from '../../src/redis/redis-link.js';
 import { describeWithRedis, openTestLink, redisUrl } from '../support/redis.js';
 
-describeWithRedis('answers that Redis never gave', () => {
-  /** Says something instead of Redis, or before what Redis says. */
+describeWithRedis('corrupt replies', () => {
+  /** A reply sent instead of that from Redis, or before it. */
   let injected: { readonly text: string; readonly instead: boolean } | undefined;
   let between: Server;
   let link: RedisLink;
@@ -58,7 +58,7 @@ describeWithRedis('answers that Redis never gave', () => {
     ['a text without an end', { text: '$999999999\r\nabc', instead }],
     ['one answer too many, well-formed', { text: ':1\r\n', instead: false }],
     ['nothing at all', { text: '', instead }],
-  ])('%s: the request is answered, and the connection never trusted again', async (_, injection) => {
+  ])('%s: the request is answered, and the connection is discarded', async (_, injection) => {
     expect([await admit(), await admit()]).toEqual([59, 58]);
     injected = injection;
     expect(await Promise.all([admit(), admit(), admit()])).toEqual([57, 56, 55]);
@@ -67,7 +67,7 @@ describeWithRedis('answers that Redis never gave', () => {
 
     injected = undefined;
     await vi.waitFor(() => expect(link.isUp).toBe(true), { timeout: 5_000 });
-    // Another process, which knows of nothing but Redis, goes on from there.
+    // Another process, which only has the counts in Redis, continues from there.
     const other = createRedisLedger({ link, local: createMemoryLedger(), nameOf: (id) => `animals:test:{${id}}` });
     const mine = (await admit()) ?? NaN;
     expect(mine).toBeLessThan(55);
@@ -76,13 +76,13 @@ describeWithRedis('answers that Redis never gave', () => {
   });
 });
 
-describe('a Redis that is not as it should be', () => {
+describe('a Redis server that cannot be used', () => {
   const servers: Server[] = [];
   afterEach(() => {
     for (const server of servers.splice(0)) server.close();
   });
 
-  /** A server that answers every command in the same way. */
+  /** Starts a server that sends `text` in reply to every command. */
   async function answering(text: string): Promise<number> {
     const server = createServer((socket) => {
       socket.on('error', () => undefined).on('data', () => void socket.write(text));
@@ -94,9 +94,13 @@ describe('a Redis that is not as it should be', () => {
 
   it.each([
     ['refuses the password', '-WRONGPASS invalid username-password pair or user is disabled.\r\n', 'WRONGPASS'],
-    ['quotes what it was sent', "-ERR unknown command 'AUTH', with args beginning with: 's3cret-word'\r\n", 'AUTH'],
-    ['says the same to everything', '+OK\r\n', 'read back'],
-  ])('%s: it counts as away, and the log says why without the password', async (_, text, why) => {
+    [
+      'quotes the command that it received',
+      "-ERR unknown command 'AUTH', with args beginning with: 's3cret-word'\r\n",
+      'AUTH',
+    ],
+    ['sends the same reply to everything', '+OK\r\n', 'read back'],
+  ])('%s: it counts as unavailable, and the log states the reason without the password', async (_, text, why) => {
     const { link, logged, failures } = await openTestLink(`redis://:s3cret-word@127.0.0.1:${await answering(text)}`);
     expect(link.isUp).toBe(false);
     expect(failures).toEqual(['unreachable']);
@@ -107,8 +111,8 @@ describe('a Redis that is not as it should be', () => {
   });
 });
 
-describeWithRedis('a database that the server does not have', () => {
-  it('is not replaced by another one', async () => {
+describeWithRedis('a database that does not exist on the server', () => {
+  it('is not replaced by another database', async () => {
     const url = new URL(redisUrl());
     url.pathname = '/99999';
     const { link, logged } = await openTestLink(url.href);

@@ -5,7 +5,7 @@ import { createFakeKeys, type FakeKeys } from './fake-keys.js';
 
 const AWAY = new StoreError('unavailable', 'away');
 
-describe('while the database is away', () => {
+describe('while the database is unavailable', () => {
   let keys: FakeKeys;
   let authenticator: Authenticator;
   let key: string;
@@ -35,14 +35,14 @@ describe('while the database is away', () => {
     await expect(authenticator.authenticate(key)).rejects.toBe(AWAY);
   });
 
-  it('a key never seen cannot be looked up, and is not remembered as unknown', async () => {
+  it('an unseen key cannot be looked up, and is not cached as unknown', async () => {
     const other = keys.add();
     await expect(authenticator.authenticate(other)).rejects.toBe(AWAY);
     keys.failure = undefined;
     expect(await authenticator.authenticate(other)).toMatchObject({ id: 'key_1' });
   });
 
-  it('all requests that wait for one lookup hear of its failure, and the next request asks anew', async () => {
+  it('all requests that wait for one lookup get its failure, and the next request starts a new lookup', async () => {
     const other = keys.add();
     keys.slow = true;
     const waiting = Promise.allSettled(Array.from({ length: 5 }, async () => authenticator.authenticate(other)));
@@ -53,7 +53,7 @@ describe('while the database is away', () => {
     expect(keys.asked).toHaveLength(3);
   });
 
-  it('a refresh that hangs keeps nobody waiting until the key is too old', async () => {
+  it('a hanging refresh delays no request until the key is too old', async () => {
     keys.failure = undefined;
     keys.slow = true;
     await vi.advanceTimersByTimeAsync(2_500);

@@ -20,7 +20,7 @@ async function keyIdOf(key: string): Promise<string | undefined> {
 }
 
 describe('a valid key', () => {
-  it('is looked up by its digest and gives its caller, with plan and windows and without the secret', async () => {
+  it('is looked up by its digest and returns its caller, with plan and windows and without the secret', async () => {
     const key = keys.add({ id: 'key_7', plan: 'enterprise', limits: { perMinute: 5, perDay: 70 } });
     const caller = await authenticator.authenticate(key);
     expect(caller).toEqual({
@@ -35,7 +35,7 @@ describe('a valid key', () => {
     expect(keys.asked[0]).not.toContain(key);
   });
 
-  it('is then answered from memory, without a promise', async () => {
+  it('is then returned from memory, without a promise', async () => {
     const key = keys.add();
     await authenticator.authenticate(key);
     for (let i = 0; i < 100; i++) {
@@ -46,7 +46,7 @@ describe('a valid key', () => {
     expect(keys.asked).toHaveLength(1);
   });
 
-  it('is looked up again behind the scenes while it is in use, so that no request waits', async () => {
+  it('is refreshed in the background while it is in use, so that no request waits', async () => {
     const key = keys.add();
     await authenticator.authenticate(key);
     for (let seconds = 0; seconds < 60; seconds++) {
@@ -57,7 +57,7 @@ describe('a valid key', () => {
     expect(keys.asked.length).toBeLessThanOrEqual(31);
   });
 
-  it('is looked up before it is trusted again when it was not used for five seconds', async () => {
+  it('is looked up again before use if it was unused for five seconds', async () => {
     const key = keys.add();
     await authenticator.authenticate(key);
     await vi.advanceTimersByTimeAsync(5_000);
@@ -66,7 +66,7 @@ describe('a valid key', () => {
     expect(keys.asked).toHaveLength(2);
   });
 
-  it('takes the plan that its next lookup finds', async () => {
+  it('gets a changed plan with its next lookup', async () => {
     const key = keys.add();
     await authenticator.authenticate(key);
     keys.change(key, { plan: 'pro', limits: { perMinute: 300, perDay: 10_000 } });
@@ -74,7 +74,7 @@ describe('a valid key', () => {
     expect(await authenticator.authenticate(key)).toMatchObject({ plan: 'pro', windows: [{ limit: 300 }, {}] });
   });
 
-  it('is looked up once for many requests at the same moment', async () => {
+  it('is looked up once for concurrent requests', async () => {
     const key = keys.add();
     keys.slow = true;
     const callers = Promise.all(Array.from({ length: 50 }, async () => authenticator.authenticate(key)));
@@ -87,7 +87,7 @@ describe('a valid key', () => {
     expect(keys.asked).toHaveLength(2);
   });
 
-  it('is remembered with the most others that there is room for', async () => {
+  it('is evicted when newer keys fill the cache', async () => {
     authenticator = createAuthenticator({ keys, capacity: 2 });
     const [a, b, c] = [keys.add(), keys.add(), keys.add()];
     for (const key of [a, b, c]) await authenticator.authenticate(key);
@@ -97,8 +97,8 @@ describe('a valid key', () => {
   });
 });
 
-describe('a key that ends', () => {
-  it('is refused within five seconds of its revocation while it is in use', async () => {
+describe('a key that becomes invalid', () => {
+  it('is refused within five seconds of its revocation if it is in use', async () => {
     const key = keys.add();
     await authenticator.authenticate(key);
     await vi.advanceTimersByTimeAsync(3_300);
@@ -109,7 +109,7 @@ describe('a key that ends', () => {
     expect(Date.now() - revokedAt).toBeLessThanOrEqual(5_000);
   });
 
-  it('is refused five seconds after the lookup before its revocation, and not before it is looked up', async () => {
+  it('is refused at most five seconds after the last lookup before its revocation', async () => {
     const key = keys.add();
     await authenticator.authenticate(key);
     keys.change(key, { revokedAt: new Date() });
@@ -119,7 +119,7 @@ describe('a key that ends', () => {
     expect(await keyIdOf(key)).toBeUndefined();
   });
 
-  it('is refused within five seconds also when a lookup from before the revocation answers late', async () => {
+  it('is refused within five seconds even if a lookup from before the revocation returns late', async () => {
     const key = keys.add();
     await authenticator.authenticate(key);
     await vi.advanceTimersByTimeAsync(2_000);
@@ -133,7 +133,7 @@ describe('a key that ends', () => {
     expect(await keyIdOf(key)).toBeUndefined();
   });
 
-  it('is refused at the moment it expires, without a lookup', async () => {
+  it('is refused the moment it expires, without a lookup', async () => {
     const key = keys.add({ expiresAt: new Date(Date.now() + 1_500) });
     await authenticator.authenticate(key);
     await vi.advanceTimersByTimeAsync(1_499);
@@ -143,7 +143,7 @@ describe('a key that ends', () => {
     expect(keys.asked).toHaveLength(1);
   });
 
-  it('is refused from the start when it had expired or was revoked before', async () => {
+  it('is refused from the start if it had expired or was revoked before', async () => {
     expect(await keyIdOf(keys.add({ expiresAt: new Date(Date.now()) }))).toBeUndefined();
     expect(await keyIdOf(keys.add({ revokedAt: new Date(Date.now() - 1) }))).toBeUndefined();
     expect(await keyIdOf(keys.add({ expiresAt: new Date(Date.now() + 1) }))).toBe('key_2');
@@ -151,7 +151,7 @@ describe('a key that ends', () => {
 });
 
 describe('an unknown key', () => {
-  it('is remembered as unknown for five seconds', async () => {
+  it('is cached as unknown for five seconds', async () => {
     const key = generateApiKey();
     expect(await keyIdOf(key)).toBeUndefined();
     await vi.advanceTimersByTimeAsync(4_999);
@@ -162,7 +162,7 @@ describe('an unknown key', () => {
     expect(keys.asked).toHaveLength(2);
   });
 
-  it('is valid within five seconds of being created', async () => {
+  it('becomes valid within five seconds of its creation', async () => {
     const key = generateApiKey();
     await authenticator.authenticate(key);
     keys.change(key, {});
@@ -171,7 +171,7 @@ describe('an unknown key', () => {
     expect(authenticator.authenticate(key)).toMatchObject({ id: 'key_new' });
   });
 
-  it('pushes other unknown ones out of memory, but no valid one', async () => {
+  it('evicts other unknown keys from the cache, but no valid one', async () => {
     authenticator = createAuthenticator({ keys, capacity: 2, unknownCapacity: 3 });
     const valid = keys.add();
     await authenticator.authenticate(valid);
@@ -185,7 +185,7 @@ describe('an unknown key', () => {
     expect(keys.asked).toHaveLength(12);
   });
 
-  it('is never looked up when it cannot be a key at all', () => {
+  it('is never looked up if its checksum is wrong', () => {
     const key = keys.add();
     const impossible = ['', 'x', 'pets_', `pets_${'0'.repeat(38)}`, key.slice(0, -1), `${key}x`, ` ${key}`, `${key}\n`];
     for (const text of impossible) expect(authenticator.authenticate(text)).toBeUndefined();

@@ -4,11 +4,7 @@ import type { Database } from '../../src/store/database.js';
 import { migrate } from '../../src/store/migrate.js';
 import { createPgDatabase } from '../../src/store/pg-database.js';
 import { openPgliteDatabase } from '../../src/store/pglite-database.js';
-import {
-  createCallCounter,
-  type CallCounter,
-  type CallCounterOptions,
-} from '../../src/store/call-counter.js';
+import { createCallCounter, type CallCounter, type CallCounterOptions } from '../../src/store/call-counter.js';
 import type { DeprecatedCaller, DeprecatedCallers } from '../../src/store/deprecated-calls.js';
 import { createPostgresDeprecatedCalls } from '../../src/store/postgres-deprecated-calls.js';
 import { createDatabase } from '../support/gateway.js';
@@ -74,7 +70,7 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the counter of deprecated call
     expect(await sum()).toBe(4 * 10 * 40);
   });
 
-  it('keeps fifty names of a key, those that it knows in any case, and counts the others together', async () => {
+  it('stores fifty names per key, always counts known names, and counts all others together', async () => {
     const counter = createCounter();
     count(counter, 'known', 'key_1');
     await counter.flush();
@@ -97,7 +93,7 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the counter of deprecated call
     expect(await sum()).toBe(400 + 5);
   });
 
-  it('keeps what cannot be written, and tries again', async () => {
+  it('keeps counts that it cannot write, and retries', async () => {
     let isAway = true;
     const store = createPostgresDeprecatedCalls(database);
     const counter = createCounter({
@@ -125,7 +121,7 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the counter of deprecated call
     expect(logged).toHaveLength(1);
   });
 
-  it('keeps no more than its capacity meanwhile, and says what it did not count', async () => {
+  it('keeps no more than its capacity meanwhile, and reports what it did not count', async () => {
     let isAway = true;
     const store = createPostgresDeprecatedCalls(database);
     const counter = createCounter({
@@ -145,7 +141,7 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the counter of deprecated call
     expect((await sum()) + lost).toBe(1_000);
   });
 
-  it('writes at its end what is left, and says when it cannot', async () => {
+  it('writes the remaining counts when it closes, and reports if it cannot', async () => {
     const counter = createCounter();
     count(counter, 'a', 'key_1', 2);
     await counter.close();

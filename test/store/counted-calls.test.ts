@@ -14,12 +14,12 @@ const GRAPHQL = { through: 'graphql', coordinate: 'Query.pet' };
 const REST = { through: 'rest', coordinate: 'GET /v1/pets/{petId}' };
 const LOOKUP = '{ pet(id: 1) { id } }';
 
-describe.each(STORES)('calls of the lookup, %s store', (mode) => {
+describe.each(STORES)('calls of deprecated operations, %s store', (mode) => {
   let gateway: Gateway;
   let keyId: string;
   let key: string;
   let startedAt: number;
-  /** What is in the database once all was written. */
+  /** The rows in the database after everything was written. */
   let rows: Map<string, Row>;
 
   beforeAll(async () => {
@@ -28,7 +28,7 @@ describe.each(STORES)('calls of the lookup, %s store', (mode) => {
     ({ id: keyId, key } = await gateway.createKey());
     await gateway.sql(`INSERT INTO pets (name, category_id) VALUES ('Bella', 10)`);
     await callInEveryWay();
-    // Sent last, so that all the others are written when it is.
+    // Sent last: when it is written, so are all others.
     await call('the end', LOOKUP);
     await vi.waitFor(async () => expect((await listRows()).map(({ client }) => client)).toContain('the end'), {
       timeout: 20_000,
@@ -111,17 +111,17 @@ describe.each(STORES)('calls of the lookup, %s store', (mode) => {
   });
 
   it.each(['another field', 'an invalid document', 'a wrong variable', 'a wrong key', 'REST refused', 'REST list'])(
-    'are not counted of what never ran: %s',
+    'are not counted if they never ran: %s',
     (client) => {
       expect(rows.get(client)).toBeUndefined();
     },
   );
 
-  it('are counted once for each REST request, absent animals and HEAD included', () => {
+  it('are counted once for each REST request, including absent animals and HEAD', () => {
     expect(rows.get('REST')).toMatchObject({ ...REST, calls: '3' });
   });
 
-  it('are counted without a name, too, apart by where they came in', async () => {
+  it('are counted separately for GraphQL and REST, even without a name', async () => {
     const nameless = (await listRows()).filter(({ client }) => client === '');
     expect(nameless).toMatchObject([
       { ...REST, calls: '1' },
@@ -129,14 +129,14 @@ describe.each(STORES)('calls of the lookup, %s store', (mode) => {
     ]);
   });
 
-  it('have the times of the first and the last', () => {
+  it('have the times of the first and last call', () => {
     const { first_at: first, last_at: last } = rows.get('three operations') as Row;
     expect(first.getTime()).toBeGreaterThanOrEqual(startedAt);
     expect(last.getTime()).toBeGreaterThanOrEqual(first.getTime());
     expect(last.getTime()).toBeLessThanOrEqual(Date.now());
   });
 
-  it('keep of names what can be shown, and of none the key', () => {
+  it('have names with printable characters only, and never with the key', () => {
     expect(rows.get('control 2J characters')).toMatchObject({ ...REST, calls: '1' });
     expect(rows.get('long '.repeat(20).trim())).toMatchObject({ ...REST, calls: '1' });
     expect(rows.get('(withheld)')).toMatchObject({ ...REST, calls: '3' });
@@ -147,7 +147,7 @@ describe.each(STORES)('calls of the lookup, %s store', (mode) => {
     }
   });
 
-  it('stand in the log with the name of the client', () => {
+  it('are logged with the name of the client', () => {
     const lines = gateway.logged.filter(({ msg }) => msg === 'request');
     expect(lines.filter(({ client }) => client === 'aliases')).toMatchObject([{ keyId, deprecated: true }]);
     expect(lines.filter(({ client }) => client === 'REST')).toMatchObject(Array(3).fill({ keyId, deprecated: true }));
@@ -156,7 +156,7 @@ describe.each(STORES)('calls of the lookup, %s store', (mode) => {
     expect(JSON.stringify(gateway.logged)).not.toContain(key);
   });
 
-  it('are counted while the limit admits them', async () => {
+  it('are counted only if the limit admits them', async () => {
     const limits = { perMinute: 2, perDay: 2 };
     const poor = await gateway.createKey({ plan: 'enterprise', limits });
     for (let i = 0; i < 3; i++) await call('poor', LOOKUP, {}, poor.key);
@@ -178,7 +178,7 @@ const HOSTILE_NAMES = [
   '\u00fcber "quoted"',
 ];
 
-describe('a gateway before a store', () => {
+describe('a gateway in front of a store', () => {
   let gateway: Gateway;
 
   beforeAll(async () => {
@@ -186,7 +186,7 @@ describe('a gateway before a store', () => {
   });
   afterAll(() => gateway.close());
 
-  it('tells the store who calls, which counts the requests that it takes', async () => {
+  it('sends the name of the client to the store, which counts its own requests', async () => {
     const { id, key } = await gateway.createKey();
     await gateway.graphql('{ a: pet(id: 1) { id } b: pet(id: 2) { id } }', {
       key,

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { takeDatabaseAccess, type DatabaseAccess } from '../support/database-access.js';
 import { startGateway, type Gateway } from '../support/gateway.js';
 
-describe('calls of what is deprecated, while the PostgreSQL server takes no connections', () => {
+describe('deprecated calls while the PostgreSQL server accepts no connections', () => {
   let gateway: Gateway;
   let access: DatabaseAccess;
 
@@ -15,7 +15,7 @@ describe('calls of what is deprecated, while the PostgreSQL server takes no conn
     await gateway.close();
   });
 
-  it('are counted all the same, and written when it is back', async () => {
+  it('are still counted, and written when it is back', async () => {
     const { id, key } = await gateway.createKey();
     const ask = async (): Promise<number> => {
       const headers = { Authorization: `Bearer ${key}`, 'apollographql-client-name': 'patient' };

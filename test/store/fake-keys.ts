@@ -1,13 +1,13 @@
 import { digestApiKey, generateApiKey } from '../../src/access/api-key.js';
 import type { KeyRecord, KeyStore } from '../../src/access/key-store.js';
 
-/** A key store in memory that counts its questions, answers when it is told to, and can fail. */
+/** A key store in memory that records lookups, can delay its results and can fail. */
 export interface FakeKeys extends Pick<KeyStore, 'findByDigest'> {
-  /** The digests asked for so far. */
+  /** The digests looked up so far. */
   readonly asked: string[];
-  /** Set: every question fails with it. */
+  /** If set, every lookup fails with it. */
   failure: Error | undefined;
-  /** True: questions wait for `answerAll`. */
+  /** If true, lookups wait for `answerAll`. */
   slow: boolean;
   add(changes?: Partial<KeyRecord>): string;
   change(key: string, changes: Partial<KeyRecord>): void;

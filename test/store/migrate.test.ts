@@ -31,7 +31,7 @@ describe('migrating a fresh PostgreSQL database', () => {
     return database;
   }
 
-  /** Runs SQL on a connection that the program knows nothing of. */
+  /** Runs SQL on a separate connection. */
   async function ask(text: string): Promise<Record<string, unknown>[]> {
     const client = new pg.Client({ connectionString: url });
     await client.connect();
@@ -40,7 +40,7 @@ describe('migrating a fresh PostgreSQL database', () => {
     return rows;
   }
 
-  it('makes the tables and leaves one line for each migration', async () => {
+  it('creates the tables and records each migration once', async () => {
     await migrate(open());
     expect(await tablesOf(ask)).toEqual(['api_keys', 'deprecated_calls', 'idempotent_adds', 'pets', 'schema_version']);
     const versions = await ask('SELECT version FROM schema_version ORDER BY version');
@@ -48,7 +48,7 @@ describe('migrating a fresh PostgreSQL database', () => {
     expect(new Set(versions.map(({ version }) => version)).size).toBe(versions.length);
   });
 
-  it('is safe for five instances at once, and each finds the tables there', async () => {
+  it('is safe for five concurrent instances, and each finds the tables', async () => {
     await Promise.all(FIVE.map(() => migrate(open())));
     expect(await Promise.all(opened.map((database) => database.query(COUNT, [])))).toEqual(
       FIVE.map(() => [{ count: 0 }]),
@@ -57,7 +57,7 @@ describe('migrating a fresh PostgreSQL database', () => {
     expect(versions.every(({ count }) => count === 1)).toBe(true);
   });
 
-  it('is safe for five whole programs that start at once, which then serve the same animals', async () => {
+  it('is safe for five programs that start at once and then serve the same animals', async () => {
     const config = loadConfig({ DATABASE_URL: url, PORT: '0', NODE_ENV: 'test', DATABASE_POOL: '2' });
     const apps = await Promise.all(FIVE.map(() => startApp(config, pino({ level: 'silent' }))));
     try {
@@ -78,14 +78,14 @@ describe('migrating a fresh PostgreSQL database', () => {
     expect(await describeDatabase(ask)).toEqual(before);
   });
 
-  it('leaves the connection in the pool with the search path that it had', async () => {
+  it('returns the connection to the pool with its original search path', async () => {
     const database = open();
     const before = await database.query(SEARCH_PATH, []);
     await migrate(database);
     expect(await database.query(SEARCH_PATH, [])).toEqual(before);
   });
 
-  it('keeps to the schema that the database says', async () => {
+  it('uses the schema that the database sets', async () => {
     await ask('CREATE SCHEMA animals');
     await ask(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET search_path = animals, public`);
     const database = open();
@@ -103,7 +103,7 @@ describe('migrating a fresh PostgreSQL database', () => {
     expect(await database.query(COUNT, [])).toEqual([{ count: 0 }]);
   });
 
-  it('waits longer for another instance than a statement may take', async () => {
+  it('waits for another instance longer than the statement timeout', async () => {
     await migrate(open());
     const blocker = new pg.Client({ connectionString: url });
     await blocker.connect();
@@ -114,7 +114,7 @@ describe('migrating a fresh PostgreSQL database', () => {
     await expect(waiting).resolves.toBeUndefined();
   });
 
-  it('undoes everything when it fails, and leaves the connection usable', async () => {
+  it('undoes everything if it fails, and leaves the connection usable', async () => {
     await ask('CREATE TABLE api_keys (mine text)');
     const database = open();
     const before = await database.query(SEARCH_PATH, []);
@@ -128,7 +128,7 @@ describe('migrating a fresh PostgreSQL database', () => {
 });
 
 describe('migrating PGlite', () => {
-  it('makes the tables once, and leaves the search path as it was', async () => {
+  it('creates the tables once, and does not change the search path', async () => {
     const database = await openPgliteDatabase();
     const ask = (text: string): Promise<Record<string, unknown>[]> => database.query({ name: '', text }, []);
     const before = await ask('SHOW search_path');
@@ -146,7 +146,7 @@ describe.each([
   ['true', ['list-pets', 'find-pets', 'add-pet', 'find-keys']],
   ['false', []],
 ])('DATABASE_PREPARE=%s', (prepare, expected) => {
-  it('serves every operation, and keeps only those statements on the server that it may', async () => {
+  it('serves every operation, and prepares only permitted statements on the server', async () => {
     const gateway = await startGateway('server', { DATABASE_PREPARE: prepare, DATABASE_POOL: '1' });
     try {
       const { key } = await gateway.createKey();
@@ -180,7 +180,7 @@ async function tablesOf(ask: Ask, schema = 'public'): Promise<unknown[]> {
   return rows.map(({ tablename }) => tablename);
 }
 
-/** Everything that a second run could have changed. */
+/** Everything that a second run could change. */
 async function describeDatabase(ask: Ask): Promise<unknown[]> {
   return [
     await ask(`SELECT table_name, column_name, data_type, column_default, is_nullable FROM information_schema.columns

@@ -13,12 +13,12 @@ import { createDatabase } from '../support/gateway.js';
 
 const FEW = 30;
 const MANY = 100_000;
-/** PostgreSQL plans a prepared statement anew five times before it may settle on one plan. */
+/** PostgreSQL plans a prepared statement five times before it may keep one plan. */
 const UNTIL_SETTLED = 7;
 const PAGE = 20;
 const IDS = ['3', '20', '30'] as Int64[];
 
-/** Animals whose statuses lie together, so that most of the table comes before the first of the last status. */
+/** Animals grouped by status, so that most of the table precedes the first animal with the last status. */
 const INSERT_PETS = `
   INSERT INTO pets (name, category_id, status)
   SELECT 'Bella', 1, CASE WHEN n <= $1 * 0.08 THEN 'pending' WHEN n <= $1 * 0.98 THEN 'available' ELSE 'sold' END
@@ -29,7 +29,7 @@ const INSERT_KEYS = `
   ON CONFLICT DO NOTHING`;
 
 describe.each([
-  { title: 'few rows that became many since the statements were prepared', small: true, prepare: true },
+  { title: 'few rows that became many after the statements were prepared', small: true, prepare: true },
   { title: 'few rows that became many, without prepared statements', small: true, prepare: false },
   { title: 'many rows from the start', small: false, prepare: true },
 ])('the plans of $title', ({ small, prepare }) => {
@@ -56,9 +56,9 @@ describe.each([
     await drop();
   });
 
-  it('read what is in the answers and no more', async () => {
+  it('read only the rows that they return', async () => {
     const answered = await askEverything();
-    // A connection tells what it has read at the latest when it ends.
+    // A connection reports its statistics when it ends, at the latest.
     await database.close();
     expect(answered).toBe((1 + PET_STATUSES.length) * PAGE + IDS.length + 1);
     expect(await countRowsRead()).toBeLessThan((UNTIL_SETTLED + 1) * answered + 1_000);
@@ -69,7 +69,7 @@ describe.each([
     await admin.query(INSERT_KEYS, [count]);
   }
 
-  /** Asks every question of a request. Returns the number of rows answered. */
+  /** Runs every query of a request. Returns the number of rows. */
   async function askEverything(): Promise<number> {
     const pets = createPostgresPetSource(database);
     const keys = createPostgresKeyStore(database);

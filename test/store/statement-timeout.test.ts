@@ -3,7 +3,6 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createDatabase, startGateway, type Gateway } from '../support/gateway.js';
 
-/** What is known of a server of which a pooler lets the program set nothing. */
 describe('a store without prepared statements', () => {
   let database: { url: string; drop: () => Promise<void> };
   let client: pg.Client;
@@ -23,13 +22,13 @@ describe('a store without prepared statements', () => {
   const warnings = ({ logged }: Gateway): string[] =>
     logged.map(({ msg }) => String(msg)).filter((message) => message.includes('statement_timeout'));
 
-  it('is warned that the server has no limit of its own', async () => {
+  it('logs a warning if the server has no statement_timeout', async () => {
     const gateway = await start();
     await gateway.close();
     expect(warnings(gateway)).toHaveLength(1);
   });
 
-  it('leaves no statement behind when the server has one', async () => {
+  it('leaves no statement running if the server has one', async () => {
     const name = new URL(database.url).pathname.slice(1);
     await client.query(`ALTER DATABASE ${name} SET statement_timeout = '500ms'`);
     const gateway = await start();

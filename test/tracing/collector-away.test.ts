@@ -9,7 +9,7 @@ const LOST = 'the trace collector does not take spans: they are lost';
 const BACK = 'the trace collector takes spans again';
 const SETTINGS = { OTEL_BSP_SCHEDULE_DELAY: '10', OTEL_BSP_MAX_QUEUE_SIZE: '64', OTEL_BSP_MAX_EXPORT_BATCH_SIZE: '16' };
 
-/** Requests that do well; returns the longest time that one took, in milliseconds. */
+/** Sends requests that succeed. Returns the longest duration in milliseconds. */
 async function ask(gateway: Gateway, key: string, count: number): Promise<number> {
   const times = await Promise.all(
     Array.from({ length: count }, async () => {
@@ -44,14 +44,14 @@ describe('a collector that refuses spans', () => {
     await collector.close();
   });
 
-  it('is told of once, with why, however often it happens, and again when it is over', async () => {
+  it('is logged once with the reason, and once more when it recovers', async () => {
     collector.answer(403);
     for (let round = 0; round < 5; round++) {
       const before = collector.received.length;
       await ask(gateway, key, 10);
       await until('the collector has refused more', () => collector.received.length > before);
     }
-    await until('it has been told', () => count(gateway, LOST) > 0);
+    await until('the warning is logged', () => count(gateway, LOST) > 0);
     expect(gateway.logged.find(({ msg }) => msg === LOST)).toMatchObject({
       level: 40,
       lost: expect.any(Number),
@@ -59,15 +59,15 @@ describe('a collector that refuses spans', () => {
     });
     collector.answer(200);
     await ask(gateway, key, 1);
-    await until('it has been told', () => count(gateway, BACK) > 0);
+    await until('the warning is logged', () => count(gateway, BACK) > 0);
     await ask(gateway, key, 1);
     expect([count(gateway, LOST), count(gateway, BACK)]).toEqual([1, 1]);
     expect(gateway.logged.find(({ msg }) => msg === BACK)).toMatchObject({ lost: expect.any(Number) });
   });
 });
 
-describe('a collector that does not answer', () => {
-  it('harms no request, keeps no more spans than the queue holds, and does not hold up the end', async () => {
+describe('a collector that does not respond', () => {
+  it('does not affect requests, does not exceed the queue, and does not delay shutdown', async () => {
     const collector = await startTraceCollector();
     collector.answer('silence');
     const gateway = await startGateway('server', { ...SETTINGS, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
@@ -75,7 +75,7 @@ describe('a collector that does not answer', () => {
     expect(await ask(gateway, key, 100)).toBeLessThan(5_000);
     await until('an export waits', () => collector.received.length > 0);
     expect(await ask(gateway, key, 100)).toBeLessThan(5_000);
-    // One batch is with the collector, the queue is full, the others are gone.
+    // The collector has one batch, the queue is full, and the other spans are dropped.
     const sent = collector.received.map(({ body }) => body.match(/"spanId"/g)?.length ?? 0);
     expect(sent).toEqual([expect.any(Number)]);
     const startedAt = performance.now();
@@ -90,8 +90,8 @@ describe('a collector that does not answer', () => {
   });
 });
 
-describe('a collector that is not there', () => {
-  it('harms nothing, and is told of', async () => {
+describe('a collector that is not running', () => {
+  it('does not affect requests, and is logged', async () => {
     vi.stubEnv('OTEL_EXPORTER_OTLP_TIMEOUT', '300');
     const gateway = await startGateway('server', {
       ...SETTINGS,
@@ -100,13 +100,13 @@ describe('a collector that is not there', () => {
     const { key } = await gateway.createKey();
     vi.unstubAllEnvs();
     await ask(gateway, key, 20);
-    await until('it has been told', () => count(gateway, LOST) > 0);
+    await until('the warning is logged', () => count(gateway, LOST) > 0);
     await gateway.close();
   });
 });
 
-describe('a trace that is not recorded here', () => {
-  it('goes on to the upstream with that decision, so that it is recorded nowhere', async () => {
+describe('a trace that this gateway does not record', () => {
+  it('is sent to the upstream with that decision, so that the store does not record it either', async () => {
     const upstream = await startScriptedUpstream();
     const collector = await startTraceCollector();
     const gateway = await startProxyBefore(upstream.url, {
@@ -120,7 +120,7 @@ describe('a trace that is not recorded here', () => {
     expect(upstream.seen.map(({ headers }) => headers.traceparent)).toEqual([
       expect.stringMatching(new RegExp(`^00-${String(traceId)}-[0-9a-f]{16}-00$`)),
     ]);
-    // A client that records has it recorded, whatever the share.
+    // If the client records a trace, the gateway does too, whatever the sampling ratio.
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
     await gateway.graphql('{ pets { id } }', { key: 'a', headers: { traceparent } });
     const spans = await collector.find('a request', (all) => all.some(({ kind }) => kind === 'server'));

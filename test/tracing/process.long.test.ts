@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { linesOf, makePlace, type Place, type Program } from '../support/process.js';
 import { startTraceCollector, type TraceCollector } from '../support/trace-collector.js';
 
-describe('tracing in a process of its own', () => {
+describe('tracing in a separate process', () => {
   let place: Place;
   let collector: TraceCollector;
   let program: Program | undefined;
@@ -35,7 +35,7 @@ describe('tracing in a process of its own', () => {
     expect(await program?.graphql('{ pets { id } }', free)).toHaveProperty('data');
   }
 
-  /** What Node was asked to load, once a request has been answered. */
+  /** The modules that Node has loaded after one request. */
   async function loadedBy(env: Record<string, string>): Promise<string[]> {
     const list = join(place.directory, 'loaded');
     await writeFile(list, '');
@@ -55,14 +55,14 @@ describe('tracing in a process of its own', () => {
     return linesOf(await readFile(list, 'utf8'));
   }
 
-  /** Those of the program's files that hold what sends traces. */
+  /** The files of the program that contain the exporter. */
   async function partsThatTrace(urls: readonly string[]): Promise<string[]> {
     const parts = urls.filter((url) => url.includes('/dist/bundle/'));
     const texts = await Promise.all(parts.map((url) => readFile(new URL(url), 'utf8')));
     return parts.filter((_, index) => texts[index]?.includes('OTLPTraceExporter'));
   }
 
-  it('is not even loaded without OTEL_EXPORTER_OTLP_ENDPOINT', async () => {
+  it('is not loaded without OTEL_EXPORTER_OTLP_ENDPOINT', async () => {
     const off = await loadedBy({ OTEL_SERVICE_NAME: 'shop', OTEL_TRACES_SAMPLER: 'of somebody else' });
     expect(off.some((url) => url.endsWith('/dist/bundle/main.js'))).toBe(true);
     expect(await partsThatTrace(off)).toEqual([]);
@@ -77,7 +77,7 @@ describe('tracing in a process of its own', () => {
     }
   });
 
-  it('hands over what is left at the end', async () => {
+  it('exports the remaining spans at shutdown', async () => {
     await start({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_BSP_SCHEDULE_DELAY: '3600000' });
     await ask();
     expect(collector.spans).toEqual([]);
@@ -85,7 +85,7 @@ describe('tracing in a process of its own', () => {
     expect(collector.spans.map(({ name }) => name).sort()).toEqual(['POST /graphql', 'list-pets', 'query']);
   });
 
-  it('ends in time though the collector does not answer', async () => {
+  it('does not delay shutdown if the collector does not respond', async () => {
     collector.answer('silence');
     await start({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, SHUTDOWN_GRACE_MS: '1000' });
     await ask();
@@ -96,7 +96,7 @@ describe('tracing in a process of its own', () => {
     expect(collector.received).toHaveLength(1);
   });
 
-  it('says who reports as the environment says, to where it says, with the headers that it says', async () => {
+  it('takes the resource, endpoint and headers from the environment', async () => {
     await start({
       OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${collector.url}/elsewhere`,
       OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9',
@@ -115,7 +115,7 @@ describe('tracing in a process of its own', () => {
     });
   });
 
-  it('reads the same from .env, in development', async () => {
+  it('reads the same settings from .env in development', async () => {
     const file = join(place.directory, '.env');
     await appendFile(file, `OTEL_EXPORTER_OTLP_ENDPOINT=${collector.url}/\nOTEL_SERVICE_NAME=from-file\n`);
     await start({});
@@ -126,7 +126,7 @@ describe('tracing in a process of its own', () => {
     expect(collector.spans[0]?.resource['service.name']).toBe('from-file');
   });
 
-  it('records as OTEL_TRACES_SAMPLER says', async () => {
+  it('samples according to OTEL_TRACES_SAMPLER', async () => {
     await start({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_TRACES_SAMPLER: 'always_off' });
     await ask();
     await program?.stop();
@@ -141,7 +141,7 @@ describe('tracing in a process of its own', () => {
     ['OTEL_TRACES_SAMPLER', 'sometimes'],
     ['OTEL_TRACES_SAMPLER_ARG', '2'],
     ['OTEL_BSP_MAX_QUEUE_SIZE', '-1'],
-  ])('stops the start in one line when it is wrong: %s=%s', async (name, value) => {
+  ])('refuses to start, with one line, for an invalid setting: %s=%s', async (name, value) => {
     const env = { PORT: '0', OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, [name]: value };
     const { code, stdout, stderr } = await place.run(env);
     expect({ code, stdout, lines: linesOf(stderr).length }).toEqual({ code: 1, stdout: '', lines: 1 });

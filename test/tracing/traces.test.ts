@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startGateway, type Gateway } from '../support/gateway.js';
 import { drawTrace, startTraceCollector, type CollectedSpan, type TraceCollector } from '../support/trace-collector.js';
 
-/** The trace of a client of its own. */
+/** A new trace, as a client would send it. */
 function makeTrace(flags = '01'): { traceId: string; spanId: string; traceparent: string } {
   const traceId = randomBytes(16).toString('hex');
   const spanId = randomBytes(8).toString('hex');
@@ -27,7 +27,7 @@ function byName(spans: readonly CollectedSpan[], name: string): CollectedSpan {
   return found[0] as CollectedSpan;
 }
 
-/** Waits for the span of the server, which ends last, and returns all of the trace. */
+/** Waits for the server span, which ends last. Returns all spans of the trace. */
 async function traceOf(traceId: string, servers = 1): Promise<readonly CollectedSpan[]> {
   const isOf = (span: CollectedSpan): boolean => span.traceId === traceId;
   const spans = await collector.find(
@@ -80,7 +80,7 @@ describe.each(['embedded', 'server'] as const)('the traces of an %s store', (mod
       'graphql.operation.type': 'query',
       'graphql.operation.name': 'Shelf',
       'animal_store.cost': 2,
-      // The animal is not there.
+      // The animal does not exist.
       'error.type': 'not_found',
     });
     expect(byName(spans, 'list-pets').attributes).toMatchObject({
@@ -93,7 +93,7 @@ describe.each(['embedded', 'server'] as const)('the traces of an %s store', (mod
     expect(gateway.logged.find(({ requestId }) => requestId === 'request-7')).toMatchObject({ trace_id: traceId });
   });
 
-  it('begin here when the client has none, each its own', async () => {
+  it('start here, one per request, if the client sends none', async () => {
     await gateway.graphql('{ pets { id } }', { key });
     await gateway.graphql('{ pets { id } }', {
       key,
@@ -105,7 +105,7 @@ describe.each(['embedded', 'server'] as const)('the traces of an %s store', (mod
     expect(new Set(roots.map(({ traceId }) => traceId)).size).toBe(2);
   });
 
-  it('tell of additions, also of those with an idempotency key', async () => {
+  it('include additions, with and without an idempotency key', async () => {
     const { traceId, traceparent } = makeTrace();
     await gateway.graphql('mutation { a: addPet(input: { name: "Rex", categoryId: 1 }) { id } }', {
       key,
@@ -125,7 +125,7 @@ describe.each(['embedded', 'server'] as const)('the traces of an %s store', (mod
     expect(statement.attributes['db.operation.name']).toBe('INSERT');
   });
 
-  it('have a span for each operation of a batch, and what those ask together beside them', async () => {
+  it('have a span for each operation of a batch, and shared statements as siblings', async () => {
     const { traceId, traceparent } = makeTrace();
     await gateway.fetch('/graphql', {
       method: 'POST',
@@ -146,7 +146,7 @@ describe.each(['embedded', 'server'] as const)('the traces of an %s store', (mod
     ]);
   });
 
-  it('tell of REST', async () => {
+  it('include REST requests', async () => {
     const [list, lookup, absent] = [makeTrace(), makeTrace(), makeTrace()];
     const get = async (path: string, { traceparent }: { traceparent: string }): Promise<void> => {
       await (await gateway.fetch(path, { headers: { Authorization: `Bearer ${key}`, traceparent } })).text();
@@ -168,9 +168,9 @@ describe.each(['embedded', 'server'] as const)('the traces of an %s store', (mod
     expect(nowhere.attributes).not.toHaveProperty('http.route');
   });
 
-  it('show a statement that serves several requests in one of them, and link it to the others', async () => {
+  it('show a statement that serves several requests in one trace, with links to the others', async () => {
     const traces = Array.from({ length: 8 }, () => makeTrace());
-    // While the first statement is under way the others gather.
+    // The others are collected while the first statement runs.
     await Promise.all(
       traces.map(({ traceparent }) => gateway.graphql('{ pets(limit: 7) { id } }', { key, headers: { traceparent } })),
     );
@@ -185,7 +185,7 @@ describe.each(['embedded', 'server'] as const)('the traces of an %s store', (mod
     expect(served.sort()).toEqual(operations.map(({ spanId }) => spanId).sort());
   });
 
-  it('say what failed, by its code alone', async () => {
+  it('record a failure by its code only', async () => {
     const { traceId, traceparent } = makeTrace();
     await gateway.graphql('{ pets(limit: 500) { id } }', { key, headers: { traceparent } });
     expect(byName(await traceOf(traceId), 'query')).toMatchObject({
@@ -205,7 +205,7 @@ describe.each(['embedded', 'server'] as const)('the traces of an %s store', (mod
     });
   });
 
-  it('leave out what the client has chosen not to record, and probes', async () => {
+  it('leave out requests that the client does not record, and health probes', async () => {
     const unrecorded = makeTrace('00');
     await gateway.graphql('{ pets { id } }', { key, headers: { traceparent: unrecorded.traceparent } });
     await (await gateway.fetch('/readyz')).text();
@@ -219,7 +219,7 @@ describe.each(['embedded', 'server'] as const)('the traces of an %s store', (mod
   });
 });
 
-describe('the traces of a gateway before a store', () => {
+describe('the traces of a gateway in front of a store', () => {
   let gateway: Gateway;
   let key: string;
 
@@ -229,7 +229,7 @@ describe('the traces of a gateway before a store', () => {
   });
   afterAll(() => gateway.close());
 
-  it('are one with those of the store', async () => {
+  it('include the spans of the store', async () => {
     const { traceId, spanId, traceparent } = makeTrace();
     await gateway.graphql('query Both { pets(limit: 3) { id } a: pet(id: 1) { id } }', {
       key,
@@ -270,7 +270,7 @@ describe('the traces of a gateway before a store', () => {
     expect(services.size).toBe(2);
   });
 
-  it('carry the decision not to record to the store', async () => {
+  it('pass the decision not to record to the store', async () => {
     const { traceparent } = makeTrace('00');
     await gateway.graphql('{ pets { id } }', { key, headers: { traceparent } });
     const { traceId, traceparent: recorded } = makeTrace();
@@ -279,7 +279,7 @@ describe('the traces of a gateway before a store', () => {
     expect(new Set(collector.spans.map((span) => span.traceId))).toEqual(new Set([traceId]));
   });
 
-  it('show a GET that serves several requests of a key in one of them, and link it to the others', async () => {
+  it('show a GET that serves several requests of a key in one trace, with links to the others', async () => {
     const traces = Array.from({ length: 6 }, () => makeTrace());
     await Promise.all(
       traces.map(({ traceparent }) => gateway.graphql('{ pets(limit: 9) { id } }', { key, headers: { traceparent } })),

@@ -11,7 +11,7 @@ import { ERRORS, type ErrorName } from '../../../src/errors.js';
 import { startGateway, startProxyBefore, type Gateway, type GraphqlOptions } from '../../../test/support/gateway.js';
 import { findFreePort } from '../../../test/support/process.js';
 
-/** Codes of GraphQL itself, which the server's table does not have. */
+/** Codes of GraphQL itself, which are not in the server's table. */
 const OF_GRAPHQL: readonly StoreErrorCode[] = [
   'GRAPHQL_PARSE_FAILED',
   'GRAPHQL_VALIDATION_FAILED',

@@ -168,7 +168,7 @@ describe('the retry-after link, with a window of a minute', () => {
     expect(statusesOf(connected)).toEqual([429, 200]);
   });
 
-  it('passes on responses with data, and errors that a wait cannot help', async () => {
+  it('passes on responses with data, and errors that a wait cannot fix', async () => {
     const connected = connect(await createUsed(3));
     const query = gql`
       {

@@ -92,7 +92,7 @@ describe('the types of the package', { timeout: 180_000 }, () => {
     });
     const messages: Record<string, string[]> = {};
     for (const { messageText, file } of ts.getPreEmitDiagnostics(program)) {
-      // The other packages are here without their own dependencies.
+      // The other packages are installed without their own dependencies.
       if (file && /node_modules\/(?!animal-store-client)/.test(file.fileName)) continue;
       const name = basename(file?.fileName ?? '', '.ts');
       (messages[name] ??= []).push(ts.flattenDiagnosticMessageText(messageText, ' '));
@@ -121,7 +121,7 @@ describe('the types of the package', { timeout: 180_000 }, () => {
     });
   });
 
-  it('work in Node, without those of a browser', async () => {
+  it('work in Node, without the types of a browser', async () => {
     expect(await compile({ client: CLIENT }, 'node')).toEqual({});
   });
 });
@@ -163,7 +163,7 @@ describe('the bundled package', () => {
     expect(text).not.toContain('loadMany');
   });
 
-  it('runs where there are only the globals of the web', async () => {
+  it('runs with only the globals of the web', async () => {
     const { text } = await bundle(`import { createPetClient } from 'animal-store-client';
       globalThis.createPetClient = createPetClient;`);
     const pet = { id: '1', name: 'Bella', categoryId: '1', status: null };

@@ -57,7 +57,7 @@ const failureOf = (promise: Promise<unknown>): Promise<unknown> =>
   );
 
 describe('the signal of a call', () => {
-  it('rejects the call with an AbortError, and cancels requests that nobody waits for, up to the store', async () => {
+  it('rejects the call with an AbortError, and cancels requests without other callers, up to the store', async () => {
     upstream.play(never);
     const client = connect();
     const calls = new AbortController();
@@ -86,7 +86,7 @@ describe('the signal of a call', () => {
     expect(upstream.seen).toHaveLength(1);
   });
 
-  it('removes lookups that were not yet sent', async () => {
+  it('removes lookups that are not yet sent', async () => {
     const client = connect();
     const calls = new AbortController();
     const left = failureOf(client.loadMany([1, 2, 3], { signal: calls.signal }));
@@ -115,7 +115,7 @@ describe('closing a client', () => {
   it.each([
     ['close', (client: PetClient) => void client.close()],
     ['its signal', (_: PetClient, controller: AbortController) => controller.abort()],
-  ])('by %s rejects every lookup with an AbortError, later ones too', async (_, end) => {
+  ])('with %s rejects every lookup with an AbortError, including later ones', async (_, end) => {
     upstream.play(never);
     const controller = new AbortController();
     const client = connect({ signal: controller.signal });
@@ -127,7 +127,7 @@ describe('closing a client', () => {
     await vi.waitFor(() => expect(upstream.cancelled()).toBe(upstream.seen.length), { timeout: 20_000 });
   });
 
-  it('lets the process end, although lookups were waiting', async () => {
+  it('lets the process exit even if lookups are waiting', async () => {
     let requests = 0;
     const url = await listen(
       createHttpServer((_, response) => {
@@ -160,7 +160,7 @@ describe('requests', () => {
     expect(urls).toEqual([`${gateway.url}/graphql`]);
   });
 
-  it('do not follow redirects, so the key goes nowhere else', async () => {
+  it('do not follow redirects, so no other server gets the key', async () => {
     let requests = 0;
     const elsewhere = await listen(createHttpServer((_, response) => void response.end(`${(requests += 1)}`)));
     const url = await listen(createHttpServer((_, response) => response.writeHead(307, { Location: elsewhere }).end()));
@@ -168,7 +168,7 @@ describe('requests', () => {
     expect(requests).toBe(0);
   });
 
-  it('can be asked for again in the turn in which they were given up', async () => {
+  it('can be repeated in the same turn in which they are aborted', async () => {
     const client = connect();
     const calls = new AbortController();
     const left = failureOf(client.load(1, { signal: calls.signal }));

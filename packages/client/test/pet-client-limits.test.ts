@@ -52,7 +52,7 @@ describe.each(STORES)('the limits of a key, %s store', (mode) => {
     expect(after['429'] ?? 0).toBe(before['429'] ?? 0);
   });
 
-  it('can be shared with other clients, whose use shows in the responses', async () => {
+  it('can be shared with other clients, because responses show the use of all', async () => {
     const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 100, perDay: 1_000 } });
     const client = connect(gateway.url, key, { waitBudgetMs: 1_000 });
     await client.load(1);
@@ -64,7 +64,7 @@ describe.each(STORES)('the limits of a key, %s store', (mode) => {
     ]);
   });
 
-  it('do not hide those of the server: the client finds out that it takes fewer root fields', async () => {
+  it('do not hide other limits: the client learns that the server accepts fewer root fields', async () => {
     const { key } = await gateway.createKey();
     const results = await connect(gateway.url, key).loadMany(upTo(300));
     expect(codesOf(results)).toEqual(Array<string>(300).fill('ok'));
