@@ -132,7 +132,7 @@ export async function startApp(
     const explorer = createExplorer({ findDevelopmentKey: backend.findDevelopmentKey });
 
     const loadShedder = createLoadShedder({
-      ...backend.patience,
+      ...backend.loadShedding,
       onChange: (refused) =>
         refused === undefined
           ? log.warn('overloaded: requests are refused')

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Access } from './access/session.js';
-import type { DeprecatedCallCounter } from './store/deprecated-calls.js';
+import type { DeprecatedCallCounter } from './access/deprecated-calls.js';
 import type { FirstStart } from './store/first-start.js';
 import type { LoadShedderOptions } from './http/load-shedder.js';
 import type { PetSource } from './pets/pet-source.js';
@@ -18,7 +18,7 @@ export interface Backend {
   /** Finds a development key. Absent if the backend has none. */
   readonly findDevelopmentKey?: (() => Promise<string | undefined>) | undefined;
   /** When the load shedder refuses new requests. */
-  readonly patience: Pick<LoadShedderOptions, 'budgetMs' | 'crowdBudgetMs'>;
+  readonly loadShedding: Pick<LoadShedderOptions, 'budgetMs' | 'crowdBudgetMs'>;
   /** Rejects while the backend does not answer. */
   readonly check: () => Promise<unknown>;
   close(): Promise<void>;

@@ -3,7 +3,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import type { CreatedKey, KeyRecord, NewKey } from '../access/key-store.js';
 import { PLANS, type Plan } from '../access/plans.js';
 import { openKeyAdmin } from '../store/store-backend.js';
-import type { DeprecatedCaller } from '../store/deprecated-calls.js';
+import type { DeprecatedCaller } from '../access/deprecated-calls.js';
 import { connectKeys, type KeyAdmin } from '../store/key-socket.js';
 import { loadEnvironment } from '../environment.js';
 

@@ -1,7 +1,7 @@
 import Negotiator from 'negotiator';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import type { Access, Session } from '../access/session.js';
-import type { DeprecatedCallCounter } from '../store/deprecated-calls.js';
+import type { DeprecatedCallCounter } from '../access/deprecated-calls.js';
 import { StoreError, toStoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';

@@ -75,7 +75,7 @@ export function openProxyBackend(
     }),
     isStore: false,
     // The upstream decides how long an answer takes. A request that has waited half of its time limit rarely succeeds.
-    patience: { budgetMs: timeoutMs / 2, crowdBudgetMs: timeoutMs / 2 },
+    loadShedding: { budgetMs: timeoutMs / 2, crowdBudgetMs: timeoutMs / 2 },
     check: () => (breaker.isOpen ? Promise.reject(unavailable()) : probeUpstream()),
     close: () => {
       breaker.close();

@@ -1,5 +1,5 @@
 import type { Access, Session } from '../access/session.js';
-import type { DeprecatedCallCounter } from '../store/deprecated-calls.js';
+import type { DeprecatedCallCounter } from '../access/deprecated-calls.js';
 import { StoreError, toStoreError } from '../errors.js';
 import { readBody } from '../http/body.js';
 import type { Cors } from '../http/cors.js';

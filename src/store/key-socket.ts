@@ -3,7 +3,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { CreatedKey, KeyRecord, KeyStore, NewKey } from '../access/key-store.js';
-import type { DeprecatedCaller, DeprecatedCallers } from './deprecated-calls.js';
+import type { DeprecatedCaller, DeprecatedCallers } from '../access/deprecated-calls.js';
 
 /** The operations of the `keys` command. */
 export interface KeyAdmin {

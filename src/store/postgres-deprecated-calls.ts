@@ -1,7 +1,7 @@
 import type { Plan } from '../access/plans.js';
 import type { Queryable } from './database.js';
 import type { CallCount } from './call-counter.js';
-import { NO_NAMES, OTHER_CLIENTS, type DeprecatedCaller, type DeprecatedCallers } from './deprecated-calls.js';
+import { NO_NAMES, OTHER_CLIENTS, type DeprecatedCaller, type DeprecatedCallers } from '../access/deprecated-calls.js';
 
 /** The most client names stored per key. Further clients are counted together. */
 const MAX_NAMES = 50;

@@ -9,7 +9,7 @@ import { measureStatements } from './measured-database.js';
 import { createPgDatabase } from './pg-database.js';
 import { createTracedDatabase } from './traced-database.js';
 import { createCallCounter } from './call-counter.js';
-import type { DeprecatedCallers } from './deprecated-calls.js';
+import type { DeprecatedCallers } from '../access/deprecated-calls.js';
 import { createPostgresDeprecatedCalls } from './postgres-deprecated-calls.js';
 import { openEmbeddedDatabase } from './embedded-store.js';
 import { fillEmptyStore, findDevelopmentKey } from './first-start.js';
@@ -98,7 +98,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       ...shared,
     });
     const check = () => database.query({ name: 'ping', text: 'SELECT 1' }, []);
-    const backend = { source, access, deprecatedCalls, isStore: true, patience: SHEDDER_BUDGETS, check, close };
+    const backend = { source, access, deprecatedCalls, isStore: true, loadShedding: SHEDDER_BUDGETS, check, close };
     if (store.kind === 'server') return backend;
 
     const { directory, sampleAnimals } = store;

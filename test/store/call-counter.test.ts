@@ -5,7 +5,7 @@ import { migrate } from '../../src/store/migrate.js';
 import { createPgDatabase } from '../../src/store/pg-database.js';
 import { openPgliteDatabase } from '../../src/store/pglite-database.js';
 import { createCallCounter, type CallCounter, type CallCounterOptions } from '../../src/store/call-counter.js';
-import type { DeprecatedCaller, DeprecatedCallers } from '../../src/store/deprecated-calls.js';
+import type { DeprecatedCaller, DeprecatedCallers } from '../../src/access/deprecated-calls.js';
 import { createPostgresDeprecatedCalls } from '../../src/store/postgres-deprecated-calls.js';
 import { createDatabase } from '../support/gateway.js';
 
