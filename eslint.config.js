@@ -100,43 +100,18 @@ export default defineConfig(
   // The contract of the sources names the caller's key in the terms of access/.
   fence(
     ['src/pets/**'],
-    [
-      APOLLO,
-      UNDICI,
-      DRIVERS,
-      REDIS,
-      OTEL,
-      HTTP,
-      TOP,
-      BUT_TRACING,
-      folders('graphql', 'rest', 'proxy', 'redis', 'cli'),
-    ],
+    [APOLLO, UNDICI, DRIVERS, REDIS, OTEL, HTTP, TOP, BUT_TRACING, folders('graphql', 'rest', 'proxy', 'redis', 'cli')],
   ),
-  fence(
-    ['src/proxy/**'],
-    [APOLLO, DRIVERS, REDIS, OTEL, HTTP, TOP, folders('graphql', 'rest', 'store', 'cli')],
-  ),
+  fence(['src/proxy/**'], [APOLLO, DRIVERS, REDIS, OTEL, HTTP, TOP, folders('graphql', 'rest', 'store', 'cli')]),
   fence(['src/store/**'], [APOLLO, UNDICI, REDIS, HTTP, TOP, folders('graphql', 'rest', 'proxy', 'cli')]),
-  fence(
-    ['src/graphql/**'],
-    [UNDICI, DRIVERS, REDIS, OTEL, SOURCES, TOP, folders('rest', 'store', 'redis', 'cli')],
-  ),
+  fence(['src/graphql/**'], [UNDICI, DRIVERS, REDIS, OTEL, SOURCES, TOP, folders('rest', 'store', 'redis', 'cli')]),
   fence(
     ['src/rest/**'],
     [APOLLO, UNDICI, DRIVERS, REDIS, OTEL, SOURCES, TOP, folders('graphql', 'store', 'redis', 'cli')],
   ),
   fence(
     ['src/http/**'],
-    [
-      APOLLO,
-      UNDICI,
-      DRIVERS,
-      REDIS,
-      OTEL,
-      SOURCES,
-      TOP,
-      folders('graphql', 'rest', 'store', 'pets', 'redis', 'cli'),
-    ],
+    [APOLLO, UNDICI, DRIVERS, REDIS, OTEL, SOURCES, TOP, folders('graphql', 'rest', 'store', 'pets', 'redis', 'cli')],
   ),
   fence(
     ['src/explorer/**'],
@@ -161,8 +136,5 @@ export default defineConfig(
       folders('graphql', 'rest', 'store', 'pets', 'access', 'redis', 'cli'),
     ],
   ),
-  fence(
-    ['src/redis/**'],
-    [APOLLO, UNDICI, DRIVERS, HTTP, TOP, folders('graphql', 'rest', 'store', 'pets', 'cli')],
-  ),
+  fence(['src/redis/**'], [APOLLO, UNDICI, DRIVERS, HTTP, TOP, folders('graphql', 'rest', 'store', 'pets', 'cli')]),
 );

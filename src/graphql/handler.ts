@@ -173,7 +173,11 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
   }
 
   /** Notes that an operation ran which uses a deprecated field. */
-  function noteDeprecations(operation: PreparedOperation | undefined, context: RequestContext, { keyId }: Session): void {
+  function noteDeprecations(
+    operation: PreparedOperation | undefined,
+    context: RequestContext,
+    { keyId }: Session,
+  ): void {
     if (!operation || operation.deprecations.length === 0) return;
     const client = context.clientName;
     Object.assign(context.logged, { deprecated: true, client });

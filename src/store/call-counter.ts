@@ -1,5 +1,10 @@
 import type { Log } from '../observability/log.js';
-import { NO_NAMES, OTHER_CLIENTS, type DeprecatedCall, type DeprecatedCallCounter } from '../access/deprecated-calls.js';
+import {
+  NO_NAMES,
+  OTHER_CLIENTS,
+  type DeprecatedCall,
+  type DeprecatedCallCounter,
+} from '../access/deprecated-calls.js';
 
 /** How often a client called, as the database stores it. */
 export interface CallCount extends DeprecatedCall {
