@@ -1,5 +1,4 @@
 import Negotiator from 'negotiator';
-import type { MaybePromise } from '../access/maybe-promise.js';
 import type { Access, Session } from '../access/session.js';
 import type { DeprecatedCallCounter } from '../access/deprecated-calls.js';
 import { StoreError, toStoreError } from '../errors.js';
@@ -24,6 +23,7 @@ import { Refusal } from './refusal.js';
 import { readGetRequest, readPostRequest, type OperationRequest } from './request.js';
 import { RequestCall } from './request-call.js';
 import { toBatchHead, writeRefusal, writeResponse, type OperationResponse, type ResponseRoom } from './response.js';
+import { inOrder, together } from './steps.js';
 import { price, run, type Executed, type Priced } from './run.js';
 
 export interface GraphqlHandlerOptions {
@@ -200,32 +200,6 @@ export interface OperationFacts {
   readonly operation: PreparedOperation | undefined;
   /** Requests charged. */
   readonly cost: number;
-}
-
-type Step<In, Out> = (operation: In, index: number) => MaybePromise<Out | Refusal>;
-
-/** Takes all operations of a request through a step at the same time. */
-function together<In, Out>(operations: readonly (In | Refusal)[], step: Step<In, Out>): Promise<(Out | Refusal)[]> {
-  return Promise.all(operations.map((operation, index) => take(operation, index, step)));
-}
-
-/** Takes the operations of a request through a step one after the other. */
-async function inOrder<In, Out>(
-  operations: readonly (In | Refusal)[],
-  step: Step<In, Out>,
-): Promise<(Out | Refusal)[]> {
-  const results: (Out | Refusal)[] = [];
-  for (const [index, operation] of operations.entries()) results.push(await take(operation, index, step));
-  return results;
-}
-
-async function take<In, Out>(operation: In | Refusal, index: number, step: Step<In, Out>): Promise<Out | Refusal> {
-  if (operation instanceof Refusal) return operation;
-  try {
-    return await step(operation, index);
-  } catch (thrown) {
-    return Refusal.of(thrown, (operation as Partial<Prepared>).operation);
-  }
 }
 
 function write(operation: Executed | Refusal, requestId: string, room: ResponseRoom): OperationResponse {

@@ -1,6 +1,6 @@
 import { StoreError } from '../errors.js';
 import { toNewPet, toPetId, toPetQuery } from './field-arguments.js';
-import type { Mutation, MutationResolvers, Query, QueryResolvers, Resolver } from './generated/resolver-types.js';
+import type { Mutation, MutationResolvers, Query, QueryResolvers } from './generated/resolver-types.js';
 
 /** What a root field asks of the animal store. */
 export interface Price {
@@ -18,8 +18,8 @@ type ArgumentsOf<Field> = Field extends keyof QueryResolvers
   : Field extends keyof MutationResolvers
     ? ArgumentsOfResolver<MutationResolvers[Field]>
     : never;
-// eslint-disable-next-line @typescript-eslint/no-explicit-any -- only the arguments matter
-type ArgumentsOfResolver<R> = NonNullable<R> extends Resolver<any, any, any, infer Args> ? Args : never;
+type ArgumentsOfResolver<R> =
+  NonNullable<R> extends (parent: never, args: infer Args, ...rest: never[]) => unknown ? Args : never;
 
 const FREE: Price = { cost: 0, maxObjects: 1 };
 const ONE_REQUEST: Price = { cost: 1, maxObjects: 1 };

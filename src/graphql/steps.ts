@@ -1,0 +1,32 @@
+import type { MaybePromise } from '../access/maybe-promise.js';
+import type { Prepared } from './prepare.js';
+import { Refusal } from './refusal.js';
+
+type Step<In, Out> = (operation: In, index: number) => MaybePromise<Out | Refusal>;
+
+/** Takes all operations of a request through a step at the same time. */
+export function together<In, Out>(
+  operations: readonly (In | Refusal)[],
+  step: Step<In, Out>,
+): Promise<(Out | Refusal)[]> {
+  return Promise.all(operations.map((operation, index) => take(operation, index, step)));
+}
+
+/** Takes the operations of a request through a step one after the other. */
+export async function inOrder<In, Out>(
+  operations: readonly (In | Refusal)[],
+  step: Step<In, Out>,
+): Promise<(Out | Refusal)[]> {
+  const results: (Out | Refusal)[] = [];
+  for (const [index, operation] of operations.entries()) results.push(await take(operation, index, step));
+  return results;
+}
+
+async function take<In, Out>(operation: In | Refusal, index: number, step: Step<In, Out>): Promise<Out | Refusal> {
+  if (operation instanceof Refusal) return operation;
+  try {
+    return await step(operation, index);
+  } catch (thrown) {
+    return Refusal.of(thrown, (operation as Partial<Prepared>).operation);
+  }
+}
