@@ -37,6 +37,7 @@ export function createBatcher<Entry, Answer>({
   let waiting: Waiting[] = [];
   let running = 0;
   let isScheduled = false;
+  let hasCompany = false;
   let timer: NodeJS.Timeout | undefined;
 
   return (entry) =>
@@ -49,8 +50,9 @@ export function createBatcher<Entry, Answer>({
   function schedule(): void {
     if (isScheduled) return;
     isScheduled = true;
-    // When an immediate runs, every request that has arrived has added its entries.
-    setImmediate(dispatch);
+    // When an immediate runs, every request that has arrived has added its entries. An only client need not wait for it.
+    if (hasCompany) setImmediate(dispatch);
+    else process.nextTick(dispatch);
   }
 
   function dispatch(): void {
@@ -59,6 +61,7 @@ export function createBatcher<Entry, Answer>({
     timer = undefined;
     const due = waiting;
     waiting = [];
+    hasCompany = due.length > 1;
     let batch: Waiting[] = [];
     let size = 0;
     for (const one of due) {

@@ -1,2 +1,7 @@
 /** A value, or a promise of it. A value that is already available costs no turn of the promise queue. */
 export type MaybePromise<T> = T | Promise<T>;
+
+/** Passes a value on, at once if it is available. */
+export function chain<In, Out>(value: MaybePromise<In>, next: (value: In) => MaybePromise<Out>): MaybePromise<Out> {
+  return value instanceof Promise ? value.then(next) : next(value);
+}

@@ -1,6 +1,6 @@
 import type { StoreError } from '../errors.js';
 import type { AdmissionObserver } from './admission-observer.js';
-import type { MaybePromise } from './maybe-promise.js';
+import { chain, type MaybePromise } from './maybe-promise.js';
 import type { Ledger, WindowState } from './ledger.js';
 import { addressLimited, keyMissing, keyRefused } from './refusals.js';
 
@@ -27,8 +27,7 @@ export class UnknownCaller {
   /** Returns the windows of the address. */
   windows(): MaybePromise<readonly WindowState[]> {
     if (this.#windows) return this.#windows;
-    const peek = this.ledger.admit(this.#account, 0);
-    return peek instanceof Promise ? peek.then(({ windows }) => windows) : peek.windows;
+    return chain(this.ledger.admit(this.#account, 0), ({ windows }) => windows);
   }
 
   async #count(): Promise<StoreError> {

@@ -1,4 +1,5 @@
 import Negotiator from 'negotiator';
+import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import type { Access, Session } from '../access/session.js';
 import type { DeprecatedCallCounter } from '../access/deprecated-calls.js';
 import { StoreError, toStoreError } from '../errors.js';
@@ -143,16 +144,16 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     return responses;
   }
 
-  async function prepareFor(session: Session, request: OperationRequest, method: string): Promise<Prepared | Refusal> {
-    if (session.keyId === undefined && !isIntrospectionText(request, documentLimits)) await session.requireKey();
-    return prepare(request, method);
+  function prepareFor(session: Session, request: OperationRequest, method: string): MaybePromise<Prepared | Refusal> {
+    const needsKey = session.keyId === undefined && !isIntrospectionText(request, documentLimits);
+    return chain(needsKey ? session.requireKey() : undefined, () => prepare(request, method));
   }
 
-  async function admit(operation: Priced, session: Session): Promise<Priced> {
-    const admitted = session.admit(operation.cost);
-    if (admitted instanceof Promise) await admitted;
-    if (operation.cost > 0) documents.promote(operation.document);
-    return operation;
+  function admit(operation: Priced, session: Session): MaybePromise<Priced> {
+    return chain(session.admit(operation.cost), () => {
+      if (operation.cost > 0) documents.promote(operation.document);
+      return operation;
+    });
   }
 
   function createContexts(count: number, context: RequestContext, session: Session) {

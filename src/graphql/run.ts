@@ -64,23 +64,41 @@ export function price(prepared: Prepared, maxValues: number): Priced {
  * @throws StoreError when no field got data because an upstream refused the key or its rate
  */
 export async function run(priced: Priced, context: OperationContext): Promise<Executed> {
-  const { operation, fields, args } = priced;
-  const results = operation.type === 'mutation' ? await runInOrder(priced, context) : await runTogether();
+  const isMutation = priced.operation.type === 'mutation';
+  const results = await (isMutation ? runInOrder(priced, context) : runTogether(priced, context));
   const refusal = findUpstreamRefusal(results);
   if (refusal) throw await toWholeRefusal(refusal, priced.cost, context.session);
   return { ...priced, results };
-
-  function runTogether(): Promise<unknown[]> {
-    return Promise.all(fields.map((field, index) => resolve(field, args[index], context)));
-  }
 }
 
-/** Calls the resolver of a field. It never rejects. */
-function resolve(field: RootField, args: Priced['args'][number] | undefined, context: OperationContext): unknown {
+/** Resolves when every field has settled. It needs one promise per field; `Promise.all` and a `catch` would need two. */
+function runTogether({ fields, args }: Priced, context: OperationContext): Promise<unknown[]> {
+  return new Promise((resolve) => {
+    const results = new Array<unknown>(fields.length);
+    let pending = fields.length;
+    if (pending === 0) resolve(results);
+    const settle = (index: number, result: unknown): void => {
+      results[index] = result;
+      pending -= 1;
+      if (pending === 0) resolve(results);
+    };
+    fields.forEach((field, index) => {
+      const result = call(field, args[index], context);
+      if (result instanceof Promise) {
+        result.then(
+          (value) => settle(index, value),
+          (error: unknown) => settle(index, FieldError.of(error)),
+        );
+      } else settle(index, result);
+    });
+  });
+}
+
+/** Calls the resolver of a field. It never throws. */
+function call(field: RootField, args: Priced['args'][number] | undefined, context: OperationContext): unknown {
   if (args === undefined || args instanceof FieldError) return args;
   try {
-    const result = field.resolve(args, context);
-    return result instanceof Promise ? result.catch((error: unknown) => FieldError.of(error)) : result;
+    return field.resolve(args, context);
   } catch (error) {
     return FieldError.of(error);
   }
@@ -94,11 +112,19 @@ async function runInOrder({ fields, args }: Priced, context: OperationContext): 
   // Once the store does not answer, each further field would only wait as long again.
   let away: FieldError | undefined;
   for (const [index, field] of fields.entries()) {
-    const result = isPaid(field, args[index]) && away ? away : await resolve(field, args[index], context);
+    const result = isPaid(field, args[index]) && away ? away : await settled(call(field, args[index], context));
     if (result instanceof FieldError && AWAY.has(result.cause.code)) away = result;
     results.push(result);
   }
   return results;
+}
+
+async function settled(result: unknown): Promise<unknown> {
+  try {
+    return await result;
+  } catch (error) {
+    return FieldError.of(error);
+  }
 }
 
 function isPaid(field: RootField, args: Priced['args'][number] | undefined): boolean {

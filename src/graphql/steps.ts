@@ -4,12 +4,13 @@ import { Refusal } from './refusal.js';
 
 type Step<In, Out> = (operation: In, index: number) => MaybePromise<Out | Refusal>;
 
-/** Takes all operations of a request through a step at the same time. */
+/** Takes all operations of a request through a step at the same time. Waits only if an operation has to. */
 export function together<In, Out>(
   operations: readonly (In | Refusal)[],
   step: Step<In, Out>,
-): Promise<(Out | Refusal)[]> {
-  return Promise.all(operations.map((operation, index) => take(operation, index, step)));
+): MaybePromise<(Out | Refusal)[]> {
+  const results = operations.map((operation, index) => take(operation, index, step));
+  return areSettled(results) ? results : Promise.all(results);
 }
 
 /** Takes the operations of a request through a step one after the other. */
@@ -22,11 +23,17 @@ export async function inOrder<In, Out>(
   return results;
 }
 
-async function take<In, Out>(operation: In | Refusal, index: number, step: Step<In, Out>): Promise<Out | Refusal> {
+function take<In, Out>(operation: In | Refusal, index: number, step: Step<In, Out>): MaybePromise<Out | Refusal> {
   if (operation instanceof Refusal) return operation;
+  const refuse = (thrown: unknown): Refusal => Refusal.of(thrown, (operation as Partial<Prepared>).operation);
   try {
-    return await step(operation, index);
+    const taken = step(operation, index);
+    return taken instanceof Promise ? taken.catch(refuse) : taken;
   } catch (thrown) {
-    return Refusal.of(thrown, (operation as Partial<Prepared>).operation);
+    return refuse(thrown);
   }
+}
+
+function areSettled<T>(results: MaybePromise<T>[]): results is T[] {
+  return !results.some((result) => result instanceof Promise);
 }

@@ -1,6 +1,6 @@
 import type { AdmissionObserver } from '../access/admission-observer.js';
 import type { Authenticator, Caller } from './authenticator.js';
-import type { MaybePromise } from '../access/maybe-promise.js';
+import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import { NO_BEARER, parseBearer } from '../access/bearer.js';
 import type { Admission, Ledger, WindowState } from '../access/ledger.js';
 import { memoize } from '../access/memoize.js';
@@ -26,8 +26,7 @@ export function createStoreAccess({ authenticator, ledger, addressLedger, observ
       const bearer = authorization === undefined ? NO_BEARER : readBearer(authorization);
       if (bearer.kind === 'none')
         return new KeylessSession(new UnknownCaller(addressLedger, address, false, observer), false);
-      const caller = authenticator.authenticate(bearer.key);
-      return caller instanceof Promise ? caller.then((found) => begin(found, address)) : begin(caller, address);
+      return chain(authenticator.authenticate(bearer.key), (caller) => begin(caller, address));
     },
   };
 
@@ -58,17 +57,13 @@ class CallerSession implements Session {
   }
 
   admit(cost: number): MaybePromise<void> {
-    const admission = this.ledger.admit(this.caller, cost);
-    return admission instanceof Promise
-      ? admission.then((settled) => this.#settle(settled, cost))
-      : this.#settle(admission, cost);
+    return chain(this.ledger.admit(this.caller, cost), (admission) => this.#settle(admission, cost));
   }
 
   allowance(): MaybePromise<Allowance> {
     const { plan } = this.caller;
     if (this.#windows) return { plan, windows: this.#windows };
-    const peek = this.ledger.admit(this.caller, 0);
-    return peek instanceof Promise ? peek.then(({ windows }) => ({ plan, windows })) : { plan, windows: peek.windows };
+    return chain(this.ledger.admit(this.caller, 0), ({ windows }) => ({ plan, windows }));
   }
 
   close(): void {
