@@ -39,8 +39,7 @@ export function writeResponse(
 ): OperationResponse {
   const errors: GraphQLFormattedError[] = [];
   const failures: StoreError[] = [];
-  let data = '{';
-  let bytes = 2;
+  let data = '';
   fields.forEach((field, index) => {
     let value = 'null';
     try {
@@ -50,13 +49,16 @@ export function writeResponse(
     } catch (error) {
       fail(field, FieldError.of(error));
     }
-    data += `${index === 0 ? '' : ','}"${field.responseKey}":${value}`;
-    bytes += Buffer.byteLength(value) + field.responseKey.length + 4;
-    if (room.written + bytes > room.maxBytes) throw tooLong(room.maxBytes);
+    data += `${index === 0 ? '{' : ','}"${field.responseKey}":${value}`;
+    // A character takes at least one byte. Counting the bytes of every field would take longer.
+    if (room.written + data.length > room.maxBytes) throw tooLong(room.maxBytes);
   });
+  data += fields.length === 0 ? '{}' : '}';
+  const bytes = Buffer.byteLength(data);
+  if (room.written + bytes > room.maxBytes) throw tooLong(room.maxBytes);
   room.written += bytes;
   const { deprecations } = operation;
-  const text = join({ data: `${data}}`, errors, deprecations, requestId });
+  const text = join({ data, errors, deprecations, requestId });
   return { status: 200, headers: NO_HEADERS, text, hasData: true, hasErrors: errors.length > 0, failures };
 
   function fail({ responseKey, starts }: RootField, { cause, locations }: FieldError): void {

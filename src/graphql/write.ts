@@ -1,5 +1,6 @@
 import {
   getNamedType,
+  getNullableType,
   isEnumType,
   isListType,
   isNonNullType,
@@ -62,74 +63,77 @@ export function createWriterCompiler({ schema, fragments, conditions }: WriterCo
   }
 
   function compile(type: GraphQLOutputType, nodes: readonly FieldNode[]): CompiledWriter {
-    if (isNonNullType(type)) return mapWriter(compileNullable(type.ofType, nodes), refuseNull(type));
-    return mapWriter(compileNullable(type, nodes), allowNull);
-  }
-
-  function compileNullable(type: GraphQLOutputType, nodes: readonly FieldNode[]): CompiledWriter {
-    if (isListType(type)) return mapWriter(compile(type.ofType, nodes), toListWriter);
-    if (isObjectType(type)) return compileObject(type, nodes);
-    if (isEnumType(type)) return { write: toEnumWriter(type), valueCount: 1 };
-    if (isScalarType(type)) return { write: toScalarWriter(type), valueCount: 1 };
+    const onNull = isNonNullType(type) ? refuseNull(type) : allowNull;
+    const nullable = getNullableType(type);
+    if (isListType(nullable)) {
+      const { write, valueCount } = compile(nullable.ofType, nodes);
+      return { write: toListWriter(write, onNull), valueCount };
+    }
+    if (isObjectType(nullable)) return compileObject(nullable, nodes, onNull);
+    if (isEnumType(nullable)) return { write: toEnumWriter(nullable, onNull), valueCount: 1 };
+    if (isScalarType(nullable)) return { write: toScalarWriter(nullable, onNull), valueCount: 1 };
     throw new Error(`the type ${String(type)} cannot be written`);
   }
 
-  function compileObject(type: GraphQLObjectType, nodes: readonly FieldNode[]): CompiledWriter {
-    const parts = [...collect(type, nodes)].map(([responseKey, selected], index) => ({
-      prefix: `${index === 0 ? '{' : ','}"${responseKey}":`,
-      ...compileField(type, selected),
-    }));
-    return { write: toObjectWriter(parts), valueCount: parts.reduce((sum, part) => sum + part.valueCount, 0) };
-  }
-
-  function compileField(type: GraphQLObjectType, nodes: readonly FieldNode[]): FieldWriter {
-    const { value: fieldName } = (nodes[0] as FieldNode).name;
-    if (fieldName === '__typename') {
-      return { fieldName, write: toConstantWriter(JSON.stringify(type.name)), valueCount: 1 };
+  function compileObject(type: GraphQLObjectType, nodes: readonly FieldNode[], onNull: NullWriter): CompiledWriter {
+    const parts: Part[] = [];
+    let valueCount = 0;
+    let constant = '';
+    for (const [responseKey, selected] of collect(type, nodes)) {
+      constant += `${valueCount === 0 ? '{' : ','}"${responseKey}":`;
+      const { value: fieldName } = (selected[0] as FieldNode).name;
+      if (fieldName === '__typename') {
+        constant += JSON.stringify(type.name);
+        valueCount += 1;
+        continue;
+      }
+      const field = type.getFields()[fieldName];
+      if (!field || field.resolve) throw new Error(`${type.name}.${fieldName} is no plain property`);
+      const compiled = compile(field.type, selected);
+      parts.push({ constant, fieldName, write: compiled.write });
+      valueCount += compiled.valueCount;
+      constant = '';
     }
-    const field = type.getFields()[fieldName];
-    if (!field || field.resolve) throw new Error(`${type.name}.${fieldName} is no plain property`);
-    return { fieldName, ...compile(field.type, nodes) };
+    return { write: toObjectWriter(parts, `${constant}}`, onNull), valueCount };
   }
 }
 
-interface FieldWriter extends CompiledWriter {
+/** A field of an object, and the text before its value: what has been constant since the last one. */
+interface Part {
+  readonly constant: string;
   readonly fieldName: string;
+  readonly write: Writer;
 }
 
-function mapWriter({ write, valueCount }: CompiledWriter, map: (write: Writer) => Writer): CompiledWriter {
-  return { write: map(write), valueCount };
-}
+/** Writes null, or refuses it. */
+type NullWriter = () => string;
 
 // Functions of their own, so that writers keep nothing of the document: thousands of them are kept.
 
-function allowNull(write: Writer): Writer {
-  return (value) => (value == null ? 'null' : write(value));
+function allowNull(): string {
+  return 'null';
 }
 
-function refuseNull(type: GraphQLOutputType): (write: Writer) => Writer {
-  return (write) => (value) => {
-    if (value == null) throw new Error(`a value of the type ${String(type)} is null`);
-    return write(value);
+function refuseNull(type: GraphQLOutputType): NullWriter {
+  return () => {
+    throw new Error(`a value of the type ${String(type)} is null`);
   };
 }
 
-function toConstantWriter(text: string): Writer {
-  return () => text;
-}
-
-function toObjectWriter(parts: readonly (FieldWriter & { readonly prefix: string })[]): Writer {
+function toObjectWriter(parts: readonly Part[], end: string, onNull: NullWriter): Writer {
   return (value) => {
+    if (value == null) return onNull();
     let text = '';
-    for (const { prefix, fieldName, write } of parts) text += prefix + write((value as Variables)[fieldName]);
-    return `${text}}`;
+    for (const { constant, fieldName, write } of parts) text += constant + write((value as Variables)[fieldName]);
+    return text + end;
   };
 }
 
 /** Requests that were answered by one statement share a list, so its text is kept as long as the list. */
-function toListWriter(write: Writer): Writer {
+function toListWriter(write: Writer, onNull: NullWriter): Writer {
   const texts = new WeakMap<object, string>();
   return (value) => {
+    if (value == null) return onNull();
     const list = value as readonly unknown[];
     const known = texts.get(list);
     if (known !== undefined) return known;
@@ -141,9 +145,10 @@ function toListWriter(write: Writer): Writer {
   };
 }
 
-function toEnumWriter(type: GraphQLEnumType): Writer {
+function toEnumWriter(type: GraphQLEnumType, onNull: NullWriter): Writer {
   const names = new Map(type.getValues().map(({ name, value }) => [value as unknown, JSON.stringify(name)]));
   return (value) => {
+    if (value == null) return onNull();
     const name = names.get(value);
     if (name === undefined) throw new Error(`the type ${type.name} has no such value`);
     return name;
@@ -153,8 +158,9 @@ function toEnumWriter(type: GraphQLEnumType): Writer {
 /** Most texts hold nothing that JSON escapes: https://www.rfc-editor.org/rfc/rfc8259#section-7 and unpaired surrogates. */
 const NEEDS_ESCAPING = /["\\\u0000-\u001f\ud800-\udfff]/;
 
-function toScalarWriter(type: GraphQLScalarType): Writer {
+function toScalarWriter(type: GraphQLScalarType, onNull: NullWriter): Writer {
   return (value) => {
+    if (value == null) return onNull();
     const serialized = typeof value === 'string' ? value : type.serialize(value);
     if (typeof serialized !== 'string') return JSON.stringify(serialized);
     return NEEDS_ESCAPING.test(serialized) ? JSON.stringify(serialized) : `"${serialized}"`;
