@@ -10,7 +10,8 @@ export function together<In, Out>(
   step: Step<In, Out>,
 ): MaybePromise<(Out | Refusal)[]> {
   const results = operations.map((operation, index) => take(operation, index, step));
-  return areSettled(results) ? results : Promise.all(results);
+  const isAnyPending = results.some((result) => result instanceof Promise);
+  return isAnyPending ? Promise.all(results) : (results as (Out | Refusal)[]);
 }
 
 /** Takes the operations of a request through a step one after the other. */
@@ -32,8 +33,4 @@ function take<In, Out>(operation: In | Refusal, index: number, step: Step<In, Ou
   } catch (thrown) {
     return refuse(thrown);
   }
-}
-
-function areSettled<T>(results: MaybePromise<T>[]): results is T[] {
-  return !results.some((result) => result instanceof Promise);
 }
