@@ -10,8 +10,8 @@ export function together<In, Out>(
   step: Step<In, Out>,
 ): MaybePromise<(Out | Refusal)[]> {
   const results = operations.map((operation, index) => take(operation, index, step));
-  const isAnyPending = results.some((result) => result instanceof Promise);
-  return isAnyPending ? Promise.all(results) : (results as (Out | Refusal)[]);
+  const settled = results.filter((result) => !(result instanceof Promise));
+  return settled.length === results.length ? settled : Promise.all(results);
 }
 
 /** Takes the operations of a request through a step one after the other. */
