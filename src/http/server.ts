@@ -1,15 +1,18 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { StoreError, toErrorBody, toStoreError } from '../errors.js';
+import { StoreError, toStoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import { createRequestLog, type RequestLog } from '../observability/request-log.js';
 import type { Tracer } from '../observability/tracing.js';
+import { toErrorReply } from './error-reply.js';
 import { createBodySender, type BodySender } from './body-sender.js';
+import type { Compression } from './compression.js';
 import type { Cors } from './cors.js';
 import { drainBody } from './drain-body.js';
 import { RequestContext, type Reply } from './request-context.js';
 import { formatLimitHeaders } from './limit-headers.js';
+import { represent } from './representation.js';
 import { endRequestSpan, startRequestSpan } from './server-span.js';
 
 /** Answers one request. A thrown StoreError becomes an Error body, and any other error becomes a plain 500. */
@@ -22,6 +25,8 @@ export interface HttpServerOptions {
   readonly metrics: Metrics;
   readonly tracer: Tracer;
   readonly trustProxy: boolean;
+  /** Absent if responses are not compressed. */
+  readonly compression?: Compression | undefined;
   /** Refuses a request under overload, before any work on it. The server neither logs nor measures that request. */
   readonly refuse?: (context: RequestContext) => Reply | undefined;
   /** True once the server is closing. Responses then ask clients to close their connections. */
@@ -91,7 +96,8 @@ async function serve(context: RequestContext, options: HttpServerOptions, bodySe
   try {
     requireHost(context.request);
     requireFewHeaders(context.request);
-    reply = await options.handler(context);
+    const represented = represent(context, await options.handler(context), options.compression);
+    reply = represented instanceof Promise ? await represented : represented;
   } catch (thrown) {
     reply = errorReply(context, thrown, options.log);
   }
@@ -110,14 +116,17 @@ function send(
   const headers = reply.windows ? formatLimitHeaders(reply.windows) : [];
   headers.push('X-Request-Id', context.requestId, 'X-Content-Type-Options', 'nosniff');
   const bytes = Buffer.byteLength(reply.body);
-  if (reply.status !== 204) headers.push('Content-Length', String(bytes));
+  if (reply.status !== 204 && reply.status !== 304) headers.push('Content-Length', String(bytes));
   if (isDraining()) headers.push('Connection', 'close');
   addHeaders(headers, cors.headers(context));
   addHeaders(headers, reply.headers);
-  response.writeHead(reply.status, headers);
+  response.writeHead(reply.status, STATUS_TEXTS[reply.status], headers);
   // ASCII is the same in both encodings, and Node writes Latin-1 without conversion.
   bodySender.send(response, reply.body, bytes === reply.body.length ? 'latin1' : 'utf8');
 }
+
+/** The statuses whose texts Node does not know. */
+const STATUS_TEXTS: Readonly<Record<number, string>> = { 294: 'Partial Success' };
 
 function addHeaders(list: string[], headers: Readonly<Record<string, string>>): void {
   for (const name in headers) list.push(name, headers[name] as string);
@@ -143,16 +152,7 @@ function requireFewHeaders({ rawHeaders }: IncomingMessage): void {
 export function errorReply(context: RequestContext, thrown: unknown, log: Log): Reply {
   const error = toStoreError(thrown);
   logFailure(log, error, context.requestId);
-  return toErrorReply(error);
-}
-
-/** Returns the REST interface's reply to an error. */
-export function toErrorReply(error: StoreError): Reply {
-  return {
-    status: error.status,
-    headers: { 'Content-Type': 'application/json; charset=utf-8', ...error.headers },
-    body: JSON.stringify(toErrorBody(error)),
-  };
+  return toErrorReply(context, error);
 }
 
 /** Logs an error with a 5xx status. Errors that clients cause are not logged. */

@@ -5,8 +5,10 @@ import { readBody } from '../http/body.js';
 import type { Cors } from '../http/cors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
 import { parseStrictJson } from '../json/exact-json.js';
+import { PROBLEM_TYPE, toErrorReply } from '../http/error-reply.js';
 import { chooseMediaType, requireJsonBody } from '../http/media-type.js';
-import { errorReply, type Handler } from '../http/server.js';
+import { REVALIDATED } from '../http/representation.js';
+import { errorReply, logFailure, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import { parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { notFound, type Pet } from '../pets/pet.js';
@@ -39,7 +41,8 @@ interface Route {
 }
 
 const JSON_TYPE = 'application/json; charset=utf-8';
-const MEDIA_TYPES = [JSON_TYPE];
+/** A client that asks for problem details only still gets animals as JSON. */
+const MEDIA_TYPES = [JSON_TYPE, PROBLEM_TYPE];
 
 const LOOKUP_ROUTE = '/v1/pets/{petId}';
 /** The headers of every response of the deprecated endpoint: RFC 9745, RFC 8594, RFC 8288. */
@@ -103,7 +106,10 @@ export function createRestHandler(options: RestOptions): Handler {
   return async (context) => {
     const route = routes.find(({ pattern }) => pattern.test(context.path));
     if (route) context.route = route.name;
-    const deprecation = route?.name === LOOKUP_ROUTE ? LOOKUP_HEADERS : {};
+    const headers = {
+      ...(route?.name === LOOKUP_ROUTE && LOOKUP_HEADERS),
+      ...(context.method !== 'POST' && REVALIDATED),
+    };
     let session: Session;
     try {
       session = await access.open(context.header('authorization'), context.address);
@@ -112,12 +118,14 @@ export function createRestHandler(options: RestOptions): Handler {
       const reply = route?.operations.GET?.keyless
         ? await answer(context, unknownSession(toStoreError(thrown)), route)
         : errorReply(context, thrown, log);
-      return { ...reply, headers: { ...deprecation, ...reply.headers } };
+      return { ...reply, headers: { ...headers, ...reply.headers } };
     }
     context.logged.keyId = session.keyId;
-    const reply = await answer(context, session, route).catch((thrown: unknown) => errorReply(context, thrown, log));
-    const allowance = await session.allowance();
-    return { ...reply, headers: { ...deprecation, ...reply.headers }, windows: allowance?.windows };
+    const reply = await answer(context, session, route).catch((thrown: unknown) => toStoreError(thrown));
+    const windows = (await session.allowance())?.windows;
+    if (reply instanceof StoreError) logFailure(log, reply, context.requestId);
+    const sent = reply instanceof StoreError ? toErrorReply(context, reply, windows) : reply;
+    return { ...sent, headers: { ...headers, ...sent.headers }, windows };
   };
 
   async function answer(context: RequestContext, session: Session, route: Route | undefined): Promise<Reply> {
