@@ -15,7 +15,19 @@ import { notFound, type Pet } from '../pets/pet.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
 import { LOOKUP_DEPRECATED_SINCE, LOOKUP_SUNSET } from '../pets/sunset.js';
 import { createOpenApiDocument } from './openapi.js';
-import { listQuery, lookupPath, newPetBody, noQuery, parseInput, toNewPet, toPetQuery } from './schemas.js';
+import {
+  BODY,
+  LIST_QUERY,
+  listQuery,
+  lookupPath,
+  newPetBody,
+  noQuery,
+  parseInput,
+  PATH,
+  QUERY,
+  toNewPet,
+  toPetQuery,
+} from './schemas.js';
 
 export interface RestOptions {
   readonly source: PetSource;
@@ -44,6 +56,8 @@ const JSON_TYPE = 'application/json; charset=utf-8';
 /** A client that asks for problem details only still gets animals as JSON. */
 const MEDIA_TYPES = [JSON_TYPE, PROBLEM_TYPE];
 
+const EXAMPLE = '{"name": "Rex", "categoryId": 1}';
+
 const LOOKUP_ROUTE = '/v1/pets/{petId}';
 /** The headers of every response of the deprecated endpoint: RFC 9745, RFC 8594, RFC 8288. */
 const LOOKUP_HEADERS = {
@@ -59,7 +73,7 @@ export function createRestHandler(options: RestOptions): Handler {
 
   const list: Operation = {
     parse({ search }) {
-      const query = toPetQuery(parseInput(listQuery, toParameters(search), 'The query'));
+      const query = toPetQuery(parseInput(listQuery, toParameters(search), LIST_QUERY));
       return async (call) => jsonReply(200, `[${(await source.list(query, call)).map(formatPet).join(',')}]`);
     },
   };
@@ -67,11 +81,12 @@ export function createRestHandler(options: RestOptions): Handler {
   const add: Operation = {
     async parse(context, _petId, keyId) {
       const { request, search } = context;
-      parseInput(noQuery, toParameters(search), 'The query');
+      parseInput(noQuery, toParameters(search), QUERY);
       const key = parseIdempotencyKey(context.header('idempotency-key'), keyId);
       requireJsonBody(request.headers['content-type'], request.headers['content-encoding']);
-      const body = parseStrictJson(await readBody(context, maxBodyBytes), 'The request body');
-      const newPet = toNewPet(parseInput(newPetBody, body, 'The request body'));
+      const text = await readBody(context, maxBodyBytes);
+      if (text === '') throw new StoreError('bad_request', `The request body is empty: send ${EXAMPLE}.`);
+      const newPet = toNewPet(parseInput(newPetBody, parseStrictJson(text, BODY.subject), BODY));
       return async (call) => {
         const pet = await source.add(newPet, call, key);
         return jsonReply(201, formatPet(pet), { Location: `/v1/pets/${pet.id}` });
@@ -81,8 +96,8 @@ export function createRestHandler(options: RestOptions): Handler {
 
   const lookup: Operation = {
     parse({ search }, petId) {
-      parseInput(noQuery, toParameters(search), 'The query');
-      const { petId: id } = parseInput(lookupPath, { petId }, 'The path');
+      parseInput(noQuery, toParameters(search), QUERY);
+      const { petId: id } = parseInput(lookupPath, { petId }, PATH);
       return async (call) => {
         const [pet] = await source.findMany([id], call);
         if (pet instanceof Error) throw pet;
@@ -173,7 +188,7 @@ function toParameters(search: string): Record<string, string> {
   const parameters: Record<string, string> = Object.create(null) as Record<string, string>;
   for (const [name, value] of new URLSearchParams(search)) {
     if (name in parameters)
-      throw new StoreError('invalid_request', `The parameter ${JSON.stringify(name.slice(0, 60))} is given twice.`);
+      throw new StoreError('invalid_request', `The query has the parameter ${JSON.stringify(name.slice(0, 60))} twice.`);
     parameters[name] = value;
   }
   return { ...parameters };
