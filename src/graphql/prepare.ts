@@ -97,7 +97,7 @@ export function createPrepare({ server, schema, documents, documentLimits, forma
       }
       // A condition of @skip or @include is null.
       if (error instanceof GraphQLError)
-        return Refusal.ofPlace(new StoreError('invalid_request', error.message), error);
+        return Refusal.ofPlace(new StoreError('invalid_request', error.message, { graphqlOnly: true }), error);
       throw error;
     }
   }

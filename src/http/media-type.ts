@@ -15,7 +15,7 @@ function parseMediaType(header: string): { type: string; charset: string | undef
 export function requireJsonBody(contentType: string | undefined, contentEncoding: string | undefined): void {
   const { type, charset } = parseMediaType(contentType ?? '');
   if (type !== 'application/json') {
-    const came = contentType === undefined ? 'none' : shorten(contentType);
+    const came = contentType === undefined ? 'nothing' : shorten(contentType);
     throw new StoreError('unsupported_media_type', `The Content-Type must be application/json, got ${came}.`);
   }
   if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8') {

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, maxHeaderSize, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { StoreError, toStoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
@@ -187,8 +187,16 @@ const CONNECTION_ERRORS: Readonly<Record<string, readonly [status: string, code:
     'headers_too_large',
     'The request headers are too large.',
   ],
+  URI_TOO_LONG: ['414 URI Too Long', 'uri_too_long', 'The URL is too long: send the request by POST.'],
   ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'request_timeout', 'The request took too long to arrive.'],
 };
+
+/** Whether the request line alone exceeds the size of the headers. Node tells only of both. */
+function hasLongUri({ code, rawPacket }: NodeJS.ErrnoException & { readonly rawPacket?: Buffer }): boolean {
+  if (code !== 'HPE_HEADER_OVERFLOW' || !rawPacket) return false;
+  const start = rawPacket.toString('latin1', 0, maxHeaderSize);
+  return /^[A-Z]+ \//.test(start) && !start.includes('\n');
+}
 
 /** How long a rejected connection stays open, so that the client can read why. */
 const LINGER_MS = 1_000;
@@ -199,7 +207,7 @@ function refuseConnection(error: NodeJS.ErrnoException, socket: Duplex): void {
     socket.destroy();
     return;
   }
-  const [status, code, message] = CONNECTION_ERRORS[error.code ?? ''] ?? [
+  const [status, code, message] = CONNECTION_ERRORS[hasLongUri(error) ? 'URI_TOO_LONG' : (error.code ?? '')] ?? [
     '400 Bad Request',
     'invalid_request',
     'The request is not valid HTTP.',

@@ -31,7 +31,7 @@ export function parseInt64(text: string, name: string): Int64 {
  * @param example - as it is written where the text comes from
  */
 export function expectInt64(text: string, example: string): string {
-  if (/^-?\d+$/.test(text) && String(BigInt(text.slice(0, 100))) === text) return `must be from ${MIN} to ${MAX}`;
+  if (/^-?[1-9]\d*$/.test(text)) return `must be from ${MIN} to ${MAX}`;
   const isNumber = text.trim() !== '' && !Number.isNaN(Number(text));
   const plain = isNumber ? ' in plain digits (no leading zeros, plus sign, fraction or exponent)' : '';
   return `must be a whole number such as ${example}${plain}`;
