@@ -188,7 +188,10 @@ function toParameters(search: string): Record<string, string> {
   const parameters: Record<string, string> = Object.create(null) as Record<string, string>;
   for (const [name, value] of new URLSearchParams(search)) {
     if (name in parameters)
-      throw new StoreError('invalid_request', `The query has the parameter ${JSON.stringify(name.slice(0, 60))} twice.`);
+      throw new StoreError(
+        'invalid_request',
+        `The query has the parameter ${JSON.stringify(name.slice(0, 60))} twice.`,
+      );
     parameters[name] = value;
   }
   return { ...parameters };

@@ -88,6 +88,15 @@ export const errorBody = z.strictObject({
   status: z.int().meta({ description: 'The HTTP status code.', format: undefined, minimum: 400, maximum: 599 }),
 });
 
+/** Problem details: https://www.rfc-editor.org/rfc/rfc9457 */
+export const problemBody = z.looseObject({
+  type: z.string().meta({ description: 'The kind of problem: a URL, or about:blank.' }),
+  title: z.string().meta({ description: 'The kind of problem in words.' }),
+  status: errorBody.shape.status,
+  detail: errorBody.shape.message,
+  code: errorBody.shape.code,
+});
+
 export function toPetQuery({ limit = LIMIT.default, status }: z.output<typeof listQuery>): PetQuery {
   return { limit, status };
 }

@@ -72,19 +72,16 @@ describe.each(MODES)('GraphQL over HTTP, September 2026, %s store', (mode) => {
 
   const cases: readonly (readonly [section: string, level: Level, rule: string, check: () => Promise<unknown>])[] = [
     ['URL', 'MUST', 'serve the schema at a URL', () => expectTypename(post(TYPENAME))],
-    [
-      'URL',
-      'SHOULD',
-      'forbid a request with a relevant 4xx',
-      () => expectRefused(postAs('Bearer pets_made_up'), 401),
-    ],
+    ['URL', 'SHOULD', 'forbid a request with a relevant 4xx', () => expectRefused(postAs('Bearer pets_made_up'), 401)],
     ['Serialization Format', 'MUST', 'support JSON', () => expectTypename(post(TYPENAME, 'application/json'))],
     [
       'Media Types',
       'MUST',
       'assume UTF-8 in Content-Type and Accept',
       async () => {
-        const { body, type } = await postQuery('query ($id: ID!) { pet(id: $id) { id } }', { variables: { id: 'Žofka' } });
+        const { body, type } = await postQuery('query ($id: ID!) { pet(id: $id) { id } }', {
+          variables: { id: 'Žofka' },
+        });
         expect(type).toBe(`${GRAPHQL_RESPONSE}; charset=utf-8`);
         expect(body.errors[0].message).toContain('"Žofka"');
       },
@@ -95,8 +92,7 @@ describe.each(MODES)('GraphQL over HTTP, September 2026, %s store', (mode) => {
       'Request',
       'MAY',
       'accept QUERY',
-      () =>
-        expectTypename(send({ method: 'QUERY', body: TYPENAME, headers: { 'Content-Type': 'application/json' } })),
+      () => expectTypename(send({ method: 'QUERY', body: TYPENAME, headers: { 'Content-Type': 'application/json' } })),
     ],
     [
       'GET',
@@ -122,7 +118,8 @@ describe.each(MODES)('GraphQL over HTTP, September 2026, %s store', (mode) => {
       'GET',
       'MUST',
       'treat operationName=null as the name "null"',
-      () => expectTypename(get({ query: 'query null { __typename } query B { b: __typename }', operationName: 'null' })),
+      () =>
+        expectTypename(get({ query: 'query null { __typename } query B { b: __typename }', operationName: 'null' })),
     ],
     [
       'GET',
@@ -369,12 +366,7 @@ describe.each(MODES)('GraphQL over HTTP, September 2026, %s store', (mode) => {
         await expectRefused(get({ query: '{ __typename }', variables: '{' }), 422);
       },
     ],
-    [
-      'Status Codes',
-      'SHOULD',
-      '400 for a document that cannot be parsed',
-      () => expectRefused(postQuery('{'), 400),
-    ],
+    ['Status Codes', 'SHOULD', '400 for a document that cannot be parsed', () => expectRefused(postQuery('{'), 400)],
     [
       'Status Codes',
       'SHOULD',
@@ -402,12 +394,7 @@ describe.each(MODES)('GraphQL over HTTP, September 2026, %s store', (mode) => {
         await expectRefused(postQuery(query, { variables: { n: null } }), 422);
       },
     ],
-    [
-      'Status Codes',
-      'SHOULD',
-      '401 without permission',
-      () => expectRefused(postAs('Bearer pets_made_up'), 401),
-    ],
+    ['Status Codes', 'SHOULD', '401 without permission', () => expectRefused(postAs('Bearer pets_made_up'), 401)],
   ];
 
   /** Expects a refusal of what is not yet a GraphQL request. Such a response MUST NOT have GraphQL's media type. */

@@ -87,7 +87,9 @@ describe.each(MODES)('stored responses, %s store', (mode) => {
   it('each media type and each coding has its own ETag', async () => {
     await Promise.all(
       Array.from({ length: 40 }, (_, i) =>
-        gateway.graphql(`mutation { addPet(input: { name: "Animal number ${String(i)}", categoryId: 1 }) { id } }`, { key }),
+        gateway.graphql(`mutation { addPet(input: { name: "Animal number ${String(i)}", categoryId: 1 }) { id } }`, {
+          key,
+        }),
       ),
     );
     const query = new URLSearchParams({ query: '{ pets(limit: 40) { id name categoryId } }' }).toString();
@@ -103,18 +105,30 @@ describe.each(MODES)('stored responses, %s store', (mode) => {
 
   it('a POST has no ETag', async () => {
     const { headers } = await gateway.graphql('{ pets { id } }', { key });
-    expect([headers.get('etag'), headers.get('cache-control'), headers.get('accept-query')]).toEqual([null, null, null]);
+    expect([headers.get('etag'), headers.get('cache-control'), headers.get('accept-query')]).toEqual([
+      null,
+      null,
+      null,
+    ]);
   });
 
   it('a page of another origin may read the ETag', async () => {
     const { headers } = await send(GRAPHQL[0]?.[1] as Request, { Origin: 'http://localhost:3000' });
     expect(headers.get('access-control-expose-headers')).toContain('ETag');
-    expect(headers.get('vary')?.split(', ').toSorted()).toEqual(['Accept', 'Accept-Encoding', 'Authorization', 'Origin']);
+    expect(headers.get('vary')?.split(', ').toSorted()).toEqual([
+      'Accept',
+      'Accept-Encoding',
+      'Authorization',
+      'Origin',
+    ]);
   });
 
   describe('QUERY', () => {
     const sendQuery = (query: string, headers: Record<string, string> = {}) =>
-      send({ path: '/graphql', init: { method: 'QUERY', body: JSON.stringify({ query }), headers: JSON_TYPE } }, headers);
+      send(
+        { path: '/graphql', init: { method: 'QUERY', body: JSON.stringify({ query }), headers: JSON_TYPE } },
+        headers,
+      );
 
     it('is announced in Accept-Query, and allowed to pages of other origins', async () => {
       const { headers } = await send({ path: '/graphql', init: { method: 'PUT' } });

@@ -24,7 +24,9 @@ describe('compression', () => {
   beforeAll(async () => {
     gateway = await startGateway('server');
     ({ key } = await gateway.createKey({ plan: 'business' }));
-    await gateway.sql(`INSERT INTO pets (name, category_id) SELECT 'Žofka number ' || n, n FROM generate_series(1, 100) AS n`);
+    await gateway.sql(
+      `INSERT INTO pets (name, category_id) SELECT 'Žofka number ' || n, n FROM generate_series(1, 100) AS n`,
+    );
   });
   afterAll(() => gateway.close());
 
@@ -71,7 +73,9 @@ describe('compression', () => {
   });
 
   it('compresses long bodies, and responses to POST', async () => {
-    const fields = Array.from({ length: 20 }, (_, i) => `a${String(i)}: pets(limit: 100) { id name categoryId }`).join(' ');
+    const fields = Array.from({ length: 20 }, (_, i) => `a${String(i)}: pets(limit: 100) { id name categoryId }`).join(
+      ' ',
+    );
     const long = await gateway.graphql(`{ ${fields} }`, { key });
     expect([long.headers.get('content-encoding'), long.headers.get('vary')]).toEqual(['gzip', 'Accept-Encoding']);
     expect([long.text.length > 100_000, long.data.a19.length]).toEqual([true, 100]);
@@ -83,7 +87,9 @@ describe('compression', () => {
   it('is off with COMPRESSION=false', async () => {
     const off = await startGateway('server', { COMPRESSION: 'false' });
     try {
-      await off.sql(`INSERT INTO pets (name, category_id) SELECT 'Žofka number ' || n, n FROM generate_series(1, 100) AS n`);
+      await off.sql(
+        `INSERT INTO pets (name, category_id) SELECT 'Žofka number ' || n, n FROM generate_series(1, 100) AS n`,
+      );
       const { key: offKey } = await off.createKey();
       const { coding, bytes } = await (async () => {
         key = offKey;

@@ -69,12 +69,7 @@ describe('messages', () => {
       422,
       'addPet is a mutation: write mutation { addPet … }.',
     ],
-    [
-      'a query as a mutation',
-      '{"query": "mutation { pets { id } }"}',
-      422,
-      'pets is a query: write query { pets … }.',
-    ],
+    ['a query as a mutation', '{"query": "mutation { pets { id } }"}', 422, 'pets is a query: write query { pets … }.'],
     [
       'a misspelt field',
       '{"query": "{ pet(id: 1) { nam } }"}',
@@ -87,7 +82,12 @@ describe('messages', () => {
       400,
       'Syntax Error: This selection is empty. Empty selections (GraphQL September 2026) are not supported: select a field.',
     ],
-    ['an identifier that is no number', '{"query": "{ pet(id: \\"abc\\") { id } }"}', 200, 'id must be a whole number such as "42", got "abc".'],
+    [
+      'an identifier that is no number',
+      '{"query": "{ pet(id: \\"abc\\") { id } }"}',
+      200,
+      'id must be a whole number such as "42", got "abc".',
+    ],
     [
       'an identifier with leading zeros',
       '{"query": "{ pet(id: \\"007\\") { id } }"}',
@@ -100,7 +100,12 @@ describe('messages', () => {
       200,
       'id must be from -9223372036854775808 to 9223372036854775807, got "9223372036854775808".',
     ],
-    ['a limit that is too large', '{"query": "{ pets(limit: 500) { id } }"}', 200, 'limit must be a whole number from 1 to 100, got 500.'],
+    [
+      'a limit that is too large',
+      '{"query": "{ pets(limit: 500) { id } }"}',
+      200,
+      'limit must be a whole number from 1 to 100, got 500.',
+    ],
   ])('GraphQL: %s', async (_, body, status, message) => {
     const response = await send('/graphql', { method: 'POST', body });
     const { errors } = [await response.json()].flat()[0] as { errors: { message: string }[] };

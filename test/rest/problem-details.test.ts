@@ -62,7 +62,12 @@ describe.each(STORES)('problem details, %s store', (mode) => {
   });
 
   it('are sent only if Accept names their type', async () => {
-    for (const accept of ['*/*', 'application/json', 'application/*', 'application/json, application/problem+json;q=0']) {
+    for (const accept of [
+      '*/*',
+      'application/json',
+      'application/*',
+      'application/json, application/problem+json;q=0',
+    ]) {
       expectError(await client.get('/v1/pets/404', { Accept: accept }), 404, 'not_found');
     }
     expectProblem(await client.get('/v1/pets/404', { Accept: 'application/problem+json' }), {
