@@ -16,11 +16,13 @@ import { createPreparedDocuments } from './graphql/prepared-documents.js';
 import { createRateLimitGuard } from './graphql/rate-limit-guard.js';
 import { createSchema } from './graphql/schema.js';
 import { createGraphqlServer } from './graphql/server.js';
+import { createCompression } from './http/compression.js';
 import { createCors } from './http/cors.js';
 import type { RequestContext, Reply } from './http/request-context.js';
 import { drain, listen } from './http/lifecycle.js';
 import { createLoadShedder } from './http/load-shedder.js';
-import { createHttpServer, toErrorReply, type Handler } from './http/server.js';
+import { toErrorReply } from './http/error-reply.js';
+import { createHttpServer, type Handler } from './http/server.js';
 import { createHealthHandler } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics, type Metrics } from './observability/metrics.js';
@@ -92,7 +94,7 @@ export async function startApp(
     const schema = createSchema();
     const documents = createPreparedDocuments();
     const documentLimits = toDocumentLimits(limits.maxRootFields);
-    const formatError = createErrorFormatter(!introspection);
+    const formatError = createErrorFormatter(schema, !introspection);
     const graphqlServer = await createGraphqlServer({
       schema,
       introspection,
@@ -138,12 +140,12 @@ export async function startApp(
           ? log.warn('overloaded: requests are refused')
           : log.warn({ refused }, 'no longer overloaded'),
     });
-    const refuseGraphql = createGraphqlRefusal(overloaded());
-    const restRefusal = toErrorReply(overloaded());
+    const overload = overloaded();
+    const refuseGraphql = createGraphqlRefusal(overload);
     const refuseAny = (context: RequestContext): Reply => {
       const isGraphql = isGraphqlPath(context);
       metrics.countOverload(isGraphql ? '/graphql' : '/v1');
-      return isGraphql ? refuseGraphql(context) : restRefusal;
+      return isGraphql ? refuseGraphql(context) : toErrorReply(context, overload);
     };
     const guardedGraphql = loadShedder.guard(graphql, refuseAny);
     const guardedRest = rest && loadShedder.guard(rest, refuseAny);
@@ -160,7 +162,8 @@ export async function startApp(
         `There is no such path. GraphQL is at /graphql${rest ? ', REST at /v1' : ''}.`,
       );
     };
-    const servers = { log, metrics, tracer, cors, trustProxy: config.trustProxy, isDraining };
+    const compression = config.compression ? createCompression() : undefined;
+    const servers = { log, metrics, tracer, cors, trustProxy: config.trustProxy, compression, isDraining };
     if (config.metricsPort !== undefined) {
       const metricsHealth = createHealthHandler({
         metrics,

@@ -61,6 +61,7 @@ const ENVIRONMENT = z.object({
   CORS_ORIGINS: ORIGINS.optional(),
   TRUST_PROXY: flag.default(false),
   METRICS_PORT: integer(0, 65_535).optional(),
+  COMPRESSION: flag.default(true),
   LOG_LEVEL: z.enum(LOG_LEVELS, `must be one of ${LOG_LEVELS.join(', ')}`).default('info'),
   BAN_AFTER: integer(0, 1_000_000).default(100),
   BAN_SECONDS: integer(1, 31_536_000).default(300),
@@ -116,6 +117,8 @@ export interface Config {
   /** The origins whose pages may read responses. If undefined: Apollo Sandbox and every page from this machine. */
   readonly corsOrigins: readonly string[] | undefined;
   readonly trustProxy: boolean;
+  /** Whether responses over 1 kB are compressed. */
+  readonly compression: boolean;
   readonly metricsPort: number | undefined;
   readonly logLevel: (typeof LOG_LEVELS)[number];
   readonly bans: { readonly banAfter: number; readonly banSeconds: number };
@@ -160,6 +163,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     explorer: settings.EXPLORER ?? !production,
     corsOrigins: settings.CORS_ORIGINS ?? (production ? [] : undefined),
     trustProxy: settings.TRUST_PROXY,
+    compression: settings.COMPRESSION,
     metricsPort: settings.METRICS_PORT,
     logLevel: settings.LOG_LEVEL,
     bans: { banAfter: settings.BAN_AFTER, banSeconds: settings.BAN_SECONDS },

@@ -1,6 +1,6 @@
 /**
- * Every error of a request, with its HTTP status in REST and its `extensions.code` in GraphQL. No other place pairs the
- * two.
+ * Every error of a request, with its HTTP status and its `extensions.code` in GraphQL. No other place pairs the two. The
+ * status is that of REST, and of GraphQL if the whole request is refused.
  */
 export const ERRORS = {
   unauthorized: { status: 401, graphqlCode: 'UNAUTHENTICATED' },
@@ -14,9 +14,12 @@ export const ERRORS = {
   upstream_unavailable: { status: 502, graphqlCode: 'UPSTREAM_UNAVAILABLE' },
   upstream_timeout: { status: 504, graphqlCode: 'UPSTREAM_TIMEOUT' },
   upstream_error: { status: 502, graphqlCode: 'UPSTREAM_ERROR' },
-  operation_unresolved: { status: 400, graphqlCode: 'OPERATION_RESOLUTION_FAILURE' },
+  operation_unresolved: { status: 422, graphqlCode: 'OPERATION_RESOLUTION_FAILURE' },
   operation_too_large: { status: 400, graphqlCode: 'OPERATION_TOO_LARGE' },
+  /** Something cannot be parsed. */
   bad_request: { status: 400, graphqlCode: 'BAD_REQUEST' },
+  /** It can be parsed, but is not a GraphQL request that can be served. */
+  unprocessable_request: { status: 422, graphqlCode: 'BAD_REQUEST' },
   no_such_route: { status: 404, graphqlCode: 'BAD_REQUEST' },
   method_not_allowed: { status: 405, graphqlCode: 'BAD_REQUEST' },
   not_acceptable: { status: 406, graphqlCode: 'BAD_REQUEST' },
@@ -56,6 +59,7 @@ export interface StoreErrorDetails {
 
 const GRAPHQL_ONLY: ReadonlySet<ErrorName> = new Set([
   'bad_request',
+  'unprocessable_request',
   'operation_unresolved',
   'operation_too_large',
   'field_rate_limited',
@@ -88,7 +92,7 @@ export class StoreError extends Error {
         : { ...details.headers, 'Retry-After': String(details.retryAfter) };
   }
 
-  /** The HTTP status of this error in REST. */
+  /** The HTTP status of this error in REST, and in GraphQL if it refuses the whole request. */
   get status(): number {
     return ERRORS[this.code].status;
   }

@@ -1,15 +1,26 @@
 import { StoreError } from '../errors.js';
+import type { WindowState } from './ledger.js';
 
 /**
  * The key is over its limit.
  * @param retryAfter - in seconds
  * @param cost - the cost of the refused operation, if there is one
+ * @param windows - the windows of the key, if they are known
  */
-export function rateLimited(retryAfter: number, cost?: number): StoreError {
-  return new StoreError('rate_limited', `The rate limit is exceeded: retry in ${retryAfter} s.`, {
+export function rateLimited(retryAfter: number, cost?: number, windows: readonly WindowState[] = []): StoreError {
+  const full = windows.filter(({ remaining }) => remaining < (cost ?? 1)).at(-1);
+  const reason = full
+    ? `This costs ${cost ?? 1}, but only ${full.remaining} of ${full.limit}${formatWindow(full)} are left.`
+    : 'The rate limit is exceeded.';
+  return new StoreError('rate_limited', `${reason} Retry in ${retryAfter} s.`, {
     retryAfter,
     ...(cost !== undefined && { cost }),
   });
+}
+
+function formatWindow({ name, seconds }: WindowState): string {
+  if (name === 'minute' || name === 'day') return ` a ${name}`;
+  return seconds === null ? '' : ` in ${seconds} s`;
 }
 
 /**
@@ -24,7 +35,7 @@ export function keyBanned(retryAfter: number): StoreError {
 export function operationTooLarge(cost: number, limit: number): StoreError {
   return new StoreError(
     'operation_too_large',
-    `The operation costs ${cost} requests, more than the ${limit} that a window of the plan holds: split it.`,
+    `The operation costs ${cost} requests, more than the ${limit} that the plan allows at once: split it.`,
     { cost },
   );
 }

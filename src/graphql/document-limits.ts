@@ -58,7 +58,8 @@ const MAX_INTROSPECTION = 500;
  * Refuses a document that would take long to validate or select very many values: fragments and aliases multiply, and
  * validation compares every selection with every other. A document that cannot be parsed passes: Apollo Server says what
  * is wrong with it.
- * @throws StoreError `bad_request` or `operation_too_large`, saying which limit is exceeded
+ * @throws StoreError `bad_request` if the text is too long or too deep to be parsed, otherwise `unprocessable_request` or
+ * `operation_too_large`, saying which limit is exceeded
  */
 export function requireSmallDocument(text: string, limits: DocumentLimits): void {
   const { maxTokens } = limits;
@@ -68,7 +69,7 @@ export function requireSmallDocument(text: string, limits: DocumentLimits): void
   const document = parseOrNothing(text, maxTokens);
   if (!document) return;
   if (document.definitions.length > MAX_DEFINITIONS) {
-    throw new StoreError('bad_request', `A document may have ${MAX_DEFINITIONS} operations and fragments.`);
+    throw new StoreError('unprocessable_request', `A document may have ${MAX_DEFINITIONS} operations and fragments.`);
   }
   const fragments = toFragments(document);
   for (const definition of document.definitions) requireSmallDefinition(definition, fragments, limits);
@@ -138,7 +139,7 @@ function parseOrNothing(text: string, maxTokens: number): DocumentNode | undefin
 }
 
 function tooMany(what: string, limit: number): StoreError {
-  return new StoreError('bad_request', `An operation may have ${limit} ${what}; this one has more.`);
+  return new StoreError('unprocessable_request', `An operation may have ${limit} ${what}; this one has more.`);
 }
 
 function tooManyValues(limit: number): StoreError {

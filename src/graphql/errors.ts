@@ -1,4 +1,4 @@
-import { GraphQLError, type GraphQLFormattedError } from 'graphql';
+import { GraphQLError, OperationTypeNode, type GraphQLFormattedError, type GraphQLSchema } from 'graphql';
 import { StoreError, toErrorBody } from '../errors.js';
 
 /** Limits of one error: characters of its message, and places in the document. */
@@ -15,7 +15,7 @@ export type ErrorFormatter = (formatted: GraphQLFormattedError, error: unknown) 
  * Makes the formatter of request errors. Long messages are cut.
  * @param hideSchema - whether messages must not suggest names of the schema
  */
-export function createErrorFormatter(hideSchema: boolean): ErrorFormatter {
+export function createErrorFormatter(schema: GraphQLSchema, hideSchema: boolean): ErrorFormatter {
   return (formatted, error) => {
     const {
       message: whole,
@@ -24,13 +24,48 @@ export function createErrorFormatter(hideSchema: boolean): ErrorFormatter {
     } = isCodeless(error)
       ? { ...formatted, ...formatStoreError(new StoreError('bad_request', formatted.message)) }
       : formatted;
-    const message = hideSchema ? whole.replace(SUGGESTION, '') : whole;
+    const message =
+      findEmptySelection(error) ??
+      (hideSchema ? whole.replace(SUGGESTION, '') : (findOtherRoot(whole, schema) ?? whole));
     return {
       message: message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message,
       ...(locations && { locations: locations.slice(0, MAX_LOCATIONS) }),
       ...rest,
     };
   };
+}
+
+/** Errors that depend on the text of the document only, with their HTTP statuses. */
+const DOCUMENT_ERRORS: ReadonlyMap<unknown, number> = new Map([
+  ['GRAPHQL_PARSE_FAILED', 400],
+  ['GRAPHQL_VALIDATION_FAILED', 422],
+]);
+
+/** Finds the HTTP status for the errors of a document. Undefined if they are about something else. */
+export function findDocumentStatus(errors: readonly GraphQLFormattedError[]): number | undefined {
+  const statuses = errors.map(({ extensions }) => DOCUMENT_ERRORS.get(extensions?.code));
+  return statuses.includes(undefined) ? undefined : statuses[0];
+}
+
+const OPENING_BRACE = /\{(?:[\s,\ufeff]|#.*\n)*$/;
+
+/** The September 2026 edition allows `{ }` as a selection, which graphql-js 16 cannot parse. */
+function findEmptySelection(error: unknown): string | undefined {
+  if (!(error instanceof GraphQLError) || !error.message.endsWith('Expected Name, found "}".')) return undefined;
+  const before = error.source?.body.slice(0, error.positions?.[0]) ?? '';
+  if (!OPENING_BRACE.test(before)) return undefined;
+  return 'Syntax Error: This selection is empty. Empty selections (GraphQL September 2026) are not supported: select a field.';
+}
+
+/** Words the error for a mutation in a query, and for a query in a mutation. */
+function findOtherRoot(message: string, schema: GraphQLSchema): string | undefined {
+  const [, name = '', type] = /^Cannot query field "(\w+)" on type "(\w+)"/.exec(message) ?? [];
+  const other = Object.values(OperationTypeNode).find((kind) => {
+    const root = schema.getRootType(kind);
+    return root && root.name !== type && Object.hasOwn(root.getFields(), name);
+  });
+  const isRoot = Object.values(OperationTypeNode).some((kind) => schema.getRootType(kind)?.name === type);
+  return other && isRoot ? `${name} is a ${other}: write ${other} { ${name} … }.` : undefined;
 }
 
 /** Formats an error without a place in the document. */

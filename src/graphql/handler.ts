@@ -7,6 +7,7 @@ import type { Cors } from '../http/cors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
 import { chooseMediaType } from '../http/media-type.js';
 import { PAGE_HEADERS } from '../http/page-headers.js';
+import { REVALIDATED } from '../http/representation.js';
 import { logFailure, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics, OperationOutcome } from '../observability/metrics.js';
@@ -21,9 +22,16 @@ import type { Prepare, Prepared } from './prepare.js';
 import type { PreparedDocuments, PreparedOperation } from './prepared-documents.js';
 import type { RateLimitGuard } from './rate-limit-guard.js';
 import { Refusal } from './refusal.js';
-import { readGetRequest, readPostRequest, type OperationRequest } from './request.js';
+import { readBodyRequest, readGetRequest, type OperationRequest } from './request.js';
 import { RequestCall } from './request-call.js';
-import { toBatchHead, writeRefusal, writeResponse, type OperationResponse, type ResponseRoom } from './response.js';
+import {
+  toBatchHead,
+  toStatus,
+  writeRefusal,
+  writeResponse,
+  type OperationResponse,
+  type ResponseRoom,
+} from './response.js';
 import { inOrder, together } from './steps.js';
 import { price, run, type Executed, type Priced } from './run.js';
 
@@ -48,8 +56,10 @@ export interface GraphqlHandlerOptions {
   readonly maxResponseBytes: number;
 }
 
-/** The media types of https://graphql.github.io/graphql-over-http/draft/#sec-Media-Types, the default first. */
+/** The media types of https://http-spec.graphql.org/September2026/#sec-Media-Types, the default first. */
 const MEDIA_TYPES = ['application/json; charset=utf-8', 'application/graphql-response+json; charset=utf-8'];
+/** https://www.rfc-editor.org/rfc/rfc10008#name-the-accept-query-header-fie */
+const SAFE_METHOD_HEADERS = { ...REVALIDATED, 'Accept-Query': 'application/json' };
 const HTML = 'text/html';
 /** In addition to the policy in the page, which names Apollo's CDN and the nonce of its own scripts. */
 const LANDING_PAGE_POLICY = "frame-ancestors 'none'; form-action 'none'; object-src 'none'";
@@ -79,14 +89,17 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     session.close();
     const allowance = session.allowance();
     const left = allowance instanceof Promise ? await allowance : allowance;
-    return { status: reply.status, headers: reply.headers, body: reply.body, windows: left?.windows };
+    const headers = context.method === 'POST' ? reply.headers : { ...SAFE_METHOD_HEADERS, ...reply.headers };
+    return { status: reply.status, headers, body: reply.body, windows: left?.windows };
   };
 
   async function answer(context: RequestContext, session: Session): Promise<Reply> {
     const { method } = context;
     if (cors.isPreflight(context)) return { status: 204, headers: cors.preflightHeaders(context), body: '' };
-    if (method !== 'GET' && method !== 'POST') {
-      throw new StoreError('method_not_allowed', '/graphql takes GET and POST.', { headers: { Allow: 'GET, POST' } });
+    if (method !== 'GET' && method !== 'POST' && method !== 'QUERY') {
+      throw new StoreError('method_not_allowed', '/graphql takes GET, POST and QUERY.', {
+        headers: { Allow: 'GET, POST, QUERY' },
+      });
     }
     if (renderLandingPage && prefersHtml(context)) return toPage(await renderLandingPage(context.search));
     const passed = session.keyId || session.isKeyRefused || !introspection ? session.requireKey() : undefined;
@@ -95,14 +108,16 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     const { isBatch, operations } =
       method === 'GET'
         ? readGetRequest(context)
-        : await readPostRequest(context, { ...options, maxTokens: documentLimits.maxTokens });
+        : await readBodyRequest(context, { ...options, maxTokens: documentLimits.maxTokens });
     const responses = await execute(operations, context, session);
-    const head = isBatch ? toBatchHead(responses) : (responses[0] as OperationResponse);
-    return {
-      status: head.status,
-      headers: { 'Content-Type': mediaType, ...head.headers },
-      body: isBatch ? `[${responses.map(({ text }) => text).join()}]` : (responses[0] as OperationResponse).text,
-    };
+    if (isBatch) {
+      const { status, headers } = toBatchHead(responses);
+      const body = `[${responses.map(({ text }) => text).join()}]`;
+      return { status, headers: { 'Content-Type': mediaType, ...headers }, body };
+    }
+    const [response] = responses as [OperationResponse];
+    const { headers, text } = response;
+    return { status: toStatus(response, mediaType), headers: { 'Content-Type': mediaType, ...headers }, body: text };
   }
 
   /** The straight line: prepare → price → admit → run → write. A refused operation skips the steps that are left. */

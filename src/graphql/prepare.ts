@@ -6,7 +6,7 @@ import { compileFields, findConditions, type RootField } from './compile.js';
 import { findDeprecations } from './deprecations.js';
 import { requireSmallDocument, type DocumentLimits } from './document-limits.js';
 import { DocumentText, listOperations } from './document.js';
-import { formatVariableError, type ErrorFormatter } from './errors.js';
+import { formatVariableError, findDocumentStatus, type ErrorFormatter } from './errors.js';
 import type { PreparedDocument, PreparedDocuments, PreparedOperation } from './prepared-documents.js';
 import { Refusal } from './refusal.js';
 import type { OperationRequest } from './request.js';
@@ -63,10 +63,11 @@ export function createPrepare({ server, schema, documents, documentLimits, forma
     const validation = await server.validate(request);
     if (!validation.isValid) {
       const { status, headers, errors } = validation;
-      if (request.query !== undefined && errors.every(isOfDocument)) {
+      const documentStatus = findDocumentStatus(errors);
+      if (request.query !== undefined && documentStatus !== undefined) {
         documents.keep({ text: request.query, errors, names: [], operations: new Map() });
       }
-      return new Refusal({ status, headers: Object.fromEntries(headers), errors });
+      return new Refusal({ status: documentStatus ?? status, headers: Object.fromEntries(headers), errors });
     }
     const { text, document } = validation;
     const hash = readHash(request.extensions);
@@ -82,31 +83,30 @@ export function createPrepare({ server, schema, documents, documentLimits, forma
     { operationName, variables = {} }: OperationRequest,
     method: string,
   ): Prepared | Refusal {
-    if (document.errors.length > 0) return new Refusal({ status: 400, errors: document.errors });
+    const { errors } = document;
+    if (errors.length > 0) return new Refusal({ status: findDocumentStatus(errors) ?? 422, errors });
     const operation = getOperation(document, text, operationName);
-    if (method === 'GET' && operation.type !== 'query') throw mutationByGet(operation.type);
+    if (method !== 'POST' && operation.type !== 'query') throw mutationBySafeMethod(method);
     try {
       const values = operation.variables.coerce(variables, text);
       return { operation, fields: getFields(document, operation, text, values), values, text, document };
     } catch (error) {
       if (error instanceof VariableErrors) {
         const errors = error.errors.map((one) => formatVariableError(one, formatError));
-        return new Refusal({ status: 400, errors, operation });
+        return new Refusal({ status: 422, errors, operation });
       }
       // A condition of @skip or @include is null.
       if (error instanceof GraphQLError)
-        return Refusal.ofPlace(new StoreError('invalid_request', error.message), error);
+        return Refusal.ofPlace(new StoreError('invalid_request', error.message, { graphqlOnly: true }), error);
       throw error;
     }
   }
 
   function getOperation(document: PreparedDocument, text: DocumentText, operationName?: string): PreparedOperation {
     const { names, operations } = document;
-    if (operationName === undefined && names.length > 1) {
-      throw unresolved('Must provide operation name if query contains multiple operations.');
-    }
+    const isFound = operationName === undefined ? names.length === 1 : names.includes(operationName);
+    if (!isFound) throw unknownOperation(operationName, names);
     const name = operationName ?? names[0];
-    if (!names.includes(name)) throw unresolved(`Unknown operation named "${name}".`);
     const known = operations.get(name);
     if (known) return known;
     const operation = prepareOperation(text.document, name);
@@ -119,7 +119,7 @@ export function createPrepare({ server, schema, documents, documentLimits, forma
     const node = findOperation(document, name);
     const { operation: type } = node;
     if (type === OperationTypeNode.SUBSCRIPTION || schema.getRootType(type) == null) {
-      throw new StoreError('bad_request', `The schema has no ${type}s.`);
+      throw new StoreError('unprocessable_request', `The schema has no ${type}s.`);
     }
     const variables = compileVariables(schema, node);
     return {
@@ -163,20 +163,24 @@ function readHash(extensions: OperationRequest['extensions']): string | undefine
   return version === 1 && typeof sha256Hash === 'string' ? sha256Hash : undefined;
 }
 
-const DOCUMENT_ERRORS: ReadonlySet<unknown> = new Set(['GRAPHQL_PARSE_FAILED', 'GRAPHQL_VALIDATION_FAILED']);
-
-/** Tells whether an error depends on the text of the document only. */
-function isOfDocument({ extensions }: { readonly extensions?: { readonly code?: unknown } }): boolean {
-  return DOCUMENT_ERRORS.has(extensions?.code);
-}
-
-function mutationByGet(type: string): StoreError {
-  return new StoreError('method_not_allowed', `GET requests only support query operations, not ${type} operations`, {
+function mutationBySafeMethod(method: string): StoreError {
+  return new StoreError('method_not_allowed', `${method} runs queries only: send a mutation by POST.`, {
     headers: { Allow: 'POST' },
     graphqlOnly: true,
   });
 }
 
-function unresolved(message: string): StoreError {
-  return new StoreError('operation_unresolved', message);
+/** The most operations that a message names, and characters of each name. */
+const MAX_NAMES = 5;
+const MAX_NAME_LENGTH = 40;
+
+function unknownOperation(name: string | undefined, names: readonly (string | undefined)[]): StoreError {
+  const listed = names.slice(0, MAX_NAMES).map((one = 'one without a name') => one.slice(0, MAX_NAME_LENGTH));
+  if (names.length > MAX_NAMES) listed.push(`${names.length - MAX_NAMES} more`);
+  const reason =
+    name === undefined
+      ? 'Choose an operation with operationName'
+      : `There is no operation ${name.slice(0, MAX_NAME_LENGTH)}`;
+  const had = listed.length === 0 ? 'none' : new Intl.ListFormat('en-GB').format(listed);
+  return new StoreError('operation_unresolved', `${reason}: the document has ${had}.`);
 }

@@ -24,11 +24,11 @@ export class Refusal {
     return new Refusal({ status, headers, errors: [formatStoreError(failure)], operation, failure });
   }
 
-  /** The refusal for an error at a place in the document. */
+  /** The refusal for a value in the document that a variable makes invalid. */
   static ofPlace(failure: StoreError, { locations = [] }: Pick<GraphQLError, 'locations'>): Refusal {
     const { message, extensions } = formatStoreError(failure);
     return new Refusal({
-      status: failure.status,
+      status: 422,
       errors: [{ message, locations, extensions: extensions ?? {} }],
       failure,
     });

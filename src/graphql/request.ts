@@ -1,8 +1,8 @@
 import type { RequestContext } from '../http/request-context.js';
 import { readBody } from '../http/body.js';
-import { parseUntrustedJson } from '../json/exact-json.js';
+import { JsonNumber, parseUntrustedJson } from '../json/exact-json.js';
 import { requireJsonBody } from '../http/media-type.js';
-import { StoreError } from '../errors.js';
+import { StoreError, toStoreError } from '../errors.js';
 import { requireSmallBatch } from './document-limits.js';
 
 /** One operation as it came over HTTP. */
@@ -30,9 +30,11 @@ export interface RequestLimits {
 /** Headers that a page of another origin cannot send without asking first. */
 const PREFLIGHTED_HEADERS = ['authorization', 'apollo-require-preflight', 'x-apollo-operation-name'] as const;
 
+const EXAMPLE = '{"query": "{ pets { id } }"}';
+
 /**
  * Reads the operation in the query string of a GET.
- * @throws StoreError `bad_request`, `unsupported_media_type`
+ * @throws StoreError `bad_request`, `unprocessable_request`
  */
 export function readGetRequest(context: RequestContext): GraphqlRequest {
   const isJson = /^application\/json\b/i.test(context.header('content-type') ?? '');
@@ -50,24 +52,28 @@ export function readGetRequest(context: RequestContext): GraphqlRequest {
       variables: parseJsonParameter(parameters, 'variables'),
       extensions: parseJsonParameter(parameters, 'extensions'),
     },
-    'The request',
+    'The query string',
   );
   return { isBatch: false, operations: [operation] };
 }
 
 /**
- * Reads the operation or batch in the body of a POST.
- * @throws StoreError `bad_request`, `unsupported_media_type`, `payload_too_large`; one malformed entry refuses the batch
+ * Reads the operation or batch in the body of a POST or QUERY.
+ * @throws StoreError `bad_request`, `unprocessable_request`, `unsupported_media_type`, `payload_too_large`; one malformed
+ * entry refuses the batch
  */
-export async function readPostRequest(
+export async function readBodyRequest(
   context: RequestContext,
   { maxBodyBytes, maxBatch, maxTokens }: RequestLimits,
 ): Promise<GraphqlRequest> {
   const { headers } = context.request;
   requireJsonBody(headers['content-type'], headers['content-encoding']);
-  const body = parseUntrustedJson(await readBody(context, maxBodyBytes), 'The request body');
+  const text = await readBody(context, maxBodyBytes);
+  if (text === '') throw new StoreError('bad_request', `The request body is empty: send ${EXAMPLE}.`);
+  const body = parseUntrustedJson(text, 'The request body');
   if (!Array.isArray(body)) return { isBatch: false, operations: [toOperation(body, 'The request body')] };
-  if (body.length === 0 || body.length > maxBatch) {
+  if (body.length === 0) throw malformed(`The batch is empty: it holds 1 to ${maxBatch} operations.`);
+  if (body.length > maxBatch) {
     throw new StoreError('bad_request', `A batch holds 1 to ${maxBatch} operations; this one has ${body.length}.`);
   }
   const operations = body.map((entry, index) => toOperation(entry, `Entry ${index} of the batch`));
@@ -79,39 +85,59 @@ export async function readPostRequest(
 }
 
 function toOperation(value: unknown, subject: string): OperationRequest {
-  if (!isRecord(value)) throw new StoreError('bad_request', `${subject} must be a JSON object with a query.`);
+  if (!isRecord(value)) throw malformed(`${subject} is ${describe(value)}: send an object such as ${EXAMPLE}.`);
   const { query, operationName, variables, extensions } = value;
-  if (query != null && typeof query !== 'string')
-    throw new StoreError('bad_request', `${subject} has a query that is not a string.`);
-  if (operationName != null && typeof operationName !== 'string') {
-    throw new StoreError('bad_request', `${subject} has an operationName that is not a string.`);
-  }
-  if (variables != null && !isRecord(variables))
-    throw new StoreError('bad_request', `${subject} has variables that are not an object.`);
-  if (extensions != null && !isRecord(extensions))
-    throw new StoreError('bad_request', `${subject} has extensions that are not an object.`);
-  if (!query && !isRecord(extensions?.persistedQuery)) {
-    throw new StoreError('bad_request', `${subject} has neither a query nor a persistedQuery extension.`);
-  }
-  return {
-    query: query || undefined,
-    operationName: operationName || undefined,
-    variables: variables ?? undefined,
-    extensions: extensions ?? undefined,
+  const operation = {
+    query: toText(query, 'query', subject),
+    operationName: toText(operationName, 'operationName', subject),
+    variables: toRecord(variables, 'variables', subject),
+    extensions: toRecord(extensions, 'extensions', subject),
   };
+  if (operation.query === undefined && !isRecord(operation.extensions?.persistedQuery)) {
+    throw malformed(`${subject} has neither a query nor a persistedQuery extension: send ${EXAMPLE}.`);
+  }
+  return operation;
+}
+
+/** Null and an empty text count as absent. */
+function toText(value: unknown, name: string, subject: string): string | undefined {
+  if (value == null || value === '') return undefined;
+  if (typeof value === 'string') return value;
+  throw malformed(`${subject} has ${describe(value)} for ${name}, which must be a string.`);
+}
+
+function toRecord(value: unknown, name: string, subject: string): Record<string, unknown> | undefined {
+  if (value == null) return undefined;
+  if (isRecord(value)) return value;
+  throw malformed(`${subject} has ${describe(value)} for ${name}: send the object itself, such as {"id": "1"}.`);
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof JsonNumber);
+}
+
+function describe(value: unknown): string {
+  if (value === null || typeof value === 'boolean') return String(value);
+  if (Array.isArray(value)) return 'a list';
+  return typeof value === 'string' ? 'a string' : 'a number';
+}
+
+function malformed(message: string): StoreError {
+  return new StoreError('unprocessable_request', message);
 }
 
 function once(parameters: URLSearchParams, name: string): string | undefined {
   const values = parameters.getAll(name);
-  if (values.length > 1) throw new StoreError('bad_request', `The parameter ${name} is given twice.`);
+  if (values.length > 1) throw malformed(`The query string has ${name} twice.`);
   return values[0];
 }
 
 function parseJsonParameter(parameters: URLSearchParams, name: string): unknown {
   const text = once(parameters, name);
-  return text === undefined || text === '' ? undefined : parseUntrustedJson(text, `The parameter ${name}`);
+  if (text === undefined || text === '') return undefined;
+  try {
+    return parseUntrustedJson(text, `The parameter ${name}`);
+  } catch (error) {
+    throw malformed(toStoreError(error).message);
+  }
 }

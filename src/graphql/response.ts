@@ -94,6 +94,16 @@ interface ResponseParts {
   readonly requestId: string;
 }
 
+/**
+ * The HTTP status of a response to one operation. In the media type that defines it, data with errors is a 294, and
+ * every response without data an error; a persisted query that is not found is a 200 in Apollo's protocol.
+ * https://http-spec.graphql.org/September2026/#sec-Status-Codes
+ */
+export function toStatus({ status, hasData, hasErrors }: OperationResponse, mediaType: string): number {
+  if (status !== 200 || !hasErrors || !mediaType.startsWith('application/graphql-response+json')) return status;
+  return hasData ? 294 : 422;
+}
+
 /** Puts a response together. Every error names the request. */
 function join({ data, errors, deprecations, requestId }: ResponseParts): string {
   if (data !== undefined && errors.length === 0 && deprecations.length === 0) return `{"data":${data}}`;
@@ -107,7 +117,7 @@ function join({ data, errors, deprecations, requestId }: ResponseParts): string 
   return `{${members.join()}}`;
 }
 
-/** The status and headers of a batch: 200 if any operation ran, otherwise what the operations share. */
+/** The status and headers of a batch: 200 if any operation ran, otherwise what the operations share, or 400. */
 export function toBatchHead(responses: readonly OperationResponse[]): Pick<OperationResponse, 'status' | 'headers'> {
   if (responses.some(({ hasData }) => hasData)) return { status: 200, headers: longestWait(responses) };
   const [first] = responses as [OperationResponse];

@@ -12,12 +12,15 @@ const EXPOSED = [
   'Sunset',
   'Link',
   'Location',
+  'ETag',
+  'Accept-Query',
 ].join(', ');
 
 const ALLOWED = [
   'Authorization',
   'Content-Type',
   'Idempotency-Key',
+  'If-None-Match',
   'X-Request-Id',
   'traceparent',
   'tracestate',
@@ -71,7 +74,7 @@ export function createCors(origins: readonly string[] | undefined): Cors {
     preflightHeaders: (context): Record<string, string> => {
       if (!isAllowed(context)) return {};
       return {
-        'Access-Control-Allow-Methods': 'GET, POST, OPTIONS',
+        'Access-Control-Allow-Methods': 'GET, POST, QUERY, OPTIONS',
         'Access-Control-Allow-Headers': [ALLOWED, ...requestedApolloHeaders(context)].join(', '),
         'Access-Control-Max-Age': '7200',
         // A public page may send requests to this machine: https://wicg.github.io/private-network-access/

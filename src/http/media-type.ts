@@ -15,7 +15,7 @@ function parseMediaType(header: string): { type: string; charset: string | undef
 export function requireJsonBody(contentType: string | undefined, contentEncoding: string | undefined): void {
   const { type, charset } = parseMediaType(contentType ?? '');
   if (type !== 'application/json') {
-    const came = contentType === undefined ? 'nothing' : JSON.stringify(contentType.slice(0, 100));
+    const came = contentType === undefined ? 'nothing' : shorten(contentType);
     throw new StoreError('unsupported_media_type', `The Content-Type must be application/json, got ${came}.`);
   }
   if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8') {
@@ -41,10 +41,20 @@ export function chooseMediaType(accept: string | undefined, offers: readonly str
   if (known !== undefined) return known;
   const choice = new Negotiator({ headers: { accept } }).mediaType([...offers]);
   if (choice === undefined) {
-    throw new StoreError('not_acceptable', `The Accept header must allow ${offers.join(' or ')}.`);
+    const types = offers.map((offer) => parseMediaType(offer).type).join(' or ');
+    throw new StoreError('not_acceptable', `The Accept header must allow ${types}, got ${shorten(accept)}.`);
   }
   cacheChoice(offers, accept, choice);
   return choice;
+}
+
+function shorten(header: string): string {
+  return JSON.stringify(header.length > 100 ? `${header.slice(0, 100)}…` : header);
+}
+
+/** Whether an `Accept` header allows a media type. */
+export function accepts(accept: string, type: string): boolean {
+  return new Negotiator({ headers: { accept } }).mediaType([type]) !== undefined;
 }
 
 /** The most `Accept` headers to cache. Clients send the same few again and again. */

@@ -19,6 +19,7 @@ const REQUEST_ID = /^[\w.:-]{1,128}$/;
 /** One HTTP request and the state that its handlers share. */
 export class RequestContext {
   readonly method: string;
+  /** The path without a trailing slash, which makes no difference. */
   readonly path: string;
   /** The query string with its question mark, or an empty string. */
   readonly search: string;
@@ -39,8 +40,9 @@ export class RequestContext {
   ) {
     const url = toOriginForm(request.url ?? '/');
     const mark = url.indexOf('?');
+    const path = mark < 0 ? url : url.slice(0, mark);
     this.method = request.method ?? 'GET';
-    this.path = mark < 0 ? url : url.slice(0, mark);
+    this.path = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
     this.search = mark < 0 ? '' : url.slice(mark);
     const sent = this.header('x-request-id');
     this.requestId = sent !== undefined && REQUEST_ID.test(sent) ? sent : randomUUID();

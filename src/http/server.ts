@@ -1,15 +1,18 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, maxHeaderSize, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { StoreError, toErrorBody, toStoreError } from '../errors.js';
+import { StoreError, toStoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import { createRequestLog, type RequestLog } from '../observability/request-log.js';
 import type { Tracer } from '../observability/tracing.js';
+import { toErrorReply } from './error-reply.js';
 import { createBodySender, type BodySender } from './body-sender.js';
+import type { Compression } from './compression.js';
 import type { Cors } from './cors.js';
 import { drainBody } from './drain-body.js';
 import { RequestContext, type Reply } from './request-context.js';
 import { formatLimitHeaders } from './limit-headers.js';
+import { represent } from './representation.js';
 import { endRequestSpan, startRequestSpan } from './server-span.js';
 
 /** Answers one request. A thrown StoreError becomes an Error body, and any other error becomes a plain 500. */
@@ -22,6 +25,8 @@ export interface HttpServerOptions {
   readonly metrics: Metrics;
   readonly tracer: Tracer;
   readonly trustProxy: boolean;
+  /** Absent if responses are not compressed. */
+  readonly compression?: Compression | undefined;
   /** Refuses a request under overload, before any work on it. The server neither logs nor measures that request. */
   readonly refuse?: (context: RequestContext) => Reply | undefined;
   /** True once the server is closing. Responses then ask clients to close their connections. */
@@ -91,7 +96,8 @@ async function serve(context: RequestContext, options: HttpServerOptions, bodySe
   try {
     requireHost(context.request);
     requireFewHeaders(context.request);
-    reply = await options.handler(context);
+    const represented = represent(context, await options.handler(context), options.compression);
+    reply = represented instanceof Promise ? await represented : represented;
   } catch (thrown) {
     reply = errorReply(context, thrown, options.log);
   }
@@ -110,14 +116,17 @@ function send(
   const headers = reply.windows ? formatLimitHeaders(reply.windows) : [];
   headers.push('X-Request-Id', context.requestId, 'X-Content-Type-Options', 'nosniff');
   const bytes = Buffer.byteLength(reply.body);
-  if (reply.status !== 204) headers.push('Content-Length', String(bytes));
+  if (reply.status !== 204 && reply.status !== 304) headers.push('Content-Length', String(bytes));
   if (isDraining()) headers.push('Connection', 'close');
   addHeaders(headers, cors.headers(context));
   addHeaders(headers, reply.headers);
-  response.writeHead(reply.status, headers);
+  response.writeHead(reply.status, STATUS_TEXTS[reply.status], headers);
   // ASCII is the same in both encodings, and Node writes Latin-1 without conversion.
   bodySender.send(response, reply.body, bytes === reply.body.length ? 'latin1' : 'utf8');
 }
+
+/** The statuses whose texts Node does not know. */
+const STATUS_TEXTS: Readonly<Record<number, string>> = { 294: 'Partial Success' };
 
 function addHeaders(list: string[], headers: Readonly<Record<string, string>>): void {
   for (const name in headers) list.push(name, headers[name] as string);
@@ -143,16 +152,7 @@ function requireFewHeaders({ rawHeaders }: IncomingMessage): void {
 export function errorReply(context: RequestContext, thrown: unknown, log: Log): Reply {
   const error = toStoreError(thrown);
   logFailure(log, error, context.requestId);
-  return toErrorReply(error);
-}
-
-/** Returns the REST interface's reply to an error. */
-export function toErrorReply(error: StoreError): Reply {
-  return {
-    status: error.status,
-    headers: { 'Content-Type': 'application/json; charset=utf-8', ...error.headers },
-    body: JSON.stringify(toErrorBody(error)),
-  };
+  return toErrorReply(context, error);
 }
 
 /** Logs an error with a 5xx status. Errors that clients cause are not logged. */
@@ -187,8 +187,16 @@ const CONNECTION_ERRORS: Readonly<Record<string, readonly [status: string, code:
     'headers_too_large',
     'The request headers are too large.',
   ],
+  URI_TOO_LONG: ['414 URI Too Long', 'uri_too_long', 'The URL is too long: send the request by POST.'],
   ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'request_timeout', 'The request took too long to arrive.'],
 };
+
+/** Whether the request line alone exceeds the size of the headers. Node tells only of both. */
+function hasLongUri({ code, rawPacket }: NodeJS.ErrnoException & { readonly rawPacket?: Buffer }): boolean {
+  if (code !== 'HPE_HEADER_OVERFLOW' || !rawPacket) return false;
+  const start = rawPacket.toString('latin1', 0, maxHeaderSize);
+  return /^[A-Z]+ \//.test(start) && !start.includes('\n');
+}
 
 /** How long a rejected connection stays open, so that the client can read why. */
 const LINGER_MS = 1_000;
@@ -199,7 +207,7 @@ function refuseConnection(error: NodeJS.ErrnoException, socket: Duplex): void {
     socket.destroy();
     return;
   }
-  const [status, code, message] = CONNECTION_ERRORS[error.code ?? ''] ?? [
+  const [status, code, message] = CONNECTION_ERRORS[hasLongUri(error) ? 'URI_TOO_LONG' : (error.code ?? '')] ?? [
     '400 Bad Request',
     'invalid_request',
     'The request is not valid HTTP.',

@@ -21,7 +21,7 @@ import { createCounter, createDurations, createPlainGauge, toErrorType } from '.
 export type OperationOutcome = 'ok' | 'error' | 'failed' | 'refused' | 'cancelled';
 
 /** https://opentelemetry.io/docs/specs/semconv/http/http-metrics/ */
-const METHODS: ReadonlySet<string> = new Set('GET POST OPTIONS HEAD PUT DELETE PATCH CONNECT TRACE'.split(' '));
+const METHODS: ReadonlySet<string> = new Set('GET POST QUERY OPTIONS HEAD PUT DELETE PATCH CONNECT TRACE'.split(' '));
 
 /** Returns the method's name in metrics and spans. Unknown methods share one name, so that labels stay bounded. */
 export function toKnownMethod(method: string): string {

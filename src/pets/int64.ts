@@ -22,11 +22,19 @@ export function isInt64(text: string): text is Int64 {
  */
 export function parseInt64(text: string, name: string): Int64 {
   if (isInt64(text)) return text;
-  const shown = text.length > 40 ? `${text.slice(0, 40)}…` : text;
-  throw new StoreError(
-    'invalid_request',
-    `${name} must be an int64 in canonical decimal (-9223372036854775808 to 9223372036854775807), got ${JSON.stringify(shown)}.`,
-  );
+  const shown = JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text);
+  throw new StoreError('invalid_request', `${name} ${expectInt64(text, '"42"')}, got ${shown}.`);
+}
+
+/**
+ * Words what is expected instead of a text that is not an int64.
+ * @param example - as it is written where the text comes from
+ */
+export function expectInt64(text: string, example: string): string {
+  if (/^-?[1-9]\d*$/.test(text)) return `must be from ${MIN} to ${MAX}`;
+  const isNumber = text.trim() !== '' && !Number.isNaN(Number(text));
+  const plain = isNumber ? ' in plain digits (no leading zeros, plus sign, fraction or exponent)' : '';
+  return `must be a whole number such as ${example}${plain}`;
 }
 
 /** Compares two identifiers by value, for `sort`: negative if `a` is smaller. */

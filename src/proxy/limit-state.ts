@@ -45,7 +45,7 @@ export class LimitState {
     const smallest = Math.min(...windows.map(({ limit }) => limit));
     if (cost > smallest) throw operationTooLarge(cost, smallest);
     const resets = windows.filter(({ remaining }) => remaining < cost).map(({ resetAt }) => secondsUntil(resetAt, now));
-    if (resets.length > 0) throw rateLimited(Math.max(...resets), cost);
+    if (resets.length > 0) throw rateLimited(Math.max(...resets), cost, windows);
   }
 
   /**

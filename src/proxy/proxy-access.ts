@@ -152,7 +152,7 @@ class ProxySession implements Session, UpstreamKey {
     if (admission.outcome === 'admitted') return;
     this.#release(cost);
     if (admission.outcome === 'too-large') throw operationTooLarge(cost, admission.limit);
-    throw rateLimited(admission.retryAfter, cost);
+    throw rateLimited(admission.retryAfter, cost, admission.windows);
   }
 
   #askDefaultLedger(plan: PublishedPlan, cost: number): MaybePromise<Admission> {

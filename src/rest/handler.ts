@@ -5,15 +5,29 @@ import { readBody } from '../http/body.js';
 import type { Cors } from '../http/cors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
 import { parseStrictJson } from '../json/exact-json.js';
+import { PROBLEM_TYPE, toErrorReply } from '../http/error-reply.js';
 import { chooseMediaType, requireJsonBody } from '../http/media-type.js';
-import { errorReply, type Handler } from '../http/server.js';
+import { REVALIDATED } from '../http/representation.js';
+import { errorReply, logFailure, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import { parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { notFound, type Pet } from '../pets/pet.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
 import { LOOKUP_DEPRECATED_SINCE, LOOKUP_SUNSET } from '../pets/sunset.js';
 import { createOpenApiDocument } from './openapi.js';
-import { listQuery, lookupPath, newPetBody, noQuery, parseInput, toNewPet, toPetQuery } from './schemas.js';
+import {
+  BODY,
+  LIST_QUERY,
+  listQuery,
+  lookupPath,
+  newPetBody,
+  noQuery,
+  parseInput,
+  PATH,
+  QUERY,
+  toNewPet,
+  toPetQuery,
+} from './schemas.js';
 
 export interface RestOptions {
   readonly source: PetSource;
@@ -39,7 +53,10 @@ interface Route {
 }
 
 const JSON_TYPE = 'application/json; charset=utf-8';
-const MEDIA_TYPES = [JSON_TYPE];
+/** A client that asks for problem details only still gets animals as JSON. */
+const MEDIA_TYPES = [JSON_TYPE, PROBLEM_TYPE];
+
+const EXAMPLE = '{"name": "Rex", "categoryId": 1}';
 
 const LOOKUP_ROUTE = '/v1/pets/{petId}';
 /** The headers of every response of the deprecated endpoint: RFC 9745, RFC 8594, RFC 8288. */
@@ -56,7 +73,7 @@ export function createRestHandler(options: RestOptions): Handler {
 
   const list: Operation = {
     parse({ search }) {
-      const query = toPetQuery(parseInput(listQuery, toParameters(search), 'The query'));
+      const query = toPetQuery(parseInput(listQuery, toParameters(search), LIST_QUERY));
       return async (call) => jsonReply(200, `[${(await source.list(query, call)).map(formatPet).join(',')}]`);
     },
   };
@@ -64,11 +81,12 @@ export function createRestHandler(options: RestOptions): Handler {
   const add: Operation = {
     async parse(context, _petId, keyId) {
       const { request, search } = context;
-      parseInput(noQuery, toParameters(search), 'The query');
+      parseInput(noQuery, toParameters(search), QUERY);
       const key = parseIdempotencyKey(context.header('idempotency-key'), keyId);
       requireJsonBody(request.headers['content-type'], request.headers['content-encoding']);
-      const body = parseStrictJson(await readBody(context, maxBodyBytes), 'The request body');
-      const newPet = toNewPet(parseInput(newPetBody, body, 'The request body'));
+      const text = await readBody(context, maxBodyBytes);
+      if (text === '') throw new StoreError('bad_request', `The request body is empty: send ${EXAMPLE}.`);
+      const newPet = toNewPet(parseInput(newPetBody, parseStrictJson(text, BODY.subject), BODY));
       return async (call) => {
         const pet = await source.add(newPet, call, key);
         return jsonReply(201, formatPet(pet), { Location: `/v1/pets/${pet.id}` });
@@ -78,8 +96,8 @@ export function createRestHandler(options: RestOptions): Handler {
 
   const lookup: Operation = {
     parse({ search }, petId) {
-      parseInput(noQuery, toParameters(search), 'The query');
-      const { petId: id } = parseInput(lookupPath, { petId }, 'The path');
+      parseInput(noQuery, toParameters(search), QUERY);
+      const { petId: id } = parseInput(lookupPath, { petId }, PATH);
       return async (call) => {
         const [pet] = await source.findMany([id], call);
         if (pet instanceof Error) throw pet;
@@ -103,7 +121,10 @@ export function createRestHandler(options: RestOptions): Handler {
   return async (context) => {
     const route = routes.find(({ pattern }) => pattern.test(context.path));
     if (route) context.route = route.name;
-    const deprecation = route?.name === LOOKUP_ROUTE ? LOOKUP_HEADERS : {};
+    const headers = {
+      ...(route?.name === LOOKUP_ROUTE && LOOKUP_HEADERS),
+      ...(context.method !== 'POST' && REVALIDATED),
+    };
     let session: Session;
     try {
       session = await access.open(context.header('authorization'), context.address);
@@ -112,12 +133,14 @@ export function createRestHandler(options: RestOptions): Handler {
       const reply = route?.operations.GET?.keyless
         ? await answer(context, unknownSession(toStoreError(thrown)), route)
         : errorReply(context, thrown, log);
-      return { ...reply, headers: { ...deprecation, ...reply.headers } };
+      return { ...reply, headers: { ...headers, ...reply.headers } };
     }
     context.logged.keyId = session.keyId;
-    const reply = await answer(context, session, route).catch((thrown: unknown) => errorReply(context, thrown, log));
-    const allowance = await session.allowance();
-    return { ...reply, headers: { ...deprecation, ...reply.headers }, windows: allowance?.windows };
+    const reply = await answer(context, session, route).catch((thrown: unknown) => toStoreError(thrown));
+    const windows = (await session.allowance())?.windows;
+    if (reply instanceof StoreError) logFailure(log, reply, context.requestId);
+    const sent = reply instanceof StoreError ? toErrorReply(context, reply, windows) : reply;
+    return { ...sent, headers: { ...headers, ...sent.headers }, windows };
   };
 
   async function answer(context: RequestContext, session: Session, route: Route | undefined): Promise<Reply> {
@@ -165,7 +188,10 @@ function toParameters(search: string): Record<string, string> {
   const parameters: Record<string, string> = Object.create(null) as Record<string, string>;
   for (const [name, value] of new URLSearchParams(search)) {
     if (name in parameters)
-      throw new StoreError('invalid_request', `The parameter ${JSON.stringify(name.slice(0, 60))} is given twice.`);
+      throw new StoreError(
+        'invalid_request',
+        `The query has the parameter ${JSON.stringify(name.slice(0, 60))} twice.`,
+      );
     parameters[name] = value;
   }
   return { ...parameters };

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { errorBody, idempotencyHeader, listQuery, lookupPath, newPetBody, petBody } from './schemas.js';
+import { errorBody, idempotencyHeader, listQuery, lookupPath, newPetBody, petBody, problemBody } from './schemas.js';
 
 type JsonObject = Record<string, unknown>;
 
@@ -8,6 +8,7 @@ for (const [id, schema] of Object.entries({
   Pet: petBody,
   NewPet: newPetBody,
   Error: errorBody,
+  Problem: problemBody,
   PetStatus: newPetBody.shape.status.unwrap(),
 })) {
   registry.add(schema, { id });
@@ -35,7 +36,11 @@ export function createOpenApiDocument(): JsonObject {
           tags: ['pets'],
           parameters: toParameters(listQuery, 'query'),
           responses: {
-            200: json('The animals.', { type: 'array', items: ref('Pet') }),
+            200: {
+              ...json('The animals.', { type: 'array', items: ref('Pet') }),
+              headers: { ...LIMIT_HEADERS, ETag: ETAG },
+            },
+            304: NOT_MODIFIED,
             ...errors(400, 401, 406, 429, 500, 503),
           },
         },
@@ -67,11 +72,13 @@ export function createOpenApiDocument(): JsonObject {
               ...json('The animal.', ref('Pet')),
               headers: {
                 ...LIMIT_HEADERS,
+                ETag: ETAG,
                 Deprecation: header('Since when the operation is deprecated (RFC 9745).', { type: 'string' }),
                 Sunset: header('When the operation is removed (RFC 8594).', { type: 'string' }),
                 Link: header('The successor.', { type: 'string' }),
               },
             },
+            304: NOT_MODIFIED,
             ...errors(400, 401, 404, 406, 429, 500, 503),
           },
         },
@@ -96,6 +103,12 @@ const LIMIT_HEADERS = {
   RateLimit: header('What is left in each of them.', { type: 'string' }),
 };
 
+const ETAG = header('The version of the response, for If-None-Match.', { type: 'string' });
+const NOT_MODIFIED = {
+  description: 'The version that If-None-Match names is current.',
+  headers: { ...LIMIT_HEADERS, ETag: ETAG },
+};
+
 const RETRY_AFTER = { 'Retry-After': header('Seconds to wait before asking again.', { type: 'integer' }) };
 
 const REASONS: Readonly<Record<number, string>> = {
@@ -115,6 +128,7 @@ function errors(...statuses: number[]): JsonObject {
   return Object.fromEntries(
     statuses.map((status) => {
       const response = json(REASONS[status] as string, ref('Error'));
+      Object.assign(response.content as JsonObject, { 'application/problem+json': { schema: ref('Problem') } });
       return [status, status === 429 ? { ...response, headers: { ...LIMIT_HEADERS, ...RETRY_AFTER } } : response];
     }),
   );

@@ -1,11 +1,8 @@
 import { z } from 'zod';
 import { StoreError } from '../errors.js';
 import { JsonNumber } from '../json/exact-json.js';
-import { isInt64, type Int64 } from '../pets/int64.js';
+import { expectInt64, isInt64, type Int64 } from '../pets/int64.js';
 import { LIMIT, NAME_LENGTH, parseLimit, parseName, PET_STATUSES, type NewPet, type PetQuery } from '../pets/pet.js';
-
-const INT64_EXPECTED =
-  'must be an integer of int64 (-9223372036854775808 to 9223372036854775807), without fraction or exponent';
 
 const petStatus = z
   .enum(PET_STATUSES, `must be one of ${PET_STATUSES.map((status) => `"${status}"`).join(', ')}`)
@@ -17,14 +14,17 @@ const name = z
   .meta({ minLength: NAME_LENGTH.minimum, maxLength: NAME_LENGTH.maximum, description: "The animal's name." });
 
 const int64 = z
-  .custom<JsonNumber>((value) => value instanceof JsonNumber && isInt64(value.text), INT64_EXPECTED)
+  .custom<JsonNumber>((value) => value instanceof JsonNumber && isInt64(value.text), {
+    error: ({ input }) =>
+      input instanceof JsonNumber ? expectInt64(input.text, '42') : 'must be a number such as 42, without quotes',
+  })
   .transform(({ text }) => text as Int64)
   .meta({ type: 'integer', format: 'int64' });
 
 /** An int64 in a path. */
 const int64Text = z
   .string()
-  .refine(isInt64, INT64_EXPECTED)
+  .refine(isInt64, { error: ({ input }) => expectInt64(String(input), '42') })
   .transform((text) => text)
   .meta({ type: 'integer', format: 'int64' });
 
@@ -88,6 +88,15 @@ export const errorBody = z.strictObject({
   status: z.int().meta({ description: 'The HTTP status code.', format: undefined, minimum: 400, maximum: 599 }),
 });
 
+/** Problem details: https://www.rfc-editor.org/rfc/rfc9457 */
+export const problemBody = z.looseObject({
+  type: z.string().meta({ description: 'The kind of problem: a URL, or about:blank.' }),
+  title: z.string().meta({ description: 'The kind of problem in words.' }),
+  status: errorBody.shape.status,
+  detail: errorBody.shape.message,
+  code: errorBody.shape.code,
+});
+
 export function toPetQuery({ limit = LIMIT.default, status }: z.output<typeof listQuery>): PetQuery {
   return { limit, status };
 }
@@ -96,23 +105,45 @@ export function toNewPet({ name, categoryId, status }: z.output<typeof newPetBod
   return { name, categoryId, status };
 }
 
+/** How messages speak of an input. */
+interface Input {
+  /** The input as a whole. */
+  readonly subject: string;
+  /** What its members are called. */
+  readonly member: 'property' | 'parameter';
+  /** A sentence that lists the members. */
+  readonly members: string;
+}
+
+export const BODY: Input = {
+  subject: 'The request body',
+  member: 'property',
+  members: 'A new animal takes name, categoryId and status.',
+};
+export const QUERY: Input = { subject: 'The query', member: 'parameter', members: 'This request takes none.' };
+export const LIST_QUERY: Input = { ...QUERY, members: 'A list takes limit and status. There is no paging.' };
+export const PATH: Input = { ...QUERY, subject: 'The path' };
+
 /**
  * Validates untrusted input.
  * @throws StoreError `invalid_request` with at most ten reasons, each with the name of its field
  */
-export function parseInput<T extends z.ZodType>(schema: T, input: unknown, subject: string): z.output<T> {
+export function parseInput<T extends z.ZodType>(schema: T, input: unknown, form: Input): z.output<T> {
   // A JsonNumber is an object in JavaScript, but the client sent a number.
   const parsed = schema.safeParse(input instanceof JsonNumber ? input.toJSON() : input, { reportInput: true });
   if (parsed.success) return parsed.data;
-  const reasons = parsed.error.issues.flatMap((issue) => formatIssue(issue, subject));
+  const reasons = parsed.error.issues.flatMap((issue) => formatIssue(issue, form));
   throw new StoreError('invalid_request', reasons.slice(0, 10).join(' '));
 }
 
 /** Marks an issue whose message is a complete sentence. */
 const WHOLE_SENTENCE = { wholeSentence: true };
 
-function formatIssue(issue: z.core.$ZodIssue, subject: string): string | string[] {
-  if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => `${subject} has no ${quote(key)}.`);
+function formatIssue(issue: z.core.$ZodIssue, { subject, member, members }: Input): string | string[] {
+  if (issue.code === 'unrecognized_keys') {
+    const names = issue.keys.slice(0, 5).map(quote).join(', ');
+    return `Unknown ${member} ${names}. ${members}`;
+  }
   if (issue.code === 'custom' && issue.params === WHOLE_SENTENCE) return issue.message;
   const where = issue.path.length === 0 ? subject : issue.path.join('.');
   if (issue.input === undefined) return `${where} is required.`;

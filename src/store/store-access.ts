@@ -79,7 +79,7 @@ class CallerSession implements Session {
         return;
       case 'refused':
         observer.refused(caller.plan, 'rate_limited');
-        throw rateLimited(admission.retryAfter, cost);
+        throw rateLimited(admission.retryAfter, cost, admission.windows);
       case 'banned':
         observer.refused(caller.plan, 'key_banned');
         throw keyBanned(admission.retryAfter);

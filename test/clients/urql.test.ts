@@ -66,7 +66,7 @@ describe.each(MODES)('urql, %s store', (mode) => {
     expect(data).toBeUndefined();
     expect(error?.networkError).toBeUndefined();
     expect(error?.graphQLErrors[0]?.extensions.code).toBe('GRAPHQL_VALIDATION_FAILED');
-    expect((error?.response as Response).status).toBe(400);
+    expect((error?.response as Response).status).toBe(422);
   });
 
   it('reports a 401', async () => {

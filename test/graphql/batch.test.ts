@@ -63,11 +63,11 @@ describe.each(MODES)('batches of operations, %s store', (mode) => {
     expect(entries).toMatchObject([{ data: { pet: { name: 'Deep' } } }, { data: { pet: null } }]);
   });
 
-  it('get 400 when empty or too long, uncharged', async () => {
+  it('get 422 when empty and 400 when too long, uncharged', async () => {
     const before = await remaining();
     for (const count of [0, 6, 50]) {
       const { status, entries } = await send(Array.from({ length: count }, () => ({ query: '{ pets { id } }' })));
-      expect(status).toBe(400);
+      expect(status).toBe(count === 0 ? 422 : 400);
       expect(entries).toMatchObject({ errors: [{ extensions: { code: 'BAD_REQUEST' } }] });
       expect(entries).not.toHaveProperty('data');
     }
@@ -88,7 +88,7 @@ describe.each(MODES)('batches of operations, %s store', (mode) => {
     const before = await remaining();
     const add = { query: 'mutation { addPet(input: { name: "Ghost", categoryId: 1 }) { id } }' };
     const { status, entries } = await send([add, malformed, add]);
-    expect(status).toBe(400);
+    expect(status).toBe(422);
     expect(entries).toMatchObject({ errors: [{ extensions: { code: 'BAD_REQUEST' } }] });
     expect(await remaining()).toBe(before);
     expect(await gateway.sql(`SELECT id FROM pets WHERE name = 'Ghost'`)).toEqual([]);

@@ -93,19 +93,19 @@ describe.each(MODES)('GraphQL over GET, %s store', (mode) => {
     ['variables that are not JSON', { query: '{ __typename }', variables: '{' }],
     ['variables that are a list', { query: '{ __typename }', variables: '[]' }],
     ['extensions that are not JSON', { query: '{ __typename }', extensions: 'x' }],
-  ])('returns 400 for %s', async (_, parameters) => {
+  ])('returns 422 for %s', async (_, parameters) => {
     const answer = await get(parameters);
-    expect(answer.status).toBe(400);
+    expect(answer.status).toBe(422);
     const body = (await answer.json()) as object;
     expect(body).toMatchObject({ errors: [{ extensions: { code: 'BAD_REQUEST' } }] });
     expect(body).not.toHaveProperty('data');
   });
 
-  it('returns 400 for a repeated parameter', async () => {
+  it('returns 422 for a repeated parameter', async () => {
     const answer = await gateway.fetch('/graphql?query=%7B__typename%7D&query=%7Bpets%7Bid%7D%7D', {
       headers: authorization,
     });
-    expect(answer.status).toBe(400);
+    expect(answer.status).toBe(422);
   });
 
   it('returns 401 without a valid key', async () => {

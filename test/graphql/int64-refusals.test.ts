@@ -112,7 +112,7 @@ describe.each(MODES)('invalid int64 identifiers, %s store', (mode) => {
       key,
       rawVariables: `{"id":${value}}`,
     });
-    expect(status).toBe(400);
+    expect(status).toBe(422);
     expect(JSON.parse(text)).not.toHaveProperty('data');
   });
 

@@ -119,9 +119,9 @@ describe.each(MODES)('GraphQL keys without introspection, %s store', (mode) => {
       const { key } = await gateway.createKey();
       const { data } = await gateway.graphql('{ __typename pets { id } }', { key });
       expect(data).toEqual({ __typename: 'Query', pets: [] });
-      expect((await gateway.graphql('{ __schema { types { name } } }', { key })).status).toBe(400);
+      expect((await gateway.graphql('{ __schema { types { name } } }', { key })).status).toBe(422);
       const misspelt = await gateway.graphql('{ petz { id } }', { key });
-      expect(misspelt.status).toBe(400);
+      expect(misspelt.status).toBe(422);
       expect(misspelt.text).not.toContain('Did you mean');
     });
   });

@@ -135,8 +135,8 @@ describe.each(MODES)('repeated operations, %s store', (mode) => {
     for (let i = 0; i < 3; i++) {
       expect((await gateway.graphql(query, { key, operationName: 'A' })).data).toEqual({ a: { id: '1' } });
       expect((await gateway.graphql(query, { key, operationName: 'B' })).data).toEqual({ b: { id: '2' } });
-      expect((await gateway.graphql(query, { key, operationName: 'C' })).status).toBe(400);
-      expect((await gateway.graphql(query, { key })).status).toBe(400);
+      expect((await gateway.graphql(query, { key, operationName: 'C' })).status).toBe(422);
+      expect((await gateway.graphql(query, { key })).status).toBe(422);
     }
   });
 

@@ -87,7 +87,7 @@ describe.each(MODES)('automatic persisted queries, %s store', (mode) => {
 
   it('are not stored if the document is invalid', async () => {
     const query = '{ dogs { id } }';
-    expect((await send('POST', { query, hash: hashOf(query) })).status).toBe(400);
+    expect((await send('POST', { query, hash: hashOf(query) })).status).toBe(422);
     expect((await send('POST', { hash: hashOf(query) })).errors?.[0]?.message).toBe('PersistedQueryNotFound');
   });
 

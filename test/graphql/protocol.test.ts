@@ -38,13 +38,13 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
 
   it.each(['PUT', 'DELETE', 'PATCH', 'OPTIONS'])('returns 405 with Allow for %s', async (method) => {
     const answer = await expectRefused({ method }, 405);
-    expect(answer.headers.get('allow')).toBe('GET, POST');
+    expect(answer.headers.get('allow')).toBe('GET, POST, QUERY');
   });
 
   it('returns 405 for HEAD', async () => {
     const answer = await send({ method: 'HEAD' });
     expect(answer.status).toBe(405);
-    expect(answer.headers.get('allow')).toBe('GET, POST');
+    expect(answer.headers.get('allow')).toBe('GET, POST, QUERY');
   });
 
   it.each([
@@ -113,6 +113,12 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
   it.each([
     ['an empty body', ''],
     ['half an object', '{"query": "{ pets { id } }"'],
+    ['a large number in malformed JSON', '{"query": 9007199254740993'],
+  ])('returns 400 for %s', async (_, body) => {
+    await expectRefused({ headers: JSON_TYPE, body }, 400);
+  });
+
+  it.each([
     ['a string', '"{ pets { id } }"'],
     ['null', 'null'],
     ['a number', '7'],
@@ -124,9 +130,8 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
     ['an operationName that is not a string', '{"query": "{ pets { id } }", "operationName": 5}'],
     ['extensions that are a list', '{"query": "{ pets { id } }", "extensions": []}'],
     ['extensions that are a string', '{"query": "{ pets { id } }", "extensions": "x"}'],
-    ['a large number in malformed JSON', '{"query": 9007199254740993'],
-  ])('returns 400 for %s', async (_, body) => {
-    await expectRefused({ headers: JSON_TYPE, body }, 400);
+  ])('returns 422 for %s', async (_, body) => {
+    await expectRefused({ headers: JSON_TYPE, body }, 422);
   });
 
   it('returns 400 for a body that is not UTF-8', async () => {
@@ -152,17 +157,17 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
     ['an unknown operationName', 'query A { a: __typename }', 'C'],
     ['no operationName for several operations', 'query A { a: __typename } query B { b: __typename }', undefined],
     ['a document with only fragments', 'fragment F on Query { __typename }', undefined],
-  ])('returns 400 without data for %s', async (_, query, operationName) => {
+  ])('returns 422 without data for %s', async (_, query, operationName) => {
     const { status, errors, text } = await gateway.graphql(query, { key, ...(operationName && { operationName }) });
-    expect(status).toBe(400);
+    expect(status).toBe(422);
     expect(errors).toHaveLength(1);
     expect(errors?.[0]?.extensions.code).not.toBe('INTERNAL_SERVER_ERROR');
     expect(JSON.parse(text)).not.toHaveProperty('data');
   });
 
-  it('returns 400 without data for subscriptions', async () => {
+  it('returns 422 without data for subscriptions', async () => {
     const { status, errors, text } = await gateway.graphql('subscription { pets { id } }', { key });
-    expect(status).toBe(400);
+    expect(status).toBe(422);
     expect(errors?.[0]?.extensions.code).toMatch(/^(?:BAD_REQUEST|GRAPHQL_VALIDATION_FAILED)$/);
     expect(JSON.parse(text)).not.toHaveProperty('data');
   });
@@ -171,9 +176,9 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
     const fields = (count: number) => Array.from({ length: count }, (_, i) => `a${i}: __typename`).join(' ');
     expect((await gateway.graphql(`{ ${fields(100)} }`, { key })).status).toBe(200);
     const plain = await gateway.graphql(`{ ${fields(101)} }`, { key });
-    expect([plain.status, plain.errors?.[0]?.extensions.code]).toEqual([400, 'BAD_REQUEST']);
+    expect([plain.status, plain.errors?.[0]?.extensions.code]).toEqual([422, 'BAD_REQUEST']);
     const spread = await gateway.graphql(`{ ...F } fragment F on Query { ${fields(101)} }`, { key });
-    expect([spread.status, spread.errors?.[0]?.extensions.code]).toEqual([400, 'BAD_REQUEST']);
+    expect([spread.status, spread.errors?.[0]?.extensions.code]).toEqual([422, 'BAD_REQUEST']);
   });
 
   it('keeps a request id of safe characters and generates one otherwise', async () => {

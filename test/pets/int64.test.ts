@@ -81,7 +81,11 @@ describe('parsing an int64', () => {
   });
 
   it('names the field, the expected form and the received value in the error', () => {
-    expect(refusalOf('1e3').message).toMatch(/^categoryId .*int64.*-9223372036854775808 to 9223372036854775807.*"1e3"/);
+    expect(refusalOf('abc').message).toBe('categoryId must be a whole number such as "42", got "abc".');
+    expect(refusalOf('1e3').message).toMatch(/^categoryId must be .* in plain digits .*, got "1e3"\.$/);
+    expect(refusalOf('9223372036854775808').message).toBe(
+      'categoryId must be from -9223372036854775808 to 9223372036854775807, got "9223372036854775808".',
+    );
     expect(refusalOf('1e3').code).toBe('invalid_request');
   });
 

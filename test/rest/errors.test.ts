@@ -63,7 +63,7 @@ describe.each(STORES)('REST errors, %s store', (mode) => {
     });
   });
 
-  it.each(['/v1', '/v1/', '/v1/cats', '/v1/pets/', '/v1/pets/1/', '/v1/pets/1/photos', '/v1/Pets', '/v1//pets'])(
+  it.each(['/v1', '/v1/', '/v1/cats', '/v1/cats/', '/v1/pets//', '/v1/pets/1/photos', '/v1/Pets', '/v1//pets'])(
     'returns 404 for the path %s',
     async (path) => {
       const answer = await client.get(path);

@@ -1,0 +1,51 @@
+import { createHash } from 'node:crypto';
+import type { MaybePromise } from '../access/maybe-promise.js';
+import { compress, type Codec, type Compression } from './compression.js';
+import type { RequestContext, Reply } from './request-context.js';
+
+/** The headers of a reply that clients may store, but must revalidate each time they use it. */
+export const REVALIDATED = { 'Cache-Control': 'private, no-cache' };
+
+/**
+ * Turns a reply into what is sent. A reply with the headers `REVALIDATED` gets a strong ETag, or becomes a 304 if the
+ * client has it already. A body is compressed if the client accepts that.
+ * @param compression - absent if it is turned off
+ */
+export function represent(context: RequestContext, reply: Reply, compression?: Compression): MaybePromise<Reply> {
+  const { status, headers, body } = reply;
+  const codec = compression?.choose(context.header('accept-encoding'), reply);
+  const isRevalidated = headers['Cache-Control'] === REVALIDATED['Cache-Control'] && status < 300 && body.length > 0;
+  if (!isRevalidated) return codec ? encode(reply, codec, { Vary: 'Accept-Encoding' }) : reply;
+  const further = { ETag: toEntityTag(reply, codec), Vary: toVary(context) };
+  if (isKnown(context.header('if-none-match'), further.ETag)) {
+    const { 'Content-Type': _, ...rest } = headers;
+    return { ...reply, status: 304, headers: { ...rest, ...further }, body: '' };
+  }
+  return codec ? encode(reply, codec, further) : { ...reply, headers: { ...headers, ...further } };
+}
+
+function encode(reply: Reply, codec: Codec, further: Record<string, string>): MaybePromise<Reply> {
+  const headers = { ...reply.headers, ...further, 'Content-Encoding': codec.name };
+  const body = compress(reply.body, codec);
+  return body instanceof Promise
+    ? body.then((bytes) => ({ ...reply, headers, body: bytes }))
+    : { ...reply, headers, body };
+}
+
+/** Each coding of a body has its own tag: https://www.rfc-editor.org/rfc/rfc9110#section-8.8.3.3 */
+function toEntityTag({ headers, body }: Reply, codec: Codec | undefined): string {
+  const hash = createHash('sha256').update(headers['Content-Type'] ?? '');
+  const digest = hash.update(body).digest('base64url').slice(0, 27);
+  return codec ? `"${digest}-${codec.name}"` : `"${digest}"`;
+}
+
+/** With an `Origin`, the CORS headers have a `Vary` of their own. */
+function toVary(context: RequestContext): string {
+  return `Accept, Accept-Encoding, Authorization${context.header('origin') === undefined ? ', Origin' : ''}`;
+}
+
+/** https://www.rfc-editor.org/rfc/rfc9110#section-13.1.2 */
+function isKnown(ifNoneMatch: string | undefined, tag: string): boolean {
+  if (ifNoneMatch === undefined) return false;
+  return ifNoneMatch.split(',').some((known) => known.trim() === '*' || known.trim().replace(/^W\//, '') === tag);
+}

@@ -1,0 +1,181 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type Gateway } from '../support/gateway.js';
+
+/** The messages for common mistakes: each says what was sent, what is expected, and what to do. */
+describe('messages', () => {
+  let gateway: Gateway;
+  let key: string;
+
+  beforeAll(async () => {
+    gateway = await startGateway('server', { NODE_ENV: 'development' });
+    ({ key } = await gateway.createKey({ plan: 'business' }));
+  });
+  afterAll(() => gateway.close());
+
+  function send(path: string, init: RequestInit = {}, as = key): Promise<Response> {
+    const headers = { Authorization: `Bearer ${as}`, 'Content-Type': 'application/json' };
+    return gateway.fetch(path, { ...init, headers: { ...headers, ...(init.headers as Record<string, string>) } });
+  }
+
+  it.each([
+    ['an empty body', '', 400, 'The request body is empty: send {"query": "{ pets { id } }"}.'],
+    ['half a body', '{"query":', 400, 'The request body is not valid JSON.'],
+    [
+      'variables as a string',
+      '{"query": "{ pets { id } }", "variables": "{}"}',
+      422,
+      'The request body has a string for variables: send the object itself, such as {"id": "1"}.',
+    ],
+    [
+      'variables as a list',
+      '{"query": "{ pets { id } }", "variables": [1]}',
+      422,
+      'The request body has a list for variables: send the object itself, such as {"id": "1"}.',
+    ],
+    [
+      'a misspelt query',
+      '{"qeury": "{ pets { id } }"}',
+      422,
+      'The request body has neither a query nor a persistedQuery extension: send {"query": "{ pets { id } }"}.',
+    ],
+    [
+      'a document as the body',
+      '"{ pets { id } }"',
+      422,
+      'The request body is a string: send an object such as {"query": "{ pets { id } }"}.',
+    ],
+    [
+      'a query that is a number',
+      '[{"query": "{ pets { id } }"}, {"query": 5}]',
+      422,
+      'Entry 1 of the batch has a number for query, which must be a string.',
+    ],
+    ['an empty batch', '[]', 422, 'The batch is empty: it holds 1 to 20 operations.'],
+    [
+      'a wrong operationName',
+      '{"query": "query A { __typename } query B { __typename }", "operationName": "C"}',
+      422,
+      'There is no operation C: the document has A and B.',
+    ],
+    [
+      'no operationName for three operations',
+      '{"query": "query A { __typename } query B { __typename } query C { __typename }"}',
+      422,
+      'Choose an operation with operationName: the document has A, B and C.',
+    ],
+    [
+      'a mutation as a query',
+      '{"query": "{ addPet(input: { name: \\"Rex\\", categoryId: 1 }) { id } }"}',
+      422,
+      'addPet is a mutation: write mutation { addPet … }.',
+    ],
+    ['a query as a mutation', '{"query": "mutation { pets { id } }"}', 422, 'pets is a query: write query { pets … }.'],
+    [
+      'a misspelt field',
+      '{"query": "{ pet(id: 1) { nam } }"}',
+      422,
+      'Cannot query field "nam" on type "Pet". Did you mean "name"?',
+    ],
+    [
+      'an empty selection',
+      '{"query": "{ pets { } }"}',
+      400,
+      'Syntax Error: This selection is empty. Empty selections (GraphQL September 2026) are not supported: select a field.',
+    ],
+    [
+      'an identifier that is no number',
+      '{"query": "{ pet(id: \\"abc\\") { id } }"}',
+      200,
+      'id must be a whole number such as "42", got "abc".',
+    ],
+    [
+      'an identifier with leading zeros',
+      '{"query": "{ pet(id: \\"007\\") { id } }"}',
+      200,
+      'id must be a whole number such as "42" in plain digits (no leading zeros, plus sign, fraction or exponent), got "007".',
+    ],
+    [
+      'an identifier beyond 64 bits',
+      '{"query": "{ pet(id: 9223372036854775808) { id } }"}',
+      200,
+      'id must be from -9223372036854775808 to 9223372036854775807, got "9223372036854775808".',
+    ],
+    [
+      'a limit that is too large',
+      '{"query": "{ pets(limit: 500) { id } }"}',
+      200,
+      'limit must be a whole number from 1 to 100, got 500.',
+    ],
+  ])('GraphQL: %s', async (_, body, status, message) => {
+    const response = await send('/graphql', { method: 'POST', body });
+    const { errors } = [await response.json()].flat()[0] as { errors: { message: string }[] };
+    expect([response.status, errors[0]?.message]).toEqual([status, message]);
+  });
+
+  it.each([
+    [
+      'an unknown property',
+      '{"name": "Rex", "categoryId": 1, "tags": []}',
+      'Unknown property "tags". A new animal takes name, categoryId and status.',
+    ],
+    ['an empty body', '', 'The request body is empty: send {"name": "Rex", "categoryId": 1}.'],
+    ['a missing property', '{"name": "Rex"}', 'categoryId is required.'],
+    [
+      'an identifier in quotes',
+      '{"name": "Rex", "categoryId": "1"}',
+      'categoryId must be a number such as 42, without quotes, got "1".',
+    ],
+    [
+      'an identifier with a fraction',
+      '{"name": "Rex", "categoryId": 1.5}',
+      'categoryId must be a whole number such as 42 in plain digits (no leading zeros, plus sign, fraction or exponent), got 1.5.',
+    ],
+    [
+      'an upper-case status',
+      '{"name": "Rex", "categoryId": 1, "status": "SOLD"}',
+      'status must be one of "available", "pending", "sold", got "SOLD".',
+    ],
+  ])('POST /v1/pets: %s', async (_, body, message) => {
+    const response = await send('/v1/pets', { method: 'POST', body });
+    expect(await response.json()).toEqual({ code: 'invalid_request', message, status: 400 });
+  });
+
+  it.each([
+    ['/v1/pets?page=2', 'Unknown parameter "page". A list takes limit and status. There is no paging.'],
+    ['/v1/pets?limit=1&limit=2', 'The query has the parameter "limit" twice.'],
+    ['/v1/pets?limit=500', 'limit must be a whole number from 1 to 100, got 500.'],
+    ['/v1/pets/1?fields=name', 'Unknown parameter "fields". This request takes none.'],
+    ['/v1/pets/seven', 'petId must be a whole number such as 42, got "seven".'],
+  ])('GET %s', async (path, message) => {
+    expect(await (await send(path)).json()).toEqual({ code: 'invalid_request', message, status: 400 });
+  });
+
+  it('429: what it costs, what is left, and when to retry', async () => {
+    const { key: small } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 3, perDay: 4 } });
+    const body = JSON.stringify({ query: '{ a: pets(limit: 1) { id } b: pets(limit: 2) { id } }' });
+    await send('/graphql', { method: 'POST', body }, small);
+    const { errors } = (await (await send('/graphql', { method: 'POST', body }, small)).json()) as any;
+    expect(errors[0].message).toMatch(/^This costs 2, but only 1 of 3 a minute are left\. Retry in \d+ s\.$/);
+    await send('/v1/pets', {}, small);
+    const rest = (await (await send('/v1/pets', {}, small)).json()) as any;
+    expect(rest.message).toMatch(/^This costs 1, but only 0 of 3 a minute are left\. Retry in \d+ s\.$/);
+  });
+
+  it('a trailing slash makes no difference', async () => {
+    const body = '{"query": "{ __typename }"}';
+    expect(await (await send('/graphql/', { method: 'POST', body })).json()).toEqual({ data: { __typename: 'Query' } });
+    for (const path of ['/v1/pets/', '/v1/pets/?limit=1', '/v1/openapi.json/', '/livez/']) {
+      expect([path, (await send(path)).status]).toEqual([path, 200]);
+    }
+    expect((await send('/v1/pets/404/')).status).toBe(404);
+  });
+
+  it('descriptions of operations and fragments, and isOneOf, are part of what the program reads', async () => {
+    const query = `"""The first animals""" query List("How many" $n: Int!) { pets(limit: $n) { ...F } }
+      "What a list shows" fragment F on Pet { id }`;
+    expect((await gateway.graphql(query, { key, variables: { n: 1 } })).data).toEqual({ pets: [] });
+    const { data } = await gateway.graphql('{ __type(name: "NewPet") { isOneOf } __schema { directives { name } } }');
+    expect(data.__type).toEqual({ isOneOf: false });
+    expect(data.__schema.directives).toContainEqual({ name: 'oneOf' });
+  });
+});
