@@ -10,8 +10,9 @@ export function together<In, Out>(
   step: Step<In, Out>,
 ): MaybePromise<(Out | Refusal)[]> {
   const results = operations.map((operation, index) => take(operation, index, step));
-  const settled = results.filter((result) => !(result instanceof Promise));
-  return settled.length === results.length ? settled : Promise.all(results);
+  return results.some((result) => result instanceof Promise)
+    ? Promise.all(results as Promise<Out | Refusal>[])
+    : (results as (Out | Refusal)[]);
 }
 
 /** Takes the operations of a request through a step one after the other. */
