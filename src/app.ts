@@ -1,4 +1,5 @@
 import type { Server } from 'node:http';
+import { createMemoryLedger } from './access/memory-ledger.js';
 import { PLANS } from './access/plans.js';
 import type { Access } from './access/session.js';
 import type { Backend } from './backend.js';
@@ -8,6 +9,7 @@ import type { Database } from './store/database.js';
 import type { FirstStart } from './store/first-start.js';
 import { overloaded, StoreError } from './errors.js';
 import { createExplorer } from './explorer/handler.js';
+import { createDocumentBudget } from './graphql/document-budget.js';
 import { toDocumentLimits } from './graphql/document-limits.js';
 import { createErrorFormatter } from './graphql/errors.js';
 import { createGraphqlHandler, createGraphqlRefusal } from './graphql/handler.js';
@@ -20,7 +22,7 @@ import { createCompression } from './http/compression.js';
 import { createCors } from './http/cors.js';
 import type { RequestContext, Reply } from './http/request-context.js';
 import { drain, listen } from './http/lifecycle.js';
-import { createLoadShedder } from './http/load-shedder.js';
+import { createScheduler } from './http/scheduler.js';
 import { toErrorReply } from './http/error-reply.js';
 import { createHttpServer, type Handler } from './http/server.js';
 import { createHealthHandler } from './observability/health.js';
@@ -107,7 +109,14 @@ export async function startApp(
     });
     closers.push(() => graphqlServer.stop());
     const graphql = createGraphqlHandler({
-      prepare: createPrepare({ server: graphqlServer, schema, documents, documentLimits, formatError }),
+      prepare: createPrepare({
+        server: graphqlServer,
+        schema,
+        documents,
+        documentLimits,
+        formatError,
+        budget: createDocumentBudget(createMemoryLedger()),
+      }),
       documents,
       documentLimits,
       source,
@@ -133,7 +142,7 @@ export async function startApp(
     });
     const explorer = createExplorer({ findDevelopmentKey: backend.findDevelopmentKey });
 
-    const loadShedder = createLoadShedder({
+    const scheduler = createScheduler({
       ...backend.loadShedding,
       onChange: (refused) =>
         refused === undefined
@@ -147,12 +156,10 @@ export async function startApp(
       metrics.countOverload(isGraphql ? '/graphql' : '/v1');
       return isGraphql ? refuseGraphql(context) : toErrorReply(context, overload);
     };
-    const guardedGraphql = loadShedder.guard(graphql, refuseAny);
-    const guardedRest = rest && loadShedder.guard(rest, refuseAny);
 
     const route: Handler = (context) => {
-      if (isGraphqlPath(context)) return guardedGraphql(context);
-      if (guardedRest && isRestPath(context)) return guardedRest(context);
+      if (isGraphqlPath(context)) return graphql(context);
+      if (rest && isRestPath(context)) return rest(context);
       const { path } = context;
       if (hasExplorer && (path === '/explorer' || path.startsWith('/explorer/'))) return explorer(context);
       const answer = health(context);
@@ -184,9 +191,9 @@ export async function startApp(
     }
     const { server, inFlight } = createHttpServer({
       ...servers,
-      handler: route,
+      handler: scheduler.guard(route, refuseAny),
       refuse: (context) =>
-        (isGraphqlPath(context) || (rest && isRestPath(context))) && loadShedder.refuses(context)
+        (isGraphqlPath(context) || (rest && isRestPath(context))) && scheduler.refuses(context)
           ? refuseAny(context)
           : undefined,
     });

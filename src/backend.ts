@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { Access } from './access/session.js';
 import type { DeprecatedCallCounter } from './access/deprecated-calls.js';
 import type { FirstStart } from './store/first-start.js';
-import type { LoadShedderOptions } from './http/load-shedder.js';
+import type { SchedulerOptions } from './http/scheduler.js';
 import type { PetSource } from './pets/pet-source.js';
 
 /** A store or a proxy to one, behind GraphQL and REST. */
@@ -17,8 +17,8 @@ export interface Backend {
   readonly fill?: (() => Promise<FirstStart | undefined>) | undefined;
   /** Finds a development key. Absent if the backend has none. */
   readonly findDevelopmentKey?: (() => Promise<string | undefined>) | undefined;
-  /** When the load shedder refuses new requests. */
-  readonly loadShedding: Pick<LoadShedderOptions, 'budgetMs' | 'crowdBudgetMs'>;
+  /** When the scheduler refuses new requests. */
+  readonly loadShedding: Pick<SchedulerOptions, 'budgetMs' | 'crowdBudgetMs'>;
   /** Rejects while the backend does not answer. */
   readonly check: () => Promise<unknown>;
   close(): Promise<void>;

@@ -16,6 +16,8 @@ export interface Session {
   readonly keyId: string | undefined;
   /** True if the request has a bearer key that is not valid. */
   readonly isKeyRefused: boolean;
+  /** True if the key is valid: in proxy mode, if the upstream has accepted it before. */
+  readonly isKeyAccepted?: boolean;
   /** The key to send upstream. Undefined with a store backend, which looks up keys itself. */
   readonly upstreamKey?: UpstreamKey | undefined;
   /**

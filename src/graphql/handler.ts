@@ -80,6 +80,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       return refuse(context, thrown);
     }
     context.logged.keyId = session.keyId;
+    if (session.isKeyAccepted && session.keyId) context.identify(session.keyId);
     let reply: Reply;
     try {
       reply = await answer(context, session);
@@ -131,12 +132,14 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     const { contexts, spans } = createContexts(requests.length, context, session);
     const room: ResponseRoom = { maxBytes: maxResponseBytes, written: 0 };
 
-    const prepared = await together(requests, (request) => prepareFor(session, request, context.method));
+    const prepared = await together(requests, (request) => prepareFor(session, request, context));
     const priced = await together(prepared, (operation) => price(operation, documentLimits.maxResponseValues));
     const admitted = await inOrder(priced, (operation) => admit(operation, session));
     const executed = await together(admitted, (operation, index) =>
       run(operation, contexts[index] as OperationContext),
     );
+    const turn = context.takeTurn();
+    if (turn) await turn;
     const responses = executed.map((operation) => write(operation, requestId, room));
 
     const facts = admitted.map((operation): OperationFacts => {
@@ -159,9 +162,13 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     return responses;
   }
 
-  function prepareFor(session: Session, request: OperationRequest, method: string): MaybePromise<Prepared | Refusal> {
+  function prepareFor(
+    session: Session,
+    request: OperationRequest,
+    context: RequestContext,
+  ): MaybePromise<Prepared | Refusal> {
     const needsKey = session.keyId === undefined && !isIntrospectionText(request, documentLimits);
-    return chain(needsKey ? session.requireKey() : undefined, () => prepare(request, method));
+    return chain(needsKey ? session.requireKey() : undefined, () => prepare(request, context));
   }
 
   function admit(operation: Priced, session: Session): MaybePromise<Priced> {

@@ -2,8 +2,10 @@ import { GraphQLError, OperationTypeNode, type DocumentNode, type GraphQLSchema 
 import { LRUCache } from 'lru-cache';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { StoreError } from '../errors.js';
+import type { RequestContext } from '../http/request-context.js';
 import { compileFields, findConditions, type RootField } from './compile.js';
 import { findDeprecations } from './deprecations.js';
+import type { DocumentBudget } from './document-budget.js';
 import { requireSmallDocument, type DocumentLimits } from './document-limits.js';
 import { DocumentText, listOperations } from './document.js';
 import { formatVariableError, findDocumentStatus, type ErrorFormatter } from './errors.js';
@@ -28,27 +30,48 @@ export interface PrepareOptions {
   readonly documents: PreparedDocuments;
   readonly documentLimits: DocumentLimits;
   readonly formatError: ErrorFormatter;
+  readonly budget: DocumentBudget;
 }
 
 /**
  * Prepares an operation: takes it from the cache or has Apollo Server parse and validate its document.
  * @throws StoreError when the document exceeds a limit, or its operation cannot be served
  */
-export type Prepare = (request: OperationRequest, method: string) => MaybePromise<Prepared | Refusal>;
+export type Prepare = (request: OperationRequest, context: RequestContext) => MaybePromise<Prepared | Refusal>;
 
 /** Characters of persisted queries that are found by their hash without asking Apollo Server. */
 const PERSISTED_CHARACTERS = 1_000_000;
 
-export function createPrepare({ server, schema, documents, documentLimits, formatError }: PrepareOptions): Prepare {
+export function createPrepare({
+  server,
+  schema,
+  documents,
+  documentLimits,
+  formatError,
+  budget,
+}: PrepareOptions): Prepare {
   const persisted = new LRUCache<string, string>({
     maxSize: PERSISTED_CHARACTERS,
     sizeCalculation: (text) => text.length + 64,
   });
 
-  return (request, method) => {
+  return (request, context) => {
     const known = findKnown(request);
-    return known ? complete(known, new DocumentText(known.text), request, method) : validate(request, method);
+    return known
+      ? complete(known, new DocumentText(known.text), request, context.method)
+      : prepareNew(request, context);
   };
+
+  async function prepareNew(request: OperationRequest, context: RequestContext): Promise<Prepared | Refusal> {
+    await context.takeTurn();
+    budget.require(context.caller);
+    const startedAt = performance.now();
+    try {
+      return await validate(request, context.method);
+    } finally {
+      budget.charge(context.caller, performance.now() - startedAt);
+    }
+  }
 
   function findKnown({ query, extensions }: OperationRequest): PreparedDocument | undefined {
     if (extensions?.persistedQuery === undefined) return query === undefined ? undefined : documents.find(query);

@@ -8,11 +8,15 @@ import type { RequestContext } from './request-context.js';
  * @param limit - in bytes. A body whose `Content-Length` is larger is not read at all.
  * @throws StoreError `payload_too_large`, or `bad_request` if the body is not UTF-8 or ends early
  */
-export async function readBody({ request, response }: RequestContext, limit: number): Promise<string> {
+export async function readBody(context: RequestContext, limit: number): Promise<string> {
+  const { request, response } = context;
   if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
   // The rest of the request has been checked, so a client that expects "100 Continue" may now send the body.
   if (request.headers.expect !== undefined) response.writeContinue();
   const bytes = await collect(request, limit);
+  // What follows takes the longer, the longer the body is.
+  const turn = context.takeTurn();
+  if (turn) await turn;
   if (!isUtf8(bytes))
     throw new StoreError('bad_request', 'The request body must be JSON in UTF-8; these bytes are not UTF-8.');
   return bytes.toString('utf8');

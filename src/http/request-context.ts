@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { MaybePromise } from '../access/maybe-promise.js';
 import type { WindowState } from '../access/ledger.js';
 import type { RequestFields } from '../observability/request-log.js';
 import { CLIENT_NAME_HEADER, parseClientName } from '../access/client-name.js';
@@ -29,6 +30,12 @@ export class RequestContext {
   readonly logged: RequestFields = {};
   /** The name of the route for metrics. Never the client's path, because that could have any value. */
   route = 'other';
+  /** Whose share of the program's time this request uses. The scheduler names it. */
+  caller = 'unknown';
+  /** Waits for the caller's turn, before work that takes the event loop a while. The scheduler replaces it. */
+  takeTurn: () => MaybePromise<void> = () => undefined;
+  /** Tells the scheduler the identifier of the key, once it is known to be valid. */
+  identify: (keyId: string) => void = () => undefined;
   /** The span of this request. If tracing is off, it records nothing and only carries the client's trace. */
   span: Span = NO_SPAN;
   #cancelListeners: Set<() => void> | undefined;

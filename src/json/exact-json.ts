@@ -45,7 +45,20 @@ export function parseUntrustedJson(text: string, subject: string): unknown {
   const value = parseJson(text, subject);
   const { members, hasNumber } = requireSmallJson(value, subject);
   if (hasRepeatedKey(text, members)) throw keyTwice(subject, findRepeatedKey(text));
-  return hasNumber && INEXACT_NUMBER.test(text) ? parse(text, undefined, toExactNumber) : value;
+  if (!hasNumber || !INEXACT_NUMBER.test(text)) return value;
+  if (text.length > MAX_EXACT_LENGTH) throw tooLongForExactNumbers(subject);
+  return parse(text, undefined, toExactNumber);
+}
+
+/** The parser that keeps numbers exact takes some 25 ms for this many characters. */
+const MAX_EXACT_LENGTH = 131_072;
+
+function tooLongForExactNumbers(subject: string): StoreError {
+  return new StoreError(
+    'bad_request',
+    `${subject} has a fraction or a number of more than 15 digits, and more than ${MAX_EXACT_LENGTH} characters: send ` +
+      'such numbers as strings.',
+  );
 }
 
 /** Shorter texts are safe to parse at any nesting, in characters. */
@@ -57,6 +70,8 @@ const HARMLESS_LENGTH = 10_000;
  */
 export function parseStrictJson(text: string, subject: string): unknown {
   if (text.length > HARMLESS_LENGTH) requireSmallJson(parseJson(text, subject), subject);
+  if (text.length > MAX_EXACT_LENGTH)
+    throw new StoreError('bad_request', `${subject} is longer than ${MAX_EXACT_LENGTH} characters.`);
   const value = parseWithNumbersAsWritten(text, subject);
   const repeated = findRepeatedKey(text);
   if (repeated !== undefined) throw keyTwice(subject, repeated);

@@ -73,6 +73,10 @@ class ProxySession implements Session, UpstreamKey {
     return this.isKeyRefused ? undefined : `key_${this.id.slice(0, 12)}`;
   }
 
+  get isKeyAccepted(): boolean {
+    return this.key.limits.knowledge !== 'unknown';
+  }
+
   get isKeyRefused(): boolean {
     return this.key.isRefused;
   }

@@ -136,6 +136,7 @@ export function createRestHandler(options: RestOptions): Handler {
       return { ...reply, headers: { ...headers, ...reply.headers } };
     }
     context.logged.keyId = session.keyId;
+    if (session.isKeyAccepted && session.keyId) context.identify(session.keyId);
     const reply = await answer(context, session, route).catch((thrown: unknown) => toStoreError(thrown));
     const windows = (await session.allowance())?.windows;
     if (reply instanceof StoreError) logFailure(log, reply, context.requestId);

@@ -41,6 +41,7 @@ export function createStoreAccess({ authenticator, ledger, addressLedger, observ
 class CallerSession implements Session {
   readonly keyId: string;
   readonly isKeyRefused = false;
+  readonly isKeyAccepted = true;
   #windows: readonly WindowState[] | undefined;
 
   constructor(

@@ -40,10 +40,10 @@ describe('an overloaded store', () => {
     gateway.fetch('/v1/pets', { headers: { Authorization: `Bearer ${key}`, Origin: 'http://localhost:3000' } });
 
   /** Runs `work` while many requests wait for a locked table and more arrive. */
-  async function whileOverloaded(work: () => Promise<void>): Promise<void> {
+  async function whileOverloaded(work: () => Promise<void>, ask: () => Promise<unknown> = rest): Promise<void> {
     await list();
     await blocker.query('BEGIN; LOCK TABLE pets IN ACCESS EXCLUSIVE MODE');
-    const crowd = startCrowd(rest);
+    const crowd = startCrowd(ask);
     try {
       await work();
     } finally {
@@ -121,21 +121,37 @@ describe('an overloaded store', () => {
   });
 
   it('charges nothing for refused requests', async () => {
-    const { key: other } = await gateway.createKey({ plan: 'free' });
+    const limits = { perMinute: 1_000_000, perDay: 1_000_000 };
+    const { key: other } = await gateway.createKey({ plan: 'enterprise', limits });
     const first = await gateway.graphql(LIST, { key: other });
-    let asked = 0;
+    const answers: GraphqlAnswer[] = [];
+    const ask = async (): Promise<GraphqlAnswer> => {
+      const answer = await gateway.graphql(LIST, { key: other });
+      answers.push(answer);
+      return answer;
+    };
     await whileOverloaded(async () => {
-      const refused = await askUntilRefused(() => {
-        asked += 1;
-        return gateway.graphql(LIST, { key: other });
-      });
+      const refused = await askUntilRefused(ask);
       expect(refused.headers.has('x-ratelimit-remaining')).toBe(false);
-    });
+    }, ask);
     const second = await gateway.graphql(LIST, { key: other });
+    // Those without the code were admitted, so they are charged, like every 503 after admission.
+    const admitted = answers.filter(({ errors }) => errors?.[0]?.extensions.error?.code !== 'overloaded');
     expect(Number(second.headers.get('x-ratelimit-remaining'))).toBe(
-      // All but the last were admitted, so they are charged like every 503 after admission.
-      Number(first.headers.get('x-ratelimit-remaining')) - asked,
+      Number(first.headers.get('x-ratelimit-remaining')) - admitted.length - 1,
     );
+  });
+
+  it('serves the key that has few requests in progress when another key has too many', async () => {
+    const { key: other } = await gateway.createKey({ plan: 'free' });
+    await gateway.graphql(LIST, { key: other });
+    await whileOverloaded(async () => {
+      await askUntilRefused();
+      const { rateLimit } = (await gateway.graphql('{ rateLimit { plan } }', { key: other })).data as {
+        rateLimit: { plan: string };
+      };
+      expect(rateLimit.plan).toBe('FREE');
+    });
   });
 
   it('does not count requests whose body is still arriving', async () => {

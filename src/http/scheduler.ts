@@ -1,8 +1,10 @@
 import type { IncomingMessage } from 'node:http';
+import { createBoundedCache } from '../bounded-cache.js';
 import type { RequestContext, Reply } from './request-context.js';
 import type { Handler } from './server.js';
+import { createTurns, type Caller } from './turns.js';
 
-export interface LoadShedderOptions {
+export interface SchedulerOptions {
   /** New requests are refused if they would take longer than this, in milliseconds. */
   readonly budgetMs: number;
   /** The same limit while very many requests are in progress: a fast server gains nothing from a long queue. */
@@ -13,10 +15,10 @@ export interface LoadShedderOptions {
   readonly onChange?: (refused: number | undefined) => void;
 }
 
-/** Limits the number of requests in progress, so that each can be answered in time. */
-export interface LoadShedder {
+/** Decides which requests run and when, so that callers get equal shares and each request is answered in time. */
+export interface Scheduler {
   /**
-   * Wraps a handler. Admitted requests reach it in the order of their arrival.
+   * Wraps a handler. Requests reach it in turns of their callers.
    * @param refuse - answers a request that has waited for too long
    */
   guard(handler: Handler, refuse: (context: RequestContext) => Reply): Handler;
@@ -32,17 +34,15 @@ const MEASUREMENT_MS = 25;
 const WEIGHT = 0.2;
 /** A rate is reliable after this many measurements. */
 const RELIABLE_MEASUREMENTS = 2;
-/** Handlers start requests for this long, in milliseconds, before the event loop looks at the connections again. */
-const SLICE_MS = 3;
-/** After a turn of the event loop longer than this, in milliseconds, the next slice is short: refusals come first. */
-const LONG_TURN_MS = 15;
-const SHORT_SLICE_MS = 1;
-/** A queued request is refused after this many times the budget. */
+/** A request that waited for its first turn is refused after this many times the budget. */
 const LATE_BUDGETS = 2;
 /** An overload ends after this long without a refusal, in milliseconds. */
 const OVER_AFTER_MS = 1_000;
+/** The most keys whose callers are remembered. */
+const KNOWN_KEYS = 50_000;
 
 interface AdmittedRequest {
+  readonly caller: Caller;
   /** When its head arrived, or the end of a body that was late: the time of a slow sender does not count. */
   since: number;
   isCounted: boolean;
@@ -50,14 +50,16 @@ interface AdmittedRequest {
 }
 
 /**
- * Creates the load shedder. When many requests are in progress and take long, the rate at which they finish tells how
- * many can be answered in time (Little's law). The load shedder refuses requests beyond that number at once. Without
- * overload it costs two comparisons per request.
+ * Creates the scheduler. Callers share the event loop by the time that they use (`turns.ts`): a key that has been valid
+ * before is a caller, and all others are known by their address.
  *
- * A refusal is fast only if the turns of the event loop are short. Each turn therefore starts requests for at most one
- * slice. The other admitted requests are queued for the next turn.
+ * When many requests are in progress and take long, the rate at which they finish tells how many can be answered in time
+ * (Little's law). The scheduler refuses requests beyond that number at once, unless their caller has fewer of them in
+ * progress than its share.
  */
-export function createLoadShedder({ budgetMs, crowdBudgetMs, floor = 32, onChange }: LoadShedderOptions): LoadShedder {
+export function createScheduler({ budgetMs, crowdBudgetMs, floor = 32, onChange }: SchedulerOptions): Scheduler {
+  const turns = createTurns();
+  const names = createBoundedCache<{ readonly name: string }>(KNOWN_KEYS);
   /** Admitted requests without an answer, except those whose body is still arriving. */
   let inProgress = 0;
   let limit = Infinity;
@@ -69,31 +71,46 @@ export function createLoadShedder({ budgetMs, crowdBudgetMs, floor = 32, onChang
   let rate = 0;
   let crowdedMeasurements = 0;
 
-  let turnStart: number | undefined;
-  let queue: (() => void)[] = [];
-  let next = 0;
-  let sliceStart = 0;
-
   let refused = 0;
   let refusedAt = 0;
 
   return {
-    refuses({ startedAt, method }) {
+    refuses(context) {
+      const { startedAt, method } = context;
       if (startedAt - measuredAt >= MEASUREMENT_MS) measure(startedAt);
       // Answering a preflight takes no longer than refusing it.
       if (inProgress < limit || method === 'OPTIONS') return false;
+      if (turns.inProgressOf(nameCaller(context)) < limit / (turns.active() + 1)) return false;
       countRefusal(startedAt);
       return true;
     },
-    guard: (handler, refuse) => (context) =>
-      inProgress >= floor && isTurnOver(context.startedAt)
-        ? enqueue(context, handler, refuse)
-        : run(context, handler, admit(context.startedAt)),
+    guard: (handler, refuse) => (context) => {
+      const caller = turns.enter(nameCaller(context));
+      const admitted = { caller, since: context.startedAt, isCounted: true, isOver: false };
+      inProgress += 1;
+      context.caller = caller.name;
+      context.takeTurn = () => turns.take(caller);
+      context.identify = (keyId) => {
+        const authorization = context.header('authorization');
+        if (authorization !== undefined && caller.name !== keyId) names.set(authorization, { name: keyId });
+      };
+      const turn = turns.take(caller);
+      if (!turn) return run(context, handler, admitted);
+      return turn.then(() => {
+        const now = performance.now();
+        const isTooLate = now - admitted.since > LATE_BUDGETS * budgetMs;
+        if (!isTooLate && !context.response.destroyed) return run(context, handler, admitted);
+        leave(admitted);
+        countRefusal(now);
+        return refuse(context);
+      });
+    },
   };
 
-  function admit(since: number): AdmittedRequest {
-    inProgress += 1;
-    return { since, isCounted: true, isOver: false };
+  function nameCaller(context: RequestContext): string {
+    const authorization = context.header('authorization');
+    const known = authorization === undefined ? undefined : names.get(authorization);
+    return known?.name ?? context.address;
   }
 
   async function run(context: RequestContext, handler: Handler, admitted: AdmittedRequest): Promise<Reply> {
@@ -111,6 +128,7 @@ export function createLoadShedder({ budgetMs, crowdBudgetMs, floor = 32, onChang
 
   function leave(admitted: AdmittedRequest): void {
     admitted.isOver = true;
+    turns.leave(admitted.caller);
     if (!admitted.isCounted) return;
     inProgress -= 1;
     finished += 1;
@@ -127,57 +145,6 @@ export function createLoadShedder({ budgetMs, crowdBudgetMs, floor = 32, onChang
       admitted.since = performance.now();
       inProgress += 1;
     });
-  }
-
-  function enqueue(
-    context: RequestContext,
-    handler: Handler,
-    refuse: (context: RequestContext) => Reply,
-  ): Promise<Reply> {
-    const admitted = admit(context.startedAt);
-    return new Promise((resolve) => {
-      queue.push(() => {
-        const now = performance.now();
-        const isTooLate = now - admitted.since > LATE_BUDGETS * budgetMs;
-        if (!isTooLate && !context.response.destroyed) {
-          resolve(run(context, handler, admitted));
-          return;
-        }
-        inProgress -= 1;
-        countRefusal(now);
-        resolve(refuse(context));
-      });
-      if (queue.length > 1) return;
-      sliceStart = performance.now();
-      setImmediate(startSlice);
-    });
-  }
-
-  function startSlice(): void {
-    const before = sliceStart;
-    sliceStart = performance.now();
-    const turnMs = sliceStart - before;
-    const end = sliceStart + (turnMs > LONG_TURN_MS ? SHORT_SLICE_MS : SLICE_MS);
-    const step = (): void => {
-      (queue[next++] as () => void)();
-      if (next === queue.length) {
-        queue = [];
-        next = 0;
-      } else if (performance.now() >= end) setImmediate(startSlice);
-      // The request's work after its first await, and on its body, is part of this slice too.
-      else queueMicrotask(() => process.nextTick(step));
-    };
-    step();
-  }
-
-  /** Whether this turn of the event loop has started requests for a whole slice, or requests are already queued. */
-  function isTurnOver(now: number): boolean {
-    if (queue.length > 0) return true;
-    if (turnStart === undefined) {
-      turnStart = now;
-      setImmediate(() => (turnStart = undefined));
-    }
-    return now - turnStart > SLICE_MS;
   }
 
   function measure(now: number): void {

@@ -1,0 +1,50 @@
+import type { Account, Admission } from '../access/ledger.js';
+import { secondsUntil } from '../access/refusals.js';
+import { StoreError } from '../errors.js';
+
+/** Limits the time that each caller may have the program spend on documents that it has never seen. */
+export interface DocumentBudget {
+  /** @throws StoreError `rate_limited` when the caller has used up its time */
+  require(caller: string): void;
+  /** Charges a caller for work that is done. */
+  charge(caller: string, milliseconds: number): void;
+}
+
+/** Counts synchronously, such as a memory ledger. */
+export interface LocalLedger {
+  admit(account: Account, cost: number): Admission;
+}
+
+/** Milliseconds a minute: a sixth of a core, enough for some ten thousand small documents. */
+const BUDGET_MS = 10_000;
+
+/**
+ * Creates the budget. It is separate from the plan of a key, and each instance counts for itself.
+ * @param ledger - counts milliseconds, for this budget only
+ */
+export function createDocumentBudget(ledger: LocalLedger, budgetMs = BUDGET_MS): DocumentBudget {
+  const windows = [{ name: 'minute', seconds: 60, limit: budgetMs }] as const;
+
+  return {
+    require(caller) {
+      const { remaining, resetAt } = look(caller);
+      if (remaining > 0) return;
+      const retryAfter = secondsUntil(resetAt, Date.now());
+      throw new StoreError(
+        'rate_limited',
+        'Your documents that this server had never seen have taken too much of its time. Send values as variables, so ' +
+          `that one document serves many requests. Retry in ${retryAfter} s.`,
+        { retryAfter, graphqlOnly: true },
+      );
+    },
+    charge(caller, milliseconds) {
+      ledger.admit({ id: caller, windows }, Math.min(milliseconds, look(caller).remaining));
+    },
+  };
+
+  function look(caller: string) {
+    const [window] = ledger.admit({ id: caller, windows }, 0).windows;
+    if (!window) throw new Error('the budget has no window');
+    return window;
+  }
+}
