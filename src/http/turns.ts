@@ -59,6 +59,7 @@ export function createTurns(): Turns {
   /** When this turn of the event loop ran its first request. */
   let turnStart: number | undefined;
   let isSliceDue = false;
+  let timer: NodeJS.Timeout | undefined;
   let sliceEnd = 0;
 
   return {
@@ -128,12 +129,17 @@ export function createTurns(): Turns {
     });
   }
 
+  /** Starts a slice in the next turn of the event loop, or as soon as a caller that waits has rested. */
   function scheduleSlice(now: number): void {
     if (isSliceDue) return;
-    isSliceDue = true;
+    clearTimeout(timer);
     const wait = earliest() - now;
-    if (wait > 1) setTimeout(startSlice, wait, performance.now() + wait);
-    else setImmediate(startSlice, now);
+    if (wait > 1) {
+      timer = setTimeout(startSlice, wait, now + wait);
+      return;
+    }
+    isSliceDue = true;
+    setImmediate(startSlice, now);
   }
 
   function earliest(): number {
@@ -145,6 +151,8 @@ export function createTurns(): Turns {
   /** @param dueAt - when the slice was meant to start: the rest of that turn of the event loop came in between */
   function startSlice(dueAt: number): void {
     const now = performance.now();
+    isSliceDue = true;
+    clearTimeout(timer);
     sliceEnd = now + (now - dueAt > LONG_TURN_MS ? SHORT_SLICE_MS : SLICE_MS);
     step();
   }
