@@ -74,6 +74,7 @@ const ENVIRONMENT = z.object({
   DEFAULT_PLAN: z.enum(['free', 'pro', 'business'], 'must be free, pro or business').optional(),
   SHUTDOWN_GRACE_MS: integer(0, 3_600_000).default(10_000),
   SAMPLE_DATA: flag.default(true),
+  KEYS_ACTOR: z.string().max(100, 'must have at most 100 characters').optional(),
   ...TRACING_SWITCH,
 });
 
@@ -129,6 +130,8 @@ export interface Config {
     readonly maxResponseBytes: number;
   };
   readonly shutdownGraceMs: number;
+  /** Who uses the `keys` command, for the log of keys. If undefined: the user of the operating system. */
+  readonly keysActor: string | undefined;
   /** Undefined if tracing is off. */
   readonly tracing: TracingConfig | undefined;
 }
@@ -174,6 +177,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       maxResponseBytes: settings.MAX_RESPONSE_BYTES,
     },
     shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
+    keysActor: settings.KEYS_ACTOR,
     tracing,
   });
 }
