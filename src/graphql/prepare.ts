@@ -12,7 +12,7 @@ import { formatVariableError, findDocumentStatus, type ErrorFormatter } from './
 import type { PreparedDocument, PreparedDocuments, PreparedOperation } from './prepared-documents.js';
 import { Refusal } from './refusal.js';
 import type { OperationRequest } from './request.js';
-import type { GraphqlServer } from './server.js';
+import { MAX_ERRORS, type GraphqlServer } from './server.js';
 import { compileVariables, VariableErrors, type VariableValues } from './variables.js';
 
 /** A valid operation with its variables. */
@@ -115,7 +115,7 @@ export function createPrepare({
       return { operation, fields: getFields(document, operation, text, values), values, text, document };
     } catch (error) {
       if (error instanceof VariableErrors) {
-        const errors = error.errors.map((one) => formatVariableError(one, formatError));
+        const errors = error.errors.slice(0, MAX_ERRORS).map((one) => formatVariableError(one, formatError));
         return new Refusal({ status: 422, errors, operation });
       }
       // A condition of @skip or @include is null.

@@ -5,6 +5,7 @@ import type { WindowState } from '../access/ledger.js';
 import type { RequestFields } from '../observability/request-log.js';
 import { CLIENT_NAME_HEADER, parseClientName } from '../access/client-name.js';
 import { NO_SPAN, type Span } from '../observability/tracing.js';
+import { parseAddress, toNetwork } from './client-address.js';
 
 /** The response of a handler. */
 export interface Reply {
@@ -39,6 +40,7 @@ export class RequestContext {
   /** The span of this request. If tracing is off, it records nothing and only carries the client's trace. */
   span: Span = NO_SPAN;
   #cancelListeners: Set<() => void> | undefined;
+  #network: string | undefined;
 
   constructor(
     readonly request: IncomingMessage,
@@ -66,10 +68,16 @@ export class RequestContext {
     return parseClientName(this.header(CLIENT_NAME_HEADER), this.header('authorization'));
   }
 
-  /** The client's address. Behind a trusted proxy, this is the last address in X-Forwarded-For. */
+  /** The client's address. Behind a trusted proxy, this is the last address in X-Forwarded-For, if it is valid. */
   get address(): string {
     const forwarded = this.trustProxy ? this.header('x-forwarded-for')?.split(',').at(-1)?.trim() : undefined;
-    return forwarded || (this.request.socket.remoteAddress ?? 'unknown');
+    const address = forwarded === undefined ? undefined : parseAddress(forwarded);
+    return address ?? parseAddress(this.request.socket.remoteAddress ?? '') ?? 'unknown';
+  }
+
+  /** The client's address as it is counted: an IPv4 address, or the /64 of an IPv6 address. */
+  get network(): string {
+    return (this.#network ??= toNetwork(this.address));
   }
 
   /** Whether the client disconnected before its response was complete. */

@@ -110,7 +110,7 @@ export function createScheduler({ budgetMs, crowdBudgetMs, floor = 32, onChange 
   function nameCaller(context: RequestContext): string {
     const authorization = context.header('authorization');
     const known = authorization === undefined ? undefined : names.get(authorization);
-    return known?.name ?? context.address;
+    return known?.name ?? context.network;
   }
 
   async function run(context: RequestContext, handler: Handler, admitted: AdmittedRequest): Promise<Reply> {
