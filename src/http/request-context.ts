@@ -33,8 +33,11 @@ export class RequestContext {
   route = 'other';
   /** Whose share of the program's time this request uses. The scheduler names it. */
   caller = 'unknown';
-  /** Waits for the caller's turn, before work that takes the event loop a while. The scheduler replaces it. */
-  takeTurn: () => MaybePromise<void> = () => undefined;
+  /**
+   * Waits for the caller's turn, before work that takes the event loop a while. The scheduler replaces it.
+   * @param isLong - the work may take long: connections are looked at first, even if nobody else waits
+   */
+  takeTurn: (isLong?: boolean) => MaybePromise<void> = () => undefined;
   /** Tells the scheduler the identifier of the key, once it is known to be valid. */
   identify: (keyId: string) => void = () => undefined;
   /** The span of this request. If tracing is off, it records nothing and only carries the client's trace. */

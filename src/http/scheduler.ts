@@ -89,7 +89,7 @@ export function createScheduler({ budgetMs, crowdBudgetMs, floor = 32, onChange 
       const admitted = { caller, since: context.startedAt, isCounted: true, isOver: false };
       inProgress += 1;
       context.caller = caller.name;
-      context.takeTurn = () => turns.take(caller);
+      context.takeTurn = (isLong) => turns.take(caller, isLong);
       context.identify = (keyId) => {
         const authorization = context.header('authorization');
         if (authorization !== undefined && caller.name !== keyId) names.set(authorization, { name: keyId });
