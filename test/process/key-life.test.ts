@@ -44,7 +44,7 @@ describe.each(['embedded', 'server'])('a key of a running %s store stops working
   });
 
   it.concurrent('at the moment it expires, even if it is cached', async () => {
-    const { key, expiresAt } = await create('--expires', new Date(Date.now() + 3_000).toISOString());
+    const { key, expiresAt } = await create('--expires', new Date(Date.now() + 15_000).toISOString());
     const end = Date.parse(expiresAt);
     let lastServed = 0;
     await until('the key is refused', async () => {

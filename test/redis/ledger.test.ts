@@ -191,7 +191,6 @@ describe.each(KINDS)('a ledger', ({ name, make, suite }) => {
       for (let i = 0; i < 2; i++) expect(await ask(unbanned, 0)).toMatchObject({ outcome: 'admitted' });
       expect(left(await ask(unbanned, 0))).toEqual([0, 99]);
       expect((await ask(unbanned, 1)).outcome).toBe('refused');
-      expect((await ask(key, 0)).outcome).toBe('admitted');
     });
 
     it('counts refusals in a sliding minute, and no older ones', async () => {
