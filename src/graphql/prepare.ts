@@ -11,8 +11,9 @@ import { DocumentText, listOperations } from './document.js';
 import { formatVariableError, findDocumentStatus, type ErrorFormatter } from './errors.js';
 import type { PreparedDocument, PreparedDocuments, PreparedOperation } from './prepared-documents.js';
 import { Refusal } from './refusal.js';
-import type { OperationRequest } from './request.js';
+import { readHash, type OperationRequest } from './request.js';
 import type { GraphqlServer } from './server.js';
+import type { TrustedDocuments } from './trusted-documents.js';
 import { compileVariables, VariableErrors, type VariableValues } from './variables.js';
 
 /** A valid operation with its variables. */
@@ -28,6 +29,7 @@ export interface PrepareOptions {
   readonly server: GraphqlServer;
   readonly schema: GraphQLSchema;
   readonly documents: PreparedDocuments;
+  readonly trusted: TrustedDocuments;
   readonly documentLimits: DocumentLimits;
   readonly formatError: ErrorFormatter;
   readonly budget: DocumentBudget;
@@ -39,6 +41,9 @@ export interface PrepareOptions {
  */
 export type Prepare = (request: OperationRequest, context: RequestContext) => MaybePromise<Prepared | Refusal>;
 
+/** Prepares the operations of a document before anybody asks for them. Returns why the document is not valid. */
+export type PrepareAhead = (text: string) => Promise<string | undefined>;
+
 /** Characters of persisted queries that are found by their hash without asking Apollo Server. */
 const PERSISTED_CHARACTERS = 1_000_000;
 
@@ -46,20 +51,39 @@ export function createPrepare({
   server,
   schema,
   documents,
+  trusted,
   documentLimits,
   formatError,
   budget,
-}: PrepareOptions): Prepare {
+}: PrepareOptions): { prepare: Prepare; prepareAhead: PrepareAhead } {
   const persisted = new LRUCache<string, string>({
     maxSize: PERSISTED_CHARACTERS,
     sizeCalculation: (text) => text.length + 64,
   });
 
-  return (request, context) => {
-    const known = findKnown(request);
-    return known
-      ? complete(known, new DocumentText(known.text), request, context.method)
-      : prepareNew(request, context);
+  return {
+    prepare(sent, context) {
+      const request = trusted.resolve(sent, context);
+      const known = findKnown(request);
+      return known
+        ? complete(known, new DocumentText(known.text), request, context.method)
+        : prepareNew(request, context);
+    },
+    async prepareAhead(query) {
+      try {
+        const validated = await validate({ query });
+        if (validated instanceof Refusal) return validated.parts.errors[0]?.message;
+        const { document, text } = validated;
+        for (const name of document.names) {
+          const operation = getOperation(document, text, name);
+          if (operation.conditions.length === 0) getFields(document, operation, text, []);
+        }
+      } catch (error) {
+        if (error instanceof StoreError) return error.message;
+        throw error;
+      }
+      return undefined;
+    },
   };
 
   async function prepareNew(request: OperationRequest, context: RequestContext): Promise<Prepared | Refusal> {
@@ -67,7 +91,9 @@ export function createPrepare({
     budget.require(context.caller);
     const startedAt = performance.now();
     try {
-      return await validate(request, context.method);
+      const validated = await validate(request);
+      if (validated instanceof Refusal) return validated;
+      return complete(validated.document, validated.text, request, context.method);
     } finally {
       budget.charge(context.caller, performance.now() - startedAt);
     }
@@ -81,9 +107,11 @@ export function createPrepare({
     return text === undefined || (query !== undefined && query !== text) ? undefined : documents.find(text);
   }
 
-  async function validate(request: OperationRequest, method: string): Promise<Prepared | Refusal> {
+  async function validate(
+    request: Pick<OperationRequest, 'query'> & Partial<OperationRequest>,
+  ): Promise<Pick<Prepared, 'document' | 'text'> | Refusal> {
     if (request.query !== undefined) requireSmallDocument(request.query, documentLimits);
-    const validation = await server.validate(request);
+    const validation = await server.validate({ query: request.query, extensions: request.extensions });
     if (!validation.isValid) {
       const { status, headers, errors } = validation;
       const documentStatus = findDocumentStatus(errors);
@@ -97,7 +125,7 @@ export function createPrepare({
     if (hash !== undefined) persisted.set(hash, text);
     const names = listOperations(document).map(({ name }) => name?.value);
     const prepared = { text, errors: [], names, operations: new Map<string | undefined, PreparedOperation>() };
-    return complete(prepared, new DocumentText(text, document), request, method);
+    return { document: prepared, text: new DocumentText(text, document) };
   }
 
   function complete(
@@ -132,13 +160,13 @@ export function createPrepare({
     const name = operationName ?? names[0];
     const known = operations.get(name);
     if (known) return known;
-    const operation = prepareOperation(text.document, name);
+    const operation = prepareOperation(text.document, name, documents.isPinned(text.text));
     operations.set(name, operation);
     documents.keep(document);
     return operation;
   }
 
-  function prepareOperation(document: DocumentNode, name: string | undefined): PreparedOperation {
+  function prepareOperation(document: DocumentNode, name: string | undefined, isPinned: boolean): PreparedOperation {
     const node = findOperation(document, name);
     const { operation: type } = node;
     if (type === OperationTypeNode.SUBSCRIPTION || schema.getRootType(type) == null) {
@@ -148,6 +176,7 @@ export function createPrepare({
     return {
       type,
       name,
+      isPinned,
       variables,
       deprecations: findDeprecations(schema, document, node),
       conditions: findConditions({ document, operation: node }, variables),
@@ -177,13 +206,6 @@ function findOperation(document: DocumentNode, name: string | undefined) {
   const found = listOperations(document).find((operation) => operation.name?.value === name);
   if (!found) throw new Error('a prepared operation is not in its document');
   return found;
-}
-
-/** The hash of a persisted query, in the one version of Apollo's protocol. */
-function readHash(extensions: OperationRequest['extensions']): string | undefined {
-  const persistedQuery = extensions?.persistedQuery as { version?: unknown; sha256Hash?: unknown } | undefined;
-  const { version, sha256Hash } = persistedQuery ?? {};
-  return version === 1 && typeof sha256Hash === 'string' ? sha256Hash : undefined;
 }
 
 function mutationBySafeMethod(method: string): StoreError {
