@@ -12,7 +12,7 @@ import { formatVariableError, findDocumentStatus, type ErrorFormatter } from './
 import type { PreparedDocument, PreparedDocuments, PreparedOperation } from './prepared-documents.js';
 import { Refusal } from './refusal.js';
 import { readHash, type OperationRequest } from './request.js';
-import type { GraphqlServer } from './server.js';
+import { MAX_ERRORS, type GraphqlServer } from './server.js';
 import type { TrustedDocuments } from './trusted-documents.js';
 import { compileVariables, VariableErrors, type VariableValues } from './variables.js';
 
@@ -43,6 +43,7 @@ export type Prepare = (request: OperationRequest, context: RequestContext) => Ma
 
 /** Prepares the operations of a document before anybody asks for them. Returns why the document is not valid. */
 export type PrepareAhead = (text: string) => Promise<string | undefined>;
+type CompleteParameters = [PreparedDocument, DocumentText, OperationRequest, RequestContext];
 
 /** Characters of persisted queries that are found by their hash without asking Apollo Server. */
 const PERSISTED_CHARACTERS = 1_000_000;
@@ -65,9 +66,10 @@ export function createPrepare({
     prepare(sent, context) {
       const request = trusted.resolve(sent, context);
       const known = findKnown(request);
-      return known
-        ? complete(known, new DocumentText(known.text), request, context.method)
-        : prepareNew(request, context);
+      return (
+        (known && complete(known, new DocumentText(known.text), request, context, false)) ??
+        prepareNew(request, context)
+      );
     },
     async prepareAhead(query) {
       try {
@@ -75,8 +77,8 @@ export function createPrepare({
         if (validated instanceof Refusal) return validated.parts.errors[0]?.message;
         const { document, text } = validated;
         for (const name of document.names) {
-          const operation = getOperation(document, text, name);
-          if (operation.conditions.length === 0) getFields(document, operation, text, []);
+          const operation = getOperation(document, text, name, true);
+          if (operation?.conditions.length === 0) getFields(document, operation, text, [], true);
         }
       } catch (error) {
         if (error instanceof StoreError) return error.message;
@@ -86,16 +88,18 @@ export function createPrepare({
     },
   };
 
+  /** Validates or compiles what has not been asked for before, at the caller's expense. */
   async function prepareNew(request: OperationRequest, context: RequestContext): Promise<Prepared | Refusal> {
-    await context.takeTurn();
+    await context.takeTurn(true);
     budget.require(context.caller);
     const startedAt = performance.now();
     try {
-      const validated = await validate(request);
-      if (validated instanceof Refusal) return validated;
-      return complete(validated.document, validated.text, request, context.method);
+      const known = findKnown(request);
+      const found = known ? { document: known, text: new DocumentText(known.text) } : await validate(request);
+      return found instanceof Refusal ? found : complete(found.document, found.text, request, context, true);
     } finally {
-      budget.charge(context.caller, performance.now() - startedAt);
+      // The wait for a persisted query in Redis is nobody's work.
+      if (request.query !== undefined) budget.charge(context.caller, performance.now() - startedAt);
     }
   }
 
@@ -128,22 +132,28 @@ export function createPrepare({
     return { document: prepared, text: new DocumentText(text, document) };
   }
 
+  /** Returns undefined if something has to be compiled and `mayCompile` is false. */
+  function complete(...args: [...CompleteParameters, mayCompile: true]): Prepared | Refusal;
+  function complete(...args: [...CompleteParameters, mayCompile: boolean]): Prepared | Refusal | undefined;
   function complete(
     document: PreparedDocument,
     text: DocumentText,
     { operationName, variables = {} }: OperationRequest,
-    method: string,
-  ): Prepared | Refusal {
+    { method }: RequestContext,
+    mayCompile: boolean,
+  ): Prepared | Refusal | undefined {
     const { errors } = document;
     if (errors.length > 0) return new Refusal({ status: findDocumentStatus(errors) ?? 422, errors });
-    const operation = getOperation(document, text, operationName);
+    const operation = getOperation(document, text, operationName, mayCompile);
+    if (!operation) return undefined;
     if (method !== 'POST' && operation.type !== 'query') throw mutationBySafeMethod(method);
     try {
       const values = operation.variables.coerce(variables, text);
-      return { operation, fields: getFields(document, operation, text, values), values, text, document };
+      const fields = getFields(document, operation, text, values, mayCompile);
+      return fields && { operation, fields, values, text, document };
     } catch (error) {
       if (error instanceof VariableErrors) {
-        const errors = error.errors.map((one) => formatVariableError(one, formatError));
+        const errors = error.errors.slice(0, MAX_ERRORS).map((one) => formatVariableError(one, formatError));
         return new Refusal({ status: 422, errors, operation });
       }
       // A condition of @skip or @include is null.
@@ -153,13 +163,18 @@ export function createPrepare({
     }
   }
 
-  function getOperation(document: PreparedDocument, text: DocumentText, operationName?: string): PreparedOperation {
+  function getOperation(
+    document: PreparedDocument,
+    text: DocumentText,
+    operationName: string | undefined,
+    mayCompile: boolean,
+  ): PreparedOperation | undefined {
     const { names, operations } = document;
     const isFound = operationName === undefined ? names.length === 1 : names.includes(operationName);
     if (!isFound) throw unknownOperation(operationName, names);
     const name = operationName ?? names[0];
     const known = operations.get(name);
-    if (known) return known;
+    if (known || !mayCompile) return known;
     const operation = prepareOperation(text.document, name, documents.isPinned(text.text));
     operations.set(name, operation);
     documents.keep(document);
@@ -190,10 +205,11 @@ export function createPrepare({
     { name, conditions, fields, variables }: PreparedOperation,
     text: DocumentText,
     values: VariableValues,
-  ): readonly RootField[] {
+    mayCompile: boolean,
+  ): readonly RootField[] | undefined {
     const combination = conditions.length === 0 ? '' : conditions.map((index) => String(values[index])).join();
     const known = fields.get(combination);
-    if (known) return known;
+    if (known || !mayCompile) return known;
     const operation = findOperation(text.document, name);
     const compiled = compileFields({ schema, document: text.document, operation, variables }, values);
     fields.set(combination, compiled);
