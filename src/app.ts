@@ -89,7 +89,7 @@ export async function startApp(
     closers.push(() => Promise.resolve(redis?.close()));
     const backend = await openBackend(config, log, metrics, tracer, redis, decorateDatabase);
     closers.push(() => backend.close());
-    const { source, deprecatedCalls, check } = backend;
+    const { source, usage, check } = backend;
     const access = otherAccess ?? backend.access;
 
     const cors = createCors(config.corsOrigins);
@@ -128,7 +128,7 @@ export async function startApp(
       documentLimits,
       source,
       access,
-      deprecatedCalls,
+      usage,
       guardRateLimit: createRateLimitGuard(),
       cors,
       log,
@@ -140,7 +140,7 @@ export async function startApp(
       maxBatch: limits.maxBatch,
       maxResponseBytes: limits.maxResponseBytes,
     });
-    const rest = backend.isStore && createRestHandler({ source, access, deprecatedCalls, cors, log, maxBodyBytes });
+    const rest = backend.isStore && createRestHandler({ source, access, usage, cors, log, maxBodyBytes });
     const health = createHealthHandler({
       metrics,
       withMetrics: config.metricsPort === undefined,

@@ -49,6 +49,7 @@ describe.each(['no server running', 'the server of the embedded store running', 
         revokedAt: null,
         left: situation.startsWith('DATABASE_URL') ? null : { minute: 300, day: 10_000 },
         bannedUntil: null,
+        lastUsedAt: null,
       });
       const table = await keys('list');
       expect(table.stdout).toContain(listed.id);
@@ -130,8 +131,8 @@ describe.each(['no server running', 'the server of the embedded store running', 
       expect(await list('--limit', '2')).toEqual([newest, next]);
       const table = await place.keys(['list', '--plan', 'business', '--limit', '2'], { ...env, COLUMNS: '80' });
       const [heading, , row, more] = linesOf(table.stdout);
-      expect(heading).toMatch(/^id +plan +left min\/day +ends +label$/);
-      expect(row).toMatch(/^key_\w+ +business +\S+ +revoked +猫+…$/);
+      expect(heading).toMatch(/^id +plan +left min\/day +last used +ends +label$/);
+      expect(row).toMatch(/^key_\w+ +business +\S+ +never +revoked +猫+…$/);
       expect((row?.length ?? 0) + (row?.match(/猫/g)?.length ?? 0)).toBeLessThanOrEqual(80);
       expect(more).toContain(`--after ${next}`);
     });
@@ -161,3 +162,45 @@ describe.each(['no server running', 'the server of the embedded store running', 
     });
   },
 );
+
+it('keys usage answers who requested what, who is left, and who used up the daily limit', async () => {
+  const place = await makePlace();
+  try {
+    await place.prepareStore();
+    const program = await place.start({ PORT: '0', SAMPLE_DATA: 'false' });
+    const limits = ['--per-minute', '2', '--per-day', '2'];
+    const created = await place.keys(['create', '--plan', 'enterprise', ...limits, '--label', 'eager', '--json']);
+    const { id, key } = JSON.parse(created.stdout) as { id: string; key: string };
+    await program.graphql('query Show { pet(id: 1) { id } }', key);
+    for (let i = 0; i < 3; i++) {
+      const headers = { Authorization: `Bearer ${key}`, 'apollographql-client-name': 'job' };
+      await (await program.fetch('/v1/pets', { headers })).text();
+    }
+    const usage = async (...args: string[]): Promise<unknown> =>
+      JSON.parse((await place.keys(['usage', '--json', ...args])).stdout) as unknown;
+    const ofKey = { keyId: id, label: 'eager', plan: 'enterprise' };
+    const lastAt = expect.stringMatching(ISO);
+    const list = { client: 'job', operation: 'GET /v1/pets', requests: 3, cost: 1, errors: 2, refused: 2, lastAt };
+    const show = { client: '', operation: 'Show', requests: 1, cost: 1, errors: 1, refused: 0, lastAt };
+    expect(await usage()).toEqual([
+      { ...ofKey, ...list },
+      { ...ofKey, ...show },
+    ]);
+    expect(await usage(id)).toEqual([list, show]);
+    const total = { requests: 4, cost: 2, errors: 3, refused: 2, lastAt };
+    expect(await usage('--by', 'key')).toEqual([{ ...ofKey, ...total }]);
+    const day = `${new Date().toISOString().slice(0, 10)}T00:00:00.000Z`;
+    expect(await usage(id, '--by', 'day', '--since', day)).toEqual([{ day, ...total }]);
+    expect(await usage('--since', '2099-01-01')).toEqual([]);
+    expect(linesOf((await place.keys(['usage', id])).stdout)[1]).toMatch(/^job +GET \/v1\/pets +3 +1 +2 +2 +\S+ \S+$/);
+    expect(JSON.parse((await place.keys(['deprecated', '--json'])).stdout)).toMatchObject([
+      { keyId: id, label: 'eager', through: 'graphql', coordinate: 'Query.pet', calls: 1 },
+    ]);
+
+    const { lastUsedAt, left } = JSON.parse((await place.keys(['show', id, '--json'])).stdout);
+    expect(left).toEqual({ minute: 0, day: 0 });
+    expect(Math.abs(Date.parse(lastUsedAt as string) - Date.now())).toBeLessThan(60_000);
+  } finally {
+    await place.close();
+  }
+});

@@ -10,6 +10,7 @@ import { openPgliteDatabase } from '../../src/store/pglite-database.js';
 import { createDatabase, startGateway } from '../support/gateway.js';
 
 const FIVE = [1, 2, 3, 4, 5];
+const TABLES = ['api_keys', 'idempotent_adds', 'key_log', 'pets', 'schema_version', 'usage'];
 
 describe('migrating a fresh PostgreSQL database', () => {
   let url: string;
@@ -42,7 +43,7 @@ describe('migrating a fresh PostgreSQL database', () => {
 
   it('creates the tables and records each migration once', async () => {
     await migrate(open());
-    expect(await tablesOf(ask)).toEqual(['api_keys', 'deprecated_calls', 'idempotent_adds', 'pets', 'schema_version']);
+    expect(await tablesOf(ask)).toEqual(TABLES);
     const versions = await ask('SELECT version FROM schema_version ORDER BY version');
     expect(versions.length).toBeGreaterThanOrEqual(2);
     expect(new Set(versions.map(({ version }) => version)).size).toBe(versions.length);
@@ -92,13 +93,7 @@ describe('migrating a fresh PostgreSQL database', () => {
     await migrate(database);
     await migrate(open());
     expect(await database.query(SEARCH_PATH, [])).toEqual([{ search_path: 'animals, public' }]);
-    expect(await tablesOf(ask, 'animals')).toEqual([
-      'api_keys',
-      'deprecated_calls',
-      'idempotent_adds',
-      'pets',
-      'schema_version',
-    ]);
+    expect(await tablesOf(ask, 'animals')).toEqual(TABLES);
     expect(await tablesOf(ask, 'public')).toEqual([]);
     expect(await database.query(COUNT, [])).toEqual([{ count: 0 }]);
   });
@@ -123,7 +118,7 @@ describe('migrating a fresh PostgreSQL database', () => {
     expect(await database.query(SEARCH_PATH, [])).toEqual(before);
     await ask('DROP TABLE api_keys');
     await migrate(database);
-    expect(await tablesOf(ask)).toEqual(['api_keys', 'deprecated_calls', 'idempotent_adds', 'pets', 'schema_version']);
+    expect(await tablesOf(ask)).toEqual(TABLES);
   });
 });
 
@@ -136,7 +131,7 @@ describe('migrating PGlite', () => {
     const made = await describeDatabase(ask);
     await migrate(database);
     expect(await describeDatabase(ask)).toEqual(made);
-    expect(await tablesOf(ask)).toEqual(['api_keys', 'deprecated_calls', 'idempotent_adds', 'pets', 'schema_version']);
+    expect(await tablesOf(ask)).toEqual(TABLES);
     expect(await ask('SHOW search_path')).toEqual(before);
     await database.close();
   });
