@@ -23,7 +23,7 @@ interface Settings {
   readonly label?: string;
   readonly perMinute?: number;
   readonly perDay?: number;
-  readonly expires?: Date | null;
+  readonly expires?: Date | typeof NEVER;
 }
 
 /** The keys of the store, and who is using the command. */
@@ -34,6 +34,7 @@ interface Context {
 
 const PAGE = 200;
 const DAY_MS = 86_400_000;
+const NEVER = 'never';
 const ID = 'the id of the key, as create and list print it';
 
 const program = new Command('keys').description('Manages API keys. Times are in UTC.').showHelpAfterError(false);
@@ -41,7 +42,7 @@ const program = new Command('keys').description('Manages API keys. Times are in 
 withSettings(command('create', 'creates a key and prints its secret, once'), true).action(
   async ({ json, expires, ...settings }: Settings & Json & { plan: Plan }) => {
     const created = await withKeys(({ admin, actor }) =>
-      admin.create({ ...settings, expiresAt: expires ?? null, actor }),
+      admin.create({ ...settings, expiresAt: toExpiry(expires), actor }),
     );
     print(json, toCreatedJson(created), () => `Created ${describe(created)}.\n${describeSecret(created)}`);
   },
@@ -69,8 +70,8 @@ command('show', 'shows a key, when it was last used and what it has left')
 
 withSettings(command('update', 'changes the plan, label or expiry of a key, which keeps its secret'), false)
   .argument('<id>', ID)
-  .action(async (id: string, { json, expires: expiresAt, label, ...settings }: Settings & Json & { plan?: Plan }) => {
-    const update = { ...settings, ...(expiresAt !== undefined && { expiresAt }), label: label === '' ? null : label };
+  .action(async (id: string, { json, expires, label, ...settings }: Settings & Json & { plan?: Plan }) => {
+    const update = { ...settings, expiresAt: toExpiry(expires), label: label === '' ? null : label };
     if (Object.values(update).every((value) => value === undefined))
       throw new Error('update needs --plan, --label, --expires, --per-minute or --per-day');
     const key = await withKeys(({ admin, actor }) => admin.update({ ...update, id, actor }));
@@ -163,7 +164,7 @@ function withSettings(to: Command, isNew: boolean): Command {
     .option(
       '--expires <iso-date>',
       `when the key ends, such as 2027-01-31 or 2027-01-31T12:00:00Z${isNew ? '' : ', or never'}`,
-      (text: string) => (text === 'never' && !isNew ? null : toDate(text)),
+      (text: string) => (text === NEVER && !isNew ? NEVER : toDate(text)),
     );
 }
 
@@ -200,6 +201,10 @@ async function listKeys(admin: KeyAdmin, filter: Partial<KeyFilter>, limit: numb
   }
   if (json) process.stdout.write(']\n');
   return { keys, last };
+}
+
+function toExpiry(expires: Settings['expires']): Date | null | undefined {
+  return expires === NEVER ? null : expires;
 }
 
 function print(json: boolean | undefined, value: unknown, describeValue: () => string): void {

@@ -123,11 +123,11 @@ describe.each(['no server running', 'the server of the embedded store running', 
       const ids = [await create(), await create(), await create()].reverse();
       const list = async (...args: string[]): Promise<string[]> =>
         (JSON.parse((await keys('list', '--json', ...args)).stdout) as { id: string }[]).map(({ id }) => id);
-      expect(await list('--plan', 'business')).toEqual(ids);
+      expect(await list('--plan', 'business', '--limit', '3')).toEqual(ids);
       const [newest, next, last] = ids as [string, string, string];
       expect(await list('--plan', 'business', '--limit', '1', '--after', newest)).toEqual([next]);
       await keys('revoke', next);
-      expect(await list('--plan', 'business', '--active')).toEqual([newest, last]);
+      expect(await list('--plan', 'business', '--active', '--limit', '2')).toEqual([newest, last]);
       expect(await list('--limit', '2')).toEqual([newest, next]);
       const table = await place.keys(['list', '--plan', 'business', '--limit', '2'], { ...env, COLUMNS: '80' });
       const [heading, , row, more] = linesOf(table.stdout);
@@ -137,28 +137,25 @@ describe.each(['no server running', 'the server of the embedded store running', 
       expect(more).toContain(`--after ${next}`);
     });
 
-    it.each([
-      ['an unknown id', ['show', 'key_nobody'], 'no key with the id "key_nobody"'],
-      ['a revocation of nothing', ['revoke', 'key_nobody'], 'key_nobody'],
-      ['an enterprise key without its numbers', [...ENTERPRISE], '--per-minute'],
-      ['an enterprise key with one number', [...ENTERPRISE, '--per-day', '10'], '--per-minute'],
-      ['less a day than a minute', [...ENTERPRISE, '--per-minute', '9', '--per-day', '8'], 'at least --per-minute'],
-      [
-        'numbers for a published plan',
-        ['create', '--plan', 'pro', '--per-minute', '5', '--per-day', '9'],
-        'enterprise',
-      ],
-      ['an expiry in the past', ['create', '--plan', 'free', '--expires', '2020-01-31'], 'in the future'],
-      ['a label of 101 characters', ['create', '--plan', 'free', '--label', '猫'.repeat(101)], '100 characters'],
-      ['a label with control characters', ['create', '--plan', 'free', '--label', '\u001b[2J'], 'control characters'],
-      ['an update of nothing', ['update', 'key_nobody'], '--plan'],
-    ])('refuses %s in one line', async (_, args, said) => {
-      const count = (): Promise<Ended> => keys('list', '--json');
-      const before = (await count()).stdout;
-      const { code, stdout, stderr } = await place.keys(args, env);
-      expect([code, stdout]).toEqual([1, '']);
-      expect(linesOf(stderr)).toEqual([expect.stringContaining(said)]);
-      expect((await count()).stdout).toBe(before);
+    it.runIf(situation !== 'no server running')('refuses wrong input in one line, and changes nothing', async () => {
+      const before = (await keys('list', '--json')).stdout;
+      for (const [args, said] of [
+        [['show', 'key_nobody'], 'no key with the id "key_nobody"'],
+        [['revoke', 'key_nobody'], 'key_nobody'],
+        [[...ENTERPRISE], '--per-minute'],
+        [[...ENTERPRISE, '--per-day', '10'], '--per-minute'],
+        [[...ENTERPRISE, '--per-minute', '9', '--per-day', '8'], 'at least --per-minute'],
+        [['create', '--plan', 'pro', '--per-minute', '5', '--per-day', '9'], 'enterprise'],
+        [['create', '--plan', 'free', '--expires', '2020-01-31'], 'in the future'],
+        [['create', '--plan', 'free', '--label', '猫'.repeat(101)], '100 characters'],
+        [['create', '--plan', 'free', '--label', '\u001b[2J'], 'control characters'],
+        [['update', 'key_nobody'], '--plan'],
+      ] as const) {
+        const { code, stdout, stderr } = await place.keys(args, env);
+        expect([code, stdout]).toEqual([1, '']);
+        expect(linesOf(stderr)).toEqual([expect.stringContaining(said)]);
+      }
+      expect((await keys('list', '--json')).stdout).toBe(before);
     });
   },
 );

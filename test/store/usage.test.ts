@@ -106,7 +106,7 @@ describe.each(STORES)('the usage of keys, %s store', (mode) => {
 
   it.each([
     ['three operations', 3, 3, 0],
-    ['aliases', 1, 3, 0],
+    ['aliases', 1, 3, 1],
     ['a fragment', 1, 1, 0],
     ['skipped', 1, 1, 0],
     ['an absent animal', 1, 1, 1],
