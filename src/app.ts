@@ -1,7 +1,6 @@
 import type { Server } from 'node:http';
 import { createMemoryLedger } from './access/memory-ledger.js';
 import { PLANS } from './access/plans.js';
-import type { Access } from './access/session.js';
 import { ADDRESS_CAPACITY, type Backend } from './backend.js';
 import { openStoreBackend } from './store/store-backend.js';
 import { ConfigError, type Config } from './config.js';
@@ -48,27 +47,17 @@ export interface App {
   close(noticeMs?: number): Promise<void>;
 }
 
-/** What tests and the benchmark may put between the parts, or in their place. */
+/** What tests may put between the parts. */
 export interface AppParts {
   readonly decorateDatabase?: (database: Database) => Database;
-  /** Instead of keys and limits; for measuring what those cost. */
-  readonly access?: Access;
-  /** Instead of what counts; for measuring what that costs. */
-  readonly metrics?: Metrics;
 }
-
-/** What is counted from zero on. */
-const BEGUN = { plans: PLANS, overloadRoutes: ['/graphql', '/v1'] };
 
 /**
  * Puts the program together and starts it. Everything is made here, and handed to what needs it.
  * @throws StoreBusyError, or whatever keeps the backend from opening or the port from being had
  */
-export async function startApp(
-  config: Config,
-  log: Log,
-  { decorateDatabase, access: otherAccess, metrics = createMetrics(BEGUN) }: AppParts = {},
-): Promise<App> {
+export async function startApp(config: Config, log: Log, { decorateDatabase }: AppParts = {}): Promise<App> {
+  const metrics = createMetrics({ plans: PLANS, overloadRoutes: ['/graphql', '/v1'] });
   const closers: (() => Promise<unknown>)[] = [];
   const closeAll = async (notice = 0): Promise<void> => {
     noticeMs = notice;
@@ -89,8 +78,7 @@ export async function startApp(
     closers.push(() => Promise.resolve(redis?.close()));
     const backend = await openBackend(config, log, metrics, tracer, redis, decorateDatabase);
     closers.push(() => backend.close());
-    const { source, deprecatedCalls, check } = backend;
-    const access = otherAccess ?? backend.access;
+    const { source, access, deprecatedCalls, check } = backend;
 
     const cors = createCors(config.corsOrigins);
     const { introspection, explorer: hasExplorer, production, limits } = config;
