@@ -60,7 +60,11 @@ export function createRedisLedger({
       left(known?.closesAt[i]),
     ]);
     const key = nameOf(account.id);
-    const reply = await admitByScript([key, `${key}:refused`], [cost, ...bans, left(known?.bannedUntil), ...windows]);
+    const unbannedAgo = Math.round(sentAt - (account.unbannedAt ?? 0));
+    const reply = await admitByScript(
+      [key, `${key}:refused`],
+      [cost, ...bans, left(known?.bannedUntil), unbannedAgo, ...windows],
+    );
     return settle(account, cost, reply);
   }
 

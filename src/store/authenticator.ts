@@ -1,5 +1,5 @@
 import { createBoundedCache } from '../bounded-cache.js';
-import { monotonicNow } from '../clock.js';
+import { fromWallTime, monotonicNow } from '../clock.js';
 import { digestApiKey, isPlausibleApiKey } from '../access/api-key.js';
 import type { Account } from '../access/ledger.js';
 import type { KeyRecord, KeyStore } from '../access/key-store.js';
@@ -90,7 +90,12 @@ export function createAuthenticator({
       return known;
     }
     const known = {
-      caller: { id: record.id, plan: record.plan, windows: toWindows(record.limits) },
+      caller: {
+        id: record.id,
+        plan: record.plan,
+        windows: toWindows(record.limits),
+        unbannedAt: record.unbannedAt ? fromWallTime(record.unbannedAt.getTime()) : 0,
+      },
       expiresAt: record.expiresAt?.getTime() ?? Infinity,
       askedAt,
     };
