@@ -16,6 +16,10 @@ const PETS = '{ pets { id } }';
 /** The real clock, which `vi` does not replace. */
 const realNow = (): number => performance.timeOrigin + performance.now();
 
+function stepClock(milliseconds: number): void {
+  vi.spyOn(Date, 'now').mockImplementation(() => realNow() + milliseconds);
+}
+
 describe.each(STEPS)('a wall clock that steps %s', (_, stepMs) => {
   let gateway: Gateway;
 
@@ -23,18 +27,14 @@ describe.each(STEPS)('a wall clock that steps %s', (_, stepMs) => {
     gateway = await startGateway('embedded', { BAN_AFTER: '1', BAN_SECONDS: '2' });
   });
   afterEach(async () => {
-    vi.useRealTimers();
+    vi.restoreAllMocks();
     await gateway.close();
   });
-
-  function step(): void {
-    vi.useFakeTimers({ toFake: ['Date'], now: realNow() + stepMs });
-  }
 
   it('neither lengthens nor shortens a window, and clients get times of their own clock', async () => {
     const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 2, perDay: 100 } });
     const before = await gateway.graphql('{ a: pets(limit: 1) { id } b: pets(limit: 2) { id } }', { key });
-    step();
+    stepClock(stepMs);
     const refused = await gateway.graphql(PETS, { key });
     expect(refused.status).toBe(429);
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(50);
@@ -48,8 +48,8 @@ describe.each(STEPS)('a wall clock that steps %s', (_, stepMs) => {
   it('keeps no revoked key valid for more than five seconds', async () => {
     const { id, key } = await gateway.createKey();
     expect((await gateway.graphql(PETS, { key })).status).toBe(200);
-    await gateway.keys.revoke(id);
-    step();
+    await gateway.keys.revoke(id, 'test');
+    stepClock(stepMs);
     await sleep(5_000);
     expect((await gateway.graphql(PETS, { key })).status).toBe(401);
   });
@@ -57,7 +57,7 @@ describe.each(STEPS)('a wall clock that steps %s', (_, stepMs) => {
   it('does not change the length of a ban', async () => {
     const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 100 } });
     for (let i = 0; i < 3; i++) await gateway.graphql(PETS, { key });
-    step();
+    stepClock(stepMs);
     const banned = await gateway.graphql(PETS, { key });
     expect(banned.errors?.[0]?.extensions).toMatchObject({ code: 'KEY_BANNED', retryAfter: 2 });
     await sleep(2_100);
@@ -68,7 +68,7 @@ describe.each(STEPS)('a wall clock that steps %s', (_, stepMs) => {
     const { key } = await gateway.createKey();
     const query = `{ ${Array.from({ length: 60 }, (_, i) => `r${i}: rateLimit { plan }`).join(' ')} }`;
     await gateway.graphql(query, { key });
-    step();
+    stepClock(stepMs);
     const { errors } = await gateway.graphql('{ rateLimit { plan } }', { key });
     expect(errors?.[0]?.extensions.retryAfter ?? 0).toBeLessThanOrEqual(60);
   });
@@ -79,10 +79,10 @@ it('bounds what a snapshot restores after the wall clock has stepped back', () =
   const ledger = createMemoryLedger({ banAfter: 1, banSeconds: 10 });
   for (let i = 0; i < 3; i++) ledger.admit(account, 1);
   const snapshot = ledger.snapshot();
-  vi.useFakeTimers({ toFake: ['Date'], now: realNow() - HOUR_MS });
+  stepClock(-HOUR_MS);
   const restored = createMemoryLedger({ banAfter: 1, banSeconds: 10 });
   restored.restore(snapshot);
-  vi.useRealTimers();
+  vi.restoreAllMocks();
   expect(restored.findBan(account)).toMatchObject({ outcome: 'banned', retryAfter: 10 });
   const [minute, day] = restored.admit(account, 1).windows;
   expect((minute?.resetAt ?? 0) - realNow()).toBeLessThanOrEqual(60_000);
