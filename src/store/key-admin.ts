@@ -1,3 +1,4 @@
+import { fromWallTime } from '../clock.js';
 import type { Account, Admission } from '../access/ledger.js';
 import type { CreatedKey, KeyEvent, KeyFilter, KeyRecord, KeySettings, KeyStore } from '../access/key-store.js';
 import type { MaybePromise } from '../access/maybe-promise.js';
@@ -121,7 +122,11 @@ export function createKeyAdmin({ keys, usage, peek }: KeyAdminOptions): KeyAdmin
 
   async function addState(record: KeyRecord, lastUsedAt: Date | null): Promise<KeyStatus> {
     const { id, limits, unbannedAt } = record;
-    const admission = await peek({ id, windows: toWindows(limits), unbannedAt: unbannedAt?.getTime() ?? 0 });
+    const admission = await peek({
+      id,
+      windows: toWindows(limits),
+      unbannedAt: unbannedAt ? fromWallTime(unbannedAt.getTime()) : 0,
+    });
     const [minute = 0, day = 0] = admission?.windows.map(({ remaining }) => remaining) ?? [];
     const bannedUntil = admission?.outcome === 'banned' ? new Date(Date.now() + admission.retryAfter * 1_000) : null;
     return { ...record, lastUsedAt, left: admission ? { minute, day } : null, bannedUntil };

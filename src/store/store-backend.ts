@@ -13,7 +13,7 @@ import type { UsageReports } from '../access/usage.js';
 import { createPostgresUsage } from './postgres-usage.js';
 import { createUsageCounter } from './usage-counter.js';
 import { openEmbeddedDatabase } from './embedded-store.js';
-import { fillEmptyStore, findDevelopmentKey } from './first-start.js';
+import { fillEmptyStore, findDevelopmentKeys } from './first-start.js';
 import { createKeyAdmin } from './key-admin.js';
 import { createRedisPeek, nameKey } from './key-limits.js';
 import { serveKeys } from './key-socket.js';
@@ -101,7 +101,18 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       ...shared,
     });
     const check = () => database.query({ name: 'ping', text: 'SELECT 1' }, []);
-    const backend = { source, access, usage, isStore: true, loadShedding: SHEDDER_BUDGETS, check, close };
+    const hasKeys = async (): Promise<boolean> =>
+      (await database.query({ name: 'any-key', text: 'SELECT FROM api_keys LIMIT 1' }, [])).length > 0;
+    const backend = {
+      source,
+      access,
+      usage,
+      isStore: true,
+      hasKeys,
+      loadShedding: SHEDDER_BUDGETS,
+      check,
+      close,
+    };
     if (store.kind === 'server') return backend;
 
     const { directory, sampleAnimals } = store;
@@ -120,7 +131,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     return {
       ...backend,
       fill: () => fillEmptyStore({ directory, keys, source, sampleAnimals }),
-      findDevelopmentKey: () => findDevelopmentKey(directory),
+      findDevelopmentKeys: () => findDevelopmentKeys(directory),
     };
   } catch (error) {
     await close();
