@@ -11,8 +11,9 @@ import { DocumentText, listOperations } from './document.js';
 import { formatVariableError, findDocumentStatus, type ErrorFormatter } from './errors.js';
 import type { PreparedDocument, PreparedDocuments, PreparedOperation } from './prepared-documents.js';
 import { Refusal } from './refusal.js';
-import type { OperationRequest } from './request.js';
-import type { GraphqlServer } from './server.js';
+import { readHash, type OperationRequest } from './request.js';
+import { MAX_ERRORS, type GraphqlServer } from './server.js';
+import type { TrustedDocuments } from './trusted-documents.js';
 import { compileVariables, VariableErrors, type VariableValues } from './variables.js';
 
 /** A valid operation with its variables. */
@@ -28,6 +29,7 @@ export interface PrepareOptions {
   readonly server: GraphqlServer;
   readonly schema: GraphQLSchema;
   readonly documents: PreparedDocuments;
+  readonly trusted: TrustedDocuments;
   readonly documentLimits: DocumentLimits;
   readonly formatError: ErrorFormatter;
   readonly budget: DocumentBudget;
@@ -39,6 +41,10 @@ export interface PrepareOptions {
  */
 export type Prepare = (request: OperationRequest, context: RequestContext) => MaybePromise<Prepared | Refusal>;
 
+/** Prepares the operations of a document before anybody asks for them. Returns why the document is not valid. */
+export type PrepareAhead = (text: string) => Promise<string | undefined>;
+type CompleteParameters = [PreparedDocument, DocumentText, OperationRequest, RequestContext];
+
 /** Characters of persisted queries that are found by their hash without asking Apollo Server. */
 const PERSISTED_CHARACTERS = 1_000_000;
 
@@ -46,30 +52,54 @@ export function createPrepare({
   server,
   schema,
   documents,
+  trusted,
   documentLimits,
   formatError,
   budget,
-}: PrepareOptions): Prepare {
+}: PrepareOptions): { prepare: Prepare; prepareAhead: PrepareAhead } {
   const persisted = new LRUCache<string, string>({
     maxSize: PERSISTED_CHARACTERS,
     sizeCalculation: (text) => text.length + 64,
   });
 
-  return (request, context) => {
-    const known = findKnown(request);
-    return known
-      ? complete(known, new DocumentText(known.text), request, context.method)
-      : prepareNew(request, context);
+  return {
+    prepare(sent, context) {
+      const request = trusted.resolve(sent, context);
+      const known = findKnown(request);
+      return (
+        (known && complete(known, new DocumentText(known.text), request, context, false)) ??
+        prepareNew(request, context)
+      );
+    },
+    async prepareAhead(query) {
+      try {
+        const validated = await validate({ query });
+        if (validated instanceof Refusal) return validated.parts.errors[0]?.message;
+        const { document, text } = validated;
+        for (const name of document.names) {
+          const operation = getOperation(document, text, name, true);
+          if (operation?.conditions.length === 0) getFields(document, operation, text, [], true);
+        }
+      } catch (error) {
+        if (error instanceof StoreError) return error.message;
+        throw error;
+      }
+      return undefined;
+    },
   };
 
+  /** Validates or compiles what has not been asked for before, at the caller's expense. */
   async function prepareNew(request: OperationRequest, context: RequestContext): Promise<Prepared | Refusal> {
-    await context.takeTurn();
+    await context.takeTurn(true);
     budget.require(context.caller);
     const startedAt = performance.now();
     try {
-      return await validate(request, context.method);
+      const known = findKnown(request);
+      const found = known ? { document: known, text: new DocumentText(known.text) } : await validate(request);
+      return found instanceof Refusal ? found : complete(found.document, found.text, request, context, true);
     } finally {
-      budget.charge(context.caller, performance.now() - startedAt);
+      // The wait for a persisted query in Redis is nobody's work.
+      if (request.query !== undefined) budget.charge(context.caller, performance.now() - startedAt);
     }
   }
 
@@ -81,9 +111,11 @@ export function createPrepare({
     return text === undefined || (query !== undefined && query !== text) ? undefined : documents.find(text);
   }
 
-  async function validate(request: OperationRequest, method: string): Promise<Prepared | Refusal> {
+  async function validate(
+    request: Pick<OperationRequest, 'query'> & Partial<OperationRequest>,
+  ): Promise<Pick<Prepared, 'document' | 'text'> | Refusal> {
     if (request.query !== undefined) requireSmallDocument(request.query, documentLimits);
-    const validation = await server.validate(request);
+    const validation = await server.validate({ query: request.query, extensions: request.extensions });
     if (!validation.isValid) {
       const { status, headers, errors } = validation;
       const documentStatus = findDocumentStatus(errors);
@@ -97,25 +129,31 @@ export function createPrepare({
     if (hash !== undefined) persisted.set(hash, text);
     const names = listOperations(document).map(({ name }) => name?.value);
     const prepared = { text, errors: [], names, operations: new Map<string | undefined, PreparedOperation>() };
-    return complete(prepared, new DocumentText(text, document), request, method);
+    return { document: prepared, text: new DocumentText(text, document) };
   }
 
+  /** Returns undefined if something has to be compiled and `mayCompile` is false. */
+  function complete(...args: [...CompleteParameters, mayCompile: true]): Prepared | Refusal;
+  function complete(...args: [...CompleteParameters, mayCompile: boolean]): Prepared | Refusal | undefined;
   function complete(
     document: PreparedDocument,
     text: DocumentText,
     { operationName, variables = {} }: OperationRequest,
-    method: string,
-  ): Prepared | Refusal {
+    { method }: RequestContext,
+    mayCompile: boolean,
+  ): Prepared | Refusal | undefined {
     const { errors } = document;
     if (errors.length > 0) return new Refusal({ status: findDocumentStatus(errors) ?? 422, errors });
-    const operation = getOperation(document, text, operationName);
+    const operation = getOperation(document, text, operationName, mayCompile);
+    if (!operation) return undefined;
     if (method !== 'POST' && operation.type !== 'query') throw mutationBySafeMethod(method);
     try {
       const values = operation.variables.coerce(variables, text);
-      return { operation, fields: getFields(document, operation, text, values), values, text, document };
+      const fields = getFields(document, operation, text, values, mayCompile);
+      return fields && { operation, fields, values, text, document };
     } catch (error) {
       if (error instanceof VariableErrors) {
-        const errors = error.errors.map((one) => formatVariableError(one, formatError));
+        const errors = error.errors.slice(0, MAX_ERRORS).map((one) => formatVariableError(one, formatError));
         return new Refusal({ status: 422, errors, operation });
       }
       // A condition of @skip or @include is null.
@@ -125,20 +163,25 @@ export function createPrepare({
     }
   }
 
-  function getOperation(document: PreparedDocument, text: DocumentText, operationName?: string): PreparedOperation {
+  function getOperation(
+    document: PreparedDocument,
+    text: DocumentText,
+    operationName: string | undefined,
+    mayCompile: boolean,
+  ): PreparedOperation | undefined {
     const { names, operations } = document;
     const isFound = operationName === undefined ? names.length === 1 : names.includes(operationName);
     if (!isFound) throw unknownOperation(operationName, names);
     const name = operationName ?? names[0];
     const known = operations.get(name);
-    if (known) return known;
-    const operation = prepareOperation(text.document, name);
+    if (known || !mayCompile) return known;
+    const operation = prepareOperation(text.document, name, documents.isPinned(text.text));
     operations.set(name, operation);
     documents.keep(document);
     return operation;
   }
 
-  function prepareOperation(document: DocumentNode, name: string | undefined): PreparedOperation {
+  function prepareOperation(document: DocumentNode, name: string | undefined, isPinned: boolean): PreparedOperation {
     const node = findOperation(document, name);
     const { operation: type } = node;
     if (type === OperationTypeNode.SUBSCRIPTION || schema.getRootType(type) == null) {
@@ -148,6 +191,7 @@ export function createPrepare({
     return {
       type,
       name,
+      isPinned,
       variables,
       deprecations: findDeprecations(schema, document, node),
       conditions: findConditions({ document, operation: node }, variables),
@@ -161,10 +205,11 @@ export function createPrepare({
     { name, conditions, fields, variables }: PreparedOperation,
     text: DocumentText,
     values: VariableValues,
-  ): readonly RootField[] {
+    mayCompile: boolean,
+  ): readonly RootField[] | undefined {
     const combination = conditions.length === 0 ? '' : conditions.map((index) => String(values[index])).join();
     const known = fields.get(combination);
-    if (known) return known;
+    if (known || !mayCompile) return known;
     const operation = findOperation(text.document, name);
     const compiled = compileFields({ schema, document: text.document, operation, variables }, values);
     fields.set(combination, compiled);
@@ -177,13 +222,6 @@ function findOperation(document: DocumentNode, name: string | undefined) {
   const found = listOperations(document).find((operation) => operation.name?.value === name);
   if (!found) throw new Error('a prepared operation is not in its document');
   return found;
-}
-
-/** The hash of a persisted query, in the one version of Apollo's protocol. */
-function readHash(extensions: OperationRequest['extensions']): string | undefined {
-  const persistedQuery = extensions?.persistedQuery as { version?: unknown; sha256Hash?: unknown } | undefined;
-  const { version, sha256Hash } = persistedQuery ?? {};
-  return version === 1 && typeof sha256Hash === 'string' ? sha256Hash : undefined;
 }
 
 function mutationBySafeMethod(method: string): StoreError {

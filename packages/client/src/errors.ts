@@ -14,6 +14,7 @@ export const STORE_ERRORS = {
   RATE_LIMITED: { repeat: 'after-wait', meaning: 'A limit of the plan or of the client address is reached.' },
   KEY_BANNED: { repeat: 'after-wait', meaning: 'The key kept sending requests beyond its limit and is banned.' },
   OPERATION_TOO_LARGE: { repeat: 'no', meaning: 'It costs more than a window holds, or its response is too large.' },
+  DOCUMENT_NOT_TRUSTED: { repeat: 'no', meaning: 'The document is not in the manifest, and no other may run.' },
   BAD_REQUEST: { repeat: 'no', meaning: 'The form, path, method, size or media type of the request is wrong.' },
   GRAPHQL_PARSE_FAILED: { repeat: 'no', meaning: 'The document is not valid GraphQL syntax.' },
   GRAPHQL_VALIDATION_FAILED: { repeat: 'no', meaning: 'The document does not match the schema.' },
@@ -22,7 +23,7 @@ export const STORE_ERRORS = {
   SERVICE_UNAVAILABLE: { repeat: 'with-backoff', meaning: 'The store is overloaded, or its database is unavailable.' },
   UPSTREAM_UNAVAILABLE: { repeat: 'with-backoff', meaning: 'The store behind the gateway cannot be reached.' },
   UPSTREAM_TIMEOUT: { repeat: 'with-backoff', meaning: 'The store behind the gateway did not respond in time.' },
-  UPSTREAM_ERROR: { repeat: 'with-backoff', meaning: 'The store behind the gateway failed or sent nonsense.' },
+  UPSTREAM_ERROR: { repeat: 'with-backoff', meaning: 'The store behind the gateway failed.' },
   INTERNAL_SERVER_ERROR: { repeat: 'no', meaning: 'The store failed unexpectedly. Its log has the request id.' },
 } as const satisfies Record<string, { meaning: string; repeat: 'no' | 'after-wait' | 'with-backoff' }>;
 
