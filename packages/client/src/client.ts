@@ -98,7 +98,7 @@ export function createPetClient(options: PetClientOptions): PetClient {
     getFromLists = false,
     fetch = (url: string, init: RequestInit) => globalThis.fetch(url, init),
   } = options;
-  const { href } = new URL(options.url, (globalThis as { location?: { href: string } }).location?.href);
+  const url = new URL(options.url, (globalThis as { location?: { href: string } }).location?.href);
   if (!/^[\x21-\x7e]+$/.test(key)) throw new TypeError('key must be an API key: printable ASCII without spaces.');
   if (!(concurrency >= 1)) throw new TypeError(`concurrency must be at least 1, got ${concurrency}.`);
   const headers = {
@@ -107,7 +107,7 @@ export function createPetClient(options: PetClientOptions): PetClient {
     Accept: 'application/graphql-response+json, application/json;q=0.9',
     ...(clientName !== undefined && { 'apollographql-client-name': clientName }),
   };
-  const endpoint = { url: href, headers, timeoutMs, fetch };
+  const endpoint = { url, headers, timeoutMs, fetch };
   const run = createQueue((fields, controller) => sendFields(fields, controller, endpoint), {
     ...options,
     concurrency,
@@ -136,11 +136,10 @@ export function createPetClient(options: PetClientOptions): PetClient {
 
   async function loadMany(given: readonly PetId[], { signal }: CallOptions = {}): Promise<(Pet | PetError)[]> {
     const ids = given.map((id) => parseId('id', id));
-    const found = await findMany(
-      ids.filter((id) => typeof id === 'string'),
-      signal,
-    );
-    return ids.map((id) => (typeof id === 'string' ? (found.shift() as Pet | PetError) : id));
+    const distinct = [...new Set(ids)].filter((id) => typeof id === 'string');
+    const results = await findMany(distinct, signal);
+    const found = new Map(distinct.map((id, index) => [id, results[index]]));
+    return ids.map((id) => (typeof id === 'string' ? (found.get(id) as Pet | PetError) : id));
   }
 
   async function lookUpMany(ids: readonly string[], signal: AbortSignal | undefined): Promise<(Pet | PetError)[]> {

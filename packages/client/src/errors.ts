@@ -30,13 +30,6 @@ export const STORE_ERRORS = {
 /** The values of `extensions.code`. */
 export type StoreErrorCode = keyof typeof STORE_ERRORS;
 
-/** The Error body that the store's REST interface sends for the same failure. */
-export interface StoreErrorBody {
-  readonly code: string;
-  readonly message: string;
-  readonly status: number;
-}
-
 /** The properties that only some errors have. `retryAfter` is in seconds; `cost` is that of the refused operation. */
 interface Details {
   readonly RATE_LIMITED: { readonly retryAfter: number; readonly cost?: number };
@@ -55,7 +48,7 @@ interface ErrorOf<Code> {
   /** The id of the request, also in the `X-Request-Id` header and in the store's log. Empty if no request was sent. */
   readonly requestId: string;
   /** The Error body of REST; absent for errors that exist only in GraphQL. */
-  readonly error?: StoreErrorBody;
+  readonly error?: { readonly code: string; readonly message: string; readonly status: number };
 }
 
 /** An error of the store, with its `extensions` as properties. Use `switch (error.code)` to distinguish them. */
@@ -64,10 +57,10 @@ export type StoreError = {
 }[StoreErrorCode];
 
 /** An error that is not in this catalogue: it comes from a newer store, or from something in front of the store. */
-export interface UnrecognizedError extends Omit<ErrorOf<'UNRECOGNIZED'>, 'requestId' | 'error'> {
+export type UnrecognizedError = Pick<ErrorOf<'UNRECOGNIZED'>, 'code' | 'message' | 'path'> & {
   /** The value of `extensions.code`. */
   readonly receivedCode?: string;
-}
+};
 
 /** Whether a value is a code of the catalogue. */
 export function isStoreErrorCode(value: unknown): value is StoreErrorCode {
@@ -85,7 +78,8 @@ export function toStoreErrors(source: unknown): readonly (StoreError | Unrecogni
 }
 
 function listErrors(source: unknown): readonly unknown[] {
-  // The results of a batch, or a list of errors.
+  // A list of errors, or the results of a batch.
+  const isResult = (entry: unknown): boolean => isRecord(entry) && ('errors' in entry || 'data' in entry);
   if (Array.isArray(source)) return source.flatMap((entry) => (isResult(entry) ? listErrors(entry) : [entry]));
   if (!isRecord(source)) return [];
   const { errors, graphQLErrors, response, bodyText } = source;
@@ -113,10 +107,6 @@ function toError(raw: unknown): StoreError | UnrecognizedError {
     ...(typeof retryAfter === 'number' && retryAfter >= 0 ? { retryAfter } : waits && { retryAfter: 1 }),
     ...(typeof cost === 'number' && { cost }),
   } as StoreError;
-}
-
-function isResult(value: unknown): boolean {
-  return isRecord(value) && ('errors' in value || 'data' in value);
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

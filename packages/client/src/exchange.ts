@@ -1,7 +1,6 @@
 import type { Exchange, Operation } from '@urql/core';
 import { delay, filter, fromValue, makeSubject, map, merge, mergeMap, pipe, share, takeUntil } from 'wonka';
-import { createIdempotencyKey } from './idempotency-key.js';
-import { createWaits, IDEMPOTENCY_KEY, type RetryOptions } from './refusal.js';
+import { createWaits, prepareHeaders, type RetryOptions } from './refusal.js';
 
 export type { RetryOptions, RetryWait } from './refusal.js';
 
@@ -11,9 +10,15 @@ export type { RetryOptions, RetryWait } from './refusal.js';
  * connect. Place it before the `fetchExchange`.
  */
 export function createRetryAfterExchange(options: RetryOptions = {}): Exchange {
+  const prepare = (operation: Operation): Operation => {
+    const { kind, context } = operation;
+    const init = typeof context.fetchOptions === 'function' ? context.fetchOptions() : context.fetchOptions;
+    const { headers, isRepeatable } = prepareHeaders(init?.headers, kind === 'mutation', options);
+    const nextWait = isRepeatable ? createWaits(options) : undefined;
+    return { ...operation, context: { ...context, nextWait, fetchOptions: { ...init, headers } } };
+  };
   return ({ forward }) =>
     (operations$) => {
-      const waits = new Map<number, ReturnType<typeof createWaits>>();
       const repeats = makeSubject<{ operation: Operation; waitMs: number }>();
       const incoming$ = pipe(operations$, map(prepare), share);
       const delayed$ = pipe(
@@ -27,29 +32,12 @@ export function createRetryAfterExchange(options: RetryOptions = {}): Exchange {
         merge([incoming$, delayed$]),
         forward,
         filter(({ operation, data, error }) => {
-          const outcome = {
-            data: data as unknown,
-            graphQLErrors: error?.graphQLErrors,
-            response: error?.response as unknown,
-          };
-          const wait = waits.get(operation.key)?.(outcome);
+          const nextWait = operation.context.nextWait as ReturnType<typeof createWaits> | undefined;
+          const response: unknown = error?.response;
+          const wait = nextWait?.({ data: data as unknown, graphQLErrors: error?.graphQLErrors, response });
           if (wait) repeats.next({ operation, waitMs: wait.waitMs });
-          else waits.delete(operation.key);
           return !wait;
         }),
       );
-
-      function prepare(operation: Operation): Operation {
-        const { kind, key, context } = operation;
-        waits.delete(key);
-        if (kind === 'teardown') return operation;
-        const init = (typeof context.fetchOptions === 'function' ? context.fetchOptions() : context.fetchOptions) ?? {};
-        const headers = new Headers(init.headers);
-        if (kind === 'mutation' && options.idempotencyKeys !== false && !headers.has(IDEMPOTENCY_KEY))
-          headers.set(IDEMPOTENCY_KEY, createIdempotencyKey());
-        if (kind === 'query' || headers.has(IDEMPOTENCY_KEY)) waits.set(key, createWaits(options));
-        const fetchOptions = { ...init, headers: Object.fromEntries(headers) };
-        return { ...operation, context: { ...context, fetchOptions } };
-      }
     };
 }

@@ -1,10 +1,9 @@
-/** A window of the key's plan, as the last response stated it. */
+/** A window of the key's plan. `resetAt`, when all requests are available again, is in milliseconds since the epoch. */
 export interface LimitWindow {
   /** `minute` or `day`; a store behind a gateway may use other names. */
   readonly name: string;
   readonly limit: number;
   readonly remaining: number;
-  /** When all requests are available again, in milliseconds since the epoch. */
   readonly resetAt: number;
 }
 
@@ -19,17 +18,14 @@ export function updateWindows(known: readonly LimitWindow[], headers: Headers): 
   const policy = (headers.get('ratelimit-policy') ?? '').matchAll(/"([^"]*)";q=(\d+)/g);
   const limits = new Map(Array.from(policy, ([, name, limit]) => [name, Number(limit)]));
   const states = (headers.get('ratelimit') ?? '').matchAll(/"([^"]*)";r=(\d+);t=(\d+)/g);
+  const now = Date.now();
   const windows = Array.from(states, ([, name = '', r, t]) => {
-    const window = {
-      name,
-      limit: limits.get(name) ?? Infinity,
-      remaining: Number(r),
-      resetAt: Date.now() + Number(t) * 1_000,
-    };
-    const before = known.find((one) => one.name === name && one.resetAt > Date.now());
-    const isSame = before && Math.abs(before.resetAt - window.resetAt) <= SAME_WINDOW_MS;
+    const limit = limits.get(name) ?? Infinity;
+    const resetAt = now + Number(t) * 1_000;
+    const before = known.find((one) => one.name === name && one.resetAt > now);
+    const isSame = before && Math.abs(before.resetAt - resetAt) <= SAME_WINDOW_MS;
     // Responses may arrive in any order. Within a window, `remaining` only falls, so the lower number is the newer one.
-    return isSame && before.remaining < window.remaining ? before : window;
+    return isSame && before.remaining < Number(r) ? before : { name, limit, remaining: Number(r), resetAt };
   });
   return windows.length > 0 ? windows : known;
 }

@@ -1,16 +1,8 @@
 import { ApolloLink } from '@apollo/client/link';
-import { catchError, defer, map, of, retry, throwError, timer } from 'rxjs';
-import { createIdempotencyKey } from './idempotency-key.js';
-import { createWaits, IDEMPOTENCY_KEY, type RetryOptions } from './refusal.js';
+import { catchError, map, mergeMap, of, throwError, timer, type Observable } from 'rxjs';
+import { createWaits, prepareHeaders, type RetryOptions } from './refusal.js';
 
 export type { RetryOptions, RetryWait } from './refusal.js';
-
-/** Carries a result through the operators for errors. */
-class Refused extends Error {
-  constructor(readonly result: ApolloLink.Result) {
-    super();
-  }
-}
 
 /**
  * Creates a link that repeats a refused operation after the time that the refusal states. It gives each mutation an
@@ -18,35 +10,21 @@ class Refused extends Error {
  */
 export function createRetryAfterLink(options: RetryOptions = {}): ApolloLink {
   return new ApolloLink((operation, forward) => {
-    if (!isRepeatable(operation) && options.idempotencyKeys !== false) {
-      const headers = { ...headersOf(operation), [IDEMPOTENCY_KEY]: createIdempotencyKey() };
-      operation.setContext({ headers });
-    }
-    if (!isRepeatable(operation)) return forward(operation);
-    return defer(() => {
-      const nextWait = createWaits(options);
-      const delay = (outcome: unknown) => {
-        const wait = nextWait(outcome instanceof Refused ? outcome.result : outcome);
-        return wait ? timer(wait.waitMs) : throwError(() => outcome);
-      };
-      return defer(() => forward(operation)).pipe(
-        map((result) => {
-          if (result.errors) throw new Refused(result);
-          return result;
+    const isMutation = (operation.operationType as string) === 'mutation';
+    const init = operation.getContext().headers as Record<string, string> | undefined;
+    const { headers, isRepeatable } = prepareHeaders(init, isMutation, options);
+    operation.setContext({ headers });
+    const nextWait = createWaits(options);
+    const send = (): Observable<ApolloLink.Result> =>
+      forward(operation).pipe(
+        map((result) => ({ result, error: undefined })),
+        catchError((error: unknown) => of({ result: undefined, error })),
+        mergeMap(({ result, error }) => {
+          const wait = isRepeatable ? nextWait(result ?? error) : undefined;
+          if (wait) return timer(wait.waitMs).pipe(mergeMap(send));
+          return result ? of(result) : throwError(() => error);
         }),
-        retry({ delay }),
-        catchError((outcome: unknown) => (outcome instanceof Refused ? of(outcome.result) : throwError(() => outcome))),
       );
-    });
+    return send();
   });
-}
-
-/** Whether an operation may be sent again, by this link or another: a query, or a mutation with an `Idempotency-Key`. */
-export function isRepeatable(operation: ApolloLink.Operation): boolean {
-  if ((operation.operationType as string) !== 'mutation') return true;
-  return Object.entries(headersOf(operation)).some(([name, value]) => name.toLowerCase() === IDEMPOTENCY_KEY && value);
-}
-
-function headersOf(operation: ApolloLink.Operation): Readonly<Record<string, unknown>> {
-  return (operation.getContext().headers ?? {}) as Readonly<Record<string, unknown>>;
 }

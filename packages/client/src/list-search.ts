@@ -10,30 +10,25 @@ const STATUSES = ['AVAILABLE', 'PENDING', 'SOLD'] as const;
  */
 export function createListSearch(list: (options: ListOptions) => Promise<readonly Pet[]>) {
   return async (ids: readonly string[], signal: AbortSignal | undefined): Promise<(Pet | PetError)[]> => {
-    if (ids.length === 0) return [];
     try {
-      const all = await list({ limit: LIMIT, signal });
+      const all = ids.length > 0 ? await list({ limit: LIMIT, signal }) : [];
       const pets = new Map(all.map((pet) => [pet.id, pet]));
       const last = all.length < LIMIT ? undefined : all.at(-1);
-      /** Whether the list of all animals would contain the id. */
       const isReached = (id: string): boolean => !last || BigInt(id) <= BigInt(last.id);
-      if (!ids.every((id) => pets.has(id) || isReached(id))) {
+      if (!ids.every(isReached)) {
         const lists = await Promise.all(STATUSES.map((status) => list({ limit: LIMIT, status, signal })));
         for (const pet of lists.flat()) pets.set(pet.id, pet);
       }
-      return ids.map((id) => pets.get(id) ?? createPetError(isReached(id) ? absent(id) : beyondLists(id)));
+      return ids.map((id) => {
+        const message = isReached(id)
+          ? `There is no animal with id ${id}.`
+          : `The lists do not reach the animal ${id}.`;
+        const code = isReached(id) ? 'NOT_FOUND' : 'BEYOND_LISTS';
+        return pets.get(id) ?? createPetError({ code, message, requestId: '' });
+      });
     } catch (error) {
       if (isPetError(error)) return ids.map(() => error);
       throw error;
     }
   };
-}
-
-function absent(id: string) {
-  return { code: 'NOT_FOUND', message: `There is no animal with id ${id}.`, requestId: '' } as const;
-}
-
-function beyondLists(id: string) {
-  const message = `The lists do not reach the animal ${id}, and the store no longer has a lookup by id.`;
-  return { code: 'BEYOND_LISTS', message } as const;
 }

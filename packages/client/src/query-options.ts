@@ -1,9 +1,5 @@
 import type { ListOptions, NewPet, PetClient, PetId } from './client.js';
 
-interface QueryContext {
-  readonly signal: AbortSignal;
-}
-
 /**
  * Creates query and mutation options for TanStack Query, of any framework. The client itself repeats what may succeed
  * later, so `retry` is off.
@@ -13,12 +9,12 @@ export function createPetQueries(client: PetClient) {
   return {
     list: (options: Omit<ListOptions, 'signal'> = {}) => ({
       queryKey: ['pets', options] as const,
-      queryFn: ({ signal }: QueryContext) => client.list({ ...options, signal }),
+      queryFn: ({ signal }: { readonly signal: AbortSignal }) => client.list({ ...options, signal }),
       retry: false,
     }),
     get: (id: PetId) => ({
       queryKey: ['pet', String(id)] as const,
-      queryFn: ({ signal }: QueryContext) => client.get(id, { signal }),
+      queryFn: ({ signal }: { readonly signal: AbortSignal }) => client.get(id, { signal }),
       retry: false,
     }),
     add: () => ({ mutationKey: ['addPet'] as const, mutationFn: (pet: NewPet) => client.add(pet), retry: false }),

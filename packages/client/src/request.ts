@@ -1,3 +1,4 @@
+import type { PetClientOptions } from './client.js';
 import { toStoreErrors } from './errors.js';
 import { readForeignResponse } from './foreign-response.js';
 import { createPetError } from './pet-error.js';
@@ -19,19 +20,13 @@ export interface Answer {
   readonly headers: Headers;
 }
 
-export interface Endpoint {
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly timeoutMs: number;
-  readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
-}
-
 /** Sends one request. It never rejects: a failure to connect is an error of each field. */
 export async function sendFields(
   fields: readonly Field[],
   controller: AbortController,
-  { url, headers, timeoutMs, fetch }: Endpoint,
+  endpoint: Required<Pick<PetClientOptions, 'fetch' | 'timeoutMs'>> & { url: URL; headers: Record<string, string> },
 ): Promise<Answer> {
+  const { url, headers, timeoutMs, fetch } = endpoint;
   const key = fields[0]?.idempotencyKey;
   const timeout = new Error('The request timed out.');
   const timer = setTimeout(() => controller.abort(timeout), timeoutMs);
@@ -42,13 +37,12 @@ export async function sendFields(
       body: toBody(fields),
     };
     // No other server gets the key: the client follows no redirects.
-    const response = await fetch(url, { ...init, signal: controller.signal, redirect: 'manual' });
+    const response = await fetch(url.href, { ...init, signal: controller.signal, redirect: 'manual' });
     return readAnswer(response, await response.text(), fields);
   } catch (cause) {
     const code = controller.signal.reason === timeout ? 'TIMED_OUT' : 'CONNECTION_FAILED';
-    const reason =
-      code === 'TIMED_OUT' ? `did not respond within ${timeoutMs} ms` : `cannot be reached: ${explain(cause)}`;
-    const error = createPetError({ code, message: `${new URL(url).origin} ${reason}.` }, cause);
+    const reason = code === 'TIMED_OUT' ? `did not respond within ${timeoutMs} ms` : 'cannot be reached';
+    const error = createPetError({ code, message: `${url.origin} ${reason}.` }, cause);
     return { results: fields.map(() => error), headers: new Headers() };
   } finally {
     clearTimeout(timer);
@@ -86,13 +80,6 @@ function readAnswer({ status, headers }: Response, text: string, fields: readonl
   const missing = { code: 'UNRECOGNIZED', message: 'The response has neither a value nor an error.' } as const;
   const toResult = (alias: string): unknown => data[alias] ?? createPetError(failures.get(alias) ?? missing);
   return { results: fields.map((_, index) => toResult(`p${index}`)), headers };
-}
-
-/** In Node, `fetch` states the reason in the cause of its error. */
-function explain(error: unknown): string {
-  const { cause = error } = Object(error) as { readonly cause?: unknown };
-  const { message, code } = Object(cause) as { readonly message?: string; readonly code?: string };
-  return message || code || 'unknown';
 }
 
 function parseJson(text: string): unknown {

@@ -33,6 +33,7 @@ const OTHERS = [
   'NOT_FOUND',
   'KEY_BANNED',
   'BAD_REQUEST',
+  'DOCUMENT_NOT_TRUSTED',
   'GRAPHQL_PARSE_FAILED',
   'GRAPHQL_VALIDATION_FAILED',
   'OPERATION_RESOLUTION_FAILURE',
@@ -211,7 +212,7 @@ describe('the bundled package', () => {
   it.each([
     ['', ['STORE_ERRORS', 'createPetClient', 'isPetError', 'isStoreErrorCode', 'toStoreErrors']],
     ['/errors', ['STORE_ERRORS', 'isStoreErrorCode', 'toStoreErrors']],
-    ['/link', ['createRetryAfterLink', 'isRepeatable']],
+    ['/link', ['createRetryAfterLink']],
     ['/exchange', ['createRetryAfterExchange']],
     ['/query-options', ['createPetQueries']],
   ])('is what `import` and `require` find in Node: animal-store-client%s', async (path, names) => {
