@@ -4,7 +4,8 @@ import { createPostgresKeyStore } from './postgres-key-store.js';
 import { createStoreAccess } from './store-access.js';
 import { ConfigError, type Config, type StoreConfig } from '../config.js';
 import type { Database } from './database.js';
-import { migrate } from './migrate.js';
+import { checkStore } from './check-store.js';
+import { listPendingMigrations, migrate } from './migrate.js';
 import { measureStatements } from './measured-database.js';
 import { createPgDatabase } from './pg-database.js';
 import { createTracedDatabase } from './traced-database.js';
@@ -16,6 +17,7 @@ import { fillEmptyStore, findDevelopmentKey } from './first-start.js';
 import { serveKeys, type KeyAdmin } from './key-socket.js';
 import { openLimitsFile } from './limits-file.js';
 import { StoreError } from '../errors.js';
+import type { WaitUntilAvailable } from '../startup.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import type { Attributes, Tracer } from '../observability/tracing.js';
@@ -29,6 +31,7 @@ import { startPruner } from './pruner.js';
 
 export interface StoreBackendOptions {
   readonly store: StoreConfig;
+  readonly waitUntilAvailable: WaitUntilAvailable;
   readonly bans: Config['bans'];
   readonly log: Log;
   readonly metrics: Metrics;
@@ -48,7 +51,7 @@ const SHEDDER_BUDGETS = { budgetMs: 400, crowdBudgetMs: 150 };
  * @throws StoreBusyError if another process has the embedded store; ConfigError if the database cannot be opened
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
-  const { store, bans, log, metrics, redis, tracer, decorateDatabase } = options;
+  const { store, waitUntilAvailable, bans, log, metrics, redis, tracer, decorateDatabase } = options;
   const closers: (() => Promise<unknown>)[] = [];
   const close = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer();
@@ -60,7 +63,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const observer = metrics.watchDatabase(opened.connections);
     const measured = observer ? measureStatements(decorated, observer) : decorated;
     const database = createTracedDatabase(measured, tracer, toServer(store));
-    await migrateAtStart(database);
+    await waitUntilAvailable('DATABASE_URL names a database', () => migrateAtStart(database, store, log));
     if (store.kind === 'server' && !store.prepare) await warnOfNoStatementTimeout(database, log);
 
     const pruner = startPruner({
@@ -97,7 +100,9 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       observer: metrics.admissions,
       ...shared,
     });
-    const check = () => database.query({ name: 'ping', text: 'SELECT 1' }, []);
+    const check = () => checkStore(database);
+    const problem = await check();
+    if (problem !== undefined) log.error({ problem }, 'not ready: the store cannot serve requests');
     const backend = { source, access, deprecatedCalls, isStore: true, loadShedding: SHEDDER_BUDGETS, check, close };
     if (store.kind === 'server') return backend;
 
@@ -140,10 +145,10 @@ function toServer(store: StoreConfig): Attributes {
 export async function openKeyAdmin(store: StoreConfig): Promise<KeyAdmin & { close(): Promise<void> }> {
   const database = await openDatabase(store);
   try {
-    await migrateAtStart(database);
+    await migrate(database);
   } catch (error) {
     await database.close();
-    throw error;
+    throw toConfigError(error) ?? error;
   }
   return {
     keys: createPostgresKeyStore(database),
@@ -152,18 +157,29 @@ export async function openKeyAdmin(store: StoreConfig): Promise<KeyAdmin & { clo
   };
 }
 
-/** Migrates. At startup, a database that cannot be reached is a configuration error. */
-async function migrateAtStart(database: Database): Promise<void> {
+/** Migrates, or reports what is pending if MIGRATE is false. */
+async function migrateAtStart(database: Database, store: StoreConfig, log: Log): Promise<void> {
   try {
-    await migrate(database);
-  } catch (error) {
-    if (!(error instanceof StoreError && error.cause instanceof Error)) throw error;
-    const { message, code } = error.cause as NodeJS.ErrnoException;
-    if (message.startsWith('unsupported startup parameter')) {
-      throw new ConfigError('DATABASE_URL names a pooler that keeps no sessions: set DATABASE_PREPARE=false');
+    if (store.migrate) {
+      await migrate(database, { onWait: (reason) => log.warn(reason) });
+      return;
     }
-    throw new ConfigError(`DATABASE_URL names a database that cannot be reached: ${message || (code ?? 'unknown')}`);
+    const pending = await listPendingMigrations(database);
+    if (pending.length > 0) log.warn({ pending }, 'migrations are pending: run npm run migrate');
+  } catch (error) {
+    throw toConfigError(error) ?? error;
   }
+}
+
+/** Returns an error for what waiting does not help: a wrong password, a missing database, or a pooler without sessions. */
+export function toConfigError(error: unknown): ConfigError | undefined {
+  if (!(error instanceof StoreError && error.cause instanceof Error)) return undefined;
+  const { message, code } = error.cause as NodeJS.ErrnoException;
+  if (message.startsWith('unsupported startup parameter')) {
+    return new ConfigError('DATABASE_URL names a pooler that keeps no sessions: set DATABASE_PREPARE=false');
+  }
+  if (!/^(?:28|3D)/.test(code ?? '')) return undefined;
+  return new ConfigError(`DATABASE_URL names a database that cannot be opened: ${message}`);
 }
 
 /** Behind a pooler, the program cannot set `statement_timeout`. Without it, a statement may outlive its request. */
@@ -177,10 +193,12 @@ async function warnOfNoStatementTimeout(database: Database, log: Log): Promise<v
   );
 }
 
-async function openDatabase(store: StoreConfig, log?: Log): Promise<Database> {
+/** Opens the database of a store. It connects to a server with the first statement. */
+export async function openDatabase(store: StoreConfig, log?: Log): Promise<Database> {
   if (store.kind === 'embedded') return openEmbeddedDatabase(store.directory);
   return createPgDatabase({
     ...store,
-    onConnectionError: (err) => log?.warn({ err }, 'an idle database connection broke'),
+    // The error has the whole client on it.
+    onConnectionError: ({ message }) => log?.warn({ reason: message }, 'an idle database connection broke'),
   });
 }
