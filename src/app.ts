@@ -18,6 +18,8 @@ import { createPreparedDocuments } from './graphql/prepared-documents.js';
 import { createRateLimitGuard } from './graphql/rate-limit-guard.js';
 import { createSchema } from './graphql/schema.js';
 import { createGraphqlServer } from './graphql/server.js';
+import { createTrustedDocuments } from './graphql/trusted-documents.js';
+import { openManifest } from './graphql/trusted-manifest.js';
 import { createCompression } from './http/compression.js';
 import { createCors } from './http/cors.js';
 import type { RequestContext, Reply } from './http/request-context.js';
@@ -154,15 +156,20 @@ export async function startApp(
       log,
     });
     closers.push(() => graphqlServer.stop());
+    const { path, others = 'allowed' } = config.trustedDocuments ?? {};
+    const trusted = createTrustedDocuments({ documents, others, count: metrics.countUntrusted });
+    const { prepare, prepareAhead } = createPrepare({
+      server: graphqlServer,
+      schema,
+      documents,
+      trusted,
+      documentLimits,
+      formatError,
+      budget: createDocumentBudget(createMemoryLedger({ capacity: ADDRESS_CAPACITY })),
+    });
+    if (path !== undefined) closers.push(await openManifest({ path, trusted, prepareAhead, log }));
     const graphql = createGraphqlHandler({
-      prepare: createPrepare({
-        server: graphqlServer,
-        schema,
-        documents,
-        documentLimits,
-        formatError,
-        budget: createDocumentBudget(createMemoryLedger({ capacity: ADDRESS_CAPACITY })),
-      }),
+      prepare,
       documents,
       documentLimits,
       source,

@@ -6,6 +6,8 @@ export interface Account {
   /** Identifies the account. Never a secret. */
   readonly id: string;
   readonly windows: readonly WindowLimit[];
+  /** Bans that began earlier are lifted. In milliseconds since the epoch. */
+  readonly unbannedAt?: number;
 }
 
 /** The current state of one window of an account. */

@@ -17,6 +17,8 @@ export type LedgerSnapshot = readonly (readonly [id: string, entry: Entry])[];
 /** A ledger that counts only the requests of this process. A snapshot preserves its counts across restarts. */
 export interface MemoryLedger extends Ledger {
   admit(account: Account, cost: number): Admission;
+  /** Returns what `admit` would return for a cost of 0, and keeps nothing. */
+  peek(account: Account): Admission;
   /** Finds the counts of an account. */
   find(id: string): Counts | undefined;
   /** Replaces the counts of an account by those of another ledger, except for the refusals that lead to a ban. */
@@ -50,7 +52,7 @@ export function createMemoryLedger({
     admit(account, cost) {
       const now = clock();
       const entry = entries.get(account.id) ?? open(account);
-      if (entry.bannedUntil > now) return banned(entry, view(account, entry, now), now);
+      if (isBanned(account, entry, now)) return banned(entry, view(account, entry, now), now);
       if (cost === 0) return { outcome: 'admitted', windows: view(account, entry, now) };
       const largest = smallestLimit(account);
       if (cost > largest) return { outcome: 'too-large', windows: view(account, entry, now), limit: largest };
@@ -61,7 +63,13 @@ export function createMemoryLedger({
     findBan(account) {
       const entry = entries.get(account.id);
       const now = entry?.bannedUntil ? clock() : 0;
-      return entry && entry.bannedUntil > now ? banned(entry, view(account, entry, now), now) : undefined;
+      return entry && isBanned(account, entry, now) ? banned(entry, view(account, entry, now), now) : undefined;
+    },
+    peek(account) {
+      const entry = entries.peek(account.id) ?? createEntry(account);
+      const now = clock();
+      const windows = view(account, entry, now);
+      return isBanned(account, entry, now) ? banned(entry, windows, now) : { outcome: 'admitted', windows };
     },
     find: (id) => entries.get(id),
     adopt(account, { used, closesAt, bannedUntil }) {
@@ -77,16 +85,14 @@ export function createMemoryLedger({
     },
   };
 
-  function open({ id, windows }: Account): Entry {
-    const entry: Entry = {
-      used: windows.map(() => 0),
-      closesAt: windows.map(() => 0),
-      refusedAt: [],
-      oldestRefusal: 0,
-      bannedUntil: 0,
-    };
-    entries.set(id, entry);
+  function open(account: Account): Entry {
+    const entry = createEntry(account);
+    entries.set(account.id, entry);
     return entry;
+  }
+
+  function isBanned({ unbannedAt = 0 }: Account, { bannedUntil }: Entry, now: number): boolean {
+    return bannedUntil > now && bannedUntil - banSeconds * 1_000 >= unbannedAt;
   }
 
   function refuse(account: Account, entry: Entry, cost: number, now: number): Admission {
@@ -119,6 +125,16 @@ export function createMemoryLedger({
     }
     return isTooMany;
   }
+}
+
+function createEntry({ windows }: Account): Entry {
+  return {
+    used: windows.map(() => 0),
+    closesAt: windows.map(() => 0),
+    refusedAt: [],
+    oldestRefusal: 0,
+    bannedUntil: 0,
+  };
 }
 
 /** Returns the state of an account's windows at the time `now`. */

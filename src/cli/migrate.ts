@@ -34,8 +34,7 @@ function report(state: string, files: readonly string[]): void {
 }
 
 program.parseAsync().catch((thrown: unknown) => {
-  const error = toConfigError(thrown) ?? thrown;
-  const { message, cause } = error instanceof Error ? error : new Error(String(error));
-  console.error(`migrate: ${cause instanceof Error && !message.includes(cause.message) ? cause.message : message}`);
+  const error = toConfigError(thrown);
+  console.error(`migrate: ${error instanceof Error ? error.message : String(error)}`);
   process.exitCode = 1;
 });

@@ -159,7 +159,8 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     const seconds = (performance.now() - startedAt) / 1_000;
     responses.forEach((response, index) => {
       const fact = facts[index] as OperationFacts;
-      metrics.observeOperation(fact.operation?.type ?? 'unknown', toOutcome(response, call), seconds);
+      const { type = 'unknown', name, isPinned } = fact.operation ?? {};
+      metrics.observeOperation(type, toOutcome(response, call), seconds, isPinned ? name : undefined);
       const span = spans?.[index];
       if (span) endOperationSpan(span, fact, response);
       // A request that fails because its client has left is no failure of ours.

@@ -4,8 +4,9 @@
  * KEYS: the counts of the account (a hash) and the times of its last refusals (a list).
  *
  * ARGV: the number of the call; the cost; the refusals within a minute above which the account is banned, or -1; the
- * length of a ban in milliseconds; the end of the ban that the caller knows; and for each window: name, length in
- * milliseconds, limit, and the count and end that the caller knows. Times are milliseconds since the epoch, or 0 for none.
+ * length of a ban in milliseconds; the end of the ban that the caller knows; the time before which a ban must have begun
+ * to be lifted; and for each window: name, length in milliseconds, limit, and the count and end that the caller knows.
+ * Times are milliseconds since the epoch, or 0 for none.
  *
  * Reply: the number of the call; the outcome (0 admitted, 1 refused, 2 banned, 3 too large); the time; the end of the
  * ban; and for each window its count and end.
@@ -17,11 +18,12 @@ export const ADMIT = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local cost, banAfter, banMs = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local knownBan = math.min(tonumber(ARGV[5]), now + banMs)
-local count = (#ARGV - 5) / 5
+local knownBan, unbanned = math.min(tonumber(ARGV[5]), now + banMs), tonumber(ARGV[6])
+local count = (#ARGV - 6) / 5
 local fields, lengths, limits = {'banned'}, {}, {}
 for i = 1, count do
-  local name, at = ARGV[5 * i + 1], 5 * i
+  local at = 5 * i + 1
+  local name = ARGV[at + 1]
   fields[2 * i], fields[2 * i + 1] = name .. '.used', name .. '.closes'
   lengths[i], limits[i] = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
 end
@@ -30,11 +32,15 @@ local changed = false
 
 local banned = tonumber(stored[1] or 0)
 if knownBan > now and knownBan > banned then banned, changed = knownBan, true end
+if banned > now and banned - banMs < unbanned then
+  redis.call('HDEL', KEYS[1], 'banned')
+  banned, changed = 0, false
+end
 local used, closes, full, largest = {}, {}, false, nil
 for i = 1, count do
   used[i], closes[i] = tonumber(stored[2 * i] or 0), tonumber(stored[2 * i + 1] or 0)
   if closes[i] <= now then used[i], closes[i] = 0, 0 end
-  local knownUsed, knownCloses = tonumber(ARGV[5 * i + 4]), tonumber(ARGV[5 * i + 5])
+  local knownUsed, knownCloses = tonumber(ARGV[5 * i + 5]), tonumber(ARGV[5 * i + 6])
   if knownCloses > now and knownUsed > used[i] then
     used[i], changed = knownUsed, true
     if closes[i] == 0 then closes[i] = knownCloses end

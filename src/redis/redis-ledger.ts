@@ -59,7 +59,7 @@ export function createRedisLedger({
     const key = nameOf(account.id);
     const reply = await admitByScript(
       [key, `${key}:refused`],
-      [cost, ...bans, toTheirs(known?.bannedUntil), ...windows],
+      [cost, ...bans, toTheirs(known?.bannedUntil), toTheirs(account.unbannedAt), ...windows],
     );
     return settle(account, cost, reply);
   }

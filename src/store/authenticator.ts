@@ -88,7 +88,12 @@ export function createAuthenticator({
       return known;
     }
     const known = {
-      caller: { id: record.id, plan: record.plan, windows: toWindows(record.limits) },
+      caller: {
+        id: record.id,
+        plan: record.plan,
+        windows: toWindows(record.limits),
+        unbannedAt: record.unbannedAt?.getTime() ?? 0,
+      },
       expiresAt: record.expiresAt?.getTime() ?? Infinity,
       askedAt,
     };

@@ -1,4 +1,5 @@
 import { createAuthenticator } from './authenticator.js';
+import type { Account } from '../access/ledger.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import { createPostgresKeyStore } from './postgres-key-store.js';
 import { createStoreAccess } from './store-access.js';
@@ -14,7 +15,9 @@ import type { DeprecatedCallers } from '../access/deprecated-calls.js';
 import { createPostgresDeprecatedCalls } from './postgres-deprecated-calls.js';
 import { openEmbeddedDatabase } from './embedded-store.js';
 import { fillEmptyStore, findDevelopmentKey } from './first-start.js';
-import { serveKeys, type KeyAdmin } from './key-socket.js';
+import { createKeyAdmin } from './key-admin.js';
+import { createRedisPeek, nameKey } from './key-limits.js';
+import { serveKeys } from './key-socket.js';
 import { openLimitsFile } from './limits-file.js';
 import { StoreError } from '../errors.js';
 import type { WaitUntilAvailable } from '../startup.js';
@@ -84,7 +87,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       ledger: createRedisLedger({
         link: redis,
         local: ledger,
-        nameOf: (keyId) => `animals:store:key:{${keyId}}`,
+        nameOf: nameKey,
         ...bans,
       }),
       addressLedger: createRedisLedger({
@@ -115,7 +118,8 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
         return callers.list(since);
       },
     };
-    const socket = await serveKeys(directory, { keys, deprecatedCallers: upToDate });
+    const peek = redis ? createRedisPeek(redis, bans) : (account: Account) => ledger.peek(account);
+    const socket = await serveKeys(directory, createKeyAdmin({ keys, deprecatedCallers: upToDate, peek }));
     if (socket) closers.push(() => socket.close());
     else log.warn({ directory }, 'the path is too long for a socket: the keys command cannot ask this server');
     if (!store.developmentKeys) return backend;
@@ -141,22 +145,6 @@ function toServer(store: StoreConfig): Attributes {
   };
 }
 
-/** Opens the keys of a store for the `keys` command. Serves nothing. */
-export async function openKeyAdmin(store: StoreConfig): Promise<KeyAdmin & { close(): Promise<void> }> {
-  const database = await openDatabase(store);
-  try {
-    await migrate(database);
-  } catch (error) {
-    await database.close();
-    throw toConfigError(error) ?? error;
-  }
-  return {
-    keys: createPostgresKeyStore(database),
-    deprecatedCallers: createPostgresDeprecatedCalls(database),
-    close: () => database.close(),
-  };
-}
-
 /** Migrates, or reports what is pending if MIGRATE is false. */
 async function migrateAtStart(database: Database, store: StoreConfig, log: Log): Promise<void> {
   try {
@@ -167,19 +155,25 @@ async function migrateAtStart(database: Database, store: StoreConfig, log: Log):
     const pending = await listPendingMigrations(database);
     if (pending.length > 0) log.warn({ pending }, 'migrations are pending: run npm run migrate');
   } catch (error) {
-    throw toConfigError(error) ?? error;
+    throw mayPass(error) ? error : toConfigError(error);
   }
 }
 
-/** Returns an error for what waiting does not help: a wrong password, a missing database, or a pooler without sessions. */
-export function toConfigError(error: unknown): ConfigError | undefined {
-  if (!(error instanceof StoreError && error.cause instanceof Error)) return undefined;
+/** Whether the database may be available later. That does not help a wrong password or a missing database. */
+function mayPass(error: unknown): boolean {
+  if (!(error instanceof StoreError && error.cause instanceof Error)) return false;
+  const { message, code = '' } = error.cause as NodeJS.ErrnoException;
+  return !/^(?:28|3D)/.test(code) && !message.startsWith('unsupported startup parameter');
+}
+
+/** Converts the error of a database that cannot be opened to one with a message for the operator. */
+export function toConfigError(error: unknown): unknown {
+  if (!(error instanceof StoreError && error.cause instanceof Error)) return error;
   const { message, code } = error.cause as NodeJS.ErrnoException;
   if (message.startsWith('unsupported startup parameter')) {
     return new ConfigError('DATABASE_URL names a pooler that keeps no sessions: set DATABASE_PREPARE=false');
   }
-  if (!/^(?:28|3D)/.test(code ?? '')) return undefined;
-  return new ConfigError(`DATABASE_URL names a database that cannot be opened: ${message}`);
+  return new ConfigError(`DATABASE_URL names a database that cannot be reached: ${message || (code ?? 'unknown')}`);
 }
 
 /** Behind a pooler, the program cannot set `statement_timeout`. Without it, a statement may outlive its request. */
