@@ -1,14 +1,12 @@
 import type { Server } from 'node:http';
 import { createMemoryLedger } from './access/memory-ledger.js';
 import { PLANS } from './access/plans.js';
-import type { Access } from './access/session.js';
 import { ADDRESS_CAPACITY, type Backend } from './backend.js';
 import { openStoreBackend } from './store/store-backend.js';
 import { ConfigError, type Config } from './config.js';
 import type { Database } from './store/database.js';
 import type { FirstStart } from './store/first-start.js';
 import { overloaded, StoreError } from './errors.js';
-import { createExplorer } from './explorer/handler.js';
 import { createDocumentBudget } from './graphql/document-budget.js';
 import { toDocumentLimits } from './graphql/document-limits.js';
 import { createErrorFormatter } from './graphql/errors.js';
@@ -30,8 +28,10 @@ import { createHttpServer, type Handler, type HttpServerOptions } from './http/s
 import { createHealthHandler, notStarted } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics, type Metrics } from './observability/metrics.js';
+import { readPackage } from './observability/package.js';
 import { NO_TRACING, type Tracer, type Tracing } from './observability/tracing.js';
 import { openRedisLink, type RedisLink } from './redis/redis-link.js';
+import { createPages } from './pages/handler.js';
 import { createRedisQueryCache } from './redis/redis-query-cache.js';
 import { createRestHandler } from './rest/handler.js';
 import { createStartupWait, type WaitUntilAvailable } from './startup.js';
@@ -40,8 +40,12 @@ import { createStartupWait, type WaitUntilAvailable } from './startup.js';
 export interface App {
   /** Where it listens, such as `http://127.0.0.1:4000`. */
   readonly url: string;
+  /** The address of the explorer, with its one-time token. Undefined if the pages are off. */
+  readonly explorerUrl: string | undefined;
   /** What an empty embedded store has been given just now. */
   readonly firstStart: FirstStart | undefined;
+  /** False if a store has no API key yet. */
+  readonly hasKeys: boolean;
   /**
    * Stops taking requests, lets those in flight finish for the grace time, and closes what was opened.
    * @param noticeMs - how long to answer as before, but for `/readyz`, so that everybody may notice
@@ -49,19 +53,14 @@ export interface App {
   close(noticeMs?: number): Promise<void>;
 }
 
-/** What tests and the benchmark may put between the parts, or in their place. */
+/** What the caller may add: tests put themselves before the database. */
 export interface AppParts {
   readonly decorateDatabase?: (database: Database) => Database;
-  /** Instead of keys and limits; for measuring what those cost. */
-  readonly access?: Access;
-  /** Instead of what counts; for measuring what that costs. */
-  readonly metrics?: Metrics;
   /** Ends a start that waits for what it depends on. */
   readonly signal?: AbortSignal;
+  /** How the user of this process runs the keys command. */
+  readonly keysCommand?: string;
 }
-
-/** What is counted from zero on. */
-const BEGUN = { plans: PLANS, overloadRoutes: ['/graphql', '/v1'] };
 
 /**
  * Puts the program together and starts it. Everything is made here, and handed to what needs it.
@@ -70,8 +69,9 @@ const BEGUN = { plans: PLANS, overloadRoutes: ['/graphql', '/v1'] };
 export async function startApp(
   config: Config,
   log: Log,
-  { decorateDatabase, access: otherAccess, metrics = createMetrics(BEGUN), signal }: AppParts = {},
+  { decorateDatabase, signal, keysCommand = 'animal-store-gateway keys' }: AppParts = {},
 ): Promise<App> {
+  const metrics = createMetrics({ plans: PLANS, overloadRoutes: ['/graphql', '/v1'] });
   const closers: (() => Promise<unknown>)[] = [];
   let closeServer: () => Promise<unknown> = () => Promise.resolve();
   const closeAll = async (notice = 0): Promise<void> => {
@@ -136,8 +136,7 @@ export async function startApp(
     closers.push(() => Promise.resolve(redis?.close()));
     const backend = await openBackend(config, log, metrics, tracer, redis, waitUntilAvailable, decorateDatabase);
     closers.push(() => backend.close());
-    const { source, deprecatedCalls } = backend;
-    const access = otherAccess ?? backend.access;
+    const { source, access, deprecatedCalls } = backend;
 
     const { introspection, explorer: hasExplorer, production, limits } = config;
     const { maxBodyBytes } = limits;
@@ -187,7 +186,15 @@ export async function startApp(
       maxResponseBytes: limits.maxResponseBytes,
     });
     const rest = backend.isStore && createRestHandler({ source, access, deprecatedCalls, cors, log, maxBodyBytes });
-    const explorer = createExplorer({ findDevelopmentKey: backend.findDevelopmentKey });
+    const pages = hasExplorer
+      ? createPages({
+          ...readPackage(),
+          isStore: backend.isStore,
+          hasSchema: introspection,
+          findDevelopmentKeys: backend.findDevelopmentKeys,
+          newKeyCommand: `${keysCommand} create --plan free`,
+        })
+      : undefined;
 
     const scheduler = createScheduler({
       ...backend.loadShedding,
@@ -207,9 +214,7 @@ export async function startApp(
     const route: Handler = (context) => {
       if (isGraphqlPath(context)) return graphql(context);
       if (rest && isRestPath(context)) return rest(context);
-      const { path } = context;
-      if (hasExplorer && (path === '/explorer' || path.startsWith('/explorer/'))) return explorer(context);
-      const answer = health(context);
+      const answer = health(context) ?? pages?.handle(context);
       if (answer) return answer;
       throw new StoreError(
         'no_such_route',
@@ -223,8 +228,15 @@ export async function startApp(
         : undefined;
     handler = scheduler.guard(route, refuseAny);
     check = backend.check;
+    const hasKeys = (await backend.hasKeys?.()) ?? true;
     phase = 'ready';
-    return { url, firstStart, close: closeAll };
+    return {
+      url,
+      explorerUrl: pages && `${url}/explorer${pages.tokenFragment}`,
+      firstStart,
+      hasKeys,
+      close: closeAll,
+    };
   } catch (error) {
     await closeAll();
     throw error;

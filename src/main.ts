@@ -1,7 +1,7 @@
 import { startApp, type App } from './app.js';
 import { ConfigError } from './config.js';
 import { StoreBusyError } from './store/store-lock.js';
-import { loadEnvironment } from './environment.js';
+import { findKeysCommand, loadEnvironment } from './environment.js';
 import { createLog } from './observability/log.js';
 
 /** Errors that an operator can fix. A stack trace would hide the line that says how. */
@@ -45,8 +45,9 @@ async function main(): Promise<void> {
   };
   process.once('uncaughtException', crash).once('unhandledRejection', crash);
 
+  const keysCommand = findKeysCommand();
   const stopping = new AbortController();
-  const starting = startApp(config, log, { signal: stopping.signal });
+  const starting = startApp(config, log, { keysCommand, signal: stopping.signal });
   let toldAt: number | undefined;
   const stop = (signal: NodeJS.Signals): void => {
     if (toldAt !== undefined) {
@@ -66,10 +67,10 @@ async function main(): Promise<void> {
     if (!stopping.signal.aborted) fail(error);
   };
   const app = await starting.catch(endStart);
-  if (app) announce(app);
+  if (app) announce(app, keysCommand);
 }
 
-function announce({ url, firstStart }: App): void {
+function announce({ url, explorerUrl, firstStart, hasKeys }: App, keysCommand: string): void {
   if (firstStart) {
     const { keys, keysFile, hasSampleAnimals } = firstStart;
     console.log(`
@@ -82,6 +83,8 @@ Try:
 curl ${url}/graphql -H 'Authorization: Bearer ${keys.free}' -H 'Content-Type: application/json' -d '{"query":"{ pets(limit: 3) { id name status } }"}'
 `);
   }
+  if (!hasKeys) console.log(`There is no API key yet. Create one: ${keysCommand} create --plan free`);
+  if (explorerUrl !== undefined) console.log(`Explorer  ${explorerUrl}`);
   console.log(`The animal store is listening on ${url}`);
 }
 

@@ -76,9 +76,9 @@ export async function fillEmptyStore({
   return { keys: secrets, keysFile: path, hasSampleAnimals: sampleAnimals };
 }
 
-/** Finds the development key of the smallest plan; undefined if the store has none. */
-export async function findDevelopmentKey(directory: string): Promise<string | undefined> {
-  return (await readKeys(join(directory, KEYS_FILE)))?.free;
+/** Finds the development keys of a store; undefined if it has none. */
+export function findDevelopmentKeys(directory: string): Promise<DevelopmentKeys | undefined> {
+  return readKeys(join(directory, KEYS_FILE));
 }
 
 function generateKeys(): DevelopmentKeys {

@@ -14,7 +14,7 @@ import { createCallCounter } from './call-counter.js';
 import type { DeprecatedCallers } from '../access/deprecated-calls.js';
 import { createPostgresDeprecatedCalls } from './postgres-deprecated-calls.js';
 import { openEmbeddedDatabase } from './embedded-store.js';
-import { fillEmptyStore, findDevelopmentKey } from './first-start.js';
+import { fillEmptyStore, findDevelopmentKeys } from './first-start.js';
 import { createKeyAdmin } from './key-admin.js';
 import { createRedisPeek, nameKey } from './key-limits.js';
 import { serveKeys } from './key-socket.js';
@@ -106,7 +106,19 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const check = () => checkStore(database);
     const problem = await check();
     if (problem !== undefined) log.error({ problem }, 'not ready: the store cannot serve requests');
-    const backend = { source, access, deprecatedCalls, isStore: true, loadShedding: SHEDDER_BUDGETS, check, close };
+    const hasKeys = async (): Promise<boolean> =>
+      problem !== undefined ||
+      (await database.query({ name: 'any-key', text: 'SELECT FROM api_keys LIMIT 1' }, [])).length > 0;
+    const backend = {
+      source,
+      access,
+      deprecatedCalls,
+      isStore: true,
+      hasKeys,
+      loadShedding: SHEDDER_BUDGETS,
+      check,
+      close,
+    };
     if (store.kind === 'server') return backend;
 
     const { directory, sampleAnimals } = store;
@@ -126,7 +138,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     return {
       ...backend,
       fill: () => fillEmptyStore({ directory, keys, source, sampleAnimals }),
-      findDevelopmentKey: () => findDevelopmentKey(directory),
+      findDevelopmentKeys: () => findDevelopmentKeys(directory),
     };
   } catch (error) {
     await close();

@@ -15,6 +15,7 @@ import { createDatabase, startGateway } from '../support/gateway.js';
 import { until } from '../support/process.js';
 
 const FIVE = [1, 2, 3, 4, 5];
+const TABLES = ['api_keys', 'deprecated_calls', 'idempotent_adds', 'key_log', 'pets', 'schema_version'];
 
 describe('migrating a fresh PostgreSQL database', () => {
   let url: string;
@@ -47,7 +48,7 @@ describe('migrating a fresh PostgreSQL database', () => {
 
   it('creates the tables and records each migration once', async () => {
     await migrate(open());
-    expect(await tablesOf(ask)).toEqual(['api_keys', 'deprecated_calls', 'idempotent_adds', 'pets', 'schema_version']);
+    expect(await tablesOf(ask)).toEqual(TABLES);
     const versions = await ask('SELECT version FROM schema_version ORDER BY version');
     expect(versions.length).toBeGreaterThanOrEqual(2);
     expect(new Set(versions.map(({ version }) => version)).size).toBe(versions.length);
@@ -97,13 +98,7 @@ describe('migrating a fresh PostgreSQL database', () => {
     await migrate(database);
     await migrate(open());
     expect(await database.query(SEARCH_PATH, [])).toEqual([{ search_path: 'animals, public' }]);
-    expect(await tablesOf(ask, 'animals')).toEqual([
-      'api_keys',
-      'deprecated_calls',
-      'idempotent_adds',
-      'pets',
-      'schema_version',
-    ]);
+    expect(await tablesOf(ask, 'animals')).toEqual(TABLES);
     expect(await tablesOf(ask, 'public')).toEqual([]);
     expect(await database.query(COUNT, [])).toEqual([{ count: 0 }]);
   });
@@ -200,7 +195,7 @@ describe('migrating a fresh PostgreSQL database', () => {
     expect(await database.query(SEARCH_PATH, [])).toEqual(before);
     await ask('DROP TABLE api_keys');
     await migrate(database);
-    expect(await tablesOf(ask)).toEqual(['api_keys', 'deprecated_calls', 'idempotent_adds', 'pets', 'schema_version']);
+    expect(await tablesOf(ask)).toEqual(TABLES);
   });
 });
 
@@ -213,7 +208,7 @@ describe('migrating PGlite', () => {
     const made = await describeDatabase(ask);
     await migrate(database);
     expect(await describeDatabase(ask)).toEqual(made);
-    expect(await tablesOf(ask)).toEqual(['api_keys', 'deprecated_calls', 'idempotent_adds', 'pets', 'schema_version']);
+    expect(await tablesOf(ask)).toEqual(TABLES);
     expect(await ask('SHOW search_path')).toEqual(before);
     await database.close();
   });
