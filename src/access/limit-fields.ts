@@ -1,3 +1,4 @@
+import { toWallTime } from '../clock.js';
 import type { UpstreamAnswerHead } from './upstream-key.js';
 
 /** A window, as a response of the upstream states it. */
@@ -7,7 +8,7 @@ export interface StatedWindow {
   readonly seconds: number | null;
   readonly limit: number;
   readonly remaining: number;
-  /** When it closes, in milliseconds since the epoch, by the clock of this process. */
+  /** When it closes, by `monotonicNow`. */
   readonly resetAt: number;
 }
 
@@ -46,7 +47,9 @@ function parseTrio(header: UpstreamAnswerHead['header'], now: number): StatedWin
   const reset = toCount(header('x-ratelimit-reset'));
   if (limit === undefined || remaining === undefined || reset === undefined) return undefined;
   const date = parseDate(header('date'));
-  const ahead = Math.abs(date - now) < CLOCK_TOLERANCE_MS || Number.isNaN(date) ? 0 : date - now;
+  // The upstream's clock, or that of this machine, may differ from `monotonicNow`.
+  const difference = (Number.isNaN(date) ? toWallTime(now) : date) - now;
+  const ahead = Math.abs(difference) < CLOCK_TOLERANCE_MS ? 0 : difference;
   return { name: 'default', seconds: null, limit, remaining, resetAt: reset * 1_000 - ahead };
 }
 
@@ -81,7 +84,7 @@ function toSeconds(value: string | undefined, sentAt: string | undefined, now: n
   const date = value !== undefined && HTTP_DATE.test(value) ? Date.parse(value) : NaN;
   if (Number.isNaN(date)) return undefined;
   const from = parseDate(sentAt);
-  return Math.max(0, Math.ceil((date - (Number.isNaN(from) ? now : from)) / 1_000));
+  return Math.max(0, Math.ceil((date - (Number.isNaN(from) ? toWallTime(now) : from)) / 1_000));
 }
 
 function toCount(text: string | undefined): number | undefined {

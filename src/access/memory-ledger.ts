@@ -1,4 +1,5 @@
 import { createBoundedCache } from '../bounded-cache.js';
+import { fromWallTime, monotonicNow, toWallTime } from '../clock.js';
 import type { Account, Admission, Banned, Counts, Ledger, WindowState } from './ledger.js';
 import type { WindowLimit } from './plans.js';
 import { secondsUntil } from './refusals.js';
@@ -12,6 +13,7 @@ interface Entry extends Counts {
   bannedUntil: number;
 }
 
+/** The entries of a ledger, with times of the wall clock. */
 export type LedgerSnapshot = readonly (readonly [id: string, entry: Entry])[];
 
 /** A ledger that counts only the requests of this process. A snapshot preserves its counts across restarts. */
@@ -33,7 +35,7 @@ export interface MemoryLedgerOptions {
   /** An account with more refusals than this within a minute is banned. */
   readonly banAfter?: number;
   readonly banSeconds?: number;
-  /** Returns the time in milliseconds since the epoch. */
+  /** Returns the time, like `monotonicNow`. */
   readonly now?: () => number;
 }
 
@@ -44,7 +46,7 @@ export function createMemoryLedger({
   capacity = 200_000,
   banAfter = Infinity,
   banSeconds = 0,
-  now: clock = Date.now,
+  now: clock = monotonicNow,
 }: MemoryLedgerOptions = {}): MemoryLedger {
   const entries = createBoundedCache<Entry>(capacity);
 
@@ -52,6 +54,7 @@ export function createMemoryLedger({
     admit(account, cost) {
       const now = clock();
       const entry = entries.get(account.id) ?? open(account);
+      boundWindows(account, entry, now);
       if (isBanned(account, entry, now)) return banned(entry, view(account, entry, now), now);
       if (cost === 0) return { outcome: 'admitted', windows: view(account, entry, now) };
       const largest = smallestLimit(account);
@@ -78,10 +81,16 @@ export function createMemoryLedger({
       entry.closesAt = [...closesAt];
       entry.bannedUntil = bannedUntil;
     },
-    snapshot: () => [...entries.entries()],
+    snapshot: () => [...entries.entries()].map(([id, entry]) => [id, mapTimes(entry, toWallTime)]),
     restore(snapshot) {
       // A snapshot begins with the most recently used entry. Setting that one last keeps the order of eviction.
-      for (const [id, entry] of [...snapshot].reverse()) entries.set(id, entry);
+      const now = clock();
+      for (const [id, saved] of [...snapshot].reverse()) {
+        const entry = mapTimes(saved, fromWallTime);
+        // The wall clock may have stepped back since the snapshot.
+        entry.bannedUntil = Math.min(entry.bannedUntil, now + banSeconds * 1_000);
+        entries.set(id, { ...entry, refusedAt: entry.refusedAt.map((time) => Math.min(time, now)) });
+      }
     },
   };
 
@@ -127,6 +136,16 @@ export function createMemoryLedger({
   }
 }
 
+function mapTimes(entry: Entry, convert: (time: number) => number): Entry {
+  const { closesAt, refusedAt, bannedUntil } = entry;
+  return {
+    ...entry,
+    closesAt: closesAt.map(convert),
+    refusedAt: refusedAt.map(convert),
+    bannedUntil: convert(bannedUntil),
+  };
+}
+
 function createEntry({ windows }: Account): Entry {
   return {
     used: windows.map(() => 0),
@@ -145,6 +164,14 @@ export function view({ windows }: Account, { used, closesAt }: Counts, now: numb
     const remaining = isOpen ? Math.max(0, limit - (used[i] as number)) : limit;
     return { name, seconds, limit, remaining, resetAt: isOpen ? closes : now + seconds * 1_000 };
   });
+}
+
+/** Shortens windows that a snapshot restored after the wall clock had stepped back. */
+function boundWindows({ windows }: Account, { closesAt }: Entry, now: number): void {
+  for (let i = 0; i < windows.length; i++) {
+    const latest = now + (windows[i] as WindowLimit).seconds * 1_000;
+    if ((closesAt[i] as number) > latest) closesAt[i] = latest;
+  }
 }
 
 function smallestLimit({ windows }: Account): number {

@@ -3,6 +3,7 @@ import type { WindowState } from '../access/ledger.js';
 import { parseWait } from '../access/limit-fields.js';
 import { keyBanned, keyRefused, rateLimited, secondsUntil } from '../access/refusals.js';
 import { createBoundedCache } from '../bounded-cache.js';
+import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
 import type { Cooldown } from './cooldown.js';
 import { LimitState } from './limit-state.js';
@@ -52,16 +53,16 @@ export class KeyState {
 
   /** True for a while after the upstream answered 401. */
   get isRefused(): boolean {
-    return this.#refusedUntil > Date.now();
+    return this.#refusedUntil > monotonicNow();
   }
 
   get cooldown(): Cooldown | undefined {
-    return this.#cooldown && this.#cooldown.until > Date.now() ? this.#cooldown : undefined;
+    return this.#cooldown && this.#cooldown.until > monotonicNow() ? this.#cooldown : undefined;
   }
 
   /** The windows now, minus the requests in flight; empty while none are known. */
   get windows(): readonly WindowState[] {
-    return this.limits.windows(this.#inFlight, Date.now());
+    return this.limits.windows(this.#inFlight, monotonicNow());
   }
 
   /** Why nothing may be sent now: the upstream refused the key, or the key is in a cooldown. */
@@ -69,7 +70,7 @@ export class KeyState {
     if (this.isRefused) return keyRefused();
     const { cooldown } = this;
     if (!cooldown) return undefined;
-    const retryAfter = secondsUntil(cooldown.until, Date.now());
+    const retryAfter = secondsUntil(cooldown.until, monotonicNow());
     return cooldown.code === 'key_banned' ? keyBanned(retryAfter) : rateLimited(retryAfter, cost);
   }
 
@@ -84,7 +85,7 @@ export class KeyState {
     for (let mayWait = true; ;) {
       const refusal = this.findRefusal(cost);
       if (refusal) throw refusal;
-      this.limits.requireRoom(cost, this.#inFlight, Date.now());
+      this.limits.requireRoom(cost, this.#inFlight, monotonicNow());
       const isProbe = this.limits.knowledge === 'unknown' && !this.#probe;
       if (isProbe) this.#probe = createProbe();
       if (isProbe || !mayWait || !this.#probe) {
@@ -116,7 +117,7 @@ export class KeyState {
    * @param sentAt - when its request was sent, by `performance.now()`
    */
   learn(answer: UpstreamAnswerHead, sentAt: number): void {
-    const now = Date.now();
+    const now = monotonicNow();
     if (answer.status === 401) {
       // The headers of a 401 state the limits of the gateway's address, not of the key.
       this.#refusedUntil = now + REFUSED_KEY_MS;

@@ -1,3 +1,4 @@
+import { fromWallTime } from '../clock.js';
 import type { Account, Admission } from '../access/ledger.js';
 import type { CreatedKey, KeyEvent, KeyFilter, KeyRecord, KeySettings, KeyStore } from '../access/key-store.js';
 import type { MaybePromise } from '../access/maybe-promise.js';
@@ -108,7 +109,11 @@ export function createKeyAdmin({ keys, deprecatedCallers, peek }: KeyAdminOption
 
   async function toStatus(record: KeyRecord): Promise<KeyStatus> {
     const { id, limits, unbannedAt } = record;
-    const admission = await peek({ id, windows: toWindows(limits), unbannedAt: unbannedAt?.getTime() ?? 0 });
+    const admission = await peek({
+      id,
+      windows: toWindows(limits),
+      unbannedAt: unbannedAt ? fromWallTime(unbannedAt.getTime()) : 0,
+    });
     const [minute = 0, day = 0] = admission?.windows.map(({ remaining }) => remaining) ?? [];
     const bannedUntil = admission?.outcome === 'banned' ? new Date(Date.now() + admission.retryAfter * 1_000) : null;
     return { ...record, left: admission ? { minute, day } : null, bannedUntil };

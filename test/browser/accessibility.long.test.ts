@@ -43,6 +43,8 @@ describeInBrowser('the pages, checked by axe', () => {
       }
       expect(await overflowOf(page)).toBe(0);
       await photograph(page, `${name}-${look}`);
+      // axe fails if the page changes while it runs.
+      await page.waitForTimeout(1_000);
       await page.evaluate(AXE);
       const { violations } = await page.evaluate<{ violations: { id: string; impact: string; nodes: unknown[] }[] }>(
         'axe.run()',

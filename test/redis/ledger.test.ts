@@ -27,6 +27,7 @@ function memory(): Kind {
   let ledger: Ledger;
   return {
     create(bans) {
+      now = Date.now();
       ledger = createMemoryLedger({ now: () => now, ...bans });
     },
     ask: (account, cost) => ledger.admit(account, cost),
