@@ -11,7 +11,9 @@ import type { RedisLink } from '../redis/redis-link.js';
 import { createBreaker } from './breaker.js';
 import { UNSHARED_COOLDOWNS } from './cooldown.js';
 import { createKeyStates } from './key-state.js';
+import { createKeyTrials } from './key-trials.js';
 import { createProxyAccess } from './proxy-access.js';
+import { createRequestIds } from './request-ids.js';
 import { createRestPetSource } from './rest-pet-source.js';
 import { createRetryBudget } from './retry-budget.js';
 import { createUpstreamClient } from './upstream-client.js';
@@ -20,6 +22,9 @@ import { createUpstreamDescription } from './upstream-span.js';
 
 /** The longest time for a probe of the upstream, so that its recovery is detected soon. */
 const MAX_PROBE_MS = 2_500;
+
+/** How long the state of the upstream is kept, however often it is asked for. */
+const STATE_MS = 1_000;
 
 /** Creates the backend for proxy mode. It connects with the first request. */
 export function openProxyBackend(
@@ -31,7 +36,11 @@ export function openProxyBackend(
 ): Backend {
   const { url, timeoutMs, defaultPlan } = proxy;
   const observer = metrics.watchUpstream(() => ({ ...client.load(), isLeftAlone: breaker.isOpen }));
-  const client = createUpstreamClient({ ...proxy, connectTimeoutMs: timeoutMs, observe: observer?.observe });
+  const ids = createRequestIds();
+  const clientOptions = { ...proxy, connectTimeoutMs: timeoutMs, ids, observe: observer?.observe };
+  const client = createUpstreamClient(clientOptions);
+  // Probes have a connection of their own, so that they wait for no request.
+  const probeClient = createUpstreamClient({ ...clientOptions, connections: 1 });
   const breaker = createBreaker({
     probe: probeUpstream,
     onChange: (isOpen) =>
@@ -53,6 +62,9 @@ export function openProxyBackend(
     }),
     cooldowns: createRedisCooldowns(redis),
   };
+  const check = keepFor(STATE_MS, probeUpstream);
+  // The first response tells whether the upstream returns the ids of requests.
+  check().catch(() => undefined);
   return {
     source: createRestPetSource({
       client,
@@ -65,6 +77,7 @@ export function openProxyBackend(
     }),
     access: createProxyAccess({
       keys,
+      trials: createKeyTrials(),
       addressLedger,
       defaultLedger,
       cooldowns: UNSHARED_COOLDOWNS,
@@ -76,19 +89,20 @@ export function openProxyBackend(
     isStore: false,
     // The upstream decides how long an answer takes. A request that has waited half of its time limit rarely succeeds.
     loadShedding: { budgetMs: timeoutMs / 2, crowdBudgetMs: timeoutMs / 2 },
-    check: () => (breaker.isOpen ? Promise.reject(unavailable()) : probeUpstream()),
-    close: () => {
+    check: () => (breaker.isOpen ? Promise.reject(unavailable()) : check()),
+    close: async () => {
       breaker.close();
-      return client.close();
+      await Promise.all([client.close(), probeClient.close()]);
     },
   };
 
   /** Requests the interface description, which needs no key. Any answer below 500 will do. */
   async function probeUpstream(): Promise<void> {
-    const attempt = client.send({
+    const attempt = probeClient.send({
       method: 'GET',
       path: '/openapi.json',
       headers: {},
+      requestId: 'probe',
       keyId: '',
       beforeSending: () => undefined,
     });
@@ -99,4 +113,17 @@ export function openProxyBackend(
     if (outcome instanceof Error) throw outcome instanceof StoreError ? outcome : unavailable(outcome);
     if (outcome.status >= 500) throw unavailable();
   }
+}
+
+/** Calls a function at most once in a while. All callers get the result of the last call. */
+function keepFor<T>(milliseconds: number, call: () => Promise<T>): () => Promise<T> {
+  let result: Promise<T> | undefined;
+  return () => {
+    if (!result) {
+      result = call();
+      const forget = (): void => void setTimeout(() => (result = undefined), milliseconds).unref();
+      result.then(forget, forget);
+    }
+    return result;
+  };
 }
