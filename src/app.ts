@@ -2,7 +2,7 @@ import type { Server } from 'node:http';
 import { createMemoryLedger } from './access/memory-ledger.js';
 import { PLANS } from './access/plans.js';
 import type { Access } from './access/session.js';
-import type { Backend } from './backend.js';
+import { ADDRESS_CAPACITY, type Backend } from './backend.js';
 import { openStoreBackend } from './store/store-backend.js';
 import { ConfigError, type Config } from './config.js';
 import type { Database } from './store/database.js';
@@ -115,7 +115,7 @@ export async function startApp(
         documents,
         documentLimits,
         formatError,
-        budget: createDocumentBudget(createMemoryLedger()),
+        budget: createDocumentBudget(createMemoryLedger({ capacity: ADDRESS_CAPACITY })),
       }),
       documents,
       documentLimits,

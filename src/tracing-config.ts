@@ -17,6 +17,8 @@ export interface TracingConfig {
   readonly sampler: (typeof SAMPLERS)[number];
   /** The share of traces that a ratio sampler records, 0 to 1. */
   readonly ratio: number;
+  /** Whether a client's `traceparent` decides if its request is recorded. */
+  readonly trustsClients: boolean;
   readonly batches: {
     readonly scheduledDelayMillis: number;
     readonly exportTimeoutMillis: number;
@@ -32,6 +34,7 @@ const protocol = z.literal('http/json', 'must be http/json, the one protocol in 
 export const TRACING_SWITCH = {
   OTEL_EXPORTER_OTLP_ENDPOINT: collector.optional(),
   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: collector.optional(),
+  TRUST_TRACEPARENT: flag.default(false),
 };
 
 /**
@@ -39,6 +42,7 @@ export const TRACING_SWITCH = {
  * https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
  */
 const TRACING_ENVIRONMENT = z.object({
+  ...TRACING_SWITCH,
   OTEL_SDK_DISABLED: flag.default(false),
   OTEL_TRACES_EXPORTER: z.enum(['otlp', 'none'], 'must be otlp or none').default('otlp'),
   OTEL_EXPORTER_OTLP_PROTOCOL: protocol.optional(),
@@ -56,7 +60,7 @@ const TRACING_ENVIRONMENT = z.object({
 });
 
 /** The names of all tracing settings. */
-export const TRACING_SETTINGS: readonly string[] = Object.keys({ ...TRACING_SWITCH, ...TRACING_ENVIRONMENT.shape });
+export const TRACING_SETTINGS: readonly string[] = Object.keys(TRACING_ENVIRONMENT.shape);
 
 /**
  * Parses the tracing settings.
@@ -74,6 +78,7 @@ export function parseTracing(env: Readonly<Record<string, string | undefined>>):
     url: target,
     sampler: settings.OTEL_TRACES_SAMPLER,
     ratio: settings.OTEL_TRACES_SAMPLER_ARG,
+    trustsClients: settings.TRUST_TRACEPARENT,
     batches: {
       scheduledDelayMillis: settings.OTEL_BSP_SCHEDULE_DELAY,
       exportTimeoutMillis: settings.OTEL_BSP_EXPORT_TIMEOUT,

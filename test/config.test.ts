@@ -18,6 +18,8 @@ describe('loadConfig', () => {
       metricsPort: undefined,
       logLevel: 'info',
       bans: { banAfter: 100, banSeconds: 300 },
+      compression: true,
+      tracing: undefined,
       limits: { maxRootFields: 100, maxBatch: 20, maxBodyBytes: 1_048_576, maxResponseBytes: 8_388_608 },
       shutdownGraceMs: 10_000,
     });

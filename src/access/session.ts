@@ -42,7 +42,7 @@ export interface Access {
   /**
    * Opens the session of a request.
    * @param authorization - the `Authorization` header
-   * @param address - the client's address
+   * @param address - the client's address, or the network that it is counted by
    * @throws StoreError `unavailable` if the key cannot be looked up
    */
   open(authorization: string | undefined, address: string): MaybePromise<Session>;

@@ -5,15 +5,20 @@ import { StoreError, toErrorBody } from '../errors.js';
 const MAX_MESSAGE = 500;
 const MAX_LOCATIONS = 10;
 
-/** What graphql-js knows of the schema and would tell. */
-const SUGGESTION = / ?Did you mean .*$/s;
+/** What graphql-js tells of the schema that the client did not write, and what to say instead. */
+const SCHEMA_DETAILS: readonly (readonly [RegExp, string])[] = [
+  [/ ?Did you mean .*$/s, ''],
+  [/Field "[^"]*" of required type "[^"]*" was not provided\./, 'A required field was not provided.'],
+  [/ argument "[^"]*" of type "[^"]*" is required, but it was not provided\./, ' needs another argument.'],
+  [/ (?:on|by|of) type "[^"]*"/, ''],
+];
 
 /** Gives a request error of Apollo Server or graphql-js the form in which clients see it. */
 export type ErrorFormatter = (formatted: GraphQLFormattedError, error: unknown) => GraphQLFormattedError;
 
 /**
  * Makes the formatter of request errors. Long messages are cut.
- * @param hideSchema - whether messages must not suggest names of the schema
+ * @param hideSchema - whether messages must not name anything of the schema that the client did not write
  */
 export function createErrorFormatter(schema: GraphQLSchema, hideSchema: boolean): ErrorFormatter {
   return (formatted, error) => {
@@ -25,14 +30,17 @@ export function createErrorFormatter(schema: GraphQLSchema, hideSchema: boolean)
       ? { ...formatted, ...formatStoreError(new StoreError('bad_request', formatted.message)) }
       : formatted;
     const message =
-      findEmptySelection(error) ??
-      (hideSchema ? whole.replace(SUGGESTION, '') : (findOtherRoot(whole, schema) ?? whole));
+      findEmptySelection(error) ?? (hideSchema ? hideDetails(whole) : (findOtherRoot(whole, schema) ?? whole));
     return {
       message: message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message,
       ...(locations && { locations: locations.slice(0, MAX_LOCATIONS) }),
       ...rest,
     };
   };
+}
+
+function hideDetails(message: string): string {
+  return SCHEMA_DETAILS.reduce((text, [detail, replacement]) => text.replace(detail, replacement), message);
 }
 
 /** Errors that depend on the text of the document only, with their HTTP statuses. */

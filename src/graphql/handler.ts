@@ -56,6 +56,8 @@ export interface GraphqlHandlerOptions {
   readonly maxResponseBytes: number;
 }
 
+/** Writing the responses of a batch gives way to other requests each time that this many bytes are written. */
+const BYTES_PER_TURN = 262_144;
 /** The media types of https://http-spec.graphql.org/September2026/#sec-Media-Types, the default first. */
 const MEDIA_TYPES = ['application/json; charset=utf-8', 'application/graphql-response+json; charset=utf-8'];
 /** https://www.rfc-editor.org/rfc/rfc10008#name-the-accept-query-header-fie */
@@ -74,7 +76,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     context.route = '/graphql';
     let session: Session;
     try {
-      const opened = access.open(context.header('authorization'), context.address);
+      const opened = access.open(context.header('authorization'), context.network);
       session = opened instanceof Promise ? await opened : opened;
     } catch (thrown) {
       return refuse(context, thrown);
@@ -138,9 +140,16 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     const executed = await together(admitted, (operation, index) =>
       run(operation, contexts[index] as OperationContext),
     );
-    const turn = context.takeTurn();
-    if (turn) await turn;
-    const responses = executed.map((operation) => write(operation, requestId, room));
+    const responses: OperationResponse[] = [];
+    let turnEnd = 0;
+    for (const operation of executed) {
+      if (room.written >= turnEnd) {
+        const turn = context.takeTurn(turnEnd > 0);
+        if (turn) await turn;
+        turnEnd = room.written + BYTES_PER_TURN;
+      }
+      responses.push(write(operation, requestId, room));
+    }
 
     const facts = admitted.map((operation): OperationFacts => {
       if (!(operation instanceof Refusal)) return { operation: operation.operation, cost: operation.cost };

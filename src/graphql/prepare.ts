@@ -12,7 +12,7 @@ import { formatVariableError, findDocumentStatus, type ErrorFormatter } from './
 import type { PreparedDocument, PreparedDocuments, PreparedOperation } from './prepared-documents.js';
 import { Refusal } from './refusal.js';
 import type { OperationRequest } from './request.js';
-import type { GraphqlServer } from './server.js';
+import { MAX_ERRORS, type GraphqlServer } from './server.js';
 import { compileVariables, VariableErrors, type VariableValues } from './variables.js';
 
 /** A valid operation with its variables. */
@@ -39,6 +39,8 @@ export interface PrepareOptions {
  */
 export type Prepare = (request: OperationRequest, context: RequestContext) => MaybePromise<Prepared | Refusal>;
 
+type CompleteParameters = [PreparedDocument, DocumentText, OperationRequest, RequestContext];
+
 /** Characters of persisted queries that are found by their hash without asking Apollo Server. */
 const PERSISTED_CHARACTERS = 1_000_000;
 
@@ -57,19 +59,24 @@ export function createPrepare({
 
   return (request, context) => {
     const known = findKnown(request);
-    return known
-      ? complete(known, new DocumentText(known.text), request, context.method)
-      : prepareNew(request, context);
+    return (
+      (known && complete(known, new DocumentText(known.text), request, context, false)) ?? prepareNew(request, context)
+    );
   };
 
+  /** Validates or compiles what has not been asked for before, at the caller's expense. */
   async function prepareNew(request: OperationRequest, context: RequestContext): Promise<Prepared | Refusal> {
-    await context.takeTurn();
+    await context.takeTurn(true);
     budget.require(context.caller);
     const startedAt = performance.now();
     try {
-      return await validate(request, context.method);
+      const known = findKnown(request);
+      return await (known
+        ? complete(known, new DocumentText(known.text), request, context, true)
+        : validate(request, context));
     } finally {
-      budget.charge(context.caller, performance.now() - startedAt);
+      // The wait for a persisted query in Redis is nobody's work.
+      if (request.query !== undefined) budget.charge(context.caller, performance.now() - startedAt);
     }
   }
 
@@ -81,7 +88,7 @@ export function createPrepare({
     return text === undefined || (query !== undefined && query !== text) ? undefined : documents.find(text);
   }
 
-  async function validate(request: OperationRequest, method: string): Promise<Prepared | Refusal> {
+  async function validate(request: OperationRequest, context: RequestContext): Promise<Prepared | Refusal> {
     if (request.query !== undefined) requireSmallDocument(request.query, documentLimits);
     const validation = await server.validate(request);
     if (!validation.isValid) {
@@ -97,25 +104,31 @@ export function createPrepare({
     if (hash !== undefined) persisted.set(hash, text);
     const names = listOperations(document).map(({ name }) => name?.value);
     const prepared = { text, errors: [], names, operations: new Map<string | undefined, PreparedOperation>() };
-    return complete(prepared, new DocumentText(text, document), request, method);
+    return complete(prepared, new DocumentText(text, document), request, context, true);
   }
 
+  /** Returns undefined if something has to be compiled and `mayCompile` is false. */
+  function complete(...args: [...CompleteParameters, mayCompile: true]): Prepared | Refusal;
+  function complete(...args: [...CompleteParameters, mayCompile: boolean]): Prepared | Refusal | undefined;
   function complete(
     document: PreparedDocument,
     text: DocumentText,
     { operationName, variables = {} }: OperationRequest,
-    method: string,
-  ): Prepared | Refusal {
+    { method }: RequestContext,
+    mayCompile: boolean,
+  ): Prepared | Refusal | undefined {
     const { errors } = document;
     if (errors.length > 0) return new Refusal({ status: findDocumentStatus(errors) ?? 422, errors });
-    const operation = getOperation(document, text, operationName);
+    const operation = getOperation(document, text, operationName, mayCompile);
+    if (!operation) return undefined;
     if (method !== 'POST' && operation.type !== 'query') throw mutationBySafeMethod(method);
     try {
       const values = operation.variables.coerce(variables, text);
-      return { operation, fields: getFields(document, operation, text, values), values, text, document };
+      const fields = getFields(document, operation, text, values, mayCompile);
+      return fields && { operation, fields, values, text, document };
     } catch (error) {
       if (error instanceof VariableErrors) {
-        const errors = error.errors.map((one) => formatVariableError(one, formatError));
+        const errors = error.errors.slice(0, MAX_ERRORS).map((one) => formatVariableError(one, formatError));
         return new Refusal({ status: 422, errors, operation });
       }
       // A condition of @skip or @include is null.
@@ -125,13 +138,18 @@ export function createPrepare({
     }
   }
 
-  function getOperation(document: PreparedDocument, text: DocumentText, operationName?: string): PreparedOperation {
+  function getOperation(
+    document: PreparedDocument,
+    text: DocumentText,
+    operationName: string | undefined,
+    mayCompile: boolean,
+  ): PreparedOperation | undefined {
     const { names, operations } = document;
     const isFound = operationName === undefined ? names.length === 1 : names.includes(operationName);
     if (!isFound) throw unknownOperation(operationName, names);
     const name = operationName ?? names[0];
     const known = operations.get(name);
-    if (known) return known;
+    if (known || !mayCompile) return known;
     const operation = prepareOperation(text.document, name);
     operations.set(name, operation);
     documents.keep(document);
@@ -161,10 +179,11 @@ export function createPrepare({
     { name, conditions, fields, variables }: PreparedOperation,
     text: DocumentText,
     values: VariableValues,
-  ): readonly RootField[] {
+    mayCompile: boolean,
+  ): readonly RootField[] | undefined {
     const combination = conditions.length === 0 ? '' : conditions.map((index) => String(values[index])).join();
     const known = fields.get(combination);
-    if (known) return known;
+    if (known || !mayCompile) return known;
     const operation = findOperation(text.document, name);
     const compiled = compileFields({ schema, document: text.document, operation, variables }, values);
     fields.set(combination, compiled);

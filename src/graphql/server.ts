@@ -52,8 +52,8 @@ interface ApolloContext {
   readonly handedOver: { text?: string; document?: DocumentNode; failure?: unknown };
 }
 
-/** Errors reported for one document: each takes time to place in the text. */
-const MAX_ERRORS = 20;
+/** Errors reported for one document or its variables: each takes time to place in the text. */
+export const MAX_ERRORS = 5;
 
 /** Makes and starts the Apollo Server. */
 export async function createGraphqlServer(options: GraphqlServerOptions): Promise<GraphqlServer> {
@@ -101,7 +101,8 @@ export async function createGraphqlServer(options: GraphqlServerOptions): Promis
         isValid: false,
         status: http.status ?? 200,
         headers: http.headers,
-        errors: body.singleResult.errors ?? [],
+        // graphql-js adds one that says that there are more.
+        errors: (body.singleResult.errors ?? []).slice(0, MAX_ERRORS),
       };
     },
     async renderLandingPage(search) {

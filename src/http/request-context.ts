@@ -5,6 +5,7 @@ import type { WindowState } from '../access/ledger.js';
 import type { RequestFields } from '../observability/request-log.js';
 import { CLIENT_NAME_HEADER, parseClientName } from '../access/client-name.js';
 import { NO_SPAN, type Span } from '../observability/tracing.js';
+import { parseAddress, toNetwork } from './client-address.js';
 
 /** The response of a handler. */
 export interface Reply {
@@ -32,13 +33,17 @@ export class RequestContext {
   route = 'other';
   /** Whose share of the program's time this request uses. The scheduler names it. */
   caller = 'unknown';
-  /** Waits for the caller's turn, before work that takes the event loop a while. The scheduler replaces it. */
-  takeTurn: () => MaybePromise<void> = () => undefined;
+  /**
+   * Waits for the caller's turn, before work that takes the event loop a while. The scheduler replaces it.
+   * @param isLong - the work may take long: connections are looked at first, even if nobody else waits
+   */
+  takeTurn: (isLong?: boolean) => MaybePromise<void> = () => undefined;
   /** Tells the scheduler the identifier of the key, once it is known to be valid. */
   identify: (keyId: string) => void = () => undefined;
   /** The span of this request. If tracing is off, it records nothing and only carries the client's trace. */
   span: Span = NO_SPAN;
   #cancelListeners: Set<() => void> | undefined;
+  #network: string | undefined;
 
   constructor(
     readonly request: IncomingMessage,
@@ -66,10 +71,16 @@ export class RequestContext {
     return parseClientName(this.header(CLIENT_NAME_HEADER), this.header('authorization'));
   }
 
-  /** The client's address. Behind a trusted proxy, this is the last address in X-Forwarded-For. */
+  /** The client's address. Behind a trusted proxy, this is the last address in X-Forwarded-For, if it is valid. */
   get address(): string {
     const forwarded = this.trustProxy ? this.header('x-forwarded-for')?.split(',').at(-1)?.trim() : undefined;
-    return forwarded || (this.request.socket.remoteAddress ?? 'unknown');
+    const address = forwarded === undefined ? undefined : parseAddress(forwarded);
+    return address ?? parseAddress(this.request.socket.remoteAddress ?? '') ?? 'unknown';
+  }
+
+  /** The client's address as it is counted: an IPv4 address, or the /64 of an IPv6 address. */
+  get network(): string {
+    return (this.#network ??= toNetwork(this.address));
   }
 
   /** Whether the client disconnected before its response was complete. */

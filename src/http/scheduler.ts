@@ -89,7 +89,7 @@ export function createScheduler({ budgetMs, crowdBudgetMs, floor = 32, onChange 
       const admitted = { caller, since: context.startedAt, isCounted: true, isOver: false };
       inProgress += 1;
       context.caller = caller.name;
-      context.takeTurn = () => turns.take(caller);
+      context.takeTurn = (isLong) => turns.take(caller, isLong);
       context.identify = (keyId) => {
         const authorization = context.header('authorization');
         if (authorization !== undefined && caller.name !== keyId) names.set(authorization, { name: keyId });
@@ -110,7 +110,7 @@ export function createScheduler({ budgetMs, crowdBudgetMs, floor = 32, onChange 
   function nameCaller(context: RequestContext): string {
     const authorization = context.header('authorization');
     const known = authorization === undefined ? undefined : names.get(authorization);
-    return known?.name ?? context.address;
+    return known?.name ?? context.network;
   }
 
   async function run(context: RequestContext, handler: Handler, admitted: AdmittedRequest): Promise<Reply> {

@@ -94,8 +94,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 async function serve(context: RequestContext, options: HttpServerOptions, bodySender: BodySender): Promise<void> {
   let reply: Reply;
   try {
-    requireHost(context.request);
-    requireFewHeaders(context.request);
+    requireSoundHeaders(context.request);
     const represented = represent(context, await options.handler(context), options.compression);
     reply = represented instanceof Promise ? await represented : represented;
   } catch (thrown) {
@@ -132,20 +131,28 @@ function addHeaders(list: string[], headers: Readonly<Record<string, string>>): 
   for (const name in headers) list.push(name, headers[name] as string);
 }
 
-/** https://www.rfc-editor.org/rfc/rfc9112#section-3.2 */
-function requireHost({ httpVersion, headers }: IncomingMessage): void {
-  if (httpVersion === '1.1' && headers.host === undefined)
-    throw new StoreError('invalid_request', 'An HTTP/1.1 request needs a Host header.', {
-      headers: { Connection: 'close' },
-    });
-}
-
 /** Node limits the total size of the headers, but thousands of short headers would fit. */
 const MAX_HEADERS = 200;
+/** Node takes the first of several, and a proxy in front may have checked the last. */
+const SINGLE_HEADERS = ['host', 'authorization'];
 
-function requireFewHeaders({ rawHeaders }: IncomingMessage): void {
-  if (rawHeaders.length <= 2 * MAX_HEADERS) return;
-  throw new StoreError('headers_too_large', `A request may have ${MAX_HEADERS} headers.`);
+function requireSoundHeaders({ httpVersion, headers, rawHeaders }: IncomingMessage): void {
+  if (rawHeaders.length > 2 * MAX_HEADERS)
+    throw new StoreError('headers_too_large', `A request may have ${MAX_HEADERS} headers.`);
+  // https://www.rfc-editor.org/rfc/rfc9112#section-3.2
+  if (httpVersion === '1.1' && headers.host === undefined) throw ambiguous('An HTTP/1.1 request needs a Host header.');
+  for (const name of SINGLE_HEADERS) {
+    let count = 0;
+    for (let i = 0; i < rawHeaders.length; i += 2) {
+      const sent = rawHeaders[i] as string;
+      if (sent.length === name.length && sent.toLowerCase() === name) count += 1;
+    }
+    if (count > 1) throw ambiguous(`A request may have one ${name} header.`);
+  }
+}
+
+function ambiguous(message: string): StoreError {
+  return new StoreError('invalid_request', message, { headers: { Connection: 'close' } });
 }
 
 /** Returns the reply to a thrown error, and logs it. The client never sees the details of an unexpected error. */
@@ -164,6 +171,9 @@ export function logFailure(log: Log, error: StoreError, requestId: string): void
   log[error.code === 'internal_error' ? 'error' : 'warn']({ requestId, code: error.code, err: cause }, message);
 }
 
+/** Longer paths are cut in the log, in characters. */
+const MAX_LOGGED_PATH = 256;
+
 function finish(context: RequestContext, log: RequestLog, metrics: Metrics): void {
   const { response, requestId, method, path, route, logged } = context;
   const milliseconds = performance.now() - context.startedAt;
@@ -174,7 +184,7 @@ function finish(context: RequestContext, log: RequestLog, metrics: Metrics): voi
   log(route === 'probe' ? 'debug' : 'info', {
     requestId,
     method,
-    path,
+    path: path.slice(0, MAX_LOGGED_PATH),
     status,
     ms: milliseconds,
     further: logged,

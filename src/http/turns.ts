@@ -20,9 +20,9 @@ export interface Turns {
   leave(caller: Caller): void;
   /**
    * Waits for the caller's turn. What the request does from then on, until it waits for something else, is charged to
-   * the caller. While there is nobody to share with, the turn comes at once.
+   * the caller. While there is nobody to share with, the turn comes at once, unless the work may take long.
    */
-  take(caller: Caller): MaybePromise<void>;
+  take(caller: Caller, isLong?: boolean): MaybePromise<void>;
   /** The number of callers with requests in progress. */
   active(): number;
   /** The requests that a caller has in progress. */
@@ -82,12 +82,12 @@ export function createTurns(): Turns {
       callers.delete(caller.name);
       if (caller.restsUntil > performance.now()) rests.set(caller.name, caller);
     },
-    take(caller) {
-      if (callers.size === 1 && inProgress < CROWD) return undefined;
+    take(caller, isLong = false) {
+      if (callers.size === 1 && inProgress < CROWD && !isLong) return undefined;
       const now = performance.now();
       settle(now);
       watchTurn(now);
-      if (queue.size === 0 && now - (turnStart as number) <= SLICE_MS && caller.restsUntil <= now) {
+      if (queue.size === 0 && !isLong && now - (turnStart as number) <= SLICE_MS && caller.restsUntil <= now) {
         current = caller;
         return undefined;
       }

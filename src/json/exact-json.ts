@@ -1,6 +1,6 @@
 import { parse } from 'lossless-json';
 import { StoreError } from '../errors.js';
-import { findRepeatedKey, hasRepeatedKey, requireSmallJson } from './json-limits.js';
+import { findRepeatedKey, hasRepeatedKey, requireFewMembers, requireSmallJson } from './json-limits.js';
 
 /** The text of a JSON number that a JavaScript number would round or write differently. */
 export class JsonNumber {
@@ -79,6 +79,7 @@ export function parseStrictJson(text: string, subject: string): unknown {
 }
 
 function parseJson(text: string, subject: string): unknown {
+  requireFewMembers(text, subject);
   try {
     return JSON.parse(text);
   } catch {

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { diag, DiagLogLevel } from '@opentelemetry/api';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
@@ -45,11 +45,18 @@ export function createOtlpTracing(config: TracingConfig, log: Log): Tracing {
   };
 }
 
-function createSampler({ sampler, ratio }: TracingConfig): Sampler {
+function createSampler({ sampler, ratio, trustsClients }: TracingConfig): Sampler {
   let root: Sampler = new TraceIdRatioBasedSampler(ratio);
   if (sampler.endsWith('always_on')) root = new AlwaysOnSampler();
   if (sampler.endsWith('always_off')) root = new AlwaysOffSampler();
-  return sampler.startsWith('parentbased_') ? new ParentBasedSampler({ root }) : root;
+  if (trustsClients) return sampler.startsWith('parentbased_') ? new ParentBasedSampler({ root }) : root;
+  // A ratio sampler decides by the id of the trace. That of a client's trace could have been chosen to be recorded.
+  const ofClient: Sampler = {
+    shouldSample: (context, _traceId, ...rest) => root.shouldSample(context, randomBytes(16).toString('hex'), ...rest),
+    toString: () => `Untrusted{${root.toString()}}`,
+  };
+  const others = sampler.startsWith('parentbased_') ? {} : { remoteParentNotSampled: ofClient };
+  return new ParentBasedSampler({ root, remoteParentSampled: ofClient, ...others });
 }
 
 /** Describes this program, unless OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say otherwise. */

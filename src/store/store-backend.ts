@@ -39,7 +39,7 @@ export interface StoreBackendOptions {
   readonly decorateDatabase?: ((database: Database) => Database) | undefined;
 }
 
-/** The load shedder's budgets: they leave an admitted request enough time to finish within a second. */
+/** The scheduler's budgets: they leave an admitted request enough time to finish within a second. */
 const SHEDDER_BUDGETS = { budgetMs: 400, crowdBudgetMs: 150 };
 
 /**

@@ -29,7 +29,21 @@ const NAMED = /^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*$/;
 const NO_VARIABLES = new Set([
   ...Object.keys(STORE_ERRORS),
   ...['UNRECOGNIZED', 'INVALID_ID', 'CONNECTION_FAILED', 'TIMED_OUT'],
-  ...['AVAILABLE', 'PENDING', 'SOLD', 'GET', 'POST', 'INSERT', 'SET', 'LISTEN', 'ID', 'KEY_ID', 'DIGEST', 'NULL'],
+  ...[
+    'AVAILABLE',
+    'PENDING',
+    'SOLD',
+    'GET',
+    'POST',
+    'QUERY',
+    'INSERT',
+    'SET',
+    'LISTEN',
+    'ID',
+    'KEY_ID',
+    'DIGEST',
+    'NULL',
+  ],
 ]);
 
 /** Folders that commands create. */
@@ -60,7 +74,7 @@ describe.each([...documents.values()])('$path', ({ path, links, codes, blocks })
 });
 
 it.each([
-  ['README.md', SETTINGS.filter((name) => !name.includes('TRACES'))],
+  ['docs/settings.md', SETTINGS.filter((name) => !name.includes('TRACES'))],
   ['docs/tracing.md', TRACING_SETTINGS.filter((name) => !name.includes('TRACES_PROTOCOL'))],
 ])('documents every setting in the tables of %s', (path, names) => {
   const { codes } = documents.get(path) as Document;

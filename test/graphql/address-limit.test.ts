@@ -59,6 +59,20 @@ describe.each(MODES)('requests without a valid key, %s store', (mode) => {
     expect(second.headers.get('x-ratelimit-reset')).toBe(first.headers.get('x-ratelimit-reset'));
   });
 
+  it('count for the /64 of an IPv6 address, and not for an address that is none', async () => {
+    const remaining = async (address: string) =>
+      (await behindProxy.graphql(PETS, { headers: from(address) })).headers.get('x-ratelimit-remaining');
+    expect(await remaining('2001:db8:1:2::1')).toBe('59');
+    expect(await remaining('2001:db8:1:2:ffff:ffff:ffff:ffff')).toBe('58');
+    expect(await remaining('[2001:0DB8:0001:0002::7]:4711')).toBe('57');
+    expect(await remaining('2001:db8:1:3::1')).toBe('59');
+    expect(await remaining('::ffff:192.0.2.7')).toBe('59');
+    expect(await remaining('192.0.2.7:80')).toBe('58');
+    // The program never keeps a text of the client's choice: it counts for the connection.
+    expect(await remaining('x'.repeat(10_000))).toBe('59');
+    expect(await remaining('unknown')).toBe('58');
+  });
+
   it('count only when they get a 401', async () => {
     const headers = from('192.0.2.2');
     for (let i = 0; i < 5; i++) {

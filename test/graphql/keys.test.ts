@@ -124,6 +124,19 @@ describe.each(MODES)('GraphQL keys without introspection, %s store', (mode) => {
       expect(misspelt.status).toBe(422);
       expect(misspelt.text).not.toContain('Did you mean');
     });
+
+    it.each([
+      ['{ pets { nam } }', 'Cannot query field "nam".'],
+      ['{ pet { id } }', 'Field "pet" needs another argument.'],
+      ['{ pets }', 'Field "pets" must have a selection of subfields.'],
+      ['mutation { addPet(input: { nam: "Rex" }) { id } }', 'A required field was not provided.'],
+      ['mutation ($input: NewPet!) { addPet(input: $input) { id } }', 'A required field was not provided.'],
+    ])('hide the names of fields that the client did not write: %s', async (query, message) => {
+      const { key } = await gateway.createKey();
+      const { status, text, errors } = await gateway.graphql(query, { key, variables: { input: { nam: 'Rex' } } });
+      expect([status, errors?.[0]?.message]).toEqual([422, expect.stringContaining(message)]);
+      expect(text).not.toMatch(/name|categoryId|"id"|Did you mean/);
+    });
   });
 });
 

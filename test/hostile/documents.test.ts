@@ -40,6 +40,7 @@ describe.each(['development', 'production'])('hostile documents in %s', (environ
     expect([400, 422]).toContain(response.status);
     for (const { errors, data } of [JSON.parse(text)].flat()) {
       expect(errors.length).toBeGreaterThan(0);
+      expect(errors.length).toBeLessThanOrEqual(5);
       expect(data).toBeUndefined();
     }
     expect(text.length).toBeLessThan(30_000);

@@ -160,6 +160,25 @@ describe('hostile HTTP', () => {
     expect(text).toContain('"code":"invalid_request","message":"An HTTP/1.1 request needs a Host header."');
   });
 
+  it.each([
+    ['/graphql', 'Host: x\r\nhost: y\r\n'],
+    ['/v1/pets', 'Host: x\r\nAuthorization: Bearer a\r\nAUTHORIZATION: Bearer b\r\n'],
+    ['/graphql', 'Host: x\r\nAuthorization: Bearer a\r\nAuthorization: Bearer a\r\n'],
+    ['/livez', 'Host: x\r\nHost: x\r\n'],
+  ])('returns 400 if %s gets a header twice that may come once: %j', async (path, headers) => {
+    const { status, text } = await sendRaw(gateway.url, (socket) =>
+      socket.write(`GET ${path} HTTP/1.1\r\n${headers}\r\n`),
+    );
+    expect([status, text]).toEqual([400, expect.stringContaining('"code":"invalid_request"')]);
+  });
+
+  it('cuts long paths in the log', async () => {
+    await gateway.fetch(`/${'a'.repeat(5_000)}`);
+    const paths = gateway.logged.flatMap(({ path }) => (typeof path === 'string' ? [path] : []));
+    expect(paths).toContain(`/${'a'.repeat(255)}`);
+    expect(Math.max(...paths.map(({ length }) => length))).toBe(256);
+  });
+
   it('ignores an unknown Expect header', async () => {
     const { status } = await sendRaw(gateway.url, (socket) =>
       socket.write(`GET /v1/pets HTTP/1.1\r\n${head}Expect: a-miracle\r\nConnection: close\r\n\r\n`),

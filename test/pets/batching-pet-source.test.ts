@@ -191,7 +191,7 @@ describe('batched reads under concurrent load', () => {
         if (read.data.pet?.name === name) seen += 1;
       }
     }
-    // The load shedder never refuses this few concurrent requests, even on a busy machine.
+    // The scheduler never refuses this few concurrent requests, even on a busy machine.
     await Promise.all(Array.from({ length: 30 }, work));
     expect(seen).toBe(pairs);
   });

@@ -82,7 +82,7 @@ describe.each(STORES)('invalid POST /v1/pets, %s store', (mode) => {
     ['surrogates in the wrong order', '"\\ude00\\ud83d"', /surrogate/],
     ['256 characters', `"${'x'.repeat(256)}"`, /256/],
     ['256 characters outside the Basic Multilingual Plane', `"${'😀'.repeat(256)}"`, /256/],
-    ['half a million characters', `"${'x'.repeat(500_000)}"`, /500000/],
+    ['a hundred thousand characters', `"${'x'.repeat(100_000)}"`, /100000/],
     ['a number', '5', /name must be a string/],
     ['null', 'null', /name must be a string/],
     ['true', 'true', /name must be a string/],
@@ -96,7 +96,7 @@ describe.each(STORES)('invalid POST /v1/pets, %s store', (mode) => {
   );
 
   it.each([
-    ['', /not valid JSON/],
+    ['', /is empty/],
     [' ', /not valid JSON/],
     ['{', /not valid JSON/],
     ['{"name":"Rex","categoryId":1', /not valid JSON/],
@@ -148,9 +148,12 @@ describe.each(STORES)('invalid POST /v1/pets, %s store', (mode) => {
   });
 
   it('refuses thousands of unknown properties without naming them all', async () => {
-    const properties = Array.from({ length: 20_000 }, (_, n) => `"property${n}":${n}`).join(',');
+    const properties = Array.from({ length: 5_000 }, (_, n) => `"property${n}":${n}`).join(',');
     await expectRefused(`{${properties}}`, /"property0"/);
   });
+
+  it('refuses a body that would take long to parse', () =>
+    expectRefused(`{"name":"${'x'.repeat(500_000)}","categoryId":1}`, /longer than 131072 characters/));
 
   it('refuses query parameters', async () => {
     const answer = await client.send('POST', '/v1/pets?status=sold', {

@@ -36,9 +36,11 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
     const names = operations().map(({ operation }) => operation.operationId as string);
     expect(names.sort()).toEqual(['createPet', 'getPet', 'listPets']);
     for (const { path, operation } of operations()) {
-      for (const response of Object.values(operation.responses as Record<string, any>)) {
+      for (const [status, response] of Object.entries(operation.responses as Record<string, any>)) {
         expect(response.description).toEqual(expect.any(String));
-        expect(Object.keys(response.content as object)).toEqual(['application/json']);
+        const problem = Number(status) >= 400 ? ['application/problem+json'] : [];
+        const mediaTypes = status === '304' ? [] : ['application/json', ...problem];
+        expect(Object.keys((response.content ?? {}) as object)).toEqual(mediaTypes);
         for (const header of Object.values(response.headers as Record<string, any>))
           expect(header.schema.type).toMatch(/string|integer/);
       }
@@ -54,7 +56,7 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
     for (const reference of references)
       expect(resolve(reference, document as Record<string, unknown>)).toBeTypeOf('object');
     const names = [...references].map((reference) => reference.replace('#/components/schemas/', ''));
-    expect(names.sort()).toEqual(['Error', 'NewPet', 'Pet', 'PetStatus']);
+    expect(names.sort()).toEqual(['Error', 'NewPet', 'Pet', 'PetStatus', 'Problem']);
     expect(Object.keys(document.components.schemas as object).sort()).toEqual(names);
   });
 

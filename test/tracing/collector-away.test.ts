@@ -114,13 +114,14 @@ describe('a trace that this gateway does not record', () => {
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
       OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
       OTEL_TRACES_SAMPLER_ARG: '0',
+      TRUST_TRACEPARENT: 'true',
     });
     await gateway.graphql('{ pets { id } }', { key: 'a' });
     const traceId = gateway.logged.find(({ msg }) => msg === 'request')?.trace_id;
     expect(upstream.seen.map(({ headers }) => headers.traceparent)).toEqual([
       expect.stringMatching(new RegExp(`^00-${String(traceId)}-[0-9a-f]{16}-00$`)),
     ]);
-    // If the client records a trace, the gateway does too, whatever the sampling ratio.
+    // If a trusted client records a trace, the gateway does too, whatever the sampling ratio.
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
     await gateway.graphql('{ pets { id } }', { key: 'a', headers: { traceparent } });
     const spans = await collector.find('a request', (all) => all.some(({ kind }) => kind === 'server'));

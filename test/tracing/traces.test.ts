@@ -37,6 +37,9 @@ async function traceOf(traceId: string, servers = 1): Promise<readonly Collected
   return spans.filter(isOf);
 }
 
+/** So many at once that the store serves several with one statement. */
+const CLIENTS = 64;
+
 describe.each(['embedded', 'server'] as const)('the traces of an %s store', (mode) => {
   let gateway: Gateway;
   let key: string;
@@ -169,18 +172,18 @@ describe.each(['embedded', 'server'] as const)('the traces of an %s store', (mod
   });
 
   it('show a statement that serves several requests in one trace, with links to the others', async () => {
-    const traces = Array.from({ length: 8 }, () => makeTrace());
+    const traces = Array.from({ length: CLIENTS }, () => makeTrace());
     // The others are collected while the first statement runs.
     await Promise.all(
       traces.map(({ traceparent }) => gateway.graphql('{ pets(limit: 7) { id } }', { key, headers: { traceparent } })),
     );
     const own = new Set(traces.map(({ traceId }) => traceId));
     const spans = (
-      await collector.find('eight', (all) => all.filter(({ kind }) => kind === 'server').length === 8)
+      await collector.find('all', (all) => all.filter(({ kind }) => kind === 'server').length === CLIENTS)
     ).filter(({ traceId }) => own.has(traceId));
     const operations = spans.filter(({ kind }) => kind === 'internal');
     const statements = spans.filter(({ name }) => name === 'list-pets');
-    expect(statements.length).toBeLessThan(8);
+    expect(statements.length).toBeLessThan(CLIENTS);
     const served = statements.flatMap(({ parentSpanId, links }) => [parentSpanId, ...links]);
     expect(served.sort()).toEqual(operations.map(({ spanId }) => spanId).sort());
   });
@@ -201,7 +204,7 @@ describe.each(['embedded', 'server'] as const)('the traces of an %s store', (mod
     });
     expect(byName(spans, 'POST /graphql')).toMatchObject({
       failed: false,
-      attributes: { 'http.response.status_code': 400 },
+      attributes: { 'http.response.status_code': 422 },
     });
   });
 
@@ -216,6 +219,29 @@ describe.each(['embedded', 'server'] as const)('the traces of an %s store', (mod
     expect(new Set(collector.spans.map((span) => span.traceId))).toEqual(new Set([traceId]));
     const line = gateway.logged.filter(({ msg }) => msg === 'request').at(-2);
     expect(line).toMatchObject({ trace_id: unrecorded.traceId });
+  });
+});
+
+describe.each([
+  ['false', 0],
+  ['true', 20],
+])("a client's decision to record with TRUST_TRACEPARENT=%s", (trust, recorded) => {
+  it(`records ${recorded} of 20 requests with a sampler that records none`, async () => {
+    const gateway = await startGateway('server', {
+      ...SETTINGS,
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
+      OTEL_TRACES_SAMPLER_ARG: '0.000001',
+      TRUST_TRACEPARENT: trust,
+    });
+    // A ratio sampler records a trace whose id is a small number.
+    for (let i = 0; i < 20; i++) {
+      const traceparent = `00-${String(i + 1).padStart(32, '0')}-${'1'.repeat(16)}-01`;
+      await gateway.graphql('{ __typename }', { headers: { traceparent } });
+    }
+    await gateway.close();
+    expect(collector.spans.filter(({ kind }) => kind === 'server')).toHaveLength(recorded);
+    expect(gateway.logged.filter(({ trace_id }) => String(trace_id).startsWith('0000'))).toHaveLength(20);
   });
 });
 

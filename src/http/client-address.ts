@@ -1,0 +1,26 @@
+import { isIP, isIPv4 } from 'node:net';
+
+/**
+ * Parses a client address, as a socket or `X-Forwarded-For` states it. Some proxies add the port.
+ * @returns undefined if the text is not an IP address
+ */
+export function parseAddress(text: string): string | undefined {
+  const [, bracketed] = /^\[([^\]]*)\](?::\d+)?$/.exec(text) ?? [];
+  const address = (bracketed ?? text.replace(/^(\d+(?:\.\d+){3}):\d+$/, '$1'))
+    .replace(/^::ffff:(?=\d+\.)/i, '')
+    .replace(/%.*$/s, '');
+  return isIP(address) === 0 ? undefined : address;
+}
+
+/**
+ * Returns the network of an address: what one client is counted by. A client has a whole /64 of IPv6 addresses.
+ * @param address - as `parseAddress` returns it
+ */
+export function toNetwork(address: string): string {
+  if (isIPv4(address)) return address;
+  // A URL writes the groups without leading zeros, and at most one run of zeros as "::".
+  const [head = '', tail = ''] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');
+  const [first, last] = [head, tail].map((groups) => groups.split(':').filter((group) => group !== ''));
+  const zeros = Array.from({ length: 8 - (first?.length ?? 0) - (last?.length ?? 0) }, () => '0');
+  return `${[...(first ?? []), ...zeros, ...(last ?? [])].slice(0, 4).join(':')}::/64`;
+}
