@@ -113,7 +113,7 @@ export class KeyState {
 
   /** Why the rest of a probe's requests does not fit into the limits that its first answer stated. */
   findRestRefusal(rest: number): StoreError | undefined {
-    return this.limits.findRefusal(rest, this.#inFlight - rest, Date.now());
+    return this.#findLimitRefusal(rest, this.#inFlight - rest);
   }
 
   /** Removes requests that have been answered or never will be. */
@@ -175,9 +175,9 @@ export class KeyState {
   }
 
   /** Why the limits refuse `cost` requests, unless one request should test that. */
-  #findLimitRefusal(cost: number): StoreError | undefined {
+  #findLimitRefusal(cost: number, inFlight = this.#inFlight): StoreError | undefined {
     const now = Date.now();
-    const refusal = this.limits.findRefusal(cost, this.#inFlight, now);
+    const refusal = this.limits.findRefusal(cost, inFlight, now);
     return refusal && !this.limits.doubt(cost, now) ? refusal : undefined;
   }
 

@@ -20,6 +20,8 @@ const REFUSAL_MS = 60_000;
 /** The time from one such trial to the next, and how long a key waits for its trial, in milliseconds. */
 const INTERVAL_MS = 350;
 const WAIT_MS = 2_000;
+/** The most keys of an address that wait. */
+const MAX_WAITING = 16;
 /** The most addresses that are remembered. */
 const ADDRESSES = 50_000;
 
@@ -70,6 +72,7 @@ class AddressTrials {
         resolve(mayStart);
       };
       this.#waiting.set(key, settle);
+      if (this.#waiting.size > MAX_WAITING) this.#byAge().at(-1)?.(false);
       setTimeout(() => this.#startNext(), INTERVAL_MS).unref();
     });
   }
@@ -81,12 +84,15 @@ class AddressTrials {
     setTimeout(() => this.#startNext(), INTERVAL_MS).unref();
   }
 
-  /** Starts the trial of the key that was sent first: a client that tries again with its key has waited longest. */
   #startNext(): void {
-    if (this.#waiting.size === 0 || !this.#isFree()) return;
-    const [next] = [...this.#waiting].sort(([a], [b]) => a.createdAt - b.createdAt);
-    this.#count();
-    next?.[1](true);
-    this.#startNext();
+    while (this.#waiting.size > 0 && this.#isFree()) {
+      this.#count();
+      this.#byAge()[0]?.(true);
+    }
+  }
+
+  /** What waits, the key that was sent first at the front: a client that tries again with its key has waited longest. */
+  #byAge(): ((mayStart: boolean) => void)[] {
+    return [...this.#waiting].sort(([a], [b]) => a.createdAt - b.createdAt).map(([, settle]) => settle);
   }
 }

@@ -31,8 +31,13 @@ export interface UpstreamClientOptions {
 
 /** A key may use this many times as many connections as it leaves free, so that a new key always finds one. */
 const SHARE = 3;
-/** If the upstream returns no ids, a connection should rest this long, in milliseconds, before its next request. */
-const REST_MS = 10;
+/**
+ * If the upstream returns no ids, a connection should rest this long, in milliseconds, before its next request. A kernel
+ * may hold back the second of two responses for 40 ms.
+ */
+const REST_MS = 50;
+/** How long a new connection waits, in milliseconds, for a response that nobody has asked for. */
+const LISTEN_MS = 5;
 /** A connection in constant use rests after this many requests, for twice the usual time of a response. */
 const USES_WITHOUT_REST = 8;
 const LONGEST_REST_MS = 200;
@@ -59,7 +64,8 @@ export function createUpstreamClient(options: UpstreamClientOptions): UpstreamCl
   const { origin, pathname } = new URL(url);
   const base = pathname.replace(/\/+$/, '');
   // No timeouts here: callers cancel at their own deadlines.
-  const clientOptions = { connect: buildConnector({ timeout: connectTimeoutMs }), headersTimeout: 0, bodyTimeout: 0 };
+  const clientOptions = { connect, headersTimeout: 0, bodyTimeout: 0 };
+  const openConnection = buildConnector({ timeout: connectTimeoutMs });
   const clients: Client[] = [];
   /** The connections without a request, in the order of their last use. */
   const idle: Connection[] = [];
@@ -115,6 +121,19 @@ export function createUpstreamClient(options: UpstreamClientOptions): UpstreamCl
     };
     const sent = { ...headers, 'x-request-id': attempt.id };
     connection.client.dispatch({ method, path: base + path, headers: sent, body: body ?? null }, attempt);
+  }
+
+  function connect(to: buildConnector.Options, callback: buildConnector.Callback): void {
+    openConnection(to, (...opened) => {
+      const [, socket] = opened;
+      if (!socket || ids.isReturned) callback(...opened);
+      else {
+        setTimeout(() => {
+          if (socket.readableLength > 0) socket.destroy(new Error('a response without a request'));
+          callback(null, socket);
+        }, LISTEN_MS);
+      }
+    });
   }
 
   /** Makes a connection free in a later turn of the event loop, when undici has seen what follows the response. */

@@ -77,9 +77,10 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
   async function run(request: PendingRequest): Promise<void> {
     budget.deposit();
     await untilEndOfTurn();
-    const { key } = request.template;
+    const { key, call } = request.template;
     for (let retries = 0; ; retries += 1) {
       while (key.first && !request.result) request.result = await key.first;
+      request.result ??= call.key?.findRefusal();
       if (request.waiting === 0 || request.result) break;
       const endFirst = key.startFirst();
       const outcome = await startAttempt(request, retries);
