@@ -11,7 +11,7 @@ RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY vite.config.ts tsconfig.json ./
 COPY schema schema
 COPY src src
-COPY explorer explorer
+COPY pages pages
 RUN npm run build && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 
 FROM node:${NODE_VERSION}-trixie-slim

@@ -114,7 +114,7 @@ export default defineConfig(
     [APOLLO, UNDICI, DRIVERS, REDIS, OTEL, SOURCES, TOP, folders('graphql', 'rest', 'store', 'pets', 'redis', 'cli')],
   ),
   fence(
-    ['src/explorer/**'],
+    ['src/pages/**'],
     [
       APOLLO,
       UNDICI,

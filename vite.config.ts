@@ -15,9 +15,9 @@ const removeFonts: Plugin = {
 
 const license = { fileName: 'licenses.txt' };
 
-// `vite build --app` builds both environments: the server, and the page that it serves.
+// `vite build --app` builds both environments: the server, and the pages that it serves.
 export default defineConfig({
-  root: toPath('explorer'),
+  root: toPath('pages'),
   publicDir: false,
   builder: {},
   environments: {
@@ -46,23 +46,20 @@ export default defineConfig({
     },
     client: {
       build: {
-        outDir: toPath('dist/explorer-page'),
+        outDir: toPath('dist/pages'),
         emptyOutDir: true,
         license,
         target: 'es2022',
         modulePreload: { polyfill: false },
         rolldownOptions: {
-          output: {
-            codeSplitting: false,
-            entryFileNames: 'explorer-[hash].js',
-            assetFileNames: 'explorer-[hash][extname]',
-          },
+          input: ['index', 'explorer', 'reference'].map((name) => toPath(`pages/${name}.html`)),
         },
       },
     },
   },
-  base: '/explorer/',
+  // Addresses are relative, so that the pages also work under a path prefix.
+  base: './',
   // Dialogs use it to write a style element into the page, which the page's policy forbids.
-  resolve: { alias: { 'react-style-singleton': toPath('explorer/no-style-elements.ts') } },
+  resolve: { alias: { 'react-style-singleton': toPath('pages/explorer/no-style-elements.ts') } },
   plugins: [removeFonts],
 });

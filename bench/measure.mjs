@@ -1,8 +1,9 @@
+import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createDatabase } from './database.mjs';
 import { checkServer, measure, writeRequests } from './load/load.mjs';
 import { cpuTimeOf } from './machine.mjs';
-import { isOwnForm, toRequests, WORKS } from './requests.mjs';
+import { isOwnForm, toRequests, TRUSTED, WORKS } from './requests.mjs';
 import { startPeer, startProgram } from './servers.mjs';
 
 /** How many requests of each row are sent one by one, and their responses compared, before the load starts. */
@@ -100,8 +101,10 @@ async function measureWork(mode, work, backends, run) {
 async function measureServer({ name, work, backend, forEachRow, onFigures }, { options, cores, directory }) {
   await backend.removeAdditions();
   const place = { core: cores.server, directory };
+  const manifest = join(directory, 'manifest.json');
+  writeFileSync(manifest, JSON.stringify(TRUSTED));
   const server = await (isOwn(name)
-    ? startProgram(backend.root, backend.env, place)
+    ? startProgram(backend.root, { ...backend.env, TRUSTED_DOCUMENTS: manifest }, place)
     : startPeer(name, backend.env, place));
   let answered = 0;
   const load = async ({ form }, connections, seconds) => {

@@ -8,12 +8,14 @@ const GOALS = {
   'store W5/apollo ×32': 'mercurius 1.5 / 1.2, p99 0.9 / 1.2',
   'store W1/apollo ×1': 'mercurius 1.0 / 0.9',
   'store W1/include ×32': 'itself 0.95 / 0.85',
+  'store W1/trusted ×32': 'itself – / 1.05',
+  'store W3/trusted ×32': 'itself – / 1.05',
   'proxy W1/apollo ×32': 'mercurius 1.6 / 1.2',
   'proxy W3/apollo ×32': 'mercurius 1.6 / 1.2',
 };
 
 /** The form that a form of this program is compared with. */
-const ITSELF = { apollo: 'no-extensions', include: 'apollo' };
+const ITSELF = { apollo: 'no-extensions', include: 'apollo', trusted: 'apollo' };
 
 /** Above this share of the server's core, used by other processes, the figures say more about them. */
 const QUIET = 0.05;
@@ -51,7 +53,7 @@ export function toMarkdown({ rows, failures, version }, { servers, rounds, secon
 "This program" is its requests per second and p99, over 32 connections unless the row says otherwise. The other columns are
 ratios, median (lowest–highest) of the rounds: this program's requests per second to the other's; the other's CPU time per
 request to this program's; this program's p99 to the other's. "Itself" compares the Apollo form with \`no-extensions\`, and
-\`include\` with the Apollo form.
+\`include\` and \`trusted\` with the Apollo form.
 
 ${table}
 ${[noise(rows), ...failures.map((failure) => `Failed: ${failure.split('\n')[0]}`)].map((line) => `\n${line}\n`).join('')}`;

@@ -1,14 +1,12 @@
 import type { Server } from 'node:http';
 import { createMemoryLedger } from './access/memory-ledger.js';
 import { PLANS } from './access/plans.js';
-import type { Access } from './access/session.js';
 import { ADDRESS_CAPACITY, type Backend } from './backend.js';
 import { openStoreBackend } from './store/store-backend.js';
 import { ConfigError, type Config } from './config.js';
 import type { Database } from './store/database.js';
 import type { FirstStart } from './store/first-start.js';
 import { overloaded, StoreError } from './errors.js';
-import { createExplorer } from './explorer/handler.js';
 import { createDocumentBudget } from './graphql/document-budget.js';
 import { toDocumentLimits } from './graphql/document-limits.js';
 import { createErrorFormatter } from './graphql/errors.js';
@@ -18,6 +16,8 @@ import { createPreparedDocuments } from './graphql/prepared-documents.js';
 import { createRateLimitGuard } from './graphql/rate-limit-guard.js';
 import { createSchema } from './graphql/schema.js';
 import { createGraphqlServer } from './graphql/server.js';
+import { createTrustedDocuments } from './graphql/trusted-documents.js';
+import { openManifest } from './graphql/trusted-manifest.js';
 import { createCompression } from './http/compression.js';
 import { createCors } from './http/cors.js';
 import type { RequestContext, Reply } from './http/request-context.js';
@@ -28,8 +28,10 @@ import { createHttpServer, type Handler } from './http/server.js';
 import { createHealthHandler } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics, type Metrics } from './observability/metrics.js';
+import { readPackage } from './observability/package.js';
 import { NO_TRACING, type Tracer, type Tracing } from './observability/tracing.js';
 import { openRedisLink, type RedisLink } from './redis/redis-link.js';
+import { createPages } from './pages/handler.js';
 import { createRedisQueryCache } from './redis/redis-query-cache.js';
 import { createRestHandler } from './rest/handler.js';
 
@@ -37,8 +39,12 @@ import { createRestHandler } from './rest/handler.js';
 export interface App {
   /** Where it listens, such as `http://127.0.0.1:4000`. */
   readonly url: string;
+  /** The address of the explorer, with its one-time token. Undefined if the pages are off. */
+  readonly explorerUrl: string | undefined;
   /** What an empty embedded store has been given just now. */
   readonly firstStart: FirstStart | undefined;
+  /** False if a store has no API key yet. */
+  readonly hasKeys: boolean;
   /**
    * Stops taking requests, lets those in flight finish for the grace time, and closes what was opened.
    * @param noticeMs - how long to answer as before, but for `/readyz`, so that everybody may notice
@@ -46,17 +52,12 @@ export interface App {
   close(noticeMs?: number): Promise<void>;
 }
 
-/** What tests and the benchmark may put between the parts, or in their place. */
+/** What the caller may add: tests put themselves before the database. */
 export interface AppParts {
   readonly decorateDatabase?: (database: Database) => Database;
-  /** Instead of keys and limits; for measuring what those cost. */
-  readonly access?: Access;
-  /** Instead of what counts; for measuring what that costs. */
-  readonly metrics?: Metrics;
+  /** How the user of this process runs the keys command. */
+  readonly keysCommand?: string;
 }
-
-/** What is counted from zero on. */
-const BEGUN = { plans: PLANS, overloadRoutes: ['/graphql', '/v1'] };
 
 /**
  * Puts the program together and starts it. Everything is made here, and handed to what needs it.
@@ -65,8 +66,9 @@ const BEGUN = { plans: PLANS, overloadRoutes: ['/graphql', '/v1'] };
 export async function startApp(
   config: Config,
   log: Log,
-  { decorateDatabase, access: otherAccess, metrics = createMetrics(BEGUN) }: AppParts = {},
+  { decorateDatabase, keysCommand = 'animal-store-gateway keys' }: AppParts = {},
 ): Promise<App> {
+  const metrics = createMetrics({ plans: PLANS, overloadRoutes: ['/graphql', '/v1'] });
   const closers: (() => Promise<unknown>)[] = [];
   const closeAll = async (notice = 0): Promise<void> => {
     noticeMs = notice;
@@ -87,8 +89,7 @@ export async function startApp(
     closers.push(() => Promise.resolve(redis?.close()));
     const backend = await openBackend(config, log, metrics, tracer, redis, decorateDatabase);
     closers.push(() => backend.close());
-    const { source, deprecatedCalls, check } = backend;
-    const access = otherAccess ?? backend.access;
+    const { source, access, deprecatedCalls, check } = backend;
 
     const cors = createCors(config.corsOrigins);
     const { introspection, explorer: hasExplorer, production, limits } = config;
@@ -108,15 +109,20 @@ export async function startApp(
       log,
     });
     closers.push(() => graphqlServer.stop());
+    const { path, others = 'allowed' } = config.trustedDocuments ?? {};
+    const trusted = createTrustedDocuments({ documents, others, count: metrics.countUntrusted });
+    const { prepare, prepareAhead } = createPrepare({
+      server: graphqlServer,
+      schema,
+      documents,
+      trusted,
+      documentLimits,
+      formatError,
+      budget: createDocumentBudget(createMemoryLedger({ capacity: ADDRESS_CAPACITY })),
+    });
+    if (path !== undefined) closers.push(await openManifest({ path, trusted, prepareAhead, log }));
     const graphql = createGraphqlHandler({
-      prepare: createPrepare({
-        server: graphqlServer,
-        schema,
-        documents,
-        documentLimits,
-        formatError,
-        budget: createDocumentBudget(createMemoryLedger({ capacity: ADDRESS_CAPACITY })),
-      }),
+      prepare,
       documents,
       documentLimits,
       source,
@@ -140,7 +146,15 @@ export async function startApp(
       isDraining,
       check,
     });
-    const explorer = createExplorer({ findDevelopmentKey: backend.findDevelopmentKey });
+    const pages = hasExplorer
+      ? createPages({
+          ...readPackage(),
+          isStore: backend.isStore,
+          hasSchema: introspection,
+          findDevelopmentKeys: backend.findDevelopmentKeys,
+          newKeyCommand: `${keysCommand} create --plan free`,
+        })
+      : undefined;
 
     const scheduler = createScheduler({
       ...backend.loadShedding,
@@ -160,9 +174,7 @@ export async function startApp(
     const route: Handler = (context) => {
       if (isGraphqlPath(context)) return graphql(context);
       if (rest && isRestPath(context)) return rest(context);
-      const { path } = context;
-      if (hasExplorer && (path === '/explorer' || path.startsWith('/explorer/'))) return explorer(context);
-      const answer = health(context);
+      const answer = health(context) ?? pages?.handle(context);
       if (answer) return answer;
       throw new StoreError(
         'no_such_route',
@@ -203,7 +215,14 @@ export async function startApp(
       draining = true;
       return drain(server, { inFlight, graceMs: config.shutdownGraceMs - closingMs(config), noticeMs });
     });
-    return { url, firstStart: await backend.fill?.(), close: closeAll };
+    const firstStart = await backend.fill?.();
+    return {
+      url,
+      explorerUrl: pages && `${url}/explorer${pages.tokenFragment}`,
+      firstStart,
+      hasKeys: (await backend.hasKeys?.()) ?? true,
+      close: closeAll,
+    };
   } catch (error) {
     await closeAll();
     throw error;

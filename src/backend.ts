@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Access } from './access/session.js';
 import type { DeprecatedCallCounter } from './access/deprecated-calls.js';
-import type { FirstStart } from './store/first-start.js';
+import type { DevelopmentKeys, FirstStart } from './store/first-start.js';
 import type { SchedulerOptions } from './http/scheduler.js';
 import type { PetSource } from './pets/pet-source.js';
 
@@ -15,8 +15,10 @@ export interface Backend {
   readonly isStore: boolean;
   /** Fills an empty embedded store. Called after the server listens, so a failed start leaves the store empty. */
   readonly fill?: (() => Promise<FirstStart | undefined>) | undefined;
-  /** Finds a development key. Absent if the backend has none. */
-  readonly findDevelopmentKey?: (() => Promise<string | undefined>) | undefined;
+  /** Whether there is any API key. Absent in proxy mode. */
+  readonly hasKeys?: () => Promise<boolean>;
+  /** Finds the development keys. Absent if the backend has none. */
+  readonly findDevelopmentKeys?: (() => Promise<DevelopmentKeys | undefined>) | undefined;
   /** When the scheduler refuses new requests. */
   readonly loadShedding: Pick<SchedulerOptions, 'budgetMs' | 'crowdBudgetMs'>;
   /** Rejects while the backend does not answer. */

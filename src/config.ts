@@ -60,6 +60,8 @@ const ENVIRONMENT = z.object({
   EXPLORER: flag.optional(),
   CORS_ORIGINS: ORIGINS.optional(),
   TRUST_PROXY: flag.default(false),
+  TRUSTED_DOCUMENTS: z.string().optional(),
+  TRUSTED_DOCUMENTS_ONLY: z.enum(['true', 'false', 'report'], 'must be true, false or report').default('false'),
   METRICS_PORT: integer(0, 65_535).optional(),
   COMPRESSION: flag.default(true),
   LOG_LEVEL: z.enum(LOG_LEVELS, `must be one of ${LOG_LEVELS.join(', ')}`).default('info'),
@@ -74,8 +76,12 @@ const ENVIRONMENT = z.object({
   DEFAULT_PLAN: z.enum(['free', 'pro', 'business'], 'must be free, pro or business').optional(),
   SHUTDOWN_GRACE_MS: integer(0, 3_600_000).default(10_000),
   SAMPLE_DATA: flag.default(true),
+  KEYS_ACTOR: z.string().max(100, 'must have at most 100 characters').optional(),
   ...TRACING_SWITCH,
 });
+
+/** What happens to documents that are not trusted, by TRUSTED_DOCUMENTS_ONLY. */
+const OTHER_DOCUMENTS = { true: 'refused', report: 'reported', false: 'allowed' } as const;
 
 /** The names of all settings. */
 export const SETTINGS: readonly string[] = Object.keys(ENVIRONMENT.shape);
@@ -119,6 +125,8 @@ export interface Config {
   readonly trustProxy: boolean;
   /** Whether responses over 1 kB are compressed. */
   readonly compression: boolean;
+  /** The manifest of trusted documents, and what happens to the others. */
+  readonly trustedDocuments: { readonly path: string; readonly others: 'refused' | 'reported' | 'allowed' } | undefined;
   readonly metricsPort: number | undefined;
   readonly logLevel: (typeof LOG_LEVELS)[number];
   readonly bans: { readonly banAfter: number; readonly banSeconds: number };
@@ -129,6 +137,8 @@ export interface Config {
     readonly maxResponseBytes: number;
   };
   readonly shutdownGraceMs: number;
+  /** Who uses the `keys` command, for the log of keys. If undefined: the user of the operating system. */
+  readonly keysActor: string | undefined;
   /** Undefined if tracing is off. */
   readonly tracing: TracingConfig | undefined;
 }
@@ -152,6 +162,12 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
   if (settings.METRICS_PORT !== undefined && settings.METRICS_PORT !== 0 && settings.METRICS_PORT === settings.PORT) {
     throw new ConfigError(`METRICS_PORT must be another port than PORT, got ${settings.METRICS_PORT} for both`);
   }
+  if (settings.TRUSTED_DOCUMENTS === undefined && settings.TRUSTED_DOCUMENTS_ONLY !== 'false') {
+    throw new ConfigError(
+      `TRUSTED_DOCUMENTS_ONLY is ${settings.TRUSTED_DOCUMENTS_ONLY}, but TRUSTED_DOCUMENTS does not name a manifest`,
+    );
+  }
+  const trustedOnly = settings.TRUSTED_DOCUMENTS_ONLY === 'true';
   const production = settings.NODE_ENV === 'production';
   return deepFreeze({
     host: settings.HOST,
@@ -159,11 +175,15 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     backend: toBackend(settings, production),
     redisUrl: settings.REDIS_URL,
     production,
-    introspection: settings.INTROSPECTION ?? !production,
+    introspection: !trustedOnly && (settings.INTROSPECTION ?? !production),
     explorer: settings.EXPLORER ?? !production,
     corsOrigins: settings.CORS_ORIGINS ?? (production ? [] : undefined),
     trustProxy: settings.TRUST_PROXY,
     compression: settings.COMPRESSION,
+    trustedDocuments:
+      settings.TRUSTED_DOCUMENTS === undefined
+        ? undefined
+        : { path: settings.TRUSTED_DOCUMENTS, others: OTHER_DOCUMENTS[settings.TRUSTED_DOCUMENTS_ONLY] },
     metricsPort: settings.METRICS_PORT,
     logLevel: settings.LOG_LEVEL,
     bans: { banAfter: settings.BAN_AFTER, banSeconds: settings.BAN_SECONDS },
@@ -174,6 +194,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       maxResponseBytes: settings.MAX_RESPONSE_BYTES,
     },
     shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
+    keysActor: settings.KEYS_ACTOR,
     tracing,
   });
 }

@@ -1,4 +1,6 @@
 import { readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { parseEnv } from 'node:util';
 import { loadConfig, type Config } from './config.js';
 
@@ -22,4 +24,13 @@ function readEnvFile(): Record<string, string | undefined> {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
     throw error;
   }
+}
+
+/** Returns the keys command in the form in which this process was started: by npm, by npx or directly. */
+export function findKeysCommand(): string {
+  const { npm_command: command, npm_lifecycle_event: script } = process.env;
+  if (command === 'exec') return 'npx animal-store-gateway keys';
+  return script === undefined
+    ? `node ${relative('', join(dirname(fileURLToPath(import.meta.url)), 'keys.js'))}`
+    : 'npm run --silent keys --';
 }

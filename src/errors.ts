@@ -16,6 +16,7 @@ export const ERRORS = {
   upstream_error: { status: 502, graphqlCode: 'UPSTREAM_ERROR' },
   operation_unresolved: { status: 422, graphqlCode: 'OPERATION_RESOLUTION_FAILURE' },
   operation_too_large: { status: 400, graphqlCode: 'OPERATION_TOO_LARGE' },
+  document_not_trusted: { status: 400, graphqlCode: 'DOCUMENT_NOT_TRUSTED' },
   /** Something cannot be parsed. */
   bad_request: { status: 400, graphqlCode: 'BAD_REQUEST' },
   /** It can be parsed, but is not a GraphQL request that can be served. */
@@ -62,6 +63,7 @@ const GRAPHQL_ONLY: ReadonlySet<ErrorName> = new Set([
   'unprocessable_request',
   'operation_unresolved',
   'operation_too_large',
+  'document_not_trusted',
   'field_rate_limited',
   'upstream_unavailable',
   'upstream_timeout',

@@ -1,7 +1,7 @@
 import { startApp, type App } from './app.js';
 import { ConfigError } from './config.js';
 import { StoreBusyError } from './store/store-lock.js';
-import { loadEnvironment } from './environment.js';
+import { findKeysCommand, loadEnvironment } from './environment.js';
 import { createLog } from './observability/log.js';
 
 /** Errors that an operator can fix. A stack trace would hide the line that says how. */
@@ -43,7 +43,8 @@ async function main(): Promise<void> {
   };
   process.once('uncaughtException', crash).once('unhandledRejection', crash);
 
-  const starting = startApp(config, log);
+  const keysCommand = findKeysCommand();
+  const starting = startApp(config, log, { keysCommand });
   let toldAt: number | undefined;
   const stop = (signal: NodeJS.Signals): void => {
     if (toldAt !== undefined) {
@@ -59,10 +60,10 @@ async function main(): Promise<void> {
   };
   process.on('SIGTERM', stop).on('SIGINT', stop);
 
-  announce(await starting);
+  announce(await starting, keysCommand);
 }
 
-function announce({ url, firstStart }: App): void {
+function announce({ url, explorerUrl, firstStart, hasKeys }: App, keysCommand: string): void {
   if (firstStart) {
     const { keys, keysFile, hasSampleAnimals } = firstStart;
     console.log(`
@@ -75,6 +76,8 @@ Try:
 curl ${url}/graphql -H 'Authorization: Bearer ${keys.free}' -H 'Content-Type: application/json' -d '{"query":"{ pets(limit: 3) { id name status } }"}'
 `);
   }
+  if (!hasKeys) console.log(`There is no API key yet. Create one: ${keysCommand} create --plan free`);
+  if (explorerUrl !== undefined) console.log(`Explorer  ${explorerUrl}`);
   console.log(`The animal store is listening on ${url}`);
 }
 

@@ -6,6 +6,8 @@ export interface Account {
   /** Identifies the account. Never a secret. */
   readonly id: string;
   readonly windows: readonly WindowLimit[];
+  /** Bans that began earlier are lifted. By `monotonicNow`. */
+  readonly unbannedAt?: number;
 }
 
 /** The current state of one window of an account. */
@@ -16,7 +18,7 @@ export interface WindowState {
   readonly seconds: number | null;
   readonly limit: number;
   readonly remaining: number;
-  /** When it closes, in milliseconds since the epoch. If it is not open: when it would close if it opened now. */
+  /** When it closes, by `monotonicNow`. If it is not open: when it would close if it opened now. */
   readonly resetAt: number;
 }
 
@@ -32,7 +34,7 @@ export type Admission =
 
 export type Banned = Extract<Admission, { readonly outcome: 'banned' }>;
 
-/** The counts of an account. Index `i` belongs to `account.windows[i]`. Times are in milliseconds since the epoch. */
+/** The counts of an account. Index `i` belongs to `account.windows[i]`. Times are those of `monotonicNow`. */
 export interface Counts {
   readonly used: readonly number[];
   /** When each window closes. 0 or a time in the past means that the window is not open. */

@@ -1,3 +1,4 @@
+import { toWallTime } from '../clock.js';
 import type { UpstreamAnswerHead } from './upstream-key.js';
 
 /** A window, as a response of the upstream states it. */
@@ -7,7 +8,7 @@ export interface StatedWindow {
   readonly seconds: number | null;
   readonly limit: number;
   readonly remaining: number;
-  /** When it closes, in milliseconds since the epoch, by the clock of this process. */
+  /** When it closes, by `monotonicNow`. */
   readonly resetAt: number;
 }
 
@@ -47,8 +48,7 @@ function parseTrio(header: UpstreamAnswerHead['header'], now: number): StatedWin
   const reset = toCount(header('x-ratelimit-reset'));
   if (!limit || remaining === undefined || reset === undefined) return undefined;
   const date = parseDate(header('date'));
-  const ahead = Math.abs(date - now) < CLOCK_TOLERANCE_MS || Number.isNaN(date) ? 0 : date - now;
-  const resetAt = toResetAt(reset, ahead, now);
+  const resetAt = toResetAt(reset, date, now);
   return { name: 'default', seconds: null, limit, remaining: Math.min(remaining, limit), resetAt };
 }
 
@@ -56,15 +56,18 @@ function parseTrio(header: UpstreamAnswerHead['header'], now: number): StatedWin
 const DAY = 86_400;
 
 /**
- * Converts `X-RateLimit-Reset`, which is in Unix seconds. If that makes no sense, the clock of `Date` may be wrong, or the
- * upstream may state Unix milliseconds, or the seconds that are left.
- * @param ahead - how far the upstream's clock is ahead, in milliseconds
+ * Converts `X-RateLimit-Reset`, which is in Unix seconds of the clock that `Date` shows. If that makes no sense, `Date` may
+ * be wrong, or the upstream may state Unix milliseconds, or the seconds that are left.
  */
-function toResetAt(reset: number, ahead: number, now: number): number {
-  const resetAt = reset * 1_000 - ahead;
+function toResetAt(reset: number, date: number, now: number): number {
+  // The upstream's clock, or that of this machine, may differ from `monotonicNow`.
+  const steps = toWallTime(now) - now;
+  const difference = Number.isNaN(date) ? steps : date - now;
+  const resetAt = reset * 1_000 - (Math.abs(difference) < CLOCK_TOLERANCE_MS ? 0 : difference);
   const latest = now + DAY * 1_000;
   if (resetAt <= latest && now - resetAt < DAY * 1_000) return Math.max(resetAt, now + 1_000);
-  return [reset * 1_000, reset, now + reset * 1_000].find((time) => time > now && time <= latest) ?? latest;
+  const others = [reset * 1_000 - steps, reset - steps, now + reset * 1_000];
+  return others.find((time) => time > now && time <= latest) ?? latest;
 }
 
 /** The shortest wait after a 429, in seconds. It is also the wait after a 429 that states none. */
@@ -97,7 +100,7 @@ const HTTP_DATE = /^\s*(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/;
 function toSeconds(value: string | undefined, sentAt: string | undefined, now: number): number | undefined {
   const date = value !== undefined && HTTP_DATE.test(value) ? Date.parse(value) : NaN;
   if (Number.isNaN(date)) return undefined;
-  const waits = [parseDate(sentAt), now].map((from) => Math.ceil((date - from) / 1_000));
+  const waits = [parseDate(sentAt), toWallTime(now)].map((from) => Math.ceil((date - from) / 1_000));
   return Math.max(0, waits.find((wait) => Math.abs(wait) <= DAY) ?? (waits[1] as number));
 }
 

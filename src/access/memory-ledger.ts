@@ -1,4 +1,5 @@
 import { createBoundedCache } from '../bounded-cache.js';
+import { fromWallTime, monotonicNow, toWallTime } from '../clock.js';
 import type { Account, Admission, Banned, Counts, Ledger, WindowState } from './ledger.js';
 import type { WindowLimit } from './plans.js';
 import { secondsUntil } from './refusals.js';
@@ -12,11 +13,14 @@ interface Entry extends Counts {
   bannedUntil: number;
 }
 
+/** The entries of a ledger, with times of the wall clock. */
 export type LedgerSnapshot = readonly (readonly [id: string, entry: Entry])[];
 
 /** A ledger that counts only the requests of this process. A snapshot preserves its counts across restarts. */
 export interface MemoryLedger extends Ledger {
   admit(account: Account, cost: number): Admission;
+  /** Returns what `admit` would return for a cost of 0, and keeps nothing. */
+  peek(account: Account): Admission;
   /** Finds the counts of an account. */
   find(id: string): Counts | undefined;
   /** Replaces the counts of an account by those of another ledger, except for the refusals that lead to a ban. */
@@ -31,7 +35,7 @@ export interface MemoryLedgerOptions {
   /** An account with more refusals than this within a minute is banned. */
   readonly banAfter?: number;
   readonly banSeconds?: number;
-  /** Returns the time in milliseconds since the epoch. */
+  /** Returns the time, like `monotonicNow`. */
   readonly now?: () => number;
 }
 
@@ -42,7 +46,7 @@ export function createMemoryLedger({
   capacity = 200_000,
   banAfter = Infinity,
   banSeconds = 0,
-  now: clock = Date.now,
+  now: clock = monotonicNow,
 }: MemoryLedgerOptions = {}): MemoryLedger {
   const entries = createBoundedCache<Entry>(capacity);
 
@@ -50,7 +54,8 @@ export function createMemoryLedger({
     admit(account, cost) {
       const now = clock();
       const entry = entries.get(account.id) ?? open(account);
-      if (entry.bannedUntil > now) return banned(entry, view(account, entry, now), now);
+      boundWindows(account, entry, now);
+      if (isBanned(account, entry, now)) return banned(entry, view(account, entry, now), now);
       if (cost === 0) return { outcome: 'admitted', windows: view(account, entry, now) };
       const largest = smallestLimit(account);
       if (cost > largest) return { outcome: 'too-large', windows: view(account, entry, now), limit: largest };
@@ -61,7 +66,13 @@ export function createMemoryLedger({
     findBan(account) {
       const entry = entries.get(account.id);
       const now = entry?.bannedUntil ? clock() : 0;
-      return entry && entry.bannedUntil > now ? banned(entry, view(account, entry, now), now) : undefined;
+      return entry && isBanned(account, entry, now) ? banned(entry, view(account, entry, now), now) : undefined;
+    },
+    peek(account) {
+      const entry = entries.peek(account.id) ?? createEntry(account);
+      const now = clock();
+      const windows = view(account, entry, now);
+      return isBanned(account, entry, now) ? banned(entry, windows, now) : { outcome: 'admitted', windows };
     },
     find: (id) => entries.get(id),
     adopt(account, { used, closesAt, bannedUntil }) {
@@ -70,23 +81,27 @@ export function createMemoryLedger({
       entry.closesAt = [...closesAt];
       entry.bannedUntil = bannedUntil;
     },
-    snapshot: () => [...entries.entries()],
+    snapshot: () => [...entries.entries()].map(([id, entry]) => [id, mapTimes(entry, toWallTime)]),
     restore(snapshot) {
       // A snapshot begins with the most recently used entry. Setting that one last keeps the order of eviction.
-      for (const [id, entry] of [...snapshot].reverse()) entries.set(id, entry);
+      const now = clock();
+      for (const [id, saved] of [...snapshot].reverse()) {
+        const entry = mapTimes(saved, fromWallTime);
+        // The wall clock may have stepped back since the snapshot.
+        entry.bannedUntil = Math.min(entry.bannedUntil, now + banSeconds * 1_000);
+        entries.set(id, { ...entry, refusedAt: entry.refusedAt.map((time) => Math.min(time, now)) });
+      }
     },
   };
 
-  function open({ id, windows }: Account): Entry {
-    const entry: Entry = {
-      used: windows.map(() => 0),
-      closesAt: windows.map(() => 0),
-      refusedAt: [],
-      oldestRefusal: 0,
-      bannedUntil: 0,
-    };
-    entries.set(id, entry);
+  function open(account: Account): Entry {
+    const entry = createEntry(account);
+    entries.set(account.id, entry);
     return entry;
+  }
+
+  function isBanned({ unbannedAt = 0 }: Account, { bannedUntil }: Entry, now: number): boolean {
+    return bannedUntil > now && bannedUntil - banSeconds * 1_000 >= unbannedAt;
   }
 
   function refuse(account: Account, entry: Entry, cost: number, now: number): Admission {
@@ -121,6 +136,26 @@ export function createMemoryLedger({
   }
 }
 
+function mapTimes(entry: Entry, convert: (time: number) => number): Entry {
+  const { closesAt, refusedAt, bannedUntil } = entry;
+  return {
+    ...entry,
+    closesAt: closesAt.map(convert),
+    refusedAt: refusedAt.map(convert),
+    bannedUntil: convert(bannedUntil),
+  };
+}
+
+function createEntry({ windows }: Account): Entry {
+  return {
+    used: windows.map(() => 0),
+    closesAt: windows.map(() => 0),
+    refusedAt: [],
+    oldestRefusal: 0,
+    bannedUntil: 0,
+  };
+}
+
 /** Returns the state of an account's windows at the time `now`. */
 export function view({ windows }: Account, { used, closesAt }: Counts, now: number): WindowState[] {
   return windows.map(({ name, seconds, limit }, i) => {
@@ -129,6 +164,14 @@ export function view({ windows }: Account, { used, closesAt }: Counts, now: numb
     const remaining = isOpen ? Math.max(0, limit - (used[i] as number)) : limit;
     return { name, seconds, limit, remaining, resetAt: isOpen ? closes : now + seconds * 1_000 };
   });
+}
+
+/** Shortens windows that a snapshot restored after the wall clock had stepped back. */
+function boundWindows({ windows }: Account, { closesAt }: Entry, now: number): void {
+  for (let i = 0; i < windows.length; i++) {
+    const latest = now + (windows[i] as WindowLimit).seconds * 1_000;
+    if ((closesAt[i] as number) > latest) closesAt[i] = latest;
+  }
 }
 
 function smallestLimit({ windows }: Account): number {

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { readPackageVersion } from '../observability/package-version.js';
+import { readPackage } from '../observability/package.js';
 
 const USAGE = `Usage: animal-store-gateway             serves; settings come from the environment
        animal-store-gateway keys …      creates, lists and revokes API keys, and lists who uses what is deprecated
@@ -12,7 +12,7 @@ if (first === undefined) {
   process.argv.splice(2, 1);
   await import('./keys.js');
 } else if (first === '--version' && rest.length === 0) {
-  console.log(readPackageVersion());
+  console.log(readPackage().version);
 } else if (first === '--help' && rest.length === 0) {
   console.log(USAGE);
 } else {

@@ -1,100 +1,184 @@
 #!/usr/bin/env node
+import { userInfo } from 'node:os';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import type { CreatedKey, KeyRecord, NewKey } from '../access/key-store.js';
+import type { CreatedKey, KeyEvent, KeyFilter, KeyRecord } from '../access/key-store.js';
 import { PLANS, type Plan } from '../access/plans.js';
-import { openKeyAdmin } from '../store/store-backend.js';
 import type { DeprecatedCaller } from '../access/deprecated-calls.js';
-import { connectKeys, type KeyAdmin } from '../store/key-socket.js';
 import { loadEnvironment } from '../environment.js';
+import type { KeyAdmin, KeyStatus } from '../store/key-admin.js';
+import { openKeyAdmin } from '../store/open-key-admin.js';
+import { formatTable, formatTime } from './table.js';
 
-interface CreateOptions {
-  readonly plan: Plan;
-  readonly label?: string;
-  readonly perMinute?: number;
-  readonly perDay?: number;
-  readonly expires?: Date;
+interface Json {
   readonly json?: boolean;
 }
 
-const program = new Command('keys')
-  .description('Creates, lists and revokes API keys, and lists who uses what is deprecated.')
-  .showHelpAfterError(false);
+interface Settings {
+  readonly label?: string;
+  readonly perMinute?: number;
+  readonly perDay?: number;
+  readonly expires?: Date | null;
+}
 
-program
-  .command('create')
-  .description('creates a key and prints its secret, once')
-  .addOption(new Option('--plan <plan>', 'the plan').choices(PLANS).makeOptionMandatory())
-  .option('--label <text>', 'what the key is for')
-  .option('--per-minute <n>', 'requests a minute, for enterprise', toCount)
-  .option('--per-day <n>', 'requests a day, for enterprise', toCount)
-  .option('--expires <iso-date>', 'when the key ends, such as 2027-01-31 or 2027-01-31T12:00:00Z', toDate)
-  .option('--json', 'print one JSON object')
-  .action(async (options: CreateOptions) => {
-    const newKey = toNewKey(options);
-    const created = await withKeys(({ keys }) => keys.create(newKey));
-    console.log(options.json ? JSON.stringify(toJson(created)) : describeCreated(created));
+/** The keys of the store, and who is using the command. */
+interface Context {
+  readonly admin: KeyAdmin;
+  readonly actor: string;
+}
+
+const PAGE = 200;
+const DAY_MS = 86_400_000;
+const ID = 'the id of the key, as create and list print it';
+
+const program = new Command('keys').description('Manages API keys. Times are in UTC.').showHelpAfterError(false);
+
+withSettings(command('create', 'creates a key and prints its secret, once'), true).action(
+  async ({ json, expires, ...settings }: Settings & Json & { plan: Plan }) => {
+    const created = await withKeys(({ admin, actor }) =>
+      admin.create({ ...settings, expiresAt: expires ?? null, actor }),
+    );
+    print(json, toCreatedJson(created), () => `Created ${describe(created)}.\n${describeSecret(created)}`);
+  },
+);
+
+command('list', 'lists keys without their secrets, the newest first')
+  .addOption(new Option('--plan <plan>', 'only keys of this plan').choices(PLANS))
+  .option('--active', 'only keys that are neither revoked nor expired')
+  .option('--limit <n>', 'how many at most (default: 50, with --json all)', toCount)
+  .option('--after <id>', 'only keys older than this one, for the next page')
+  .action(async ({ json, limit = json ? Infinity : 50, ...filter }: Partial<KeyFilter> & Json) => {
+    const { keys, last } = await withKeys(({ admin }) => listKeys(admin, filter, limit, json));
+    if (json) return;
+    if (keys.length === 0) console.log('There are no such keys. To create one: keys create --plan free');
+    else console.log(formatTable(COLUMNS, keys.map(toRow)));
+    if (keys.length === limit) console.log(`There may be more: add --after ${last}`);
   });
 
-program
-  .command('list')
-  .description('lists all keys, without their secrets')
-  .option('--json', 'print a JSON array')
-  .action(async ({ json }: { json?: boolean }) => {
-    const records = await withKeys(({ keys }) => keys.list());
-    if (json) console.log(JSON.stringify(records.map(toListedJson)));
-    else if (records.length === 0)
-      console.log('There are no keys. Make one: npm run --silent keys -- create --plan free');
-    else console.table(records.map(toRow));
+command('show', 'shows a key, when it was last used and what it has left')
+  .argument('<id>', ID)
+  .action(async (id: string, { json }: Json) => {
+    const key = await withKeys(({ admin }) => admin.show({ id }));
+    print(json, toJson(key), () => describeStatus(key));
   });
 
-program
-  .command('revoke')
-  .description('revokes a key for good')
-  .argument('<id>', 'the id of the key, as create and list print it')
-  .action(async (id: string) => {
-    const record = await withKeys(({ keys }) => keys.revoke(id));
-    if (record === undefined) throw new Error(`there is no key with id ${JSON.stringify(id)}`);
-    console.log(`Revoked ${record.id}. It stops working within 5 seconds.`);
+withSettings(command('update', 'changes the plan, label or expiry of a key, which keeps its secret'), false)
+  .argument('<id>', ID)
+  .action(async (id: string, { json, expires: expiresAt, label, ...settings }: Settings & Json & { plan?: Plan }) => {
+    const update = { ...settings, ...(expiresAt !== undefined && { expiresAt }), label: label === '' ? null : label };
+    if (Object.values(update).every((value) => value === undefined))
+      throw new Error('update needs --plan, --label, --expires, --per-minute or --per-day');
+    const key = await withKeys(({ admin, actor }) => admin.update({ ...update, id, actor }));
+    print(json, toJson(key), () => `Updated ${describe(key)}. It takes effect within 5 seconds.`);
   });
 
-program
-  .command('deprecated')
-  .description('lists who calls what is deprecated, whoever called last first')
+command('rotate', 'gives a key a new secret and prints it, once')
+  .argument('<id>', ID)
+  .option('--overlap <time>', 'how long the old secret still works, such as 30m, 24h or 7d', toMilliseconds, DAY_MS)
+  .action(async (id: string, { json, overlap: overlapMs }: Json & { overlap: number }) => {
+    const rotated = await withKeys(({ admin, actor }) => admin.rotate({ id, overlapMs, actor }));
+    const { previousEndsAt } = rotated;
+    print(
+      json,
+      { ...toCreatedJson(rotated), previousEndsAt },
+      () => `Rotated ${id}. The old secret works until ${formatTime(previousEndsAt)}.\n${describeSecret(rotated)}`,
+    );
+  });
+
+command('revoke', 'revokes a key for good')
+  .argument('<id>', ID)
+  .action(async (id: string, { json }: Json) => {
+    const key = await withKeys(({ admin, actor }) => admin.revoke({ id, actor }));
+    print(json, toJson(key), () => `Revoked ${id}. It stops working within 5 seconds.`);
+  });
+
+command('unban', 'lifts the ban of a key on every instance')
+  .argument('<id>', ID)
+  .action(async (id: string, { json }: Json) => {
+    const key = await withKeys(({ admin, actor }) => admin.unban({ id, actor }));
+    print(json, toJson(key), () => `Lifted the ban of ${id}. It takes effect within 5 seconds.`);
+  });
+
+command('log', 'lists who did what to which key, the latest first')
+  .argument('[id]', 'only what was done to this key')
+  .option('--limit <n>', 'how many entries at most', toCount, 50)
+  .action(async (id: string | undefined, { json, limit }: Json & { limit: number }) => {
+    const events = await withKeys(({ admin }) => admin.log({ id, limit }));
+    print(json, events, () =>
+      events.length === 0
+        ? 'Nothing was done yet.'
+        : formatTable(['when', 'who', 'did', 'key', 'what'], events.map(toEventRow)),
+    );
+  });
+
+command('deprecated', 'lists who calls what is deprecated, the latest caller first')
   .option('--since <iso-date>', 'leave out who has not called since then', toDate)
-  .option('--json', 'print a JSON array')
-  .action(async ({ since, json }: { since?: Date; json?: boolean }) => {
-    const callers = await withKeys(({ deprecatedCallers }) => deprecatedCallers.list(since));
-    if (json) console.log(JSON.stringify(callers.map(toCallerJson)));
-    else if (callers.length === 0)
-      console.log(`Nobody has called anything deprecated${since ? ` since ${since.toISOString()}` : ''}.`);
-    else console.table(callers.map(toCallerRow));
+  .action(async ({ since, json }: Json & { since?: Date }) => {
+    const callers = await withKeys(({ admin }) => admin.deprecated({ since }));
+    print(json, callers, () =>
+      callers.length === 0
+        ? `Nobody has called anything deprecated${since ? ` since ${since.toISOString()}` : ''}.`
+        : formatTable(
+            ['key', 'label', 'plan', 'key ended', 'client', 'through', 'calls', 'last'],
+            callers.map(toCallerRow),
+          ),
+    );
   });
 
-/** Runs `work` on the keys of the configured store: through the server that has the store open, otherwise directly. */
-async function withKeys<T>(work: (admin: KeyAdmin) => Promise<T>): Promise<T> {
-  const { backend } = loadEnvironment();
-  if (backend.kind === 'proxy')
-    throw new Error('UPSTREAM_URL is set: keys belong to the animal store behind the gateway');
-  const served = backend.kind === 'embedded' ? await connectKeys(backend.directory) : undefined;
-  const admin = served ?? (await openKeyAdmin(backend));
+function command(name: string, description: string): Command {
+  return program.command(name).description(description).option('--json', 'print JSON in one line');
+}
+
+function withSettings(to: Command, isNew: boolean): Command {
+  const plan = new Option('--plan <plan>', 'the plan').choices(PLANS);
+  return to
+    .addOption(isNew ? plan.makeOptionMandatory() : plan)
+    .option('--label <text>', `what the key is for${isNew ? '' : '; an empty text removes it'}`)
+    .option('--per-minute <n>', 'requests a minute, for enterprise', toCount)
+    .option('--per-day <n>', 'requests a day, for enterprise', toCount)
+    .option(
+      '--expires <iso-date>',
+      `when the key ends, such as 2027-01-31 or 2027-01-31T12:00:00Z${isNew ? '' : ', or never'}`,
+      (text: string) => (text === 'never' && !isNew ? null : toDate(text)),
+    );
+}
+
+/** Runs `work` on the keys of the configured store, and reports which store that is. */
+async function withKeys<T>(work: (context: Context) => Promise<T>): Promise<T> {
+  const config = loadEnvironment();
+  const { admin, store, close } = await openKeyAdmin(config);
   try {
-    return await work(admin);
+    const result = await work({ admin, actor: config.keysActor ?? userInfo().username });
+    console.error(`keys: ${store}`);
+    return result;
+  } catch (error) {
+    throw error instanceof Error ? new Error(`${error.message} (${store})`, { cause: error }) : error;
   } finally {
-    await admin.close();
+    await close();
   }
 }
 
-function toNewKey({ plan, label, perMinute, perDay, expires: expiresAt }: CreateOptions): NewKey {
-  if (plan !== 'enterprise') {
-    if (perMinute !== undefined || perDay !== undefined) {
-      throw new Error(`--per-minute and --per-day are for the enterprise plan; the limits of ${plan} are published`);
-    }
-    return { plan, label, expiresAt };
+/** Lists keys page by page. As JSON, each page is printed at once, so that a long list needs little memory. */
+async function listKeys(admin: KeyAdmin, filter: Partial<KeyFilter>, limit: number, json: boolean | undefined) {
+  const keys: KeyStatus[] = [];
+  let { after: last } = filter;
+  let listed = 0;
+  if (json) process.stdout.write('[');
+  for (;;) {
+    const size = Math.min(PAGE, limit - listed);
+    const page = await admin.list({ ...filter, after: last, limit: size });
+    if (json)
+      process.stdout.write(page.map((key, i) => (listed + i > 0 ? ',' : '') + JSON.stringify(toJson(key))).join(''));
+    else keys.push(...page);
+    listed += page.length;
+    last = page.at(-1)?.id ?? last;
+    if (page.length < size || listed === limit) break;
   }
-  if (perMinute === undefined || perDay === undefined) {
-    throw new Error('the enterprise plan needs --per-minute and --per-day');
-  }
-  return { plan, label, expiresAt, limits: { perMinute, perDay } };
+  if (json) process.stdout.write(']\n');
+  return { keys, last };
+}
+
+function print(json: boolean | undefined, value: unknown, describeValue: () => string): void {
+  console.log(json ? JSON.stringify(value) : describeValue());
 }
 
 function toCount(text: string): number {
@@ -113,53 +197,92 @@ function toDate(text: string): Date {
   throw new InvalidArgumentError('It must be an ISO date, such as 2027-01-31 or 2027-01-31T12:00:00Z.');
 }
 
-function toJson({ id, key, plan, label, limits, createdAt, expiresAt }: CreatedKey): object {
+function toMilliseconds(text: string): number {
+  const [, count, unit] = /^(\d{1,4})([smhd])$/.exec(text === '0' ? '0s' : text) ?? [];
+  if (count === undefined) throw new InvalidArgumentError('It must be a time such as 0, 90s, 30m, 24h or 7d.');
+  return Number(count) * { s: 1_000, m: 60_000, h: 3_600_000, d: DAY_MS }[unit as 's' | 'm' | 'h' | 'd'];
+}
+
+function toCreatedJson({ id, key, plan, label, limits, createdAt, expiresAt }: CreatedKey): object {
   return { id, key, plan, label, limits, createdAt, expiresAt };
 }
 
-function toListedJson({ id, plan, label, limits, createdAt, expiresAt, revokedAt }: KeyRecord): object {
-  return { id, plan, label, limits, createdAt, expiresAt, revokedAt };
+function toJson({ unbannedAt: _, ...key }: KeyStatus): object {
+  return key;
 }
 
-function toRow({ id, plan, label, limits, createdAt, expiresAt, revokedAt }: KeyRecord): object {
-  return {
-    id,
-    plan,
-    label: label ?? '',
-    'per minute': limits.perMinute,
-    'per day': limits.perDay,
-    created: createdAt.toISOString(),
-    expires: expiresAt?.toISOString() ?? 'never',
-    revoked: revokedAt?.toISOString() ?? '',
-  };
+const COLUMNS = ['id', 'plan', 'left min/day', 'ends', 'label'];
+
+function toRow(key: KeyStatus): string[] {
+  const { id, plan, label } = key;
+  return [id, plan, toLeft(key), toEnd(key), label ?? ''];
 }
 
-function toCallerJson(caller: DeprecatedCaller): object {
-  const { keyId, label, plan, expiresAt, revokedAt, client, through, coordinate, calls, firstAt, lastAt } = caller;
-  return { keyId, label, plan, expiresAt, revokedAt, client, through, coordinate, calls, firstAt, lastAt };
+function toLeft({ left, bannedUntil }: KeyStatus): string {
+  if (bannedUntil) return 'banned';
+  return left ? `${left.minute}/${left.day}` : 'unknown';
+}
+
+function toEnd({ expiresAt, revokedAt }: Pick<KeyRecord, 'expiresAt' | 'revokedAt'>): string {
+  if (revokedAt) return 'revoked';
+  if (expiresAt && expiresAt <= new Date()) return 'expired';
+  return expiresAt?.toISOString().slice(0, 10) ?? 'never';
+}
+
+function describeStatus(key: KeyStatus): string {
+  const { id, label, plan, limits, left, bannedUntil, createdAt, expiresAt, revokedAt } = key;
+  const rows = [
+    ['id', id],
+    ['label', label ?? ''],
+    ['plan', `${plan}: ${limits.perMinute} a minute, ${limits.perDay} a day`],
+    ['left', left ? `${left.minute} this minute, ${left.day} this day` : LEFT_UNKNOWN],
+    ['banned', formatTime(bannedUntil) && `until ${formatTime(bannedUntil)}`],
+    ['created', formatTime(createdAt)],
+    ['expires', formatTime(expiresAt, 'never')],
+    ['revoked', formatTime(revokedAt)],
+  ];
+  return rows
+    .filter(([, value]) => value !== '')
+    .map(([name, value]) => `${name?.padEnd(10)}${value}`)
+    .join('\n');
+}
+
+const LEFT_UNKNOWN = 'unknown: without REDIS_URL, each server counts for itself';
+
+function toEventRow({ at, actor, action, keyId, changes }: KeyEvent): string[] {
+  const what = Object.entries(changes).map(([name, [from, to]]) => `${name}: ${toText(from)} → ${toText(to)}`);
+  return [formatTime(at), actor, action, keyId, what.join(', ')];
+}
+
+function toText(value: unknown): string {
+  if (value === null) return 'none';
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 const FACES = { graphql: 'GraphQL', rest: 'REST' };
 
-function toCallerRow(caller: DeprecatedCaller): object {
-  const { keyId, label, plan, expiresAt, revokedAt, client, through, coordinate, calls, lastAt } = caller;
-  const isOver = revokedAt !== null || (expiresAt !== null && expiresAt <= new Date());
-  return {
-    key: keyId,
-    label: label ?? '',
-    plan: plan ?? '',
-    'key ended': isOver ? 'yes' : '',
-    client: client ?? '(no name)',
-    through: `${FACES[through]} ${coordinate}`,
+function toCallerRow(caller: DeprecatedCaller): (string | number)[] {
+  const { keyId, label, plan, client, through, coordinate, calls, lastAt } = caller;
+  const end = toEnd(caller);
+  return [
+    keyId,
+    label ?? '',
+    plan ?? '',
+    end === 'revoked' || end === 'expired' ? 'yes' : '',
+    client ?? '(no name)',
+    `${FACES[through]} ${coordinate}`,
     calls,
-    last: lastAt.toISOString(),
-  };
+    formatTime(lastAt),
+  ];
 }
 
-function describeCreated({ id, key, plan, limits, expiresAt }: CreatedKey): string {
-  return `Created ${id} (${plan}: ${limits.perMinute} a minute, ${limits.perDay} a day, expires ${expiresAt?.toISOString() ?? 'never'}).
-Its secret, shown only now:
-${key}`;
+function describe({ id, plan, limits, expiresAt }: KeyRecord): string {
+  const end = expiresAt?.toISOString() ?? 'never';
+  return `${id} (${plan}: ${limits.perMinute} a minute, ${limits.perDay} a day, expires ${end})`;
+}
+
+function describeSecret({ key }: CreatedKey): string {
+  return `Its secret, shown only now:\n${key}`;
 }
 
 program.parseAsync().catch((error: unknown) => {

@@ -1,5 +1,6 @@
 import type { Account, Admission } from '../access/ledger.js';
 import { secondsUntil } from '../access/refusals.js';
+import { monotonicNow } from '../clock.js';
 import { StoreError } from '../errors.js';
 
 /** Limits the time that each caller may have the program spend on documents that it has never seen. */
@@ -29,7 +30,7 @@ export function createDocumentBudget(ledger: LocalLedger, budgetMs = BUDGET_MS):
     require(caller) {
       const { remaining, resetAt } = look(caller);
       if (remaining > 0) return;
-      const retryAfter = secondsUntil(resetAt, Date.now());
+      const retryAfter = secondsUntil(resetAt, monotonicNow());
       throw new StoreError(
         'rate_limited',
         'Your documents that this server had never seen have taken too much of its time. Send values as variables, so ' +

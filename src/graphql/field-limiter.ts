@@ -38,7 +38,8 @@ class BoundedStore extends Store {
   }
 
   getForIdentity({ contextIdentity }: Identity): number[] {
-    return [...(this.#uses.get(contextIdentity) ?? [])];
+    // The package measures with the wall clock. After a step back, later times would count for longer than the window.
+    return (this.#uses.get(contextIdentity) ?? []).filter((time) => time <= Date.now());
   }
 
   /** Seconds until the oldest use is a window ago. */

@@ -1,11 +1,10 @@
-import Negotiator from 'negotiator';
 import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import type { Access, Session } from '../access/session.js';
 import type { DeprecatedCallCounter } from '../access/deprecated-calls.js';
 import { StoreError, toStoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
-import { chooseMediaType } from '../http/media-type.js';
+import { chooseMediaType, prefersHtml } from '../http/media-type.js';
 import { PAGE_HEADERS } from '../http/page-headers.js';
 import { REVALIDATED } from '../http/representation.js';
 import { logFailures, type Handler } from '../http/server.js';
@@ -62,7 +61,6 @@ const BYTES_PER_TURN = 262_144;
 const MEDIA_TYPES = ['application/json; charset=utf-8', 'application/graphql-response+json; charset=utf-8'];
 /** https://www.rfc-editor.org/rfc/rfc10008#name-the-accept-query-header-fie */
 const SAFE_METHOD_HEADERS = { ...REVALIDATED, 'Accept-Query': 'application/json' };
-const HTML = 'text/html';
 /** In addition to the policy in the page, which names Apollo's CDN and the nonce of its own scripts. */
 const LANDING_PAGE_POLICY = "frame-ancestors 'none'; form-action 'none'; object-src 'none'";
 
@@ -104,7 +102,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
         headers: { Allow: 'GET, POST, QUERY' },
       });
     }
-    if (renderLandingPage && prefersHtml(context)) return toPage(await renderLandingPage(context.search));
+    if (renderLandingPage && prefersHtml(context, MEDIA_TYPES)) return toPage(await renderLandingPage(context.search));
     const passed = session.keyId || session.isKeyRefused || !introspection ? session.requireKey() : undefined;
     if (passed instanceof Promise) await passed;
     const mediaType = chooseMediaType(context.header('accept'), MEDIA_TYPES);
@@ -159,7 +157,8 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     const seconds = (performance.now() - startedAt) / 1_000;
     responses.forEach((response, index) => {
       const fact = facts[index] as OperationFacts;
-      metrics.observeOperation(fact.operation?.type ?? 'unknown', toOutcome(response, call), seconds);
+      const { type = 'unknown', name, isPinned } = fact.operation ?? {};
+      metrics.observeOperation(type, toOutcome(response, call), seconds, isPinned ? name : undefined);
       const span = spans?.[index];
       if (span) endOperationSpan(span, fact, response);
       if (response.hasData) noteDeprecations(fact.operation, context, session);
@@ -283,12 +282,6 @@ export function createGraphqlRefusal(error: StoreError): (context: RequestContex
 }
 
 const REQUEST_ID_PLACE = '{request-id}';
-
-function prefersHtml(context: RequestContext): boolean {
-  const accept = context.header('accept');
-  if (context.method !== 'GET' || !accept?.includes(HTML)) return false;
-  return new Negotiator({ headers: { accept } }).mediaType([...MEDIA_TYPES, HTML]) === HTML;
-}
 
 /** The media type of a refusal: the one asked for, or the default when the `Accept` header is the reason. */
 function negotiateForError(context: RequestContext): string {

@@ -11,8 +11,9 @@ import { DocumentText, listOperations } from './document.js';
 import { formatVariableError, findDocumentStatus, type ErrorFormatter } from './errors.js';
 import type { PreparedDocument, PreparedDocuments, PreparedOperation } from './prepared-documents.js';
 import { Refusal } from './refusal.js';
-import type { OperationRequest } from './request.js';
+import { readHash, type OperationRequest } from './request.js';
 import { MAX_ERRORS, type GraphqlServer } from './server.js';
+import type { TrustedDocuments } from './trusted-documents.js';
 import { compileVariables, VariableErrors, type VariableValues } from './variables.js';
 
 /** A valid operation with its variables. */
@@ -28,6 +29,7 @@ export interface PrepareOptions {
   readonly server: GraphqlServer;
   readonly schema: GraphQLSchema;
   readonly documents: PreparedDocuments;
+  readonly trusted: TrustedDocuments;
   readonly documentLimits: DocumentLimits;
   readonly formatError: ErrorFormatter;
   readonly budget: DocumentBudget;
@@ -39,6 +41,8 @@ export interface PrepareOptions {
  */
 export type Prepare = (request: OperationRequest, context: RequestContext) => MaybePromise<Prepared | Refusal>;
 
+/** Prepares the operations of a document before anybody asks for them. Returns why the document is not valid. */
+export type PrepareAhead = (text: string) => Promise<string | undefined>;
 type CompleteParameters = [PreparedDocument, DocumentText, OperationRequest, RequestContext];
 
 /** Characters of persisted queries that are found by their hash without asking Apollo Server. */
@@ -48,20 +52,40 @@ export function createPrepare({
   server,
   schema,
   documents,
+  trusted,
   documentLimits,
   formatError,
   budget,
-}: PrepareOptions): Prepare {
+}: PrepareOptions): { prepare: Prepare; prepareAhead: PrepareAhead } {
   const persisted = new LRUCache<string, string>({
     maxSize: PERSISTED_CHARACTERS,
     sizeCalculation: (text) => text.length + 64,
   });
 
-  return (request, context) => {
-    const known = findKnown(request);
-    return (
-      (known && complete(known, new DocumentText(known.text), request, context, false)) ?? prepareNew(request, context)
-    );
+  return {
+    prepare(sent, context) {
+      const request = trusted.resolve(sent, context);
+      const known = findKnown(request);
+      return (
+        (known && complete(known, new DocumentText(known.text), request, context, false)) ??
+        prepareNew(request, context)
+      );
+    },
+    async prepareAhead(query) {
+      try {
+        const validated = await validate({ query });
+        if (validated instanceof Refusal) return validated.parts.errors[0]?.message;
+        const { document, text } = validated;
+        for (const name of document.names) {
+          const operation = getOperation(document, text, name, true);
+          if (operation?.conditions.length === 0) getFields(document, operation, text, [], true);
+        }
+      } catch (error) {
+        if (error instanceof StoreError) return error.message;
+        throw error;
+      }
+      return undefined;
+    },
   };
 
   /** Validates or compiles what has not been asked for before, at the caller's expense. */
@@ -71,9 +95,8 @@ export function createPrepare({
     const startedAt = performance.now();
     try {
       const known = findKnown(request);
-      return await (known
-        ? complete(known, new DocumentText(known.text), request, context, true)
-        : validate(request, context));
+      const found = known ? { document: known, text: new DocumentText(known.text) } : await validate(request);
+      return found instanceof Refusal ? found : complete(found.document, found.text, request, context, true);
     } finally {
       // The wait for a persisted query in Redis is nobody's work.
       if (request.query !== undefined) budget.charge(context.caller, performance.now() - startedAt);
@@ -88,9 +111,11 @@ export function createPrepare({
     return text === undefined || (query !== undefined && query !== text) ? undefined : documents.find(text);
   }
 
-  async function validate(request: OperationRequest, context: RequestContext): Promise<Prepared | Refusal> {
+  async function validate(
+    request: Pick<OperationRequest, 'query'> & Partial<OperationRequest>,
+  ): Promise<Pick<Prepared, 'document' | 'text'> | Refusal> {
     if (request.query !== undefined) requireSmallDocument(request.query, documentLimits);
-    const validation = await server.validate(request);
+    const validation = await server.validate({ query: request.query, extensions: request.extensions });
     if (!validation.isValid) {
       const { status, headers, errors } = validation;
       const documentStatus = findDocumentStatus(errors);
@@ -104,7 +129,7 @@ export function createPrepare({
     if (hash !== undefined) persisted.set(hash, text);
     const names = listOperations(document).map(({ name }) => name?.value);
     const prepared = { text, errors: [], names, operations: new Map<string | undefined, PreparedOperation>() };
-    return complete(prepared, new DocumentText(text, document), request, context, true);
+    return { document: prepared, text: new DocumentText(text, document) };
   }
 
   /** Returns undefined if something has to be compiled and `mayCompile` is false. */
@@ -150,13 +175,13 @@ export function createPrepare({
     const name = operationName ?? names[0];
     const known = operations.get(name);
     if (known || !mayCompile) return known;
-    const operation = prepareOperation(text.document, name);
+    const operation = prepareOperation(text.document, name, documents.isPinned(text.text));
     operations.set(name, operation);
     documents.keep(document);
     return operation;
   }
 
-  function prepareOperation(document: DocumentNode, name: string | undefined): PreparedOperation {
+  function prepareOperation(document: DocumentNode, name: string | undefined, isPinned: boolean): PreparedOperation {
     const node = findOperation(document, name);
     const { operation: type } = node;
     if (type === OperationTypeNode.SUBSCRIPTION || schema.getRootType(type) == null) {
@@ -166,6 +191,7 @@ export function createPrepare({
     return {
       type,
       name,
+      isPinned,
       variables,
       deprecations: findDeprecations(schema, document, node),
       conditions: findConditions({ document, operation: node }, variables),
@@ -196,13 +222,6 @@ function findOperation(document: DocumentNode, name: string | undefined) {
   const found = listOperations(document).find((operation) => operation.name?.value === name);
   if (!found) throw new Error('a prepared operation is not in its document');
   return found;
-}
-
-/** The hash of a persisted query, in the one version of Apollo's protocol. */
-function readHash(extensions: OperationRequest['extensions']): string | undefined {
-  const persistedQuery = extensions?.persistedQuery as { version?: unknown; sha256Hash?: unknown } | undefined;
-  const { version, sha256Hash } = persistedQuery ?? {};
-  return version === 1 && typeof sha256Hash === 'string' ? sha256Hash : undefined;
 }
 
 function mutationBySafeMethod(method: string): StoreError {

@@ -8,6 +8,8 @@ import type { CompiledVariables } from './variables.js';
 export interface PreparedOperation {
   readonly type: 'query' | 'mutation';
   readonly name: string | undefined;
+  /** Whether its document is pinned, so that its name may be a label of metrics. */
+  readonly isPinned: boolean;
   readonly deprecations: readonly Deprecation[];
   readonly variables: CompiledVariables;
   /** The variables that decide which fields `@skip` and `@include` leave, by index. */
@@ -34,6 +36,9 @@ export interface PreparedDocuments {
   keep(document: PreparedDocument): void;
   /** Moves a document to the part of the cache that is kept for documents which cost something. */
   promote(document: PreparedDocument): void;
+  /** Replaces the texts whose documents are never pushed out. */
+  pin(texts: Iterable<string>): void;
+  isPinned(text: string): boolean;
 }
 
 /** Bytes kept for documents that have cost something, and for the others: documents that are free never push out paid ones. */
@@ -52,22 +57,30 @@ const FIELD_BYTES = 1_000;
 const VALUE_BYTES = 400;
 
 export function createPreparedDocuments(): PreparedDocuments {
+  let pinned = new Map<string, PreparedDocument | undefined>();
   const paid = createPart(PAID_BYTES);
   const free = createPart(FREE_BYTES);
   return {
-    find: (text) => paid.get(text) ?? free.get(text),
+    find: (text) => pinned.get(text) ?? paid.get(text) ?? free.get(text),
     keep(document) {
       for (const { fields } of document.operations.values()) {
         const [oldest] = fields.keys();
         if (fields.size > MAX_COMBINATIONS) fields.delete(oldest as string);
       }
-      (paid.has(document.text) ? paid : free).set(document.text, document);
+      const { text } = document;
+      (pinned.has(text) ? pinned : paid.has(text) ? paid : free).set(text, document);
     },
     promote(document) {
-      if (paid.has(document.text)) return;
+      if (pinned.has(document.text) || paid.has(document.text)) return;
       free.delete(document.text);
       paid.set(document.text, document);
     },
+    pin(texts) {
+      const previous = pinned;
+      pinned = new Map();
+      for (const text of texts) pinned.set(text, previous.get(text));
+    },
+    isPinned: (text) => pinned.has(text),
   };
 }
 

@@ -8,6 +8,8 @@ import { requireSmallBatch } from './document-limits.js';
 /** One operation as it came over HTTP. */
 export interface OperationRequest {
   readonly query: string | undefined;
+  /** Names a trusted document. */
+  readonly documentId: string | undefined;
   readonly operationName: string | undefined;
   readonly variables: Record<string, unknown> | undefined;
   readonly extensions: Record<string, unknown> | undefined;
@@ -48,6 +50,7 @@ export function readGetRequest(context: RequestContext): GraphqlRequest {
   const operation = toOperation(
     {
       query: once(parameters, 'query'),
+      documentId: once(parameters, 'documentId'),
       operationName: once(parameters, 'operationName'),
       variables: parseJsonParameter(parameters, 'variables'),
       extensions: parseJsonParameter(parameters, 'extensions'),
@@ -86,17 +89,26 @@ export async function readBodyRequest(
 
 function toOperation(value: unknown, subject: string): OperationRequest {
   if (!isRecord(value)) throw malformed(`${subject} is ${describe(value)}: send an object such as ${EXAMPLE}.`);
-  const { query, operationName, variables, extensions } = value;
+  const { query, documentId, operationName, variables, extensions } = value;
   const operation = {
     query: toText(query, 'query', subject),
+    documentId: toText(documentId, 'documentId', subject),
     operationName: toText(operationName, 'operationName', subject),
     variables: toRecord(variables, 'variables', subject),
     extensions: toRecord(extensions, 'extensions', subject),
   };
-  if (operation.query === undefined && !isRecord(operation.extensions?.persistedQuery)) {
-    throw malformed(`${subject} has neither a query nor a persistedQuery extension: send ${EXAMPLE}.`);
+  const { extensions: { persistedQuery } = {} } = operation;
+  if (operation.query === undefined && operation.documentId === undefined && !isRecord(persistedQuery)) {
+    throw malformed(`${subject} has no query, documentId or persistedQuery extension: send ${EXAMPLE}.`);
   }
   return operation;
+}
+
+/** The hash of a persisted query, in the one version of Apollo's protocol. */
+export function readHash(extensions: OperationRequest['extensions']): string | undefined {
+  const persistedQuery = extensions?.persistedQuery as { version?: unknown; sha256Hash?: unknown } | undefined;
+  const { version, sha256Hash } = persistedQuery ?? {};
+  return version === 1 && typeof sha256Hash === 'string' ? sha256Hash : undefined;
 }
 
 /** Null and an empty text count as absent. */

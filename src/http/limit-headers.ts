@@ -1,14 +1,15 @@
 import type { WindowState } from '../access/ledger.js';
+import { monotonicNow, toWallTime } from '../clock.js';
 
 /**
  * Formats the limit headers of a response. The `X-RateLimit-*` headers describe the window with the fewest requests
  * left; `RateLimit` and `RateLimit-Policy` describe every window.
  * See https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
  * @param windows - the shorter window first; empty if the limits are unknown
- * @param now - milliseconds since the epoch
+ * @param now - by `monotonicNow`, like the windows
  * @returns names and values alternately; empty if there are no windows
  */
-export function formatLimitHeaders(windows: readonly WindowState[], now = Date.now()): string[] {
+export function formatLimitHeaders(windows: readonly WindowState[], now = monotonicNow()): string[] {
   let tightest = windows[0];
   if (tightest === undefined) return [];
   let policy = '';
@@ -34,7 +35,7 @@ export function formatLimitHeaders(windows: readonly WindowState[], now = Date.n
   ];
 }
 
-/** Converts a time to Unix seconds, rounded up so that clients do not retry too early. */
-export function toUnixSeconds(milliseconds: number): number {
-  return Math.ceil(milliseconds / 1_000);
+/** Converts a time of `monotonicNow` to Unix seconds, rounded up so that clients do not retry too early. */
+export function toUnixSeconds(time: number): number {
+  return Math.ceil(toWallTime(time) / 1_000);
 }

@@ -1,5 +1,8 @@
 import Negotiator from 'negotiator';
 import { StoreError } from '../errors.js';
+import type { RequestContext } from './request-context.js';
+
+const HTML = 'text/html';
 
 /** Parses a header such as `application/json; charset=utf-8`. The result is in lower case. */
 function parseMediaType(header: string): { type: string; charset: string | undefined } {
@@ -50,6 +53,13 @@ export function chooseMediaType(accept: string | undefined, offers: readonly str
 
 function shorten(header: string): string {
   return JSON.stringify(header.length > 100 ? `${header.slice(0, 100)}…` : header);
+}
+
+/** Whether a client prefers a page to the other types on offer, as browsers do. */
+export function prefersHtml(context: RequestContext, offers: readonly string[]): boolean {
+  const accept = context.header('accept');
+  if (!['GET', 'HEAD'].includes(context.method) || !accept?.includes(HTML)) return false;
+  return new Negotiator({ headers: { accept } }).mediaType([...offers, HTML]) === HTML;
 }
 
 /** Whether an `Accept` header allows a media type. */

@@ -64,7 +64,7 @@ export function createMetrics({ plans, overloadRoutes }: MetricsOptions) {
     registry,
     'graphql_server_operation_duration_seconds',
     'Duration of GraphQL operations',
-    ['graphql_operation_type', 'outcome'],
+    ['graphql_operation_type', 'graphql_operation_name', 'outcome'],
   );
   const overloads = createCounter(
     registry,
@@ -72,6 +72,13 @@ export function createMetrics({ plans, overloadRoutes }: MetricsOptions) {
     'HTTP requests refused because too many others were in progress',
     ['http_route'],
     overloadRoutes.map((route) => ({ http_route: route })),
+  );
+  const untrusted = createCounter(
+    registry,
+    'graphql_server_untrusted_documents_total',
+    'GraphQL operations whose documents are not trusted',
+    ['outcome'],
+    [{ outcome: 'refused' }, { outcome: 'reported' }],
   );
   return {
     /** Records one HTTP request. */
@@ -85,10 +92,16 @@ export function createMetrics({ plans, overloadRoutes }: MetricsOptions) {
       };
       requests.observe(labels, seconds);
     },
-    /** Records one GraphQL operation. */
-    observeOperation(type: string, outcome: OperationOutcome, seconds: number): void {
-      operations.observe({ graphql_operation_type: type, outcome }, seconds);
+    /**
+     * Records one GraphQL operation.
+     * @param name - its name, if it belongs to a trusted document; names that clients make up would never end
+     */
+    observeOperation(type: string, outcome: OperationOutcome, seconds: number, name?: string): void {
+      const labels = { graphql_operation_type: type, outcome };
+      operations.observe(name === undefined ? labels : { ...labels, graphql_operation_name: name }, seconds);
     },
+    /** Counts one operation whose document is not trusted. */
+    countUntrusted: (outcome: 'refused' | 'reported'): void => untrusted.inc({ outcome }),
     /** Counts one request that was refused because too many others are in progress. */
     countOverload: (route: string): void => overloads.inc({ http_route: route }),
     ...createLimiterMetrics(registry, plans),

@@ -14,7 +14,7 @@ import {
 } from '@opentelemetry/sdk-trace';
 import type { TracingConfig } from '../tracing-config.js';
 import type { Log } from './log.js';
-import { readPackageVersion } from './package-version.js';
+import { readPackage } from './package.js';
 import { createReportingExporter } from './reporting-exporter.js';
 import { SERVICE_NAME, type Tracing } from './tracing.js';
 
@@ -63,7 +63,7 @@ function createSampler({ sampler, ratio, trustsClients }: TracingConfig): Sample
 function createResource() {
   const own = {
     'service.name': SERVICE_NAME,
-    'service.version': readPackageVersion(),
+    'service.version': readPackage().version,
     'service.instance.id': randomUUID(),
   };
   return defaultResource()

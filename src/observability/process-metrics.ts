@@ -1,5 +1,5 @@
 import { collectDefaultMetrics, Counter, type Registry } from 'prom-client';
-import { readPackageVersion } from './package-version.js';
+import { readPackage } from './package.js';
 import { createGauge } from './prometheus.js';
 
 /** Registers the metrics of the process: memory, CPU, event loop, garbage collection and the version of the program. */
@@ -20,7 +20,7 @@ export function registerProcessMetrics(registry: Registry): void {
   // The labels are the resource's attributes: https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/
   const build = {
     service_name: 'animal-store-gateway',
-    service_version: readPackageVersion(),
+    service_version: readPackage().version,
     process_runtime_name: 'nodejs',
     process_runtime_version: process.versions.node,
   };

@@ -19,9 +19,12 @@ export interface RequestFields {
   cost?: number;
   /** The names of the operations. An operation without a name is listed by its type. */
   operations?: string;
-  /** True if the request used something deprecated. Only then is `client` set, to the client's name. */
+  /** True if the request used something deprecated. */
   deprecated?: boolean;
-  client?: string;
+  /** The client's name, if the request used something deprecated or not trusted. */
+  client?: string | undefined;
+  /** The names and ids of documents that are not trusted. */
+  untrusted?: string;
   trace_id?: string;
 }
 
@@ -33,10 +36,23 @@ export function createRequestLog(log: Log): RequestLog {
   const requestLog = log.child({}, { redact: [] });
   return (level, { requestId, method, path, status, ms, further }) => {
     // Spreading `further` would cost more than writing the line. pino omits undefined fields.
-    const { trace_id, keyId, cost, operations, deprecated, client } = further;
+    const { trace_id, keyId, cost, operations, deprecated, untrusted, client } = further;
     const rounded = Math.round(ms * 100) / 100;
     requestLog[level](
-      { requestId, method, path, status, ms: rounded, trace_id, keyId, cost, operations, deprecated, client },
+      {
+        requestId,
+        method,
+        path,
+        status,
+        ms: rounded,
+        trace_id,
+        keyId,
+        cost,
+        operations,
+        deprecated,
+        untrusted,
+        client,
+      },
       'request',
     );
   };

@@ -2,7 +2,7 @@ import type { MaybePromise } from '../access/maybe-promise.js';
 
 /** A period in which the gateway sends nothing with a key, because the upstream answered 429. */
 export interface Cooldown {
-  /** Milliseconds since the epoch. */
+  /** By `monotonicNow`. */
   readonly until: number;
   readonly code: 'rate_limited' | 'key_banned';
 }

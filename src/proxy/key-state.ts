@@ -4,6 +4,7 @@ import type { WindowState } from '../access/ledger.js';
 import { parseWait } from '../access/limit-fields.js';
 import { keyBanned, keyRefused, rateLimited, secondsUntil } from '../access/refusals.js';
 import { createBoundedCache } from '../bounded-cache.js';
+import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
 import type { Cooldown } from './cooldown.js';
 import { LimitState } from './limit-state.js';
@@ -58,21 +59,21 @@ export class KeyState {
   #refusedUntil = 0;
   /** Admitted requests without an answer so far. */
   #inFlight = 0;
-  #probe: PromiseWithEnd<void> | undefined;
+  #probe: PromiseWithEnd<boolean> | undefined;
   #pending: Map<string, PendingRequest> | undefined;
 
   /** True for a while after the upstream answered 401. */
   get isRefused(): boolean {
-    return this.#refusedUntil > Date.now();
+    return this.#refusedUntil > monotonicNow();
   }
 
   get cooldown(): Cooldown | undefined {
-    return this.#cooldown && this.#cooldown.until > Date.now() ? this.#cooldown : undefined;
+    return this.#cooldown && this.#cooldown.until > monotonicNow() ? this.#cooldown : undefined;
   }
 
   /** The windows now, minus the requests in flight; empty while none are known. */
   get windows(): readonly WindowState[] {
-    return this.limits.windows(this.#inFlight, Date.now());
+    return this.limits.windows(this.#inFlight, monotonicNow());
   }
 
   /** Why nothing may be sent now: the upstream refused the key, or the key is in a cooldown. */
@@ -80,7 +81,7 @@ export class KeyState {
     if (this.isRefused) return keyRefused();
     const { cooldown } = this;
     if (!cooldown) return undefined;
-    const retryAfter = secondsUntil(cooldown.until, Date.now());
+    const retryAfter = secondsUntil(cooldown.until, monotonicNow());
     return cooldown.code === 'key_banned' ? keyBanned(retryAfter) : rateLimited(retryAfter, cost);
   }
 
@@ -92,17 +93,17 @@ export class KeyState {
    * @throws StoreError `unauthorized`, `rate_limited`, `key_banned` or `operation_too_large`
    */
   async admit(cost: number, until: number): Promise<boolean> {
-    for (;;) {
+    for (let mayWait = true; ;) {
       const refusal = this.findRefusal(cost) ?? this.#findLimitRefusal(cost);
       if (refusal) throw refusal;
-      const isProbe = this.limits.isUnknown(Date.now()) && !this.#probe;
-      if (isProbe) this.#probe = createPromise<void>();
+      const isProbe = this.limits.isUnknown(monotonicNow()) && !this.#probe;
+      if (isProbe) this.#probe = createPromise<boolean>();
       const left = until - performance.now();
-      if (isProbe || !this.#probe || left <= 0) {
+      if (isProbe || !mayWait || !this.#probe || left <= 0) {
         this.#inFlight += cost;
         return isProbe;
       }
-      await Promise.race([this.#probe.ended, sleep(left, undefined, { ref: false })]);
+      mayWait = !(await Promise.race([this.#probe.ended, sleep(left, true, { ref: false })]));
     }
   }
 
@@ -121,9 +122,12 @@ export class KeyState {
     this.#inFlight -= count;
   }
 
-  /** Ends the probe. The operations that wait for it continue. */
-  endProbe(): void {
-    this.#probe?.end();
+  /**
+   * Ends the probe. The operations that wait for it continue.
+   * @param hasFailed - true if the upstream did not answer: they then wait for no other probe
+   */
+  endProbe(hasFailed: boolean): void {
+    this.#probe?.end(hasFailed);
     this.#probe = undefined;
   }
 
@@ -132,7 +136,7 @@ export class KeyState {
    * @returns the function that ends the wait; undefined if there is none
    */
   startFirst(): ((refusal: Result | undefined) => void) | undefined {
-    if (!this.limits.isUnknown(Date.now())) return undefined;
+    if (!this.limits.isUnknown(monotonicNow())) return undefined;
     const { ended, end } = createPromise<Result | undefined>();
     this.first = ended;
     return (refusal) => {
@@ -146,7 +150,7 @@ export class KeyState {
    * @param sentAt - when its request was sent, by `performance.now()`
    */
   learn(answer: UpstreamAnswerHead, sentAt: number): void {
-    const now = Date.now();
+    const now = monotonicNow();
     const { status } = answer;
     if (status === 401) {
       // The headers of a 401 state the limits of the gateway's address, not of the key.
@@ -176,7 +180,7 @@ export class KeyState {
 
   /** Why the limits refuse `cost` requests, unless one request should test that. */
   #findLimitRefusal(cost: number, inFlight = this.#inFlight): StoreError | undefined {
-    const now = Date.now();
+    const now = monotonicNow();
     const refusal = this.limits.findRefusal(cost, inFlight, now);
     return refusal && !this.limits.doubt(cost, now) ? refusal : undefined;
   }

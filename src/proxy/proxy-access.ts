@@ -10,6 +10,7 @@ import { memoize } from '../access/memoize.js';
 import { UnknownCaller } from '../access/unknown-caller.js';
 import type { UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js';
 import type { Access, Allowance, Session } from '../access/session.js';
+import { monotonicNow } from '../clock.js';
 import { StoreError, type ErrorName } from '../errors.js';
 import type { SharedCooldowns } from './cooldown.js';
 import type { KeyState, KeyStates } from './key-state.js';
@@ -110,7 +111,7 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   findRefusal(): StoreError | undefined {
-    if (this.#isUnchecked && !this.key.limits.isUnknown(Date.now())) {
+    if (this.#isUnchecked && !this.key.limits.isUnknown(monotonicNow())) {
       this.#isUnchecked = false;
       this.#restRefusal = this.key.findRestRefusal(this.#inFlight);
     }
@@ -123,7 +124,7 @@ class ProxySession implements Session, UpstreamKey {
     if (answer.status < 500 && answer.status !== 401) this.options.keys.keep(this.id, this.key);
     if (answer.status === 429 && cooldown) this.options.cooldowns.share(this.id, cooldown);
     if (this.#inFlight > 0) this.#release(1);
-    this.#endProbe();
+    this.#endProbe(answer.status >= 500);
   }
 
   async allowance(): Promise<Allowance | undefined> {
@@ -138,7 +139,7 @@ class ProxySession implements Session, UpstreamKey {
 
   close(): void {
     this.#release(this.#inFlight);
-    this.#endProbe();
+    this.#endProbe(true);
   }
 
   get #plan(): Plan | undefined {
@@ -162,7 +163,8 @@ class ProxySession implements Session, UpstreamKey {
     try {
       this.#endTrial = await this.options.trials.start(this.address, this.key);
     } catch (error) {
-      this.close();
+      this.#release(this.#inFlight);
+      this.#endProbe(false);
       throw error;
     }
   }
@@ -188,12 +190,12 @@ class ProxySession implements Session, UpstreamKey {
     this.#inFlight -= count;
   }
 
-  #endProbe(): void {
+  #endProbe(hasFailed: boolean): void {
     if (!this.#isProbe) return;
     this.#isProbe = false;
     this.#endTrial?.();
     this.#endTrial = undefined;
-    this.key.endProbe();
+    this.key.endProbe(hasFailed);
   }
 
   #count<T>(error: T): T {

@@ -1,4 +1,5 @@
 import { parseRetryAfter, parseWait } from '../access/limit-fields.js';
+import { monotonicNow } from '../clock.js';
 import { StoreError, type ErrorName } from '../errors.js';
 import type { UpstreamAnswer, UpstreamFailure } from './upstream-answer.js';
 import { parseErrorBody } from './wire.js';
@@ -36,7 +37,7 @@ export function fromFailure(failure: UpstreamFailure): StoreError {
 export function fromAnswer(answer: UpstreamAnswer): StoreError {
   const { status, body } = answer;
   const error = body === undefined ? undefined : parseErrorBody(body);
-  const now = Date.now();
+  const now = monotonicNow();
   const retryAfter = parseRetryAfter(answer, now);
   const details = { body: error, ...(retryAfter !== undefined && { retryAfter }) };
   const message = error?.message;

@@ -4,40 +4,48 @@
  * KEYS: the counts of the account (a hash) and the times of its last refusals (a list).
  *
  * ARGV: the number of the call; the cost; the refusals within a minute above which the account is banned, or -1; the
- * length of a ban in milliseconds; the end of the ban that the caller knows; and for each window: name, length in
- * milliseconds, limit, and the count and end that the caller knows. Times are milliseconds since the epoch, or 0 for none.
+ * length of a ban; what is left of the ban that the caller knows; how long ago bans were lifted; and for each window:
+ * name, length, limit, and the count and what is left of the window that the caller knows. Lengths are in milliseconds.
  *
  * Reply: the number of the call; the outcome (0 admitted, 1 refused, 2 banned, 3 too large); the time; the end of the
- * ban; and for each window its count and end.
+ * ban; and for each window its count and end. Times are milliseconds since the epoch, or 0 for none.
  *
  * The caller's own counts matter if Redis has lost its data, or if the caller counted alone during an outage. The script
  * uses the larger count of each window and the later end of the ban, so a caller may send the same counts repeatedly.
+ *
+ * If the clock of Redis steps, what the caller has left of a window is right, because it measures with a clock that never
+ * steps. What no caller knows lasts for its length at most.
  */
 export const ADMIT = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local cost, banAfter, banMs = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local knownBan = math.min(tonumber(ARGV[5]), now + banMs)
-local count = (#ARGV - 5) / 5
+local knownBan, unbanned = now + math.min(tonumber(ARGV[5]), banMs), now - tonumber(ARGV[6])
+local count = (#ARGV - 6) / 5
 local fields, lengths, limits = {'banned'}, {}, {}
 for i = 1, count do
-  local name, at = ARGV[5 * i + 1], 5 * i
+  local at = 5 * i + 1
+  local name = ARGV[at + 1]
   fields[2 * i], fields[2 * i + 1] = name .. '.used', name .. '.closes'
   lengths[i], limits[i] = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
 end
 local stored = redis.call('HMGET', KEYS[1], unpack(fields))
 local changed = false
 
-local banned = tonumber(stored[1] or 0)
+local banned = math.min(tonumber(stored[1] or 0), now + banMs)
 if knownBan > now and knownBan > banned then banned, changed = knownBan, true end
+if banned > now and banned - banMs < unbanned then
+  redis.call('HDEL', KEYS[1], 'banned')
+  banned, changed = 0, false
+end
 local used, closes, full, largest = {}, {}, false, nil
 for i = 1, count do
   used[i], closes[i] = tonumber(stored[2 * i] or 0), tonumber(stored[2 * i + 1] or 0)
   if closes[i] <= now then used[i], closes[i] = 0, 0 end
-  local knownUsed, knownCloses = tonumber(ARGV[5 * i + 4]), tonumber(ARGV[5 * i + 5])
-  if knownCloses > now and knownUsed > used[i] then
-    used[i], changed = knownUsed, true
-    if closes[i] == 0 then closes[i] = knownCloses end
+  local knownUsed, left = tonumber(ARGV[5 * i + 5]), tonumber(ARGV[5 * i + 6])
+  if left > 0 and knownUsed > 0 and knownUsed >= used[i] then
+    if knownUsed > used[i] then used[i], changed = knownUsed, true end
+    if closes[i] == 0 or closes[i] - now - left > 2000 then closes[i], changed = now + left, true end
   end
   closes[i] = math.min(closes[i], now + lengths[i])
   if used[i] + cost > limits[i] then full = true end
@@ -52,7 +60,7 @@ elseif full then
   outcome = 1
   if banAfter >= 0 then
     local oldest = banAfter > 0 and redis.call('LLEN', KEYS[2]) >= banAfter and redis.call('LINDEX', KEYS[2], 0)
-    if banAfter == 0 or (oldest and tonumber(oldest) > now - 60000) then
+    if banAfter == 0 or (oldest and tonumber(oldest) > now - 60000 and tonumber(oldest) <= now) then
       outcome, banned, changed = 2, now + banMs, true
       redis.call('DEL', KEYS[2])
     else

@@ -1,4 +1,5 @@
 import { createBoundedCache } from '../bounded-cache.js';
+import { monotonicNow } from '../clock.js';
 import type { Cooldown, SharedCooldowns } from '../proxy/cooldown.js';
 import { RedisAwayError, type RedisLink } from './redis-link.js';
 import { createScript } from './redis-script.js';
@@ -39,15 +40,15 @@ export function createRedisCooldowns(link: RedisLink): SharedCooldowns {
   };
 
   async function send(keyId: string, { until, code }: Cooldown): Promise<void> {
-    const milliseconds = until - Date.now();
+    const milliseconds = until - monotonicNow();
     if (milliseconds <= 0) shared.delete(keyId);
-    else await run(keyId, milliseconds, code === 'key_banned');
+    else await run(keyId, Math.ceil(milliseconds), code === 'key_banned');
   }
 
   async function run(keyId: string, milliseconds: number, isBan: boolean): Promise<Cooldown | undefined> {
     try {
       const [left = 0, ban] = await script([`animals:proxy:cooldown:{${keyId}}`], [milliseconds, isBan ? 1 : 0]);
-      return left > 0 ? { until: Date.now() + left, code: ban === 1 ? 'key_banned' : 'rate_limited' } : undefined;
+      return left > 0 ? { until: monotonicNow() + left, code: ban === 1 ? 'key_banned' : 'rate_limited' } : undefined;
     } catch (error) {
       if (error instanceof RedisAwayError) return undefined;
       throw error;

@@ -1,6 +1,7 @@
 import type { Account, Admission, Counts, Ledger } from '../access/ledger.js';
 import { view, type MemoryLedger } from '../access/memory-ledger.js';
 import { secondsUntil } from '../access/refusals.js';
+import { monotonicNow } from '../clock.js';
 import { ADMIT } from './admit-script.js';
 import { RedisAwayError, type RedisLink } from './redis-link.js';
 import { createScript } from './redis-script.js';
@@ -33,7 +34,7 @@ export function createRedisLedger({
 }: RedisLedgerOptions): Ledger {
   const admitByScript = createScript(link, ADMIT);
   const bans = [banAfter === Infinity ? -1 : banAfter, banSeconds * 1_000];
-  /** How far the clock of Redis is ahead of this process's clock, in milliseconds. */
+  /** How far the clock of Redis is ahead of `monotonicNow`, in milliseconds. */
   let ahead = 0;
 
   return {
@@ -49,17 +50,20 @@ export function createRedisLedger({
 
   async function askRedis(account: Account, cost: number): Promise<Admission> {
     const known = local.find(account.id);
+    const sentAt = monotonicNow();
+    const left = (time = 0): number => Math.max(0, Math.round(time - sentAt));
     const windows = account.windows.flatMap(({ name, seconds, limit }, i) => [
       name,
       seconds * 1_000,
       limit,
       known?.used[i] ?? 0,
-      toTheirs(known?.closesAt[i]),
+      left(known?.closesAt[i]),
     ]);
     const key = nameOf(account.id);
+    const unbannedAgo = Math.round(sentAt - (account.unbannedAt ?? 0));
     const reply = await admitByScript(
       [key, `${key}:refused`],
-      [cost, ...bans, toTheirs(known?.bannedUntil), ...windows],
+      [cost, ...bans, left(known?.bannedUntil), unbannedAgo, ...windows],
     );
     return settle(account, cost, reply);
   }
@@ -69,7 +73,7 @@ export function createRedisLedger({
     cost: number,
     [outcome, now = 0, bannedUntil = 0, ...rest]: readonly number[],
   ): Admission {
-    const difference = now - Date.now();
+    const difference = now - monotonicNow();
     if (Math.abs(difference - ahead) > CLOCK_TOLERANCE_MS) ahead = difference;
     const counts = {
       used: account.windows.map((_, i) => rest[2 * i] as number),
@@ -78,10 +82,6 @@ export function createRedisLedger({
     };
     local.adopt(account, counts);
     return toAdmission(account, cost, outcome, counts, toOurs(now));
-  }
-
-  function toTheirs(time: number | undefined): number {
-    return time ? time + ahead : 0;
   }
 
   function toOurs(time: number): number {

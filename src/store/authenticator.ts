@@ -1,4 +1,5 @@
 import { createBoundedCache } from '../bounded-cache.js';
+import { fromWallTime, monotonicNow } from '../clock.js';
 import { digestApiKey, isPlausibleApiKey } from '../access/api-key.js';
 import type { Account } from '../access/ledger.js';
 import type { KeyRecord, KeyStore } from '../access/key-store.js';
@@ -30,7 +31,9 @@ const IMPLAUSIBLE = '';
 
 interface Known {
   readonly caller: Caller | undefined;
+  /** In milliseconds since the epoch. */
   readonly expiresAt: number;
+  /** When the lookup began, by `monotonicNow`. */
   readonly askedAt: number;
 }
 
@@ -59,19 +62,18 @@ export function createAuthenticator({
       const digest = readKey(key);
       if (digest === IMPLAUSIBLE) return undefined;
       const known = valid.get(digest) ?? unknown.get(digest);
-      const now = Date.now();
-      if (known === undefined || now - known.askedAt >= TRUSTED_MS)
-        return lookUp(digest).then((found) => toCaller(found, Date.now()));
+      const age = known === undefined ? Infinity : monotonicNow() - known.askedAt;
+      if (known === undefined || age >= TRUSTED_MS) return lookUp(digest).then(toCaller);
       // If the refresh fails, the cached result stays until it is too old. The next request then reports the failure.
-      if (now - known.askedAt >= REFRESH_MS && known.caller) void lookUp(digest).catch(() => undefined);
-      return toCaller(known, now);
+      if (age >= REFRESH_MS && known.caller) void lookUp(digest).catch(() => undefined);
+      return toCaller(known);
     },
   };
 
   function lookUp(digest: string): Promise<Known> {
     const running = lookups.get(digest);
     if (running) return running;
-    const askedAt = Date.now();
+    const askedAt = monotonicNow();
     const lookup = keys
       .findByDigest(digest)
       .then((record) => cache(digest, askedAt, record))
@@ -88,7 +90,12 @@ export function createAuthenticator({
       return known;
     }
     const known = {
-      caller: { id: record.id, plan: record.plan, windows: toWindows(record.limits) },
+      caller: {
+        id: record.id,
+        plan: record.plan,
+        windows: toWindows(record.limits),
+        unbannedAt: record.unbannedAt ? fromWallTime(record.unbannedAt.getTime()) : 0,
+      },
       expiresAt: record.expiresAt?.getTime() ?? Infinity,
       askedAt,
     };
@@ -97,6 +104,7 @@ export function createAuthenticator({
   }
 }
 
-function toCaller({ caller, expiresAt }: Known, now: number): Caller | undefined {
-  return expiresAt > now ? caller : undefined;
+/** A key expires by the wall clock. */
+function toCaller({ caller, expiresAt }: Known): Caller | undefined {
+  return expiresAt > Date.now() ? caller : undefined;
 }

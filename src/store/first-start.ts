@@ -59,7 +59,7 @@ export async function fillEmptyStore({
   const unfinished = `${path}.new`;
   const [animals, existing, begun] = await Promise.all([
     source.list({ limit: 100 }, call),
-    keys.list(),
+    keys.list({ limit: 1 }),
     readKeys(unfinished),
   ]);
   if (!begun && (animals.length > 0 || existing.length > 0)) return undefined;
@@ -69,15 +69,16 @@ export async function fillEmptyStore({
   if (sampleAnimals) for (const animal of SAMPLE_ANIMALS.slice(animals.length)) await source.add(animal, call);
   for (const plan of DEVELOPMENT_PLANS) {
     const secret = secrets[plan];
-    if (!(await keys.findByDigest(digestApiKey(secret)))) await keys.create({ plan, label: 'development' }, secret);
+    if (!(await keys.findByDigest(digestApiKey(secret))))
+      await keys.create({ plan, label: 'development' }, 'the first start', secret);
   }
   await rename(unfinished, path);
   return { keys: secrets, keysFile: path, hasSampleAnimals: sampleAnimals };
 }
 
-/** Finds the development key of the smallest plan; undefined if the store has none. */
-export async function findDevelopmentKey(directory: string): Promise<string | undefined> {
-  return (await readKeys(join(directory, KEYS_FILE)))?.free;
+/** Finds the development keys of a store; undefined if it has none. */
+export function findDevelopmentKeys(directory: string): Promise<DevelopmentKeys | undefined> {
+  return readKeys(join(directory, KEYS_FILE));
 }
 
 function generateKeys(): DevelopmentKeys {

@@ -2,21 +2,13 @@ import { chmod, rm } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
 import { relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { CreatedKey, KeyRecord, KeyStore, NewKey } from '../access/key-store.js';
-import type { DeprecatedCaller, DeprecatedCallers } from '../access/deprecated-calls.js';
-
-/** The operations of the `keys` command. */
-export interface KeyAdmin {
-  readonly keys: Omit<KeyStore, 'findByDigest'>;
-  readonly deprecatedCallers: DeprecatedCallers;
-}
+import { KEY_OPERATIONS, type KeyAdmin } from './key-admin.js';
 
 /** A request of the `keys` command to the server that has the store open. Requests and replies are lines of JSON. */
-type KeyRequest =
-  | { readonly method: 'create'; readonly newKey: NewKey }
-  | { readonly method: 'list' }
-  | { readonly method: 'revoke'; readonly id: string }
-  | { readonly method: 'deprecated'; readonly since: Date | undefined };
+interface KeyRequest {
+  readonly operation: keyof KeyAdmin;
+  readonly request: unknown;
+}
 
 type KeyReply = { readonly result: unknown } | { readonly error: string };
 
@@ -71,7 +63,7 @@ export async function serveKeys(directory: string, admin: KeyAdmin): Promise<Key
 async function serveConnection(socket: Socket, admin: KeyAdmin): Promise<void> {
   try {
     for await (const line of createInterface({ input: socket })) {
-      const reply: KeyReply = await handle(JSON.parse(line) as KeyRequest, admin).then(
+      const reply: KeyReply = await handle(line, admin).then(
         (result) => ({ result }),
         (error: unknown) => ({ error: error instanceof Error ? error.message : 'unknown' }),
       );
@@ -82,26 +74,26 @@ async function serveConnection(socket: Socket, admin: KeyAdmin): Promise<void> {
   }
 }
 
-async function handle(request: KeyRequest, { keys, deprecatedCallers }: KeyAdmin): Promise<unknown> {
-  switch (request.method) {
-    case 'create': {
-      const { expiresAt, ...newKey } = request.newKey;
-      return keys.create({ ...newKey, expiresAt: expiresAt && new Date(expiresAt) });
-    }
-    case 'list':
-      return keys.list();
-    case 'revoke':
-      return (await keys.revoke(request.id)) ?? null;
-    case 'deprecated':
-      return deprecatedCallers.list(request.since && new Date(request.since));
-  }
+async function handle(line: string, admin: KeyAdmin): Promise<unknown> {
+  const { operation, request } = parse(line) as KeyRequest;
+  if (!KEY_OPERATIONS.includes(operation)) throw new Error('the server that has the store open has another version');
+  return (admin[operation] as (request: unknown) => Promise<unknown>)(request);
+}
+
+/** Parses a line. Properties that end in `At` or `Until`, and `since`, are dates. */
+function parse(line: string): unknown {
+  return JSON.parse(line, (name, value: unknown) =>
+    typeof value === 'string' && /(?:At|Until|^since)$/.test(name) ? new Date(value) : value,
+  );
 }
 
 /**
  * Connects to the server that has the embedded store open.
  * @returns undefined if no server listens
  */
-export async function connectKeys(directory: string): Promise<(KeyAdmin & { close(): Promise<void> }) | undefined> {
+export async function connectKeys(
+  directory: string,
+): Promise<{ readonly admin: KeyAdmin; readonly close: () => Promise<void> } | undefined> {
   const socket = connect(socketPath(directory));
   const isConnected = await new Promise<boolean>((done) => {
     socket.once('connect', () => done(true)).once('error', () => done(false));
@@ -109,50 +101,21 @@ export async function connectKeys(directory: string): Promise<(KeyAdmin & { clos
   if (!isConnected) return undefined;
   const lines = createInterface({ input: socket })[Symbol.asyncIterator]();
 
-  async function send(request: KeyRequest): Promise<unknown> {
-    socket.write(`${JSON.stringify(request)}\n`);
+  async function send(operation: keyof KeyAdmin, request: unknown): Promise<unknown> {
+    socket.write(`${JSON.stringify({ operation, request })}\n`);
     const line = await lines.next();
     if (line.done) throw new Error('the server closed the connection');
-    const reply = JSON.parse(line.value) as KeyReply;
+    const reply = parse(line.value) as KeyReply;
     if ('error' in reply) throw new Error(reply.error);
     return reply.result;
   }
 
+  const operations = KEY_OPERATIONS.map((name) => [name, (request: unknown) => send(name, request)]);
   return {
-    keys: {
-      create: async (newKey) => revive(await send({ method: 'create', newKey })) as CreatedKey,
-      list: async () => ((await send({ method: 'list' })) as unknown[]).map(revive),
-      revoke: async (id) => {
-        const record = await send({ method: 'revoke', id });
-        return record === null ? undefined : revive(record);
-      },
-    },
-    deprecatedCallers: {
-      list: async (since) => ((await send({ method: 'deprecated', since })) as DeprecatedCaller[]).map(reviveCaller),
-    },
+    admin: Object.fromEntries(operations) as unknown as KeyAdmin,
     close: async () => {
       socket.destroy();
       await lines.return?.();
     },
-  };
-}
-
-function revive(sent: unknown): KeyRecord {
-  const record = sent as KeyRecord;
-  return {
-    ...record,
-    createdAt: new Date(record.createdAt),
-    expiresAt: record.expiresAt && new Date(record.expiresAt),
-    revokedAt: record.revokedAt && new Date(record.revokedAt),
-  };
-}
-
-function reviveCaller(sent: DeprecatedCaller): DeprecatedCaller {
-  return {
-    ...sent,
-    expiresAt: sent.expiresAt && new Date(sent.expiresAt),
-    revokedAt: sent.revokedAt && new Date(sent.revokedAt),
-    firstAt: new Date(sent.firstAt),
-    lastAt: new Date(sent.lastAt),
   };
 }

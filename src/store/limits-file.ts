@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { LedgerSnapshot, MemoryLedger } from '../access/memory-ledger.js';
 import type { Log } from '../observability/log.js';
 
+const FILE = 'limits.json';
 const SAVE_EVERY_MS = 5_000;
 
 /** Keeps the rate limit counters of an embedded store across restarts. */
@@ -11,9 +12,15 @@ export interface LimitsFile {
   close(): Promise<void>;
 }
 
+/** Reads the counters of a store that no server has open. */
+export async function readLimits(directory: string): Promise<LedgerSnapshot> {
+  const text = await readFile(join(directory, FILE), 'utf8').catch(() => '[]');
+  return JSON.parse(text) as LedgerSnapshot;
+}
+
 /** Restores the counters from the file, then writes them to it every few seconds in the background. */
 export async function openLimitsFile(directory: string, ledger: MemoryLedger, log: Log): Promise<LimitsFile> {
-  const path = join(directory, 'limits.json');
+  const path = join(directory, FILE);
   let saved = await readFile(path, 'utf8').catch(() => '[]');
   try {
     ledger.restore(JSON.parse(saved) as LedgerSnapshot);

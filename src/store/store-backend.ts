@@ -1,4 +1,5 @@
 import { createAuthenticator } from './authenticator.js';
+import type { Account } from '../access/ledger.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import { createPostgresKeyStore } from './postgres-key-store.js';
 import { createStoreAccess } from './store-access.js';
@@ -12,8 +13,10 @@ import { createCallCounter } from './call-counter.js';
 import type { DeprecatedCallers } from '../access/deprecated-calls.js';
 import { createPostgresDeprecatedCalls } from './postgres-deprecated-calls.js';
 import { openEmbeddedDatabase } from './embedded-store.js';
-import { fillEmptyStore, findDevelopmentKey } from './first-start.js';
-import { serveKeys, type KeyAdmin } from './key-socket.js';
+import { fillEmptyStore, findDevelopmentKeys } from './first-start.js';
+import { createKeyAdmin } from './key-admin.js';
+import { createRedisPeek, nameKey } from './key-limits.js';
+import { serveKeys } from './key-socket.js';
 import { openLimitsFile } from './limits-file.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
@@ -81,7 +84,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       ledger: createRedisLedger({
         link: redis,
         local: ledger,
-        nameOf: (keyId) => `animals:store:key:{${keyId}}`,
+        nameOf: nameKey,
         ...bans,
       }),
       addressLedger: createRedisLedger({
@@ -98,7 +101,18 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       ...shared,
     });
     const check = () => database.query({ name: 'ping', text: 'SELECT 1' }, []);
-    const backend = { source, access, deprecatedCalls, isStore: true, loadShedding: SHEDDER_BUDGETS, check, close };
+    const hasKeys = async (): Promise<boolean> =>
+      (await database.query({ name: 'any-key', text: 'SELECT FROM api_keys LIMIT 1' }, [])).length > 0;
+    const backend = {
+      source,
+      access,
+      deprecatedCalls,
+      isStore: true,
+      hasKeys,
+      loadShedding: SHEDDER_BUDGETS,
+      check,
+      close,
+    };
     if (store.kind === 'server') return backend;
 
     const { directory, sampleAnimals } = store;
@@ -110,14 +124,15 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
         return callers.list(since);
       },
     };
-    const socket = await serveKeys(directory, { keys, deprecatedCallers: upToDate });
+    const peek = redis ? createRedisPeek(redis, bans) : (account: Account) => ledger.peek(account);
+    const socket = await serveKeys(directory, createKeyAdmin({ keys, deprecatedCallers: upToDate, peek }));
     if (socket) closers.push(() => socket.close());
     else log.warn({ directory }, 'the path is too long for a socket: the keys command cannot ask this server');
     if (!store.developmentKeys) return backend;
     return {
       ...backend,
       fill: () => fillEmptyStore({ directory, keys, source, sampleAnimals }),
-      findDevelopmentKey: () => findDevelopmentKey(directory),
+      findDevelopmentKeys: () => findDevelopmentKeys(directory),
     };
   } catch (error) {
     await close();
@@ -136,24 +151,8 @@ function toServer(store: StoreConfig): Attributes {
   };
 }
 
-/** Opens the keys of a store for the `keys` command. Serves nothing. */
-export async function openKeyAdmin(store: StoreConfig): Promise<KeyAdmin & { close(): Promise<void> }> {
-  const database = await openDatabase(store);
-  try {
-    await migrateAtStart(database);
-  } catch (error) {
-    await database.close();
-    throw error;
-  }
-  return {
-    keys: createPostgresKeyStore(database),
-    deprecatedCallers: createPostgresDeprecatedCalls(database),
-    close: () => database.close(),
-  };
-}
-
 /** Migrates. At startup, a database that cannot be reached is a configuration error. */
-async function migrateAtStart(database: Database): Promise<void> {
+export async function migrateAtStart(database: Database): Promise<void> {
   try {
     await migrate(database);
   } catch (error) {
@@ -177,7 +176,7 @@ async function warnOfNoStatementTimeout(database: Database, log: Log): Promise<v
   );
 }
 
-async function openDatabase(store: StoreConfig, log?: Log): Promise<Database> {
+export async function openDatabase(store: StoreConfig, log?: Log): Promise<Database> {
   if (store.kind === 'embedded') return openEmbeddedDatabase(store.directory);
   return createPgDatabase({
     ...store,

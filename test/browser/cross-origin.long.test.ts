@@ -98,13 +98,4 @@ describeInBrowser('a page of another origin', () => {
     const { key } = await gateway.createKey();
     expect(await ask('stranger.localhost', '/graphql', list(key))).toEqual({ refused: 'Failed to fetch' });
   });
-
-  it('does not get the development key', async () => {
-    for (const host of ['localhost', '127.0.0.1']) {
-      const { status, body } = await ask(host, '/explorer/development-key', { method: 'POST' });
-      expect(status).toBe(204);
-      expect(body).toBeUndefined();
-    }
-    expect(await ask('stranger.localhost', '/explorer/development-key', { method: 'POST' })).toHaveProperty('refused');
-  });
 });

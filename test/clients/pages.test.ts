@@ -1,14 +1,16 @@
+import { buildSchema } from 'graphql';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MODES, startGateway, type Gateway } from '../support/gateway.js';
 import { request } from '../support/raw-request.js';
+import packageJson from '../../package.json' with { type: 'json' };
 
 /** The Accept header that Chromium sends when it opens a page. */
 const BROWSER = {
   Accept:
     'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-context;v=b3;q=0.7',
 };
-/** A URL of an explorer file in the page. */
-const PART = /"\/?(explorer\/explorer-[\w-]{8}\.(js|css))"/;
+/** A URL of a file in a page. */
+const PART = /"\.\/(assets\/[\w.-]+-[\w-]{8}\.(js|css))"/;
 const KEY = /pets_[0-9A-Za-z]{38}/;
 
 describe.each(MODES)('browser pages, %s store', (mode) => {
@@ -46,17 +48,17 @@ describe.each(MODES)('browser pages, %s store', (mode) => {
     const page = await response.text();
     expect(response.status).toBe(200);
     expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8');
-    expect(response.headers.get('cache-control')).toBe('no-cache');
+    expect(response.headers.get('cache-control')).toBe('private, no-cache');
     expect(page).toContain('GraphiQL');
     expect(page).not.toMatch(KEY);
     const sources = [...page.matchAll(/\b(?:src|href)="([^"]*)"/g)].map(([, source]) => source as string);
     const others = sources.filter((source) => !PART.test(`"${source}"`));
-    expect(sources.length - others.length).toBe(2);
+    expect(sources.length - others.length).toBeGreaterThanOrEqual(2);
     expect(others).toEqual(['data:,']);
     expect(page).not.toMatch(/https?:|<style|<script(?![^>]*\bsrc=)/);
   });
 
-  it('allow browsers to cache the files of /explorer permanently, and send them compressed', async () => {
+  it('allow browsers to cache the files of the pages permanently, and send them compressed', async () => {
     const page = await (await gateway.fetch('/explorer')).text();
     for (const [, source = '', kind] of page.matchAll(new RegExp(PART, 'g'))) {
       const compressed = await gateway.fetch(`/${source}`, { headers: { 'Accept-Encoding': 'gzip, br' } });
@@ -73,7 +75,7 @@ describe.each(MODES)('browser pages, %s store', (mode) => {
     }
   });
 
-  it.each(['/explorer/index.htm', '/explorer/../package.json', '/explorer/%2e%2e/main.js'])(
+  it.each(['/explorer/index.htm', '/assets/index.html', '/assets/../package.json', '/assets/%2e%2e/index.html'])(
     'return 404 for %s',
     async (path) => {
       const { status, body } = await request(gateway.url, { path });
@@ -81,6 +83,32 @@ describe.each(MODES)('browser pages, %s store', (mode) => {
       expect(JSON.parse(body)).toMatchObject({ code: 'not_found', status: 404 });
     },
   );
+
+  it('send browsers a front page, and other clients the same as JSON', async () => {
+    const json = await gateway.fetch('/', { headers: { Accept: '*/*' } });
+    expect(json.headers.get('content-type')).toBe('application/json; charset=utf-8');
+    const { kind, version, newKeyCommand, links } = (await json.json()) as any;
+    expect({ kind, version }).toEqual({ kind: mode === 'proxy' ? 'gateway' : 'store', version: packageJson.version });
+    expect(newKeyCommand).toMatch(/ create --plan free$/);
+    const page = await (await gateway.fetch('/', { headers: BROWSER })).text();
+    expect(page).toContain(`<code>${newKeyCommand as string}</code>`);
+    expect(page).not.toContain('{{');
+    for (const { rel, href, title } of links) {
+      expect(page).toContain(`>${title as string}</a>`);
+      if (rel === 'documentation') continue;
+      expect(page).toContain(`<a href="${(href as string).slice(1)}">`);
+      expect((await gateway.fetch(href as string, { headers: BROWSER })).status, href as string).toBe(200);
+    }
+    const rest = (links as { href: string }[]).filter(({ href }) => ['/reference', '/v1/openapi.json'].includes(href));
+    expect(rest).toHaveLength(mode === 'proxy' ? 0 : 2);
+  });
+
+  it('include the schema in SDL, unless introspection is off', async () => {
+    const response = await gateway.fetch('/schema.graphql');
+    expect(response.headers.get('content-type')).toBe('text/plain; charset=utf-8');
+    const schema = buildSchema(await response.text());
+    expect(schema.getQueryType()?.getFields().pet?.deprecationReason).toContain('5 December 2030');
+  });
 
   it('restrict /explorer to its own script and to requests to this server', async () => {
     const response = await gateway.fetch('/explorer');
@@ -122,9 +150,11 @@ describe.each(MODES)('browser pages that are turned off, %s store', (mode) => {
     const gateway = await startGateway(mode, env);
     try {
       const { key } = await gateway.createKey();
-      const explorer = await gateway.fetch('/explorer', { headers: BROWSER });
-      expect(explorer.status).toBe(404);
-      expect(await explorer.json()).toMatchObject({ code: 'not_found', status: 404 });
+      for (const path of ['/', '/explorer', '/reference', '/schema.graphql']) {
+        const response = await gateway.fetch(path, { headers: BROWSER });
+        expect(response.status).toBe(404);
+        expect(await response.json()).toMatchObject({ code: 'not_found', status: 404 });
+      }
 
       const keyless = await gateway.fetch('/graphql', { headers: BROWSER });
       expect(keyless.status).toBe(expected);
@@ -143,7 +173,7 @@ describe.each(MODES)('browser pages that are turned off, %s store', (mode) => {
   it('are served in production with EXPLORER=true', async () => {
     const gateway = await startGateway(mode, { NODE_ENV: 'production', EXPLORER: 'true' });
     try {
-      for (const path of ['/graphql', '/explorer']) {
+      for (const path of ['/', '/graphql', '/explorer']) {
         const response = await gateway.fetch(path, { headers: BROWSER });
         expect(response.status).toBe(200);
         expect(response.headers.get('content-type')).toContain('text/html');

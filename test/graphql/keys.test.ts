@@ -39,7 +39,7 @@ describe.each(MODES)('GraphQL keys in development, %s store', (mode) => {
 
   it('get 401 when altered, revoked or expired', async () => {
     const revoked = await gateway.createKey();
-    await gateway.keys.revoke(revoked.id);
+    await gateway.keys.revoke(revoked.id, 'test');
     const expired = await gateway.createKey({ expiresAt: new Date(Date.now() - 1_000) });
     const changed = key.slice(0, -1) + (key.endsWith('a') ? 'b' : 'a');
     for (const sent of [revoked.key, expired.key, changed, key.toUpperCase(), `${key}x`]) {

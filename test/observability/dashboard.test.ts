@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { findFreePort } from '../support/free-port.js';
 import { startGateway, type Gateway } from '../support/gateway.js';
+import { makeManifest, type Manifest } from '../support/manifest.js';
 import { readQuery } from './promql.js';
 import { scrape, type Sample } from './scrape.js';
 
@@ -35,11 +36,13 @@ type Existing = ReadonlyMap<string, ReadonlySet<string>>;
 describe('the files for operators', () => {
   let existing: Existing;
   const gateways: Gateway[] = [];
+  let manifest: Manifest;
 
   beforeAll(async () => {
     // Redis is unavailable, because shared limits have their own metrics.
     const redis = `redis://127.0.0.1:${await findFreePort()}`;
-    const env = { BAN_AFTER: '1', REDIS_URL: redis };
+    manifest = await makeManifest({ named: 'query Named { pets { id } }' });
+    const env = { BAN_AFTER: '1', REDIS_URL: redis, TRUSTED_DOCUMENTS: manifest.path };
     gateways.push(await startGateway('embedded', env), await startGateway('proxy', env));
     const instances = gateways.flatMap((gateway) => [gateway, ...(gateway.upstream ? [gateway.upstream] : [])]);
     for (const instance of instances) await causeTraffic(instance);
@@ -47,6 +50,7 @@ describe('the files for operators', () => {
   });
   afterAll(async () => {
     for (const gateway of gateways) await gateway.close();
+    await manifest.remove();
   });
 
   it.each(dashboard.panels.flatMap(({ title, targets = [] }) => targets.map((target) => ({ title, ...target }))))(
@@ -156,7 +160,7 @@ async function causeTraffic(instance: Gateway): Promise<void> {
   const { key } = await instance.createKey();
   const free = await instance.createKey({ plan: 'free' });
   const lookups = Array.from({ length: 60 }, (_, n) => `a${n}: pet(id: ${n + 1}) { id }`);
-  await instance.graphql('{ pets { id } }', { key });
+  await instance.graphql('query Named { pets { id } }', { key });
   await instance.graphql(`{ ${lookups.join(' ')} }`, { key });
   await instance.graphql('mutation { addPet(input: { name: "Kiwi", categoryId: 1 }) { id } }', { key });
   for (let n = 0; n < 4; n++)

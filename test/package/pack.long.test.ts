@@ -20,7 +20,7 @@ const FILES = [
   'README.md',
   'dist/bundle/*.js',
   'dist/bundle/licenses.txt',
-  'dist/explorer-page/*',
+  'dist/pages/*',
   'docs/*.md',
   'migrations/*.sql',
   'package.json',
@@ -60,7 +60,7 @@ describe('the package of the server, packed and installed in an empty folder', (
       .filter((name) => !name.startsWith('node_modules/'));
     const kinds = files.map((name) =>
       name
-        .replace(/^dist\/explorer-page\/.*/, 'dist/explorer-page/*')
+        .replace(/^dist\/pages\/.*/, 'dist/pages/*')
         .replace(/^(dist\/bundle|docs|migrations)\/[^/]+(?=\.(?:js|md|sql)$)/, '$1/*'),
     );
     expect([...new Set(kinds)].sort()).toEqual(FILES);

@@ -1,10 +1,13 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { linesOf, makePlace, type Place, type Program } from '../support/process.js';
+import { linesOf, makePlace, until, type Place, type Program } from '../support/process.js';
 
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PETS = '{ pets(limit: 100) { id name categoryId status } }';
 
 describe('the first start of an empty embedded store', () => {
@@ -66,7 +69,10 @@ describe('the first start of an empty embedded store', () => {
     expect((await program.stop()).code).toBe(0);
 
     const second = await place.start({ PORT: '0', LOG_LEVEL: 'silent' });
-    expect(linesOf(second.stdout)).toEqual([`The animal store is listening on ${second.url}`]);
+    expect(linesOf(second.stdout)).toEqual([
+      expect.stringMatching(/^Explorer {2}http:\S+\/explorer#token=[\w-]{22}$/),
+      `The animal store is listening on ${second.url}`,
+    ]);
     const after = await second.graphql(PETS, keys.pro as string);
     expect(after).toEqual(before);
     expect(after.data.pets).toContainEqual({ id: data.addPet.id, name: 'Zora', categoryId: '7', status: null });
@@ -74,6 +80,47 @@ describe('the first start of an empty embedded store', () => {
     const list = await place.keys(['list', '--json']);
     expect(JSON.parse(list.stdout)).toHaveLength(3);
   });
+});
+
+it('without any key, a server prints the command that creates one', async () => {
+  const place = await makePlace();
+  try {
+    const env = { PORT: '0', DATABASE_URL: await place.database(), NODE_ENV: 'production' };
+    const hint = (command: string): string => `There is no API key yet. Create one: ${command} create --plan free`;
+    const directly = await place.start(env);
+    expect(directly.stdout).toMatch(/Create one: node \S+dist\/bundle\/keys\.js create --plan free\n/);
+    expect((await place.start({ ...env, npm_lifecycle_event: 'start' })).stdout).toContain(
+      hint('npm run --silent keys --'),
+    );
+    const byNpx = await place.start({ ...env, npm_command: 'exec', npm_lifecycle_event: 'npx' });
+    expect(byNpx.stdout).toContain(hint('npx animal-store-gateway keys'));
+    await place.keys(['create', '--plan', 'free'], env);
+    expect((await place.start(env)).stdout).not.toContain('There is no API key yet');
+  } finally {
+    await place.close();
+  }
+});
+
+it('npm start builds nothing again, and passes a signal on once', async () => {
+  const place = await makePlace();
+  const env = { ...process.env, PORT: '0', DATA_DIR: join(place.directory, '.data'), NODE_ENV: 'development' };
+  await place.prepareStore();
+  await promisify(execFile)(process.execPath, ['scripts/run.mjs', '--version'], { cwd: ROOT });
+  const npm = spawn('npm', ['start'], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  try {
+    let output = '';
+    for (const stream of [npm.stdout, npm.stderr]) stream.on('data', (text: Buffer) => (output += text.toString()));
+    await until('it listens', () => output.includes('listening on') || npm.exitCode !== null);
+    expect(output).not.toMatch(/Analyzing|wireit|vite/i);
+    // A terminal signals the whole group, and npm passes the signal on as well.
+    process.kill(-(npm.pid as number), 'SIGINT');
+    const [code] = (await once(npm, 'close')) as [number | null];
+    expect(code).toBe(0);
+    expect(output.match(/shutting down/g)).toHaveLength(1);
+  } finally {
+    if (npm.exitCode === null && npm.signalCode === null) process.kill(-(npm.pid as number), 'SIGKILL');
+    await place.close();
+  }
 });
 
 it('with LOG_LEVEL=silent, a server prints its address and logs nothing', async () => {

@@ -44,7 +44,7 @@ describe.each(['embedded', 'server'])('a key of a running %s store stops working
   });
 
   it.concurrent('at the moment it expires, even if it is cached', async () => {
-    const { key, expiresAt } = await create('--expires', new Date(Date.now() + 3_000).toISOString());
+    const { key, expiresAt } = await create('--expires', new Date(Date.now() + 15_000).toISOString());
     const end = Date.parse(expiresAt);
     let lastServed = 0;
     await until('the key is refused', async () => {
@@ -57,8 +57,45 @@ describe.each(['embedded', 'server'])('a key of a running %s store stops working
     expect(lastServed).toBeLessThan(end);
   });
 
-  it.concurrent('at once if its expiry is in the past', async () => {
-    const { key } = await create('--expires', '2020-01-31T12:00:00Z');
-    expect(await listStatus(key)).toBe(401);
+  it.concurrent('when the overlap of its rotation ends, while the new secret works at once', async () => {
+    const { id, key: old } = await create();
+    const { key } = JSON.parse((await place.keys(['rotate', id, '--overlap', '3s', '--json'], env)).stdout) as {
+      key: string;
+    };
+    expect([await listStatus(old), await listStatus(key)]).toEqual([200, 200]);
+    await until('the old secret is refused', async () => (await listStatus(old)) === 401, 3_000 + EFFECTIVE_MS);
+    expect(await listStatus(key)).toBe(200);
   });
+});
+
+it('unban lifts the ban of a key on every server, without Redis too', async () => {
+  const place = await makePlace();
+  try {
+    const env = { DATABASE_URL: await place.database() };
+    const server = { PORT: '0', BAN_AFTER: '1', ...env };
+    const programs = [await place.start(server), await place.start(server)];
+    const limits = ['--per-minute', '1', '--per-day', '9'];
+    const { stdout } = await place.keys(['create', '--plan', 'enterprise', ...limits, '--json'], env);
+    const { id, key } = JSON.parse(stdout) as { id: string; key: string };
+    const errorOf = async (program: Program): Promise<string | undefined> =>
+      (await program.graphql('{ pets { id } }', key)).errors?.[0].extensions.code as string | undefined;
+    for (const program of programs) {
+      expect([await errorOf(program), await errorOf(program), await errorOf(program)]).toEqual([
+        undefined,
+        'RATE_LIMITED',
+        'KEY_BANNED',
+      ]);
+    }
+    expect((await place.keys(['unban', id], env)).code).toBe(0);
+    const free = async (program: Program): Promise<unknown> => program.graphql('{ rateLimit { plan } }', key);
+    for (const program of programs) {
+      await until(
+        'the ban is lifted',
+        async () => JSON.stringify(await free(program)) === '{"data":{"rateLimit":{"plan":"ENTERPRISE"}}}',
+        EFFECTIVE_MS,
+      );
+    }
+  } finally {
+    await place.close();
+  }
 });

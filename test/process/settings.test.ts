@@ -17,6 +17,8 @@ describe('a start that cannot succeed', () => {
     await new Promise<void>((ready) => taken.listen(0, LOOPBACK, ready));
     ({ port } = taken.address() as AddressInfo);
     await writeFile(join(place.directory, 'file'), '');
+    await writeFile(join(place.directory, 'list.json'), '["{ pets { id } }"]');
+    await writeFile(join(place.directory, 'syntax-error.json'), '{"1":"{ pets {"}');
   });
   afterAll(async () => {
     await new Promise((closed) => taken.close(closed));
@@ -42,6 +44,11 @@ describe('a start that cannot succeed', () => {
     ['MAX_BODY_BYTES', '1MB'],
     ['SHUTDOWN_GRACE_MS', '-1'],
     ['DATA_DIR', 'file'],
+    ['TRUSTED_DOCUMENTS', 'missing.json'],
+    ['TRUSTED_DOCUMENTS', 'file'],
+    ['TRUSTED_DOCUMENTS', 'list.json'],
+    ['TRUSTED_DOCUMENTS', 'syntax-error.json'],
+    ['TRUSTED_DOCUMENTS_ONLY', 'report'],
   ])('is refused in one line that names the variable: %s=%s', async (name, value) => {
     const line = await refusal({ PORT: '0', [name]: value });
     expect(line).toMatch(new RegExp(`\\b${name}\\b`));

@@ -27,6 +27,7 @@ function memory(): Kind {
   let ledger: Ledger;
   return {
     create(bans) {
+      now = Date.now();
       ledger = createMemoryLedger({ now: () => now, ...bans });
     },
     ask: (account, cost) => ledger.admit(account, cost),
@@ -179,6 +180,18 @@ describe.each(KINDS)('a ledger', ({ name, make, suite }) => {
       expect(banned.retryAfter).toBeLessThanOrEqual(200);
       await kind.advance(key, 200_000);
       expect(await outcomes(key, 1, 1, 1, 1, 1)).toEqual(['admitted', 'refused', 'refused', 'refused', 'banned']);
+    });
+
+    it('lifts only bans that began before the key was unbanned, and keeps the counts', async () => {
+      await kind.create({ banAfter: 1, banSeconds: 300 });
+      const key = account(1, 100);
+      const before = Date.now();
+      expect(await outcomes(key, 1, 1, 1)).toEqual(['admitted', 'refused', 'banned']);
+      expect((await ask({ ...key, unbannedAt: before - 60_000 }, 1)).outcome).toBe('banned');
+      const unbanned = { ...key, unbannedAt: Date.now() + 1_000 };
+      for (let i = 0; i < 2; i++) expect(await ask(unbanned, 0)).toMatchObject({ outcome: 'admitted' });
+      expect(left(await ask(unbanned, 0))).toEqual([0, 99]);
+      expect((await ask(unbanned, 1)).outcome).toBe('refused');
     });
 
     it('counts refusals in a sliding minute, and no older ones', async () => {

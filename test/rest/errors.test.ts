@@ -40,7 +40,7 @@ describe.each(STORES)('REST errors, %s store', (mode) => {
     it('is the same for an unknown, a revoked and an expired key and does not contain the key', async () => {
       const unknown = `pets_${'0'.repeat(38)}`;
       const revoked = await gateway.createKey();
-      await gateway.keys.revoke(revoked.id);
+      await gateway.keys.revoke(revoked.id, 'test');
       const expired = await gateway.createKey({ expiresAt: new Date(Date.now() - 1_000) });
       for (const key of [unknown, 'x', revoked.key, expired.key]) {
         const answer = await createRestClient(gateway, key).get('/v1/pets');

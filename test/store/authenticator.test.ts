@@ -30,6 +30,7 @@ describe('a valid key', () => {
         { name: 'minute', seconds: 60, limit: 5 },
         { name: 'day', seconds: 86_400, limit: 70 },
       ],
+      unbannedAt: 0,
     });
     expect(keys.asked).toEqual([expect.stringMatching(/^[\w-]{43}$/)]);
     expect(keys.asked[0]).not.toContain(key);

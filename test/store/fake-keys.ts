@@ -53,4 +53,5 @@ const NEW: KeyRecord = {
   createdAt: new Date(0),
   expiresAt: null,
   revokedAt: null,
+  unbannedAt: null,
 };

@@ -26,6 +26,8 @@ export function petStatements({ statements }: Pick<Gateway, 'statements'>): read
 /** The running program with its store. */
 export interface Gateway {
   readonly url: string;
+  /** The address of the explorer, as the program prints it. */
+  readonly explorerUrl: string | undefined;
   readonly keys: KeyStore;
   /** The SQL texts sent so far, except statements that a timer sends. A test may clear it. */
   readonly statements: string[];
@@ -101,6 +103,7 @@ export async function startGateway(mode: Mode, env: Record<string, string> = {})
 
   return {
     ...createRequests(app.url),
+    explorerUrl: app.explorerUrl,
     keys,
     statements,
     logged,
@@ -120,6 +123,7 @@ async function startProxy(env: Record<string, string>): Promise<Gateway> {
   return {
     ...store,
     ...createRequests(app.url),
+    explorerUrl: app.explorerUrl,
     logged,
     upstream: store,
     async close() {

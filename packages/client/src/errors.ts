@@ -67,6 +67,13 @@ export const STORE_ERRORS = {
     repeat: 'no',
     retryAfter: 'never',
   },
+  DOCUMENT_NOT_TRUSTED: {
+    meaning: 'The document is not in the manifest of trusted documents, which the server requires.',
+    httpStatuses: [400],
+    ofField: false,
+    repeat: 'no',
+    retryAfter: 'never',
+  },
   BAD_REQUEST: {
     meaning: 'The form, path, method, size or media type of the request is wrong.',
     httpStatuses: [400, 404, 405, 406, 413, 415, 431],

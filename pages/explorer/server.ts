@@ -1,4 +1,4 @@
-import { parseStatedWindows, type StatedWindow } from '../src/access/limit-fields.js';
+import { parseStatedWindows, type StatedWindow } from '../../src/access/limit-fields.js';
 
 /** A deprecated field that an operation used: one entry of `extensions.deprecations`. */
 export interface Deprecation {
@@ -71,11 +71,20 @@ export async function send(
   return { result, answer };
 }
 
-/** Fetches the development key. Undefined if the server has none or does not give it to this browser. */
-export async function fetchDevelopmentKey(): Promise<string | undefined> {
-  // The server checks the Origin header, which browsers always send with a POST.
-  const response = await fetch(toUrl('explorer/development-key'), { method: 'POST' });
-  return response.status === 200 ? ((await response.json()) as { key: string }).key : undefined;
+/** The development keys by plan. */
+export type DevelopmentKeys = Readonly<Record<string, string>>;
+
+/**
+ * Exchanges the one-time token in the page's address for the development keys, and removes it from the address.
+ * @returns undefined if there is no token, or it has been used
+ */
+export async function fetchDevelopmentKeys(): Promise<DevelopmentKeys | undefined> {
+  const token = /^#token=(.+)$/.exec(location.hash)?.[1];
+  if (token === undefined) return undefined;
+  history.replaceState(null, '', location.pathname + location.search);
+  const headers = { Authorization: `Bearer ${token}` };
+  const response = await fetch(toUrl('explorer/development-keys'), { method: 'POST', headers });
+  return response.ok ? ((await response.json()) as DevelopmentKeys) : undefined;
 }
 
 /** Finds the first number in a JSON value that JavaScript has rounded. */

@@ -1,17 +1,18 @@
 import { readdir, readFile } from 'node:fs/promises';
-import { extname } from 'node:path';
+import { extname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 
-/** A file of the explorer, plain and compressed. */
+/** A file of the pages, plain and compressed. */
 export interface Asset {
   readonly mediaType: string;
   readonly plain: Uint8Array;
   readonly gzip: Uint8Array;
 }
 
-/** The folder into which the build writes the page and its files. */
-const FOLDER = new URL('../../dist/explorer-page/', import.meta.url);
+/** The folder into which the build writes the pages and their files. */
+const FOLDER = new URL('../../dist/pages/', import.meta.url);
 
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
@@ -22,9 +23,13 @@ const MEDIA_TYPES: Readonly<Record<string, string>> = {
 
 const compress = promisify(gzip);
 
-/** Reads and compresses the files of the explorer. Returns them by name. */
+/** Reads and compresses the files of the pages. Returns them by name. */
 export async function readAssets(): Promise<ReadonlyMap<string, Asset>> {
-  return new Map(await Promise.all((await readdir(FOLDER)).map(readAsset)));
+  const entries = await readdir(FOLDER, { recursive: true, withFileTypes: true });
+  const names = entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(fileURLToPath(FOLDER), join(entry.parentPath, entry.name)).replaceAll('\\', '/'));
+  return new Map(await Promise.all(names.map(readAsset)));
 }
 
 async function readAsset(name: string): Promise<[name: string, Asset]> {

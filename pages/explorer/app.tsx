@@ -4,10 +4,10 @@ import { useCallback, useEffect, useRef, useState } from 'react';
 import { Budget } from './budget.js';
 import { EXAMPLES } from './examples.js';
 import { KeyField, type KeyOrigin } from './key-field.js';
-import { keyMemory } from './key-memory.js';
+import { keyMemory } from '../key-memory.js';
 import { Notices } from './notices.js';
 import { REFERENCE } from './reference.js';
-import { fetchDevelopmentKey, findRoundedNumber, send, type Answer, type Operation } from './server.js';
+import { fetchDevelopmentKeys, findRoundedNumber, send, type Answer, type Operation } from './server.js';
 
 const TABS = EXAMPLES.map(({ query, variables = null }) => ({ query, variables }));
 /** Finds the plan of a key. This operation is free. */
@@ -39,9 +39,9 @@ export function App() {
   useEffect(() => {
     const remembered = keyInUse.current;
     const start = async (): Promise<void> => {
-      if (remembered !== '') return useKey(remembered, 'pasted');
-      const development = await fetchDevelopmentKey();
-      if (development !== undefined && keyInUse.current === '') await useKey(development, 'development');
+      const development = await fetchDevelopmentKeys();
+      if (development?.free !== undefined) return useKey(development.free, 'development');
+      if (remembered !== '') await useKey(remembered, 'pasted');
     };
     start().catch(console.error);
   }, [useKey]);

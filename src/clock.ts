@@ -1,0 +1,25 @@
+/** The wall clock when the process started. */
+const ORIGIN = performance.timeOrigin;
+
+/**
+ * Returns the time in milliseconds since the epoch, by the wall clock as it was when the process started. It only moves
+ * forward: a step of the wall clock neither lengthens nor shortens anything that is measured with it.
+ */
+export function monotonicNow(): number {
+  return ORIGIN + performance.now();
+}
+
+/** Converts a time of `monotonicNow` to the wall clock as it is now, for clients and files. */
+export function toWallTime(time: number): number {
+  return time + stepsOfWallClock();
+}
+
+/** Converts a time of the wall clock to one of `monotonicNow`. */
+export function fromWallTime(time: number): number {
+  return time - stepsOfWallClock();
+}
+
+/** In whole seconds, so that a time converted twice stays the same. */
+function stepsOfWallClock(): number {
+  return Math.round((Date.now() - monotonicNow()) / 1_000) * 1_000;
+}

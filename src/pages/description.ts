@@ -1,0 +1,73 @@
+/** A link from the front page. */
+export interface Link {
+  readonly rel: string;
+  readonly href: string;
+  readonly title: string;
+  readonly description: string;
+}
+
+/** What `GET /` says about the server: to browsers as a page, to other clients as JSON. */
+export interface Description {
+  readonly name: string;
+  readonly version: string;
+  readonly kind: 'store' | 'gateway';
+  readonly description: string;
+  /** The command that creates an API key. */
+  readonly newKeyCommand: string;
+  readonly links: readonly Link[];
+}
+
+export interface DescribedServer {
+  readonly version: string;
+  /** True for a store, which also serves REST. */
+  readonly isStore: boolean;
+  readonly hasSchema: boolean;
+  readonly homepage: string;
+  readonly newKeyCommand: string;
+}
+
+export function describeServer({ version, isStore, hasSchema, homepage, newKeyCommand }: DescribedServer): Description {
+  return {
+    name: 'Animal store gateway',
+    version,
+    kind: isStore ? 'store' : 'gateway',
+    description: isStore
+      ? 'This server is an animal store. It serves the same animals over GraphQL and REST.'
+      : 'This server is a gateway. It serves the animals of another store over GraphQL.',
+    newKeyCommand,
+    links: [
+      link(
+        'explorer',
+        '/explorer',
+        'Explorer',
+        'Write and run GraphQL operations, with the documentation beside them.',
+      ),
+      link('graphql', '/graphql', 'Apollo Sandbox', "Apollo's explorer, which a browser loads from Apollo's servers."),
+      ...(isStore
+        ? [
+            link('reference', '/reference', 'REST reference', 'Every REST operation, with examples to try.'),
+            link('openapi', '/v1/openapi.json', 'OpenAPI document', 'The REST interface for code generators.'),
+          ]
+        : []),
+      ...(hasSchema
+        ? [link('schema', '/schema.graphql', 'GraphQL schema', 'The schema for code generators and editors.')]
+        : []),
+      link('health', '/readyz', 'Health', 'Whether the server can answer requests.'),
+      link('documentation', homepage, 'Documentation', 'Guides, limits, errors, clients and operation.'),
+    ],
+  };
+}
+
+function link(rel: string, href: string, title: string, description: string): Link {
+  return { rel, href, title, description };
+}
+
+/** Fills in the front page that the build made. Links on this server become relative, so that a path prefix works. */
+export function renderFrontPage(html: string, { version, description, newKeyCommand, links }: Description): string {
+  const items = links.map(
+    ({ href, title, description: text }) =>
+      `<li><a href="${href.replace(/^\//, '')}">${title}</a><span>${text}</span></li>`,
+  );
+  const parts: Record<string, string> = { version, description, newKeyCommand, links: items.join('\n') };
+  return html.replace(/\{\{(\w+)\}\}/g, (_, name: string) => parts[name] ?? '');
+}

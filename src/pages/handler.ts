@@ -1,0 +1,121 @@
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import Negotiator from 'negotiator';
+import { StoreError } from '../errors.js';
+import { prefersHtml } from '../http/media-type.js';
+import { REVALIDATED } from '../http/representation.js';
+import type { RequestContext, Reply } from '../http/request-context.js';
+import type { Handler } from '../http/server.js';
+import { readAssets } from './assets.js';
+import { describeServer, renderFrontPage, type DescribedServer } from './description.js';
+
+export interface PagesOptions extends DescribedServer {
+  /** Finds the development keys by plan. Undefined if the backend has none. */
+  readonly findDevelopmentKeys: (() => Promise<object | undefined>) | undefined;
+}
+
+export interface Pages {
+  /** Answers a request for a page or one of its files. Returns undefined for any other path. */
+  readonly handle: (context: RequestContext) => Promise<Reply> | Reply | undefined;
+  /** The fragment of the explorer's address, with which it fetches the development keys once. Empty without keys. */
+  readonly tokenFragment: string;
+}
+
+const KEYS_PATH = '/explorer/development-keys';
+const JSON_TYPE = 'application/json; charset=utf-8';
+const SCHEMA = new URL('../../schema/animal-store.graphql', import.meta.url);
+
+/** A page may load its own scripts and style sheets and send requests to this server. Everything else is forbidden. */
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  // For icons, which are part of the style sheets.
+  'img-src data:',
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+/** Creates the handler of the front page, the explorer, the REST reference and the schema. */
+export function createPages(options: PagesOptions): Pages {
+  const { isStore, hasSchema, findDevelopmentKeys } = options;
+  const description = describeServer(options);
+  const frontPageAsJson = text(JSON_TYPE, JSON.stringify(description));
+  const sdl = hasSchema ? text('text/plain; charset=utf-8', readFileSync(SCHEMA, 'utf8')) : undefined;
+  let token = findDevelopmentKeys && randomBytes(16).toString('base64url');
+  let assets: ReturnType<typeof readAssets> | undefined;
+
+  async function replyFile(context: RequestContext): Promise<Reply> {
+    assets ??= readAssets();
+    const asset = (await assets).get(context.path.slice(1));
+    if (asset === undefined) throw new StoreError('no_such_route', 'There is no such file. The pages are listed at /.');
+    const takesGzip = new Negotiator(context.request).encoding(['gzip', 'identity']) === 'gzip';
+    return {
+      status: 200,
+      headers: {
+        'Content-Type': asset.mediaType,
+        'Cache-Control': 'public, max-age=31536000, immutable',
+        ...(takesGzip && { 'Content-Encoding': 'gzip' }),
+        Vary: 'Accept-Encoding, Origin',
+      },
+      body: takesGzip ? asset.gzip : asset.plain,
+    };
+  }
+
+  async function replyPage(name: string): Promise<Reply> {
+    assets ??= readAssets();
+    const html = Buffer.from((await assets).get(name)?.plain ?? '').toString();
+    return {
+      status: 200,
+      headers: {
+        'Content-Type': 'text/html; charset=utf-8',
+        ...REVALIDATED,
+        'Content-Security-Policy': POLICY,
+        'Referrer-Policy': 'no-referrer',
+      },
+      body: name === 'index.html' ? renderFrontPage(html, description) : html,
+    };
+  }
+
+  /** Exchanges the token for the development keys, once. */
+  async function replyKeys(context: RequestContext): Promise<Reply> {
+    const sent = Buffer.from(context.header('authorization') ?? '');
+    const expected = Buffer.from(`Bearer ${token ?? ''}`);
+    if (token === undefined || sent.length !== expected.length || !timingSafeEqual(sent, expected)) {
+      throw new StoreError('unauthorized', 'This address has been used already. Start the server again for a new one.');
+    }
+    token = undefined;
+    const body = JSON.stringify((await findDevelopmentKeys?.()) ?? {});
+    return { status: 200, headers: { 'Content-Type': JSON_TYPE, 'Cache-Control': 'no-store' }, body };
+  }
+
+  function findAnswer(path: string): Handler | undefined {
+    if (path === '/')
+      return (context) => (prefersHtml(context, [JSON_TYPE]) ? replyPage('index.html') : frontPageAsJson);
+    if (path === '/explorer') return () => replyPage('explorer.html');
+    if (path === '/reference' && isStore) return () => replyPage('reference.html');
+    if (path === '/schema.graphql') return sdl && (() => sdl);
+    return path.startsWith('/assets/') ? replyFile : undefined;
+  }
+
+  return {
+    tokenFragment: token === undefined ? '' : `#token=${token}`,
+    handle(context) {
+      const { path, method } = context;
+      const isForKeys = path === KEYS_PATH;
+      const answer = isForKeys ? replyKeys : findAnswer(path);
+      if (!answer) return undefined;
+      context.route = path.startsWith('/assets/') ? '/assets' : path;
+      const methods = isForKeys ? ['POST'] : ['GET', 'HEAD'];
+      if (methods.includes(method)) return answer(context);
+      const headers = { Allow: methods.join(', ') };
+      throw new StoreError('method_not_allowed', `${path} takes ${methods.join(' and ')}.`, { headers });
+    },
+  };
+}
+
+function text(mediaType: string, body: string): Reply {
+  return { status: 200, headers: { 'Content-Type': mediaType, ...REVALIDATED }, body };
+}

@@ -1,0 +1,153 @@
+import { fromWallTime } from '../clock.js';
+import type { Account, Admission } from '../access/ledger.js';
+import type { CreatedKey, KeyEvent, KeyFilter, KeyRecord, KeySettings, KeyStore } from '../access/key-store.js';
+import type { MaybePromise } from '../access/maybe-promise.js';
+import { PUBLISHED_LIMITS, toWindows, type Plan } from '../access/plans.js';
+import type { DeprecatedCaller, DeprecatedCallers } from '../access/deprecated-calls.js';
+
+/** A key with its current state. */
+export interface KeyStatus extends KeyRecord {
+  /** How many requests are left in each window. Null if they are counted in processes that cannot be asked. */
+  readonly left: { readonly minute: number; readonly day: number } | null;
+  readonly bannedUntil: Date | null;
+}
+
+/** Who acts, for the log. */
+interface Act {
+  readonly actor: string;
+}
+
+/** An action on one key. */
+interface KeyAct extends Act {
+  readonly id: string;
+}
+
+/** The settings to change. A null label or expiry removes it. */
+export interface KeyUpdate extends Partial<Pick<KeySettings, 'label' | 'expiresAt'>> {
+  readonly plan?: Plan | undefined;
+  readonly perMinute?: number | undefined;
+  readonly perDay?: number | undefined;
+}
+
+/** The settings of a key to create. */
+export interface KeyRequest extends KeyUpdate {
+  readonly plan: Plan;
+}
+
+/**
+ * The operations of the `keys` command. Each takes one object of JSON values and dates, so that it can be sent to another
+ * process.
+ * @throws Error with a message for the operator, if the input is wrong or there is no such key
+ */
+export interface KeyAdmin {
+  create(request: KeyRequest & Act): Promise<CreatedKey>;
+  list(filter: KeyFilter): Promise<readonly KeyStatus[]>;
+  show(key: { readonly id: string }): Promise<KeyStatus>;
+  update(request: KeyUpdate & KeyAct): Promise<KeyStatus>;
+  /** Gives a key a new secret. The old one works for `overlapMs` longer. */
+  rotate(request: KeyAct & { readonly overlapMs: number }): Promise<CreatedKey & { readonly previousEndsAt: Date }>;
+  revoke(request: KeyAct): Promise<KeyStatus>;
+  unban(request: KeyAct): Promise<KeyStatus>;
+  log(filter: { readonly id?: string | undefined; readonly limit: number }): Promise<readonly KeyEvent[]>;
+  deprecated(filter: { readonly since?: Date | undefined }): Promise<readonly DeprecatedCaller[]>;
+}
+
+/** The names of all operations. */
+export const KEY_OPERATIONS = [
+  ...['create', 'list', 'show', 'update', 'rotate', 'revoke', 'unban', 'log', 'deprecated'],
+] as readonly (keyof KeyAdmin)[];
+
+export interface KeyAdminOptions {
+  readonly keys: KeyStore;
+  readonly deprecatedCallers: DeprecatedCallers;
+  /** Returns what an account has left, without charging anything. Undefined if that is not known. */
+  readonly peek: (account: Account) => MaybePromise<Admission | undefined>;
+}
+
+const MAX_LABEL = 100;
+const CONTROL_CHARACTER = /\p{Cc}/u;
+
+/** Creates the operations on the keys of a store. */
+export function createKeyAdmin({ keys, deprecatedCallers, peek }: KeyAdminOptions): KeyAdmin {
+  return {
+    create: async ({ actor, ...request }) => keys.create(toSettings(request), actor),
+    list: async (filter) => Promise.all((await keys.list(filter)).map(toStatus)),
+    show: async ({ id }) => toStatus(await get(id)),
+    async update({ actor, id, ...update }) {
+      const record = await get(id);
+      if (record.revokedAt) throw new Error(`${id} is revoked: create another key`);
+      const { plan = record.plan } = update;
+      // The numbers of the old plan say nothing about a new one.
+      const numbers = plan === 'enterprise' && record.plan === plan ? record.limits : {};
+      const { label, expiresAt } = record;
+      const settings = toSettings({ label, expiresAt, ...numbers, ...withoutAbsent(update), plan }, update.expiresAt);
+      return toStatus((await keys.update(record, settings, actor)) ?? record);
+    },
+    async rotate({ actor, id, overlapMs }) {
+      if ((await get(id)).revokedAt) throw new Error(`${id} is revoked: create another key`);
+      const previousEndsAt = new Date(Date.now() + overlapMs);
+      const rotated = (await keys.rotate(id, previousEndsAt, actor)) as CreatedKey;
+      return { ...rotated, previousEndsAt };
+    },
+    async revoke({ actor, id }) {
+      const record = await get(id);
+      return toStatus(record.revokedAt ? record : ((await keys.revoke(id, actor)) as KeyRecord));
+    },
+    async unban({ actor, id }) {
+      await get(id);
+      return toStatus((await keys.unban(id, actor)) as KeyRecord);
+    },
+    log: (filter) => keys.listEvents(filter),
+    deprecated: ({ since }) => deprecatedCallers.list(since),
+  };
+
+  async function get(id: string): Promise<KeyRecord> {
+    const record = await keys.find(id);
+    if (!record) throw new Error(`there is no key with the id ${JSON.stringify(id)}: list shows the ids`);
+    return record;
+  }
+
+  async function toStatus(record: KeyRecord): Promise<KeyStatus> {
+    const { id, limits, unbannedAt } = record;
+    const admission = await peek({
+      id,
+      windows: toWindows(limits),
+      unbannedAt: unbannedAt ? fromWallTime(unbannedAt.getTime()) : 0,
+    });
+    const [minute = 0, day = 0] = admission?.windows.map(({ remaining }) => remaining) ?? [];
+    const bannedUntil = admission?.outcome === 'banned' ? new Date(Date.now() + admission.retryAfter * 1_000) : null;
+    return { ...record, left: admission ? { minute, day } : null, bannedUntil };
+  }
+}
+
+function withoutAbsent<T extends object>(parts: T): Partial<T> {
+  return Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== undefined)) as Partial<T>;
+}
+
+/**
+ * Checks the settings of a key.
+ * @param newExpiry - the expiry, unless the key had it before
+ */
+function toSettings(
+  { plan, label = null, perMinute, perDay, expiresAt = null }: KeyRequest,
+  newExpiry: Date | null | undefined = expiresAt,
+): KeySettings {
+  const { length } = Array.from(label ?? '');
+  if (label !== null && (length > MAX_LABEL || label.trim() === '' || CONTROL_CHARACTER.test(label)))
+    throw new Error(`--label takes 1 to ${MAX_LABEL} characters without control characters, got ${length}`);
+  if (newExpiry && newExpiry <= new Date())
+    throw new Error(`--expires takes a date in the future, got ${newExpiry.toISOString()}`);
+  return { plan, label, expiresAt, limits: toLimits(plan, perMinute, perDay) };
+}
+
+function toLimits(plan: Plan, perMinute: number | undefined, perDay: number | undefined): KeySettings['limits'] {
+  if (plan !== 'enterprise') {
+    if (perMinute === undefined && perDay === undefined) return PUBLISHED_LIMITS[plan];
+    throw new Error(`--per-minute and --per-day are for the enterprise plan; the limits of ${plan} are published`);
+  }
+  if (perMinute === undefined || perDay === undefined)
+    throw new Error('the enterprise plan needs --per-minute and --per-day');
+  if (perDay < perMinute)
+    throw new Error(`--per-day must be at least --per-minute, got ${perDay} a day and ${perMinute} a minute`);
+  return { perMinute, perDay };
+}

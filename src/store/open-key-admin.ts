@@ -1,0 +1,86 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { createMemoryLedger } from '../access/memory-ledger.js';
+import type { Config, StoreConfig } from '../config.js';
+import { createLog } from '../observability/log.js';
+import { openRedisLink, type RedisLink } from '../redis/redis-link.js';
+import type { Database } from './database.js';
+import { createKeyAdmin, type KeyAdmin, type KeyAdminOptions } from './key-admin.js';
+import { createRedisPeek } from './key-limits.js';
+import { connectKeys } from './key-socket.js';
+import { readLimits } from './limits-file.js';
+import { createPostgresDeprecatedCalls } from './postgres-deprecated-calls.js';
+import { createPostgresKeyStore } from './postgres-key-store.js';
+import { migrateAtStart, openDatabase } from './store-backend.js';
+
+export interface OpenedKeyAdmin {
+  readonly admin: KeyAdmin;
+  /** Describes the store, for the operator. */
+  readonly store: string;
+  readonly close: () => Promise<void>;
+}
+
+/**
+ * Opens the keys of an existing store for the `keys` command: through the server that has the store open, otherwise
+ * directly.
+ */
+export async function openKeyAdmin({ backend, bans, redisUrl }: Config): Promise<OpenedKeyAdmin> {
+  if (backend.kind === 'proxy')
+    throw new Error('UPSTREAM_URL is set: keys belong to the animal store behind the gateway');
+  const store = describeStore(backend);
+  if (backend.kind === 'embedded') {
+    const served = await connectKeys(backend.directory);
+    if (served) return { ...served, store: `${store}, through the server that has it open` };
+    if (!existsSync(join(backend.directory, 'postgres')))
+      throw new Error(
+        `there is no store in DATA_DIR ${JSON.stringify(backend.directory)}: start the program to create one`,
+      );
+  }
+  const closers: (() => unknown)[] = [];
+  const close = async (): Promise<void> => {
+    for (const closer of closers.splice(0).reverse()) await closer();
+  };
+  try {
+    const database = await openDatabase(backend);
+    closers.push(() => database.close());
+    await requireTables(database, store);
+    await migrateAtStart(database);
+    const redis = redisUrl === undefined ? undefined : await openLink(redisUrl);
+    closers.push(() => redis?.close());
+    const admin = createKeyAdmin({
+      keys: createPostgresKeyStore(database),
+      deprecatedCallers: createPostgresDeprecatedCalls(database),
+      peek: redis ? createRedisPeek(redis, bans) : await createPeek(backend, bans),
+    });
+    return { admin, store, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Describes a store, without the password in its URL. */
+export function describeStore(store: StoreConfig): string {
+  if (store.kind === 'embedded') return `the embedded store in ${store.directory}`;
+  const { host, pathname } = new URL(store.url);
+  return `the store on ${host}${pathname}`;
+}
+
+async function requireTables(database: Database, store: string): Promise<void> {
+  const text = "SELECT to_regclass('api_keys') IS NOT NULL AS exists";
+  const [row] = await database.query<{ exists: boolean }>({ name: 'find-tables', text }, []);
+  if (!row?.exists) throw new Error(`${store} has no tables: start the program to create them`);
+}
+
+/** Without Redis, each server counts for itself. The counters of a stopped embedded store are in a file. */
+async function createPeek(store: StoreConfig, bans: Config['bans']): Promise<KeyAdminOptions['peek']> {
+  if (store.kind === 'server') return () => undefined;
+  const ledger = createMemoryLedger(bans);
+  ledger.restore(await readLimits(store.directory));
+  return (account) => ledger.peek(account);
+}
+
+function openLink(url: string): Promise<RedisLink> {
+  const metrics = { setShared: () => undefined, countFailure: () => undefined };
+  return openRedisLink({ url, log: createLog({ level: 'silent', pretty: false }), metrics, deadlineMs: 5_000 });
+}

@@ -1,0 +1,120 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createMemoryLedger } from '../src/access/memory-ledger.js';
+import { toWindows } from '../src/access/plans.js';
+import { createRedisLedger } from '../src/redis/redis-ledger.js';
+import { startGateway, type Gateway } from './support/gateway.js';
+import { connectRedis, describeWithRedis, openTestLink, redisUrl } from './support/redis.js';
+
+const HOUR_MS = 3_600_000;
+const STEPS = [
+  ['back an hour', -HOUR_MS],
+  ['forward a day', 24 * HOUR_MS],
+] as const;
+const PETS = '{ pets { id } }';
+/** The real clock, which `vi` does not replace. */
+const realNow = (): number => performance.timeOrigin + performance.now();
+
+function stepClock(milliseconds: number): void {
+  vi.spyOn(Date, 'now').mockImplementation(() => realNow() + milliseconds);
+}
+
+describe.each(STEPS)('a wall clock that steps %s', (_, stepMs) => {
+  let gateway: Gateway;
+
+  beforeEach(async () => {
+    gateway = await startGateway('embedded', { BAN_AFTER: '1', BAN_SECONDS: '2' });
+  });
+  afterEach(async () => {
+    vi.restoreAllMocks();
+    await gateway.close();
+  });
+
+  it('neither lengthens nor shortens a window, and clients get times of their own clock', async () => {
+    const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 2, perDay: 100 } });
+    const before = await gateway.graphql('{ a: pets(limit: 1) { id } b: pets(limit: 2) { id } }', { key });
+    stepClock(stepMs);
+    const refused = await gateway.graphql(PETS, { key });
+    expect(refused.status).toBe(429);
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(50);
+    expect(Number(refused.headers.get('retry-after'))).toBeLessThanOrEqual(60);
+    const reset = (headers: Headers): number => Number(headers.get('x-ratelimit-reset'));
+    expect(reset(refused.headers)).toBe(reset(before.headers) + stepMs / 1_000);
+    const { data } = await gateway.graphql('{ rateLimit { windows { resetAt } } }', { key });
+    expect(data.rateLimit.windows[0].resetAt).toBe(reset(refused.headers));
+  });
+
+  it('keeps no revoked key valid for more than five seconds', async () => {
+    const { id, key } = await gateway.createKey();
+    expect((await gateway.graphql(PETS, { key })).status).toBe(200);
+    await gateway.keys.revoke(id, 'test');
+    stepClock(stepMs);
+    await sleep(5_000);
+    expect((await gateway.graphql(PETS, { key })).status).toBe(401);
+  });
+
+  it('does not change the length of a ban', async () => {
+    const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 100 } });
+    for (let i = 0; i < 3; i++) await gateway.graphql(PETS, { key });
+    stepClock(stepMs);
+    const banned = await gateway.graphql(PETS, { key });
+    expect(banned.errors?.[0]?.extensions).toMatchObject({ code: 'KEY_BANNED', retryAfter: 2 });
+    await sleep(2_100);
+    expect((await gateway.graphql('{ rateLimit { plan } }', { key })).status).toBe(200);
+  });
+
+  it('does not lock the field rateLimit', async () => {
+    const { key } = await gateway.createKey();
+    const query = `{ ${Array.from({ length: 60 }, (_, i) => `r${i}: rateLimit { plan }`).join(' ')} }`;
+    await gateway.graphql(query, { key });
+    stepClock(stepMs);
+    const { errors } = await gateway.graphql('{ rateLimit { plan } }', { key });
+    expect(errors?.[0]?.extensions.retryAfter ?? 0).toBeLessThanOrEqual(60);
+  });
+});
+
+it('bounds what a snapshot restores after the wall clock has stepped back', () => {
+  const account = { id: 'a', windows: toWindows({ perMinute: 1, perDay: 10 }) };
+  const ledger = createMemoryLedger({ banAfter: 1, banSeconds: 10 });
+  for (let i = 0; i < 3; i++) ledger.admit(account, 1);
+  const snapshot = ledger.snapshot();
+  stepClock(-HOUR_MS);
+  const restored = createMemoryLedger({ banAfter: 1, banSeconds: 10 });
+  restored.restore(snapshot);
+  vi.restoreAllMocks();
+  expect(restored.findBan(account)).toMatchObject({ outcome: 'banned', retryAfter: 10 });
+  const [minute, day] = restored.admit(account, 1).windows;
+  expect((minute?.resetAt ?? 0) - realNow()).toBeLessThanOrEqual(60_000);
+  expect((day?.resetAt ?? 0) - realNow()).toBeLessThanOrEqual(86_400_000);
+});
+
+/** Moves all times that Redis holds: the opposite of a step of its clock. */
+const SHIFT = `
+for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+  if field == 'banned' or string.find(field, 'closes') then redis.call('HINCRBY', KEYS[1], field, ARGV[1]) end
+end
+redis.call('PEXPIRE', KEYS[1], 86400000)
+`;
+
+describeWithRedis('a clock of Redis that steps', () => {
+  it.each(STEPS)('%s: an instance that knows a window keeps it as it is', async (_, stepMs) => {
+    const nameOf = (id: string): string => `animals:test:{${id}}`;
+    const { link } = await openTestLink(redisUrl(), { deadlineMs: 10_000 });
+    const client = await connectRedis(redisUrl());
+    const account = { id: randomUUID(), windows: toWindows({ perMinute: 5, perDay: 100 }) };
+    const ledger = createRedisLedger({ link, nameOf, local: createMemoryLedger() });
+    const before = await ledger.admit(account, 4);
+    await client.eval(SHIFT, 1, nameOf(account.id), -stepMs);
+    const after = await ledger.admit(account, 1);
+    expect(after.windows.map(({ remaining }) => remaining)).toEqual([0, 95]);
+    after.windows.forEach(({ resetAt }, i) => {
+      expect(Math.abs(resetAt - (before.windows[i]?.resetAt ?? 0))).toBeLessThan(2_100);
+    });
+    // Another instance, which knows nothing, sees the same.
+    const other = createRedisLedger({ link, nameOf, local: createMemoryLedger() });
+    expect(await other.admit(account, 1)).toMatchObject({ outcome: 'refused' });
+    link.close();
+    client.disconnect();
+  });
+});
