@@ -29,7 +29,7 @@ export function parseStatedWindows(
     const { r, t } = states.find((state) => state.name === name) ?? NO_STATE;
     // A limit of 0 would refuse everything, for good.
     if (r === undefined || t === undefined || q === 0) continue;
-    const resetAt = now + Math.min(t, w || DAY, DAY) * 1_000;
+    const resetAt = now + Math.max(1, Math.min(t, w ?? DAY, DAY)) * 1_000;
     // Both headers round up, X-RateLimit-Reset to a full second of the clock. The earlier time is therefore more exact,
     // and never further away than the length of the window.
     const isTrio = trio?.limit === q && Math.abs(trio.resetAt - resetAt) < CLOCK_TOLERANCE_MS;

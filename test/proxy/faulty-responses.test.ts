@@ -72,7 +72,7 @@ const toName = (text: string): string => (JSON.parse(text) as { name: string }[]
 it.each(FAULTS)('no key gets the response of another if the upstream returns request ids: %s', async (fault) => {
   const upstream = await startFaultyUpstream(fault, true);
   const gateway = await startProxyBefore(`${upstream.url}/v1`, { UPSTREAM_CONNECTIONS: '8' });
-  await expect.poll(async () => (await gateway.graphql('{ pets { name } }', { key: 'first' })).data?.pets).toBeTruthy();
+  await expect.poll(async () => (await gateway.graphql('{ pets { name } }', { key: 'first' })).status).toBe(200);
   const { wrong, right } = await countWrong(20, async (key) => {
     if (Math.random() < 0.1) {
       const leaving = AbortSignal.timeout(Math.ceil(Math.random() * 5));
@@ -80,7 +80,7 @@ it.each(FAULTS)('no key gets the response of another if the upstream returns req
       await gateway.fetch('/graphql?query={pets{name}}', init).catch(() => undefined);
     }
     const { data } = await gateway.graphql('{ pets { name } }', { key });
-    return data?.pets?.[0].name;
+    return (data as { pets: { name: string }[] | null } | undefined)?.pets?.[0]?.name;
   });
   expect(wrong).toBe(0);
   expect(right).toBeGreaterThan(KEYS * 20 * 0.9);
