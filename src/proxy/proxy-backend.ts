@@ -23,9 +23,6 @@ import { createUpstreamDescription } from './upstream-span.js';
 /** The longest time for a probe of the upstream, so that its recovery is detected soon. */
 const MAX_PROBE_MS = 2_500;
 
-/** How long the state of the upstream is kept, however often it is asked for. */
-const STATE_MS = 1_000;
-
 /** Creates the backend for proxy mode. It connects with the first request. */
 export function openProxyBackend(
   proxy: ProxyConfig,
@@ -62,9 +59,6 @@ export function openProxyBackend(
     }),
     cooldowns: createRedisCooldowns(redis),
   };
-  const check = keepFor(STATE_MS, probeUpstream);
-  // The first response tells whether the upstream returns the ids of requests.
-  check().catch(() => undefined);
   return {
     source: createRestPetSource({
       client,
@@ -89,7 +83,7 @@ export function openProxyBackend(
     isStore: false,
     // The upstream decides how long an answer takes. A request that has waited half of its time limit rarely succeeds.
     loadShedding: { budgetMs: timeoutMs / 2, crowdBudgetMs: timeoutMs / 2 },
-    check: () => (breaker.isOpen ? Promise.reject(unavailable()) : check()),
+    check: () => (breaker.isOpen ? Promise.reject(unavailable()) : probeUpstream()),
     close: async () => {
       breaker.close();
       await Promise.all([client.close(), probeClient.close()]);
@@ -97,7 +91,7 @@ export function openProxyBackend(
   };
 
   /** Requests the interface description, which needs no key. Any answer below 500 will do. */
-  async function probeUpstream(): Promise<void> {
+  async function probeUpstream(): Promise<undefined> {
     const attempt = probeClient.send({
       method: 'GET',
       path: '/openapi.json',
@@ -112,18 +106,6 @@ export function openProxyBackend(
     clearTimeout(timer);
     if (outcome instanceof Error) throw outcome instanceof StoreError ? outcome : unavailable(outcome);
     if (outcome.status >= 500) throw unavailable();
+    return undefined;
   }
-}
-
-/** Calls a function at most once in a while. All callers get the result of the last call. */
-function keepFor<T>(milliseconds: number, call: () => Promise<T>): () => Promise<T> {
-  let result: Promise<T> | undefined;
-  return () => {
-    if (!result) {
-      result = call();
-      const forget = (): void => void setTimeout(() => (result = undefined), milliseconds).unref();
-      result.then(forget, forget);
-    }
-    return result;
-  };
 }
