@@ -39,7 +39,9 @@ export default defineConfig({
         license,
         target: 'node20.19',
         rolldownOptions: {
-          input: ['src/main.ts', 'src/cli/keys.ts', 'src/cli/animal-store-gateway.ts'].map(toPath),
+          input: ['src/main.ts', 'src/cli/keys.ts', 'src/cli/migrate.ts', 'src/cli/animal-store-gateway.ts'].map(
+            toPath,
+          ),
           output: { chunkFileNames: '[name]-[hash].js', hashCharacters: 'hex' },
         },
       },
@@ -52,6 +54,8 @@ export default defineConfig({
         target: 'es2022',
         modulePreload: { polyfill: false },
         rolldownOptions: {
+          // GraphiQL derives the titles of its icons from the names of functions.
+          output: { keepNames: true },
           input: ['index', 'explorer', 'reference'].map((name) => toPath(`pages/${name}.html`)),
         },
       },

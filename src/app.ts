@@ -24,8 +24,8 @@ import type { RequestContext, Reply } from './http/request-context.js';
 import { drain, listen } from './http/lifecycle.js';
 import { createScheduler } from './http/scheduler.js';
 import { toErrorReply } from './http/error-reply.js';
-import { createHttpServer, type Handler } from './http/server.js';
-import { createHealthHandler } from './observability/health.js';
+import { createHttpServer, type Handler, type HttpServerOptions } from './http/server.js';
+import { createHealthHandler, notStarted } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics, type Metrics } from './observability/metrics.js';
 import { readPackage } from './observability/package.js';
@@ -34,6 +34,7 @@ import { openRedisLink, type RedisLink } from './redis/redis-link.js';
 import { createPages } from './pages/handler.js';
 import { createRedisQueryCache } from './redis/redis-query-cache.js';
 import { createRestHandler } from './rest/handler.js';
+import { createStartupWait, type WaitUntilAvailable } from './startup.js';
 
 /** The running program. */
 export interface App {
@@ -55,6 +56,8 @@ export interface App {
 /** What the caller may add: tests put themselves before the database. */
 export interface AppParts {
   readonly decorateDatabase?: (database: Database) => Database;
+  /** Ends a start that waits for what it depends on. */
+  readonly signal?: AbortSignal;
   /** How the user of this process runs the keys command. */
   readonly keysCommand?: string;
 }
@@ -66,32 +69,75 @@ export interface AppParts {
 export async function startApp(
   config: Config,
   log: Log,
-  { decorateDatabase, keysCommand = 'animal-store-gateway keys' }: AppParts = {},
+  { decorateDatabase, signal, keysCommand = 'animal-store-gateway keys' }: AppParts = {},
 ): Promise<App> {
   const metrics = createMetrics({ plans: PLANS, overloadRoutes: ['/graphql', '/v1'] });
   const closers: (() => Promise<unknown>)[] = [];
+  let closeServer: () => Promise<unknown> = () => Promise.resolve();
   const closeAll = async (notice = 0): Promise<void> => {
     noticeMs = notice;
+    await closeServer();
     for (const close of closers.splice(0).reverse()) await close();
   };
-  let draining = false;
+  let phase: 'starting' | 'ready' | 'shutting down' = 'starting';
   let noticeMs = 0;
-  const isDraining = (): boolean => draining;
+  let check: Backend['check'] = () => Promise.resolve(undefined);
 
   try {
     const tracing = await openTracing(config, log);
     const { tracer } = tracing;
     closers.push(() => tracing.close(flushMs(config)));
-    const redis =
-      config.redisUrl === undefined
-        ? undefined
-        : await openRedisLink({ url: config.redisUrl, log, metrics: metrics.watchSharing() });
-    closers.push(() => Promise.resolve(redis?.close()));
-    const backend = await openBackend(config, log, metrics, tracer, redis, decorateDatabase);
-    closers.push(() => backend.close());
-    const { source, access, usage, check } = backend;
 
     const cors = createCors(config.corsOrigins);
+    const servers = {
+      log,
+      metrics,
+      tracer,
+      cors,
+      trustProxy: config.trustProxy,
+      compression: config.compression ? createCompression() : undefined,
+      isDraining: () => phase === 'shutting down',
+    };
+    const healthOptions = { metrics, phase: () => phase, check: () => check() };
+    const health = createHealthHandler({ ...healthOptions, withMetrics: config.metricsPort === undefined });
+    if (config.metricsPort !== undefined) {
+      const metricsHealth = createHealthHandler({ ...healthOptions, withMetrics: true });
+      const { server: metricsServer } = createHttpServer({
+        ...servers,
+        handler: (context) => {
+          const answer = context.path === '/metrics' ? metricsHealth(context) : undefined;
+          if (answer) return answer;
+          throw new StoreError('no_such_route', 'Only /metrics is served here.');
+        },
+      });
+      await listenAt(metricsServer, 'METRICS_PORT', config.host, config.metricsPort);
+      closers.push(() => drain(metricsServer, { inFlight: () => 0, graceMs: 0, noticeMs: 0 }));
+    }
+    // The server listens before the backend is open, so that probes get answers while the start waits for it.
+    const starting = notStarted();
+    const refuseStarting = createGraphqlRefusal(starting);
+    let handler: Handler = (context) =>
+      health(context) ?? (isGraphqlPath(context) ? refuseStarting(context) : toErrorReply(context, starting));
+    let refuse: NonNullable<HttpServerOptions['refuse']> = () => undefined;
+    const { server, inFlight } = createHttpServer({
+      ...servers,
+      handler: (context) => handler(context),
+      refuse: (context) => refuse(context),
+    });
+    metrics.watchRequests(inFlight);
+    const url = await listenAt(server, 'PORT', config.host, config.port);
+    closeServer = () => {
+      phase = 'shutting down';
+      return drain(server, { inFlight, graceMs: config.shutdownGraceMs - closingMs(config), noticeMs });
+    };
+
+    const waitUntilAvailable = createStartupWait({ timeoutMs: config.startTimeoutMs, log, signal });
+    const redis = await openRedis(config, log, metrics, waitUntilAvailable);
+    closers.push(() => Promise.resolve(redis?.close()));
+    const backend = await openBackend(config, log, metrics, tracer, redis, waitUntilAvailable, decorateDatabase);
+    closers.push(() => backend.close());
+    const { source, access, usage } = backend;
+
     const { introspection, explorer: hasExplorer, production, limits } = config;
     const { maxBodyBytes } = limits;
     const schema = createSchema();
@@ -140,12 +186,6 @@ export async function startApp(
       maxResponseBytes: limits.maxResponseBytes,
     });
     const rest = backend.isStore && createRestHandler({ source, access, usage, cors, log, maxBodyBytes });
-    const health = createHealthHandler({
-      metrics,
-      withMetrics: config.metricsPort === undefined,
-      isDraining,
-      check,
-    });
     const pages = hasExplorer
       ? createPages({
           ...readPackage(),
@@ -181,46 +221,20 @@ export async function startApp(
         `There is no such path. GraphQL is at /graphql${rest ? ', REST at /v1' : ''}.`,
       );
     };
-    const compression = config.compression ? createCompression() : undefined;
-    const servers = { log, metrics, tracer, cors, trustProxy: config.trustProxy, compression, isDraining };
-    if (config.metricsPort !== undefined) {
-      const metricsHealth = createHealthHandler({
-        metrics,
-        withMetrics: true,
-        isDraining,
-        check: () => Promise.resolve(),
-      });
-      const { server: metricsServer } = createHttpServer({
-        ...servers,
-        handler: (context) => {
-          const answer = context.path === '/metrics' ? metricsHealth(context) : undefined;
-          if (answer) return answer;
-          throw new StoreError('no_such_route', 'Only /metrics is served here.');
-        },
-      });
-      await listenAt(metricsServer, 'METRICS_PORT', config.host, config.metricsPort);
-      closers.push(() => drain(metricsServer, { inFlight: () => 0, graceMs: 0, noticeMs: 0 }));
-    }
-    const { server, inFlight } = createHttpServer({
-      ...servers,
-      handler: scheduler.guard(route, refuseAny),
-      refuse: (context) =>
-        (isGraphqlPath(context) || (rest && isRestPath(context))) && scheduler.refuses(context)
-          ? refuseAny(context)
-          : undefined,
-    });
-    metrics.watchRequests(inFlight);
-    const url = await listenAt(server, 'PORT', config.host, config.port);
-    closers.push(() => {
-      draining = true;
-      return drain(server, { inFlight, graceMs: config.shutdownGraceMs - closingMs(config), noticeMs });
-    });
     const firstStart = await backend.fill?.();
+    refuse = (context) =>
+      (isGraphqlPath(context) || (rest && isRestPath(context))) && scheduler.refuses(context)
+        ? refuseAny(context)
+        : undefined;
+    handler = scheduler.guard(route, refuseAny);
+    check = backend.check;
+    const hasKeys = (await backend.hasKeys?.()) ?? true;
+    phase = 'ready';
     return {
       url,
       explorerUrl: pages && `${url}/explorer${pages.tokenFragment}`,
       firstStart,
-      hasKeys: (await backend.hasKeys?.()) ?? true,
+      hasKeys,
       close: closeAll,
     };
   } catch (error) {
@@ -254,18 +268,37 @@ function isRestPath({ path }: RequestContext): boolean {
   return path === '/v1' || path.startsWith('/v1/');
 }
 
+async function openRedis(
+  { redisUrl: url }: Config,
+  log: Log,
+  metrics: Metrics,
+  waitUntilAvailable: WaitUntilAvailable,
+): Promise<RedisLink | undefined> {
+  if (url === undefined) return undefined;
+  const redis = await openRedisLink({ url, log, metrics: metrics.watchSharing() });
+  await waitUntilAvailable('REDIS_URL names a Redis', () =>
+    redis.isUp ? Promise.resolve() : Promise.reject(new StoreError('unavailable', 'it does not answer')),
+  ).catch((error: unknown) => {
+    redis.close();
+    throw error;
+  });
+  return redis;
+}
+
 async function openBackend(
   config: Config,
   log: Log,
   metrics: Metrics,
   tracer: Tracer,
   redis: RedisLink | undefined,
+  waitUntilAvailable: WaitUntilAvailable,
   decorateDatabase: AppParts['decorateDatabase'],
 ): Promise<Backend> {
   const { backend, bans } = config;
   if (backend.kind !== 'proxy') {
     return openStoreBackend({
       store: backend,
+      waitUntilAvailable,
       bans,
       log,
       metrics,
@@ -276,7 +309,14 @@ async function openBackend(
   }
   // Loaded only where it is used, with its HTTP client, for the sake of the start.
   const { openProxyBackend } = await import('./proxy/proxy-backend.js');
-  return openProxyBackend(backend, log, metrics, tracer, redis);
+  const proxy = openProxyBackend(backend, log, metrics, tracer, redis);
+  try {
+    await waitUntilAvailable('UPSTREAM_URL names an animal store', proxy.check);
+  } catch (error) {
+    await proxy.close();
+    throw error;
+  }
+  return proxy;
 }
 
 /** Listens, or says in one line which setting stands in the way. */

@@ -91,13 +91,45 @@ describe('a gateway whose upstream fails', () => {
     expect(upstream.seen.length).toBeLessThanOrEqual(count * 1.2);
   });
 
+  it('keeps the breaker closed if only the requests of one key time out', async () => {
+    upstream.play((request, response) => {
+      if (request.headers.authorization !== 'Bearer slow') answerAnimals(request, response);
+    });
+    const aliases = Array.from({ length: 20 }, (_, i) => `p${i}: pet(id: ${i}) { id }`).join(' ');
+    for (const limit of [1, 2]) {
+      const slow = `{ ${aliases} pets(limit: ${limit}) { id } }`;
+      await Promise.all([1, 2, 3].map(() => gateway.graphql(slow, { key: 'slow' })));
+      expect((await timed('{ pets { id } }')).data.pets).toEqual([{ id: '1' }]);
+    }
+    expect((await gateway.fetch('/readyz')).status).toBe(200);
+  });
+
+  it('logs a failed batch in one line', async () => {
+    upstream.play((_, response) => send(response, 500, { code: 'c', message: 'm', status: 500 }));
+    const before = gateway.logged.length;
+    await gateway.fetch('/graphql', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', Authorization: 'Bearer a' },
+      body: JSON.stringify([{ query: '{ pet(id: 1) { id } pet2: pet(id: 2) { id } }' }, { query: '{ pets { id } }' }]),
+    });
+    const lines = gateway.logged.slice(before).filter(({ msg }) => msg !== 'request');
+    expect(lines).toMatchObject([{ code: 'upstream_error', failures: 3, msg: 'the upstream answered 500' }]);
+  });
+
+  it('asks the upstream at most once a second, however often /readyz is requested', async () => {
+    const before = upstream.probes();
+    const startedAt = performance.now();
+    for (let i = 0; i < 50; i += 1) expect((await gateway.fetch('/readyz')).status).toBe(200);
+    expect(upstream.probes() - before).toBeLessThanOrEqual(1 + (performance.now() - startedAt) / 1_000);
+  });
+
   it('opens the breaker if failures continue, fails at once, and resumes soon after the upstream recovers', async () => {
     upstream.play((_, response) => response.socket?.destroy());
     await expect
       .poll(
         async () => {
           await gateway.graphql('{ pets { id } }', { key: 'a' });
-          return (await gateway.fetch('/readyz')).status;
+          return (await gateway.fetch('/readyz?backend=true')).status;
         },
         { timeout: 10_000, interval: 10 },
       )
@@ -107,14 +139,14 @@ describe('a gateway whose upstream fails', () => {
     const { errors } = await gateway.graphql('{ pets { id } }', { key: 'a' });
     expect(performance.now() - startedAt).toBeLessThan(50);
     expect(errors?.[0]?.extensions.code).toBe('UPSTREAM_UNAVAILABLE');
-    expect((await gateway.fetch('/readyz')).status).toBe(503);
+    expect((await gateway.fetch('/readyz?backend=true')).status).toBe(503);
     await expect
       .poll(async () => (await gateway.graphql('{ pets { id } }', { key: 'a' })).errors, {
         timeout: 5_000,
         interval: 200,
       })
       .toBeUndefined();
-    expect((await gateway.fetch('/readyz')).status).toBe(200);
+    await expect.poll(async () => (await gateway.fetch('/readyz?backend=true')).status).toBe(200);
   });
 });
 
@@ -123,15 +155,19 @@ describe('a gateway whose upstream is not an HTTP server', () => {
   const gateways: ProxyOnly[] = [];
 
   async function before(onConnection: (socket: Socket) => void): Promise<ProxyOnly> {
+    let isStarted = false;
     const server = createServer((socket) => {
       socket.on('error', () => undefined);
-      onConnection(socket);
+      // The start waits until the upstream answers.
+      if (isStarted) onConnection(socket);
+      else socket.once('data', () => socket.end('HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n'));
     });
     servers.push(server);
     await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
     const { port } = server.address() as AddressInfo;
     const gateway = await startProxyBefore(`http://127.0.0.1:${port}/v1`, { UPSTREAM_TIMEOUT_MS: String(TIMEOUT_MS) });
     gateways.push(gateway);
+    isStarted = true;
     return gateway;
   }
 
@@ -159,7 +195,7 @@ describe('a gateway whose upstream is not an HTTP server', () => {
       expect(errors?.[0]?.extensions.code).toBe('UPSTREAM_UNAVAILABLE');
       expect(text).not.toMatch(/127\.0\.0\.1|ECONN|\bat /);
     }
-    expect((await gateway.fetch('/readyz')).status).toBe(503);
+    expect((await gateway.fetch('/readyz?backend=true')).status).toBe(503);
     expect((await gateway.fetch('/livez')).status).toBe(200);
   });
 
