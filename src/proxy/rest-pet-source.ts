@@ -4,7 +4,7 @@ import { toTraceHeaders } from '../observability/tracing.js';
 import { formatIdempotencyKey } from '../pets/idempotency-key.js';
 import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call, type PetSource } from '../pets/pet-source.js';
-import type { KeyStates } from './key-state.js';
+import type { KeyState, KeyStates } from './key-state.js';
 import { createListReader } from './list-reader.js';
 import type { RequestTemplate, Result } from './pending-request.js';
 import type { UpstreamAnswer } from './upstream-answer.js';
@@ -63,7 +63,7 @@ export function createRestPetSource(options: RestPetSourceOptions): PetSource {
         ...(key && { 'idempotency-key': formatIdempotencyKey(key) }),
       };
       const body = formatNewPet(newPet);
-      const [pet] = await askOne('/pets', { call, method: 'POST', headers, body, read: readAdded });
+      const [pet] = await askOne('/pets', { call, key: keyOf(call), method: 'POST', headers, body, read: readAdded });
       return pet as Pet;
     },
   };
@@ -75,7 +75,11 @@ export function createRestPetSource(options: RestPetSourceOptions): PetSource {
   }
 
   function toGet(call: Call, read: RequestTemplate['read']): RequestTemplate {
-    return { call, method: 'GET', headers: toHeaders(call), key: keys.get(call.key?.id ?? ''), read };
+    return { call, method: 'GET', headers: toHeaders(call), key: keyOf(call), read };
+  }
+
+  function keyOf(call: Call): KeyState {
+    return keys.get(call.key?.id ?? '');
   }
 
   function readList(answer: UpstreamAnswer, path: string, id: string, known: KnownList | undefined): Result {
@@ -107,10 +111,9 @@ function readAdded(answer: UpstreamAnswer): Result {
   return pet ? [pet] : notUnderstood('no animal');
 }
 
-function toHeaders({ key, requestId, span, clientName }: Call): Readonly<Record<string, string>> {
+function toHeaders({ key, span, clientName }: Call): Readonly<Record<string, string>> {
   return {
     accept: 'application/json',
-    'x-request-id': requestId,
     ...(key && { authorization: key.authorization }),
     // If the request is recorded, each attempt has a span of its own, which replaces these headers.
     ...toTraceHeaders(span),
