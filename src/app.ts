@@ -94,12 +94,9 @@ export async function startApp(
     const tracing = await openTracing(config, log);
     const { tracer } = tracing;
     closers.push(() => tracing.close(flushMs(config)));
-    const redis =
-      config.redisUrl === undefined
-        ? undefined
-        : await openRedisLink({ url: config.redisUrl, log, metrics: metrics.watchSharing() });
+    const redis = config.redisUrl === undefined ? undefined : await openRedis(config.redisUrl, log, metrics);
     closers.push(() => Promise.resolve(redis?.close()));
-    const backend = await openBackend(config, log, metrics, tracer, redis, decorateDatabase);
+    const backend = await openBackend(config, log, metrics, tracer, redis?.limits, decorateDatabase);
     closers.push(() => backend.close());
     const { source, deprecatedCalls, check } = backend;
     const access = otherAccess ?? backend.access;
@@ -117,7 +114,7 @@ export async function startApp(
       landingPage: hasExplorer,
       production,
       maxTokens: documentLimits.maxTokens,
-      persistedQueries: redis && createRedisQueryCache(redis),
+      persistedQueries: redis && createRedisQueryCache(redis.queries),
       formatError,
       log,
     });
@@ -132,6 +129,7 @@ export async function startApp(
       documentLimits,
       formatError,
       budget: createDocumentBudget(createMemoryLedger({ capacity: ADDRESS_CAPACITY })),
+      registrations: createMemoryLedger({ capacity: ADDRESS_CAPACITY }),
     });
     if (path !== undefined) closers.push(await openManifest({ path, trusted, prepareAhead, log }));
     const graphql = createGraphqlHandler({
@@ -265,6 +263,17 @@ function isGraphqlPath({ path }: RequestContext): boolean {
 
 function isRestPath({ path }: RequestContext): boolean {
   return path === '/v1' || path.startsWith('/v1/');
+}
+
+/** Opens a link for limits, and another one for persisted queries, whose failures do not affect the limits. */
+async function openRedis(url: string, log: Log, metrics: Metrics) {
+  const links = [openRedisLink({ url, log, metrics: metrics.watchSharing() }), openRedisLink({ url, log })] as const;
+  const [limits, queries] = await Promise.all(links);
+  const close = (): void => {
+    limits.close();
+    queries.close();
+  };
+  return { limits, queries, close };
 }
 
 async function openBackend(
