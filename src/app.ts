@@ -1,7 +1,6 @@
 import type { Server } from 'node:http';
 import { createMemoryLedger } from './access/memory-ledger.js';
 import { PLANS } from './access/plans.js';
-import type { Access } from './access/session.js';
 import { ADDRESS_CAPACITY, type Backend } from './backend.js';
 import { openStoreBackend } from './store/store-backend.js';
 import { ConfigError, type Config } from './config.js';
@@ -25,8 +24,8 @@ import type { RequestContext, Reply } from './http/request-context.js';
 import { drain, listen } from './http/lifecycle.js';
 import { createScheduler } from './http/scheduler.js';
 import { toErrorReply } from './http/error-reply.js';
-import { createHttpServer, type Handler } from './http/server.js';
-import { createHealthHandler } from './observability/health.js';
+import { createHttpServer, type Handler, type HttpServerOptions } from './http/server.js';
+import { createHealthHandler, notStarted } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics, type Metrics } from './observability/metrics.js';
 import { readPackage } from './observability/package.js';
@@ -35,6 +34,7 @@ import { openRedisLink, type RedisLink } from './redis/redis-link.js';
 import { createPages } from './pages/handler.js';
 import { createRedisQueryCache } from './redis/redis-query-cache.js';
 import { createRestHandler } from './rest/handler.js';
+import { createStartupWait, type WaitUntilAvailable } from './startup.js';
 
 /** The running program. */
 export interface App {
@@ -53,19 +53,14 @@ export interface App {
   close(noticeMs?: number): Promise<void>;
 }
 
-/** What tests and the benchmark may put between the parts, or in their place. */
+/** What the caller may add: tests put themselves before the database. */
 export interface AppParts {
   readonly decorateDatabase?: (database: Database) => Database;
-  /** Instead of keys and limits; for measuring what those cost. */
-  readonly access?: Access;
-  /** Instead of what counts; for measuring what that costs. */
-  readonly metrics?: Metrics;
+  /** Ends a start that waits for what it depends on. */
+  readonly signal?: AbortSignal;
   /** How the user of this process runs the keys command. */
   readonly keysCommand?: string;
 }
-
-/** What is counted from zero on. */
-const BEGUN = { plans: PLANS, overloadRoutes: ['/graphql', '/v1'] };
 
 /**
  * Puts the program together and starts it. Everything is made here, and handed to what needs it.
@@ -74,34 +69,83 @@ const BEGUN = { plans: PLANS, overloadRoutes: ['/graphql', '/v1'] };
 export async function startApp(
   config: Config,
   log: Log,
-  {
-    decorateDatabase,
-    access: otherAccess,
-    metrics = createMetrics(BEGUN),
-    keysCommand = 'animal-store-gateway keys',
-  }: AppParts = {},
+  { decorateDatabase, signal, keysCommand = 'animal-store-gateway keys' }: AppParts = {},
 ): Promise<App> {
+  const metrics = createMetrics({ plans: PLANS, overloadRoutes: ['/graphql', '/v1'] });
   const closers: (() => Promise<unknown>)[] = [];
+  let closeServer: () => Promise<unknown> = () => Promise.resolve();
   const closeAll = async (notice = 0): Promise<void> => {
     noticeMs = notice;
+    await closeServer();
     for (const close of closers.splice(0).reverse()) await close();
   };
-  let draining = false;
+  let phase: 'starting' | 'ready' | 'shutting down' = 'starting';
   let noticeMs = 0;
-  const isDraining = (): boolean => draining;
+  let check: Backend['check'] = () => Promise.resolve(undefined);
 
   try {
     const tracing = await openTracing(config, log);
     const { tracer } = tracing;
     closers.push(() => tracing.close(flushMs(config)));
-    const redis = config.redisUrl === undefined ? undefined : await openRedis(config.redisUrl, log, metrics);
-    closers.push(() => Promise.resolve(redis?.close()));
-    const backend = await openBackend(config, log, metrics, tracer, redis?.limits, decorateDatabase);
-    closers.push(() => backend.close());
-    const { source, deprecatedCalls, check } = backend;
-    const access = otherAccess ?? backend.access;
 
     const cors = createCors(config.corsOrigins);
+    const servers = {
+      log,
+      metrics,
+      tracer,
+      cors,
+      trustProxy: config.trustProxy,
+      compression: config.compression ? createCompression() : undefined,
+      isDraining: () => phase === 'shutting down',
+    };
+    const healthOptions = { metrics, phase: () => phase, check: () => check() };
+    const health = createHealthHandler({ ...healthOptions, withMetrics: config.metricsPort === undefined });
+    if (config.metricsPort !== undefined) {
+      const metricsHealth = createHealthHandler({ ...healthOptions, withMetrics: true });
+      const { server: metricsServer } = createHttpServer({
+        ...servers,
+        handler: (context) => {
+          const answer = context.path === '/metrics' ? metricsHealth(context) : undefined;
+          if (answer) return answer;
+          throw new StoreError('no_such_route', 'Only /metrics is served here.');
+        },
+      });
+      await listenAt(metricsServer, 'METRICS_PORT', config.host, config.metricsPort);
+      closers.push(() => drain(metricsServer, { inFlight: () => 0, graceMs: 0, noticeMs: 0 }));
+    }
+    // The server listens before the backend is open, so that probes get answers while the start waits for it.
+    const starting = notStarted();
+    const refuseStarting = createGraphqlRefusal(starting);
+    let handler: Handler = (context) =>
+      health(context) ?? (isGraphqlPath(context) ? refuseStarting(context) : toErrorReply(context, starting));
+    let refuse: NonNullable<HttpServerOptions['refuse']> = () => undefined;
+    const { server, inFlight } = createHttpServer({
+      ...servers,
+      handler: (context) => handler(context),
+      refuse: (context) => refuse(context),
+    });
+    metrics.watchRequests(inFlight);
+    const url = await listenAt(server, 'PORT', config.host, config.port);
+    closeServer = () => {
+      phase = 'shutting down';
+      return drain(server, { inFlight, graceMs: config.shutdownGraceMs - closingMs(config), noticeMs });
+    };
+
+    const waitUntilAvailable = createStartupWait({ timeoutMs: config.startTimeoutMs, log, signal });
+    const redis = await openRedis(config, log, metrics, waitUntilAvailable);
+    closers.push(() => Promise.resolve(redis?.close()));
+    const backend = await openBackend(
+      config,
+      log,
+      metrics,
+      tracer,
+      redis?.limits,
+      waitUntilAvailable,
+      decorateDatabase,
+    );
+    closers.push(() => backend.close());
+    const { source, access, deprecatedCalls } = backend;
+
     const { introspection, explorer: hasExplorer, production, limits } = config;
     const { maxBodyBytes } = limits;
     const schema = createSchema();
@@ -151,12 +195,6 @@ export async function startApp(
       maxResponseBytes: limits.maxResponseBytes,
     });
     const rest = backend.isStore && createRestHandler({ source, access, deprecatedCalls, cors, log, maxBodyBytes });
-    const health = createHealthHandler({
-      metrics,
-      withMetrics: config.metricsPort === undefined,
-      isDraining,
-      check,
-    });
     const pages = hasExplorer
       ? createPages({
           ...readPackage(),
@@ -192,46 +230,20 @@ export async function startApp(
         `There is no such path. GraphQL is at /graphql${rest ? ', REST at /v1' : ''}.`,
       );
     };
-    const compression = config.compression ? createCompression() : undefined;
-    const servers = { log, metrics, tracer, cors, trustProxy: config.trustProxy, compression, isDraining };
-    if (config.metricsPort !== undefined) {
-      const metricsHealth = createHealthHandler({
-        metrics,
-        withMetrics: true,
-        isDraining,
-        check: () => Promise.resolve(),
-      });
-      const { server: metricsServer } = createHttpServer({
-        ...servers,
-        handler: (context) => {
-          const answer = context.path === '/metrics' ? metricsHealth(context) : undefined;
-          if (answer) return answer;
-          throw new StoreError('no_such_route', 'Only /metrics is served here.');
-        },
-      });
-      await listenAt(metricsServer, 'METRICS_PORT', config.host, config.metricsPort);
-      closers.push(() => drain(metricsServer, { inFlight: () => 0, graceMs: 0, noticeMs: 0 }));
-    }
-    const { server, inFlight } = createHttpServer({
-      ...servers,
-      handler: scheduler.guard(route, refuseAny),
-      refuse: (context) =>
-        (isGraphqlPath(context) || (rest && isRestPath(context))) && scheduler.refuses(context)
-          ? refuseAny(context)
-          : undefined,
-    });
-    metrics.watchRequests(inFlight);
-    const url = await listenAt(server, 'PORT', config.host, config.port);
-    closers.push(() => {
-      draining = true;
-      return drain(server, { inFlight, graceMs: config.shutdownGraceMs - closingMs(config), noticeMs });
-    });
     const firstStart = await backend.fill?.();
+    refuse = (context) =>
+      (isGraphqlPath(context) || (rest && isRestPath(context))) && scheduler.refuses(context)
+        ? refuseAny(context)
+        : undefined;
+    handler = scheduler.guard(route, refuseAny);
+    check = backend.check;
+    const hasKeys = (await backend.hasKeys?.()) ?? true;
+    phase = 'ready';
     return {
       url,
       explorerUrl: pages && `${url}/explorer${pages.tokenFragment}`,
       firstStart,
-      hasKeys: (await backend.hasKeys?.()) ?? true,
+      hasKeys,
       close: closeAll,
     };
   } catch (error) {
@@ -266,13 +278,25 @@ function isRestPath({ path }: RequestContext): boolean {
 }
 
 /** Opens a link for limits, and another one for persisted queries, whose failures do not affect the limits. */
-async function openRedis(url: string, log: Log, metrics: Metrics) {
+async function openRedis(
+  { redisUrl: url }: Config,
+  log: Log,
+  metrics: Metrics,
+  waitUntilAvailable: WaitUntilAvailable,
+): Promise<{ limits: RedisLink; queries: RedisLink; close(): void } | undefined> {
+  if (url === undefined) return undefined;
   const links = [openRedisLink({ url, log, metrics: metrics.watchSharing() }), openRedisLink({ url, log })] as const;
   const [limits, queries] = await Promise.all(links);
   const close = (): void => {
     limits.close();
     queries.close();
   };
+  await waitUntilAvailable('REDIS_URL names a Redis', () =>
+    limits.isUp ? Promise.resolve() : Promise.reject(new StoreError('unavailable', 'it does not answer')),
+  ).catch((error: unknown) => {
+    close();
+    throw error;
+  });
   return { limits, queries, close };
 }
 
@@ -282,12 +306,14 @@ async function openBackend(
   metrics: Metrics,
   tracer: Tracer,
   redis: RedisLink | undefined,
+  waitUntilAvailable: WaitUntilAvailable,
   decorateDatabase: AppParts['decorateDatabase'],
 ): Promise<Backend> {
   const { backend, bans } = config;
   if (backend.kind !== 'proxy') {
     return openStoreBackend({
       store: backend,
+      waitUntilAvailable,
       bans,
       log,
       metrics,
@@ -298,7 +324,14 @@ async function openBackend(
   }
   // Loaded only where it is used, with its HTTP client, for the sake of the start.
   const { openProxyBackend } = await import('./proxy/proxy-backend.js');
-  return openProxyBackend(backend, log, metrics, tracer, redis);
+  const proxy = openProxyBackend(backend, log, metrics, tracer, redis);
+  try {
+    await waitUntilAvailable('UPSTREAM_URL names an animal store', proxy.check);
+  } catch (error) {
+    await proxy.close();
+    throw error;
+  }
+  return proxy;
 }
 
 /** Listens, or says in one line which setting stands in the way. */

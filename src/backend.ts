@@ -21,8 +21,11 @@ export interface Backend {
   readonly findDevelopmentKeys?: (() => Promise<DevelopmentKeys | undefined>) | undefined;
   /** When the scheduler refuses new requests. */
   readonly loadShedding: Pick<SchedulerOptions, 'budgetMs' | 'crowdBudgetMs'>;
-  /** Rejects while the backend does not answer. */
-  readonly check: () => Promise<unknown>;
+  /**
+   * Rejects while the backend does not answer. Resolves with a reason if it answers, but the program cannot work with it,
+   * otherwise with undefined.
+   */
+  readonly check: () => Promise<string | undefined>;
   close(): Promise<void>;
 }
 

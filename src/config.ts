@@ -31,6 +31,7 @@ const ENVIRONMENT = z.object({
     ['postgres:', 'postgresql:'],
     'must be a URL such as postgres://user:password@host:5432/database',
   ).optional(),
+  DATABASE_URL_FILE: z.string().optional(),
   DATA_DIR: z.string().default('.data'),
   UPSTREAM_URL: url(
     ['http:', 'https:'],
@@ -46,6 +47,7 @@ const ENVIRONMENT = z.object({
       'must be a URL such as redis://user:password@host:6379/0 or redis+sentinel://host:26379,host:26379/name, or with rediss for TLS',
     )
     .optional(),
+  REDIS_URL_FILE: z.string().optional(),
   NODE_ENV: z
     .enum(['development', 'production', 'test'], 'must be development, production or test')
     .default('development'),
@@ -67,6 +69,8 @@ const ENVIRONMENT = z.object({
   UPSTREAM_TIMEOUT_MS: integer(1, 600_000).default(5_000),
   UPSTREAM_CONNECTIONS: integer(1, 10_000).default(64),
   DEFAULT_PLAN: z.enum(['free', 'pro', 'business'], 'must be free, pro or business').optional(),
+  MIGRATE: flag.default(true),
+  START_TIMEOUT_MS: integer(0, 3_600_000).default(60_000),
   SHUTDOWN_GRACE_MS: integer(0, 3_600_000).default(10_000),
   SAMPLE_DATA: flag.default(true),
   KEYS_ACTOR: z.string().max(100, 'must have at most 100 characters').optional(),
@@ -84,10 +88,18 @@ export type StoreConfig =
   | {
       readonly kind: 'embedded';
       readonly directory: string;
+      readonly migrate: boolean;
       readonly sampleAnimals: boolean;
       readonly developmentKeys: boolean;
     }
-  | { readonly kind: 'server'; readonly url: string; readonly pool: number; readonly prepare: boolean };
+  | {
+      readonly kind: 'server';
+      readonly url: string;
+      readonly pool: number;
+      readonly prepare: boolean;
+      /** Whether to migrate at startup. */
+      readonly migrate: boolean;
+    };
 
 /** Another animal store as backend, reached over its /v1 REST interface. */
 export interface ProxyConfig {
@@ -129,6 +141,8 @@ export interface Config {
     readonly maxBodyBytes: number;
     readonly maxResponseBytes: number;
   };
+  /** How long the start waits for a database, an upstream or a Redis that is unavailable. */
+  readonly startTimeoutMs: number;
   readonly shutdownGraceMs: number;
   /** Who uses the `keys` command, for the log of keys. If undefined: the user of the operating system. */
   readonly keysActor: string | undefined;
@@ -186,6 +200,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       maxBodyBytes: settings.MAX_BODY_BYTES,
       maxResponseBytes: settings.MAX_RESPONSE_BYTES,
     },
+    startTimeoutMs: settings.START_TIMEOUT_MS,
     shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
     keysActor: settings.KEYS_ACTOR,
     tracing,
@@ -210,6 +225,7 @@ function toBackend(settings: z.infer<typeof ENVIRONMENT>, production: boolean): 
       url: settings.DATABASE_URL,
       pool: settings.DATABASE_POOL,
       prepare: settings.DATABASE_PREPARE,
+      migrate: settings.MIGRATE,
     };
   }
   if (settings.UPSTREAM_URL !== undefined) {
@@ -224,6 +240,7 @@ function toBackend(settings: z.infer<typeof ENVIRONMENT>, production: boolean): 
   return {
     kind: 'embedded',
     directory: settings.DATA_DIR,
+    migrate: settings.MIGRATE,
     sampleAnimals: settings.SAMPLE_DATA && !production,
     developmentKeys: !production,
   };

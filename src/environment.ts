@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseEnv } from 'node:util';
-import { loadConfig, type Config } from './config.js';
+import { ConfigError, loadConfig, type Config } from './config.js';
+
+type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
  * Reads the settings of this process. Outside production, variables that are not set are read from a `.env` file in the
@@ -10,11 +12,27 @@ import { loadConfig, type Config } from './config.js';
  * @throws ConfigError
  */
 export function loadEnvironment(): Config {
-  if (process.env.NODE_ENV === 'production') return loadConfig(process.env);
+  if (process.env.NODE_ENV === 'production') return loadConfig(withSecrets(process.env));
   const file = readEnvFile();
   // OpenTelemetry reads its own variables from the process.
   for (const name in file) if (name.startsWith('OTEL_')) process.env[name] ??= file[name];
-  return loadConfig({ ...file, ...process.env });
+  return loadConfig(withSecrets({ ...file, ...process.env }));
+}
+
+/** Reads the URLs that are in files, such as secrets that a container has mounted. */
+function withSecrets(env: Environment): Environment {
+  const secrets: Record<string, string> = {};
+  for (const name of ['DATABASE_URL', 'REDIS_URL']) {
+    const file = env[`${name}_FILE`];
+    if (!file) continue;
+    if (env[name]) throw new ConfigError(`${name} and ${name}_FILE are both set: unset one of them`);
+    try {
+      secrets[name] = readFileSync(file, 'utf8').trim();
+    } catch (error) {
+      throw new ConfigError(`${name}_FILE ${JSON.stringify(file)} cannot be read: ${(error as Error).message}`);
+    }
+  }
+  return { ...env, ...secrets };
 }
 
 function readEnvFile(): Record<string, string | undefined> {

@@ -35,6 +35,8 @@ function toLine({ message, cause }: Error): string {
 }
 
 async function main(): Promise<void> {
+  // Otherwise this signal would open a debugger.
+  process.on('SIGUSR1', () => undefined);
   const config = loadEnvironment();
   const log = createLog({ level: config.logLevel, pretty: !config.production && process.stdout.isTTY });
   const crash = (err: unknown): never => {
@@ -44,7 +46,8 @@ async function main(): Promise<void> {
   process.once('uncaughtException', crash).once('unhandledRejection', crash);
 
   const keysCommand = findKeysCommand();
-  const starting = startApp(config, log, { keysCommand });
+  const stopping = new AbortController();
+  const starting = startApp(config, log, { keysCommand, signal: stopping.signal });
   let toldAt: number | undefined;
   const stop = (signal: NodeJS.Signals): void => {
     if (toldAt !== undefined) {
@@ -54,13 +57,17 @@ async function main(): Promise<void> {
     toldAt = performance.now();
     log.info({ signal }, 'shutting down');
     const end = (): void => log.flush(() => process.exit(0));
-    starting.then((app) => app.close(NOTICE_MS)).then(end, crash);
+    stopping.abort();
+    starting.then((app) => app.close(NOTICE_MS), endStart).then(end, crash);
     // After that, nobody waits for what still keeps the database open.
     setTimeout(() => process.exit(0), Math.max(config.shutdownGraceMs, LEAST_GRACE_MS)).unref();
   };
-  process.on('SIGTERM', stop).on('SIGINT', stop);
-
-  announce(await starting, keysCommand);
+  process.on('SIGTERM', stop).on('SIGINT', stop).on('SIGHUP', stop);
+  const endStart = (error: unknown): void => {
+    if (!stopping.signal.aborted) fail(error);
+  };
+  const app = await starting.catch(endStart);
+  if (app) announce(app, keysCommand);
 }
 
 function announce({ url, explorerUrl, firstStart, hasKeys }: App, keysCommand: string): void {

@@ -8,7 +8,7 @@ describe('loadConfig', () => {
     expect(loadConfig({})).toEqual({
       host: '127.0.0.1',
       port: 4_000,
-      backend: { kind: 'embedded', directory: '.data', sampleAnimals: true, developmentKeys: true },
+      backend: { kind: 'embedded', directory: '.data', migrate: true, sampleAnimals: true, developmentKeys: true },
       redisUrl: undefined,
       production: false,
       introspection: true,
@@ -21,6 +21,7 @@ describe('loadConfig', () => {
       bans: { banAfter: 100, banSeconds: 300 },
       tracing: undefined,
       limits: { maxRootFields: 100, maxBatch: 20, maxBodyBytes: 1_048_576, maxResponseBytes: 8_388_608 },
+      startTimeoutMs: 60_000,
       shutdownGraceMs: 10_000,
     });
   });
@@ -65,12 +66,19 @@ describe('loadConfig', () => {
 
   it.each(['postgres', 'postgresql'])('selects a PostgreSQL server for a %s URL', (scheme) => {
     const url = `${scheme}://gateway:s3cret@db.example/store`;
-    expect(loadConfig({ DATABASE_URL: url }).backend).toEqual({ kind: 'server', url, pool: 10, prepare: true });
+    expect(loadConfig({ DATABASE_URL: url }).backend).toEqual({
+      kind: 'server',
+      url,
+      pool: 10,
+      prepare: true,
+      migrate: true,
+    });
     expect(loadConfig({ DATABASE_URL: url, DATABASE_POOL: '3', DATABASE_PREPARE: 'false' }).backend).toEqual({
       kind: 'server',
       url,
       pool: 3,
       prepare: false,
+      migrate: true,
     });
   });
 

@@ -51,7 +51,8 @@ export async function measure({ server, file, connections, seconds, cores }) {
   };
 }
 
-async function runWrk(port, file, connections, seconds, core) {
+/** Runs wrk with the requests of a file in turn. */
+export async function runWrk(port, file, connections, seconds, core) {
   const options = ['-t', '1', '-c', String(connections), '-d', `${seconds}s`, '--timeout', '10s', '-s', SCRIPT];
   const child = startProcess(core, 'wrk', [...options, `http://127.0.0.1:${port}`, '--', file]);
   let output = '';

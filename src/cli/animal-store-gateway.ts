@@ -3,6 +3,7 @@ import { readPackage } from '../observability/package.js';
 
 const USAGE = `Usage: animal-store-gateway             serves; settings come from the environment
        animal-store-gateway keys …      creates, lists and revokes API keys, and lists who uses what is deprecated
+       animal-store-gateway migrate …   applies pending migrations, or reports them
        animal-store-gateway --version`;
 
 const [first, ...rest] = process.argv.slice(2);
@@ -11,6 +12,9 @@ if (first === undefined) {
 } else if (first === 'keys') {
   process.argv.splice(2, 1);
   await import('./keys.js');
+} else if (first === 'migrate') {
+  process.argv.splice(2, 1);
+  await import('./migrate.js');
 } else if (first === '--version' && rest.length === 0) {
   console.log(readPackage().version);
 } else if (first === '--help' && rest.length === 0) {

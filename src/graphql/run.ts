@@ -104,16 +104,16 @@ function call(field: RootField, args: Priced['args'][number] | undefined, contex
   }
 }
 
-const AWAY: ReadonlySet<ErrorName> = new Set(['unavailable', 'overloaded']);
+const UNAVAILABLE: ReadonlySet<ErrorName> = new Set(['unavailable', 'overloaded']);
 
 /** One field after the other: https://spec.graphql.org/October2021/#sec-Mutation */
 async function runInOrder({ fields, args }: Priced, context: OperationContext): Promise<unknown[]> {
   const results: unknown[] = [];
   // Once the store does not answer, each further field would only wait as long again.
-  let away: FieldError | undefined;
+  let failure: FieldError | undefined;
   for (const [index, field] of fields.entries()) {
-    const result = isPaid(field, args[index]) && away ? away : await settled(call(field, args[index], context));
-    if (result instanceof FieldError && AWAY.has(result.cause.code)) away = result;
+    const result = isPaid(field, args[index]) && failure ? failure : await settled(call(field, args[index], context));
+    if (result instanceof FieldError && UNAVAILABLE.has(result.cause.code)) failure = result;
     results.push(result);
   }
   return results;

@@ -1,4 +1,5 @@
-import { toStoreError } from '../errors.js';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { StoreError, toStoreError } from '../errors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
 import type { Metrics } from './metrics.js';
 
@@ -6,13 +7,30 @@ export interface HealthOptions {
   readonly metrics: Metrics;
   /** Whether `/metrics` is served here too. */
   readonly withMetrics: boolean;
-  readonly isDraining: () => boolean;
-  /** Rejects while the backend does not answer. */
-  readonly check: () => Promise<unknown>;
+  /** Where the program is in its life. */
+  readonly phase: () => 'starting' | 'ready' | 'shutting down';
+  /**
+   * Rejects while the backend does not answer. Resolves with a reason if it answers, but the program cannot work with it
+   * (for example because a permission is missing), otherwise with undefined.
+   */
+  readonly check: () => Promise<string | undefined>;
 }
 
+interface BackendState {
+  readonly backend: 'available' | 'unavailable' | 'unusable';
+  readonly reason?: string;
+}
+
+/** Probes that arrive within this time share one check, so that they cost the backend next to nothing. */
+const CHECK_LASTS_MS = 1_000;
+/** Probes often give up after a second. An outage of the backend must not make `/readyz` that slow. */
+const CHECK_PATIENCE_MS = 500;
+
 /** Handles `/livez`, `/readyz` and `/metrics`, which need no key. Returns undefined for any other path. */
-export function createHealthHandler({ metrics, withMetrics, isDraining, check }: HealthOptions) {
+export function createHealthHandler({ metrics, withMetrics, phase, check }: HealthOptions) {
+  let checkedAt = -Infinity;
+  let checking: Promise<BackendState>;
+
   return (context: RequestContext): Promise<Reply> | undefined => {
     switch (context.path) {
       case '/livez':
@@ -20,7 +38,7 @@ export function createHealthHandler({ metrics, withMetrics, isDraining, check }:
         return Promise.resolve(text(200, 'alive'));
       case '/readyz':
         context.route = 'probe';
-        return readiness();
+        return readiness(new URLSearchParams(context.search).get('backend') === 'true');
       case '/metrics':
         if (!withMetrics) return undefined;
         context.route = 'probe';
@@ -30,13 +48,46 @@ export function createHealthHandler({ metrics, withMetrics, isDraining, check }:
     }
   };
 
-  async function readiness(): Promise<Reply> {
-    if (isDraining()) return text(503, 'shutting down');
-    return check().then(
-      () => text(200, 'ready'),
-      (error: unknown) => text(503, toStoreError(error).message),
-    );
+  /**
+   * All instances share the backend. If its outage made them unready, a load balancer would have no instance left, and
+   * would answer instead of them.
+   */
+  async function readiness(needsBackend: boolean): Promise<Reply> {
+    const status = phase();
+    if (status !== 'ready') return json(503, { status });
+    const state = needsBackend ? await findState() : await Promise.race([findState(), noAnswer()]);
+    const isReady = state.backend === 'available' || (state.backend === 'unavailable' && !needsBackend);
+    return json(isReady ? 200 : 503, { status: isReady ? 'ready' : 'not ready', ...state });
   }
+
+  function findState(): Promise<BackendState> {
+    if (performance.now() - checkedAt >= CHECK_LASTS_MS) {
+      checkedAt = performance.now();
+      checking = check().then(toState, (error: unknown) => {
+        const { message } = toStoreError(error);
+        return { backend: 'unavailable', reason: message };
+      });
+    }
+    return checking;
+  }
+}
+
+function toState(problem: string | undefined): BackendState {
+  return problem === undefined ? { backend: 'available' } : { backend: 'unusable', reason: problem };
+}
+
+async function noAnswer(): Promise<BackendState> {
+  await sleep(CHECK_PATIENCE_MS, undefined, { ref: false });
+  return { backend: 'unavailable', reason: 'The backend does not answer in time.' };
+}
+
+/** What the program answers to everything but `/livez` and `/readyz` until it has opened its backend. */
+export function notStarted(): StoreError {
+  return new StoreError('unavailable', 'The store is starting. Try again shortly.', { retryAfter: 1 });
+}
+
+function json(status: number, body: object): Reply {
+  return text(status, `${JSON.stringify(body)}\n`, 'application/json; charset=utf-8');
 }
 
 function text(status: number, body: string, contentType = 'text/plain; charset=utf-8'): Reply {

@@ -28,7 +28,7 @@ export class CallCancelled extends Error {
   override readonly name = 'AbortError';
 
   constructor() {
-    super('The client has gone away.');
+    super('The client has disconnected.');
   }
 }
 

@@ -84,7 +84,7 @@ export function openProxyBackend(
   };
 
   /** Requests the interface description, which needs no key. Any answer below 500 will do. */
-  async function probeUpstream(): Promise<void> {
+  async function probeUpstream(): Promise<undefined> {
     const attempt = client.send({
       method: 'GET',
       path: '/openapi.json',
@@ -98,5 +98,6 @@ export function openProxyBackend(
     clearTimeout(timer);
     if (outcome instanceof Error) throw outcome instanceof StoreError ? outcome : unavailable(outcome);
     if (outcome.status >= 500) throw unavailable();
+    return undefined;
   }
 }

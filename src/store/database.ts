@@ -24,6 +24,8 @@ export interface Session {
 
 /** A PostgreSQL server or the embedded PGlite. */
 export interface Database extends Queryable {
+  /** Runs `work` on one connection, without a transaction. */
+  session<T>(work: (session: Session) => Promise<T>): Promise<T>;
   /** Runs `work` in one transaction on one connection. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>;
   /** The current state of the connection pool, if there is a pool. */

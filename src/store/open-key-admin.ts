@@ -11,7 +11,8 @@ import { connectKeys } from './key-socket.js';
 import { readLimits } from './limits-file.js';
 import { createPostgresDeprecatedCalls } from './postgres-deprecated-calls.js';
 import { createPostgresKeyStore } from './postgres-key-store.js';
-import { migrateAtStart, openDatabase } from './store-backend.js';
+import { migrate } from './migrate.js';
+import { openDatabase, toConfigError } from './store-backend.js';
 
 export interface OpenedKeyAdmin {
   readonly admin: KeyAdmin;
@@ -44,7 +45,9 @@ export async function openKeyAdmin({ backend, bans, redisUrl }: Config): Promise
     const database = await openDatabase(backend);
     closers.push(() => database.close());
     await requireTables(database, store);
-    await migrateAtStart(database);
+    await migrate(database).catch((error: unknown) => {
+      throw toConfigError(error);
+    });
     const redis = redisUrl === undefined ? undefined : await openLink(redisUrl);
     closers.push(() => redis?.close());
     const admin = createKeyAdmin({

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { overloaded, StoreError } from '../errors.js';
-import type { Database } from './database.js';
+import type { Database, Session } from './database.js';
 
 export interface PgDatabaseOptions {
   readonly url: string;
@@ -24,8 +24,8 @@ const QUERY_TIMEOUT_MS = 1_400;
  */
 const LASTING_PLANS = '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off';
 
-/** Only migrations use transactions. They may wait for another instance and take longer than a request may. */
-const TRANSACTION_TIMEOUT_MS = 600_000;
+/** Only commands and migrations use sessions. A migration may take long. */
+const SESSION_TIMEOUT_MS = 3_600_000;
 
 /** Creates a pool of connections to a PostgreSQL server. It connects with the first statement. */
 export function createPgDatabase({ url, pool: max, prepare, onConnectionError }: PgDatabaseOptions): Database {
@@ -59,29 +59,22 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
           : toUnavailable(error);
       }
     },
-    async transaction(work) {
-      const client = await pool.connect().catch((error: unknown) => {
-        throw toUnavailable(error);
-      });
-      let broken = false;
-      try {
-        await client.query(`BEGIN; SET LOCAL statement_timeout = ${TRANSACTION_TIMEOUT_MS}`);
-        const result = await work({
-          // `query_timeout` is not in the type of a query, but pg takes it there.
-          execute: (text) => client.query({ text, query_timeout: TRANSACTION_TIMEOUT_MS } as pg.QueryConfig),
-        });
-        await client.query('COMMIT');
+    session: (work) =>
+      withClient(async (execute) => {
+        // Behind a pooler, other programs would inherit a setting of the session.
+        if (!prepare) return work({ execute });
+        await execute(`SET statement_timeout = ${SESSION_TIMEOUT_MS}`);
+        const result = await work({ execute });
+        await execute('RESET statement_timeout');
         return result;
-      } catch (error) {
-        broken = await client.query('ROLLBACK').then(
-          () => false,
-          (failure: unknown) => failure instanceof Error,
-        );
-        throw error;
-      } finally {
-        client.release(broken);
-      }
-    },
+      }),
+    transaction: (work) =>
+      withClient(async (execute) => {
+        await execute(`BEGIN; SET LOCAL statement_timeout = ${SESSION_TIMEOUT_MS}`);
+        const result = await work({ execute });
+        await execute('COMMIT');
+        return result;
+      }),
     connections: () => ({
       used: pool.totalCount - pool.idleCount,
       idle: pool.idleCount,
@@ -90,6 +83,22 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
     }),
     close: () => pool.end(),
   };
+
+  /** Runs `work` on one connection, and closes the connection if it fails: that also ends a transaction. */
+  async function withClient<T>(work: (execute: Session['execute']) => Promise<T>): Promise<T> {
+    const client = await pool.connect().catch(throwUnavailable);
+    try {
+      const result = await work((text) =>
+        // `query_timeout` is not in the type of a query, but pg takes it there.
+        client.query({ text, query_timeout: SESSION_TIMEOUT_MS } as pg.QueryConfig).catch(throwUnavailable),
+      );
+      client.release();
+      return result;
+    } catch (error) {
+      client.release(true);
+      throw error;
+    }
+  }
 
   /**
    * Replaces idle connections. If one connection is dead, the others may be too (for example because a firewall dropped
@@ -127,6 +136,10 @@ function isBroken(error: unknown): boolean {
 /** Whether all connections were busy for too long. The database itself may be fine. */
 function isPoolTimeout(error: unknown): boolean {
   return error instanceof Error && error.message === 'timeout exceeded when trying to connect';
+}
+
+function throwUnavailable(error: unknown): never {
+  throw toUnavailable(error);
 }
 
 function toUnavailable(error: unknown): unknown {

@@ -20,6 +20,7 @@ export async function openPgliteDatabase(directory?: string): Promise<Database> 
     async query<Row>({ text }: { text: string }, values: readonly unknown[]) {
       return (await database.query<Row>(text, values as unknown[])).rows;
     },
+    session: (work) => work({ execute: async (text) => ({ rows: (await database.exec(text)).at(-1)?.rows ?? [] }) }),
     transaction: (work) =>
       database.transaction((transaction) =>
         work({

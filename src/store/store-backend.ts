@@ -5,7 +5,8 @@ import { createPostgresKeyStore } from './postgres-key-store.js';
 import { createStoreAccess } from './store-access.js';
 import { ConfigError, type Config, type StoreConfig } from '../config.js';
 import type { Database } from './database.js';
-import { migrate } from './migrate.js';
+import { checkStore } from './check-store.js';
+import { listPendingMigrations, migrate } from './migrate.js';
 import { measureStatements } from './measured-database.js';
 import { createPgDatabase } from './pg-database.js';
 import { createTracedDatabase } from './traced-database.js';
@@ -19,6 +20,7 @@ import { createRedisPeek, nameKey } from './key-limits.js';
 import { serveKeys } from './key-socket.js';
 import { openLimitsFile } from './limits-file.js';
 import { StoreError } from '../errors.js';
+import type { WaitUntilAvailable } from '../startup.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import type { Attributes, Tracer } from '../observability/tracing.js';
@@ -32,6 +34,7 @@ import { startPruner } from './pruner.js';
 
 export interface StoreBackendOptions {
   readonly store: StoreConfig;
+  readonly waitUntilAvailable: WaitUntilAvailable;
   readonly bans: Config['bans'];
   readonly log: Log;
   readonly metrics: Metrics;
@@ -51,7 +54,7 @@ const SHEDDER_BUDGETS = { budgetMs: 400, crowdBudgetMs: 150 };
  * @throws StoreBusyError if another process has the embedded store; ConfigError if the database cannot be opened
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
-  const { store, bans, log, metrics, redis, tracer, decorateDatabase } = options;
+  const { store, waitUntilAvailable, bans, log, metrics, redis, tracer, decorateDatabase } = options;
   const closers: (() => Promise<unknown>)[] = [];
   const close = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer();
@@ -63,7 +66,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const observer = metrics.watchDatabase(opened.connections);
     const measured = observer ? measureStatements(decorated, observer) : decorated;
     const database = createTracedDatabase(measured, tracer, toServer(store));
-    await migrateAtStart(database);
+    await waitUntilAvailable('DATABASE_URL names a database', () => migrateAtStart(database, store, log));
     if (store.kind === 'server' && !store.prepare) await warnOfNoStatementTimeout(database, log);
 
     const pruner = startPruner({
@@ -100,8 +103,11 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       observer: metrics.admissions,
       ...shared,
     });
-    const check = () => database.query({ name: 'ping', text: 'SELECT 1' }, []);
+    const check = () => checkStore(database);
+    const problem = await check();
+    if (problem !== undefined) log.error({ problem }, 'not ready: the store cannot serve requests');
     const hasKeys = async (): Promise<boolean> =>
+      problem !== undefined ||
       (await database.query({ name: 'any-key', text: 'SELECT FROM api_keys LIMIT 1' }, [])).length > 0;
     const backend = {
       source,
@@ -151,18 +157,35 @@ function toServer(store: StoreConfig): Attributes {
   };
 }
 
-/** Migrates. At startup, a database that cannot be reached is a configuration error. */
-export async function migrateAtStart(database: Database): Promise<void> {
+/** Migrates, or reports what is pending if MIGRATE is false. */
+async function migrateAtStart(database: Database, store: StoreConfig, log: Log): Promise<void> {
   try {
-    await migrate(database);
-  } catch (error) {
-    if (!(error instanceof StoreError && error.cause instanceof Error)) throw error;
-    const { message, code } = error.cause as NodeJS.ErrnoException;
-    if (message.startsWith('unsupported startup parameter')) {
-      throw new ConfigError('DATABASE_URL names a pooler that keeps no sessions: set DATABASE_PREPARE=false');
+    if (store.migrate) {
+      await migrate(database, { onWait: (reason) => log.warn(reason) });
+      return;
     }
-    throw new ConfigError(`DATABASE_URL names a database that cannot be reached: ${message || (code ?? 'unknown')}`);
+    const pending = await listPendingMigrations(database);
+    if (pending.length > 0) log.warn({ pending }, 'migrations are pending: run npm run migrate');
+  } catch (error) {
+    throw mayPass(error) ? error : toConfigError(error);
   }
+}
+
+/** Whether the database may be available later. That does not help a wrong password or a missing database. */
+function mayPass(error: unknown): boolean {
+  if (!(error instanceof StoreError && error.cause instanceof Error)) return false;
+  const { message, code = '' } = error.cause as NodeJS.ErrnoException;
+  return !/^(?:28|3D)/.test(code) && !message.startsWith('unsupported startup parameter');
+}
+
+/** Converts the error of a database that cannot be opened to one with a message for the operator. */
+export function toConfigError(error: unknown): unknown {
+  if (!(error instanceof StoreError && error.cause instanceof Error)) return error;
+  const { message, code } = error.cause as NodeJS.ErrnoException;
+  if (message.startsWith('unsupported startup parameter')) {
+    return new ConfigError('DATABASE_URL names a pooler that keeps no sessions: set DATABASE_PREPARE=false');
+  }
+  return new ConfigError(`DATABASE_URL names a database that cannot be reached: ${message || (code ?? 'unknown')}`);
 }
 
 /** Behind a pooler, the program cannot set `statement_timeout`. Without it, a statement may outlive its request. */
@@ -176,10 +199,12 @@ async function warnOfNoStatementTimeout(database: Database, log: Log): Promise<v
   );
 }
 
+/** Opens the database of a store. It connects to a server with the first statement. */
 export async function openDatabase(store: StoreConfig, log?: Log): Promise<Database> {
   if (store.kind === 'embedded') return openEmbeddedDatabase(store.directory);
   return createPgDatabase({
     ...store,
-    onConnectionError: (err) => log?.warn({ err }, 'an idle database connection broke'),
+    // The error has the whole client on it.
+    onConnectionError: ({ message }) => log?.warn({ reason: message }, 'an idle database connection broke'),
   });
 }

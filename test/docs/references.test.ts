@@ -28,7 +28,7 @@ const NAMED = /^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*$/;
 /** Matches of NAMED that are not variables: error codes, statuses, and words of GraphQL, SQL and HTTP. */
 const NO_VARIABLES = new Set([
   ...Object.keys(STORE_ERRORS),
-  ...['UNRECOGNIZED', 'INVALID_ID', 'CONNECTION_FAILED', 'TIMED_OUT'],
+  ...['UNRECOGNIZED', 'CONNECTION_FAILED', 'TIMED_OUT', 'BEYOND_LISTS'],
   ...[
     'AVAILABLE',
     'PENDING',

@@ -40,8 +40,9 @@ export const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
 
   async 'nobody listens at the upstream'() {
     const upstream = await startScriptedUpstream();
+    const situation = await behindGateway(upstream.url, () => Promise.resolve());
     await upstream.close();
-    return behindGateway(upstream.url, () => Promise.resolve());
+    return situation;
   },
 
   async 'the upstream says nothing'() {

@@ -36,7 +36,7 @@ describe('messages', () => {
       'a misspelt query',
       '{"qeury": "{ pets { id } }"}',
       422,
-      'The request body has neither a query nor a persistedQuery extension: send {"query": "{ pets { id } }"}.',
+      'The request body has no query, documentId or persistedQuery extension: send {"query": "{ pets { id } }"}.',
     ],
     [
       'a document as the body',

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { PLANS } from '../../src/access/plans.js';
 import { startGateway, startProxyBefore, type Gateway, type Mode } from '../support/gateway.js';
-import { findFreePort } from '../support/free-port.js';
+import { startScriptedUpstream } from '../support/scripted-upstream.js';
 import { scrape, sum, type Sample } from './scrape.js';
 
 const ADD = 'mutation { addPet(input: { name: "Kiwi", categoryId: 1 }) { id } }';
@@ -246,7 +246,9 @@ describe('metrics of failures', () => {
   });
 
   it('count requests to an unreachable upstream, and report the open breaker', async () => {
-    const gateway = await startProxyBefore(`http://127.0.0.1:${await findFreePort()}/v1`);
+    const upstream = await startScriptedUpstream();
+    const gateway = await startProxyBefore(upstream.url);
+    await upstream.close();
     try {
       const ask = () => gateway.graphql('{ pets { id } }', { key: 'some-key' });
       await ask();

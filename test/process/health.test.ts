@@ -1,6 +1,9 @@
+import { readFile } from 'node:fs/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { findFreePort, makePlace, until, type Place, type Program } from '../support/process.js';
+import { startFaultProxy } from '../support/fault-proxy.js';
+import { runSql } from '../support/sql.js';
+import { findFreePort, linesOf, makePlace, until, type Place, type Program } from '../support/process.js';
 
 /** https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format */
 const SAMPLE =
@@ -49,19 +52,153 @@ describe('operator routes, without a key', () => {
     expect((await other.stop()).code).toBe(0);
   });
 
-  it('/readyz states the reason without host names while the database is unavailable, and recovers; /livez stays 200', async () => {
+  it('/readyz stays 200 while the database is unavailable, with the reason; ?backend=true returns 503', async () => {
     const { pathname, hostname, port, password } = new URL(database);
     const name = pathname.slice(1);
+    const strict = async (): Promise<number> => (await program.fetch('/readyz?backend=true')).status;
+    expect(await (await program.fetch('/readyz')).json()).toEqual({ status: 'ready', backend: 'available' });
     await onServer(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
     await onServer(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`);
-    await until('it is not ready', async () => (await program.fetch('/readyz')).status === 503);
-    const reason = await (await program.fetch('/readyz')).text();
-    expect(reason).toMatch(/database/);
-    for (const secret of [hostname, port, name, password, 'postgres']) expect(reason).not.toContain(secret);
+    await until('it is not ready with its backend', async () => (await strict()) === 503);
+    const response = await program.fetch('/readyz');
+    expect(response.status).toBe(200);
+    const body = await response.text();
+    expect(JSON.parse(body)).toMatchObject({ status: 'ready', backend: 'unavailable' });
+    expect(body).toMatch(/reason.*database/);
+    for (const secret of [hostname, port, name, password, 'postgres']) expect(body).not.toContain(secret);
     expect((await program.fetch('/livez')).status).toBe(200);
 
     await onServer(`ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
-    await until('it is ready again', async () => (await program.fetch('/readyz')).status === 200);
+    await until('it is ready with its backend again', async () => (await strict()) === 200);
+  });
+});
+
+describe('a start while something is unavailable', () => {
+  let place: Place;
+
+  beforeAll(async () => {
+    place = await makePlace();
+  });
+  afterAll(() => place.close());
+
+  it('waits for the database, answers /livez, and then serves', async () => {
+    const database = await place.database();
+    const { pathname, hostname, port: databasePort } = new URL(database);
+    const proxy = await startFaultProxy({ host: hostname, port: Number(databasePort) });
+    await proxy.set('refuse');
+    const port = await findFreePort();
+    const url = new URL(database);
+    url.port = String(proxy.port);
+    const program = place.launch({ PORT: String(port), DATABASE_URL: url.href });
+    const ask = (path: string): Promise<Response> => fetch(`http://127.0.0.1:${port}${path}`);
+    await until('it is alive', () =>
+      ask('/livez').then(
+        ({ ok }) => ok,
+        () => false,
+      ),
+    );
+    await until('it says that it waits', () => program.stdout.includes('waiting for it'));
+    const ready = await ask('/readyz');
+    expect({ status: ready.status, body: await ready.json() }).toEqual({ status: 503, body: { status: 'starting' } });
+    for (const path of ['/graphql', '/v1/pets']) {
+      const response = await ask(path);
+      expect(response.status).toBe(503);
+      expect(response.headers.get('retry-after')).toBe('1');
+    }
+    expect(program.stdout).not.toContain('listening');
+
+    await proxy.set('pass');
+    expect(await program.listens()).toBe(true);
+    expect((await ask('/readyz?backend=true')).status).toBe(200);
+    expect(program.stdout.match(/waiting for it/g)).toHaveLength(1);
+    expect(program.stdout).not.toContain(pathname);
+    await program.stop();
+    await proxy.close();
+  });
+
+  it.each([
+    ['DATABASE_URL', async () => `postgres://me:geheim@127.0.0.1:${await findFreePort()}/animals`],
+    ['UPSTREAM_URL', async () => `http://127.0.0.1:${await findFreePort()}/v1`],
+  ])('waits for START_TIMEOUT_MS for %s, and then exits with one line', async (name, makeUrl) => {
+    const env = { PORT: '0', [name]: await makeUrl(), START_TIMEOUT_MS: '700' };
+    const startedAt = performance.now();
+    const { code, stdout, stderr } = await place.run(env);
+    expect(performance.now() - startedAt).toBeGreaterThan(700);
+    expect(code).toBe(1);
+    expect(linesOf(stderr)).toEqual([expect.stringMatching(new RegExp(`${name}.*cannot be reached.*0\\.7 s`))]);
+    expect(stdout.match(/waiting for it/g)).toHaveLength(1);
+    expect(stdout + stderr).not.toContain('geheim');
+  });
+
+  it('ends at once on a signal', async () => {
+    const program = place.launch({ PORT: '0', UPSTREAM_URL: `http://127.0.0.1:${await findFreePort()}/v1` });
+    await until('it waits', () => program.stdout.includes('waiting for it'));
+    expect(await program.stop('SIGHUP')).toMatchObject({ code: 0, stderr: '' });
+  });
+});
+
+describe('a database that the program cannot work with', () => {
+  let place: Place;
+
+  beforeAll(async () => {
+    place = await makePlace();
+  });
+  afterAll(() => place.close());
+
+  it('makes it unready, with MIGRATE=false and pending migrations; `migrate` repairs that', async () => {
+    const env = { DATABASE_URL: await place.database({ migrated: false }) };
+    const program = await place.start({ ...env, PORT: '0', MIGRATE: 'false' });
+    expect(program.stdout).toMatch(/migrations are pending.*npm run migrate|npm run migrate/);
+    const ready = await program.fetch('/readyz');
+    expect(ready.status).toBe(503);
+    expect(await ready.json()).toMatchObject({ status: 'not ready', backend: 'unusable' });
+
+    const pending = await place.migrate(['--check'], env);
+    expect(pending).toMatchObject({ code: 1, stderr: '' });
+    expect(linesOf(pending.stdout)).toContain('pending: 001.do.create-pets-and-keys.sql');
+    const applied = await place.migrate([], env);
+    expect(applied).toMatchObject({ code: 0, stderr: '' });
+    expect(applied.stdout).toBe(pending.stdout.replaceAll('pending', 'applied'));
+    expect(await place.migrate(['--check'], env)).toMatchObject({ code: 0, stdout: 'No migrations are pending.\n' });
+    await until('it is ready', async () => (await program.fetch('/readyz')).status === 200);
+  });
+
+  it('makes it unready if the role lacks permissions; those that the guide lists suffice', async () => {
+    const database = await place.database();
+    const name = new URL(database).pathname.slice(1);
+    const role = `serving_${name}`;
+    const url = new URL(database);
+    url.username = role;
+    await onServer(`CREATE ROLE ${role} LOGIN PASSWORD 'postgres'`);
+    const { key } = JSON.parse(
+      (await place.keys(['create', '--plan', 'pro', '--json'], { DATABASE_URL: database })).stdout,
+    ) as { key: string };
+    const guide = await readFile(new URL('../../docs/operating.md', import.meta.url), 'utf8');
+    const grants = /```sql\n(GRANT[^`]*)```/.exec(guide)?.[1] as string;
+    await runSql(database, grants.replaceAll('animal_server', role));
+    await runSql(database, `REVOKE INSERT ON pets FROM ${role}`);
+
+    const program = await place.start({ PORT: '0', DATABASE_URL: url.href, MIGRATE: 'false' });
+    const ready = await program.fetch('/readyz');
+    expect(ready.status).toBe(503);
+    expect(await ready.json()).toMatchObject({ reason: 'The database role lacks INSERT on pets.' });
+    await runSql(database, `GRANT INSERT ON pets TO ${role}`);
+    await until('it is ready', async () => (await program.fetch('/readyz')).status === 200);
+
+    const add = 'mutation { addPet(input: { name: "Rex", categoryId: 1 }) { id } }';
+    expect(await program.graphql(add, key)).toEqual({ data: { addPet: { id: '1' } } });
+    expect(await program.graphql('{ pets { id } pet(id: 1) { name } }', key)).toMatchObject({
+      data: { pets: [{ id: '1' }], pet: { name: 'Rex' } },
+    });
+    const once = await program.fetch('/v1/pets', {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json', 'Idempotency-Key': 'one' },
+      body: '{"name":"Rex","categoryId":1}',
+    });
+    expect(once.status).toBe(201);
+    expect((await program.stop()).stdout).not.toMatch(/permission denied/);
+    await runSql(database, `DROP OWNED BY ${role}`);
+    await onServer(`DROP ROLE ${role}`);
   });
 });
 

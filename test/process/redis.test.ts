@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { findFreePort, makePlace, type Place, type Program } from '../support/process.js';
+import { findFreePort, linesOf, makePlace, type Place, type Program } from '../support/process.js';
 import { describeWithRedis, redisUrl } from '../support/redis.js';
 
 const ONE = '{ pets(limit: 1) { id } }';
@@ -29,11 +29,10 @@ describeWithRedis('two processes with a Redis', () => {
     }
   });
 
-  it('start while Redis is unavailable, and then count separately', async () => {
-    const env = { PORT: '0', DATABASE_URL: await place.database() };
-    const program = await place.start({ ...env, REDIS_URL: `redis://127.0.0.1:${await findFreePort()}` });
-    expect((await program.fetch('/readyz')).status).toBe(200);
-    expect(await (await program.fetch('/metrics')).text()).toContain('limiter_mode{mode="per_instance"} 1');
-    await program.stop();
+  it('do not start without Redis, and say so in one line', async () => {
+    const env = { PORT: '0', DATABASE_URL: await place.database(), START_TIMEOUT_MS: '300', LOG_LEVEL: 'fatal' };
+    const { code, stderr } = await place.run({ ...env, REDIS_URL: `redis://127.0.0.1:${await findFreePort()}` });
+    expect(code).toBe(1);
+    expect(linesOf(stderr)).toEqual([expect.stringContaining('REDIS_URL')]);
   });
 });

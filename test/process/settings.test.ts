@@ -65,6 +65,12 @@ describe('a start that cannot succeed', () => {
     expect(line).not.toContain('geheim');
   });
 
+  it('is refused in one line if a file with a URL cannot be read, or is named in addition to the URL', async () => {
+    expect(await refusal({ PORT: '0', DATABASE_URL_FILE: 'missing' })).toMatch(/DATABASE_URL_FILE "missing" cannot be/);
+    const both = { REDIS_URL: 'redis://127.0.0.1', REDIS_URL_FILE: 'file' };
+    expect(await refusal({ PORT: '0', ...both })).toMatch(/REDIS_URL and REDIS_URL_FILE are both set/);
+  });
+
   it('is refused in one line if the port is in use', async () => {
     const line = await refusal({ PORT: String(port), DATABASE_URL: await place.database() });
     expect(line).toMatch(new RegExp(`PORT ${port}\\b.*already in use`));
@@ -76,7 +82,11 @@ describe('a start that cannot succeed', () => {
   });
 
   it('is refused in one line without the password if the database is unreachable', async () => {
-    const line = await refusal({ PORT: '0', DATABASE_URL: `postgres://me:geheim@${LOOPBACK}:${port}/animals` });
+    const line = await refusal({
+      PORT: '0',
+      DATABASE_URL: `postgres://me:geheim@${LOOPBACK}:${port}/animals`,
+      START_TIMEOUT_MS: '0',
+    });
     expect(line).toContain('DATABASE_URL');
     expect(line).not.toContain('geheim');
   });
@@ -96,6 +106,14 @@ describe('a start that cannot succeed', () => {
     expect(stdout).toBe('');
     expect(linesOf(stderr)).toEqual([expect.stringContaining('DATABASE_POOL')]);
   });
+});
+
+it('DATABASE_URL_FILE names a file with the URL', async () => {
+  const place = await makePlace();
+  await writeFile(join(place.directory, 'database-url'), `${await place.database()}\n`);
+  const program = await place.start({ PORT: '0', DATABASE_URL_FILE: 'database-url', NODE_ENV: 'production' });
+  expect(await (await program.fetch('/readyz')).json()).toMatchObject({ backend: 'available' });
+  await place.close();
 });
 
 describe('a .env file in the working directory', () => {

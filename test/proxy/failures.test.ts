@@ -97,7 +97,7 @@ describe('a gateway whose upstream fails', () => {
       .poll(
         async () => {
           await gateway.graphql('{ pets { id } }', { key: 'a' });
-          return (await gateway.fetch('/readyz')).status;
+          return (await gateway.fetch('/readyz?backend=true')).status;
         },
         { timeout: 10_000, interval: 10 },
       )
@@ -107,14 +107,14 @@ describe('a gateway whose upstream fails', () => {
     const { errors } = await gateway.graphql('{ pets { id } }', { key: 'a' });
     expect(performance.now() - startedAt).toBeLessThan(50);
     expect(errors?.[0]?.extensions.code).toBe('UPSTREAM_UNAVAILABLE');
-    expect((await gateway.fetch('/readyz')).status).toBe(503);
+    expect((await gateway.fetch('/readyz?backend=true')).status).toBe(503);
     await expect
       .poll(async () => (await gateway.graphql('{ pets { id } }', { key: 'a' })).errors, {
         timeout: 5_000,
         interval: 200,
       })
       .toBeUndefined();
-    expect((await gateway.fetch('/readyz')).status).toBe(200);
+    await expect.poll(async () => (await gateway.fetch('/readyz?backend=true')).status).toBe(200);
   });
 });
 
@@ -123,15 +123,19 @@ describe('a gateway whose upstream is not an HTTP server', () => {
   const gateways: ProxyOnly[] = [];
 
   async function before(onConnection: (socket: Socket) => void): Promise<ProxyOnly> {
+    let isStarted = false;
     const server = createServer((socket) => {
       socket.on('error', () => undefined);
-      onConnection(socket);
+      // The start waits until the upstream answers.
+      if (isStarted) onConnection(socket);
+      else socket.once('data', () => socket.end('HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n'));
     });
     servers.push(server);
     await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
     const { port } = server.address() as AddressInfo;
     const gateway = await startProxyBefore(`http://127.0.0.1:${port}/v1`, { UPSTREAM_TIMEOUT_MS: String(TIMEOUT_MS) });
     gateways.push(gateway);
+    isStarted = true;
     return gateway;
   }
 
@@ -159,7 +163,7 @@ describe('a gateway whose upstream is not an HTTP server', () => {
       expect(errors?.[0]?.extensions.code).toBe('UPSTREAM_UNAVAILABLE');
       expect(text).not.toMatch(/127\.0\.0\.1|ECONN|\bat /);
     }
-    expect((await gateway.fetch('/readyz')).status).toBe(503);
+    expect((await gateway.fetch('/readyz?backend=true')).status).toBe(503);
     expect((await gateway.fetch('/livez')).status).toBe(200);
   });
 

@@ -1,15 +1,21 @@
+import { spawn } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import pg from 'pg';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startApp } from '../../src/app.js';
 import { loadConfig } from '../../src/config.js';
 import type { Database } from '../../src/store/database.js';
-import { migrate } from '../../src/store/migrate.js';
+import { listPendingMigrations, migrate } from '../../src/store/migrate.js';
 import { createPgDatabase } from '../../src/store/pg-database.js';
 import { openPgliteDatabase } from '../../src/store/pglite-database.js';
 import { createDatabase, startGateway } from '../support/gateway.js';
+import { until } from '../support/process.js';
 
 const FIVE = [1, 2, 3, 4, 5];
+const TABLES = ['api_keys', 'deprecated_calls', 'idempotent_adds', 'key_log', 'pets', 'schema_version'];
 
 describe('migrating a fresh PostgreSQL database', () => {
   let url: string;
@@ -42,7 +48,7 @@ describe('migrating a fresh PostgreSQL database', () => {
 
   it('creates the tables and records each migration once', async () => {
     await migrate(open());
-    expect(await tablesOf(ask)).toEqual(['api_keys', 'deprecated_calls', 'idempotent_adds', 'pets', 'schema_version']);
+    expect(await tablesOf(ask)).toEqual(TABLES);
     const versions = await ask('SELECT version FROM schema_version ORDER BY version');
     expect(versions.length).toBeGreaterThanOrEqual(2);
     expect(new Set(versions.map(({ version }) => version)).size).toBe(versions.length);
@@ -92,13 +98,7 @@ describe('migrating a fresh PostgreSQL database', () => {
     await migrate(database);
     await migrate(open());
     expect(await database.query(SEARCH_PATH, [])).toEqual([{ search_path: 'animals, public' }]);
-    expect(await tablesOf(ask, 'animals')).toEqual([
-      'api_keys',
-      'deprecated_calls',
-      'idempotent_adds',
-      'pets',
-      'schema_version',
-    ]);
+    expect(await tablesOf(ask, 'animals')).toEqual(TABLES);
     expect(await tablesOf(ask, 'public')).toEqual([]);
     expect(await database.query(COUNT, [])).toEqual([{ count: 0 }]);
   });
@@ -111,7 +111,79 @@ describe('migrating a fresh PostgreSQL database', () => {
     const waiting = migrate(open());
     await new Promise((resolve) => setTimeout(resolve, 2_500));
     await blocker.end();
-    await expect(waiting).resolves.toBeUndefined();
+    await expect(waiting).resolves.toEqual([]);
+  });
+
+  describe('with files of its own', () => {
+    let folder: string;
+    let files: string;
+
+    beforeEach(async () => {
+      folder = await mkdtemp(join(tmpdir(), 'migrations-'));
+      files = join(folder, '*.sql');
+      await writeFile(join(folder, '001.do.one.sql'), 'CREATE TABLE one (id int);');
+    });
+    afterEach(() => rm(folder, { recursive: true }));
+
+    it('blocks nobody for longer than two seconds while it waits for a lock, then gives up and names the file', async () => {
+      await migrate(open(), { files });
+      await writeFile(join(folder, '002.do.two.sql'), 'ALTER TABLE one ADD two int;');
+      const report = new pg.Client({ connectionString: url });
+      await report.connect();
+      await report.query('BEGIN; SELECT * FROM one');
+      const reasons: string[] = [];
+      const migrating = migrate(open(), { files, waitMs: 4_000, onWait: (reason) => reasons.push(reason) });
+      const failed = expect(migrating).rejects.toThrow(
+        /002\.do\.two\.sql failed: canceling statement due to lock timeout/,
+      );
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      const startedAt = performance.now();
+      await ask('SELECT * FROM one');
+      expect(performance.now() - startedAt).toBeLessThan(2_500);
+      await failed;
+      expect(reasons).toEqual([expect.stringContaining('002.do.two.sql waits')]);
+      await report.end();
+      expect(await migrate(open(), { files })).toEqual(['002.do.two.sql']);
+    });
+
+    it('keeps the files before one that fails', async () => {
+      await writeFile(join(folder, '002.do.two.sql'), 'CREATE TABLE two (id int); SELECT 1 / 0;');
+      await expect(migrate(open(), { files })).rejects.toThrow('migration 002.do.two.sql failed: division by zero');
+      expect(await tablesOf(ask)).toEqual(['one', 'schema_version']);
+      expect(await listPendingMigrations(open(), files)).toEqual(['002.do.two.sql']);
+    });
+
+    it('runs a file outside a transaction if its first line says so', async () => {
+      const text = `-- no transaction
+        DROP INDEX CONCURRENTLY IF EXISTS one_id;
+        CREATE INDEX CONCURRENTLY one_id ON one (id);`;
+      await writeFile(join(folder, '002.do.two.sql'), text);
+      await Promise.all(FIVE.map(() => migrate(open(), { files })));
+      expect(await ask(`SELECT indexname FROM pg_indexes WHERE tablename = 'one'`)).toEqual([{ indexname: 'one_id' }]);
+      expect(await ask('SELECT max(version)::int AS version FROM schema_version')).toEqual([{ version: 2 }]);
+      expect(await ask(`SELECT 1 FROM pg_locks WHERE locktype = 'advisory'`)).toEqual([]);
+    });
+
+    it('refuses a file that was changed after it ran', async () => {
+      await migrate(open(), { files });
+      await writeFile(join(folder, '001.do.one.sql'), 'CREATE TABLE one (id bigint);');
+      await expect(migrate(open(), { files })).rejects.toThrow(/migration \[1\].*changed/);
+    });
+
+    it('leaves no lock on the server if its process is killed', async () => {
+      await writeFile(join(folder, '002.do.two.sql'), 'ALTER TABLE one ADD two int; SELECT pg_sleep(60);');
+      const script = `import { migrate } from './src/store/migrate.ts';
+        import { createPgDatabase } from './src/store/pg-database.ts';
+        await migrate(createPgDatabase({ url: ${JSON.stringify(url)}, pool: 1, prepare: true }), { files: ${JSON.stringify(files)} });`;
+      const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script]);
+      const sleeping = async (): Promise<number> =>
+        (await ask(`SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()`))
+          .length;
+      await until('the migration runs', async () => (await sleeping()) === 1);
+      child.kill('SIGKILL');
+      await until('the server has ended it', async () => (await sleeping()) === 0, 5_000);
+      await ask('ALTER TABLE one ADD two int');
+    });
   });
 
   it('undoes everything if it fails, and leaves the connection usable', async () => {
@@ -123,7 +195,7 @@ describe('migrating a fresh PostgreSQL database', () => {
     expect(await database.query(SEARCH_PATH, [])).toEqual(before);
     await ask('DROP TABLE api_keys');
     await migrate(database);
-    expect(await tablesOf(ask)).toEqual(['api_keys', 'deprecated_calls', 'idempotent_adds', 'pets', 'schema_version']);
+    expect(await tablesOf(ask)).toEqual(TABLES);
   });
 });
 
@@ -136,7 +208,7 @@ describe('migrating PGlite', () => {
     const made = await describeDatabase(ask);
     await migrate(database);
     expect(await describeDatabase(ask)).toEqual(made);
-    expect(await tablesOf(ask)).toEqual(['api_keys', 'deprecated_calls', 'idempotent_adds', 'pets', 'schema_version']);
+    expect(await tablesOf(ask)).toEqual(TABLES);
     expect(await ask('SHOW search_path')).toEqual(before);
     await database.close();
   });

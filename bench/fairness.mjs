@@ -1,0 +1,170 @@
+// Measures what is left for one key while another caller does its worst: its throughput and 99th percentile alone and
+// beside that caller: node bench/fairness.mjs [--program DIR] [--modes server,embedded,proxy] [--seconds 5] [--only TEXT]
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { parseArgs, promisify } from 'node:util';
+import { createDatabase } from './database.mjs';
+import { runWrk, send, writeRequests } from './load/load.mjs';
+import { killAll, planCores } from './machine.mjs';
+import { toRequests } from './requests.mjs';
+import { commandOf, startPeer, startProgram } from './servers.mjs';
+
+const run = promisify(execFile);
+const CONNECTIONS = 32;
+const UNREACHABLE_LIMIT = '2000000000';
+
+const list = (count, part) => Array.from({ length: count }, (_, index) => part(index)).join(' ');
+const post = (body, key) => ({
+  method: 'POST',
+  path: '/graphql',
+  headers: { 'content-type': 'application/json', ...(key && { authorization: `Bearer ${key}` }) },
+  body: typeof body === 'string' ? body : JSON.stringify(body),
+});
+const get = (path) => ({ method: 'GET', path, headers: {}, body: '' });
+const many = (count, make) => Array.from({ length: count }, (_, index) => make(index));
+const batch = (make) => many(20, make);
+const skipped = (name) => ({ query: `query ${name} { ${list(100, (j) => `a${j}: pets @skip(if: true) { id }`)} }` });
+const lookups = (first) => ({ query: `{ ${list(50, (j) => `a${j}: pet(id: ${first + j}) { id name }`)} }` });
+const LISTS = { query: `{ ${list(100, (j) => `a${j}: pets(limit: 100) { id name categoryId status }`)} }` };
+
+/** What each caller sends, over how many connections. `key` has the plan free, `paid` has no limit to speak of. */
+const CALLERS = [
+  [
+    'new documents, free of charge',
+    4,
+    ({ key }) =>
+      many(200, (n) =>
+        post(
+          batch((i) => skipped(`Q${n}x${i}`)),
+          key,
+        ),
+      ),
+  ],
+  [
+    'batches of lookups beyond its limit',
+    4,
+    ({ key }) =>
+      many(200, (n) =>
+        post(
+          batch((i) => lookups(n + i)),
+          key,
+        ),
+      ),
+  ],
+  ['a hundred long lists in one operation', 4, ({ paid }) => [post(LISTS, paid)]],
+  [
+    'batches of long lists',
+    4,
+    ({ paid }) => [
+      post(
+        batch(() => LISTS),
+        paid,
+      ),
+    ],
+  ],
+  ['requests without a key: 401', 100, () => [post({ query: '{ pets { id } }' })]],
+  ['bodies that are not JSON: 400', 100, ({ key }) => [post('{', key)]],
+  ['/metrics', 100, () => [get('/metrics')]],
+  ['/readyz?backend=true', 100, () => [get('/readyz?backend=true')]],
+  ['keys that nobody has', 100, () => many(5_000, (n) => post({ query: '{ pets { id } }' }, `made-up-${n}`))],
+];
+
+/** Each opens what is behind the program. `keys` are made after the program has started. */
+const MODES = {
+  server: async (root, place) => {
+    const { keys, ...database } = await createDatabase(root, place, 2);
+    return {
+      ...database,
+      getKeys: async () => ({ honest: keys[0], paid: keys[1], key: await createKey(root, database.env, 'free') }),
+    };
+  },
+  embedded: (root, { directory }) => {
+    // Production has no sample animals.
+    const env = { DATA_DIR: join(directory, 'store'), NODE_ENV: 'development' };
+    const getKeys = async () => ({
+      honest: await createKey(root, env, 'enterprise'),
+      paid: await createKey(root, env, 'enterprise'),
+      key: await createKey(root, env, 'free'),
+    });
+    return { env, getKeys, close: () => undefined };
+  },
+  proxy: async (_, { cores, directory }) => {
+    const upstream = await startPeer('rest-store', {}, { core: cores.load, directory });
+    const getKeys = () => ({ honest: 'bench-key-0000', paid: 'bench-key-0001', key: 'bench-key-0002' });
+    return { env: { UPSTREAM_URL: `http://127.0.0.1:${upstream.port}/v1` }, getKeys, close: () => upstream.stop() };
+  },
+};
+
+async function createKey(root, env, plan) {
+  const limits = plan === 'enterprise' ? ['--per-minute', UNREACHABLE_LIMIT, '--per-day', UNREACHABLE_LIMIT] : [];
+  const args = [...commandOf(root, 'keys'), 'create', '--plan', plan, ...limits, '--json'];
+  const { stdout } = await run(process.execPath, args, { cwd: root, env: { PATH: process.env.PATH, ...env } });
+  return JSON.parse(stdout).key;
+}
+
+async function main() {
+  const text = (value) => ({ type: 'string', default: value });
+  const here = fileURLToPath(new URL('..', import.meta.url));
+  const { values } = parseArgs({
+    options: { program: text(here), modes: text(Object.keys(MODES).join()), seconds: text('5'), only: text('') },
+  });
+  const root = resolve(values.program);
+  const directory = mkdtempSync(join(tmpdir(), 'animal-store-bench-'));
+  const cores = planCores();
+  try {
+    console.log('| mode | caller | alone | beside it | share | p99 alone, ms | p99 beside it, ms | its responses |');
+    console.log('| --- | --- | --- | --- | --- | --- | --- | --- |');
+    for (const mode of values.modes.split(',')) await measureMode(mode);
+  } finally {
+    killAll();
+    rmSync(directory, { recursive: true, force: true });
+  }
+
+  async function measureMode(mode) {
+    const backend = await MODES[mode](root, { cores, directory });
+    const place = { core: cores.server, directory };
+    const isWanted = ([name]) => name.includes(values.only);
+    for (const [name, connections, toAttack] of CALLERS.filter(isWanted)) {
+      const server = await startProgram(root, backend.env, place);
+      const keys = await backend.getKeys();
+      const honest = toRequests('W1', 'apollo', keys.honest);
+      const files = { honest: join(directory, 'honest'), other: join(directory, 'other') };
+      writeRequests(files.honest, honest);
+      writeRequests(files.other, toAttack(keys));
+      await send(server.port, honest[0]);
+      const load = (seconds) => runWrk(server.port, files.honest, CONNECTIONS, seconds, cores.load);
+      await load(3);
+      const alone = await load(values.seconds);
+      const attack = runWrk(server.port, files.other, connections, Number(values.seconds) + 2, cores.load);
+      await sleep(1_000);
+      const beside = await load(values.seconds);
+      const other = await attack;
+      server.assertAlive();
+      await server.stop();
+      const rate = ({ requests, failed, duration }) => (requests - failed) / (duration / 1e6);
+      const cells = [
+        mode,
+        name,
+        `${rate(alone).toFixed(0)}/s`,
+        `${rate(beside).toFixed(0)}/s`,
+        (rate(beside) / rate(alone)).toFixed(2),
+        (alone.p99 / 1_000).toFixed(0),
+        (beside.p99 / 1_000).toFixed(0),
+        `${(other.requests / (other.duration / 1e6)).toFixed(0)}/s`,
+      ];
+      console.log(
+        `| ${cells.join(' | ')} |${beside.failed > 0 ? ` ${beside.failed} of the key's responses failed` : ''}`,
+      );
+    }
+    await backend.close();
+  }
+}
+
+main().catch((error) => {
+  console.error(`fairness: ${error.stack}`);
+  process.exitCode = 1;
+});

@@ -1,0 +1,40 @@
+#!/usr/bin/env node
+import { Command } from 'commander';
+import { loadEnvironment } from '../environment.js';
+import { listPendingMigrations, migrate } from '../store/migrate.js';
+import { openDatabase, toConfigError } from '../store/store-backend.js';
+
+const program = new Command('migrate')
+  .description('Applies pending migrations to the store that DATABASE_URL or DATA_DIR names.')
+  .option('--check', 'only report what is pending; the exit status is 1 if anything is')
+  .showHelpAfterError(false)
+  .action(async ({ check = false }: { check?: boolean }) => {
+    const { backend, startTimeoutMs } = loadEnvironment();
+    if (backend.kind === 'proxy') {
+      console.log('UPSTREAM_URL is set: a gateway has no database to migrate.');
+      return;
+    }
+    const database = await openDatabase(backend);
+    try {
+      if (check) {
+        const pending = await listPendingMigrations(database);
+        report('pending', pending);
+        if (pending.length > 0) process.exitCode = 1;
+      } else {
+        report('applied', await migrate(database, { waitMs: startTimeoutMs, onWait: console.error }));
+      }
+    } finally {
+      await database.close();
+    }
+  });
+
+function report(state: string, files: readonly string[]): void {
+  if (files.length === 0) console.log('No migrations are pending.');
+  for (const file of files) console.log(`${state}: ${file}`);
+}
+
+program.parseAsync().catch((thrown: unknown) => {
+  const error = toConfigError(thrown);
+  console.error(`migrate: ${error instanceof Error ? error.message : String(error)}`);
+  process.exitCode = 1;
+});
