@@ -22,6 +22,7 @@ const FILES = [
   'dist/bundle/licenses.txt',
   'dist/pages/*',
   'docs/*.md',
+  'docs/explorer.png',
   'migrations/*.sql',
   'package.json',
   'schema/animal-store.graphql',
