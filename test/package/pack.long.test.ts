@@ -22,6 +22,7 @@ const FILES = [
   'dist/bundle/licenses.txt',
   'dist/pages/*',
   'docs/*.md',
+  'docs/explorer.png',
   'migrations/*.sql',
   'package.json',
   'schema/animal-store.graphql',
@@ -165,6 +166,12 @@ describe('the package of the client, packed and installed in an empty folder', (
   it('installs nothing else', async () => {
     const installed = await readdir(join(folder, 'node_modules'));
     expect(installed.filter((name) => !name.startsWith('.'))).toEqual([CLIENT]);
+  });
+
+  it('is clean for publint and arethetypeswrong', async () => {
+    const cwd = join(ROOT, 'packages/client');
+    await run('npx', ['publint', '--strict'], { cwd });
+    await run('npx', ['attw', '--pack', '.'], { cwd });
   });
 
   it('can be imported and required', async () => {
