@@ -110,7 +110,7 @@ function leadsSomewhere(from: string, target: string): boolean {
 
 /** Finds unknown scripts in `npm run …`, of the project or of the example, which has its own package. */
 function listMissingScripts(text: string): string[] {
-  const scripts = ['dev', 'build', 'preview', 'codegen', ...Object.keys(packageJson.scripts)];
+  const scripts = ['dev', 'build', 'preview', 'codegen', 'manifest', ...Object.keys(packageJson.scripts)];
   const named = [...text.matchAll(/npm run (?:--silent |-s )?([a-z][\w:-]*)/g)].map(([, name]) => name as string);
   return named.filter((name) => !scripts.includes(name));
 }
