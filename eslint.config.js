@@ -85,6 +85,10 @@ export default defineConfig(
     [{ regex: '^(?!\\./|(@apollo/client/link|rxjs)$)', message: 'The link also imports Apollo Client and rxjs.' }],
   ),
   fence(
+    ['packages/client/src/exchange.ts'],
+    [{ regex: '^(?!\\./|(@urql/core|wonka)$)', message: 'The exchange also imports urql and wonka.' }],
+  ),
+  fence(
     ['src/access/**'],
     [
       APOLLO,

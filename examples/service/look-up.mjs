@@ -1,6 +1,6 @@
 // Looks up animals by id and prints a line of JSON for each, in order. See the README.md here.
 import { readFile } from 'node:fs/promises';
-import { createPetClient, PetError } from 'animal-store-client';
+import { createPetClient, isPetError } from 'animal-store-client';
 
 const USAGE = 'usage: STORE_KEY=… node look-up.mjs ID… | --file FILE (ids separated by white space)';
 
@@ -20,18 +20,16 @@ if (ids.length === 0 || !STORE_KEY) {
 const interrupted = new AbortController();
 process.once('SIGINT', () => interrupted.abort());
 
-const client = createPetClient({ url: STORE_URL, key: STORE_KEY, signal: interrupted.signal });
+// Eight requests at a time at most, whatever the number of ids. The client itself waits for the limits of the key.
+const client = createPetClient({ url: STORE_URL, key: STORE_KEY, clientName: 'look-up', concurrency: 8 });
 try {
-  const results = await client.loadMany(ids);
-  for (const result of results) {
-    const line =
-      result instanceof PetError ? { id: result.id, error: result.code, message: result.message } : { pet: result };
+  const results = await client.loadMany(ids, { signal: interrupted.signal });
+  results.forEach((result, index) => {
+    const line = isPetError(result) ? { id: ids[index], error: result.code, message: result.message } : { pet: result };
     console.log(JSON.stringify(line));
-  }
-  if (results.some((result) => result instanceof PetError)) process.exitCode = 1;
+  });
+  if (results.some(isPetError)) process.exitCode = 1;
 } catch (error) {
   console.error(error.name === 'AbortError' ? 'interrupted' : error.message);
   process.exitCode = 1;
-} finally {
-  await client.close();
 }

@@ -1,47 +1,71 @@
+import { explorerPlugin } from '@graphiql/plugin-explorer';
 import { GraphiQL } from 'graphiql';
 import { parse } from 'graphql';
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { Budget } from './budget.js';
 import { EXAMPLES } from './examples.js';
-import { KeyField, type KeyOrigin } from './key-field.js';
-import { keyMemory } from '../key-memory.js';
+import { KeyField } from './key-field.js';
+import { keyMemory, type DevelopmentKeys } from '../key-memory.js';
 import { Notices } from './notices.js';
 import { REFERENCE } from './reference.js';
-import { fetchDevelopmentKeys, findRoundedNumber, send, type Answer, type Operation } from './server.js';
+import { ResponseLine } from './response-line.js';
+import {
+  fetchDevelopmentKeys,
+  fetchNewKeyCommand,
+  findRoundedNumber,
+  send,
+  type Answer,
+  type Operation,
+} from './server.js';
+import { Tools } from './tools.js';
 
+const PLUGINS = [explorerPlugin()];
 const TABS = EXAMPLES.map(({ query, variables = null }) => ({ query, variables }));
+/** The operation in the page's own address, as a link carries it. */
+const LINKED = new URLSearchParams(location.search);
+const LINKED_TABS = LINKED.has('query')
+  ? [{ query: LINKED.get('query') ?? '', variables: LINKED.get('variables') }, ...TABS]
+  : TABS;
+const NEW_TAB = `# Write an operation here, or choose an example.
+# Ctrl-Space lists the fields.
+`;
 /** Finds the plan of a key. This operation is free. */
 const CHECK: Operation = { query: '{ rateLimit { plan } }' };
 
 /** The offline explorer: GraphiQL, a field for the key, and the budget and notices of the last response. */
 export function App() {
   const [key, setKey] = useState(keyMemory.read);
-  const [origin, setOrigin] = useState<KeyOrigin>(key === '' ? 'none' : 'pasted');
   const [plan, setPlan] = useState<string>();
   const [answer, setAnswer] = useState<Answer>();
+  const [developmentKeys, setDevelopmentKeys] = useState<DevelopmentKeys>(keyMemory.readDevelopmentKeys);
+  const [newKeyCommand, setNewKeyCommand] = useState('');
   // GraphiQL loads the schema again for each new fetcher. A ref lets the fetcher stay the same when the key changes.
   const keyInUse = useRef(key);
 
-  const useKey = useCallback(async (next: string, from: KeyOrigin) => {
+  const useKey = useCallback(async (next: string) => {
     keyInUse.current = next;
     keyMemory.write(next);
     setKey(next);
-    setOrigin(next === '' ? 'none' : from);
     setPlan(undefined);
     setAnswer(undefined);
     if (next === '') return;
     const { result, answer: checked } = await send(CHECK, next);
     if (keyInUse.current !== next) return;
-    setAnswer(checked);
+    setAnswer({ ...checked, sent: undefined });
     setPlan((result.data as { rateLimit?: { plan?: string } } | undefined)?.rateLimit?.plan);
   }, []);
 
   useEffect(() => {
     const remembered = keyInUse.current;
     const start = async (): Promise<void> => {
-      const development = await fetchDevelopmentKeys();
-      if (development?.free !== undefined) return useKey(development.free, 'development');
-      if (remembered !== '') await useKey(remembered, 'pasted');
+      const fetched = await fetchDevelopmentKeys();
+      if (fetched) {
+        keyMemory.writeDevelopmentKeys(fetched);
+        setDevelopmentKeys(fetched);
+      }
+      const next = fetched?.free ?? remembered;
+      if (next !== '') await useKey(next);
+      setNewKeyCommand(await fetchNewKeyCommand());
     };
     start().catch(console.error);
   }, [useKey]);
@@ -52,7 +76,8 @@ export function App() {
       if (operation.operationName === 'IntrospectionQuery') return (await send(operation, '')).result;
       const rounded = findRoundedNumber(operation.variables);
       if (rounded !== undefined) {
-        throw new Error(`The browser has rounded a number in the variables to ${rounded}. Write it in quotes.`);
+        const message = `The browser has rounded a number in the variables to ${rounded}. Write it in quotes.`;
+        return { errors: [{ message }] };
       }
       const { result, answer: latest } = await send(
         withCurrentName(operation),
@@ -68,19 +93,24 @@ export function App() {
   return (
     <>
       <header className="bar">
-        <h1>Animal store</h1>
+        <h1>
+          <a href="./">Animal store</a>
+        </h1>
         <KeyField
           value={key}
-          origin={origin}
           plan={plan}
-          onChange={(next) => void useKey(next, 'pasted').catch(console.error)}
+          developmentKeys={developmentKeys}
+          onChange={(next) => void useKey(next).catch(console.error)}
         />
         <Budget windows={answer?.windows ?? []} isOfAddress={answer?.status === 401} />
       </header>
       <main>
         <GraphiQL
           fetcher={fetcher}
-          defaultTabs={TABS}
+          defaultTabs={LINKED_TABS}
+          {...(LINKED.has('query') && { query: LINKED.get('query') ?? '', variables: LINKED.get('variables') ?? '' })}
+          defaultQuery={NEW_TAB}
+          plugins={PLUGINS}
           defaultEditorToolsVisibility="variables"
           referencePlugin={REFERENCE}
           visiblePlugin={undefined}
@@ -88,9 +118,22 @@ export function App() {
           schemaDescription
         >
           <GraphiQL.Logo>{null}</GraphiQL.Logo>
+          <GraphiQL.Toolbar>
+            {({ merge, prettify, copy }) => (
+              <>
+                {prettify}
+                {merge}
+                {copy}
+                <Tools apiKey={key} />
+              </>
+            )}
+          </GraphiQL.Toolbar>
+          <GraphiQL.Footer>
+            <ResponseLine answer={answer} />
+          </GraphiQL.Footer>
         </GraphiQL>
       </main>
-      <Notices answer={answer} hasKey={key !== ''} />
+      <Notices answer={answer} hasKey={key !== ''} newKeyCommand={newKeyCommand} />
     </>
   );
 }

@@ -1,5 +1,6 @@
 /** An operation that the explorer shows in its own tab when it opens. */
 export interface Example {
+  readonly name: string;
   readonly query: string;
   readonly variables?: string;
 }
@@ -7,6 +8,7 @@ export interface Example {
 /** An example for each operation of the schema, with its cost. GraphiQL names the tabs after the operations. */
 export const EXAMPLES: readonly Example[] = [
   {
+    name: 'List animals',
     query: `# Lists animals, lowest id first.
 # Costs 1 request.
 query ListPets {
@@ -20,9 +22,10 @@ query ListPets {
 `,
   },
   {
+    name: 'Add an animal',
     query: `# Adds an animal. Costs 1 request.
-# Write identifiers in quotes: they are
-# 64 bits wide, browsers round them.
+# Write large identifiers in quotes, because
+# browsers round numbers beyond 2^53.
 mutation AddPet($input: NewPet!) {
   addPet(input: $input) {
     id
@@ -32,10 +35,10 @@ mutation AddPet($input: NewPet!) {
   }
 }
 `,
-    variables:
-      '{\n  "input": {\n    "name": "Rex",\n    "categoryId": "9007199254740993",\n    "status": "PENDING"\n  }\n}',
+    variables: '{\n  "input": {\n    "name": "Rex",\n    "categoryId": "1",\n    "status": "PENDING"\n  }\n}',
   },
   {
+    name: 'Get an animal (deprecated)',
     query: `# Deprecated: use ListPets instead.
 # Costs 1 request.
 query GetPet($id: ID!) {
@@ -49,6 +52,7 @@ query GetPet($id: ID!) {
     variables: '{\n  "id": "1"\n}',
   },
   {
+    name: 'List by status',
     query: `# Several requests in one operation.
 # Equal ones count once: costs 2.
 query ListByStatus {
@@ -70,6 +74,7 @@ fragment Row on Pet {
 `,
   },
   {
+    name: 'What is left of the plan',
     query: `# What is left of the plan. Free.
 query Budget {
   rateLimit {
@@ -85,6 +90,7 @@ query Budget {
 `,
   },
   {
+    name: 'Describe the schema',
     query: `# The schema describes itself. Free.
 query DescribeFields {
   __type(name: "Query") {

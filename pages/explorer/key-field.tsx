@@ -1,19 +1,18 @@
 import { useEffect, useState } from 'react';
-
-/** The origin of the current key. */
-export type KeyOrigin = 'none' | 'pasted' | 'development';
+import type { DevelopmentKeys } from '../key-memory.js';
 
 export interface KeyFieldProps {
   readonly value: string;
-  readonly origin: KeyOrigin;
   /** The plan of the key. Undefined until it is known. */
   readonly plan: string | undefined;
+  /** The development keys to switch between. Empty if this tab has none. */
+  readonly developmentKeys: DevelopmentKeys;
   /** Called when the user pastes a key, presses Enter or leaves the field. */
   readonly onChange: (key: string) => void;
 }
 
 /** The field for the API key. It is masked, but not a password field, because browsers would offer to save the key. */
-export function KeyField({ value, origin, plan, onChange }: KeyFieldProps) {
+export function KeyField({ value, plan, developmentKeys, onChange }: KeyFieldProps) {
   const [text, setText] = useState(value);
   const [isShown, setShown] = useState(false);
   useEffect(() => setText(value), [value]);
@@ -46,9 +45,25 @@ export function KeyField({ value, origin, plan, onChange }: KeyFieldProps) {
       <button type="button" aria-pressed={isShown} onClick={() => setShown(!isShown)}>
         {isShown ? 'Hide' : 'Show'}
       </button>
+      {Object.keys(developmentKeys).length > 0 && (
+        <select
+          aria-label="Development key"
+          value={Object.values(developmentKeys).includes(value) ? value : ''}
+          onChange={(event) => onChange(event.target.value)}
+        >
+          <option value="" disabled>
+            other key
+          </option>
+          {Object.entries(developmentKeys).map(([name, key]) => (
+            <option key={name} value={key}>
+              {name}
+            </option>
+          ))}
+        </select>
+      )}
       <span id="key-hint" className="hint">
         {plan !== undefined && <b>{plan.toLowerCase()} plan, </b>}
-        {origin === 'development' && 'development key, '}kept in this tab alone
+        {Object.values(developmentKeys).includes(value) && 'development key, '}kept in this tab only
       </span>
     </div>
   );

@@ -2,13 +2,22 @@ import type { ReactNode } from 'react';
 import { formatSeconds, secondsUntil, useNow } from './now.js';
 import type { Answer, Deprecation } from './server.js';
 
-const MAKE_KEY = 'npm run --silent keys -- create --plan free';
+export interface NoticesProps {
+  readonly answer: Answer | undefined;
+  readonly hasKey: boolean;
+  /** The command that creates a key. */
+  readonly newKeyCommand: string;
+}
 
 /** Shows what the user should know or do after the last response. */
-export function Notices({ answer, hasKey }: { readonly answer: Answer | undefined; readonly hasKey: boolean }) {
+export function Notices({ answer, hasKey, newKeyCommand }: NoticesProps) {
   return (
     <div className="notices" role="status">
-      {answer?.refusal ? <Refusal {...answer} refusal={answer.refusal} /> : !hasKey && !answer && <NoKeyYet />}
+      {answer?.refusal ? (
+        <Refusal {...answer} refusal={answer.refusal} newKeyCommand={newKeyCommand} />
+      ) : (
+        !hasKey && !answer && <NoKeyYet newKeyCommand={newKeyCommand} />
+      )}
       {answer?.deprecations.map((deprecation) => (
         <Deprecated key={deprecation.coordinate} {...deprecation} />
       ))}
@@ -16,22 +25,25 @@ export function Notices({ answer, hasKey }: { readonly answer: Answer | undefine
   );
 }
 
-function NoKeyYet() {
+function NoKeyYet({ newKeyCommand }: Pick<NoticesProps, 'newKeyCommand'>) {
   return (
-    <Notice kind="info" title="A key is needed">
-      to run the examples. Paste one above, or make one: <code>{MAKE_KEY}</code>
+    <Notice kind="info" title="Running an operation needs an API key.">
+      Open the address that the server printed when it started, paste a key above, or create one:{' '}
+      <code>{newKeyCommand}</code>
     </Notice>
   );
 }
 
-function Refusal({ status, refusal, hadKey, at }: Answer & { readonly refusal: NonNullable<Answer['refusal']> }) {
+type RefusalProps = Answer & Pick<NoticesProps, 'newKeyCommand'> & { readonly refusal: NonNullable<Answer['refusal']> };
+
+function Refusal({ status, refusal, hadKey, at, newKeyCommand }: RefusalProps) {
   const { code, message, retryAfter } = refusal;
   const wait = secondsUntil(at + (retryAfter ?? 0) * 1_000, useNow(retryAfter !== undefined));
   if (status === 401) {
     return (
       <Notice kind="error" title={hadKey ? '401: the key is not valid.' : '401: no key was sent.'}>
-        {hadKey ? 'It is mistyped, revoked or expired. Paste another one above' : 'Paste one above'}, or make one:{' '}
-        <code>{MAKE_KEY}</code>
+        {hadKey ? 'It is mistyped, revoked or expired. Paste another one above' : 'Paste one above'}, or create one:{' '}
+        <code>{newKeyCommand}</code>
       </Notice>
     );
   }

@@ -1,3 +1,4 @@
+import type { DevelopmentKeys } from '../key-memory.js';
 import { parseStatedWindows, type StatedWindow } from '../../src/access/limit-fields.js';
 
 /** A deprecated field that an operation used: one entry of `extensions.deprecations`. */
@@ -16,6 +17,10 @@ export interface Answer {
   readonly refusal?: { readonly code: string; readonly message: string; readonly retryAfter?: number } | undefined;
   readonly deprecations: readonly Deprecation[];
   readonly hadKey: boolean;
+  /** How long the response took and how large it was. Absent for the page's own requests. */
+  readonly sent?: { readonly ms: number; readonly bytes: number };
+  /** The response's headers about limits. */
+  readonly limitHeaders: readonly (readonly [name: string, value: string])[];
   /** Milliseconds since the epoch. */
   readonly at: number;
 }
@@ -56,8 +61,11 @@ export async function send(
   });
   if (key !== '') sent.set('Authorization', `Bearer ${key}`);
   for (const [name, value] of Object.entries(headers)) sent.set(name, value);
+  const startedAt = performance.now();
   const response = await fetch(toUrl('graphql'), { method: 'POST', headers: sent, body: JSON.stringify(operation) });
-  const result = (await response.json()) as GraphqlResult;
+  const text = await response.text();
+  const ms = performance.now() - startedAt;
+  const result = JSON.parse(text) as GraphqlResult;
   const at = Date.now();
   const { message = '', extensions = {} } = result.errors?.[0] ?? {};
   const answer: Answer = {
@@ -66,13 +74,12 @@ export async function send(
     refusal: response.ok ? undefined : { code: '', ...extensions, message },
     deprecations: result.extensions?.deprecations ?? [],
     hadKey: sent.has('Authorization'),
+    sent: { ms, bytes: new Blob([text]).size },
+    limitHeaders: [...response.headers].filter(([name]) => /ratelimit|retry-after/.test(name)),
     at,
   };
   return { result, answer };
 }
-
-/** The development keys by plan. */
-export type DevelopmentKeys = Readonly<Record<string, string>>;
 
 /**
  * Exchanges the one-time token in the page's address for the development keys, and removes it from the address.
@@ -85,6 +92,12 @@ export async function fetchDevelopmentKeys(): Promise<DevelopmentKeys | undefine
   const headers = { Authorization: `Bearer ${token}` };
   const response = await fetch(toUrl('explorer/development-keys'), { method: 'POST', headers });
   return response.ok ? ((await response.json()) as DevelopmentKeys) : undefined;
+}
+
+/** Fetches the command that creates a key, in the form in which the server was started. */
+export async function fetchNewKeyCommand(): Promise<string> {
+  const response = await fetch(toUrl('.'), { headers: { Accept: 'application/json' } });
+  return ((await response.json()) as { newKeyCommand: string }).newKeyCommand;
 }
 
 /** Finds the first number in a JSON value that JavaScript has rounded. */

@@ -3,18 +3,24 @@ import 'swagger-ui-dist/swagger-ui.css';
 import './style.css';
 import './exact-numbers.js';
 import { keyMemory } from '../key-memory.js';
+import { completeAccessibility } from './accessibility.js';
+
+const root = document.getElementById('reference') as HTMLElement;
+const dark = matchMedia('(prefers-color-scheme: dark)');
+const followTheme = (): unknown => document.documentElement.classList.toggle('dark-mode', dark.matches);
+dark.addEventListener('change', followTheme);
+followTheme();
+completeAccessibility(root);
 
 const ui = SwaggerUI({
   url: new URL('v1/openapi.json', document.baseURI).href,
-  domNode: document.getElementById('reference'),
-  deepLinking: true,
+  domNode: root,
   tryItOutEnabled: true,
   displayRequestDuration: true,
   docExpansion: 'list',
   // Without it, the page would ask swagger.io to check the document.
   validatorUrl: null,
-  syntaxHighlight: { theme: 'idea' },
-  requestSnippetsEnabled: true,
+  syntaxHighlight: false,
   onComplete() {
     const key = keyMemory.read();
     if (key !== '') ui.preauthorizeApiKey('apiKey', key);

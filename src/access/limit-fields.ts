@@ -27,13 +27,14 @@ export function parseStatedWindows(
   const windows: StatedWindow[] = [];
   for (const { name, q, w } of parsePolicies(header('ratelimit-policy'))) {
     const { r, t } = states.find((state) => state.name === name) ?? NO_STATE;
-    if (r === undefined || t === undefined) continue;
-    const resetAt = now + t * 1_000;
+    // A limit of 0 would refuse everything, for good.
+    if (r === undefined || t === undefined || q === 0) continue;
+    const resetAt = now + Math.max(1, Math.min(t, w ?? DAY, DAY)) * 1_000;
     // Both headers round up, X-RateLimit-Reset to a full second of the clock. The earlier time is therefore more exact,
     // and never further away than the length of the window.
     const isTrio = trio?.limit === q && Math.abs(trio.resetAt - resetAt) < CLOCK_TOLERANCE_MS;
     const closest = isTrio ? Math.min(trio.resetAt, resetAt) : resetAt;
-    windows.push({ name, seconds: w ?? null, limit: q, remaining: r, resetAt: closest });
+    windows.push({ name, seconds: w ?? null, limit: q, remaining: Math.min(r, q), resetAt: closest });
   }
   return windows.length === 0 && trio ? [trio] : windows;
 }
@@ -45,36 +46,52 @@ function parseTrio(header: UpstreamAnswerHead['header'], now: number): StatedWin
   const limit = toCount(header('x-ratelimit-limit'));
   const remaining = toCount(header('x-ratelimit-remaining'));
   const reset = toCount(header('x-ratelimit-reset'));
-  if (limit === undefined || remaining === undefined || reset === undefined) return undefined;
+  if (!limit || remaining === undefined || reset === undefined) return undefined;
   const date = parseDate(header('date'));
+  const resetAt = toResetAt(reset, date, now);
+  return { name: 'default', seconds: null, limit, remaining: Math.min(remaining, limit), resetAt };
+}
+
+/** The longest window of a limit, in seconds. */
+const DAY = 86_400;
+
+/**
+ * Converts `X-RateLimit-Reset`, which is in Unix seconds of the clock that `Date` shows. If that makes no sense, `Date` may
+ * be wrong, or the upstream may state Unix milliseconds, or the seconds that are left.
+ */
+function toResetAt(reset: number, date: number, now: number): number {
   // The upstream's clock, or that of this machine, may differ from `monotonicNow`.
-  const difference = (Number.isNaN(date) ? toWallTime(now) : date) - now;
-  const ahead = Math.abs(difference) < CLOCK_TOLERANCE_MS ? 0 : difference;
-  return { name: 'default', seconds: null, limit, remaining, resetAt: reset * 1_000 - ahead };
+  const steps = toWallTime(now) - now;
+  const difference = Number.isNaN(date) ? steps : date - now;
+  const resetAt = reset * 1_000 - (Math.abs(difference) < CLOCK_TOLERANCE_MS ? 0 : difference);
+  const latest = now + DAY * 1_000;
+  if (resetAt <= latest && now - resetAt < DAY * 1_000) return Math.max(resetAt, now + 1_000);
+  const others = [reset * 1_000 - steps, reset - steps, now + reset * 1_000];
+  return others.find((time) => time > now && time <= latest) ?? latest;
 }
 
 /** The shortest wait after a 429, in seconds. It is also the wait after a 429 that states none. */
 const LEAST_WAIT = 1;
-/** The longest accepted wait, in seconds: a year. */
-const LONGEST_WAIT = 31_536_000;
+/** The longest wait until windows reset, if the upstream does not state how long to wait. Then one request is tried. */
+const LONGEST_GUESS = 60;
 
 /**
  * Parses `Retry-After`, which is a number of seconds or an HTTP date. Clocks differ, so the wait until a date is
- * measured from the `Date` of the same response, if it has one.
+ * measured from the `Date` of the same response, if it has one and the result makes sense.
  * See https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
- * @returns the wait in seconds, at most a year; undefined without a valid header
+ * @returns the wait in seconds, at most a day; undefined without a valid header
  */
 export function parseRetryAfter({ header }: Pick<UpstreamAnswerHead, 'header'>, now: number): number | undefined {
   const value = header('retry-after');
   const seconds = toCount(value) ?? toSeconds(value, header('date'), now);
-  return seconds === undefined ? undefined : Math.min(seconds, LONGEST_WAIT);
+  return seconds === undefined ? undefined : Math.min(seconds, DAY);
 }
 
 /** Returns the wait in seconds after a 429: `Retry-After`, or otherwise until every exhausted window has reset. */
 export function parseWait(answer: Pick<UpstreamAnswerHead, 'header'>, now: number): number {
   const resets = parseStatedWindows(answer, now).flatMap(({ remaining, resetAt }) => (remaining === 0 ? resetAt : []));
-  const stated = parseRetryAfter(answer, now) ?? Math.ceil((Math.max(now, ...resets) - now) / 1_000);
-  return Math.min(Math.max(LEAST_WAIT, stated), LONGEST_WAIT);
+  const guess = Math.min(Math.ceil((Math.max(now, ...resets) - now) / 1_000), LONGEST_GUESS);
+  return Math.max(LEAST_WAIT, parseRetryAfter(answer, now) ?? guess);
 }
 
 /** Every HTTP date begins with a weekday. `Date.parse` alone would accept much more. */
@@ -83,8 +100,8 @@ const HTTP_DATE = /^\s*(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/;
 function toSeconds(value: string | undefined, sentAt: string | undefined, now: number): number | undefined {
   const date = value !== undefined && HTTP_DATE.test(value) ? Date.parse(value) : NaN;
   if (Number.isNaN(date)) return undefined;
-  const from = parseDate(sentAt);
-  return Math.max(0, Math.ceil((date - (Number.isNaN(from) ? toWallTime(now) : from)) / 1_000));
+  const waits = [parseDate(sentAt), toWallTime(now)].map((from) => Math.ceil((date - from) / 1_000));
+  return Math.max(0, waits.find((wait) => Math.abs(wait) <= DAY) ?? (waits[1] as number));
 }
 
 function toCount(text: string | undefined): number | undefined {

@@ -7,7 +7,7 @@ import type { RequestContext, Reply } from '../http/request-context.js';
 import { chooseMediaType, prefersHtml } from '../http/media-type.js';
 import { PAGE_HEADERS } from '../http/page-headers.js';
 import { REVALIDATED } from '../http/representation.js';
-import { logFailure, type Handler } from '../http/server.js';
+import { logFailures, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics, OperationOutcome } from '../observability/metrics.js';
 import { startSpan, type Tracer } from '../observability/tracing.js';
@@ -161,10 +161,11 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       metrics.observeOperation(type, toOutcome(response, call), seconds, isPinned ? name : undefined);
       const span = spans?.[index];
       if (span) endOperationSpan(span, fact, response);
-      // A request that fails because its client has left is no failure of ours.
-      if (!call.isCancelled) for (const failure of response.failures) logFailure(log, failure, requestId);
       if (response.hasData) noteDeprecations(fact.operation, context, session);
     });
+    const failures = responses.flatMap((response) => response.failures);
+    // A request that fails because its client has left is no failure of ours.
+    if (!call.isCancelled) logFailures(log, failures, requestId);
     context.logged.cost = facts.reduce((sum, { cost }) => sum + cost, 0);
     context.logged.operations = facts.map(({ operation }) => toLoggedName(operation)).join();
     return responses;
@@ -220,7 +221,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
 
   function refuse(context: RequestContext, thrown: unknown): Reply {
     const error = toStoreError(thrown);
-    logFailure(log, error, context.requestId);
+    logFailures(log, [error], context.requestId);
     return toErrorReply(context, error);
   }
 }

@@ -55,6 +55,9 @@ interface ApolloContext {
 /** Errors reported for one document or its variables: each takes time to place in the text. */
 export const MAX_ERRORS = 5;
 
+/** Without Internet access, the Sandbox page cannot load Apollo's script, and the browser goes on to the explorer. */
+const OFFLINE = `addEventListener('error', ({ target }) => target.src && location.replace('explorer'), true);`;
+
 /** Makes and starts the Apollo Server. */
 export async function createGraphqlServer(options: GraphqlServerOptions): Promise<GraphqlServer> {
   const { schema, introspection, landingPage, production, maxTokens, persistedQueries, formatError, log } = options;
@@ -116,7 +119,8 @@ export async function createGraphqlServer(options: GraphqlServerOptions): Promis
         context: () => Promise.reject(new Error('a landing page needs no context')),
       });
       if (body.kind !== 'complete') throw new Error('the landing page came in parts');
-      return body.string;
+      const nonce = /nonce="[^"]+"/.exec(body.string)?.[0] ?? '';
+      return body.string.replace('<head>', `<head><script ${nonce}>${OFFLINE}</script>`);
     },
     stop: () => server.stop(),
   };

@@ -158,17 +158,23 @@ function ambiguous(message: string): StoreError {
 /** Returns the reply to a thrown error, and logs it. The client never sees the details of an unexpected error. */
 export function errorReply(context: RequestContext, thrown: unknown, log: Log): Reply {
   const error = toStoreError(thrown);
-  logFailure(log, error, context.requestId);
+  logFailures(log, [error], context.requestId);
   return toErrorReply(context, error);
 }
 
-/** Logs an error with a 5xx status. Errors that clients cause are not logged. */
-export function logFailure(log: Log, error: StoreError, requestId: string): void {
-  if (error.status < 500) return;
+/** Logs the 5xx errors of a request in one line: the first, and how many there are. Others are the client's. */
+export function logFailures(log: Log, errors: readonly StoreError[], requestId: string): void {
+  const failures = errors.filter(({ status }) => status >= 500);
+  const error = failures.find(({ code }) => code === 'internal_error') ?? failures[0];
+  if (!error) return;
   const cause = error.cause instanceof Error ? error.cause : undefined;
   // Only the client may see the upstream's message, because it could contain the client's key.
   const message = error.body ? `the upstream answered ${error.body.status}` : error.message;
-  log[error.code === 'internal_error' ? 'error' : 'warn']({ requestId, code: error.code, err: cause }, message);
+  const count = failures.length > 1 ? { failures: failures.length } : undefined;
+  log[error.code === 'internal_error' ? 'error' : 'warn'](
+    { requestId, code: error.code, ...count, err: cause },
+    message,
+  );
 }
 
 /** Longer paths are cut in the log, in characters. */

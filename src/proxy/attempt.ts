@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { Dispatcher } from 'undici';
 import { StoreError } from '../errors.js';
+import type { RequestIds } from './request-ids.js';
 import { UpstreamFailure, type Outcome, type UpstreamAnswer } from './upstream-answer.js';
 
 /** A request to the upstream. */
@@ -8,7 +9,10 @@ export interface UpstreamRequest {
   readonly method: 'GET' | 'POST';
   /** The path under the upstream's base address, with its leading slash. */
   readonly path: string;
+  /** All headers except `X-Request-Id`. */
   readonly headers: Readonly<Record<string, string>>;
+  /** The id of the client's request. */
+  readonly requestId: string;
   readonly body?: string | undefined;
   /** The caller's key. When requests wait for a connection, the keys take turns. */
   readonly keyId: string;
@@ -40,21 +44,24 @@ export class Attempt implements Dispatcher.DispatchHandler {
   /** Resolves with the answer, an `UpstreamFailure`, what `beforeSending` returned, or the reason of `cancel`. */
   readonly outcome: Promise<Outcome>;
   isSettled = false;
+  wasSent = false;
+  readonly id: string;
+  /** Called when the connection has no request any more. */
+  onDone: () => void = () => undefined;
   #resolve!: (outcome: Outcome) => void;
   #controller: Controller | undefined;
-  #wasSent = false;
   #status = 0;
   #headers = NO_HEADERS;
   #chunks: Buffer[] | undefined;
   #size = 0;
   readonly #startedAt = performance.now();
 
-  /** @param onDone - called when the connection is free again */
   constructor(
     readonly request: UpstreamRequest,
+    private readonly ids: RequestIds,
     private readonly observe: ObserveRequest | undefined,
-    private readonly onDone: () => void,
   ) {
+    this.id = ids.create(request.requestId);
     this.outcome = new Promise((resolve) => (this.#resolve = resolve));
   }
 
@@ -69,10 +76,18 @@ export class Attempt implements Dispatcher.DispatchHandler {
     const refusal = this.isSettled ? undefined : this.request.beforeSending();
     if (refusal) this.#settle(refusal);
     if (this.isSettled) controller.abort(new Error('cancelled'));
-    else this.#wasSent = true;
+    else this.wasSent = true;
   }
 
-  onResponseStart(_controller: Controller, status: number, headers: Headers): void {
+  onResponseStart(controller: Controller, status: number, headers: Headers): void {
+    const isInformational = status < 200;
+    if (isInformational) return;
+    if (!this.ids.matches(this.id, readHeader(headers, 'x-request-id'), status)) {
+      const error = new Error('the response is not that of the request');
+      this.#settle(new UpstreamFailure('mismatched', true, error));
+      controller.abort(error);
+      return;
+    }
     this.#status = status;
     this.#headers = headers;
   }
@@ -98,32 +113,30 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (this.#status === TOO_MANY_REQUESTS) this.#settle(this.#toAnswer(undefined));
     else {
       const isBroken = this.#status !== 0 || error.name === 'HTTPParserError';
-      this.#settle(new UpstreamFailure(isBroken ? 'broken' : 'unreachable', this.#wasSent, error));
+      this.#settle(new UpstreamFailure(isBroken ? 'broken' : 'unreachable', this.wasSent, error));
     }
     this.onDone();
   }
 
   #toAnswer(body: string | undefined): UpstreamAnswer {
     const headers = this.#headers;
-    return {
-      status: this.#status,
-      body,
-      header: (name) => {
-        const value = headers[name];
-        return Array.isArray(value) ? value.join(', ') : value;
-      },
-    };
+    return { status: this.#status, body, header: (name) => readHeader(headers, name) };
   }
 
   #settle(outcome: Outcome): void {
     if (this.isSettled) return;
     this.isSettled = true;
-    const observed = toObserved(outcome, this.#wasSent);
+    const observed = toObserved(outcome, this.wasSent);
     if (observed !== undefined) {
       this.observe?.(this.request.method, observed, (performance.now() - this.#startedAt) / 1_000);
     }
     this.#resolve(outcome);
   }
+}
+
+function readHeader(headers: Headers, name: string): string | undefined {
+  const value = headers[name];
+  return Array.isArray(value) ? value.join(', ') : value;
 }
 
 function toObserved(outcome: Outcome, wasSent: boolean): number | FailureKind | undefined {

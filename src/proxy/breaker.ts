@@ -4,8 +4,10 @@ export interface Breaker {
   readonly isOpen: boolean;
   /** The upstream answered, with any status. */
   succeeded(): void;
-  /** The upstream could not be reached, or did not answer in time. */
+  /** The upstream could not be reached. */
   failed(): void;
+  /** The upstream did not answer a request in time. Whether it answers others decides a probe. */
+  suspect(): void;
   close(): void;
 }
 
@@ -27,6 +29,8 @@ export function createBreaker({ probe, onChange }: BreakerOptions): Breaker {
   let failures = 0;
   let failingSince = 0;
   let timer: NodeJS.Timeout | undefined;
+  let isSuspected = false;
+  let isClosed = false;
 
   return {
     get isOpen() {
@@ -37,11 +41,26 @@ export function createBreaker({ probe, onChange }: BreakerOptions): Breaker {
       if (failures === 0) failingSince = performance.now();
       failures += 1;
       if (timer || failures < THRESHOLD || performance.now() - failingSince < SUSTAINED_MS) return;
-      onChange?.(true);
-      probeLater();
+      open();
     },
-    close: stopProbing,
+    suspect() {
+      if (timer || isSuspected) return;
+      isSuspected = true;
+      void probe()
+        .then(recover, open)
+        .finally(() => (isSuspected = false));
+    },
+    close() {
+      isClosed = true;
+      stopProbing();
+    },
   };
+
+  function open(): void {
+    if (timer || isClosed) return;
+    onChange?.(true);
+    probeLater();
+  }
 
   function probeLater(): void {
     timer = setTimeout(() => {

@@ -23,17 +23,29 @@ export class FairQueue<Item> {
     }
   }
 
-  shift(): Item | undefined {
-    if (this.#turn >= this.#lines.length) this.#turn = 0;
-    const line = this.#lines[this.#turn];
-    if (!line) return undefined;
+  /**
+   * Removes the next item.
+   * @param mayLeave - whether it is a key's turn; keys for which it returns false are skipped
+   */
+  shift(mayLeave: (key: string) => boolean = () => true): Item | undefined {
+    const { length } = this.#lines;
+    for (let skipped = 0; skipped < length; skipped += 1) {
+      const index = (this.#turn + skipped) % length;
+      const line = this.#lines[index] as Line<Item>;
+      if (mayLeave(line.key)) return this.#take(line, index);
+    }
+    return undefined;
+  }
+
+  #take(line: Line<Item>, index: number): Item {
     const { item, next } = line.first;
     line.first.next = undefined;
+    this.#turn = index;
     if (next) {
       line.first = next;
       this.#turn += 1;
     } else {
-      this.#lines.splice(this.#turn, 1);
+      this.#lines.splice(index, 1);
       this.#linesByKey.delete(line.key);
     }
     return item;

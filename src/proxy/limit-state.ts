@@ -2,19 +2,29 @@ import type { UpstreamAnswerHead } from '../access/upstream-key.js';
 import type { WindowState } from '../access/ledger.js';
 import { parseStatedWindows, type StatedWindow } from '../access/limit-fields.js';
 import { operationTooLarge, rateLimited, secondsUntil } from '../access/refusals.js';
+import type { StoreError } from '../errors.js';
 
 /** Two resets closer than this belong to the same window, because the upstream states whole seconds. */
 const SAME_WINDOW_MS = 2_000;
+/** Before refusing for longer than this, or by numbers older than this, the gateway asks the upstream. */
+const LONG_MS = 60_000;
 
 /** The limits of one key, as the upstream's answers state them. */
 export class LimitState {
-  /** `unknown`: no answer yet, or none since the last 429; `unstated`: the answers state no limits. */
-  knowledge: 'unknown' | 'unstated' | 'stated' = 'unknown';
+  /** False before the first answer, after a 429, and while the numbers are in doubt. */
+  #isKnown = false;
+  #hasAnswered = false;
   /** The numbers of the last answer that stated any. They are kept after a 429, for the response headers. */
   #stated: readonly StatedWindow[] = [];
   /** When that answer arrived, by `performance.now()`. */
   #statedAt = 0;
-  #hasAnswered = false;
+  /** True while a request goes out that the numbers would refuse. */
+  #isDoubted = false;
+
+  /** Whether one request must go first: nothing is known of the limits, or a window has ended since. */
+  isUnknown(now: number): boolean {
+    return !this.#isKnown || this.#stated.some(({ resetAt }) => resetAt <= now);
+  }
 
   /** True if the upstream has answered for this key and states no limits. */
   get isUnstated(): boolean {
@@ -26,8 +36,9 @@ export class LimitState {
     return this.#stated;
   }
 
-  /** The windows now, minus the requests in flight; empty while none are known. */
+  /** The windows now, minus the requests in flight; empty while none are known, and when all have ended. */
   windows(inFlight: number, now: number): readonly WindowState[] {
+    if (this.#stated.every(({ resetAt }) => resetAt <= now)) return [];
     return this.#stated.map((window) => {
       const isOpen = window.resetAt > now;
       return {
@@ -38,14 +49,33 @@ export class LimitState {
     });
   }
 
-  /** @throws StoreError `rate_limited` or `operation_too_large` if the windows have no room for `cost` requests */
-  requireRoom(cost: number, inFlight: number, now: number): void {
-    if (this.knowledge !== 'stated') return;
-    const windows = this.windows(inFlight, now);
-    const smallest = Math.min(...windows.map(({ limit }) => limit));
-    if (cost > smallest) throw operationTooLarge(cost, smallest);
-    const resets = windows.filter(({ remaining }) => remaining < cost).map(({ resetAt }) => secondsUntil(resetAt, now));
-    if (resets.length > 0) throw rateLimited(Math.max(...resets), cost, windows);
+  /** Why `cost` requests do not fit into the open windows: `rate_limited` or `operation_too_large`. */
+  findRefusal(cost: number, inFlight: number, now: number): StoreError | undefined {
+    if (!this.#isKnown) return undefined;
+    const open = this.windows(inFlight, now).filter((_, index) => (this.#stated[index]?.resetAt ?? 0) > now);
+    const smallest = Math.min(...open.map(({ limit }) => limit));
+    if (cost > smallest) return operationTooLarge(cost, smallest);
+    const resets = open.filter(({ remaining }) => remaining < cost).map(({ resetAt }) => secondsUntil(resetAt, now));
+    return resets.length > 0 ? rateLimited(Math.max(...resets), cost, open) : undefined;
+  }
+
+  /**
+   * Returns true to try one request instead of refusing, because the limit may have been raised or the numbers may be
+   * wrong. An upstream that means a window that is used up answers 429 and charges nothing, and a cooldown begins.
+   */
+  doubt(cost: number, now: number): boolean {
+    const full = this.#stated.filter(({ remaining, resetAt }) => remaining < cost && resetAt > now);
+    const isLong =
+      full.some(({ resetAt }) => resetAt - now > LONG_MS) && full.every(({ remaining }) => remaining === 0);
+    if (!isLong && performance.now() - this.#statedAt < LONG_MS) return false;
+    this.forget();
+    this.#isDoubted = true;
+    return true;
+  }
+
+  /** Makes one request go first again. */
+  forget(): void {
+    this.#isKnown = false;
   }
 
   /**
@@ -55,13 +85,21 @@ export class LimitState {
   learn(answer: UpstreamAnswerHead, sentAt: number, now: number): void {
     const stated = parseStatedWindows(answer, now);
     const isAnswer = answer.status < 500;
-    if (isAnswer) this.#hasAnswered = true;
-    if (stated.length > 0) {
+    // The upstream has served a request that its numbers, old and new, would refuse: they mean nothing.
+    const isWrong = this.#isDoubted && answer.status < 400 && stated.some(({ remaining }) => remaining === 0);
+    if (isAnswer) {
+      this.#hasAnswered = true;
+      this.#isDoubted = false;
+      this.#isKnown = true;
+    }
+    if (isWrong) this.#stated = [];
+    else if (stated.length === 0) this.#stated = this.#stated.filter(({ resetAt }) => resetAt > now);
+    else {
       const hasOverlapped = sentAt < this.#statedAt;
       this.#stated = stated.map((window) => this.#merge(window, now, hasOverlapped));
       this.#statedAt = performance.now();
-      this.knowledge = 'stated';
-    } else if (this.knowledge === 'unknown' && isAnswer) this.knowledge = 'unstated';
+      this.#isKnown = true;
+    }
   }
 
   /**

@@ -9,8 +9,7 @@ import type { UpstreamAnswer, UpstreamFailure } from './upstream-answer.js';
 /** What all requests of one call share. */
 export interface RequestTemplate extends Pick<UpstreamRequest, 'method' | 'headers' | 'body'> {
   readonly call: Call;
-  /** Holds the request so that equal requests can join it; absent for a request that must not be shared. */
-  readonly key?: KeyState | undefined;
+  readonly key: KeyState;
   /** Reads the animals of an answer as soon as it arrives, so that its text and headers can be freed. */
   read(answer: UpstreamAnswer, path: string): Result;
 }
@@ -46,6 +45,9 @@ export class PendingRequest implements UpstreamRequest {
 
   get keyId(): string {
     return this.template.call.key?.id ?? '';
+  }
+  get requestId(): string {
+    return this.template.call.requestId;
   }
   get method(): UpstreamRequest['method'] {
     return this.template.method;

@@ -10,15 +10,18 @@ import { memoize } from '../access/memoize.js';
 import { UnknownCaller } from '../access/unknown-caller.js';
 import type { UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js';
 import type { Access, Allowance, Session } from '../access/session.js';
+import { monotonicNow } from '../clock.js';
 import { StoreError, type ErrorName } from '../errors.js';
 import type { SharedCooldowns } from './cooldown.js';
 import type { KeyState, KeyStates } from './key-state.js';
+import type { KeyTrials } from './key-trials.js';
 
 /** A plan with published limits. */
 export type PublishedPlan = keyof typeof PUBLISHED_LIMITS;
 
 export interface ProxyAccessOptions {
   readonly keys: KeyStates;
+  readonly trials: KeyTrials;
   /** Counts the 401 responses of client addresses. */
   readonly addressLedger: Ledger;
   /** Counts the requests of keys whose limits the upstream does not state. */
@@ -45,7 +48,7 @@ export function createProxyAccess(options: ProxyAccessOptions): Access {
       }
       const id = digest(bearer.key);
       const refusedCaller = new UnknownCaller(addressLedger, address, true, observer);
-      return new ProxySession(id, authorization, keys.get(id), refusedCaller, options);
+      return new ProxySession(id, authorization, address, keys.get(id), refusedCaller, options);
     },
   };
 }
@@ -54,12 +57,17 @@ class ProxySession implements Session, UpstreamKey {
   /** Admitted requests of this session without an answer so far. */
   #inFlight = 0;
   #isProbe = false;
+  #endTrial: (() => void) | undefined;
+  /** Whether requests were admitted before the limits of the key were known, and why the rest of them does not fit. */
+  #isUnchecked = false;
+  #restRefusal: StoreError | undefined;
   /** The windows of the default plan after its last admission. */
   #defaultWindows: readonly WindowState[] | undefined;
 
   constructor(
     readonly id: string,
     readonly authorization: string,
+    private readonly address: string,
     private readonly key: KeyState,
     private readonly refusedCaller: UnknownCaller,
     private readonly options: ProxyAccessOptions,
@@ -74,7 +82,7 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   get isKeyAccepted(): boolean {
-    return this.key.limits.knowledge !== 'unknown';
+    return this.key.isAccepted;
   }
 
   get isKeyRefused(): boolean {
@@ -103,15 +111,20 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   findRefusal(): StoreError | undefined {
-    return this.key.findRefusal();
+    if (this.#isUnchecked && !this.key.limits.isUnknown(monotonicNow())) {
+      this.#isUnchecked = false;
+      this.#restRefusal = this.key.findRestRefusal(this.#inFlight);
+    }
+    return this.key.findRefusal() ?? this.#restRefusal;
   }
 
   learn(answer: UpstreamAnswerHead, sentAt: number): void {
     this.key.learn(answer, sentAt);
     const { cooldown } = this.key;
+    if (answer.status < 500 && answer.status !== 401) this.options.keys.keep(this.id, this.key);
     if (answer.status === 429 && cooldown) this.options.cooldowns.share(this.id, cooldown);
     if (this.#inFlight > 0) this.#release(1);
-    if (this.#isProbe) this.#endProbe(answer.status < 500 ? 'answered' : 'failed');
+    this.#endProbe(answer.status >= 500);
   }
 
   async allowance(): Promise<Allowance | undefined> {
@@ -126,7 +139,7 @@ class ProxySession implements Session, UpstreamKey {
 
   close(): void {
     this.#release(this.#inFlight);
-    if (this.#isProbe) this.#endProbe('failed');
+    this.#endProbe(true);
   }
 
   get #plan(): Plan | undefined {
@@ -143,8 +156,17 @@ class ProxySession implements Session, UpstreamKey {
 
   async #admitByUpstreamLimits(cost: number): Promise<void> {
     if (this.#isProbe) this.key.admitWithProbe(cost);
-    else this.#isProbe = await this.key.admit(cost, this.options.probeWaitMs);
+    else this.#isProbe = await this.key.admit(cost, performance.now() + this.options.probeWaitMs);
     this.#inFlight += cost;
+    this.#isUnchecked ||= this.#isProbe;
+    if (!this.#isProbe || this.key.isAccepted || this.#endTrial) return;
+    try {
+      this.#endTrial = await this.options.trials.start(this.address, this.key);
+    } catch (error) {
+      this.#release(this.#inFlight);
+      this.#endProbe(false);
+      throw error;
+    }
   }
 
   /** Charges the default plan while no windows of the upstream are known, also before its first answer. */
@@ -168,9 +190,12 @@ class ProxySession implements Session, UpstreamKey {
     this.#inFlight -= count;
   }
 
-  #endProbe(result: 'answered' | 'failed'): void {
+  #endProbe(hasFailed: boolean): void {
+    if (!this.#isProbe) return;
     this.#isProbe = false;
-    this.key.endProbe(result);
+    this.#endTrial?.();
+    this.#endTrial = undefined;
+    this.key.endProbe(hasFailed);
   }
 
   #count<T>(error: T): T {

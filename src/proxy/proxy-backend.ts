@@ -11,7 +11,9 @@ import type { RedisLink } from '../redis/redis-link.js';
 import { createBreaker } from './breaker.js';
 import { UNSHARED_COOLDOWNS } from './cooldown.js';
 import { createKeyStates } from './key-state.js';
+import { createKeyTrials } from './key-trials.js';
 import { createProxyAccess } from './proxy-access.js';
+import { createRequestIds } from './request-ids.js';
 import { createRestPetSource } from './rest-pet-source.js';
 import { createRetryBudget } from './retry-budget.js';
 import { createUpstreamClient } from './upstream-client.js';
@@ -31,7 +33,11 @@ export function openProxyBackend(
 ): Backend {
   const { url, timeoutMs, defaultPlan } = proxy;
   const observer = metrics.watchUpstream(() => ({ ...client.load(), isLeftAlone: breaker.isOpen }));
-  const client = createUpstreamClient({ ...proxy, connectTimeoutMs: timeoutMs, observe: observer?.observe });
+  const ids = createRequestIds();
+  const clientOptions = { ...proxy, connectTimeoutMs: timeoutMs, ids, observe: observer?.observe };
+  const client = createUpstreamClient(clientOptions);
+  // Probes have a connection of their own, so that they wait for no request.
+  const probeClient = createUpstreamClient({ ...clientOptions, connections: 1 });
   const breaker = createBreaker({
     probe: probeUpstream,
     onChange: (isOpen) =>
@@ -65,6 +71,7 @@ export function openProxyBackend(
     }),
     access: createProxyAccess({
       keys,
+      trials: createKeyTrials(),
       addressLedger,
       defaultLedger,
       cooldowns: UNSHARED_COOLDOWNS,
@@ -77,18 +84,19 @@ export function openProxyBackend(
     // The upstream decides how long an answer takes. A request that has waited half of its time limit rarely succeeds.
     loadShedding: { budgetMs: timeoutMs / 2, crowdBudgetMs: timeoutMs / 2 },
     check: () => (breaker.isOpen ? Promise.reject(unavailable()) : probeUpstream()),
-    close: () => {
+    close: async () => {
       breaker.close();
-      return client.close();
+      await Promise.all([client.close(), probeClient.close()]);
     },
   };
 
   /** Requests the interface description, which needs no key. Any answer below 500 will do. */
   async function probeUpstream(): Promise<undefined> {
-    const attempt = client.send({
+    const attempt = probeClient.send({
       method: 'GET',
       path: '/openapi.json',
       headers: {},
+      requestId: 'probe',
       keyId: '',
       beforeSending: () => undefined,
     });

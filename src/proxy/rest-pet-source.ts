@@ -1,9 +1,10 @@
+import { LRUCache } from 'lru-cache';
 import { CLIENT_NAME_HEADER } from '../access/client-name.js';
 import { toTraceHeaders } from '../observability/tracing.js';
 import { formatIdempotencyKey } from '../pets/idempotency-key.js';
 import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call, type PetSource } from '../pets/pet-source.js';
-import type { KeyStates } from './key-state.js';
+import type { KeyState, KeyStates } from './key-state.js';
 import { createListReader } from './list-reader.js';
 import type { RequestTemplate, Result } from './pending-request.js';
 import type { UpstreamAnswer } from './upstream-answer.js';
@@ -15,16 +16,36 @@ export interface RestPetSourceOptions extends UpstreamRequestsOptions {
   readonly keys: KeyStates;
 }
 
+/** The last list that the upstream sent to a key, and its entity tag. */
+interface KnownList {
+  readonly etag: string;
+  readonly pets: readonly Pet[];
+  /** Length of the response, in characters. */
+  readonly size: number;
+}
+
+/** Characters of responses whose lists are kept. */
+const KNOWN_CHARACTERS = 16_000_000;
+
 /** Creates the source of another store's animals. It uses the store's /v1 REST interface with the caller's key. */
 export function createRestPetSource(options: RestPetSourceOptions): PetSource {
   const { keys } = options;
   const ask = createUpstreamRequests(options);
   const readPets = createListReader();
+  /** By key and path: whatever an upstream's tags mean, no key gets what another was sent. */
+  const knownLists = new LRUCache<string, KnownList>({
+    maxSize: KNOWN_CHARACTERS,
+    sizeCalculation: ({ size }) => size,
+  });
 
   return {
     async list({ limit, status }, call) {
       const path = `/pets?limit=${limit}${status === undefined ? '' : `&status=${status}`}`;
-      const pets = await askOne(path, toGet(call, readList));
+      const id = `${call.key?.id ?? ''} ${path}`;
+      const known = knownLists.get(id);
+      const template = toGet(call, (answer) => readList(answer, path, id, known));
+      const headers = known ? { ...template.headers, 'if-none-match': known.etag } : template.headers;
+      const pets = await askOne(path, { ...template, headers });
       return pets.length > limit ? pets.slice(0, limit) : pets;
     },
     async findMany(ids, call) {
@@ -42,7 +63,7 @@ export function createRestPetSource(options: RestPetSourceOptions): PetSource {
         ...(key && { 'idempotency-key': formatIdempotencyKey(key) }),
       };
       const body = formatNewPet(newPet);
-      const [pet] = await askOne('/pets', { call, method: 'POST', headers, body, read: readAdded });
+      const [pet] = await askOne('/pets', { call, key: keyOf(call), method: 'POST', headers, body, read: readAdded });
       return pet as Pet;
     },
   };
@@ -54,13 +75,23 @@ export function createRestPetSource(options: RestPetSourceOptions): PetSource {
   }
 
   function toGet(call: Call, read: RequestTemplate['read']): RequestTemplate {
-    return { call, method: 'GET', headers: toHeaders(call), key: keys.get(call.key?.id ?? ''), read };
+    return { call, method: 'GET', headers: toHeaders(call), key: keyOf(call), read };
   }
 
-  function readList(answer: UpstreamAnswer, path: string): Result {
-    const { status, body } = answer;
+  function keyOf(call: Call): KeyState {
+    return keys.get(call.key?.id ?? '');
+  }
+
+  function readList(answer: UpstreamAnswer, path: string, id: string, known: KnownList | undefined): Result {
+    const { status, body, header } = answer;
+    if (status === 304 && known) return known.pets;
     if (status !== 200) return fromAnswer(answer);
-    return (body === undefined ? undefined : readPets(path, body)) ?? notUnderstood('no list of animals');
+    const pets = body === undefined ? undefined : readPets(path, body);
+    if (body === undefined || !pets) return notUnderstood('no list of animals');
+    const etag = header('etag');
+    // Only a strong tag stands for every byte: https://www.rfc-editor.org/rfc/rfc9110#section-8.8.1
+    if (etag?.startsWith('"')) knownLists.set(id, { etag, pets, size: body.length });
+    return pets;
   }
 }
 
@@ -80,10 +111,9 @@ function readAdded(answer: UpstreamAnswer): Result {
   return pet ? [pet] : notUnderstood('no animal');
 }
 
-function toHeaders({ key, requestId, span, clientName }: Call): Readonly<Record<string, string>> {
+function toHeaders({ key, span, clientName }: Call): Readonly<Record<string, string>> {
   return {
     accept: 'application/json',
-    'x-request-id': requestId,
     ...(key && { authorization: key.authorization }),
     // If the request is recorded, each attempt has a span of its own, which replaces these headers.
     ...toTraceHeaders(span),

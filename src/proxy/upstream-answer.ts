@@ -13,9 +13,9 @@ export class UpstreamFailure extends Error {
   constructor(
     /**
      * `unreachable`: there was no connection, or it broke before the response began; `broken`: the response was incomplete
-     * or not HTTP.
+     * or not HTTP; `mismatched`: it was the response to another request.
      */
-    readonly kind: 'unreachable' | 'broken',
+    readonly kind: 'unreachable' | 'broken' | 'mismatched',
     /** Whether the upstream may have received the request. */
     readonly wasSent: boolean,
     cause: Error,

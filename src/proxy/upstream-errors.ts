@@ -23,7 +23,14 @@ export function notUnderstood(what: string, cause?: unknown): StoreError {
 
 /** Converts a missing response to an error for the client. */
 export function fromFailure(failure: UpstreamFailure): StoreError {
-  return failure.kind === 'unreachable' ? unavailable(failure) : notUnderstood('incomplete or no HTTP', failure);
+  switch (failure.kind) {
+    case 'unreachable':
+      return unavailable(failure);
+    case 'broken':
+      return notUnderstood('incomplete or no HTTP', failure);
+    case 'mismatched':
+      return notUnderstood('the answer to another request', failure);
+  }
 }
 
 /** Converts a response that is not a success to an error, by its HTTP status and with its Error body unchanged. */

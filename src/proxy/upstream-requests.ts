@@ -3,7 +3,6 @@ import type { Tracer } from '../observability/tracing.js';
 import { CallCancelled } from '../pets/pet-source.js';
 import type { Breaker } from './breaker.js';
 import { Deadline } from './deadline.js';
-import type { KeyState } from './key-state.js';
 import { PendingRequest, type RequestTemplate, type Result } from './pending-request.js';
 import { backoffMs, type RetryBudget } from './retry-budget.js';
 import { UpstreamFailure, type Outcome, type UpstreamAnswer } from './upstream-answer.js';
@@ -42,7 +41,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
       return paths.map(() => tooLate);
     }
     const requests = paths.map((path) => {
-      const request = findJoinable(path, template.key) ?? start(path, template, deadline);
+      const request = findJoinable(path, template) ?? start(path, template, deadline);
       request.join(template.call);
       return request;
     });
@@ -58,7 +57,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
 
   function start(path: string, template: RequestTemplate, deadline: Deadline): PendingRequest {
     const request = new PendingRequest(path, template, deadline);
-    template.key?.addPending(request);
+    if (template.method === 'GET') template.key.addPending(request);
     request.done = run(request);
     return request;
   }
@@ -67,8 +66,8 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
   function giveUp(request: PendingRequest, reason: Error): Error {
     const isCancelled = reason instanceof CallCancelled;
     if (request.waiting === 0) {
-      // A disconnected client is no failure of the upstream.
-      if (!isCancelled) breaker.failed();
+      // A disconnected client or a full queue is no failure of the upstream.
+      if (!isCancelled && request.attempt?.wasSent) breaker.suspect();
       request.attempt?.cancel(reason);
     }
     return request.lastFailure && !isCancelled ? fromFailure(request.lastFailure) : reason;
@@ -78,9 +77,15 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
   async function run(request: PendingRequest): Promise<void> {
     budget.deposit();
     await untilEndOfTurn();
-    for (let retries = 0; request.waiting > 0; retries += 1) {
+    const { key, call } = request.template;
+    for (let retries = 0; ; retries += 1) {
+      while (key.first && !request.result) request.result = await key.first;
+      request.result ??= call.key?.findRefusal();
+      if (request.waiting === 0 || request.result) break;
+      const endFirst = key.startFirst();
       const outcome = await startAttempt(request, retries);
       endAttempt(request, outcome);
+      endFirst?.(isRefusal(outcome) ? toResult(request, outcome) : undefined);
       const pauseMs = isWorthRetrying(request, outcome) ? backoffMs(retries) : Infinity;
       if (!request.deadline.leaves(pauseMs) || breaker.isOpen || !budget.withdraw()) {
         request.result = toResult(request, outcome);
@@ -88,7 +93,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
       }
       await sleep(pauseMs);
     }
-    request.template.key?.removePending(request);
+    key.removePending(request);
   }
 
   /** Waits until the end of this turn of the event loop, so that equal requests can join. */
@@ -114,7 +119,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
     if (request.span) endUpstreamSpan(request.span, outcome);
     if (outcome instanceof UpstreamFailure) {
       request.lastFailure = outcome;
-      breaker.failed();
+      if (outcome.kind !== 'mismatched') breaker.failed();
     } else if (!(outcome instanceof Error)) {
       breaker.succeeded();
       learn(request, outcome);
@@ -122,8 +127,8 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
   }
 }
 
-function findJoinable(path: string, key: KeyState | undefined): PendingRequest | undefined {
-  const request = key?.findPending(path);
+function findJoinable(path: string, { method, key }: RequestTemplate): PendingRequest | undefined {
+  const request = method === 'GET' ? key.findPending(path) : undefined;
   return request?.isJoinable ? request : undefined;
 }
 
@@ -138,10 +143,15 @@ function learn({ template, sentAt = 0 }: PendingRequest, { status, header, body 
   template.call.key?.learn({ status, header, errorCode }, sentAt);
 }
 
+/** Whether the upstream refused the key or its rate. */
+function isRefusal(outcome: Outcome): boolean {
+  return !(outcome instanceof Error) && (outcome.status === 401 || outcome.status === 429);
+}
+
 /** A GET may be sent twice. A POST is sent again only if the upstream certainly never received it. */
 function isWorthRetrying({ method }: PendingRequest, outcome: Outcome): boolean {
   if (outcome instanceof UpstreamFailure) {
-    return outcome.kind === 'unreachable' && (method === 'GET' || !outcome.wasSent);
+    return outcome.kind !== 'broken' && (method === 'GET' || !outcome.wasSent);
   }
   return !(outcome instanceof Error) && method === 'GET' && RETRIED_STATUSES.has(outcome.status);
 }

@@ -8,7 +8,7 @@ import { parseStrictJson } from '../json/exact-json.js';
 import { PROBLEM_TYPE, toErrorReply } from '../http/error-reply.js';
 import { chooseMediaType, requireJsonBody } from '../http/media-type.js';
 import { REVALIDATED } from '../http/representation.js';
-import { errorReply, logFailure, type Handler } from '../http/server.js';
+import { errorReply, logFailures, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import { parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { notFound, type Pet } from '../pets/pet.js';
@@ -139,7 +139,7 @@ export function createRestHandler(options: RestOptions): Handler {
     if (session.isKeyAccepted && session.keyId) context.identify(session.keyId);
     const reply = await answer(context, session, route).catch((thrown: unknown) => toStoreError(thrown));
     const windows = (await session.allowance())?.windows;
-    if (reply instanceof StoreError) logFailure(log, reply, context.requestId);
+    if (reply instanceof StoreError) logFailures(log, [reply], context.requestId);
     const sent = reply instanceof StoreError ? toErrorReply(context, reply, windows) : reply;
     return { ...sent, headers: { ...headers, ...sent.headers }, windows };
   };

@@ -1,3 +1,4 @@
+import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
 import { errorBody, idempotencyHeader, listQuery, lookupPath, newPetBody, petBody, problemBody } from './schemas.js';
 
@@ -22,7 +23,7 @@ export function createOpenApiDocument(): JsonObject {
       title: 'Animal Store',
       version: '1.0.0',
       description:
-        'Lists animals, adds an animal, reads one animal by identifier. Every answer carries the limits of the key that asked.',
+        'Lists animals, adds an animal and gets an animal by its identifier. Every response states the limits of the key. Identifiers are int64: JavaScript rounds those beyond 2^53 unless a client parses them as text or bigint.',
     },
     servers: [{ url: '/v1' }],
     security: [{ apiKey: [] }],
@@ -37,7 +38,10 @@ export function createOpenApiDocument(): JsonObject {
           parameters: toParameters(listQuery, 'query'),
           responses: {
             200: {
-              ...json('The animals.', { type: 'array', items: ref('Pet') }),
+              ...json('The animals.', { type: 'array', items: ref('Pet') }, [
+                PET,
+                { id: 8, name: 'Flocke', categoryId: 3 },
+              ]),
               headers: { ...LIMIT_HEADERS, ETag: ETAG },
             },
             304: NOT_MODIFIED,
@@ -49,10 +53,10 @@ export function createOpenApiDocument(): JsonObject {
           summary: 'Add an animal',
           tags: ['pets'],
           parameters: toParameters(idempotencyHeader, 'header'),
-          requestBody: { required: true, content: { 'application/json': { schema: ref('NewPet') } } },
+          requestBody: { required: true, content: { 'application/json': { schema: ref('NewPet'), example: NEW_PET } } },
           responses: {
             201: {
-              ...json('The animal, with its new identifier.', ref('Pet')),
+              ...json('The animal, with its new identifier.', ref('Pet'), { id: 9, ...NEW_PET }),
               headers: { ...LIMIT_HEADERS, Location: header('Where the animal can be read.', { type: 'string' }) },
             },
             ...errors(400, 401, 406, 413, 415, 422, 429, 500, 503),
@@ -69,7 +73,7 @@ export function createOpenApiDocument(): JsonObject {
           parameters: toParameters(lookupPath, 'path'),
           responses: {
             200: {
-              ...json('The animal.', ref('Pet')),
+              ...json('The animal.', ref('Pet'), PET),
               headers: {
                 ...LIMIT_HEADERS,
                 ETag: ETAG,
@@ -124,18 +128,54 @@ const REASONS: Readonly<Record<number, string>> = {
   503: 'The store cannot answer just now.',
 };
 
+/** A code and a message for each error of a status. */
+const EXAMPLES: Readonly<Record<number, Readonly<Record<string, string>>>> = {
+  400: { invalid_request: 'categoryId must be a number such as 42, without quotes, got "1".' },
+  401: { unauthorized: 'An API key is required: send it as "Authorization: Bearer <API_KEY>".' },
+  404: { not_found: 'There is no animal with id 99.' },
+  406: { not_acceptable: 'The Accept header must allow application/json or application/problem+json, got "text/csv".' },
+  413: { payload_too_large: 'The request body is larger than 1048576 bytes.' },
+  415: { unsupported_media_type: 'The Content-Type must be application/json, got "text/plain".' },
+  422: { idempotency_key_reused: 'This Idempotency-Key was used for another animal.' },
+  429: {
+    rate_limited: 'This costs 1, but only 0 of 60 a minute are left. Retry in 10 s.',
+    key_banned: 'The key is banned for sending too many requests over its limit.',
+  },
+  500: { internal_error: 'Something went wrong on our side.' },
+  503: {
+    overloaded: 'The store has more to do than it can. Try again shortly.',
+    unavailable: 'The store is temporarily unavailable.',
+  },
+};
+
+const NEW_PET = { name: 'Daisy', categoryId: 1, status: 'pending' };
+const PET = { id: 1, name: 'Bella', categoryId: 1, status: 'available' };
+
 function errors(...statuses: number[]): JsonObject {
   return Object.fromEntries(
     statuses.map((status) => {
-      const response = json(REASONS[status] as string, ref('Error'));
-      Object.assign(response.content as JsonObject, { 'application/problem+json': { schema: ref('Problem') } });
-      return [status, status === 429 ? { ...response, headers: { ...LIMIT_HEADERS, ...RETRY_AFTER } } : response];
+      const bodies = Object.entries(EXAMPLES[status] ?? {}).map(([code, message]) => ({ code, message, status }));
+      const toExamples = (toValue: (body: (typeof bodies)[number]) => JsonObject): JsonObject =>
+        Object.fromEntries(bodies.map((body) => [body.code, { value: toValue(body) }]));
+      const toProblem = ({ code, message }: (typeof bodies)[number]): JsonObject => ({
+        type: 'about:blank',
+        title: STATUS_CODES[status],
+        status,
+        detail: message,
+        code,
+      });
+      const content = {
+        'application/json': { schema: ref('Error'), examples: toExamples((body) => body) },
+        'application/problem+json': { schema: ref('Problem'), examples: toExamples(toProblem) },
+      };
+      const headers = status === 429 || status === 503 ? { ...LIMIT_HEADERS, ...RETRY_AFTER } : LIMIT_HEADERS;
+      return [status, { description: REASONS[status], headers, content }];
     }),
   );
 }
 
-function json(description: string, schema: JsonObject): JsonObject {
-  return { description, headers: LIMIT_HEADERS, content: { 'application/json': { schema } } };
+function json(description: string, schema: JsonObject, example: unknown): JsonObject {
+  return { description, headers: LIMIT_HEADERS, content: { 'application/json': { schema, example } } };
 }
 
 function ref(name: string): JsonObject {

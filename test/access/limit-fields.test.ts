@@ -68,6 +68,34 @@ describe('limits read from response headers', () => {
     expect(parse({ ...trio, 'x-ratelimit-reset': 'soon' })).toEqual([]);
   });
 
+  it.each<[string, string, string, number]>([
+    ['a reset that has passed', String(NOW / 1_000 - 30), '', 1],
+    ['milliseconds', String(NOW + 30_000), '', 30],
+    ['seconds that are left', '30', '', 30],
+    ['a Date that is a year wrong', String(NOW / 1_000 + 30), 'Fri, 21 Nov 2025 00:00:00 GMT', 30],
+    ['a clock that is a year wrong', String(NOW / 1_000 + 30 - 31_536_000), 'Fri, 21 Nov 2025 00:00:00 GMT', 30],
+    ['the far future', '99999999999999', '', 86_400],
+  ])('make sense of %s in X-RateLimit-Reset', (_, reset, date, seconds) => {
+    const [window] = parse({
+      'x-ratelimit-limit': '60',
+      'x-ratelimit-remaining': '0',
+      'x-ratelimit-reset': reset,
+      date,
+    });
+    expect(window?.resetAt).toBe(NOW + seconds * 1_000);
+  });
+
+  it('have no limit of 0, at most the limit left, and no reset beyond the window or a day', () => {
+    const trio = { 'x-ratelimit-limit': '0', 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '1' };
+    expect(parse(trio)).toEqual([]);
+    const policy = '"none";q=0;w=60, "minute";q=60;w=60, "year";q=9;w=31536000';
+    const state = '"none";r=0;t=9, "minute";r=99;t=60000, "year";r=1;t=31536000';
+    expect(parse({ 'ratelimit-policy': policy, ratelimit: state })).toEqual([
+      { ...MINUTE, remaining: 60, resetAt: NOW + 60_000 },
+      { name: 'year', seconds: 31_536_000, limit: 9, remaining: 1, resetAt: NOW + 86_400_000 },
+    ]);
+  });
+
   it('use the earlier reset if RateLimit and X-RateLimit-Reset differ', () => {
     const trio = {
       'x-ratelimit-limit': '60',
@@ -101,7 +129,20 @@ describe('the wait read from response headers', () => {
     ['a fraction, which is invalid', { 'retry-after': '60.5' }, undefined, 1],
     ['two values', { 'retry-after': '5, 10' }, undefined, 1],
     ['a negative number', { 'retry-after': '-5' }, undefined, 1],
-    ['more than a year', { 'retry-after': '99999999999999' }, 31_536_000, 31_536_000],
+    ['more than a day', { 'retry-after': '99999999999999' }, 86_400, 86_400],
+    [
+      'a date, beside a Date that is a year wrong',
+      { 'retry-after': 'Sat, 21 Nov 2026 00:01:00 GMT', date: 'Fri, 21 Nov 2025 00:00:00 GMT' },
+      60,
+      60,
+    ],
+    ['a date a year ahead', { 'retry-after': 'Sun, 21 Nov 2027 00:00:00 GMT' }, 86_400, 86_400],
+    [
+      'no header, with a day used up',
+      { 'ratelimit-policy': POLICY, ratelimit: '"minute";r=9;t=42, "day";r=0;t=9000' },
+      undefined,
+      60,
+    ],
     ['no header, with a window used up', USED_UP, undefined, 42],
     ['seconds, with a window used up', { ...USED_UP, 'retry-after': '7' }, 7, 7],
     ['no header, with no window used up', { 'ratelimit-policy': POLICY, ratelimit: '"minute";r=1;t=42' }, undefined, 1],

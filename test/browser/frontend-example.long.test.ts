@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import {
   describeInBrowser,
   LOOKS,
@@ -16,9 +16,12 @@ import {
   startBrowser,
   type WatchedPage,
 } from '../support/browser.js';
+import { findFreePort } from '../support/free-port.js';
 import { startGateway, type Gateway } from '../support/gateway.js';
 
 const REPOSITORY = fileURLToPath(new URL('../../', import.meta.url));
+/** Relative to the example. */
+const MANIFEST = 'src/gql/persisted-documents.json';
 const MEDIA_TYPES: Record<string, string> = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' };
 
 describeInBrowser('the frontend example, installed and built as its README says', () => {
@@ -27,13 +30,14 @@ describeInBrowser('the frontend example, installed and built as its README says'
   let app: Server;
   let url: string;
   let directory: string;
+  let example: string;
+  let port: string;
   const opened: WatchedPage[] = [];
 
   beforeAll(async () => {
-    gateway = await startGateway('embedded', { NODE_ENV: 'development', SAMPLE_DATA: 'true' });
     // A copy, as in a fresh clone with the store already built.
     directory = await mkdtemp(join(tmpdir(), 'frontend-example-'));
-    const example = join(directory, 'examples/frontend');
+    example = join(directory, 'examples/frontend');
     await cp(join(REPOSITORY, 'schema'), join(directory, 'schema'), { recursive: true });
     for (const built of ['package.json', 'dist']) {
       await cp(join(REPOSITORY, 'packages/client', built), join(directory, 'packages/client', built), {
@@ -42,10 +46,12 @@ describeInBrowser('the frontend example, installed and built as its README says'
     }
     await cp(join(REPOSITORY, 'examples/frontend'), example, {
       recursive: true,
-      filter: (path) => !/\/(?:node_modules|dist|gql)$/.test(path),
+      filter: (path) => !/\/(?:node_modules|dist|gql|persisted-query-manifest\.json)$/.test(path),
     });
     await npm(example, ['ci', '--no-audit', '--no-fund', '--prefer-offline']);
-    await npm(example, ['run', 'build'], { VITE_STORE_URL: `${gateway.url}/graphql` });
+    port = String(await findFreePort());
+    await npm(example, ['run', 'build'], { VITE_STORE_URL: `http://127.0.0.1:${port}/graphql` });
+    gateway = await startStore({ TRUSTED_DOCUMENTS: join(example, MANIFEST), TRUSTED_DOCUMENTS_ONLY: 'true' });
     app = serve(join(example, 'dist'));
     await new Promise<void>((ready) => app.listen(0, '127.0.0.1', ready));
     url = `http://localhost:${(app.address() as AddressInfo).port}/`;
@@ -60,6 +66,10 @@ describeInBrowser('the frontend example, installed and built as its README says'
     await gateway.close();
     await rm(directory, { recursive: true, force: true });
   });
+
+  function startStore(env: Record<string, string>): Promise<Gateway> {
+    return startGateway('embedded', { NODE_ENV: 'development', SAMPLE_DATA: 'true', PORT: port, ...env });
+  }
 
   async function open(key: string, options?: Parameters<typeof openPage>[1]): Promise<WatchedPage> {
     const watched = await openPage(browser, options);
@@ -132,12 +142,65 @@ describeInBrowser('the frontend example, installed and built as its README says'
     await page.getByText('Luna').waitFor();
   });
 
+  it('sends only documents of its manifest, and the store refuses another in one line of its log', async () => {
+    const { key } = await gateway.createKey();
+    gateway.logged.length = 0;
+    const { page } = await open(key);
+    await page.getByText('Bella').waitFor();
+    const { status, errors } = await gateway.graphql('query Other { pets { id } }', { key });
+    expect([status, errors?.[0]?.extensions.code]).toEqual([400, 'DOCUMENT_NOT_TRUSTED']);
+    await expect
+      .poll(() => gateway.logged.filter(({ path, method }) => path === '/graphql' && method === 'POST'))
+      .toMatchObject([
+        { status: 200, operations: 'ListPets' },
+        { status: 400, untrusted: expect.stringMatching(/^sha256:[0-9a-f]{64}$/) },
+      ]);
+    expect(gateway.logged.filter(({ untrusted }) => untrusted !== undefined)).toHaveLength(1);
+  });
+
+  it('has its manifest in the repository', async () => {
+    const [built, committed] = await Promise.all(
+      [example, join(REPOSITORY, 'examples/frontend')].map((folder) => readFile(join(folder, MANIFEST), 'utf8')),
+    );
+    expect(built).toBe(committed);
+  });
+
   it.each(LOOKS)('fits the window: $look', async ({ look, options }) => {
     const { key } = await gateway.createKey();
     const { page } = await open(key, options);
     await page.getByText('Bella').waitFor();
     await photograph(page, `frontend-${look}`);
     expect(await overflowOf(page)).toBe(0);
+  });
+
+  describe('with another store', () => {
+    beforeAll(() => gateway.close());
+
+    it('runs without the manifest', async () => {
+      gateway = await startStore({});
+      const { key } = await gateway.createKey();
+      const { page } = await open(key);
+      await page.getByText('Bella').waitFor();
+      await page.getByLabel('Status').selectOption('SOLD');
+      await page.getByText('Luna').waitFor();
+      await gateway.close();
+    });
+
+    it("takes the manifest of Apollo's generator, which has what Apollo Client prints", async () => {
+      await npm(example, ['run', 'manifest']);
+      const manifest = join(example, 'persisted-query-manifest.json');
+      gateway = await startStore({ TRUSTED_DOCUMENTS: manifest, TRUSTED_DOCUMENTS_ONLY: 'true' });
+      const { key } = await gateway.createKey();
+      const { operations } = JSON.parse(await readFile(manifest, 'utf8')) as {
+        operations: { id: string; body: string }[];
+      };
+      const { id, body = '' } = operations.find(({ body }) => body.includes('ListPets')) ?? {};
+      const answer = await gateway.fetch(`/graphql?documentId=${id ?? ''}`, {
+        headers: { Authorization: `Bearer ${key}` },
+      });
+      expect(await answer.json()).toHaveProperty('data.pets.0.name', 'Bella');
+      expect((await gateway.graphql(body, { key })).status).toBe(200);
+    });
   });
 });
 

@@ -11,6 +11,7 @@ interface Service {
   environment: Record<string, string>;
   healthcheck: { test: string[] };
   stop_grace_period: string;
+  volumes: string[];
 }
 
 const compose = parse(readText('compose.yaml')) as { services: Record<'store' | 'postgres', Service> };
@@ -33,6 +34,9 @@ describe('compose.yaml', () => {
     const { port, ...config } = loadConfig({ NODE_ENV: 'production', ...filled });
     expect(readText('deploy/haproxy.cfg')).toContain(`store:${port}`);
     expect(config).toMatchObject({ backend: { kind: 'server', pool: 10 }, trustProxy: true, metricsPort: 9464 });
+    const [from = '', to = ''] = compose.services.store.volumes[0]?.split(':') ?? [];
+    expect(config.trustedDocuments).toEqual({ path: `${to}/persisted-documents.json`, others: 'reported' });
+    expect(JSON.parse(readText(`${from}/persisted-documents.json`))).toMatchObject({});
     expect(() => interpolate(environment.DATABASE_URL ?? '', {})).toThrow('POSTGRES_PASSWORD');
     expect(() => interpolate(compose.services.postgres.environment.POSTGRES_PASSWORD ?? '', {})).toThrow(
       'POSTGRES_PASSWORD',

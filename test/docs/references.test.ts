@@ -28,7 +28,7 @@ const NAMED = /^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*$/;
 /** Matches of NAMED that are not variables: error codes, statuses, and words of GraphQL, SQL and HTTP. */
 const NO_VARIABLES = new Set([
   ...Object.keys(STORE_ERRORS),
-  ...['UNRECOGNIZED', 'INVALID_ID', 'CONNECTION_FAILED', 'TIMED_OUT'],
+  ...['UNRECOGNIZED', 'CONNECTION_FAILED', 'TIMED_OUT', 'BEYOND_LISTS'],
   ...[
     'AVAILABLE',
     'PENDING',
@@ -110,7 +110,7 @@ function leadsSomewhere(from: string, target: string): boolean {
 
 /** Finds unknown scripts in `npm run …`, of the project or of the example, which has its own package. */
 function listMissingScripts(text: string): string[] {
-  const scripts = ['dev', 'build', 'preview', 'codegen', ...Object.keys(packageJson.scripts)];
+  const scripts = ['dev', 'build', 'preview', 'codegen', 'manifest', ...Object.keys(packageJson.scripts)];
   const named = [...text.matchAll(/npm run (?:--silent |-s )?([a-z][\w:-]*)/g)].map(([, name]) => name as string);
   return named.filter((name) => !scripts.includes(name));
 }

@@ -22,6 +22,7 @@ const FILES = [
   'dist/bundle/licenses.txt',
   'dist/pages/*',
   'docs/*.md',
+  'docs/explorer.png',
   'migrations/*.sql',
   'package.json',
   'schema/animal-store.graphql',
@@ -158,7 +159,8 @@ describe('the package of the client, packed and installed in an empty folder', (
       .map((entry) => relative(installed, join(entry.parentPath, entry.name)));
     const modules = (await readdir(join(ROOT, 'packages/client/src'))).map((name) => name.replace(/\.ts$/, ''));
     const compiled = modules.flatMap((name) => [`dist/${name}.js`, `dist/${name}.d.ts`]);
-    expect(files.sort()).toEqual([...compiled, 'LICENSE', 'README.md', 'package.json'].sort());
+    const commonJs = [...compiled.map((file) => file.replace('dist/', 'dist/cjs/')), 'dist/cjs/package.json'];
+    expect(files.sort()).toEqual([...compiled, ...commonJs, 'LICENSE', 'README.md', 'package.json'].sort());
   });
 
   it('installs nothing else', async () => {
@@ -166,13 +168,19 @@ describe('the package of the client, packed and installed in an empty folder', (
     expect(installed.filter((name) => !name.startsWith('.'))).toEqual([CLIENT]);
   });
 
-  it('can be imported', async () => {
+  it('can be imported and required', async () => {
     const program = `import { createPetClient, STORE_ERRORS } from '${CLIENT}';
       import { toStoreErrors } from '${CLIENT}/errors';
-      await createPetClient({ url: 'http://127.0.0.1:1/graphql', key: 'k' }).close();
+      createPetClient({ url: 'http://127.0.0.1:1/graphql', key: 'k' });
       console.log(STORE_ERRORS.NOT_FOUND.repeat, toStoreErrors({}).length);`;
-    const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', program], { cwd: folder });
-    expect(stdout).toBe('no 0\n');
+    const common = program.replaceAll(/import (.*) from '(.*)';/g, "const $1 = require('$2');");
+    for (const [type, source] of [
+      ['module', program],
+      ['commonjs', common],
+    ] as const) {
+      const { stdout } = await run(process.execPath, [`--input-type=${type}`, '--eval', source], { cwd: folder });
+      expect(stdout).toBe('no 0\n');
+    }
   });
 });
 

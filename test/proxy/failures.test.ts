@@ -91,6 +91,38 @@ describe('a gateway whose upstream fails', () => {
     expect(upstream.seen.length).toBeLessThanOrEqual(count * 1.2);
   });
 
+  it('keeps the breaker closed if only the requests of one key time out', async () => {
+    upstream.play((request, response) => {
+      if (request.headers.authorization !== 'Bearer slow') answerAnimals(request, response);
+    });
+    const aliases = Array.from({ length: 20 }, (_, i) => `p${i}: pet(id: ${i}) { id }`).join(' ');
+    for (const limit of [1, 2]) {
+      const slow = `{ ${aliases} pets(limit: ${limit}) { id } }`;
+      await Promise.all([1, 2, 3].map(() => gateway.graphql(slow, { key: 'slow' })));
+      expect((await timed('{ pets { id } }')).data.pets).toEqual([{ id: '1' }]);
+    }
+    expect((await gateway.fetch('/readyz')).status).toBe(200);
+  });
+
+  it('logs a failed batch in one line', async () => {
+    upstream.play((_, response) => send(response, 500, { code: 'c', message: 'm', status: 500 }));
+    const before = gateway.logged.length;
+    await gateway.fetch('/graphql', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', Authorization: 'Bearer a' },
+      body: JSON.stringify([{ query: '{ pet(id: 1) { id } pet2: pet(id: 2) { id } }' }, { query: '{ pets { id } }' }]),
+    });
+    const lines = gateway.logged.slice(before).filter(({ msg }) => msg !== 'request');
+    expect(lines).toMatchObject([{ code: 'upstream_error', failures: 3, msg: 'the upstream answered 500' }]);
+  });
+
+  it('asks the upstream at most once a second, however often /readyz is requested', async () => {
+    const before = upstream.probes();
+    const startedAt = performance.now();
+    for (let i = 0; i < 50; i += 1) expect((await gateway.fetch('/readyz')).status).toBe(200);
+    expect(upstream.probes() - before).toBeLessThanOrEqual(1 + (performance.now() - startedAt) / 1_000);
+  });
+
   it('opens the breaker if failures continue, fails at once, and resumes soon after the upstream recovers', async () => {
     upstream.play((_, response) => response.socket?.destroy());
     await expect

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createKeyStates } from '../../src/proxy/key-state.js';
 import { startGateway, startProxyBefore, type Gateway, type ProxyOnly } from '../support/gateway.js';
 import {
   answerAnimals,
@@ -140,6 +141,55 @@ describe('limits learned from an upstream', () => {
     for (const request of others) expect(request.at - (probe?.at ?? 0)).toBeGreaterThanOrEqual(45);
   });
 
+  const trio = (limit: number, remaining: number, reset: number) => ({
+    'X-RateLimit-Limit': String(limit),
+    'X-RateLimit-Remaining': String(remaining),
+    'X-RateLimit-Reset': String(reset),
+  });
+  const nowSeconds = Math.floor(Date.now() / 1_000);
+  it.each<[string, Record<string, string>]>([
+    ['a limit of 0', { ...freeLimits(0), 'RateLimit-Policy': '"minute";q=0;w=60', RateLimit: '"minute";r=0;t=60' }],
+    ['a limit of 0 in X-RateLimit-*', trio(0, 0, nowSeconds + 60)],
+    ['a reset in milliseconds', trio(60, 0, (nowSeconds + 3_600) * 1_000)],
+    ['a reset in the far future', trio(60, 0, 99_999_999_999)],
+    ['a Date that is a year wrong', { ...trio(60, 0, nowSeconds + 3_600), Date: 'Fri, 21 Nov 2025 00:00:00 GMT' }],
+    ['a day that is used up', freeLimits(60, 0)],
+  ])('never lock out a key that the upstream still serves: %s', async (_, headers) => {
+    upstream.play((_request, response) => send(response, 200, '[]', headers));
+    for (let i = 1; i <= 3; i += 1) {
+      const { status, errors } = await gateway.graphql(`{ a: pets(limit: ${i}) { id } b: pets { id } }`, { key: 'a' });
+      expect([status, errors]).toEqual([200, undefined]);
+    }
+  });
+
+  it('end with their window; then one request goes first again, and a raised limit is learned', async () => {
+    const limits = (limit: number, left: number) => ({
+      'RateLimit-Policy': `"short";q=${limit};w=1`,
+      RateLimit: `"short";r=${left};t=1`,
+    });
+    upstream.play((_, response) => send(response, 200, '[]', limits(2, 1)));
+    await gateway.graphql('{ pets { id } }', { key: 'a' });
+    const three = '{ a: pet(id: 1) { id } b: pet(id: 2) { id } c: pet(id: 3) { id } }';
+    expect((await gateway.graphql(three, { key: 'a' })).errors?.[0]?.extensions.code).toBe('OPERATION_TOO_LARGE');
+    await sleep(1_050);
+    upstream.play(({ path }, response) =>
+      setTimeout(() => send(response, 200, `{"id":${path.slice(6)},"name":"x","categoryId":1}`, limits(9, 8)), 50),
+    );
+    expect((await gateway.graphql(three, { key: 'a' })).errors).toBeUndefined();
+    const [first, ...others] = upstream.seen;
+    expect(others).toHaveLength(2);
+    for (const other of others) expect(other.at - (first?.at ?? 0)).toBeGreaterThanOrEqual(45);
+  });
+
+  it('that the first response states refuse the rest of an operation, without more requests', async () => {
+    upstream.play((_, response) => send(response, 200, '[]', freeLimits(1)));
+    const { errors } = await gateway.graphql('{ a: pets(limit: 1) { id } b: pets(limit: 2) { id } c: pets { id } }', {
+      key: 'a',
+    });
+    expect(errors?.map(({ extensions }) => extensions.code)).toEqual(['RATE_LIMITED', 'RATE_LIMITED']);
+    expect(upstream.seen).toHaveLength(1);
+  });
+
   it('of a banned key refuse even free operations', async () => {
     upstream.play((_, response) =>
       send(response, 429, { code: 'key_banned', message: 'Banned.', status: 429 }, { 'Retry-After': '30' }),
@@ -179,6 +229,53 @@ describe('a batch of a key without known limits', () => {
     await gateway.close();
     await upstream.close();
   }, 4_000);
+});
+
+it('keys that were never answered do not evict the cooldown of another', () => {
+  const keys = createKeyStates(10, 10);
+  const key = keys.get('real');
+  const header = (name: string): string | undefined => (name === 'retry-after' ? '60' : undefined);
+  key.learn({ status: 429, header }, performance.now());
+  keys.keep('real', key);
+  for (let i = 0; i < 100; i += 1) keys.get(`made-up-${i}`);
+  expect(keys.get('real').cooldown).toBeDefined();
+});
+
+describe('made-up keys', () => {
+  it('cost the upstream one request each, few at once, then a few a second; a valid key still gets in', async () => {
+    const upstream = await startScriptedUpstream(({ headers }, response) => {
+      const isValid = headers.authorization === 'Bearer valid';
+      setTimeout(() => {
+        if (isValid) send(response, 200, '{"id":1,"name":"x","categoryId":1}');
+        else send(response, 401, { code: 'unauthorized', message: 'No.', status: 401 });
+      }, 20);
+    });
+    const gateway = await startProxyBefore(upstream.url);
+    const lookups = Array.from({ length: 50 }, (_, i) => `p${i}: pet(id: ${i}) { id }`).join(' ');
+    const batch = await gateway.fetch('/graphql', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', Authorization: 'Bearer made-up' },
+      body: JSON.stringify([{ query: `{ ${lookups} }` }, { query: `{ ${lookups} }` }]),
+    });
+    expect(batch.status).toBe(401);
+    expect(upstream.seen).toHaveLength(1);
+
+    const startedAt = performance.now();
+    const flood = Array.from({ length: 300 }, (_, i) => gateway.graphql('{ pet(id: 1) { id } }', { key: `no-${i}` }));
+    await sleep(100);
+    let valid = await gateway.graphql('{ pet(id: 1) { id } }', { key: 'valid' });
+    for (; !valid.data; valid = await gateway.graphql('{ pet(id: 1) { id } }', { key: 'valid' })) {
+      expect(valid.status).toBe(429);
+      await sleep(Number(valid.headers.get('retry-after')) * 1_000);
+    }
+    expect(valid.data).toEqual({ pet: { id: '1' } });
+    const statuses = new Set((await Promise.all(flood)).map(({ status }) => status));
+    expect([...statuses].sort()).toEqual([401, 429]);
+    const seconds = (performance.now() - startedAt) / 1_000;
+    expect(upstream.seen.length).toBeLessThan(1 + 16 + 4 * (seconds + 1));
+    await gateway.close();
+    await upstream.close();
+  });
 });
 
 describe('DEFAULT_PLAN', () => {

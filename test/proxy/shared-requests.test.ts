@@ -120,3 +120,22 @@ it('equal GETs of a key that wait for a connection share one request, and each c
   await gateway.close();
   await upstream.close();
 });
+
+it('a key whose requests are slow leaves connections to other keys', async () => {
+  const upstream = await startScriptedUpstream();
+  const gateway = await startProxyBefore(upstream.url, { UPSTREAM_CONNECTIONS: '8', SHUTDOWN_GRACE_MS: '500' });
+  for (const key of ['slow', 'quick']) await gateway.graphql('{ pets { id } }', { key });
+  upstream.play((request, response) => {
+    const delay = request.headers.authorization === 'Bearer slow' ? 2_000 : 0;
+    setTimeout(answerAnimals, delay, request, response);
+  });
+  const aliases = Array.from({ length: 100 }, (_, i) => `p${i}: pet(id: ${i}) { id }`).join(' ');
+  const slow = gateway.graphql(`{ ${aliases} }`, { key: 'slow' });
+  await expect.poll(() => upstream.seen.length).toBe(6);
+  const startedAt = performance.now();
+  expect((await gateway.graphql('{ pet(id: 1) { id } }', { key: 'quick' })).errors).toBeUndefined();
+  expect(performance.now() - startedAt).toBeLessThan(1_000);
+  expect((await slow).errors?.[0]?.extensions.code).toBe('UPSTREAM_TIMEOUT');
+  await gateway.close();
+  await upstream.close();
+});

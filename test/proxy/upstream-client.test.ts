@@ -25,7 +25,7 @@ describe('the client of an upstream, with one connection', () => {
   });
 
   function send(path: string, { keyId = 'a', refusal }: { keyId?: string; refusal?: Error } = {}): Attempt {
-    return client.send({ method: 'GET', path, headers: {}, keyId, beforeSending: () => refusal });
+    return client.send({ method: 'GET', path, headers: {}, requestId: 'r', keyId, beforeSending: () => refusal });
   }
   const arrivalOf = (path: string) => vi.waitFor(() => expect([...asked.keys()]).toContain(path), { timeout: 5_000 });
 

@@ -41,6 +41,8 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
         const problem = Number(status) >= 400 ? ['application/problem+json'] : [];
         const mediaTypes = status === '304' ? [] : ['application/json', ...problem];
         expect(Object.keys((response.content ?? {}) as object)).toEqual(mediaTypes);
+        for (const { example, examples } of Object.values((response.content ?? {}) as Record<string, any>))
+          expect(Object.keys((example ?? examples) as object)).not.toEqual([]);
         for (const header of Object.values(response.headers as Record<string, any>))
           expect(header.schema.type).toMatch(/string|integer/);
       }

@@ -21,6 +21,8 @@ export interface ScriptedUpstream {
   readonly seen: SeenRequest[];
   /** The number of requests that the gateway cancelled before it had the response. */
   readonly cancelled: () => number;
+  /** The number of the gateway's own probes. */
+  readonly probes: () => number;
   play(script: Script): void;
   close(): Promise<void>;
 }
@@ -30,6 +32,7 @@ export async function startScriptedUpstream(script: Script = answerAnimals): Pro
   const sockets = new Set<Socket>();
   let playing = script;
   let cancelled = 0;
+  let probes = 0;
   const server = createServer((request, response) => void receive(request, response));
   server.on('connection', (socket) => {
     sockets.add(socket);
@@ -43,6 +46,7 @@ export async function startScriptedUpstream(script: Script = answerAnimals): Pro
     let body = '';
     for await (const chunk of request) body += String(chunk);
     if (request.url === '/v1/openapi.json') {
+      probes += 1;
       response.end('{}');
       return;
     }
@@ -58,6 +62,7 @@ export async function startScriptedUpstream(script: Script = answerAnimals): Pro
     url: `http://127.0.0.1:${port}/v1`,
     seen,
     cancelled: () => cancelled,
+    probes: () => probes,
     play(next) {
       playing = next;
       seen.length = 0;

@@ -1,4 +1,5 @@
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -7,6 +8,7 @@ import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { PetClient } from '../src/index.js';
 
 const PACKAGE = fileURLToPath(new URL('..', import.meta.url));
 const NODE_MODULES = fileURLToPath(new URL('../../../node_modules/', import.meta.url));
@@ -17,7 +19,7 @@ function toSwitch(cases: readonly string[]): string {
     export function explain(error: StoreError | UnrecognizedError): string {
       switch (error.code) {
         case 'RATE_LIMITED': return 'again in ' + (error.retryAfter + 1);
-        case 'OPERATION_TOO_LARGE': return 'costs ' + error.cost.toFixed();
+        case 'OPERATION_TOO_LARGE': return 'costs ' + error.cost?.toFixed();
         case 'UNRECOGNIZED': return error.receivedCode ?? error.message;
         ${cases.map((code) => `case '${code}':`).join(' ')} return error.requestId;
       }
@@ -31,6 +33,7 @@ const OTHERS = [
   'NOT_FOUND',
   'KEY_BANNED',
   'BAD_REQUEST',
+  'DOCUMENT_NOT_TRUSTED',
   'GRAPHQL_PARSE_FAILED',
   'GRAPHQL_VALIDATION_FAILED',
   'OPERATION_RESOLUTION_FAILURE',
@@ -42,11 +45,21 @@ const OTHERS = [
   'INTERNAL_SERVER_ERROR',
 ];
 
-const CLIENT = `import { createPetClient, PetError, type LoadedPet } from 'animal-store-client';
+const CLIENT = `import { createPetClient, isPetError, type Pet, type PetError } from 'animal-store-client';
+  import { createPetQueries } from 'animal-store-client/query-options';
   const client = createPetClient({ url: 'http://127.0.0.1/graphql', key: 'k', fetch });
-  export const pets: Promise<(LoadedPet | PetError)[]> = client.loadMany(['1', 2, 3n]);
+  export const pets: Promise<(Pet | PetError)[]> = client.loadMany(['1', 2, 3n]);
+  export const explain = (result: Pet | PetError): string => {
+    if (!isPetError(result)) return result.name;
+    return result.code === 'KEY_BANNED' ? result.retryAfter.toFixed() : result.message;
+  };
+  export const listed: Promise<readonly Pet[]> = createPetQueries(client)
+    .list({ status: 'SOLD' })
+    .queryFn({ signal: new AbortController().signal });
   // @ts-expect-error an id is not a boolean
-  export const wrong = client.load(true);`;
+  export const wrong = client.get(true);
+  // @ts-expect-error there is no such status
+  export const unsold = client.add({ name: 'Rex', categoryId: 1, status: 'UNSOLD' });`;
 
 // The compiler reads the types of the browser, of Node and of Apollo Client.
 describe('the types of the package', { timeout: 180_000 }, () => {
@@ -56,7 +69,7 @@ describe('the types of the package', { timeout: 180_000 }, () => {
     directory = await mkdtemp(join(tmpdir(), 'animal-store-application-'));
     await mkdir(join(directory, 'node_modules'));
     await symlink(PACKAGE, join(directory, 'node_modules/animal-store-client'));
-    for (const dependency of ['@apollo', 'rxjs', 'graphql', '@types', 'undici-types']) {
+    for (const dependency of ['@apollo', '@urql', '@0no-co', 'wonka', 'rxjs', 'graphql', '@types', 'undici-types']) {
       await symlink(join(NODE_MODULES, dependency), join(directory, 'node_modules', dependency));
     }
     await writeFile(join(directory, 'package.json'), '{"type":"module"}');
@@ -112,6 +125,9 @@ describe('the types of the package', { timeout: 180_000 }, () => {
           export const link: ApolloLink = createRetryAfterLink({ onWait: ({ waitMs }) => void waitMs.toFixed() });
           // @ts-expect-error it is a number
           createRetryAfterLink({ maxWaitMs: '1 s' });`,
+        exchange: `import type { Exchange } from '@urql/core';
+          import { createRetryAfterExchange } from 'animal-store-client/exchange';
+          export const exchange: Exchange = createRetryAfterExchange({ maxWaitMs: 1 });`,
       },
       'browser',
     );
@@ -137,13 +153,15 @@ describe('the bundled package', () => {
       metafile: true,
       format: 'esm',
       platform: 'neutral',
-      external: ['@apollo/client/*', 'rxjs'],
+      external: ['@apollo/client/*', 'rxjs', 'wonka'],
     });
     const imports = Object.values(metafile.outputs).flatMap((output) => output.imports.map(({ path }) => path));
     return { text: outputFiles[0]?.text ?? '', imports };
   }
 
-  const EVERYTHING = `export * from 'animal-store-client'; export * from 'animal-store-client/link';`;
+  const EVERYTHING = ['', '/link', '/exchange', '/query-options']
+    .map((path) => `export * from 'animal-store-client${path}';`)
+    .join(' ');
 
   it.each([
     ['everything', EVERYTHING, 6_000],
@@ -153,9 +171,13 @@ describe('the bundled package', () => {
     expect(gzipSync(text).length).toBeLessThanOrEqual(limit);
   });
 
-  it('imports only Apollo Client and rxjs, and only for the link', async () => {
-    expect((await bundle(EVERYTHING)).imports.toSorted()).toEqual(['@apollo/client/link', 'rxjs']);
-    expect((await bundle(`export * from 'animal-store-client';`)).imports).toEqual([]);
+  it('imports Apollo Client and rxjs only for the link, and wonka only for the exchange', async () => {
+    const importsOf = async (path: string): Promise<readonly string[]> =>
+      (await bundle(`export * from 'animal-store-client${path}';`)).imports.toSorted();
+    expect(await importsOf('')).toEqual([]);
+    expect(await importsOf('/query-options')).toEqual([]);
+    expect(await importsOf('/link')).toEqual(['@apollo/client/link', 'rxjs']);
+    expect(await importsOf('/exchange')).toEqual(['wonka']);
   });
 
   it('drops what a program does not use', async () => {
@@ -169,7 +191,7 @@ describe('the bundled package', () => {
     const pet = { id: '1', name: 'Bella', categoryId: '1', status: null };
     const requests: unknown[] = [];
     const context = createContext({
-      ...{ AbortController, clearTimeout, DOMException, Headers, performance, setTimeout, URL },
+      ...{ AbortController, AbortSignal, clearTimeout, crypto, Headers, performance, setTimeout, URL },
       fetch: (url: string, init: RequestInit) => {
         requests.push([url, init.method, JSON.parse(init.body as string).variables]);
         return Promise.resolve(Response.json({ data: { p0: pet } }));
@@ -177,17 +199,31 @@ describe('the bundled package', () => {
     });
     new Script(text).runInContext(context);
     const client = new Script(`createPetClient({ url: 'https://store.example/graphql', key: 'k' })`);
-    const { load } = client.runInContext(context) as { load: (id: string) => Promise<unknown> };
-    expect(await load('1')).toEqual(pet);
-    expect(requests).toEqual([['https://store.example/graphql', 'POST', { i0: '1' }]]);
+    const pets = client.runInContext(context) as PetClient;
+    const { signal } = new AbortController();
+    expect(await pets.get('1', { signal })).toEqual(pet);
+    expect(await pets.add({ name: 'Bella', categoryId: 1 })).toEqual(pet);
+    expect(requests).toEqual([
+      ['https://store.example/graphql', 'POST', { i0: '1' }],
+      ['https://store.example/graphql', 'POST', { input: { name: 'Bella', categoryId: '1' } }],
+    ]);
   });
 
-  it('is what `import` finds in Node', async () => {
-    const names = async (path: string): Promise<string[]> => Object.keys((await import(path)) as object).sort();
-    const errors = ['STORE_ERRORS', 'isStoreErrorCode', 'toStoreErrors'];
-    expect(await names('animal-store-client')).toEqual(['PetError', ...errors, 'createPetClient'].sort());
-    expect(await names('animal-store-client/errors')).toEqual(errors);
-    expect(await names('animal-store-client/link')).toEqual(['createRetryAfterLink', 'isRepeatable']);
+  it.each([
+    ['', ['STORE_ERRORS', 'createPetClient', 'isPetError', 'isStoreErrorCode', 'toStoreErrors']],
+    ['/errors', ['STORE_ERRORS', 'isStoreErrorCode', 'toStoreErrors']],
+    ['/link', ['createRetryAfterLink']],
+    ['/exchange', ['createRetryAfterExchange']],
+    ['/query-options', ['createPetQueries']],
+  ])('is what `import` and `require` find in Node: animal-store-client%s', async (path, names) => {
+    const name = `animal-store-client${path}`;
+    expect(Object.keys((await import(name)) as object).sort()).toEqual(names);
+    const require = createRequire(import.meta.url);
+    expect(Object.keys(require(name) as object).sort()).toEqual(names);
+    expect(require.resolve(name)).toContain('/dist/cjs/');
+  });
+
+  it('has no dependencies', async () => {
     const manifest = await readFile(join(PACKAGE, 'package.json'), 'utf8');
     expect(JSON.parse(manifest)).not.toHaveProperty('dependencies');
   });

@@ -1,23 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createPetClient, PetError, type PetClient, type PetClientOptions } from '../src/index.js';
+import { createPetClient, isPetError, type PetError, type PetClient, type PetClientOptions } from '../src/index.js';
 import { startGateway, startProxyBefore, STORES, type Gateway, type ProxyOnly } from '../../../test/support/gateway.js';
 import { startShortWindowStore, type ShortWindowStore } from '../../../test/support/short-window-store.js';
 
-const clients: PetClient[] = [];
-afterAll(async () => {
-  for (const client of clients.splice(0)) await client.close();
-});
-
 function connect(url: string, key: string, options: Partial<PetClientOptions> = {}): PetClient {
-  const client = createPetClient({ url: `${url}/graphql`, key, ...options });
-  clients.push(client);
-  return client;
+  return createPetClient({ url: `${url}/graphql`, key, ...options });
 }
 
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, index) => index + 1);
 
 const codesOf = (results: readonly unknown[]): unknown[] =>
-  results.map((result) => (result instanceof PetError ? result.code : 'ok'));
+  results.map((result) => (isPetError(result) ? result.code : 'ok'));
 
 describe.each(STORES)('the limits of a key, %s store', (mode) => {
   let gateway: Gateway;
@@ -42,25 +35,45 @@ describe.each(STORES)('the limits of a key, %s store', (mode) => {
   it('are never exceeded: a lookup without room within its budget fails without a request', async () => {
     const { key } = await gateway.createKey({ plan: 'free' });
     const before = await countStatuses();
-    const results = await connect(gateway.url, key, { waitBudgetMs: 1_000 }).loadMany(upTo(150));
+    const results = await connect(gateway.url, key, { maxWaitMs: 1_000 }).loadMany(upTo(150));
     expect(codesOf(results)).toEqual([...Array<string>(60).fill('ok'), ...Array<string>(90).fill('RATE_LIMITED')]);
-    const { retryAfter, requestId } = results[149] as PetError;
+    const { retryAfter, requestId } = results[149] as PetError & { code: 'RATE_LIMITED' };
     expect(retryAfter).toBeGreaterThan(30);
     expect(retryAfter).toBeLessThanOrEqual(61);
-    expect(requestId).toBeUndefined();
+    expect(requestId).toBe('');
     const after = await countStatuses();
     expect(after['429'] ?? 0).toBe(before['429'] ?? 0);
   });
 
   it('can be shared with other clients, because responses show the use of all', async () => {
     const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 100, perDay: 1_000 } });
-    const client = connect(gateway.url, key, { waitBudgetMs: 1_000 });
-    await client.load(1);
+    const client = connect(gateway.url, key, { maxWaitMs: 1_000 });
+    await client.get(1);
     for (let use = 0; use < 3; use++) await gateway.graphql(`{ pets(limit: ${use + 1}) { id } }`, { key });
-    await client.load(2);
+    await client.get(2);
     expect(codesOf(await client.loadMany(upTo(100)))).toEqual([
       ...Array<string>(95).fill('ok'),
       ...Array<string>(5).fill('RATE_LIMITED'),
+    ]);
+  });
+
+  it('are reported after each response', async () => {
+    const { key } = await gateway.createKey({ plan: 'pro' });
+    const seen: unknown[] = [];
+    const client = connect(gateway.url, key, {
+      onLimit: (windows) => seen.push(windows.map(({ name, limit, remaining }) => [name, limit, remaining])),
+    });
+    await client.list();
+    await client.loadMany(upTo(9));
+    expect(seen).toEqual([
+      [
+        ['minute', 300, 299],
+        ['day', 10_000, 9_999],
+      ],
+      [
+        ['minute', 300, 290],
+        ['day', 10_000, 9_990],
+      ],
     ]);
   });
 
@@ -78,12 +91,12 @@ describe.each(STORES)('the limits of a key, %s store', (mode) => {
       codes.push((await gateway.graphql(two, { key })).errors?.[0]?.extensions.code);
     }
     expect(codes).toEqual([undefined, 'RATE_LIMITED', 'KEY_BANNED']);
-    const impatient = connect(gateway.url, key, { waitBudgetMs: 0 });
-    await expect(impatient.load(1)).rejects.toMatchObject({
+    const impatient = connect(gateway.url, key, { maxWaitMs: 0 });
+    await expect(impatient.get(1)).rejects.toMatchObject({
       code: 'KEY_BANNED',
       retryAfter: expect.any(Number) as number,
     });
-    expect(await connect(gateway.url, key).load(1)).toMatchObject({ name: 'Animal 1' });
+    expect(await connect(gateway.url, key).get(1)).toMatchObject({ name: 'Animal 1' });
   });
 });
 
@@ -103,10 +116,10 @@ describe.concurrent('a window that opens again', () => {
   it('is waited for, and nothing is refused meanwhile', async () => {
     const client = connect(gateway.url, 'a-key');
     // The gateway learns the windows from its first response, and the client from the gateway.
-    await client.load(1);
+    await client.get(1);
     const results = await client.loadMany(upTo(70));
     expect(codesOf(results)).toEqual(Array<string>(70).fill('ok'));
-    expect(results.map((result) => result instanceof PetError || result.name)).toEqual(
+    expect(results.map((result) => (isPetError(result) ? result.code : result.name))).toEqual(
       upTo(70).map((id) => `Animal ${id}`),
     );
     expect(store.refusedOf('a-key')).toBe(0);

@@ -1,31 +1,33 @@
 import { inspect } from 'node:util';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createPetClient, PetError, type PetClient, type PetClientOptions } from '../src/index.js';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  createPetClient,
+  isPetError,
+  type PetError,
+  type Pet,
+  type PetClient,
+  type PetClientOptions,
+} from '../src/index.js';
 import { MODES, startGateway, type Gateway } from '../../../test/support/gateway.js';
 
 const DEEP = '9007199254740993';
 
 describe.each(MODES)('createPetClient, %s store', (mode) => {
   let gateway: Gateway;
-  const clients: PetClient[] = [];
 
   beforeAll(async () => {
-    gateway = await startGateway(mode);
+    // The machine may be busy: a request that times out would be repeated.
+    gateway = await startGateway(mode, { UPSTREAM_TIMEOUT_MS: '60000' });
     await gateway.sql(`INSERT INTO pets (name, category_id, status)
       SELECT 'Animal ' || n, 1 + n % 7, CASE n % 2 WHEN 0 THEN 'sold' END FROM generate_series(1, 1000) AS n`);
     await gateway.sql(`INSERT INTO pets (id, name, category_id) VALUES (${DEEP}, 'Deep', 9223372036854775807)`);
   });
   afterAll(() => gateway.close());
-  afterEach(async () => {
-    for (const client of clients.splice(0)) await client.close();
-  });
 
   /** Creates a client with its own key. */
   async function connect(options: Partial<PetClientOptions> = {}): Promise<PetClient> {
     const { key } = await gateway.createKey();
-    const client = createPetClient({ url: `${gateway.url}/graphql`, key, ...options });
-    clients.push(client);
-    return client;
+    return createPetClient({ url: `${gateway.url}/graphql`, key, timeoutMs: 60_000, ...options });
   }
 
   /** Counts the requests to /graphql that the gateway has answered. */
@@ -40,19 +42,16 @@ describe.each(MODES)('createPetClient, %s store', (mode) => {
     const before = await countRoundTrips();
     const ids = Array.from({ length: 1_000 }, (_, index) => 1 + ((index * 617) % 1_000));
     const pets = await client.loadMany(ids);
-    expect(pets.map((pet) => pet instanceof PetError || pet.name)).toEqual(ids.map((id) => `Animal ${id}`));
+    expect(pets.map((pet) => isPetError(pet) || pet.name)).toEqual(ids.map((id) => `Animal ${id}`));
     expect((await countRoundTrips()) - before).toBe(10);
   });
 
   it('sends its name, so that the operators of the store can tell who uses the deprecated field', async () => {
     const client = await connect({ clientName: 'stock service' });
-    await client.load(1);
+    await client.get(1);
     await expect
       .poll(() => gateway.logged.find((line) => line.client === 'stock service'))
       .toMatchObject({ deprecated: true });
-    for (const clientName of ['', ' a', 'ü', 'a\n', 'x'.repeat(101)]) {
-      expect(() => createPetClient({ url: gateway.url, key: 'k', clientName })).toThrow(/clientName/);
-    }
   });
 
   it('collects the lookups of one turn, also after promise callbacks, and sends each id once', async () => {
@@ -62,7 +61,7 @@ describe.each(MODES)('createPetClient, %s store', (mode) => {
     const pets = await Promise.all(
       Array.from({ length: 90 }, async (_, index) => {
         for (let hop = 0; hop < index % 9; hop++) await Promise.resolve();
-        return client.load(1 + (index % 30));
+        return client.get(1 + (index % 30));
       }),
     );
     expect(pets.map(({ id }) => id)).toEqual(Array.from({ length: 90 }, (_, index) => String(1 + (index % 30))));
@@ -79,29 +78,70 @@ describe.each(MODES)('createPetClient, %s store', (mode) => {
     expect(results[2]).toEqual({ id: DEEP, name: 'Deep', categoryId: '9223372036854775807', status: null });
     expect(results[3]).toEqual(results[2]);
     expect(results[8]).toEqual(results[0]);
-    expect(results.map((result) => (result instanceof PetError ? [result.code, result.id] : result.id))).toEqual([
+    expect(results.map((result) => (isPetError(result) ? result.code : result.id))).toEqual([
       '2',
-      ['NOT_FOUND', '404404'],
+      'NOT_FOUND',
       DEEP,
       DEEP,
-      ['INVALID_ID', '007'],
-      ['INVALID_ID', '9007199254740992'],
-      ['INVALID_ID', '1.5'],
+      ...Array<string>(3).fill('BAD_USER_INPUT'),
       '3',
       '2',
     ]);
     expect(results[1]).toMatchObject({
+      message: 'There is no animal with id 404404.',
       error: { code: 'not_found', status: 404 },
       requestId: expect.stringMatching(/.+/) as string,
     });
-    expect((results[5] as PetError).message).toContain('got the number 9007199254740992');
+    expect((results[5] as PetError).message).toContain('got 9007199254740992');
   });
 
   it('rejects a single lookup with its error', async () => {
     const client = await connect();
-    await expect(client.load('4040')).rejects.toMatchObject({ name: 'PetError', code: 'NOT_FOUND', id: '4040' });
-    await expect(client.load('x')).rejects.toMatchObject({ code: 'INVALID_ID' });
+    await expect(client.get('4040')).rejects.toMatchObject({ name: 'PetError', code: 'NOT_FOUND' });
+    await expect(client.get('x')).rejects.toMatchObject({ code: 'BAD_USER_INPUT' });
     expect(await client.loadMany([])).toEqual([]);
+  });
+
+  it('lists animals, filtered by status', async () => {
+    const client = await connect();
+    const ids = (pets: readonly Pet[]): string[] => pets.map(({ id }) => id);
+    expect(ids(await client.list())).toEqual(Array.from({ length: 20 }, (_, index) => String(index + 1)));
+    expect(await client.list({ limit: 1 })).toEqual([{ id: '1', name: 'Animal 1', categoryId: '2', status: null }]);
+    expect(ids(await client.list({ status: 'SOLD', limit: 3 }))).toEqual(['2', '4', '6']);
+    await expect(client.list({ limit: 500 })).rejects.toMatchObject({ code: 'BAD_USER_INPUT', path: ['p0'] });
+  });
+
+  it('adds an animal once for each idempotency key', async () => {
+    const client = await connect();
+    const pet = { name: 'Rex', categoryId: BigInt(DEEP), status: 'PENDING' } as const;
+    const added = await client.add(pet, { idempotencyKey: `order 7 ${mode}`.replaceAll(' ', '-') });
+    expect(added).toEqual({ id: expect.stringMatching(/^\d+$/), name: 'Rex', categoryId: DEEP, status: 'PENDING' });
+    expect(await client.add(pet, { idempotencyKey: `order-7-${mode}` })).toEqual(added);
+    const others = await Promise.all([client.add(pet), client.add(pet)]);
+    expect(new Set([added.id, ...others.map(({ id }) => id)]).size).toBe(3);
+    await expect(client.add({ ...pet, categoryId: 0.5 })).rejects.toMatchObject({
+      code: 'BAD_USER_INPUT',
+      message: expect.stringMatching(/^categoryId must be an int64.*got 0\.5\.$/) as string,
+    });
+    await expect(client.add({ name: ' ', categoryId: 1 })).rejects.toMatchObject({ code: 'BAD_USER_INPUT' });
+  });
+
+  it('finds animals in the lists once the store has no lookup, as far as the lists reach', async () => {
+    const client = await connect({ getFromLists: true });
+    const before = await countRoundTrips();
+    expect(await client.get(100)).toMatchObject({ id: '100', name: 'Animal 100' });
+    // The list of all animals ends at 100, that of the sold ones at 200.
+    expect((await countRoundTrips()) - before).toBe(1);
+    const results = await client.loadMany([0, 150, 151, DEEP, 'x']);
+    expect(results.map((result) => (isPetError(result) ? result.code : result.name))).toEqual([
+      'NOT_FOUND',
+      'Animal 150',
+      'BEYOND_LISTS',
+      'BEYOND_LISTS',
+      'BAD_USER_INPUT',
+    ]);
+    expect((await countRoundTrips()) - before).toBe(5);
+    expect((results[2] as PetError).message).toBe('The lists do not reach the animal 151.');
   });
 
   it('fails every lookup with UNAUTHENTICATED after one request if the key is invalid', async () => {
@@ -109,9 +149,7 @@ describe.each(MODES)('createPetClient, %s store', (mode) => {
     const client = await connect({ key });
     const before = await countRoundTrips();
     const results = await client.loadMany(Array.from({ length: 300 }, (_, index) => index + 1));
-    expect(new Set(results.map((result) => result instanceof PetError && result.code))).toEqual(
-      new Set(['UNAUTHENTICATED']),
-    );
+    expect(new Set(results.map((result) => isPetError(result) && result.code))).toEqual(new Set(['UNAUTHENTICATED']));
     expect((await countRoundTrips()) - before).toBe(1);
     expect(inspect(results, { depth: 9 })).not.toContain(key);
   });
@@ -121,17 +159,13 @@ describe('createPetClient', () => {
   const valid = { url: 'http://127.0.0.1:1/graphql', key: 'pets_key' };
 
   it.each([
-    [{ url: 'animals' }, TypeError, 'url must be'],
-    [{ url: 'ftp://host/graphql' }, TypeError, 'url must be'],
-    [{ key: '' }, TypeError, 'key must be'],
-    [{ key: 'secret\r\nX: y' }, TypeError, 'key must be'],
-    [{ maxRootFields: 0 }, RangeError, 'maxRootFields must be a whole number from 1 to 1000000, got 0'],
-    [{ concurrency: 1.5 }, RangeError, 'concurrency must be'],
-    [{ waitBudgetMs: Infinity }, RangeError, 'waitBudgetMs must be'],
-    [{ timeoutMs: -1 }, RangeError, 'timeoutMs must be'],
-  ])('rejects %j and names the option', (wrong, kind, words) => {
+    [{ url: 'animals' }, 'Invalid URL'],
+    [{ key: '' }, 'key must be'],
+    [{ key: 'secret\r\nX: y' }, 'key must be'],
+    [{ concurrency: 0 }, 'concurrency must be at least 1, got 0'],
+  ])('rejects %j', (wrong, words) => {
     const create = (): PetClient => createPetClient({ ...valid, ...wrong });
-    expect(create).toThrow(kind);
+    expect(create).toThrow(TypeError);
     expect(create).toThrow(words);
     expect(create).not.toThrow('secret');
   });

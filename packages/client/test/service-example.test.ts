@@ -58,7 +58,7 @@ describe('examples/service', () => {
     expect(lines).toMatchObject([
       { pet: { id: '7' } },
       { id: '404', error: 'NOT_FOUND' },
-      { id: 'x', error: 'INVALID_ID' },
+      { id: 'x', error: 'BAD_USER_INPUT' },
     ]);
   });
 

@@ -1,0 +1,113 @@
+import { ToolbarButton, ToolbarMenu, useEditorContext } from '@graphiql/react';
+import { useEffect, useRef, useState } from 'react';
+import { EXAMPLES } from './examples.js';
+import { toClientCode, toCurl, toFetch, type Edited } from './snippets.js';
+
+/** Shapes of the icons, as SVG paths on a grid of 24. */
+const SHAPES = {
+  examples: 'M4 5h16M4 10h16M4 15h10M4 20h7',
+  code: 'M8 6l-6 6 6 6M16 6l6 6-6 6M14 4l-4 16',
+  link: 'M10 14a4 4 0 0 0 6 0l4-4a4 4 0 0 0-6-6l-1 1M14 10a4 4 0 0 0-6 0l-4 4a4 4 0 0 0 6 6l1-1',
+  once: 'M12 3a9 9 0 1 0 9 9M12 8v8M10 9l2-1M10 16h4',
+};
+
+function Icon({ shape }: { readonly shape: keyof typeof SHAPES }) {
+  return (
+    <svg className="graphiql-toolbar-icon tool-icon" viewBox="0 0 24 24" aria-hidden="true">
+      <path d={SHAPES[shape]} />
+    </svg>
+  );
+}
+
+const SNIPPETS = { 'Copy as curl': toCurl, 'Copy as fetch': toFetch, 'Copy as client code': toClientCode };
+
+/** Buttons beside GraphiQL's own: examples, code for other programs, a link to the operation, an Idempotency-Key. */
+export function Tools({ apiKey }: { readonly apiKey: string }) {
+  const editors = useEditorContext({ nonNull: true });
+  const { queryEditor, variableEditor, headerEditor, activeTabIndex } = editors;
+  const [toShow, setToShow] = useState<(typeof EXAMPLES)[number]>();
+  const [message, setMessage] = useState('');
+  const tabBefore = useRef(activeTabIndex);
+
+  // An example goes into a new tab, which GraphiQL opens a moment after `addTab`.
+  useEffect(() => {
+    if (toShow && activeTabIndex !== tabBefore.current) {
+      queryEditor?.setValue(toShow.query);
+      variableEditor?.setValue(toShow.variables ?? '');
+      setToShow(undefined);
+    }
+    tabBefore.current = activeTabIndex;
+  }, [toShow, activeTabIndex, queryEditor, variableEditor]);
+
+  const read = (): Edited => ({
+    query: queryEditor?.getValue() ?? '',
+    variables: parseObject(variableEditor?.getValue()),
+    headers: parseObject(headerEditor?.getValue()) as Record<string, string>,
+  });
+  const copy = (text: string, what: string): void => {
+    navigator.clipboard.writeText(text).then(
+      () => setMessage(`${what} copied`),
+      () => setMessage('The browser does not allow this page to copy'),
+    );
+  };
+  const url = new URL('graphql', document.baseURI).href;
+
+  return (
+    <>
+      <ToolbarMenu label="Open an example" button={<Icon shape="examples" />}>
+        {EXAMPLES.map((example) => (
+          <ToolbarMenu.Item
+            key={example.name}
+            onSelect={() => {
+              setToShow(example);
+              editors.addTab();
+            }}
+          >
+            {example.name}
+          </ToolbarMenu.Item>
+        ))}
+      </ToolbarMenu>
+      <ToolbarMenu label="Copy as code" button={<Icon shape="code" />}>
+        {Object.entries(SNIPPETS).map(([label, format]) => (
+          <ToolbarMenu.Item key={label} onSelect={() => copy(format(url, read(), apiKey), 'Code')}>
+            {label}
+          </ToolbarMenu.Item>
+        ))}
+      </ToolbarMenu>
+      <ToolbarButton
+        label="Copy a link to this operation"
+        onClick={() => {
+          const { query, variables } = read();
+          const link = new URL('explorer', document.baseURI);
+          link.searchParams.set('query', query);
+          if (Object.keys(variables).length > 0) link.searchParams.set('variables', variableEditor?.getValue() ?? '');
+          copy(link.href, 'Link');
+        }}
+      >
+        <Icon shape="link" />
+      </ToolbarButton>
+      <ToolbarButton
+        label="Add an Idempotency-Key header"
+        onClick={() => {
+          const headers = { ...read().headers, 'Idempotency-Key': crypto.randomUUID() };
+          headerEditor?.setValue(JSON.stringify(headers, null, 2));
+          setMessage('Idempotency-Key added under Headers');
+        }}
+      >
+        <Icon shape="once" />
+      </ToolbarButton>
+      <span className="copied" role="status" onAnimationEnd={() => setMessage('')}>
+        {message}
+      </span>
+    </>
+  );
+}
+
+/** Parses the text of an editor. Incomplete JSON counts as empty. */
+function parseObject(text = ''): Record<string, unknown> {
+  try {
+    return JSON.parse(text) as Record<string, unknown>;
+  } catch {
+    return {};
+  }
+}

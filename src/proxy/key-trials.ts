@@ -1,0 +1,98 @@
+import { addressLimited } from '../access/refusals.js';
+import { createBoundedCache } from '../bounded-cache.js';
+import type { KeyState } from './key-state.js';
+
+/** Limits how fast keys that the upstream has never accepted are tried, by client address. */
+export interface KeyTrials {
+  /**
+   * Waits until a key may be tried.
+   * @returns the function that ends the trial
+   * @throws StoreError `rate_limited` if too many other keys of the address wait
+   */
+  start(address: string, key: KeyState): Promise<() => void>;
+}
+
+/** Keys of one address that are tried at the same time, until too many of them are refused. */
+const AT_ONCE = 16;
+/** After this many refused keys within a minute, the keys of an address are tried one at a time. */
+const REFUSALS = 5;
+const REFUSAL_MS = 60_000;
+/** The time from one such trial to the next, and how long a key waits for its trial, in milliseconds. */
+const INTERVAL_MS = 350;
+const WAIT_MS = 2_000;
+/** The most keys of an address that wait. */
+const MAX_WAITING = 16;
+/** The most addresses that are remembered. */
+const ADDRESSES = 50_000;
+
+export function createKeyTrials(): KeyTrials {
+  const addresses = createBoundedCache<AddressTrials>(ADDRESSES);
+  return {
+    start(address, key) {
+      const trials = addresses.get(address) ?? new AddressTrials();
+      addresses.set(address, trials);
+      return trials.start(key);
+    },
+  };
+}
+
+/** The trials of one address. */
+class AddressTrials {
+  /** The times of the latest refusals, by `performance.now()`. */
+  readonly #refusedAt: number[] = [];
+  readonly #waiting = new Map<KeyState, (mayStart: boolean) => void>();
+  #running = 0;
+  #startedAt = -Infinity;
+
+  async start(key: KeyState): Promise<() => void> {
+    if (this.#waiting.size === 0 && this.#isFree()) this.#count();
+    else if (!(await this.#wait(key))) throw addressLimited(1);
+    return () => this.#end(key);
+  }
+
+  #count(): void {
+    this.#running += 1;
+    this.#startedAt = performance.now();
+  }
+
+  /** Whether a trial may start now. */
+  #isFree(): boolean {
+    const now = performance.now();
+    const oldest = this.#refusedAt[0] ?? -Infinity;
+    const isRefusing = this.#refusedAt.length === REFUSALS && now - oldest < REFUSAL_MS;
+    return isRefusing ? this.#running === 0 && now - this.#startedAt >= INTERVAL_MS : this.#running < AT_ONCE;
+  }
+
+  #wait(key: KeyState): Promise<boolean> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => settle(false), WAIT_MS);
+      const settle = (mayStart: boolean): void => {
+        clearTimeout(timer);
+        this.#waiting.delete(key);
+        resolve(mayStart);
+      };
+      this.#waiting.set(key, settle);
+      if (this.#waiting.size > MAX_WAITING) this.#byAge().at(-1)?.(false);
+      setTimeout(() => this.#startNext(), INTERVAL_MS).unref();
+    });
+  }
+
+  #end(key: KeyState): void {
+    this.#running -= 1;
+    if (key.isRefused && this.#refusedAt.push(performance.now()) > REFUSALS) this.#refusedAt.shift();
+    this.#startNext();
+    setTimeout(() => this.#startNext(), INTERVAL_MS).unref();
+  }
+
+  #startNext(): void {
+    while (this.#waiting.size > 0 && this.#isFree()) {
+      this.#count();
+      this.#byAge()[0]?.(true);
+    }
+  }
+
+  /** What waits, the key that was sent first at the front: a client that tries again with its key has waited longest. */
+  #byAge(): ((mayStart: boolean) => void)[] {
+    return [...this.#waiting].sort(([a], [b]) => a.createdAt - b.createdAt).map(([, settle]) => settle);
+  }
+}

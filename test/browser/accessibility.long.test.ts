@@ -1,0 +1,56 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { describeInBrowser, LOOKS, openPage, overflowOf, photograph, startBrowser } from '../support/browser.js';
+import { startGateway, type Gateway } from '../support/gateway.js';
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+/** Each page, and the element that shows that it is complete. */
+const PAGES = [
+  ['front', '/', '.links a'],
+  ['explorer', '/explorer', '[aria-label="Show Documentation Explorer"]'],
+  ['reference', '/reference', '.opblock'],
+] as const;
+
+describeInBrowser('the pages, checked by axe', () => {
+  let gateway: Gateway;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    gateway = await startGateway('embedded', { NODE_ENV: 'development', SAMPLE_DATA: 'true' });
+    browser = await startBrowser();
+  }, 120_000);
+  afterAll(async () => {
+    await browser.close();
+    await gateway.close();
+  });
+
+  it.each(LOOKS.flatMap((look) => PAGES.map((page) => ({ ...look, page }))))(
+    'have no serious fault: $page.0, $look',
+    async ({ look, options, page: [name, path, complete] }) => {
+      // Its policy would not let the page run axe.
+      const { page, close } = await openPage(browser, { ...options, bypassCSP: true });
+      await page.goto(gateway.url + path);
+      await page.locator(complete).first().waitFor();
+      for (const operation of await page.locator('.opblock-summary-control').all()) await operation.click();
+      if (name === 'explorer') {
+        await page.getByLabel('API key').fill((await gateway.createKey()).key);
+        await page.keyboard.press('Enter');
+        await page.getByText('business plan').waitFor();
+        await page.locator('.graphiql-execute-button').click();
+        await page.locator('.result-window').getByText('Bella').waitFor();
+      }
+      expect(await overflowOf(page)).toBe(0);
+      await photograph(page, `${name}-${look}`);
+      // axe fails if the page changes while it runs.
+      await page.waitForTimeout(1_000);
+      await page.evaluate(AXE);
+      const { violations } = await page.evaluate<{ violations: { id: string; impact: string; nodes: unknown[] }[] }>(
+        'axe.run()',
+      );
+      expect(violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')).toEqual([]);
+      await close();
+    },
+  );
+});

@@ -1,0 +1,112 @@
+import { createServer, type AddressInfo, type Socket } from 'node:net';
+import { Pool } from 'undici';
+import { expect, it } from 'vitest';
+import { createUpstreamClient } from '../../src/proxy/upstream-client.js';
+import { startProxyBefore } from '../support/gateway.js';
+
+const KEYS = 16;
+const FAULTS = ['surplus', 'late', 'later', 'early', 'informational', 'close'] as const;
+
+/** An upstream that answers each request with the name of its key, and makes a fault with every tenth answer. */
+async function startFaultyUpstream(fault: (typeof FAULTS)[number], returnsIds: boolean) {
+  const sockets = new Set<Socket>();
+  let answered = 0;
+  const server = createServer((socket) => {
+    sockets.add(socket.on('error', () => undefined).on('close', () => sockets.delete(socket)));
+    if (fault === 'early' && sockets.size % 3 === 0) socket.write(toResponse('nobody', 'an-id'));
+    let received = '';
+    socket.on('data', (bytes) => {
+      received += bytes.toString();
+      const heads = received.split('\r\n\r\n');
+      received = heads.pop() as string;
+      for (const head of heads) setTimeout(answer, 1 + Math.random() * 4, socket, head);
+    });
+  });
+
+  function toResponse(key: string, id: string): string {
+    const body = `[{"id":1,"name":"${key}","categoryId":1}]`;
+    const header = returnsIds ? `X-Request-Id: ${id}\r\n` : '';
+    return `HTTP/1.1 200 OK\r\n${header}Content-Length: ${body.length}\r\n\r\n${body}`;
+  }
+
+  function answer(socket: Socket, head: string): void {
+    const key = /authorization: Bearer (\S+)/i.exec(head)?.[1] ?? '';
+    const response = toResponse(key, /x-request-id: (\S+)/i.exec(head)?.[1] ?? '');
+    answered += 1;
+    const isFaulty = answered % 10 === 0;
+    if (isFaulty && fault === 'informational') socket.write('HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n');
+    socket.write(response + (isFaulty && fault === 'surplus' ? response : ''));
+    if (isFaulty && fault === 'late') setImmediate(() => socket.write(response));
+    if (isFaulty && fault === 'later') setTimeout(() => socket.write(response), 3);
+    if (isFaulty && fault === 'close') socket.end();
+  }
+
+  await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    close() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    },
+  };
+}
+
+/** Sends requests with sixteen keys at once, and counts the responses that are those of another key. */
+async function countWrong(requests: number, ask: (key: string) => Promise<string | undefined>) {
+  let wrong = 0;
+  let right = 0;
+  const askAll = async (_: unknown, index: number): Promise<void> => {
+    const key = `key-${index}`;
+    for (let i = 0; i < requests; i += 1) {
+      const name = await ask(key);
+      if (name === key) right += 1;
+      else if (name !== undefined) wrong += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: KEYS }, askAll));
+  return { wrong, right };
+}
+
+const toName = (text: string): string => (JSON.parse(text) as { name: string }[])[0]?.name as string;
+
+it.each(FAULTS)('no key gets the response of another if the upstream returns request ids: %s', async (fault) => {
+  const upstream = await startFaultyUpstream(fault, true);
+  const gateway = await startProxyBefore(`${upstream.url}/v1`, { UPSTREAM_CONNECTIONS: '8' });
+  await expect.poll(async () => (await gateway.graphql('{ pets { name } }', { key: 'first' })).status).toBe(200);
+  const { wrong, right } = await countWrong(20, async (key) => {
+    if (Math.random() < 0.1) {
+      const leaving = AbortSignal.timeout(Math.ceil(Math.random() * 5));
+      const init = { headers: { Authorization: `Bearer ${key}` }, signal: leaving };
+      await gateway.fetch('/graphql?query={pets{name}}', init).catch(() => undefined);
+    }
+    const { data } = await gateway.graphql('{ pets { name } }', { key });
+    return (data as { pets: { name: string }[] | null } | undefined)?.pets?.[0]?.name;
+  });
+  expect(wrong).toBe(0);
+  expect(right).toBeGreaterThan(KEYS * 20 * 0.9);
+  await gateway.close();
+  upstream.close();
+});
+
+it.each(FAULTS)('without request ids, no more responses are wrong than with the Pool of undici: %s', async (fault) => {
+  let upstream = await startFaultyUpstream(fault, false);
+  const pool = new Pool(upstream.url, { connections: 64 });
+  const ofPool = await countWrong(60, async (key) => {
+    const { body } = await pool.request({ method: 'GET', path: '/', headers: { authorization: `Bearer ${key}` } });
+    return toName(await body.text());
+  }).catch(() => ({ wrong: Infinity, right: 0 }));
+  await pool.destroy();
+  upstream.close();
+
+  upstream = await startFaultyUpstream(fault, false);
+  const client = createUpstreamClient({ url: upstream.url, connections: 64, connectTimeoutMs: 5_000 });
+  const ours = await countWrong(60, async (key) => {
+    const headers = { authorization: `Bearer ${key}` };
+    const request = { method: 'GET', path: '/', headers, requestId: 'r', keyId: key } as const;
+    const outcome = await client.send({ ...request, beforeSending: () => undefined }).outcome;
+    return outcome instanceof Error ? undefined : toName(outcome.body as string);
+  });
+  await client.close();
+  upstream.close();
+  expect(ours.wrong).toBeLessThanOrEqual(ofPool.wrong);
+});
