@@ -54,6 +54,9 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
     application_name: 'animal-store-gateway',
   });
   pool.on('error', (error) => onConnectionError?.(error));
+  // A connection that breaks in use fails its statement, and emits this event as well. Without a listener, it would crash
+  // the process.
+  pool.on('connect', (client) => client.on('error', () => undefined));
 
   return {
     async query<Row>({ name, text }: { name: string; text: string }, values: readonly unknown[]): Promise<Row[]> {
