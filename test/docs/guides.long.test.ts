@@ -7,7 +7,7 @@ import { parseAllDocuments } from 'yaml';
 import { loadConfig } from '../../src/config.js';
 import { findFreePort } from '../support/free-port.js';
 import { createDatabase } from '../support/gateway.js';
-import { describeWith } from '../support/installed-program.js';
+import { describeWith, findProgram } from '../support/installed-program.js';
 import { runSql } from '../support/sql.js';
 import { makeCheckout, type Checkout } from './checkout.js';
 import { listGuides, readDocument, type Block } from './markdown.js';
@@ -155,7 +155,18 @@ async function openReader(steps: readonly Step[], checkout: Checkout): Promise<R
         const file = `block-${line}.${language === 'ts' ? 'ts' : 'mjs'}`;
         await writeFile(join(directory, file), toHere(text));
         const compile = language === 'ts' ? `${TSC} ${TSC_TARGET} ${file}\n` : '';
-        return shell.run(`${compile}node --import tsx ${file}`);
+        return format(await shell.run(`${compile}node --import tsx ${file}`));
+      }
+      case 'python':
+      case 'go': {
+        const [program, command, file] =
+          language === 'go' ? ['go', 'go run', `block-${line}.go`] : ['python3', 'python3', `block-${line}.py`];
+        if (!findProgram(program)) {
+          console.warn(`skipped, ${program} is not installed: a block of ${language}`);
+          return format(answer?.text ?? '');
+        }
+        await writeFile(join(directory, file), toHere(text));
+        return format(await shell.run(`${command} ${file}`));
       }
       case 'dotenv':
         loadConfig(parseEnv(text));

@@ -168,6 +168,12 @@ describe('the package of the client, packed and installed in an empty folder', (
     expect(installed.filter((name) => !name.startsWith('.'))).toEqual([CLIENT]);
   });
 
+  it('is clean for publint and arethetypeswrong', async () => {
+    const cwd = join(ROOT, 'packages/client');
+    await run('npx', ['publint', '--strict'], { cwd });
+    await run('npx', ['attw', '--pack', '.'], { cwd });
+  });
+
   it('can be imported and required', async () => {
     const program = `import { createPetClient, STORE_ERRORS } from '${CLIENT}';
       import { toStoreErrors } from '${CLIENT}/errors';
