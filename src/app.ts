@@ -134,9 +134,17 @@ export async function startApp(
     const waitUntilAvailable = createStartupWait({ timeoutMs: config.startTimeoutMs, log, signal });
     const redis = await openRedis(config, log, metrics, waitUntilAvailable);
     closers.push(() => Promise.resolve(redis?.close()));
-    const backend = await openBackend(config, log, metrics, tracer, redis, waitUntilAvailable, decorateDatabase);
+    const backend = await openBackend(
+      config,
+      log,
+      metrics,
+      tracer,
+      redis?.limits,
+      waitUntilAvailable,
+      decorateDatabase,
+    );
     closers.push(() => backend.close());
-    const { source, access, deprecatedCalls } = backend;
+    const { source, access, usage } = backend;
 
     const { introspection, explorer: hasExplorer, production, limits } = config;
     const { maxBodyBytes } = limits;
@@ -150,7 +158,7 @@ export async function startApp(
       landingPage: hasExplorer,
       production,
       maxTokens: documentLimits.maxTokens,
-      persistedQueries: redis && createRedisQueryCache(redis),
+      persistedQueries: redis && createRedisQueryCache(redis.queries),
       formatError,
       log,
     });
@@ -165,6 +173,7 @@ export async function startApp(
       documentLimits,
       formatError,
       budget: createDocumentBudget(createMemoryLedger({ capacity: ADDRESS_CAPACITY })),
+      registrations: createMemoryLedger({ capacity: ADDRESS_CAPACITY }),
     });
     if (path !== undefined) closers.push(await openManifest({ path, trusted, prepareAhead, log }));
     const graphql = createGraphqlHandler({
@@ -173,7 +182,7 @@ export async function startApp(
       documentLimits,
       source,
       access,
-      deprecatedCalls,
+      usage,
       guardRateLimit: createRateLimitGuard(),
       cors,
       log,
@@ -185,7 +194,7 @@ export async function startApp(
       maxBatch: limits.maxBatch,
       maxResponseBytes: limits.maxResponseBytes,
     });
-    const rest = backend.isStore && createRestHandler({ source, access, deprecatedCalls, cors, log, maxBodyBytes });
+    const rest = backend.isStore && createRestHandler({ source, access, usage, cors, log, maxBodyBytes });
     const pages = hasExplorer
       ? createPages({
           ...readPackage(),
@@ -268,21 +277,27 @@ function isRestPath({ path }: RequestContext): boolean {
   return path === '/v1' || path.startsWith('/v1/');
 }
 
+/** Opens a link for limits, and another one for persisted queries, whose failures do not affect the limits. */
 async function openRedis(
   { redisUrl: url }: Config,
   log: Log,
   metrics: Metrics,
   waitUntilAvailable: WaitUntilAvailable,
-): Promise<RedisLink | undefined> {
+): Promise<{ limits: RedisLink; queries: RedisLink; close(): void } | undefined> {
   if (url === undefined) return undefined;
-  const redis = await openRedisLink({ url, log, metrics: metrics.watchSharing() });
+  const links = [openRedisLink({ url, log, metrics: metrics.watchSharing() }), openRedisLink({ url, log })] as const;
+  const [limits, queries] = await Promise.all(links);
+  const close = (): void => {
+    limits.close();
+    queries.close();
+  };
   await waitUntilAvailable('REDIS_URL names a Redis', () =>
-    redis.isUp ? Promise.resolve() : Promise.reject(new StoreError('unavailable', 'it does not answer')),
+    limits.isUp ? Promise.resolve() : Promise.reject(new StoreError('unavailable', 'it does not answer')),
   ).catch((error: unknown) => {
-    redis.close();
+    close();
     throw error;
   });
-  return redis;
+  return { limits, queries, close };
 }
 
 async function openBackend(

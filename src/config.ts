@@ -1,20 +1,11 @@
 import { z } from 'zod';
+import { parseRedisUrl } from './redis/redis-url.js';
 import { flag, integer, url } from './setting-types.js';
 import { parseTracing, TRACING_SWITCH, type TracingConfig } from './tracing-config.js';
 
 /** Whether a URL has no credentials, query or fragment, because the program would not send them upstream. */
 function namesStore({ username, password, search, hash }: URL): boolean {
   return username + password + search + hash === '';
-}
-
-/** Whether a URL has a host, no path except a database number, and credentials that can be decoded. */
-function namesRedis({ hostname, pathname, username, password }: URL): boolean {
-  try {
-    decodeURIComponent(username + password);
-  } catch {
-    return false;
-  }
-  return hostname !== '' && /^\/?\d{0,5}$/.test(pathname);
 }
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
@@ -49,11 +40,13 @@ const ENVIRONMENT = z.object({
   ).optional(),
   DATABASE_POOL: integer(1, 1_000).default(10),
   DATABASE_PREPARE: flag.default(true),
-  REDIS_URL: url(
-    ['redis:', 'rediss:'],
-    'must be a URL such as redis://user:password@host:6379/0, or rediss:// for TLS',
-    namesRedis,
-  ).optional(),
+  REDIS_URL: z
+    .string()
+    .refine(
+      (text) => parseRedisUrl(text) !== undefined,
+      'must be a URL such as redis://user:password@host:6379/0 or redis+sentinel://host:26379,host:26379/name, or with rediss for TLS',
+    )
+    .optional(),
   REDIS_URL_FILE: z.string().optional(),
   NODE_ENV: z
     .enum(['development', 'production', 'test'], 'must be development, production or test')

@@ -5,7 +5,7 @@ import { StoreError } from '../errors.js';
 import type { RequestContext } from '../http/request-context.js';
 import { compileFields, findConditions, type RootField } from './compile.js';
 import { findDeprecations } from './deprecations.js';
-import type { DocumentBudget } from './document-budget.js';
+import type { DocumentBudget, LocalLedger } from './document-budget.js';
 import { requireSmallDocument, type DocumentLimits } from './document-limits.js';
 import { DocumentText, listOperations } from './document.js';
 import { formatVariableError, findDocumentStatus, type ErrorFormatter } from './errors.js';
@@ -33,6 +33,8 @@ export interface PrepareOptions {
   readonly documentLimits: DocumentLimits;
   readonly formatError: ErrorFormatter;
   readonly budget: DocumentBudget;
+  /** Counts the persisted queries that callers register. */
+  readonly registrations: LocalLedger;
 }
 
 /**
@@ -48,6 +50,9 @@ type CompleteParameters = [PreparedDocument, DocumentText, OperationRequest, Req
 /** Characters of persisted queries that are found by their hash without asking Apollo Server. */
 const PERSISTED_CHARACTERS = 1_000_000;
 
+/** Persisted queries that a caller may register in a minute. */
+const REGISTRATIONS = [{ name: 'minute', seconds: 60, limit: 100 }] as const;
+
 export function createPrepare({
   server,
   schema,
@@ -56,6 +61,7 @@ export function createPrepare({
   documentLimits,
   formatError,
   budget,
+  registrations,
 }: PrepareOptions): { prepare: Prepare; prepareAhead: PrepareAhead } {
   const persisted = new LRUCache<string, string>({
     maxSize: PERSISTED_CHARACTERS,
@@ -95,12 +101,20 @@ export function createPrepare({
     const startedAt = performance.now();
     try {
       const known = findKnown(request);
-      const found = known ? { document: known, text: new DocumentText(known.text) } : await validate(request);
+      const found = known
+        ? { document: known, text: new DocumentText(known.text) }
+        : await validate(mayRegister(request, context.caller) ? request : { query: request.query });
       return found instanceof Refusal ? found : complete(found.document, found.text, request, context, true);
     } finally {
       // The wait for a persisted query in Redis is nobody's work.
       if (request.query !== undefined) budget.charge(context.caller, performance.now() - startedAt);
     }
+  }
+
+  /** Beyond its quota, a caller's documents run but are not kept for their hashes, so that they replace no others. */
+  function mayRegister({ query, extensions }: OperationRequest, caller: string): boolean {
+    if (query === undefined || readHash(extensions) === undefined) return true;
+    return registrations.admit({ id: caller, windows: REGISTRATIONS }, 1).outcome === 'admitted';
   }
 
   function findKnown({ query, extensions }: OperationRequest): PreparedDocument | undefined {

@@ -1,4 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { monotonicNow } from '../clock.js';
+import { StoreError } from '../errors.js';
 import type { Tracer } from '../observability/tracing.js';
 import { CallCancelled } from '../pets/pet-source.js';
 import type { Breaker } from './breaker.js';
@@ -33,6 +35,17 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
   let endOfTurn: Promise<void> | undefined;
 
   return async (paths, template) => {
+    const [path, ...others] = paths;
+    if (path === undefined || others.length === 0 || !template.key.limits.isUnknown(monotonicNow())) {
+      return askAll(paths, template);
+    }
+    // If the upstream refuses the first request, the thousands of a batch are not even created.
+    const [first] = (await askAll([path], template)) as [Result];
+    const isRefused = first instanceof StoreError && (first.status === 401 || first.status === 429);
+    return [first, ...(isRefused ? others.map(() => first) : await askAll(others, template))];
+  };
+
+  async function askAll(paths: readonly string[], template: RequestTemplate): Promise<readonly Result[]> {
     if (breaker.isOpen) return paths.map(() => unavailable());
     const deadline = new Deadline(template.call, timeoutMs);
     const tooLate = deadline.findReason();
@@ -53,7 +66,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
       request.waiting -= 1;
       return request.result ?? giveUp(request, deadline.findReason() ?? timedOut());
     });
-  };
+  }
 
   function start(path: string, template: RequestTemplate, deadline: Deadline): PendingRequest {
     const request = new PendingRequest(path, template, deadline);

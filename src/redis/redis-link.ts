@@ -1,14 +1,21 @@
-import { isIP } from 'node:net';
-import type { Redis, RedisOptions } from 'ioredis';
+import type { Redis } from 'ioredis';
 import type { Log } from '../observability/log.js';
 import type { SharingFailure, SharingMetrics } from '../observability/limiter-metrics.js';
+
+import { createRedisClients, type RedisClient } from './redis-client.js';
 
 /** Redis is unavailable, or its reply was late or corrupt. The command may or may not have run. */
 export class RedisAwayError extends Error {
   override readonly name = 'RedisAwayError';
 }
 
-/** A connection to a Redis server that may be unavailable at any time. */
+/** The commands that the program sends. */
+export type RedisCommands = Pick<Redis, 'evalsha' | 'eval' | 'get' | 'set'>;
+
+/**
+ * A connection to Redis, which may be unavailable at any time: one server, the primary that Sentinels name, or a cluster.
+ * A cluster is available while all of its primaries are, so that all keys are counted in the same way.
+ */
 export interface RedisLink {
   /** Whether there is a working connection. */
   readonly isUp: boolean;
@@ -18,17 +25,18 @@ export interface RedisLink {
    * @param read - parses the reply; throws if the reply is corrupt, and the connection is then closed
    * @throws RedisAwayError by the deadline at the latest
    */
-  ask<T>(send: (client: Redis) => Promise<unknown>, read: (reply: unknown) => T): Promise<T>;
+  ask<T>(send: (client: RedisCommands) => Promise<unknown>, read: (reply: unknown) => T): Promise<T>;
   /** Adds a listener that is called whenever the link connects, and at once if it is connected now. */
   onUp(listener: () => void): void;
   close(): void;
 }
 
 export interface RedisLinkOptions {
-  /** `redis://` or `rediss://`, optionally with a user, a password and a database number. */
+  /** A URL as `parseRedisUrl` takes it. */
   readonly url: string;
   readonly log: Log;
-  readonly metrics: SharingMetrics;
+  /** Absent for a link whose outages do not matter. They are logged at the level `debug`. */
+  readonly metrics?: SharingMetrics | undefined;
   /** How long a reply may take, in milliseconds. */
   readonly deadlineMs?: number;
   /** Time between attempts to connect, in milliseconds. */
@@ -53,14 +61,11 @@ export async function openRedisLink({
   deadlineMs = 100,
   retryMs = 500,
 }: RedisLinkOptions): Promise<RedisLink> {
-  // Imported on demand, so that a program without Redis starts faster. The default export, because a bundle has no named
-  // exports of a CommonJS package.
-  const { Redis } = (await import('ioredis')).default;
-  const options = toOptions(url);
+  const clients = await createRedisClients(url, CONNECT_MS);
   const waiting = new Set<(error: RedisAwayError) => void>();
   const listeners: (() => void)[] = [];
-  let connecting: Redis | undefined;
-  let current: { readonly client: Redis; readonly since: number } | undefined;
+  let connecting: RedisClient | undefined;
+  let current: { readonly client: RedisClient; readonly since: number } | undefined;
   let timer: NodeJS.Timeout | undefined;
   let isOutageLogged = false;
   let isClosed = false;
@@ -84,7 +89,7 @@ export async function openRedisLink({
   };
 
   async function connect(): Promise<void> {
-    const client = new Redis(options);
+    const client = clients.create();
     connecting = client;
     const errors: Error[] = [];
     client.on('error', (error: Error) => {
@@ -93,7 +98,11 @@ export async function openRedisLink({
     });
     client.on('close', () => lose(client, 'closed', new Error('the connection was closed')));
     try {
-      await within(CONNECT_MS, checkServer(client));
+      if ((await within(CONNECT_MS, clients.check(client))) === 'cluster') {
+        client.disconnect();
+        await connect();
+        return;
+      }
       // After a wrong password or database number, ioredis emits an error and continues.
       if (errors[0]) throw errors[0];
     } catch (error) {
@@ -107,13 +116,13 @@ export async function openRedisLink({
       return;
     }
     current = { client, since: performance.now() };
-    metrics.setShared(true);
-    if (isOutageLogged) log.info('Redis is back: limits are shared again');
+    metrics?.setShared(true);
+    if (isOutageLogged) log[metrics ? 'info' : 'debug']('Redis is back: limits are shared again');
     isOutageLogged = false;
     for (const listener of listeners) listener();
   }
 
-  function ask<T>(send: (client: Redis) => Promise<unknown>, read: (reply: unknown) => T): Promise<T> {
+  function ask<T>(send: (client: RedisCommands) => Promise<unknown>, read: (reply: unknown) => T): Promise<T> {
     if (!current) return Promise.reject(new RedisAwayError('Redis is away'));
     const { client } = current;
     return new Promise((resolve, reject) => {
@@ -144,7 +153,7 @@ export async function openRedisLink({
     });
   }
 
-  function lose(client: Redis, reason: SharingFailure, error: Error): void {
+  function lose(client: RedisClient, reason: SharingFailure, error: Error): void {
     if (current?.client !== client) return;
     const hasLasted = performance.now() - current.since > LASTING_MS;
     discard(client);
@@ -153,7 +162,7 @@ export async function openRedisLink({
     connectLater(hasLasted ? 0 : retryMs);
   }
 
-  function discard(client: Redis): void {
+  function discard(client: RedisClient): void {
     current = undefined;
     client.disconnect();
     const unanswered = [...waiting];
@@ -162,31 +171,21 @@ export async function openRedisLink({
   }
 
   function reportOutage(reason: SharingFailure, { message }: Error): void {
-    metrics.setShared(false);
-    metrics.countFailure(reason);
+    metrics?.setShared(false);
+    metrics?.countFailure(reason);
     if (isOutageLogged || isClosed) return;
     isOutageLogged = true;
     // Do not log the error itself: it may contain the command with the password.
-    log.warn({ reason, failure: withoutArguments(message) }, 'Redis is away: limits go on per instance');
+    log[metrics ? 'warn' : 'debug'](
+      { reason, failure: withoutArguments(message) },
+      'Redis is away: limits go on per instance',
+    );
   }
 
   function connectLater(milliseconds: number): void {
     if (isClosed) return;
     timer = setTimeout(() => void connect(), milliseconds).unref();
   }
-}
-
-/** Connects and checks that the server can write. A server that loads its data, a replica or a full server cannot. */
-async function checkServer(client: Redis): Promise<void> {
-  await client.connect();
-  const word = String(Math.random());
-  const reply = await client.eval(
-    `redis.call('SET', KEYS[1], ARGV[1], 'PX', 60000) return redis.call('GET', KEYS[1])`,
-    1,
-    'animals:greeting',
-    word,
-  );
-  if (reply !== word) throw new Error('what was written was not read back');
 }
 
 function reasonOf({ name }: Error): SharingFailure {
@@ -199,33 +198,10 @@ function withoutArguments(message: string): string {
   return message.split(', with args')[0] as string;
 }
 
-function toOptions(url: string): RedisOptions {
-  const { protocol, hostname, port, username, password, pathname } = new URL(url);
-  const host = hostname.replace(/^\[|\]$/g, '');
-  return {
-    host,
-    port: Number(port || 6_379),
-    ...(username && { username: decodeURIComponent(username) }),
-    ...(password && { password: decodeURIComponent(password) }),
-    db: Number(pathname.slice(1)),
-    ...(protocol === 'rediss:' && { tls: isIP(host) ? {} : { servername: host } }),
-    lazyConnect: true,
-    connectTimeout: CONNECT_MS,
-    disconnectTimeout: 100,
-    enableOfflineQueue: false,
-    enableReadyCheck: false,
-    autoResendUnfulfilledCommands: false,
-    maxRetriesPerRequest: 0,
-    retryStrategy: null,
-    disableClientInfo: true,
-    protocol: 2,
-  };
-}
-
-async function within(milliseconds: number, promise: Promise<void>): Promise<void> {
+async function within<T>(milliseconds: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`no answer within ${milliseconds} ms`)), milliseconds);
   });
-  await Promise.race([promise, late]).finally(() => clearTimeout(timer));
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }

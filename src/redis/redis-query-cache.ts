@@ -11,14 +11,19 @@ export interface QueryCache {
 
 /** The most characters of queries in this process. */
 const CAPACITY = 4_000_000;
-/** The longest query, in characters, that is sent to Redis. */
-const MAX_LENGTH = 100_000;
+/**
+ * Redis has this many places for queries, of this many bytes each: 4 MiB at most, whatever clients send. The hash of a
+ * query chooses its place, and a later query replaces an earlier one. The instances that know the earlier one keep it.
+ */
+const PLACES = 1_024;
+const MAX_BYTES = 4_096;
 /** How long Redis keeps a query. A client registers it again when it has expired. */
 const KEPT_MS = 86_400_000;
 
 /**
  * Creates the cache of persisted queries that all processes with the same Redis share. While Redis is unavailable, each
  * process has its own.
+ * @param link - used for nothing else, so that its failures do not affect the limits
  */
 export function createRedisQueryCache(link: RedisLink): QueryCache {
   const known = new LRUCache<string, string>({ maxSize: CAPACITY, sizeCalculation: (text) => text.length + 100 });
@@ -40,7 +45,7 @@ export function createRedisQueryCache(link: RedisLink): QueryCache {
     },
     async set(key, text) {
       known.set(key, text);
-      if (text.length > MAX_LENGTH || !isQueryKey(key)) return;
+      if (Buffer.byteLength(text) > MAX_BYTES || !isQueryKey(key)) return;
       await ask(
         (client) => client.set(toRedisKey(key), text, 'PX', KEPT_MS),
         (reply) => {
@@ -67,5 +72,5 @@ function isQueryKey(key: string): boolean {
 }
 
 function toRedisKey(key: string): string {
-  return `animals:${key}`;
+  return `animals:apq:${Number.parseInt(key.slice(-8), 16) % PLACES}`;
 }

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Redis } from 'ioredis';
-import type { RedisLink } from './redis-link.js';
+import type { RedisCommands, RedisLink } from './redis-link.js';
 
 /**
  * A Lua script that Redis runs in one atomic step. Its first argument is a number unique to the call, and its reply is an
@@ -28,7 +27,7 @@ export function createScript(link: RedisLink, lua: string): Script {
     );
   };
 
-  function run(client: Redis, parameters: readonly (string | number)[], keys: number): Promise<unknown> {
+  function run(client: RedisCommands, parameters: readonly (string | number)[], keys: number): Promise<unknown> {
     return client.evalsha(digest, keys, ...parameters).catch((error: unknown) => {
       if (!(error as Error).message.startsWith('NOSCRIPT')) throw error;
       return client.eval(lua, keys, ...parameters);

@@ -1,0 +1,114 @@
+import { isIP } from 'node:net';
+import type { Cluster, Redis, RedisOptions } from 'ioredis';
+import { parseRedisUrl, type RedisAddress } from './redis-url.js';
+
+export type RedisClient = Redis | Cluster;
+
+/** Creates the clients of a link: a new one for each attempt to connect. */
+export interface RedisClients {
+  /** Creates a client, which is not connected: of the next host, of the primary that Sentinels name, or of a cluster. */
+  create(): RedisClient;
+  /**
+   * Connects and checks that Redis can write. A server that loads its data, a replica or a full server cannot.
+   * @returns `cluster` if the server is a node of a cluster. The next client is then one of the cluster.
+   */
+  check(client: RedisClient): Promise<'usable' | 'cluster'>;
+}
+
+/** How long a Sentinel may take, in milliseconds, so that there is time to ask another one. */
+const SENTINEL_MS = 300;
+
+/**
+ * Creates the clients for a URL that has been validated. None of them queues or repeats a command.
+ * @param connectMs - how long connecting may take
+ */
+export async function createRedisClients(url: string, connectMs: number): Promise<RedisClients> {
+  // Imported on demand, so that a program without Redis starts faster. The default export, because a bundle has no named
+  // exports of a CommonJS package.
+  const { Redis, Cluster } = (await import('ioredis')).default;
+  const address = parseRedisUrl(url);
+  if (!address) throw new Error('the URL of Redis has not been validated');
+  const { hosts, primaryName } = address;
+  const options = toOptions(address, connectMs);
+  /** The nodes of the cluster, if there is one. Any of them knows the others. */
+  let nodes: RedisAddress['hosts'] | undefined;
+  let created = 0;
+
+  return {
+    create() {
+      const next = created++ % hosts.length;
+      if (nodes) return createCluster([...nodes, ...hosts]);
+      if (primaryName === undefined) return new Redis({ ...options, ...hosts[next] });
+      const sentinels = [...hosts.slice(next), ...hosts.slice(0, next)];
+      return new Redis({
+        ...options,
+        sentinels,
+        name: primaryName,
+        sentinelRetryStrategy: () => null,
+        sentinelCommandTimeout: SENTINEL_MS,
+        connectTimeout: SENTINEL_MS,
+        enableTLSForSentinelMode: address.tls,
+        ...(address.tls && { tls: {}, sentinelTLS: {} }),
+      });
+    },
+    async check(client) {
+      await client.connect();
+      if (client instanceof Cluster) {
+        const primaries = client.nodes('master');
+        await Promise.all(primaries.map((node) => node.ping()));
+        nodes = primaries.map(({ options: { host = '', port = 0 } }) => ({ host, port }));
+      } else if (primaryName === undefined && (await isClusterNode(client))) {
+        if (address.database !== 0) throw new Error('a cluster has no database but 0');
+        nodes = hosts;
+        return 'cluster';
+      }
+      const word = String(Math.random());
+      const write = `redis.call('SET', KEYS[1], ARGV[1], 'PX', 60000) return redis.call('GET', KEYS[1])`;
+      if ((await client.eval(write, 1, 'animals:greeting', word)) !== word)
+        throw new Error('what was written was not read back');
+      return 'usable';
+    },
+  };
+
+  function createCluster(startupNodes: RedisAddress['hosts']): Cluster {
+    const { lazyConnect, enableOfflineQueue, retryStrategy: _, db: _db, ...redisOptions } = options;
+    return new Cluster([...startupNodes], {
+      lazyConnect,
+      enableOfflineQueue,
+      redisOptions: { ...redisOptions, ...(address?.tls && { tls: {} }) },
+      clusterRetryStrategy: null,
+      slotsRefreshTimeout: connectMs,
+      retryDelayOnFailover: 0,
+      retryDelayOnClusterDown: 0,
+    });
+  }
+}
+
+/** Asks a server whether it belongs to a cluster. A proxy may not know the question. */
+async function isClusterNode(client: Redis): Promise<boolean> {
+  const reply: unknown = await client.info('cluster').catch((error: unknown) => {
+    if ((error as Error).name === 'ReplyError') return '';
+    throw error;
+  });
+  return typeof reply === 'string' && /^cluster_enabled:1\r?$/m.test(reply);
+}
+
+function toOptions({ username, password, database, tls, hosts }: RedisAddress, connectMs: number) {
+  const host = hosts[0]?.host ?? '';
+  return {
+    ...(username && { username }),
+    ...(password && { password }),
+    db: database,
+    ...(tls && { tls: isIP(host) ? {} : { servername: host } }),
+    lazyConnect: true,
+    connectTimeout: connectMs,
+    disconnectTimeout: 100,
+    enableOfflineQueue: false,
+    enableReadyCheck: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    retryStrategy: null,
+    disableClientInfo: true,
+    protocol: 2,
+  } as const satisfies RedisOptions;
+}
