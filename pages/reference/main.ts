@@ -1,9 +1,9 @@
 import SwaggerUI from 'swagger-ui-dist/swagger-ui-es-bundle.js';
 import 'swagger-ui-dist/swagger-ui.css';
 import './style.css';
-import './exact-numbers.js';
 import { keyMemory } from '../key-memory.js';
 import { completeAccessibility } from './accessibility.js';
+import { keepDigits } from './exact-numbers.js';
 
 const root = document.getElementById('reference') as HTMLElement;
 const dark = matchMedia('(prefers-color-scheme: dark)');
@@ -11,6 +11,7 @@ const followTheme = (): unknown => document.documentElement.classList.toggle('da
 dark.addEventListener('change', followTheme);
 followTheme();
 completeAccessibility(root);
+keepDigits();
 
 const ui = SwaggerUI({
   url: new URL('v1/openapi.json', document.baseURI).href,
