@@ -31,7 +31,7 @@ const BUT_TRACING = {
   message: 'Only the contract of spans.',
 };
 const SOURCES = {
-  regex: 'postgres-pet-source|rest-pet-source|postgres-key-store|postgres-deprecated-calls|memory-ledger|redis-ledger',
+  regex: 'postgres-pet-source|rest-pet-source|postgres-key-store|postgres-usage|memory-ledger|redis-ledger',
   message: 'Take the contract; app.ts hands the implementation over.',
 };
 

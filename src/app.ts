@@ -144,7 +144,7 @@ export async function startApp(
       decorateDatabase,
     );
     closers.push(() => backend.close());
-    const { source, access, deprecatedCalls } = backend;
+    const { source, access, usage } = backend;
 
     const { introspection, explorer: hasExplorer, production, limits } = config;
     const { maxBodyBytes } = limits;
@@ -182,7 +182,7 @@ export async function startApp(
       documentLimits,
       source,
       access,
-      deprecatedCalls,
+      usage,
       guardRateLimit: createRateLimitGuard(),
       cors,
       log,
@@ -194,7 +194,7 @@ export async function startApp(
       maxBatch: limits.maxBatch,
       maxResponseBytes: limits.maxResponseBytes,
     });
-    const rest = backend.isStore && createRestHandler({ source, access, deprecatedCalls, cors, log, maxBodyBytes });
+    const rest = backend.isStore && createRestHandler({ source, access, usage, cors, log, maxBodyBytes });
     const pages = hasExplorer
       ? createPages({
           ...readPackage(),

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Access } from './access/session.js';
-import type { DeprecatedCallCounter } from './access/deprecated-calls.js';
+import type { UsageCounter } from './access/usage.js';
 import type { DevelopmentKeys, FirstStart } from './store/first-start.js';
 import type { SchedulerOptions } from './http/scheduler.js';
 import type { PetSource } from './pets/pet-source.js';
@@ -9,8 +9,8 @@ import type { PetSource } from './pets/pet-source.js';
 export interface Backend {
   readonly source: PetSource;
   readonly access: Access;
-  /** Absent in proxy mode, because the upstream knows the keys and counts their calls. */
-  readonly deprecatedCalls?: DeprecatedCallCounter;
+  /** Absent in proxy mode, because the upstream knows the keys and counts their usage. */
+  readonly usage?: UsageCounter;
   /** True for a store backend. The process then serves REST too. */
   readonly isStore: boolean;
   /** Fills an empty embedded store. Called after the server listens, so a failed start leaves the store empty. */

@@ -3,7 +3,7 @@ import { userInfo } from 'node:os';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { CreatedKey, KeyEvent, KeyFilter, KeyRecord } from '../access/key-store.js';
 import { PLANS, type Plan } from '../access/plans.js';
-import type { DeprecatedCaller } from '../access/deprecated-calls.js';
+import { USAGE_GROUPS, type DeprecatedCaller, type Usage, type UsageGroup } from '../access/usage.js';
 import { loadEnvironment } from '../environment.js';
 import type { KeyAdmin, KeyStatus } from '../store/key-admin.js';
 import { openKeyAdmin } from '../store/open-key-admin.js';
@@ -13,11 +13,17 @@ interface Json {
   readonly json?: boolean;
 }
 
+interface UsageOptions extends Json {
+  readonly since?: Date;
+  readonly by?: readonly UsageGroup[];
+  readonly limit: number;
+}
+
 interface Settings {
   readonly label?: string;
   readonly perMinute?: number;
   readonly perDay?: number;
-  readonly expires?: Date | null;
+  readonly expires?: Date | typeof NEVER;
 }
 
 /** The keys of the store, and who is using the command. */
@@ -28,6 +34,7 @@ interface Context {
 
 const PAGE = 200;
 const DAY_MS = 86_400_000;
+const NEVER = 'never';
 const ID = 'the id of the key, as create and list print it';
 
 const program = new Command('keys').description('Manages API keys. Times are in UTC.').showHelpAfterError(false);
@@ -35,7 +42,7 @@ const program = new Command('keys').description('Manages API keys. Times are in 
 withSettings(command('create', 'creates a key and prints its secret, once'), true).action(
   async ({ json, expires, ...settings }: Settings & Json & { plan: Plan }) => {
     const created = await withKeys(({ admin, actor }) =>
-      admin.create({ ...settings, expiresAt: expires ?? null, actor }),
+      admin.create({ ...settings, expiresAt: toExpiry(expires), actor }),
     );
     print(json, toCreatedJson(created), () => `Created ${describe(created)}.\n${describeSecret(created)}`);
   },
@@ -63,8 +70,8 @@ command('show', 'shows a key, when it was last used and what it has left')
 
 withSettings(command('update', 'changes the plan, label or expiry of a key, which keeps its secret'), false)
   .argument('<id>', ID)
-  .action(async (id: string, { json, expires: expiresAt, label, ...settings }: Settings & Json & { plan?: Plan }) => {
-    const update = { ...settings, ...(expiresAt !== undefined && { expiresAt }), label: label === '' ? null : label };
+  .action(async (id: string, { json, expires, label, ...settings }: Settings & Json & { plan?: Plan }) => {
+    const update = { ...settings, expiresAt: toExpiry(expires), label: label === '' ? null : label };
     if (Object.values(update).every((value) => value === undefined))
       throw new Error('update needs --plan, --label, --expires, --per-minute or --per-day');
     const key = await withKeys(({ admin, actor }) => admin.update({ ...update, id, actor }));
@@ -110,6 +117,25 @@ command('log', 'lists who did what to which key, the latest first')
     );
   });
 
+command('usage', 'adds up what keys requested, the highest cost first')
+  .argument('[id]', 'only what this key requested')
+  .option('--since <iso-date>', 'only since then (default: 24 hours ago)', toDate)
+  .option('--by <groups>', `add up by some of ${USAGE_GROUPS.join()}, separated by commas`, toGroups)
+  .option('--limit <n>', 'how many sums at most', toCount, 50)
+  .action(async (id: string | undefined, { json, since, by, limit }: UsageOptions) => {
+    const groups = by ?? (id === undefined ? ['key', 'client', 'operation'] : ['client', 'operation']);
+    const filter = { id, since: since ?? new Date(Date.now() - DAY_MS), by: groups, limit };
+    const usage = await withKeys(({ admin }) => admin.usage(filter));
+    print(json, usage, () =>
+      usage.length === 0
+        ? `Nothing was requested since ${formatTime(filter.since)}.`
+        : formatTable(
+            [...groups.flatMap((group) => (group === 'key' ? ['key', 'label', 'plan'] : group)), ...SUMS],
+            usage.map((sums) => toUsageRow(sums, groups)),
+          ),
+    );
+  });
+
 command('deprecated', 'lists who calls what is deprecated, the latest caller first')
   .option('--since <iso-date>', 'leave out who has not called since then', toDate)
   .action(async ({ since, json }: Json & { since?: Date }) => {
@@ -138,7 +164,7 @@ function withSettings(to: Command, isNew: boolean): Command {
     .option(
       '--expires <iso-date>',
       `when the key ends, such as 2027-01-31 or 2027-01-31T12:00:00Z${isNew ? '' : ', or never'}`,
-      (text: string) => (text === 'never' && !isNew ? null : toDate(text)),
+      (text: string) => (text === NEVER && !isNew ? NEVER : toDate(text)),
     );
 }
 
@@ -177,6 +203,10 @@ async function listKeys(admin: KeyAdmin, filter: Partial<KeyFilter>, limit: numb
   return { keys, last };
 }
 
+function toExpiry(expires: Settings['expires']): Date | null | undefined {
+  return expires === NEVER ? null : expires;
+}
+
 function print(json: boolean | undefined, value: unknown, describeValue: () => string): void {
   console.log(json ? JSON.stringify(value) : describeValue());
 }
@@ -197,6 +227,13 @@ function toDate(text: string): Date {
   throw new InvalidArgumentError('It must be an ISO date, such as 2027-01-31 or 2027-01-31T12:00:00Z.');
 }
 
+function toGroups(text: string): UsageGroup[] {
+  const groups = new Set(text.split(','));
+  const known = USAGE_GROUPS.filter((group) => groups.has(group));
+  if (known.length === groups.size) return known;
+  throw new InvalidArgumentError(`It must be some of ${USAGE_GROUPS.join()}, separated by commas.`);
+}
+
 function toMilliseconds(text: string): number {
   const [, count, unit] = /^(\d{1,4})([smhd])$/.exec(text === '0' ? '0s' : text) ?? [];
   if (count === undefined) throw new InvalidArgumentError('It must be a time such as 0, 90s, 30m, 24h or 7d.');
@@ -211,11 +248,11 @@ function toJson({ unbannedAt: _, ...key }: KeyStatus): object {
   return key;
 }
 
-const COLUMNS = ['id', 'plan', 'left min/day', 'ends', 'label'];
+const COLUMNS = ['id', 'plan', 'left min/day', 'last used', 'ends', 'label'];
 
 function toRow(key: KeyStatus): string[] {
   const { id, plan, label } = key;
-  return [id, plan, toLeft(key), toEnd(key), label ?? ''];
+  return [id, plan, toLeft(key), formatTime(key.lastUsedAt, 'never'), toEnd(key), label ?? ''];
 }
 
 function toLeft({ left, bannedUntil }: KeyStatus): string {
@@ -230,13 +267,14 @@ function toEnd({ expiresAt, revokedAt }: Pick<KeyRecord, 'expiresAt' | 'revokedA
 }
 
 function describeStatus(key: KeyStatus): string {
-  const { id, label, plan, limits, left, bannedUntil, createdAt, expiresAt, revokedAt } = key;
+  const { id, label, plan, limits, left, bannedUntil, lastUsedAt, createdAt, expiresAt, revokedAt } = key;
   const rows = [
     ['id', id],
     ['label', label ?? ''],
     ['plan', `${plan}: ${limits.perMinute} a minute, ${limits.perDay} a day`],
     ['left', left ? `${left.minute} this minute, ${left.day} this day` : LEFT_UNKNOWN],
     ['banned', formatTime(bannedUntil) && `until ${formatTime(bannedUntil)}`],
+    ['last used', formatTime(lastUsedAt, 'not within a year')],
     ['created', formatTime(createdAt)],
     ['expires', formatTime(expiresAt, 'never')],
     ['revoked', formatTime(revokedAt)],
@@ -259,6 +297,22 @@ function toText(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
+const SUMS = ['requests', 'cost', 'errors', 'refused', 'last'];
+
+function toUsageRow(usage: Usage, groups: readonly UsageGroup[]): (string | number)[] {
+  const { keyId = '', label, plan, client, operation = '', day = null, hour = null } = usage;
+  const { requests, cost, errors, refused, lastAt } = usage;
+  const cells: Record<UsageGroup, string[]> = {
+    key: [keyId, label ?? '', plan ?? ''],
+    client: [client || NO_NAME],
+    operation: [operation],
+    day: [formatTime(day).slice(0, 10)],
+    hour: [formatTime(hour)],
+  };
+  return [...groups.flatMap((group) => cells[group]), requests, cost, errors, refused, formatTime(lastAt)];
+}
+
+const NO_NAME = '(no name)';
 const FACES = { graphql: 'GraphQL', rest: 'REST' };
 
 function toCallerRow(caller: DeprecatedCaller): (string | number)[] {
@@ -269,7 +323,7 @@ function toCallerRow(caller: DeprecatedCaller): (string | number)[] {
     label ?? '',
     plan ?? '',
     end === 'revoked' || end === 'expired' ? 'yes' : '',
-    client ?? '(no name)',
+    client ?? NO_NAME,
     `${FACES[through]} ${coordinate}`,
     calls,
     formatTime(lastAt),

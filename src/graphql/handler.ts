@@ -1,6 +1,6 @@
 import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import type { Access, Session } from '../access/session.js';
-import type { DeprecatedCallCounter } from '../access/deprecated-calls.js';
+import { outcomeOf, type UsageCounter } from '../access/usage.js';
 import { StoreError, toStoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
@@ -41,7 +41,7 @@ export interface GraphqlHandlerOptions {
   readonly source: PetSource;
   readonly access: Access;
   /** Absent where another store counts. */
-  readonly deprecatedCalls: DeprecatedCallCounter | undefined;
+  readonly usage: UsageCounter | undefined;
   readonly guardRateLimit: RateLimitGuard;
   readonly cors: Cors;
   readonly log: Log;
@@ -66,8 +66,7 @@ const LANDING_PAGE_POLICY = "frame-ancestors 'none'; form-action 'none'; object-
 
 /** Makes the handler of /graphql. */
 export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
-  const { prepare, documents, documentLimits, source, access, deprecatedCalls, guardRateLimit, cors, log, metrics } =
-    options;
+  const { prepare, documents, documentLimits, source, access, usage, guardRateLimit, cors, log, metrics } = options;
   const { tracer, introspection, renderLandingPage, maxResponseBytes } = options;
 
   return async (context) => {
@@ -86,6 +85,8 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       reply = await answer(context, session);
     } catch (thrown) {
       reply = refuse(context, thrown);
+      const facts = { operation: undefined, cost: 0 };
+      count(facts, { hasData: false, hasErrors: true, failures: [toStoreError(thrown)] }, context, session);
     }
     session.close();
     const allowance = session.allowance();
@@ -161,7 +162,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       metrics.observeOperation(type, toOutcome(response, call), seconds, isPinned ? name : undefined);
       const span = spans?.[index];
       if (span) endOperationSpan(span, fact, response);
-      if (response.hasData) noteDeprecations(fact.operation, context, session);
+      count(fact, response, context, session);
     });
     const failures = responses.flatMap((response) => response.failures);
     // A request that fails because its client has left is no failure of ours.
@@ -204,19 +205,24 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     return { contexts, spans };
   }
 
-  /** Notes that an operation ran which uses a deprecated field. */
-  function noteDeprecations(
-    operation: PreparedOperation | undefined,
+  /** Counts an operation for the key that sent it. */
+  function count(
+    { operation, cost }: OperationFacts,
+    response: Pick<OperationResponse, 'hasData' | 'hasErrors' | 'failures'>,
     context: RequestContext,
     { keyId }: Session,
   ): void {
-    if (!operation || operation.deprecations.length === 0) return;
-    const client = context.clientName;
-    Object.assign(context.logged, { deprecated: true, client });
-    if (!deprecatedCalls || keyId === undefined) return;
-    for (const { coordinate } of operation.deprecations) {
-      deprecatedCalls.count({ keyId, client, through: 'graphql', coordinate });
-    }
+    const isDeprecated = response.hasData && operation !== undefined && operation.deprecations.length > 0;
+    if (isDeprecated) Object.assign(context.logged, { deprecated: true, client: context.clientName });
+    if (!usage || keyId === undefined) return;
+    usage.count({
+      keyId,
+      client: context.clientName,
+      operation: toLoggedName(operation),
+      deprecated: isDeprecated ? operation.deprecations.map(({ coordinate }) => coordinate).join() : '',
+      cost,
+      outcome: outcomeOf(response.hasErrors, response.failures),
+    });
   }
 
   function refuse(context: RequestContext, thrown: unknown): Reply {

@@ -1,5 +1,5 @@
 import type { Access, Session } from '../access/session.js';
-import type { DeprecatedCallCounter } from '../access/deprecated-calls.js';
+import { NO_ROUTE, outcomeOf, type UsageCounter } from '../access/usage.js';
 import { StoreError, toStoreError } from '../errors.js';
 import { readBody } from '../http/body.js';
 import type { Cors } from '../http/cors.js';
@@ -32,7 +32,7 @@ import {
 export interface RestOptions {
   readonly source: PetSource;
   readonly access: Access;
-  readonly deprecatedCalls: DeprecatedCallCounter | undefined;
+  readonly usage: UsageCounter | undefined;
   readonly cors: Cors;
   readonly log: Log;
   readonly maxBodyBytes: number;
@@ -68,7 +68,7 @@ const LOOKUP_HEADERS = {
 
 /** Creates the handler of everything under /v1. */
 export function createRestHandler(options: RestOptions): Handler {
-  const { source, access, deprecatedCalls, cors, log, maxBodyBytes } = options;
+  const { source, access, usage, cors, log, maxBodyBytes } = options;
   const openApi = JSON.stringify(createOpenApiDocument());
 
   const list: Operation = {
@@ -140,6 +140,7 @@ export function createRestHandler(options: RestOptions): Handler {
     const reply = await answer(context, session, route).catch((thrown: unknown) => toStoreError(thrown));
     const windows = (await session.allowance())?.windows;
     if (reply instanceof StoreError) logFailures(log, [reply], context.requestId);
+    count(context, session, route, reply);
     const sent = reply instanceof StoreError ? toErrorReply(context, reply, windows) : reply;
     return { ...sent, headers: { ...headers, ...sent.headers }, windows };
   };
@@ -154,16 +155,32 @@ export function createRestHandler(options: RestOptions): Handler {
     if (!operation.keyless) await session.requireKey();
     chooseMediaType(context.header('accept'), MEDIA_TYPES);
     const run = await operation.parse(context, decodePath(route.pattern.exec(path)?.[1] ?? ''), session.keyId);
-    if (!operation.keyless) await session.admit(1);
-    if (route.name === LOOKUP_ROUTE) noteLookup(context, session);
+    if (!operation.keyless) {
+      await session.admit(1);
+      context.logged.cost = 1;
+    }
+    if (route.name === LOOKUP_ROUTE) Object.assign(context.logged, { deprecated: true, client: context.clientName });
     return run(context);
   }
 
-  function noteLookup(context: RequestContext, { keyId }: Session): void {
-    const client = context.clientName;
-    Object.assign(context.logged, { deprecated: true, client });
+  function count(
+    { method, clientName: client, logged }: RequestContext,
+    { keyId }: Session,
+    route: Route | undefined,
+    reply: Reply | StoreError,
+  ): void {
     if (keyId === undefined) return;
-    deprecatedCalls?.count({ keyId, client, through: 'rest', coordinate: `GET ${LOOKUP_ROUTE}` });
+    const name = method === 'HEAD' ? 'GET' : method;
+    const operation = route?.operations[name] ? `${name} ${route.name}` : NO_ROUTE;
+    const outcome = reply instanceof StoreError ? outcomeOf(true, [reply]) : 'ok';
+    usage?.count({
+      keyId,
+      client,
+      operation,
+      deprecated: logged.deprecated ? operation : '',
+      cost: logged.cost ?? 0,
+      outcome,
+    });
   }
 }
 

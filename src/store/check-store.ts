@@ -6,7 +6,7 @@ const PERMISSIONS = [
   ['pets_id_seq', 'USAGE'],
   ['api_keys', 'SELECT'],
   ['idempotent_adds', 'SELECT, INSERT, UPDATE, DELETE'],
-  ['deprecated_calls', 'SELECT, INSERT, UPDATE'],
+  ['usage', 'SELECT, INSERT, UPDATE, DELETE'],
 ] as const;
 
 const VALUES = PERMISSIONS.flatMap(([table, needed]) => needed.split(', ').map((one) => `('${table}', '${one}')`));

@@ -3,10 +3,12 @@ import type { Account, Admission } from '../access/ledger.js';
 import type { CreatedKey, KeyEvent, KeyFilter, KeyRecord, KeySettings, KeyStore } from '../access/key-store.js';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { PUBLISHED_LIMITS, toWindows, type Plan } from '../access/plans.js';
-import type { DeprecatedCaller, DeprecatedCallers } from '../access/deprecated-calls.js';
+import type { DeprecatedCaller, Usage, UsageFilter, UsageReports } from '../access/usage.js';
 
 /** A key with its current state. */
 export interface KeyStatus extends KeyRecord {
+  /** Null if the key was not used for a year. */
+  readonly lastUsedAt: Date | null;
   /** How many requests are left in each window. Null if they are counted in processes that cannot be asked. */
   readonly left: { readonly minute: number; readonly day: number } | null;
   readonly bannedUntil: Date | null;
@@ -49,17 +51,18 @@ export interface KeyAdmin {
   revoke(request: KeyAct): Promise<KeyStatus>;
   unban(request: KeyAct): Promise<KeyStatus>;
   log(filter: { readonly id?: string | undefined; readonly limit: number }): Promise<readonly KeyEvent[]>;
+  usage(filter: UsageFilter): Promise<readonly Usage[]>;
   deprecated(filter: { readonly since?: Date | undefined }): Promise<readonly DeprecatedCaller[]>;
 }
 
 /** The names of all operations. */
 export const KEY_OPERATIONS = [
-  ...['create', 'list', 'show', 'update', 'rotate', 'revoke', 'unban', 'log', 'deprecated'],
+  ...['create', 'list', 'show', 'update', 'rotate', 'revoke', 'unban', 'log', 'usage', 'deprecated'],
 ] as readonly (keyof KeyAdmin)[];
 
 export interface KeyAdminOptions {
   readonly keys: KeyStore;
-  readonly deprecatedCallers: DeprecatedCallers;
+  readonly usage: UsageReports;
   /** Returns what an account has left, without charging anything. Undefined if that is not known. */
   readonly peek: (account: Account) => MaybePromise<Admission | undefined>;
 }
@@ -68,10 +71,10 @@ const MAX_LABEL = 100;
 const CONTROL_CHARACTER = /\p{Cc}/u;
 
 /** Creates the operations on the keys of a store. */
-export function createKeyAdmin({ keys, deprecatedCallers, peek }: KeyAdminOptions): KeyAdmin {
+export function createKeyAdmin({ keys, usage, peek }: KeyAdminOptions): KeyAdmin {
   return {
     create: async ({ actor, ...request }) => keys.create(toSettings(request), actor),
-    list: async (filter) => Promise.all((await keys.list(filter)).map(toStatus)),
+    list: async (filter) => toStatuses(await keys.list(filter)),
     show: async ({ id }) => toStatus(await get(id)),
     async update({ actor, id, ...update }) {
       const record = await get(id);
@@ -98,7 +101,8 @@ export function createKeyAdmin({ keys, deprecatedCallers, peek }: KeyAdminOption
       return toStatus((await keys.unban(id, actor)) as KeyRecord);
     },
     log: (filter) => keys.listEvents(filter),
-    deprecated: ({ since }) => deprecatedCallers.list(since),
+    usage: (filter) => usage.list(filter),
+    deprecated: ({ since }) => usage.listDeprecated(since),
   };
 
   async function get(id: string): Promise<KeyRecord> {
@@ -107,7 +111,16 @@ export function createKeyAdmin({ keys, deprecatedCallers, peek }: KeyAdminOption
     return record;
   }
 
+  async function toStatuses(records: readonly KeyRecord[]): Promise<KeyStatus[]> {
+    const lastUses = await usage.findLastUses(records.map(({ id }) => id));
+    return Promise.all(records.map((record) => addState(record, lastUses.get(record.id) ?? null)));
+  }
+
   async function toStatus(record: KeyRecord): Promise<KeyStatus> {
+    return (await toStatuses([record]))[0] as KeyStatus;
+  }
+
+  async function addState(record: KeyRecord, lastUsedAt: Date | null): Promise<KeyStatus> {
     const { id, limits, unbannedAt } = record;
     const admission = await peek({
       id,
@@ -116,7 +129,7 @@ export function createKeyAdmin({ keys, deprecatedCallers, peek }: KeyAdminOption
     });
     const [minute = 0, day = 0] = admission?.windows.map(({ remaining }) => remaining) ?? [];
     const bannedUntil = admission?.outcome === 'banned' ? new Date(Date.now() + admission.retryAfter * 1_000) : null;
-    return { ...record, left: admission ? { minute, day } : null, bannedUntil };
+    return { ...record, lastUsedAt, left: admission ? { minute, day } : null, bannedUntil };
   }
 }
 

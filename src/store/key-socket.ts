@@ -80,10 +80,10 @@ async function handle(line: string, admin: KeyAdmin): Promise<unknown> {
   return (admin[operation] as (request: unknown) => Promise<unknown>)(request);
 }
 
-/** Parses a line. Properties that end in `At` or `Until`, and `since`, are dates. */
+/** Parses a line. Properties that end in `At` or `Until`, `at`, `since`, `day` and `hour` are dates. */
 function parse(line: string): unknown {
   return JSON.parse(line, (name, value: unknown) =>
-    typeof value === 'string' && /(?:At|Until|^since)$/.test(name) ? new Date(value) : value,
+    typeof value === 'string' && /(?:At|Until|^at|^since|^day|^hour)$/.test(name) ? new Date(value) : value,
   );
 }
 

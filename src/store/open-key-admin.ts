@@ -10,9 +10,9 @@ import { createKeyAdmin, type KeyAdmin, type KeyAdminOptions } from './key-admin
 import { createRedisPeek } from './key-limits.js';
 import { connectKeys } from './key-socket.js';
 import { readLimits } from './limits-file.js';
-import { createPostgresDeprecatedCalls } from './postgres-deprecated-calls.js';
 import { createPostgresKeyStore } from './postgres-key-store.js';
 import { migrate } from './migrate.js';
+import { createPostgresUsage } from './postgres-usage.js';
 import { openDatabase, toConfigError } from './store-backend.js';
 
 export interface OpenedKeyAdmin {
@@ -53,7 +53,7 @@ export async function openKeyAdmin({ backend, bans, redisUrl }: Config): Promise
     closers.push(() => redis?.close());
     const admin = createKeyAdmin({
       keys: createPostgresKeyStore(database),
-      deprecatedCallers: createPostgresDeprecatedCalls(database),
+      usage: createPostgresUsage(database),
       peek: redis ? createRedisPeek(redis, bans) : await createPeek(backend, bans),
     });
     return { admin, store, close };

@@ -10,9 +10,9 @@ import { listPendingMigrations, migrate } from './migrate.js';
 import { measureStatements } from './measured-database.js';
 import { createPgDatabase } from './pg-database.js';
 import { createTracedDatabase } from './traced-database.js';
-import { createCallCounter } from './call-counter.js';
-import type { DeprecatedCallers } from '../access/deprecated-calls.js';
-import { createPostgresDeprecatedCalls } from './postgres-deprecated-calls.js';
+import type { UsageReports } from '../access/usage.js';
+import { createPostgresUsage } from './postgres-usage.js';
+import { createUsageCounter } from './usage-counter.js';
 import { openEmbeddedDatabase } from './embedded-store.js';
 import { fillEmptyStore, findDevelopmentKeys } from './first-start.js';
 import { createKeyAdmin } from './key-admin.js';
@@ -72,20 +72,20 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     await waitUntilAvailable('DATABASE_URL names a database', () => migrateAtStart(database, store, log));
     if (store.kind === 'server' && !store.prepare) await warnOfNoStatementTimeout(database, log);
 
+    const reports = createPostgresUsage(database);
+    const usage = createUsageCounter({ write: (counts) => reports.add(counts), log });
+    closers.push(() => usage.close());
+
     let prunedAt = performance.now();
     metrics.watchPruning(() => (performance.now() - prunedAt) / 1_000);
     const pruner = startPruner({
       prune: async () => {
-        await pruneIdempotentAdds(database);
+        await Promise.all([pruneIdempotentAdds(database), reports.prune()]);
         prunedAt = performance.now();
       },
-      onError: (err) => log.warn({ err }, 'old idempotency keys could not be pruned; it will be tried again'),
+      onError: (err) => log.warn({ err }, 'what is too old could not be pruned; it will be tried again'),
     });
     closers.push(() => pruner.close());
-
-    const callers = createPostgresDeprecatedCalls(database);
-    const deprecatedCalls = createCallCounter({ write: (counts) => callers.add(counts), log });
-    closers.push(() => deprecatedCalls.close());
 
     const keys = createPostgresKeyStore(database);
     const source = createBatchingPetSource(createPostgresPetSource(database));
@@ -120,7 +120,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const backend = {
       source,
       access,
-      deprecatedCalls,
+      usage,
       isStore: true,
       hasKeys,
       loadShedding: SHEDDER_BUDGETS,
@@ -132,14 +132,13 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const { directory, sampleAnimals } = store;
     const limitsFile = await openLimitsFile(directory, ledger, log);
     closers.push(() => limitsFile.close());
-    const upToDate: DeprecatedCallers = {
-      async list(since) {
-        await deprecatedCalls.flush();
-        return callers.list(since);
-      },
+    const upToDate: UsageReports = {
+      list: (filter) => usage.flush().then(() => reports.list(filter)),
+      listDeprecated: (since) => usage.flush().then(() => reports.listDeprecated(since)),
+      findLastUses: (keyIds) => usage.flush().then(() => reports.findLastUses(keyIds)),
     };
     const peek = redis ? createRedisPeek(redis, bans) : (account: Account) => ledger.peek(account);
-    const socket = await serveKeys(directory, createKeyAdmin({ keys, deprecatedCallers: upToDate, peek }));
+    const socket = await serveKeys(directory, createKeyAdmin({ keys, usage: upToDate, peek }));
     if (socket) closers.push(() => socket.close());
     else log.warn({ directory }, 'the path is too long for a socket: the keys command cannot ask this server');
     if (!store.developmentKeys) return backend;

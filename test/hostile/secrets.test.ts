@@ -94,7 +94,7 @@ describe.each(MODES)('the secrets of a hundred keys, %s store', (mode) => {
   });
 
   it('do not appear in a dump of the database', async () => {
-    const withheld = `SELECT sum(calls)::int AS calls FROM deprecated_calls WHERE client = '(withheld)'`;
+    const withheld = `SELECT sum(requests)::int AS calls FROM usage WHERE client = '(withheld)'`;
     const calls = mode === 'proxy' ? KEYS : 2 * KEYS;
     await expect.poll(() => gateway.sql(withheld), { timeout: 20_000 }).toEqual([{ calls }]);
     const tables = await gateway.sql<{ name: string }>(

@@ -7,7 +7,6 @@ interface Caller {
   readonly client: string | null;
   readonly coordinate: string;
   readonly calls: number;
-  readonly firstAt: string;
   readonly lastAt: string;
 }
 
@@ -38,7 +37,7 @@ async function call(program: Program, { key }: Key, client: string, times = 1): 
 
 async function listCallers(place: Place, env: Record<string, string>, ...args: string[]): Promise<Caller[]> {
   const ended = await place.keys(['deprecated', '--json', ...args], env);
-  expect(ended).toMatchObject({ code: 0, stderr: '' });
+  expect(ended).toMatchObject({ code: 0, stderr: expect.stringMatching(/^keys: the .*\n$/) });
   expect(linesOf(ended.stdout)).toHaveLength(1);
   return JSON.parse(ended.stdout) as Caller[];
 }
@@ -65,7 +64,7 @@ describe.each(['the server of the embedded store running', 'no server running', 
       shop = await createKey(place, env, '--label', 'shop "Ω"');
       other = await createKey(place, env);
       const nobody = await place.keys(['deprecated'], env);
-      expect(nobody).toMatchObject({ code: 0, stderr: '', stdout: 'Nobody has called anything deprecated.\n' });
+      expect(nobody).toMatchObject({ code: 0, stdout: 'Nobody has called anything deprecated.\n' });
       expect(await listCallers(place, env)).toEqual([]);
 
       await call(program, shop, 'web app', 3);
@@ -81,7 +80,7 @@ describe.each(['the server of the embedded store running', 'no server running', 
       const callers = await listCallers(place, env);
       const [first] = callers;
       expect(Object.keys(first ?? {})).toEqual(
-        'keyId label plan expiresAt revokedAt client through coordinate calls firstAt lastAt'.split(' '),
+        'keyId label plan expiresAt revokedAt client through coordinate calls lastAt'.split(' '),
       );
       const rest = { through: 'rest', coordinate: 'GET /v1/pets/{petId}' };
       const graphql = { through: 'graphql', coordinate: 'Query.pet' };
@@ -98,33 +97,21 @@ describe.each(['the server of the embedded store running', 'no server running', 
           plan: 'business',
           expiresAt: null,
           revokedAt: null,
-          firstAt: expect.stringMatching(ISO),
           lastAt: expect.stringMatching(ISO),
         })),
       );
       const [, , graphqlOfShop] = callers as [Caller, Caller, Caller];
-      expect(Date.parse(graphqlOfShop.firstAt)).toBeLessThan(Date.parse(graphqlOfShop.lastAt));
       expect(Math.abs(Date.parse(graphqlOfShop.lastAt) - Date.now())).toBeLessThan(60_000);
     });
 
     it('lists them as a table', async () => {
       const { code, stdout } = await place.keys(['deprecated'], env);
       expect(code).toBe(0);
-      const rows = linesOf(stdout).map((line) => line.split('│').map((cell) => cell.trim()));
-      expect(rows[1]?.slice(2, -1)).toEqual([
-        'key',
-        'label',
-        'plan',
-        'key ended',
-        'client',
-        'through',
-        'calls',
-        'last',
-      ]);
-      expect(rows[3]?.slice(2, 9)).toEqual(
-        [other.id, '', 'business', '', '(no name)', 'GraphQL Query.pet'].map((text) => `'${text}'`).concat('1'),
-      );
-      expect(rows[6]?.slice(4, 9)).toEqual([`'business'`, `''`, `'web app'`, `'REST GET /v1/pets/{petId}'`, '3']);
+      const rows = linesOf(stdout).map((line) => line.split(/ {2,}/));
+      expect(rows[0]).toEqual(['key', 'label', 'plan', 'key ended', 'client', 'through', 'calls', 'last']);
+      const time = expect.stringMatching(/^\d{4}-\d{2}-\d{2} \d{2}:\d{2}$/);
+      expect(rows[1]).toEqual([other.id, 'business', '(no name)', 'GraphQL Query.pet', '1', time]);
+      expect(rows[4]).toEqual([shop.id, 'shop "Ω"', 'business', 'web app', 'REST GET /v1/pets/{petId}', '3', time]);
       expect(stdout).not.toContain(shop.key);
     });
 
@@ -138,7 +125,7 @@ describe.each(['the server of the embedded store running', 'no server running', 
     it('marks keys that are no longer valid', async () => {
       await place.keys(['revoke', other.id], env);
       const { stdout } = await place.keys(['deprecated'], env);
-      const ended = linesOf(stdout).filter((line) => line.includes(`'yes'`));
+      const ended = linesOf(stdout).filter((line) => line.includes(' yes '));
       expect(ended).toHaveLength(2);
       for (const line of ended) expect(line).toContain(other.id);
       expect((await listCallers(place, env))[0]).toMatchObject({ revokedAt: expect.stringMatching(ISO) });

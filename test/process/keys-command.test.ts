@@ -49,6 +49,7 @@ describe.each(['no server running', 'the server of the embedded store running', 
         revokedAt: null,
         left: situation.startsWith('DATABASE_URL') ? null : { minute: 300, day: 10_000 },
         bannedUntil: null,
+        lastUsedAt: null,
       });
       const table = await keys('list');
       expect(table.stdout).toContain(listed.id);
@@ -77,7 +78,7 @@ describe.each(['no server running', 'the server of the embedded store running', 
       expect(listed.slice(1).filter(({ revokedAt }) => revokedAt !== null)).toEqual([]);
     });
 
-    it('changes a key, and logs who did what', async () => {
+    it.runIf(situation !== 'no server running')('changes a key, and logs who did what', async () => {
       const { id } = JSON.parse((await keys('create', '--plan', 'free', '--label', 'old', '--json')).stdout) as {
         id: string;
       };
@@ -115,49 +116,88 @@ describe.each(['no server running', 'the server of the embedded store running', 
       expect(stdout + JSON.stringify(log)).not.toContain('pets_');
     });
 
-    it('lists keys by plan, state and page, in tables that fit the terminal', async () => {
+    it.runIf(situation === 'DATABASE_URL set')('lists keys by plan, state and page, in tables that fit', async () => {
       const create = async (): Promise<string> =>
         JSON.parse((await keys('create', '--plan', 'business', '--label', '猫'.repeat(100), '--json')).stdout)
           .id as string;
       const ids = [await create(), await create(), await create()].reverse();
       const list = async (...args: string[]): Promise<string[]> =>
         (JSON.parse((await keys('list', '--json', ...args)).stdout) as { id: string }[]).map(({ id }) => id);
-      expect(await list('--plan', 'business')).toEqual(ids);
+      expect(await list('--plan', 'business', '--limit', '3')).toEqual(ids);
       const [newest, next, last] = ids as [string, string, string];
       expect(await list('--plan', 'business', '--limit', '1', '--after', newest)).toEqual([next]);
       await keys('revoke', next);
-      expect(await list('--plan', 'business', '--active')).toEqual([newest, last]);
+      expect(await list('--plan', 'business', '--active', '--limit', '2')).toEqual([newest, last]);
       expect(await list('--limit', '2')).toEqual([newest, next]);
       const table = await place.keys(['list', '--plan', 'business', '--limit', '2'], { ...env, COLUMNS: '80' });
       const [heading, , row, more] = linesOf(table.stdout);
-      expect(heading).toMatch(/^id +plan +left min\/day +ends +label$/);
-      expect(row).toMatch(/^key_\w+ +business +\S+ +revoked +猫+…$/);
+      expect(heading).toMatch(/^id +plan +left min\/day +last used +ends +label$/);
+      expect(row).toMatch(/^key_\w+ +business +\S+ +never +revoked +猫+…$/);
       expect((row?.length ?? 0) + (row?.match(/猫/g)?.length ?? 0)).toBeLessThanOrEqual(80);
       expect(more).toContain(`--after ${next}`);
     });
 
-    it.each([
-      ['an unknown id', ['show', 'key_nobody'], 'no key with the id "key_nobody"'],
-      ['a revocation of nothing', ['revoke', 'key_nobody'], 'key_nobody'],
-      ['an enterprise key without its numbers', [...ENTERPRISE], '--per-minute'],
-      ['an enterprise key with one number', [...ENTERPRISE, '--per-day', '10'], '--per-minute'],
-      ['less a day than a minute', [...ENTERPRISE, '--per-minute', '9', '--per-day', '8'], 'at least --per-minute'],
-      [
-        'numbers for a published plan',
-        ['create', '--plan', 'pro', '--per-minute', '5', '--per-day', '9'],
-        'enterprise',
-      ],
-      ['an expiry in the past', ['create', '--plan', 'free', '--expires', '2020-01-31'], 'in the future'],
-      ['a label of 101 characters', ['create', '--plan', 'free', '--label', '猫'.repeat(101)], '100 characters'],
-      ['a label with control characters', ['create', '--plan', 'free', '--label', '\u001b[2J'], 'control characters'],
-      ['an update of nothing', ['update', 'key_nobody'], '--plan'],
-    ])('refuses %s in one line', async (_, args, said) => {
-      const count = (): Promise<Ended> => keys('list', '--json');
-      const before = (await count()).stdout;
-      const { code, stdout, stderr } = await place.keys(args, env);
-      expect([code, stdout]).toEqual([1, '']);
-      expect(linesOf(stderr)).toEqual([expect.stringContaining(said)]);
-      expect((await count()).stdout).toBe(before);
+    it.runIf(situation !== 'no server running')('refuses wrong input in one line, and changes nothing', async () => {
+      const before = (await keys('list', '--json')).stdout;
+      for (const [args, said] of [
+        [['show', 'key_nobody'], 'no key with the id "key_nobody"'],
+        [['revoke', 'key_nobody'], 'key_nobody'],
+        [[...ENTERPRISE], '--per-minute'],
+        [[...ENTERPRISE, '--per-day', '10'], '--per-minute'],
+        [[...ENTERPRISE, '--per-minute', '9', '--per-day', '8'], 'at least --per-minute'],
+        [['create', '--plan', 'pro', '--per-minute', '5', '--per-day', '9'], 'enterprise'],
+        [['create', '--plan', 'free', '--expires', '2020-01-31'], 'in the future'],
+        [['create', '--plan', 'free', '--label', '猫'.repeat(101)], '100 characters'],
+        [['create', '--plan', 'free', '--label', '\u001b[2J'], 'control characters'],
+        [['update', 'key_nobody'], '--plan'],
+      ] as const) {
+        const { code, stdout, stderr } = await place.keys(args, env);
+        expect([code, stdout]).toEqual([1, '']);
+        expect(linesOf(stderr)).toEqual([expect.stringContaining(said)]);
+      }
+      expect((await keys('list', '--json')).stdout).toBe(before);
     });
   },
 );
+
+it('keys usage answers who requested what, who is left, and who used up the daily limit', async () => {
+  const place = await makePlace();
+  try {
+    await place.prepareStore();
+    const program = await place.start({ PORT: '0', SAMPLE_DATA: 'false' });
+    const limits = ['--per-minute', '2', '--per-day', '2'];
+    const created = await place.keys(['create', '--plan', 'enterprise', ...limits, '--label', 'eager', '--json']);
+    const { id, key } = JSON.parse(created.stdout) as { id: string; key: string };
+    await program.graphql('query Show { pet(id: 1) { id } }', key);
+    for (let i = 0; i < 3; i++) {
+      const headers = { Authorization: `Bearer ${key}`, 'apollographql-client-name': 'job' };
+      await (await program.fetch('/v1/pets', { headers })).text();
+    }
+    const usage = async (...args: string[]): Promise<unknown> =>
+      JSON.parse((await place.keys(['usage', '--json', ...args])).stdout) as unknown;
+    const ofKey = { keyId: id, label: 'eager', plan: 'enterprise' };
+    const lastAt = expect.stringMatching(ISO);
+    const list = { client: 'job', operation: 'GET /v1/pets', requests: 3, cost: 1, errors: 2, refused: 2, lastAt };
+    const show = { client: '', operation: 'Show', requests: 1, cost: 1, errors: 1, refused: 0, lastAt };
+    expect(await usage()).toEqual([
+      { ...ofKey, ...list },
+      { ...ofKey, ...show },
+    ]);
+    expect(await usage(id)).toEqual([list, show]);
+    const total = { requests: 4, cost: 2, errors: 3, refused: 2, lastAt };
+    expect(await usage('--by', 'key')).toEqual([{ ...ofKey, ...total }]);
+    const day = `${new Date().toISOString().slice(0, 10)}T00:00:00.000Z`;
+    expect(await usage(id, '--by', 'day', '--since', day)).toEqual([{ day, ...total }]);
+    expect(await usage('--since', '2099-01-01')).toEqual([]);
+    expect(linesOf((await place.keys(['usage', id])).stdout)[1]).toMatch(/^job +GET \/v1\/pets +3 +1 +2 +2 +\S+ \S+$/);
+    expect(JSON.parse((await place.keys(['deprecated', '--json'])).stdout)).toMatchObject([
+      { keyId: id, label: 'eager', through: 'graphql', coordinate: 'Query.pet', calls: 1 },
+    ]);
+
+    const { lastUsedAt, left } = JSON.parse((await place.keys(['show', id, '--json'])).stdout);
+    expect(left).toEqual({ minute: 0, day: 0 });
+    expect(Math.abs(Date.parse(lastUsedAt as string) - Date.now())).toBeLessThan(60_000);
+  } finally {
+    await place.close();
+  }
+});

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { takeDatabaseAccess, type DatabaseAccess } from '../support/database-access.js';
 import { startGateway, type Gateway } from '../support/gateway.js';
 
-describe('deprecated calls while the PostgreSQL server accepts no connections', () => {
+describe('usage while the PostgreSQL server accepts no connections', () => {
   let gateway: Gateway;
   let access: DatabaseAccess;
 
@@ -15,7 +15,7 @@ describe('deprecated calls while the PostgreSQL server accepts no connections', 
     await gateway.close();
   });
 
-  it('are still counted, and written when it is back', async () => {
+  it('is still counted, and written when it is back', async () => {
     const { id, key } = await gateway.createKey();
     const ask = async (): Promise<number> => {
       const headers = { Authorization: `Bearer ${key}`, 'apollographql-client-name': 'patient' };
@@ -31,10 +31,10 @@ describe('deprecated calls while the PostgreSQL server accepts no connections', 
     });
 
     await expect
-      .poll(() => gateway.sql('SELECT client, calls FROM deprecated_calls WHERE key_id = $1', [id]), {
+      .poll(() => gateway.sql('SELECT client, requests FROM usage WHERE key_id = $1', [id]), {
         timeout: 20_000,
       })
-      .toEqual([{ client: 'patient', calls: '3' }]);
+      .toEqual([{ client: 'patient', requests: '3' }]);
     expect(warnings()).toHaveLength(1);
   });
 });

@@ -15,7 +15,7 @@ import { createDatabase, startGateway } from '../support/gateway.js';
 import { until } from '../support/process.js';
 
 const FIVE = [1, 2, 3, 4, 5];
-const TABLES = ['api_keys', 'deprecated_calls', 'idempotent_adds', 'key_log', 'pets', 'schema_version'];
+const TABLES = ['api_keys', 'idempotent_adds', 'key_log', 'pets', 'schema_version', 'usage'];
 
 describe('migrating a fresh PostgreSQL database', () => {
   let url: string;

@@ -91,7 +91,7 @@ export async function startGateway(mode: Mode, env: Record<string, string> = {})
         return {
           ...opened,
           query: (statement, values) => {
-            if (statement.name !== 'add-deprecated-calls') statements.push(statement.text);
+            if (statement.name !== 'add-usage') statements.push(statement.text);
             return opened.query(statement, values);
           },
         };

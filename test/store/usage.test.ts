@@ -3,24 +3,28 @@ import { startGateway, STORES, type Gateway } from '../support/gateway.js';
 
 interface Row {
   readonly client: string;
-  readonly through: string;
-  readonly coordinate: string;
-  readonly calls: string;
-  readonly first_at: Date;
+  readonly operation: string;
+  readonly deprecated: string;
+  readonly requests: string;
+  readonly cost: string;
+  readonly errors: string;
+  readonly refused: string;
   readonly last_at: Date;
 }
 
-const GRAPHQL = { through: 'graphql', coordinate: 'Query.pet' };
-const REST = { through: 'rest', coordinate: 'GET /v1/pets/{petId}' };
+const GRAPHQL = { operation: 'query', deprecated: 'Query.pet' };
+const REST = { operation: 'GET /v1/pets/{petId}', deprecated: 'GET /v1/pets/{petId}' };
+/** The columns of a row that are not counts of problems. */
+const FINE = { errors: '0', refused: '0' };
 const LOOKUP = '{ pet(id: 1) { id } }';
 
-describe.each(STORES)('calls of deprecated operations, %s store', (mode) => {
+describe.each(STORES)('the usage of keys, %s store', (mode) => {
   let gateway: Gateway;
   let keyId: string;
   let key: string;
   let startedAt: number;
-  /** The rows in the database after everything was written. */
-  let rows: Map<string, Row>;
+  /** The rows in the database after everything was written, by client. */
+  let rows: Map<string, Row[]>;
 
   beforeAll(async () => {
     startedAt = Date.now();
@@ -34,13 +38,14 @@ describe.each(STORES)('calls of deprecated operations, %s store', (mode) => {
       timeout: 20_000,
       interval: 100,
     });
-    rows = new Map((await listRows()).map((row) => [row.client, row]));
+    rows = new Map();
+    for (const row of await listRows()) rows.set(row.client, [...(rows.get(row.client) ?? []), row]);
   });
   afterAll(() => gateway.close());
 
   function listRows(id = keyId): Promise<Row[]> {
     return gateway.sql<Row>(
-      'SELECT client, through, coordinate, calls, first_at, last_at FROM deprecated_calls WHERE key_id = $1 ORDER BY client',
+      'SELECT client, operation, deprecated, requests, cost, errors, refused, last_at FROM usage WHERE key_id = $1 ORDER BY client, operation, deprecated DESC',
       [id],
     );
   }
@@ -73,7 +78,9 @@ describe.each(STORES)('calls of deprecated operations, %s store', (mode) => {
       headers: { 'Content-Type': 'application/json' },
       body: JSON.stringify([{ query: LOOKUP }, { query: '{ pets { id } }' }, { query: LOOKUP }, { query: '{ no' }]),
     });
-    await call('another field', '{ pet: pets { id } }');
+    await call('another field', 'query Listing { pet: pets { id } }');
+    await fetchAs('a malformed body', '/graphql', { method: 'POST', body: '{' });
+    await fetchAs('no route', '/v1/nowhere');
     await call('an invalid document', '{ pet { id } }');
     await call('a wrong variable', 'query ($id: ID!) { pet(id: $id) { id } }', { id: null });
     await call('a wrong key', LOOKUP, {}, `${key}x`);
@@ -98,49 +105,58 @@ describe.each(STORES)('calls of deprecated operations, %s store', (mode) => {
   }
 
   it.each([
-    ['three operations', '3'],
-    ['aliases', '1'],
-    ['a fragment', '1'],
-    ['skipped', '1'],
-    ['an absent animal', '1'],
-    ['a refused argument', '1'],
-    ['a GET', '1'],
-    ['a batch', '2'],
-  ])('are counted once for each operation: %s', (client, calls) => {
-    expect(rows.get(client)).toMatchObject({ ...GRAPHQL, calls });
+    ['three operations', 3, 3, 0],
+    ['aliases', 1, 3, 1],
+    ['a fragment', 1, 1, 0],
+    ['skipped', 1, 1, 0],
+    ['an absent animal', 1, 1, 1],
+    ['a refused argument', 1, 0, 1],
+    ['a GET', 1, 1, 0],
+  ])('counts each operation with its cost and errors, and what it used that is deprecated: %s', (client, ...counts) => {
+    const [requests, cost, errors] = counts.map(String);
+    expect(rows.get(client)).toMatchObject([{ ...GRAPHQL, requests, cost, errors, refused: '0' }]);
   });
 
-  it.each(['another field', 'an invalid document', 'a wrong variable', 'a wrong key', 'REST refused', 'REST list'])(
-    'are not counted if they never ran: %s',
-    (client) => {
-      expect(rows.get(client)).toBeUndefined();
-    },
-  );
-
-  it('are counted once for each REST request, including absent animals and HEAD', () => {
-    expect(rows.get('REST')).toMatchObject({ ...REST, calls: '3' });
-  });
-
-  it('are counted separately for GraphQL and REST, even without a name', async () => {
-    const nameless = (await listRows()).filter(({ client }) => client === '');
-    expect(nameless).toMatchObject([
-      { ...REST, calls: '1' },
-      { ...GRAPHQL, calls: '1' },
+  it('counts each operation of a batch', () => {
+    expect(rows.get('a batch')).toMatchObject([
+      { ...GRAPHQL, requests: '2', cost: '2', ...FINE },
+      { operation: 'query', deprecated: '', requests: '1', cost: '1', ...FINE },
+      { operation: 'unknown', deprecated: '', requests: '1', cost: '0', errors: '1' },
     ]);
   });
 
-  it('have the times of the first and last call', () => {
-    const { first_at: first, last_at: last } = rows.get('three operations') as Row;
-    expect(first.getTime()).toBeGreaterThanOrEqual(startedAt);
-    expect(last.getTime()).toBeGreaterThanOrEqual(first.getTime());
+  it.each([
+    ['another field', 'Listing', '1', '0'],
+    ['an invalid document', 'unknown', '0', '1'],
+    ['a malformed body', 'unknown', '0', '1'],
+    ['REST list', 'GET /v1/pets', '1', '0'],
+    ['no route', '(no route)', '0', '1'],
+  ])('counts what uses nothing deprecated: %s', (client, operation, cost, errors) => {
+    expect(rows.get(client)).toMatchObject([{ operation, deprecated: '', requests: '1', cost, errors, refused: '0' }]);
+  });
+
+  it('counts an operation or request that never ran, but not as deprecated', () => {
+    expect(rows.get('a wrong variable')).toMatchObject([{ deprecated: '', requests: '1', cost: '0', errors: '1' }]);
+    expect(rows.get('REST refused')?.map(({ deprecated, cost }) => deprecated + cost)).toEqual(['0', '0']);
+    expect(rows.get('a wrong key')).toBeUndefined();
+  });
+
+  it('counts REST requests by route, including absent animals and HEAD', () => {
+    expect(rows.get('REST')).toMatchObject([{ ...REST, requests: '3', cost: '3', errors: '1' }]);
+    expect(rows.get('')?.map(({ operation }) => operation)).toEqual([REST.operation, 'query']);
+  });
+
+  it('has the time of the last request', () => {
+    const [{ last_at: last }] = rows.get('three operations') as [Row];
+    expect(last.getTime()).toBeGreaterThanOrEqual(startedAt);
     expect(last.getTime()).toBeLessThanOrEqual(Date.now());
   });
 
   it('have names with printable characters only, and never with the key', () => {
-    expect(rows.get('control 2J characters')).toMatchObject({ ...REST, calls: '1' });
-    expect(rows.get('long '.repeat(20).trim())).toMatchObject({ ...REST, calls: '1' });
-    expect(rows.get('(withheld)')).toMatchObject({ ...REST, calls: '3' });
-    for (const name of HOSTILE_NAMES) expect(rows.get(name), name).toMatchObject({ ...REST, calls: '1' });
+    expect(rows.get('control 2J characters')).toMatchObject([{ ...REST, requests: '1' }]);
+    expect(rows.get('long '.repeat(20).trim())).toMatchObject([{ ...REST, requests: '1' }]);
+    expect(rows.get('(withheld)')).toMatchObject([{ ...REST, requests: '3' }]);
+    for (const name of HOSTILE_NAMES) expect(rows.get(name), name).toMatchObject([{ ...REST, requests: '1' }]);
     for (const name of rows.keys()) {
       expect(name).toMatch(/^[\x20-\x7e\xa1-\xff]{0,100}$/);
       expect(name).not.toContain(key.slice(0, 10));
@@ -156,19 +172,31 @@ describe.each(STORES)('calls of deprecated operations, %s store', (mode) => {
     expect(JSON.stringify(gateway.logged)).not.toContain(key);
   });
 
-  it('are counted only if the limit admits them', async () => {
+  it('counts refusals apart, without a cost', async () => {
     const limits = { perMinute: 2, perDay: 2 };
     const poor = await gateway.createKey({ plan: 'enterprise', limits });
     for (let i = 0; i < 3; i++) await call('poor', LOOKUP, {}, poor.key);
     await fetchAs('poor', '/v1/pets/1', {}, poor.key);
     await expect
       .poll(() => listRows(poor.id), { timeout: 20_000 })
-      .toMatchObject([{ ...GRAPHQL, client: 'poor', calls: '2' }]);
+      .toMatchObject([
+        {
+          client: 'poor',
+          operation: REST.operation,
+          deprecated: '',
+          requests: '1',
+          cost: '0',
+          errors: '1',
+          refused: '1',
+        },
+        { client: 'poor', ...GRAPHQL, requests: '2', cost: '2', ...FINE },
+        { client: 'poor', operation: 'query', deprecated: '', requests: '1', cost: '0', errors: '1', refused: '1' },
+      ]);
   });
 });
 
 const HOSTILE_NAMES = [
-  `'); DROP TABLE deprecated_calls; --`,
+  `'); DROP TABLE usage; --`,
   `$1`,
   `{"json":[null]}`,
   `back\\slash \\u0000 \\`,
@@ -194,9 +222,9 @@ describe('a gateway in front of a store', () => {
     });
     expect(gateway.logged.filter(({ client }) => client === 'behind')).toMatchObject([{ deprecated: true }]);
     await expect
-      .poll(() => gateway.sql('SELECT client, coordinate, calls FROM deprecated_calls WHERE key_id = $1', [id]), {
+      .poll(() => gateway.sql('SELECT client, operation, requests FROM usage WHERE key_id = $1', [id]), {
         timeout: 20_000,
       })
-      .toEqual([{ client: 'behind', coordinate: REST.coordinate, calls: '2' }]);
+      .toEqual([{ client: 'behind', operation: REST.operation, requests: '2' }]);
   });
 });

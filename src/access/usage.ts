@@ -1,0 +1,94 @@
+import type { Plan } from './plans.js';
+
+/** A GraphQL operation or a REST request with a valid key. */
+export interface Use {
+  readonly keyId: string;
+  /** The client's name, as `parseClientName` returns it. */
+  readonly client: string | undefined;
+  /** The name or type of a GraphQL operation, or a REST route such as `GET /v1/pets`. */
+  readonly operation: string;
+  /** What is deprecated and was used, such as `Query.pet`; empty if nothing. */
+  readonly deprecated: string;
+  /** In requests, as charged. */
+  readonly cost: number;
+  readonly outcome: Outcome;
+}
+
+/** `refused`: over a limit, or banned. */
+export type Outcome = 'ok' | 'error' | 'refused';
+
+/** Counts what keys request. Counting is one lookup in a table and never fails. */
+export interface UsageCounter {
+  count(use: Use): void;
+}
+
+/** Returns the outcome of a request by what went wrong. */
+export function outcomeOf(isError: boolean, failures: readonly { readonly code: string }[]): Outcome {
+  if (!isError) return 'ok';
+  return failures.some(({ code }) => code === 'rate_limited' || code === 'key_banned') ? 'refused' : 'error';
+}
+
+/** By what usage can be added up. */
+export const USAGE_GROUPS = ['key', 'client', 'operation', 'day', 'hour'] as const;
+export type UsageGroup = (typeof USAGE_GROUPS)[number];
+
+export interface UsageFilter {
+  readonly id?: string | undefined;
+  /** Leaves out hours, or days beyond a week, that ended before. */
+  readonly since: Date;
+  readonly by: readonly UsageGroup[];
+  readonly limit: number;
+}
+
+/** Sums of usage. The first properties are present if they are among the groups. */
+export interface Usage {
+  readonly keyId?: string;
+  /** Null if the key has no label or no longer exists. */
+  readonly label?: string | null;
+  readonly plan?: Plan | null;
+  /** Empty if the client sent no name. */
+  readonly client?: string;
+  readonly operation?: string;
+  readonly day?: Date;
+  readonly hour?: Date;
+  readonly requests: number;
+  readonly cost: number;
+  readonly errors: number;
+  /** How many of the errors were refusals because of a limit or a ban. */
+  readonly refused: number;
+  readonly lastAt: Date;
+}
+
+/** A client that called something deprecated, and its key. */
+export interface DeprecatedCaller {
+  readonly keyId: string;
+  /** Null if the key has no label or no longer exists. */
+  readonly label: string | null;
+  /** Null if the key no longer exists. */
+  readonly plan: Plan | null;
+  readonly expiresAt: Date | null;
+  readonly revokedAt: Date | null;
+  /** Null if the client sent no name. */
+  readonly client: string | null;
+  readonly through: 'graphql' | 'rest';
+  /** For example `Query.pet` or `GET /v1/pets/{petId}`. */
+  readonly coordinate: string;
+  readonly calls: number;
+  readonly lastAt: Date;
+}
+
+/** Reads what was counted. */
+export interface UsageReports {
+  /** Adds usage up, the highest cost first. */
+  list(filter: UsageFilter): Promise<readonly Usage[]>;
+  /** Lists who called what is deprecated since a time, the latest caller first. */
+  listDeprecated(since?: Date): Promise<readonly DeprecatedCaller[]>;
+  /** Finds when keys were last used. A key that was not used for a year is missing. */
+  findLastUses(keyIds: readonly string[]): Promise<ReadonlyMap<string, Date>>;
+}
+
+/** Stands for further clients and operations of a key that uses too many names. */
+export const OTHER = '(other)';
+
+/** The operation of requests to paths that do not exist. */
+export const NO_ROUTE = '(no route)';

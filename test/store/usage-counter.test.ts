@@ -1,0 +1,240 @@
+import { pino } from 'pino';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Database } from '../../src/store/database.js';
+import { migrate } from '../../src/store/migrate.js';
+import { createPgDatabase } from '../../src/store/pg-database.js';
+import { openPgliteDatabase } from '../../src/store/pglite-database.js';
+import type { Usage } from '../../src/access/usage.js';
+import { createPostgresUsage, type PostgresUsage } from '../../src/store/postgres-usage.js';
+import {
+  createUsageCounter,
+  type BufferedUsageCounter,
+  type UsageCounterOptions,
+} from '../../src/store/usage-counter.js';
+import { createDatabase } from '../support/gateway.js';
+
+const NEVER_MS = 3_600_000;
+
+describe.each(['PGlite', 'a PostgreSQL server'])('the counter of usage on %s', (kind) => {
+  let database: Database;
+  let usage: PostgresUsage;
+  let logged: { msg: string; requests?: number }[];
+  let drop: (() => Promise<void>) | undefined;
+
+  beforeAll(async () => {
+    if (kind === 'PGlite') database = await openPgliteDatabase();
+    else {
+      const created = await createDatabase();
+      drop = created.drop;
+      database = createPgDatabase({ url: created.url, pool: 4, prepare: true });
+    }
+    await migrate(database);
+    usage = createPostgresUsage(database);
+  });
+  beforeEach(async () => {
+    logged = [];
+    await database.query({ name: '', text: 'DELETE FROM usage' }, []);
+  });
+  afterAll(async () => {
+    await database.close();
+    await drop?.();
+  });
+
+  function createCounter(options: Partial<UsageCounterOptions> = {}): BufferedUsageCounter {
+    const log = pino({}, { write: (line: string) => void logged.push(JSON.parse(line) as (typeof logged)[number]) });
+    return createUsageCounter({ write: (counts) => usage.add(counts), log, flushEveryMs: NEVER_MS, ...options });
+  }
+
+  function count(counter: BufferedUsageCounter, client: string | undefined, keyId = 'key_1', times = 1): void {
+    for (let i = 0; i < times; i++) {
+      counter.count({ keyId, client, operation: 'GET /v1/pets', deprecated: '', cost: 2, outcome: 'ok' });
+    }
+  }
+
+  async function list(keyId?: string): Promise<readonly Usage[]> {
+    const all = await usage.list({ since: new Date(0), by: ['key', 'client'], limit: 10_000 });
+    return all.filter((row) => keyId === undefined || row.keyId === keyId);
+  }
+
+  async function listCounts(keyId = 'key_1'): Promise<[string | undefined, number][]> {
+    return (await list(keyId)).map(({ client, requests }) => [client, requests]);
+  }
+
+  async function sum(): Promise<number> {
+    return (await list()).reduce((total, { requests }) => total + requests, 0);
+  }
+
+  it('adds up exactly over several instances that write the same rows at once', async () => {
+    const instances = Array.from({ length: 4 }, () => createCounter());
+    await Promise.all(
+      instances.map(async (counter, instance) => {
+        for (let round = 0; round < 10; round++) {
+          for (let n = 0; n < 40; n++) count(counter, `client ${(n * (instance + 1)) % 20}`, `key_${n % 7}`);
+          await counter.flush();
+        }
+      }),
+    );
+    expect(await sum()).toBe(4 * 10 * 40);
+  });
+
+  it('stores fifty names per key and hour, counts known names, and counts all others together', async () => {
+    const counter = createCounter();
+    count(counter, 'known', 'key_1');
+    await counter.flush();
+    for (let n = 0; n < 60; n++) count(counter, `name ${n}`);
+    await counter.flush();
+    count(counter, 'known');
+    for (let n = 60; n < 400; n++) count(counter, `name ${n}`);
+    count(counter, 'elsewhere', 'key_2');
+    await counter.flush();
+
+    const counts = new Map(await listCounts());
+    expect(counts.size).toBe(50 + 1);
+    expect(counts.get('known')).toBe(2);
+    expect(counts.get('(other)')).toBe(400 - 49);
+    expect(await listCounts('key_2')).toEqual([['elsewhere', 1]]);
+    expect(await sum()).toBe(400 + 3);
+  });
+
+  it('keeps memory and rows bounded, whatever clients call themselves and their operations', async () => {
+    const sizes: number[] = [];
+    const counter = createCounter({
+      write(counts) {
+        sizes.push(counts.length);
+        return usage.add(counts);
+      },
+    });
+    for (let n = 0; n < 5_000; n++) {
+      const client = n % 2 === 0 ? '(other)' : `name ${n}`;
+      counter.count({ keyId: 'key_1', client, operation: `Q${n}`, deprecated: '', cost: 1, outcome: 'error' });
+    }
+    await counter.flush();
+    expect(sizes).toEqual([101]);
+    const rows = await usage.list({ since: new Date(0), by: ['client', 'operation'], limit: 1_000 });
+    expect(rows).toHaveLength(50);
+    expect(rows[0]).toMatchObject({ client: '(other)', operation: '(other)', requests: 4_951, errors: 4_951 });
+  });
+
+  it('turns hours into days after a week, keeps the names that cost most, and forgets days after a year', async () => {
+    const HOUR = 3_600_000;
+    const midnight = new Date().setUTCHours(0, 0, 0, 0);
+    const at = (startsAt: number, client: string, cost: number, keyId = 'key_1') => ({
+      ...{ keyId, client, operation: 'Q', deprecated: '', requests: 1, cost, errors: 0, refused: 0 },
+      ...{ startsAt, lastAt: startsAt + HOUR / 2 },
+    });
+    const old = midnight - 8 * 24 * HOUR;
+    for (let hour = 0; hour < 24; hour++) {
+      const names = Array.from({ length: 10 }, (_, n) => at(old + hour * HOUR, `rare ${hour} ${n}`, 1));
+      await usage.add([...names, at(old + hour * HOUR, 'busy', 5), at(old + hour * HOUR, 'other key', 1, 'key_2')]);
+    }
+    await usage.add([at(midnight - 7 * 24 * HOUR, 'recent', 1), at(midnight, 'today', 1)]);
+    await Promise.all([usage.prune(7), usage.prune(7)]);
+    await usage.prune();
+
+    const text =
+      'SELECT hours, client, starts_at, requests, cost, last_at FROM usage WHERE key_id = $1 ORDER BY cost DESC';
+    const rows = await database.query<{ hours: number; client: string }>({ name: '', text }, ['key_1']);
+    expect(
+      rows
+        .filter(({ hours }) => hours === 1)
+        .map(({ client }) => client)
+        .sort(),
+    ).toEqual(['recent', 'today']);
+    const days = rows.filter(({ hours }) => hours === 24);
+    expect(days).toHaveLength(51);
+    expect(days.slice(0, 2)).toEqual([
+      {
+        ...{ hours: 24, client: '(other)', starts_at: new Date(old) },
+        ...{ requests: '191', cost: '191' },
+        last_at: expect.any(Date),
+      },
+      {
+        ...{ hours: 24, client: 'busy', starts_at: new Date(old) },
+        ...{ requests: '24', cost: '120' },
+        last_at: new Date(old + 23.5 * HOUR),
+      },
+    ]);
+    expect(await listCounts('key_2')).toEqual([['other key', 24]]);
+    await database.query(
+      { name: '', text: `UPDATE usage SET starts_at = starts_at - interval '1 year' WHERE hours = 24` },
+      [],
+    );
+    await usage.prune();
+    expect((await listCounts()).map(([client]) => client).sort()).toEqual(['recent', 'today']);
+    expect(await listCounts('key_2')).toEqual([]);
+  });
+
+  it('keeps counts that it cannot write, and retries', async () => {
+    let isAway = true;
+    const counter = createCounter({
+      flushEveryMs: 20,
+      write: (counts) => (isAway ? Promise.reject(new Error('away')) : usage.add(counts)),
+    });
+    count(counter, 'a', 'key_1', 3);
+    await expect.poll(() => logged).toHaveLength(1);
+    count(counter, 'a', 'key_1', 4);
+    count(counter, 'b', 'key_1', 5);
+    await counter.flush();
+    expect(await sum()).toBe(0);
+
+    isAway = false;
+    await expect
+      .poll(() => listCounts())
+      .toEqual(
+        expect.arrayContaining([
+          ['a', 7],
+          ['b', 5],
+        ]),
+      );
+    expect(logged.map(({ msg }) => msg)).toEqual([expect.stringContaining('cannot be written down')]);
+    await counter.close();
+    expect(logged).toHaveLength(1);
+  });
+
+  it('keeps no more than its capacity meanwhile, and reports what it did not count', async () => {
+    let isAway = true;
+    const counter = createCounter({
+      capacity: 10,
+      write: (counts) => (isAway ? Promise.reject(new Error('away')) : usage.add(counts)),
+    });
+    for (let n = 0; n < 1_000; n++) count(counter, `name ${n}`, `key_${n % 30}`);
+    await counter.flush();
+    isAway = false;
+    await counter.flush();
+
+    const listed = await list();
+    expect(listed.filter(({ client }) => client !== '(other)')).toHaveLength(10);
+    expect(listed.length).toBeLessThanOrEqual(20);
+    const lost = logged.find(({ msg }) => msg.includes('too much'))?.requests ?? 0;
+    expect(lost).toBeGreaterThan(0);
+    expect((await sum()) + lost).toBe(1_000);
+  });
+
+  it('writes the remaining counts when it closes, and reports if it cannot', async () => {
+    const counter = createCounter();
+    count(counter, 'a', 'key_1', 2);
+    await counter.close();
+    expect(await listCounts()).toEqual([['a', 2]]);
+
+    const cut = createCounter({ write: () => Promise.reject(new Error('away')) });
+    count(cut, 'a', 'key_1', 3);
+    await cut.close();
+    expect(logged.at(-1)).toMatchObject({ msg: expect.stringContaining('forgotten'), requests: 3 });
+  });
+
+  it('writes a thousand counts early, in one statement', async () => {
+    const sizes: number[] = [];
+    const counter = createCounter({
+      write(counts) {
+        sizes.push(counts.length);
+        return usage.add(counts);
+      },
+    });
+    for (let n = 0; n < 1_000; n++) count(counter, 'a', `key_${n}`);
+    await expect.poll(sum).toBe(1_000);
+    expect(sizes).toEqual([1_000]);
+    count(counter, 'a');
+    await counter.flush();
+    expect(sizes).toEqual([1_000, 1]);
+  });
+});
