@@ -3,7 +3,7 @@ import { ANIMAL_COUNT, ANIMALS, list } from '../animals.mjs';
 
 /**
  * The animal store behind the gateways of proxy mode. It serves the REST interface from memory, with the headers of a key
- * whose limits are never reached; every key is valid. It shares a core with the load generator, so it speaks the least of
+ * whose limits are never reached, and with the id of the request; every key is valid. It shares a core with the load generator, so it speaks the least of
  * HTTP/1.1 that gateways need: keep-alive, pipelining, and bodies with a length.
  */
 const toJson = ({ id, name, categoryId, status }) =>
@@ -63,10 +63,14 @@ createServer({ noDelay: true }, (socket) => {
       const end = pending.indexOf('\r\n\r\n', start);
       if (end === -1) break;
       const [method, path] = pending.slice(start, pending.indexOf('\r\n', start)).split(' ');
-      const length = method === 'GET' ? 0 : /\r\ncontent-length: *(\d+)/i.exec(pending.slice(start, end))[1];
+      const head = pending.slice(start, end);
+      const length = method === 'GET' ? 0 : /\r\ncontent-length: *(\d+)/i.exec(head)[1];
       const next = end + 4 + Number(length);
       if (next > pending.length) break;
-      out += respond(method, path, pending.slice(end + 4, next));
+      // As the real store does; a request without an id gets none.
+      const [, id] = /\r\nx-request-id: *(\S+)/i.exec(head) ?? [];
+      const text = respond(method, path, pending.slice(end + 4, next));
+      out += id === undefined ? text : text.replace('\r\n', `\r\nX-Request-Id: ${id}\r\n`);
       start = next;
     }
     pending = pending.slice(start);

@@ -83,7 +83,7 @@ describeInBrowser('the frontend example, installed and built as its README says'
     const { key } = await gateway.createKey();
     const { page, complaints } = await open(key);
     await page.getByText('Bella').waitFor();
-    await page.getByLabel('Status').selectOption('SOLD');
+    await page.getByLabel('Show').selectOption('SOLD');
     await page.getByText('Luna').waitFor();
     await expect.poll(() => page.getByText('Bella').count()).toBe(0);
     expect(await page.locator('li em').allInnerTexts()).toEqual(['SOLD']);
@@ -101,13 +101,46 @@ describeInBrowser('the frontend example, installed and built as its README says'
     expect(complaints).toEqual([]);
   });
 
-  it('explains an invalid input and keeps what was typed', async () => {
+  it('explains an invalid input, on the page or from the store, and keeps what was typed', async () => {
     const { key } = await gateway.createKey();
     const { page } = await open(key);
+    await page.getByText('999 of 1000 requests left').waitFor();
+    const problemOf = (label: string): Promise<string> =>
+      page.getByLabel(label).evaluate((field) => (field as unknown as { validationMessage: string }).validationMessage);
+    expect(await problemOf('Name')).not.toBe('');
     await add(page, 'Rex', 'seven');
+    expect(await problemOf('Category')).toBe('Category must be a whole number, such as 7.');
+    await add(page, 'Rex', '9223372036854775808');
     await page.getByRole('alert').waitFor();
-    expect(await page.getByRole('alert').innerText()).toContain('categoryId');
+    expect(await page.getByRole('alert').innerText()).toContain('The store does not accept this: categoryId');
     expect(await page.getByLabel('Name').inputValue()).toBe('Rex');
+  });
+
+  it('adds an animal once if the user tries again after a broken connection', async () => {
+    const { key } = await gateway.createKey();
+    const { page } = await open(key);
+    await page.getByText('Bella').waitFor();
+    await page.getByLabel('Status').selectOption('PENDING');
+    // The store adds the animal, but its response is lost.
+    let lost = 0;
+    await page.route('**/graphql', async (route) => {
+      if (lost > 0 || !(route.request().postData() ?? '').includes('AddPet')) return route.fallback();
+      lost += 1;
+      await route.fetch();
+      await route.abort();
+    });
+    await add(page, 'Once', '1');
+    await page.getByText('The store cannot be reached.').waitFor();
+    await page.getByRole('button', { name: 'Add', exact: true }).click();
+    await page.getByText('Once was added').waitFor();
+    expect(await gateway.sql(`SELECT status FROM pets WHERE name = 'Once'`)).toEqual([{ status: 'pending' }]);
+  });
+
+  it('explains itself without a key', async () => {
+    const watched = await openPage(browser);
+    opened.push(watched);
+    await watched.page.goto(url);
+    await watched.page.getByText('paste one of the API keys').waitFor();
   });
 
   it('asks for another key if the store rejects this one', async () => {
@@ -122,7 +155,7 @@ describeInBrowser('the frontend example, installed and built as its README says'
     const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 10 } });
     const { page } = await open(key);
     await page.getByText('Bella').waitFor();
-    await page.getByLabel('Status').selectOption('SOLD');
+    await page.getByLabel('Show').selectOption('SOLD');
     await page.getByText('The limit of your plan is reached.').waitFor();
     const [wait] = await Promise.all([secondsLeft(page), photograph(page, 'frontend-limit')]);
     expect(wait).toBeGreaterThan(0);
@@ -136,7 +169,7 @@ describeInBrowser('the frontend example, installed and built as its README says'
     const { page } = await open(key);
     await page.getByText('Bella').waitFor();
     await page.context().setOffline(true);
-    await page.getByLabel('Status').selectOption('SOLD');
+    await page.getByLabel('Show').selectOption('SOLD');
     await page.getByText('The store cannot be reached.').waitFor();
     await page.context().setOffline(false);
     await page.getByText('Luna').waitFor();
@@ -181,7 +214,7 @@ describeInBrowser('the frontend example, installed and built as its README says'
       const { key } = await gateway.createKey();
       const { page } = await open(key);
       await page.getByText('Bella').waitFor();
-      await page.getByLabel('Status').selectOption('SOLD');
+      await page.getByLabel('Show').selectOption('SOLD');
       await page.getByText('Luna').waitFor();
       await gateway.close();
     });
@@ -243,5 +276,5 @@ async function add(page: Page, name: string, categoryId: string): Promise<void> 
 }
 
 async function secondsLeft(page: Page): Promise<number> {
-  return Number(/Again in (\d+) s/.exec(await page.getByRole('alert').innerText())?.[1]);
+  return Number(/Again in (\d+) s/.exec(await page.getByRole('timer').innerText())?.[1]);
 }

@@ -22,7 +22,10 @@ async function createProcesses() {
     directory,
     async start(isReady: RegExp, toArguments: (port: number) => readonly string[] | Promise<readonly string[]>) {
       const port = await findFreePort();
-      const child = spawn('redis-server', await toArguments(port), { stdio: ['ignore', 'pipe', 'ignore'] });
+      const child = spawn('redis-server', await toArguments(port), {
+        cwd: directory,
+        stdio: ['ignore', 'pipe', 'ignore'],
+      });
       children.set(port, child);
       let said = '';
       child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text));

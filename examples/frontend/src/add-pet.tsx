@@ -1,6 +1,8 @@
 import { useMutation } from '@apollo/client/react';
-import type { FormEvent } from 'react';
+import { useRef, type FormEvent } from 'react';
 import { graphql } from './gql';
+import type { PetStatus } from './gql/graphql';
+import { STATUSES } from './pet-list';
 import { toRefusal } from './refusal';
 import { RefusalNotice } from './refusal-notice';
 
@@ -14,33 +16,54 @@ const ADD_PET = graphql(`
 `);
 
 export function AddPet() {
-  // The list is asked again, which costs one more request; the store alone knows what now belongs to it.
+  // The list is requested again, which costs one more request: only the store knows what belongs to it now.
   const [addPet, { data, error, loading }] = useMutation(ADD_PET, { refetchQueries: ['ListPets'] });
+  // One key for each animal. If the connection breaks and the user tries again, the store adds the animal once.
+  const idempotencyKey = useRef<string>(undefined);
 
   const submit = (event: FormEvent<HTMLFormElement>): void => {
     event.preventDefault();
     const form = event.currentTarget;
     const fields = new FormData(form);
-    // An identifier is 64 bits wide: it stays text, since a JavaScript number would round it.
-    const input = { name: String(fields.get('name')), categoryId: String(fields.get('categoryId')) };
-    // A failure stays in `error`, with the form as it was filled in.
-    addPet({ variables: { input } }).then(
-      () => form.reset(),
+    const input = {
+      name: String(fields.get('name')),
+      // An identifier has 64 bits. It stays text, because a JavaScript number would round it.
+      categoryId: String(fields.get('categoryId')),
+      status: (fields.get('status') || null) as PetStatus | null,
+    };
+    idempotencyKey.current ??= crypto.randomUUID();
+    const headers = { 'Idempotency-Key': idempotencyKey.current };
+    // A failure stays in `error`, and the form keeps what was typed.
+    addPet({ variables: { input }, context: { headers } }).then(
+      () => {
+        form.reset();
+        idempotencyKey.current = undefined;
+      },
       () => undefined,
     );
   };
 
   return (
-    <form onSubmit={submit} className="add">
+    // Another animal needs another key.
+    <form onSubmit={submit} onChange={() => (idempotencyKey.current = undefined)} className="add">
       <h2>Add an animal</h2>
       <label>
-        Name <input name="name" />
+        Name (required) <input name="name" maxLength={255} required />
       </label>
       <label>
-        Category <input name="categoryId" inputMode="numeric" />
+        Category (required)
+        <input name="categoryId" inputMode="numeric" required onInput={(event) => checkCategory(event.currentTarget)} />
+      </label>
+      <label>
+        Status
+        <select name="status">
+          <option value="">none</option>
+          {STATUSES.map((status) => (
+            <option key={status}>{status}</option>
+          ))}
+        </select>
       </label>
       <button disabled={loading}>Add</button>
-      {/* Not tried again unasked: after a broken connection nobody knows whether the animal was added. */}
       {error && <RefusalNotice refusal={toRefusal(error)} />}
       {data?.addPet && (
         <p role="status">
@@ -49,4 +72,10 @@ export function AddPet() {
       )}
     </form>
   );
+}
+
+/** The browser shows the message next to the field and does not submit the form. */
+function checkCategory(field: HTMLInputElement): void {
+  const isWhole = /^-?\d{1,19}$/.test(field.value);
+  field.setCustomValidity(isWhole || field.value === '' ? '' : 'Category must be a whole number, such as 7.');
 }

@@ -1,5 +1,6 @@
-import { ApolloClient, HttpLink, InMemoryCache } from '@apollo/client';
+import { ApolloClient, ApolloLink, HttpLink, InMemoryCache } from '@apollo/client';
 import { PersistedQueryLink } from '@apollo/client/link/persisted-queries';
+import { tap } from 'rxjs';
 
 const uri = (import.meta.env.VITE_STORE_URL as string | undefined) ?? 'http://127.0.0.1:4000/graphql';
 
@@ -12,10 +13,23 @@ const sendHash = new PersistedQueryLink({
   disable: ({ meta }) => meta.persistedQueryNotFound,
 });
 
-/** Makes the client of one key. Another key gets another client, and with it an empty cache. */
-export function createClient(key: string): ApolloClient {
-  return new ApolloClient({
-    link: sendHash.concat(new HttpLink({ uri, headers: { Authorization: `Bearer ${key}` } })),
-    cache: new InMemoryCache(),
+/** What is left of the key's plan: the window with the fewest requests left. */
+export interface Limit {
+  readonly left: number;
+  readonly of: number;
+}
+
+/** Creates the client of one key. Another key gets another client, and with it an empty cache. */
+export function createClient(key: string, onLimit: (limit: Limit) => void): ApolloClient {
+  // Every response states what is left, also a refusal.
+  const readLimit = new ApolloLink((operation, forward) => {
+    const read = (): void => {
+      const { headers } = (operation.getContext().response ?? {}) as Partial<Response>;
+      const left = headers?.get('x-ratelimit-remaining');
+      if (left != null) onLimit({ left: Number(left), of: Number(headers?.get('x-ratelimit-limit')) });
+    };
+    return forward(operation).pipe(tap({ next: read, error: read }));
   });
+  const http = new HttpLink({ uri, headers: { Authorization: `Bearer ${key}` } });
+  return new ApolloClient({ link: ApolloLink.from([sendHash, readLimit, http]), cache: new InMemoryCache() });
 }

@@ -16,7 +16,7 @@ const LIST_PETS = graphql(`
   }
 `);
 
-const STATUSES: readonly PetStatus[] = ['AVAILABLE', 'PENDING', 'SOLD'];
+export const STATUSES: readonly PetStatus[] = ['AVAILABLE', 'PENDING', 'SOLD'];
 
 export function PetList() {
   const [status, setStatus] = useState<PetStatus>();
@@ -30,9 +30,9 @@ export function PetList() {
   return (
     <section aria-busy={loading}>
       <label className="row">
-        Status
+        Show
         <select value={status ?? ''} onChange={({ target }) => setStatus((target.value || undefined) as PetStatus)}>
-          <option value="">any</option>
+          <option value="">all animals</option>
           {STATUSES.map((each) => (
             <option key={each}>{each}</option>
           ))}
@@ -40,7 +40,7 @@ export function PetList() {
       </label>
       {error && !loading && <RefusalNotice refusal={toRefusal(error)} onRetry={retry} />}
       {loading && !data && <p>Loading…</p>}
-      {data?.pets?.length === 0 && <p>There is no such animal.</p>}
+      {data?.pets?.length === 0 && <p>There are no such animals.</p>}
       <ul>
         {data?.pets?.map(({ id, name, categoryId, status: has }) => (
           <li key={id}>

@@ -3,19 +3,20 @@ import type { Refusal } from './refusal';
 
 export interface RefusalNoticeProps {
   readonly refusal: Refusal;
-  /** Tries again. When the wait is over that happens by itself. Absent: nothing is tried again unasked. */
+  /** Sends the request again, when the wait is over. Without it, nothing is sent again unless the user does so. */
   readonly onRetry?: () => void;
 }
 
 export function RefusalNotice({ refusal, onRetry }: RefusalNoticeProps) {
   return (
-    <p className="refusal" role="alert">
-      {refusal.text}
+    <div className="refusal">
+      <p role="alert">{refusal.text}</p>
       {refusal.kind === 'wait' && <Countdown seconds={refusal.seconds} onOver={onRetry} />}
-    </p>
+    </div>
   );
 }
 
+/** A timer is not read aloud when it changes, unlike the text of an alert. */
 function Countdown({ seconds, onOver }: { readonly seconds: number; readonly onOver: (() => void) | undefined }) {
   const [left, setLeft] = useState(seconds);
   useEffect(() => {
@@ -23,6 +24,6 @@ function Countdown({ seconds, onOver }: { readonly seconds: number; readonly onO
     const timer = setTimeout(() => setLeft(left - 1), 1_000);
     return () => clearTimeout(timer);
   }, [left]);
-  if (left === 0) return onOver ? ' Trying again…' : ' Try again now.';
-  return ` Again in ${left} s.`;
+  const over = onOver ? 'Trying again…' : 'Try again now.';
+  return <p role="timer">{left === 0 ? over : `Again in ${left} s.`}</p>;
 }

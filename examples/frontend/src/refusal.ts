@@ -18,11 +18,11 @@ export function toRefusal(thrown: Error): Refusal {
     case 'UNAUTHENTICATED':
       return { kind: 'key', text: 'The store does not know this key. Enter another one.' };
     case 'BAD_USER_INPUT':
-      return { kind: 'input', text: error.message };
+      return { kind: 'input', text: `The store does not accept this: ${error.message}` };
     case 'RATE_LIMITED':
       return { kind: 'wait', text: 'The limit of your plan is reached.', seconds: error.retryAfter };
     case 'KEY_BANNED':
-      return { kind: 'wait', text: 'This key asked too often and has to pause.', seconds: error.retryAfter };
+      return { kind: 'wait', text: 'This key sent too many requests and has to pause.', seconds: error.retryAfter };
     case 'SERVICE_UNAVAILABLE':
     case 'UPSTREAM_ERROR':
       return { kind: 'wait', text: 'The store is busy.', seconds: error.retryAfter ?? PAUSE_SECONDS };

@@ -56,9 +56,11 @@ export function createQueue(
     );
     nextTick(sendQueued);
     if (!signal) return results;
-    // Node warns of a leak if many calls add listeners to the same signal.
-    const own = AbortSignal.any([signal]);
-    const aborted = new Promise<never>((_, reject) => (own.onabort = () => reject(signal.reason as Error)));
+    // Node warns of a leak if many calls add listeners to the same signal. Some edge runtimes lack `any`.
+    const own = (AbortSignal as Partial<typeof AbortSignal>).any?.([signal]) ?? signal;
+    const aborted = new Promise<never>((_, reject) =>
+      own.addEventListener('abort', () => reject(signal.reason as Error), { once: true }),
+    );
     return Promise.race([results, aborted]).finally(() => {
       if (!signal.aborted) return;
       for (const cancel of cancels) cancel();
