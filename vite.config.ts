@@ -43,9 +43,13 @@ export default defineConfig({
         license,
         target: 'node20.19',
         rolldownOptions: {
-          input: ['src/main.ts', 'src/cli/keys.ts', 'src/cli/migrate.ts', 'src/cli/animal-store-gateway.ts'].map(
-            toPath,
-          ),
+          input: [
+            'src/main.ts',
+            'src/cli/keys.ts',
+            'src/cli/store.ts',
+            'src/cli/migrate.ts',
+            'src/cli/animal-store-gateway.ts',
+          ].map(toPath),
           output: { chunkFileNames: '[name]-[hash].js', hashCharacters: 'hex' },
         },
       },

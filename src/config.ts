@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { parseRedisUrl } from './redis/redis-url.js';
-import { flag, integer, url } from './setting-types.js';
+import { databaseUrl, flag, integer, url } from './setting-types.js';
 import { parseTracing, TRACING_SWITCH, type TracingConfig } from './tracing-config.js';
 
 /** Whether a URL has no credentials, query or fragment, because the program would not send them upstream. */
@@ -27,9 +27,9 @@ const ORIGINS = z
 const ENVIRONMENT = z.object({
   PORT: integer(0, 65_535).default(4_000),
   HOST: z.string().default('127.0.0.1'),
-  DATABASE_URL: url(
-    ['postgres:', 'postgresql:'],
-    'must be a URL such as postgres://user:password@host:5432/database',
+  DATABASE_URL: databaseUrl(
+    'must be a URL such as postgres://user:password@host:5432/database, or with several hosts ' +
+      'postgres://user:password@one:5432,two:5432/database?target_session_attrs=read-write',
   ).optional(),
   DATABASE_URL_FILE: z.string().optional(),
   DATA_DIR: z.string().default('.data'),

@@ -12,8 +12,29 @@ export function integer(minimum: number, maximum: number) {
 }
 
 export function url(protocols: readonly string[], expected: string, isSound: (url: URL) => boolean = () => true) {
-  return z.string().refine((text) => {
-    const parsed = URL.canParse(text) ? new URL(text) : undefined;
-    return parsed !== undefined && protocols.includes(parsed.protocol) && isSound(parsed);
-  }, expected);
+  return z.string().refine((text) => isSoundUrl(text, protocols, isSound), expected);
+}
+
+function isSoundUrl(text: string, protocols: readonly string[], isSound: (url: URL) => boolean): boolean {
+  const parsed = URL.canParse(text) ? new URL(text) : undefined;
+  return parsed !== undefined && protocols.includes(parsed.protocol) && isSound(parsed);
+}
+
+/** One or more PostgreSQL servers. */
+export function databaseUrl(expected: string) {
+  const protocols = ['postgres:', 'postgresql:'];
+  return z
+    .string()
+    .refine((text) => splitHosts(text).every((one) => isSoundUrl(one, protocols, namesPrimary)), expected);
+}
+
+/** The program needs a server that accepts writes. */
+function namesPrimary({ searchParams }: URL): boolean {
+  return ['read-write', 'primary', 'any'].includes(searchParams.get('target_session_attrs') ?? 'any');
+}
+
+/** Splits a URL with several hosts, as libpq accepts it, into one URL for each host. */
+export function splitHosts(text: string): readonly string[] {
+  const [, start = '', hosts = '', end = ''] = /^(\w+:\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s.exec(text) ?? [];
+  return hosts.split(',').map((host) => start + host + end);
 }

@@ -108,6 +108,9 @@ export function createMetrics({ plans, overloadRoutes }: MetricsOptions) {
     /** Starts to report how many HTTP requests are in progress. */
     watchRequests: (count: () => number): void =>
       createPlainGauge(registry, 'http_server_active_requests', 'HTTP requests in progress', count),
+    /** Starts to report how far pruning is behind, in seconds. */
+    watchPruning: (age: () => number): void =>
+      createPlainGauge(registry, 'store_pruning_age_seconds', 'Time since all expired rows were last deleted', age),
     /** Starts to measure a database. A test double may return undefined. */
     watchDatabase: (connections: (() => DatabaseConnections) | undefined): StatementMetrics | undefined =>
       createStatementMetrics(registry, connections),

@@ -1,10 +1,13 @@
 import { existsSync } from 'node:fs';
-import { rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '../config.js';
 import type { Database } from './database.js';
 import { openPgliteDatabase } from './pglite-database.js';
 import { acquireStoreLock, StoreBusyError, type StoreLock } from './store-lock.js';
+
+/** The major version of PostgreSQL in PGlite. */
+const POSTGRES_VERSION = '18';
 
 /**
  * Opens the embedded store in a directory and locks it for this process.
@@ -44,8 +47,31 @@ async function openFiles(directory: string): Promise<Database> {
   const files = join(directory, 'postgres');
   const marker = join(directory, 'postgres.incomplete');
   if (existsSync(marker)) await rm(files, { recursive: true, force: true });
-  if (!existsSync(files)) await writeFile(marker, '');
-  const database = await openPgliteDatabase(files);
+  if (existsSync(files)) await requireSoundFiles(files, directory);
+  else await writeFile(marker, '');
+  const database = await openPgliteDatabase(files).catch((error: unknown) => {
+    throw new ConfigError(`DATA_DIR ${JSON.stringify(directory)} has a damaged store: ${String(error)}. ${RESTORE}`);
+  });
   await rm(marker, { force: true });
   return database;
+}
+
+const RESTORE = 'Restore a backup, or start with another DATA_DIR';
+
+/** Files without which PGlite would create a new store, or end the process. */
+const NEEDED = ['PG_VERSION', 'base', 'global/pg_control', 'pg_wal'];
+
+/** @throws ConfigError if files are missing, or another major version of PostgreSQL wrote them */
+async function requireSoundFiles(files: string, directory: string): Promise<void> {
+  const missing = NEEDED.filter((name) => !existsSync(join(files, name)));
+  if (missing.length > 0) {
+    const names = missing.join(', ');
+    throw new ConfigError(`DATA_DIR ${JSON.stringify(directory)} has a damaged store without ${names}. ${RESTORE}`);
+  }
+  const version = (await readFile(join(files, 'PG_VERSION'), 'utf8')).trim();
+  if (version === POSTGRES_VERSION) return;
+  throw new ConfigError(
+    `DATA_DIR ${JSON.stringify(directory)} has a store of PostgreSQL ${version}, but this version of the program needs ` +
+      `${POSTGRES_VERSION}. Run "store export" with the version that wrote it, then "store import" with this one`,
+  );
 }

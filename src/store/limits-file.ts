@@ -4,7 +4,10 @@ import type { LedgerSnapshot, MemoryLedger } from '../access/memory-ledger.js';
 import type { Log } from '../observability/log.js';
 
 const FILE = 'limits.json';
-const SAVE_EVERY_MS = 5_000;
+/** A crash loses what was counted in this time. */
+const SAVE_EVERY_MS = 900;
+/** With very many keys, a save takes a while. At most one part of this many of the time is spent on it. */
+const SHARE_OF_TIME = 20;
 
 /** Keeps the rate limit counters of an embedded store across restarts. */
 export interface LimitsFile {
@@ -18,7 +21,7 @@ export async function readLimits(directory: string): Promise<LedgerSnapshot> {
   return JSON.parse(text) as LedgerSnapshot;
 }
 
-/** Restores the counters from the file, then writes them to it every few seconds in the background. */
+/** Restores the counters from the file, then writes them to it every second in the background. */
 export async function openLimitsFile(directory: string, ledger: MemoryLedger, log: Log): Promise<LimitsFile> {
   const path = join(directory, FILE);
   let saved = await readFile(path, 'utf8').catch(() => '[]');
@@ -27,14 +30,29 @@ export async function openLimitsFile(directory: string, ledger: MemoryLedger, lo
   } catch (err) {
     log.warn({ err }, 'limits.json cannot be read: the counters start anew');
   }
-  const timer = setInterval(() => void save(), SAVE_EVERY_MS).unref();
+  let timer: NodeJS.Timeout;
+  let isClosed = false;
+  saveLater(0);
 
   return {
     close: async () => {
-      clearInterval(timer);
+      isClosed = true;
+      clearTimeout(timer);
       await save();
     },
   };
+
+  function saveLater(tookMs: number): void {
+    timer = setTimeout(
+      () => {
+        const startedAt = performance.now();
+        void save().then(() => {
+          if (!isClosed) saveLater(performance.now() - startedAt);
+        });
+      },
+      Math.max(SAVE_EVERY_MS, SHARE_OF_TIME * tookMs),
+    ).unref();
+  }
 
   async function save(): Promise<void> {
     const text = JSON.stringify(ledger.snapshot());

@@ -4,6 +4,7 @@ import { createMemoryLedger } from '../access/memory-ledger.js';
 import type { Config, StoreConfig } from '../config.js';
 import { createLog } from '../observability/log.js';
 import { openRedisLink, type RedisLink } from '../redis/redis-link.js';
+import { splitHosts } from '../setting-types.js';
 import type { Database } from './database.js';
 import { createKeyAdmin, type KeyAdmin, type KeyAdminOptions } from './key-admin.js';
 import { createRedisPeek } from './key-limits.js';
@@ -65,8 +66,8 @@ export async function openKeyAdmin({ backend, bans, redisUrl }: Config): Promise
 /** Describes a store, without the password in its URL. */
 export function describeStore(store: StoreConfig): string {
   if (store.kind === 'embedded') return `the embedded store in ${store.directory}`;
-  const { host, pathname } = new URL(store.url);
-  return `the store on ${host}${pathname}`;
+  const urls = splitHosts(store.url).map((url) => new URL(url));
+  return `the store on ${urls.map(({ host }) => host).join(',')}${urls[0]?.pathname ?? ''}`;
 }
 
 async function requireTables(database: Database, store: string): Promise<void> {

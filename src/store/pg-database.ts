@@ -1,6 +1,9 @@
 import pg from 'pg';
 import { overloaded, StoreError } from '../errors.js';
+import { splitHosts } from '../setting-types.js';
+import { cancelStatement } from './cancel-request.js';
 import type { Database, Session } from './database.js';
+import { createHosts, type Hosts } from './hosts.js';
 
 export interface PgDatabaseOptions {
   readonly url: string;
@@ -16,6 +19,10 @@ export interface PgDatabaseOptions {
 const CONNECT_TIMEOUT_MS = 1_250;
 const STATEMENT_TIMEOUT_MS = 1_250;
 const QUERY_TIMEOUT_MS = 1_400;
+/** A statement that fails within this time may be repeated on another host. */
+const REPEAT_WITHIN_MS = 250;
+/** How long a cancelled statement may take to end. Then the program closes its connection. */
+const ABANDONED_MS = 30_000;
 
 /**
  * Every statement of a request can read an index in the order it needs, at any table size. These settings make PostgreSQL
@@ -29,8 +36,11 @@ const SESSION_TIMEOUT_MS = 3_600_000;
 
 /** Creates a pool of connections to a PostgreSQL server. It connects with the first statement. */
 export function createPgDatabase({ url, pool: max, prepare, onConnectionError }: PgDatabaseOptions): Database {
+  const urls = splitHosts(url);
+  const hosts = urls.length > 1 ? createHosts(urls, retireIdle) : undefined;
+  let firstSearch = hosts?.search();
   const pool = new pg.Pool({
-    connectionString: url,
+    ...(hosts ? { Client: createClientType(hosts) } : { connectionString: url }),
     max,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     // Poolers refuse session settings, so the server's own settings apply there.
@@ -39,24 +49,29 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
       idle_in_transaction_session_timeout: 30_000,
       options: LASTING_PLANS,
     }),
-    query_timeout: QUERY_TIMEOUT_MS,
     keepAlive: true,
     types,
     application_name: 'animal-store-gateway',
   });
   pool.on('error', (error) => onConnectionError?.(error));
+  // A connection that breaks in use fails its statement, and emits this event as well. Without a listener, it would crash
+  // the process.
+  pool.on('connect', (client) => client.on('error', () => undefined));
 
   return {
     async query<Row>({ name, text }: { name: string; text: string }, values: readonly unknown[]): Promise<Row[]> {
-      try {
-        const config = { text, values: values as unknown[] };
-        const result = await pool.query(prepare ? { name, ...config } : config);
-        return result.rows as Row[];
-      } catch (error) {
-        if (isBroken(error)) retireIdle();
-        throw isPoolTimeout(error) && pool.totalCount >= max && pool.idleCount === 0
-          ? overloaded(error)
-          : toUnavailable(error);
+      const config = { text, values: values as unknown[] };
+      if (firstSearch) await firstSearch.finally(() => (firstSearch = undefined));
+      const startedAt = performance.now();
+      for (let isRepeated = false; ; isRepeated = true) {
+        try {
+          return (await run(prepare ? { name, ...config } : config)) as Row[];
+        } catch (error) {
+          if (isBroken(error)) retireIdle();
+          const isEarly = performance.now() - startedAt < REPEAT_WITHIN_MS;
+          if (hosts && !isRepeated && isEarly && mayRepeat(error, text)) await hosts.search();
+          else throw toFailure(error);
+        }
       }
     },
     session: (work) =>
@@ -81,11 +96,45 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
       waiting: pool.waitingCount,
       max,
     }),
-    close: () => pool.end(),
+    close: () => {
+      hosts?.close();
+      return pool.end();
+    },
   };
+
+  async function run(config: pg.QueryConfig): Promise<unknown[]> {
+    const client = await pool.connect();
+    let isReleased = false;
+    const release = (isBroken?: boolean): void => {
+      if (!isReleased) client.release(isBroken);
+      isReleased = true;
+    };
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        reject(new Error('the statement took too long'));
+        // Until the server has ended it, its connection counts as used, so that the server never has many more sessions
+        // than the pool has connections.
+        void cancelStatement(client).then((isCancelled) => {
+          setTimeout(release, isCancelled ? ABANDONED_MS : 0, true).unref();
+        });
+      }, QUERY_TIMEOUT_MS);
+      client.query(config, (error: Error | undefined, result: pg.QueryResult) => {
+        clearTimeout(timer);
+        release(error && (isBroken(error) || (error as NodeJS.ErrnoException).code === READ_ONLY));
+        if (error) reject(error);
+        else resolve(result.rows as unknown[]);
+      });
+    });
+  }
+
+  function toFailure(error: unknown): unknown {
+    const isBusy = isPoolTimeout(error) && pool.totalCount >= max && pool.idleCount === 0;
+    return isBusy ? overloaded(error) : toUnavailable(error);
+  }
 
   /** Runs `work` on one connection, and closes the connection if it fails: that also ends a transaction. */
   async function withClient<T>(work: (execute: Session['execute']) => Promise<T>): Promise<T> {
+    if (firstSearch) await firstSearch;
     const client = await pool.connect().catch(throwUnavailable);
     try {
       const result = await work((text) =>
@@ -113,6 +162,28 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
     }
   }
 }
+
+/** Makes clients that connect to the host that is right at the time. */
+function createClientType(hosts: Hosts): new () => pg.ClientBase {
+  return class extends pg.Client {
+    constructor(config?: pg.ClientConfig) {
+      super({ ...config, connectionString: hosts.url });
+    }
+  };
+}
+
+/**
+ * Whether a statement may run again on another host: it reads, or it has certainly not run. A write whose connection
+ * broke may have happened.
+ */
+function mayRepeat(error: unknown, text: string): boolean {
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  if (syscall === 'connect' || code === READ_ONLY || code === STARTING_UP) return true;
+  return text.startsWith('SELECT') && toUnavailable(error) !== error;
+}
+
+const READ_ONLY = '25006';
+const STARTING_UP = '57P03';
 
 const asWritten = (text: string): string => text;
 

@@ -20,6 +20,7 @@ import { createRedisPeek, nameKey } from './key-limits.js';
 import { serveKeys } from './key-socket.js';
 import { openLimitsFile } from './limits-file.js';
 import { StoreError } from '../errors.js';
+import { splitHosts } from '../setting-types.js';
 import type { WaitUntilAvailable } from '../startup.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
@@ -31,6 +32,7 @@ import { createRedisLedger } from '../redis/redis-ledger.js';
 import type { RedisLink } from '../redis/redis-link.js';
 import { ADDRESS_CAPACITY, nameAddress, type Backend } from '../backend.js';
 import { startPruner } from './pruner.js';
+import { guardWrites, type WriteGateOptions } from './write-gate.js';
 
 export interface StoreBackendOptions {
   readonly store: StoreConfig;
@@ -65,7 +67,8 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const decorated = decorateDatabase?.(opened) ?? opened;
     const observer = metrics.watchDatabase(opened.connections);
     const measured = observer ? measureStatements(decorated, observer) : decorated;
-    const database = createTracedDatabase(measured, tracer, toServer(store));
+    const traced = createTracedDatabase(measured, tracer, toServer(store));
+    const database = store.kind === 'server' ? guardWrites(traced, toWriteGate(store.pool, log)) : traced;
     await waitUntilAvailable('DATABASE_URL names a database', () => migrateAtStart(database, store, log));
     if (store.kind === 'server' && !store.prepare) await warnOfNoStatementTimeout(database, log);
 
@@ -73,8 +76,13 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const usage = createUsageCounter({ write: (counts) => reports.add(counts), log });
     closers.push(() => usage.close());
 
+    let prunedAt = performance.now();
+    metrics.watchPruning(() => (performance.now() - prunedAt) / 1_000);
     const pruner = startPruner({
-      prune: () => Promise.all([pruneIdempotentAdds(database), reports.prune()]),
+      prune: async () => {
+        await Promise.all([pruneIdempotentAdds(database), reports.prune()]);
+        prunedAt = performance.now();
+      },
       onError: (err) => log.warn({ err }, 'what is too old could not be pruned; it will be tried again'),
     });
     closers.push(() => pruner.close());
@@ -148,11 +156,20 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
 /** Returns the address of the database, for spans. */
 function toServer(store: StoreConfig): Attributes {
   if (store.kind === 'embedded') return {};
-  const { hostname, port, pathname } = new URL(store.url);
+  const { hostname, port, pathname } = new URL(splitHosts(store.url)[0] as string);
   return {
     'server.address': hostname || undefined,
     'server.port': port === '' ? undefined : Number(port),
     'db.namespace': pathname.slice(1) || undefined,
+  };
+}
+
+/** A fifth of the connections is left to reads. */
+function toWriteGate(pool: number, log: Log): WriteGateOptions {
+  return {
+    max: Math.max(1, pool - Math.ceil(pool / 5)),
+    onChange: (isStalled) =>
+      log.warn(isStalled ? 'the database does not complete writes: they are refused' : 'the database writes again'),
   };
 }
 

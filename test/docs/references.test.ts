@@ -25,7 +25,7 @@ const KNOWN = new Set([...SETTINGS, ...TRACING_SETTINGS]);
 const ASSIGNED = /(?:^|\s|`|export )([A-Z][A-Z0-9_]*)=/gm;
 const NAMED = /^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*$/;
 
-/** Matches of NAMED that are not variables: error codes, statuses, and words of GraphQL, SQL and HTTP. */
+/** Matches of NAMED that are not variables: error codes, statuses, and words of GraphQL, SQL, HTTP and Redis. */
 const NO_VARIABLES = new Set([
   ...Object.keys(STORE_ERRORS),
   ...['UNRECOGNIZED', 'CONNECTION_FAILED', 'TIMED_OUT', 'BEYOND_LISTS'],
@@ -37,6 +37,7 @@ const NO_VARIABLES = new Set([
     'POST',
     'QUERY',
     'INSERT',
+    'FLUSHALL',
     'SET',
     'LISTEN',
     'ID',

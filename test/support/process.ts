@@ -10,6 +10,7 @@ import { copyEmbeddedStore, createDatabase } from './gateway.js';
 const MAIN = fileURLToPath(new URL('../../dist/bundle/main.js', import.meta.url));
 const KEYS = fileURLToPath(new URL('../../dist/bundle/keys.js', import.meta.url));
 const MIGRATE = fileURLToPath(new URL('../../dist/bundle/migrate.js', import.meta.url));
+const STORE = fileURLToPath(new URL('../../dist/bundle/store.js', import.meta.url));
 const TIME_LIMIT_MS = 60_000;
 
 /** The exit status and the output of a process. */
@@ -52,6 +53,8 @@ export interface Place {
   keys(args: readonly string[], env?: Environment): Promise<Ended>;
   /** Runs the `migrate` command. */
   migrate(args: readonly string[], env?: Environment): Promise<Ended>;
+  /** Runs the `store` command. */
+  store(args: readonly string[], env?: Environment): Promise<Ended>;
   /** Creates a PostgreSQL database without animals and keys, and returns its URL. */
   database(options?: { migrated: boolean }): Promise<string>;
   /** Copies an empty embedded store into a `DATA_DIR`. Creating one takes the server seconds. */
@@ -94,6 +97,7 @@ export async function makePlace(): Promise<Place> {
     run: (env) => run(MAIN, [], env).end(),
     keys: (args, env = {}) => run(KEYS, args, env).end(),
     migrate: (args, env = {}) => run(MIGRATE, args, env).end(),
+    store: (args, env = {}) => run(STORE, args, env).end(),
     async database(options) {
       const { url, drop } = await createDatabase(options);
       cleanups.push(drop);

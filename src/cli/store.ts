@@ -1,0 +1,115 @@
+#!/usr/bin/env node
+import { createReadStream, createWriteStream, existsSync } from 'node:fs';
+import { open, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Writable } from 'node:stream';
+import { Command } from 'commander';
+import type { StoreConfig } from '../config.js';
+import { loadEnvironment } from '../environment.js';
+import type { Database } from '../store/database.js';
+import { describeStore } from '../store/open-key-admin.js';
+import { migrate } from '../store/migrate.js';
+import { openDatabase, toConfigError } from '../store/store-backend.js';
+import { exportStore, importStore, readExport, type OnProgress, type Transferred } from '../store/transfer.js';
+
+const STANDARD = '-';
+
+const program = new Command('store')
+  .description('Exports and imports the animals, the keys as hashes, their log and their usage, as one file.')
+  .showHelpAfterError(false);
+
+program
+  .command('export')
+  .description('writes the store to a new file')
+  .argument('<file>', 'the file, or - for standard output')
+  .action(async (file: string) => {
+    const { store, config } = selectStore();
+    if (config.kind === 'embedded' && !existsSync(join(config.directory, 'postgres')))
+      throw new Error(`there is no store in DATA_DIR ${JSON.stringify(config.directory)}`);
+    const tables = await withDatabase(config, (database) => writeFile(file, database));
+    console.error(`store: exported ${summarize(tables)} from ${store}`);
+  });
+
+program
+  .command('import')
+  .description('reads a file into an empty store, which it creates if necessary')
+  .argument('<file>', 'the file, or - for standard input')
+  .action(async (file: string) => {
+    const { store, config } = selectStore();
+    const chunks = (file === STANDARD ? process.stdin : createReadStream(file)).setEncoding('utf8');
+    const tables = await withDatabase(config, async (database) => {
+      await migrate(database, { onWait: console.error });
+      return importStore(database, chunks as AsyncIterable<string>, showProgress('importing'));
+    });
+    console.error(`store: imported ${summarize(tables)} into ${store}; count and checksum are right`);
+  });
+
+function selectStore(): { store: string; config: StoreConfig } {
+  const { backend } = loadEnvironment();
+  if (backend.kind === 'proxy') throw new Error('UPSTREAM_URL is set: the animals are in the store behind the gateway');
+  return { store: describeStore(backend), config: backend };
+}
+
+async function withDatabase<T>(config: StoreConfig, work: (database: Database) => Promise<T>): Promise<T> {
+  const database = await openDatabase(config);
+  try {
+    return await work(database);
+  } finally {
+    await database.close();
+  }
+}
+
+/** Writes an export under another name first, so that a file of this name is always complete. */
+async function writeFile(file: string, database: Database): Promise<Transferred> {
+  if (file === STANDARD) return exportStore(database, (text) => write(process.stdout, text), showProgress('exporting'));
+  if (existsSync(file)) throw new Error(`${file} exists: choose another name`);
+  const partial = `${file}.partial`;
+  const handle = await open(partial, 'wx', 0o600);
+  try {
+    const stream = createWriteStream(partial, { fd: handle, autoClose: false });
+    const tables = await exportStore(database, (text) => write(stream, text), showProgress('exporting'));
+    await handle.sync();
+    await readExport(createReadStream(partial).setEncoding('utf8') as AsyncIterable<string>, () => undefined);
+    await rename(partial, file);
+    return tables;
+  } catch (error) {
+    await rm(partial, { force: true });
+    throw error;
+  } finally {
+    await handle.close();
+  }
+}
+
+function write(stream: Writable, text: string): Promise<void> {
+  return new Promise((done, fail) => stream.write(text, (error) => (error ? fail(error) : done())));
+}
+
+const BAR_WIDTH = 30;
+
+/** Shows a bar on a terminal, and nothing elsewhere. */
+function showProgress(what: string): OnProgress {
+  if (!process.stderr.isTTY) return () => undefined;
+  return (done, total) => {
+    const bar = '#'.repeat(Math.floor((BAR_WIDTH * done) / total)).padEnd(BAR_WIDTH, '.');
+    process.stderr.write(`\r${what} [${bar}] ${done.toLocaleString('en')} of ${total.toLocaleString('en')} rows`);
+    if (done === total) process.stderr.write('\n');
+  };
+}
+
+const NAMES: Readonly<Record<string, string>> = {
+  pets: 'animals',
+  api_keys: 'keys',
+  key_log: 'entries of the key log',
+  usage: 'counts of usage',
+  idempotent_adds: 'idempotency keys',
+};
+
+function summarize(tables: Transferred): string {
+  return tables.map(({ name, rows }) => `${rows} ${NAMES[name] ?? name}`).join(', ');
+}
+
+program.parseAsync().catch((thrown: unknown) => {
+  const error = toConfigError(thrown);
+  console.error(`store: ${error instanceof Error ? error.message : String(error)}`);
+  process.exitCode = 1;
+});

@@ -1,0 +1,37 @@
+import { connect } from 'node:net';
+import type pg from 'pg';
+
+/** A client has these properties, but its type lacks them. */
+interface Session {
+  readonly host: string;
+  readonly port: number;
+  readonly processID: number;
+  readonly secretKey: number;
+}
+
+const CANCEL_REQUEST = 80_877_102;
+const ANSWER_MS = 1_000;
+
+/**
+ * Asks the server to end the statement of a client, on a connection of its own. That also ends a commit that waits for a
+ * standby, which statement_timeout does not.
+ * https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-CANCELING-REQUESTS
+ * @returns whether the server has processed the request
+ */
+export function cancelStatement(client: pg.ClientBase): Promise<boolean> {
+  const { host, port, processID, secretKey } = client as unknown as Session;
+  const message = Buffer.alloc(16);
+  [message.length, CANCEL_REQUEST, processID, secretKey].forEach((value, i) => message.writeInt32BE(value, 4 * i));
+  return new Promise((resolve) => {
+    const socket = connect(host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port });
+    const timer = setTimeout(() => socket.destroy(), ANSWER_MS);
+    let isAnswered = false;
+    // The server sends nothing, and closes the connection once it has processed the request.
+    socket.on('error', () => undefined).on('end', () => (isAnswered = true));
+    socket.once('connect', () => socket.write(message)).resume();
+    socket.once('close', () => {
+      clearTimeout(timer);
+      resolve(isAnswered);
+    });
+  });
+}

@@ -1,0 +1,64 @@
+import pg from 'pg';
+
+/** Several PostgreSQL servers, of which one accepts writes. */
+export interface Hosts {
+  /** The URL to connect to: that of the primary or, while there is none, of a standby that answers. */
+  readonly url: string;
+  /** Looks for the primary. */
+  search(): Promise<void>;
+  close(): void;
+}
+
+const ANSWER_MS = 1_000;
+const SEARCH_EVERY_MS = 1_000;
+
+/**
+ * @param onMove - called when another server has become the one to connect to
+ */
+export function createHosts(urls: readonly string[], onMove: () => void): Hosts {
+  let url = urls[0] as string;
+  let searching: Promise<void> | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let isClosed = false;
+
+  return {
+    get url() {
+      return url;
+    },
+    search,
+    close() {
+      isClosed = true;
+      clearTimeout(timer);
+    },
+  };
+
+  function search(): Promise<void> {
+    clearTimeout(timer);
+    searching ??= find().finally(() => (searching = undefined));
+    return searching;
+  }
+
+  async function find(): Promise<void> {
+    const answers = urls.map(async (candidate) => ({ candidate, isPrimary: await isPrimary(candidate) }));
+    const primaries = answers.map(async (answer) =>
+      (await answer).isPrimary ? await answer : Promise.reject(new Error()),
+    );
+    const found = await Promise.any(primaries).catch(() => Promise.any(answers).catch(() => undefined));
+    if (!found?.isPrimary && !isClosed) timer = setTimeout(() => void search(), SEARCH_EVERY_MS).unref();
+    if (!found || found.candidate === url) return;
+    url = found.candidate;
+    onMove();
+  }
+}
+
+async function isPrimary(url: string): Promise<boolean> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: ANSWER_MS, query_timeout: ANSWER_MS });
+  client.on('error', () => undefined);
+  try {
+    await client.connect();
+    const { rows } = await client.query<{ transaction_read_only: string }>('SHOW transaction_read_only');
+    return rows[0]?.transaction_read_only === 'off';
+  } finally {
+    void client.end().catch(() => undefined);
+  }
+}

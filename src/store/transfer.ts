@@ -1,0 +1,222 @@
+import { createHash } from 'node:crypto';
+import type { Database, Session } from './database.js';
+
+/** What is exported, in this order, and by which columns rows are sorted: the same way in every database. */
+const TABLES: Readonly<Record<string, string>> = {
+  pets: 'id',
+  api_keys: 'id COLLATE "C"',
+  key_log: 'id',
+  usage: 'key_id COLLATE "C", starts_at, hours, client COLLATE "C", operation COLLATE "C", deprecated COLLATE "C"',
+  idempotent_adds: 'caller_id COLLATE "C", key_digest',
+};
+const FORMAT = 'animal-store';
+const BATCH_ROWS = 2_000;
+
+/** The first line of an export. The rows follow, one JSON object in each line, then a line with the checksum. */
+interface Header {
+  readonly format: typeof FORMAT;
+  readonly version: 1;
+  /** The last id that was given to an animal, as text. Null if there was none. */
+  readonly lastPetId: string | null;
+  readonly tables: readonly { readonly name: string; readonly columns: readonly string[]; readonly rows: number }[];
+}
+
+type Table = Header['tables'][number];
+
+/** Called after each batch with how many rows of all are done. */
+export type OnProgress = (done: number, total: number) => void;
+
+/** How many rows of each table were exported or imported. */
+export type Transferred = readonly { readonly name: string; readonly rows: number }[];
+
+/** Rows look the same in every session. A plan for many rows may read whole tables. */
+const SESSION = `SET LOCAL TimeZone = 'UTC'; SET LOCAL bytea_output = 'hex'; SET LOCAL standard_conforming_strings = on;
+  SET LOCAL enable_seqscan = on`;
+
+/**
+ * Exports a store as it is at one moment.
+ * @param write - takes text that ends with a line
+ */
+export async function exportStore(
+  database: Database,
+  write: (text: string) => Promise<void>,
+  onProgress: OnProgress,
+): Promise<Transferred> {
+  return database.transaction(async (session) => {
+    await session.execute(`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; ${SESSION}`);
+    const header = await describe(session);
+    const checksum = createHash('sha256');
+    const writeLines = async (text: string): Promise<void> => {
+      checksum.update(text);
+      await write(text);
+    };
+    await writeLines(`${JSON.stringify(header)}\n`);
+    await readTables(session, header, writeLines, onProgress);
+    await write(`${toLastLine(checksum.digest('hex'))}\n`);
+    return header.tables;
+  });
+}
+
+/**
+ * Imports an export into an empty store, all of it or nothing, and compares what the store then holds with the export.
+ * @throws Error with a message for the operator, if the store is not empty, or the export incomplete, damaged or newer
+ */
+export async function importStore(
+  database: Database,
+  chunks: AsyncIterable<string>,
+  onProgress: OnProgress,
+): Promise<Transferred> {
+  return database.transaction(async (session) => {
+    await session.execute(SESSION);
+    const own = await describe(session);
+    await session.execute(`LOCK TABLE ${own.tables.map(({ name }) => name).join()} IN SHARE ROW EXCLUSIVE MODE`);
+    const full = own.tables.filter(({ rows }) => rows > 0).map(({ name, rows }) => `${rows} rows in ${name}`);
+    if (full.length > 0) throw new Error(`the store is not empty: it has ${full.join(' and ')}`);
+
+    const { header, checksum } = await readExport(chunks, async (table, rows, done, total) => {
+      requireKnown(table, own);
+      const columns = table.columns.join();
+      const json = `[${rows.join()}]`.replaceAll("'", "''");
+      await session.execute(
+        `INSERT INTO ${table.name} (${columns})
+         SELECT ${columns} FROM json_populate_recordset(NULL::${table.name}, '${json}')`,
+      );
+      onProgress(done, total);
+    });
+    await continueIds(session, 'pets', header.lastPetId);
+    await continueIds(session, 'key_log', null);
+    const stored = createHash('sha256').update(`${JSON.stringify(header)}\n`);
+    await readTables(session, header, (text) => Promise.resolve(void stored.update(text)));
+    if (stored.digest('hex') !== checksum) throw new Error('the store would hold something else than the export');
+    return header.tables;
+  });
+}
+
+/**
+ * Reads an export and checks that it is complete and undamaged.
+ * @param take - takes rows of a table as JSON texts, and how many of all rows were read so far
+ */
+export async function readExport(
+  chunks: AsyncIterable<string>,
+  take: (table: Table, rows: readonly string[], done: number, total: number) => Promise<void> | void,
+): Promise<{ readonly header: Header; readonly checksum: string }> {
+  const lines = toLines(chunks);
+  const first = await lines.next();
+  const header = parseHeader(first.done ? '' : first.value);
+  const checksum = createHash('sha256').update(`${first.value}\n`);
+  const total = header.tables.reduce((sum, { rows }) => sum + rows, 0);
+  let done = 0;
+  for (const table of header.tables) {
+    for (let left = table.rows; left > 0;) {
+      const rows: string[] = [];
+      while (rows.length < Math.min(BATCH_ROWS, left)) {
+        const line = await lines.next();
+        if (line.done)
+          throw new Error(`the export is incomplete: it ends after ${done + rows.length} of ${total} rows`);
+        rows.push(line.value);
+      }
+      checksum.update(`${rows.join('\n')}\n`);
+      left -= rows.length;
+      done += rows.length;
+      await take(table, rows, done, total);
+    }
+  }
+  const last = await lines.next();
+  if (last.done) throw new Error('the export is incomplete: its last line is missing');
+  const digest = checksum.digest('hex');
+  if (last.value !== toLastLine(digest)) throw new Error('the export is damaged: its checksum is wrong');
+  return { header, checksum: digest };
+}
+
+async function* toLines(chunks: AsyncIterable<string>): AsyncGenerator<string, undefined> {
+  let rest = '';
+  for await (const chunk of chunks) {
+    const lines = (rest + chunk).split('\n');
+    rest = lines.pop() as string;
+    yield* lines;
+  }
+  // A line without its end is not complete.
+  return undefined;
+}
+
+function toLastLine(sha256: string): string {
+  return JSON.stringify({ sha256 });
+}
+
+const NAME = /^[a-z_]+$/;
+
+function parseHeader(line: string): Header {
+  try {
+    const header = JSON.parse(line) as Header;
+    const names = header.tables.flatMap(({ name, columns }) => [name, ...columns]);
+    const { format, version }: { format: string; version: number } = header;
+    if (format === FORMAT && version === 1 && names.every((name) => NAME.test(name))) return header;
+  } catch {
+    // Not JSON, or not a header.
+  }
+  throw new Error('this is no export of an animal store that this version can read');
+}
+
+/** Refuses tables and columns of a newer version. Columns that the export lacks get their defaults. */
+function requireKnown({ name, columns }: Table, own: Header): void {
+  const known = own.tables.find((table) => table.name === name)?.columns ?? [];
+  const unknown = columns.filter((column) => !known.includes(column));
+  if (unknown.length > 0) throw new Error(`the export is of a newer version: it has ${unknown.join()} in ${name}`);
+}
+
+/** Describes the tables of a store. A store of an older version may lack some. */
+async function describe(session: Session): Promise<Header> {
+  const tables: Table[] = [];
+  for (const name of Object.keys(TABLES)) {
+    const { rows: columns } = await session.execute(
+      `SELECT attname::text AS name FROM pg_attribute
+       WHERE attrelid = to_regclass('${name}') AND attnum > 0 AND NOT attisdropped ORDER BY attnum`,
+    );
+    if (columns.length === 0) continue;
+    const { rows } = await session.execute(`SELECT count(*)::int AS count FROM ${name}`);
+    tables.push({ name, columns: columns.map((column) => String(column.name)), rows: Number(rows[0]?.count) });
+  }
+  const { rows: ids } = await session.execute(
+    `SELECT CASE WHEN is_called THEN last_value::text END AS last FROM ${await findSequence(session, 'pets')}`,
+  );
+  return { format: FORMAT, version: 1, lastPetId: (ids[0]?.last as string | null | undefined) ?? null, tables };
+}
+
+/** Passes all rows on, as lines of JSON, in the order of the header. PostgreSQL writes them, so identifiers are exact. */
+async function readTables(
+  session: Session,
+  { tables }: Header,
+  write: (text: string) => Promise<void>,
+  onProgress: OnProgress = () => undefined,
+): Promise<void> {
+  const total = tables.reduce((sum, { rows }) => sum + rows, 0);
+  let done = 0;
+  for (const { name, columns } of tables) {
+    await session.execute(
+      `DECLARE lines NO SCROLL CURSOR FOR
+       SELECT row_to_json(line)::text AS line FROM (SELECT ${columns.join()} FROM ${name} ORDER BY ${TABLES[name]}) AS line`,
+    );
+    for (;;) {
+      const { rows } = await session.execute(`FETCH ${BATCH_ROWS} FROM lines`);
+      if (rows.length === 0) break;
+      await write(rows.map(({ line }) => `${String(line)}\n`).join(''));
+      onProgress((done += rows.length), total);
+    }
+    await session.execute('CLOSE lines');
+  }
+}
+
+async function findSequence(session: Session, table: string): Promise<string> {
+  const { rows } = await session.execute(`SELECT pg_get_serial_sequence('${table}', 'id') AS name`);
+  return String(rows[0]?.name);
+}
+
+/** Lets the next id follow the last one of the export, even if that row is gone. */
+async function continueIds(session: Session, table: string, last: string | null): Promise<void> {
+  if (last !== null && !/^-?\d{1,19}$/.test(last)) throw new Error('the export is damaged: lastPetId is no id');
+  await session.execute(
+    `SELECT setval('${await findSequence(session, table)}', last) FROM (
+       SELECT greatest(${last ?? 'NULL'}, max(id)) AS last FROM ${table}
+     ) AS ids WHERE last IS NOT NULL`,
+  );
+}

@@ -1,0 +1,73 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { linesOf, makePlace, type Place } from '../support/process.js';
+import { runSql } from '../support/sql.js';
+
+const FILE = 'store.jsonl';
+
+describe('the store command', () => {
+  let place: Place;
+  let url: string;
+  let exported: string;
+
+  beforeAll(async () => {
+    place = await makePlace();
+    await place.prepareStore();
+    const program = await place.start({ PORT: '0' });
+    const { free } = await place.developmentKeys();
+    const headers = { Authorization: `Bearer ${free}`, 'Content-Type': 'application/json', 'Idempotency-Key': 'once' };
+    const body = `{"name":"O'Hara \\\\ Žofka 猫","categoryId":9223372036854775807}`;
+    expect((await program.fetch('/v1/pets', { method: 'POST', headers, body })).status).toBe(201);
+    const refused = await place.store(['export', FILE]);
+    expect(refused.code).toBe(1);
+    expect(linesOf(refused.stderr)).toEqual([expect.stringContaining(`in use by process ${program.pid}`)]);
+    await program.stop();
+    expect(await place.store(['export', FILE])).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining('9 animals, 3 keys'),
+    });
+    exported = await readFile(join(place.directory, FILE), 'utf8');
+    url = await place.database();
+  });
+  afterAll(() => place.close());
+
+  it('moves everything from an embedded store to a server and back, byte for byte', async () => {
+    expect(exported).not.toContain('pets_');
+    const toServer = await place.store(['import', FILE], { DATABASE_URL: url });
+    expect(toServer).toMatchObject({ code: 0, stderr: expect.stringContaining('count and checksum are right') });
+    expect((await place.store(['export', '-'], { DATABASE_URL: url })).stdout).toBe(exported);
+    expect((await place.store(['import', FILE], { DATA_DIR: 'back' })).code).toBe(0);
+    expect((await place.store(['export', '-'], { DATA_DIR: 'back' })).stdout).toBe(exported);
+  });
+
+  it('lets keys work and ids continue after an import', async () => {
+    const program = await place.start({ PORT: '0', DATABASE_URL: url });
+    const { free } = await place.developmentKeys();
+    const added = await program.graphql('mutation { addPet(input: { name: "Next", categoryId: 1 }) { id } }', free);
+    expect(added).toEqual({ data: { addPet: { id: '10' } } });
+    await program.stop();
+  });
+
+  it('refuses a store that is not empty, and files that are incomplete, damaged, newer or something else', async () => {
+    const full = await place.store(['import', FILE], { DATABASE_URL: url });
+    expect([full.code, linesOf(full.stderr)]).toEqual([1, [expect.stringContaining('the store is not empty')]]);
+    const empty = await place.database();
+    const lines = linesOf(exported);
+    for (const [text, said] of [
+      [lines.slice(0, 5).join('\n'), 'incomplete'],
+      [`${lines.slice(0, -1).join('\n')}\n`, 'incomplete'],
+      [exported.slice(0, -1), 'incomplete'],
+      [exported.replace('Bella', 'Bolla'), 'checksum'],
+      [exported.replace('"category_id"', '"category_id","colour"'), 'newer'],
+      ['{"animals":[]}\n', 'no export'],
+    ] as const) {
+      await writeFile(join(place.directory, 'wrong.jsonl'), text);
+      const { code, stderr } = await place.store(['import', 'wrong.jsonl'], { DATABASE_URL: empty });
+      expect([code, linesOf(stderr)]).toEqual([1, [expect.stringContaining(said)]]);
+    }
+    expect(await runSql(empty, 'SELECT id FROM pets')).toEqual([]);
+    const again = await place.store(['export', FILE], { DATABASE_URL: url });
+    expect([again.code, linesOf(again.stderr)]).toEqual([1, [expect.stringContaining('exists')]]);
+  });
+});
