@@ -15,7 +15,7 @@ const removeFonts: Plugin = {
 };
 
 /** Writes sbom.json: what is in a bundle, in CycloneDX. Without a time, so that equal sources give equal files. */
-const sbom = createSbom({ outDir: '.', outFilename: 'sbom', includeWellKnown: false, saveTimestamp: false });
+const sbom = createSbom({ outDir: '.', outFilename: 'sbom', includeWellKnown: false, saveTimestamp: false }) as Plugin;
 
 const license = { fileName: 'licenses.txt' };
 

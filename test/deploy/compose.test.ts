@@ -47,8 +47,8 @@ describe('compose.yaml', () => {
 
   it('contains settings that the program accepts', () => {
     const { environment } = compose.services.store;
-    const filled = Object.entries(environment).map(([name, value]) => [name, interpolate(value)]);
-    const { port, ...config } = loadConfig({ NODE_ENV: 'production', ...Object.fromEntries(filled) });
+    const filled = Object.fromEntries(Object.entries(environment).map(([name, value]) => [name, interpolate(value)]));
+    const { port, ...config } = loadConfig({ NODE_ENV: 'production', ...filled });
     // The balancer connects to the default port.
     expect(readText('deploy/haproxy.cfg')).toContain(`store:${port}`);
     expect(config).toMatchObject({ trustProxy: true, metricsPort: 9464 });
