@@ -19,7 +19,7 @@ export interface UpstreamState {
   /** Requests that wait for a connection. */
   readonly waiting: number;
   /** True while the program sends no requests to the upstream, because the upstream keeps failing. */
-  readonly isLeftAlone: boolean;
+  readonly isBreakerOpen: boolean;
 }
 
 export type StatementMetrics = ReturnType<typeof createStatementMetrics>;
@@ -104,9 +104,9 @@ export function createUpstreamMetrics(registry: Registry, state: () => UpstreamS
   );
   createPlainGauge(
     registry,
-    'upstream_left_alone',
-    'Whether the upstream is not asked for now because it keeps failing (1) or is (0)',
-    () => Number(state().isLeftAlone),
+    'upstream_breaker_open',
+    '1 while the breaker is open: the upstream keeps failing and gets no requests',
+    () => Number(state().isBreakerOpen),
   );
   return {
     /**

@@ -32,7 +32,7 @@ export function openProxyBackend(
   redis?: RedisLink,
 ): Backend {
   const { url, timeoutMs, defaultPlan } = proxy;
-  const observer = metrics.watchUpstream(() => ({ ...client.load(), isLeftAlone: breaker.isOpen }));
+  const observer = metrics.watchUpstream(() => ({ ...client.load(), isBreakerOpen: breaker.isOpen }));
   const ids = createRequestIds();
   const clientOptions = { ...proxy, connectTimeoutMs: timeoutMs, ids, observe: observer?.observe };
   const client = createUpstreamClient(clientOptions);

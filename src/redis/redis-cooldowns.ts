@@ -1,7 +1,7 @@
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { Cooldown, SharedCooldowns } from '../proxy/cooldown.js';
-import { RedisAwayError, type RedisLink } from './redis-link.js';
+import { RedisUnavailableError, type RedisLink } from './redis-link.js';
 import { createScript } from './redis-script.js';
 
 /** The most cooldowns that a gateway keeps, to share them again after an outage. Redis may then be empty. */
@@ -50,7 +50,7 @@ export function createRedisCooldowns(link: RedisLink): SharedCooldowns {
       const [left = 0, ban] = await script([`animals:proxy:cooldown:{${keyId}}`], [milliseconds, isBan ? 1 : 0]);
       return left > 0 ? { until: monotonicNow() + left, code: ban === 1 ? 'key_banned' : 'rate_limited' } : undefined;
     } catch (error) {
-      if (error instanceof RedisAwayError) return undefined;
+      if (error instanceof RedisUnavailableError) return undefined;
       throw error;
     }
   }

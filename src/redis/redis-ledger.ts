@@ -3,7 +3,7 @@ import { view, type MemoryLedger } from '../access/memory-ledger.js';
 import { secondsUntil } from '../access/refusals.js';
 import { monotonicNow } from '../clock.js';
 import { ADMIT } from './admit-script.js';
-import { RedisAwayError, type RedisLink } from './redis-link.js';
+import { RedisUnavailableError, type RedisLink } from './redis-link.js';
 import { createScript } from './redis-script.js';
 
 export interface RedisLedgerOptions {
@@ -42,7 +42,7 @@ export function createRedisLedger({
     admit: (account, cost) =>
       link.isUp
         ? askRedis(account, cost).catch((error: unknown) => {
-            if (error instanceof RedisAwayError) return local.admit(account, cost);
+            if (error instanceof RedisUnavailableError) return local.admit(account, cost);
             throw error;
           })
         : local.admit(account, cost),

@@ -5,8 +5,8 @@ import type { SharingFailure, SharingMetrics } from '../observability/limiter-me
 import { createRedisClients, type RedisClient } from './redis-client.js';
 
 /** Redis is unavailable, or its reply was late or corrupt. The command may or may not have run. */
-export class RedisAwayError extends Error {
-  override readonly name = 'RedisAwayError';
+export class RedisUnavailableError extends Error {
+  override readonly name = 'RedisUnavailableError';
 }
 
 /** The commands that the program sends. */
@@ -23,7 +23,7 @@ export interface RedisLink {
    * Sends commands once. Nothing is queued or retried.
    * @param send - sends the commands
    * @param read - parses the reply; throws if the reply is corrupt, and the connection is then closed
-   * @throws RedisAwayError by the deadline at the latest
+   * @throws RedisUnavailableError by the deadline at the latest
    */
   ask<T>(send: (client: RedisCommands) => Promise<unknown>, read: (reply: unknown) => T): Promise<T>;
   /** Adds a listener that is called whenever the link connects, and at once if it is connected now. */
@@ -62,7 +62,7 @@ export async function openRedisLink({
   retryMs = 500,
 }: RedisLinkOptions): Promise<RedisLink> {
   const clients = await createRedisClients(url, CONNECT_MS);
-  const waiting = new Set<(error: RedisAwayError) => void>();
+  const waiting = new Set<(error: RedisUnavailableError) => void>();
   const listeners: (() => void)[] = [];
   let connecting: RedisClient | undefined;
   let current: { readonly client: RedisClient; readonly since: number } | undefined;
@@ -123,7 +123,7 @@ export async function openRedisLink({
   }
 
   function ask<T>(send: (client: RedisCommands) => Promise<unknown>, read: (reply: unknown) => T): Promise<T> {
-    if (!current) return Promise.reject(new RedisAwayError('Redis is away'));
+    if (!current) return Promise.reject(new RedisUnavailableError('Redis is unavailable'));
     const { client } = current;
     return new Promise((resolve, reject) => {
       const deadline = setTimeout(() => {
@@ -132,7 +132,7 @@ export async function openRedisLink({
           if (waiting.has(fail)) lose(client, 'timeout', new Error(`no answer within ${deadlineMs} ms`));
         });
       }, deadlineMs);
-      const fail = (error: RedisAwayError): void => {
+      const fail = (error: RedisUnavailableError): void => {
         clearTimeout(deadline);
         reject(error);
       };
@@ -167,7 +167,7 @@ export async function openRedisLink({
     client.disconnect();
     const unanswered = [...waiting];
     waiting.clear();
-    for (const fail of unanswered) fail(new RedisAwayError('Redis has gone away'));
+    for (const fail of unanswered) fail(new RedisUnavailableError('the connection to Redis is lost'));
   }
 
   function reportOutage(reason: SharingFailure, { message }: Error): void {
@@ -178,7 +178,7 @@ export async function openRedisLink({
     // Do not log the error itself: it may contain the command with the password.
     log[metrics ? 'warn' : 'debug'](
       { reason, failure: withoutArguments(message) },
-      'Redis is away: limits go on per instance',
+      'Redis is unavailable: limits go on per instance',
     );
   }
 

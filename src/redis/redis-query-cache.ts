@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { RedisAwayError, type RedisLink } from './redis-link.js';
+import { RedisUnavailableError, type RedisLink } from './redis-link.js';
 
 /** Apollo Server's cache of persisted queries. A key is `apq:` and the SHA-256 of the text. */
 export interface QueryCache {
@@ -60,7 +60,7 @@ export function createRedisQueryCache(link: RedisLink): QueryCache {
     try {
       return await link.ask(...args);
     } catch (error) {
-      if (error instanceof RedisAwayError) return undefined;
+      if (error instanceof RedisUnavailableError) return undefined;
       throw error;
     }
   }

@@ -9,7 +9,7 @@ export type Script = (keys: readonly string[], args: readonly (string | number)[
 
 /**
  * Creates a script. It sends the digest, and the whole text only if Redis does not know the digest.
- * @throws RedisAwayError
+ * @throws RedisUnavailableError
  */
 export function createScript(link: RedisLink, lua: string): Script {
   const digest = createHash('sha1').update(lua).digest('hex');

@@ -13,8 +13,8 @@ const QUERY = '{ pets(limit: 1) { id } }';
 
 /** The situations that documents assume but none of their commands creates. */
 export const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
-  'the database has just gone away': () => withoutDatabase(true),
-  'the database is away': () => withoutDatabase(false),
+  'the database has just become unavailable': () => withoutDatabase(true),
+  'the database is unavailable': () => withoutDatabase(false),
 
   async 'the key has used up its minute'() {
     const gateway = await startGateway('server');

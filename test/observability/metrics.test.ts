@@ -196,7 +196,7 @@ describe.each<Mode>(['embedded', 'server', 'proxy'])('metrics, %s', (mode) => {
       const samples = await scrape(gateway);
       expect(sum(samples, 'http_client_open_connections')).toBeGreaterThan(0);
       expect(sum(samples, 'http_client_active_requests')).toBe(0);
-      expect(sum(samples, 'upstream_left_alone')).toBe(0);
+      expect(sum(samples, 'upstream_breaker_open')).toBe(0);
       expect(sum(samples, `${STATEMENTS}_count`)).toBeUndefined();
       expect(sum(await scrape(store), `${UPSTREAM}_count`)).toBeUndefined();
     });
@@ -260,7 +260,7 @@ describe('metrics of failures', () => {
       await vi.waitFor(
         async () => {
           await ask();
-          expect(sum(await scrape(gateway), 'upstream_left_alone')).toBe(1);
+          expect(sum(await scrape(gateway), 'upstream_breaker_open')).toBe(1);
         },
         { timeout: 20_000 },
       );

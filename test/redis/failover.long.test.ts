@@ -82,7 +82,7 @@ describeWithRedisServer.each([
     // What was counted before the failover still counts.
     expect(await countAdmitted(key, 30)).toBe(20);
     for (const { logged } of instances) {
-      expect(logged.filter(({ msg }) => String(msg).startsWith('Redis is away'))).toHaveLength(1);
+      expect(logged.filter(({ msg }) => String(msg).startsWith('Redis is unavailable'))).toHaveLength(1);
     }
   });
 });

@@ -99,7 +99,7 @@ describeWithRedisServer('two instances whose Redis fails', () => {
       expect(await metricOf(instance, 'limiter_shared')).toBe(0);
       expect(await metricOf(instance, 'redis_failures_total')).toBeGreaterThan(0);
       expect((await instance.fetch('/readyz')).status).toBe(200);
-      expect(said(instance, 'Redis is away')).toBe(1);
+      expect(said(instance, 'Redis is unavailable')).toBe(1);
     }
 
     await mend();
@@ -109,7 +109,7 @@ describeWithRedisServer('two instances whose Redis fails', () => {
     const after = await ask(instances[0], key);
     expect(after.remaining).toBeLessThan(before);
     for (const instance of instances) {
-      expect(said(instance, 'Redis is away')).toBe(1);
+      expect(said(instance, 'Redis is unavailable')).toBe(1);
       expect(said(instance, 'Redis is back')).toBe(1);
       expect(JSON.stringify(instance.logged)).not.toContain(PASSWORD);
     }
@@ -170,7 +170,7 @@ describeWithRedisServer('two instances whose Redis fails', () => {
     try {
       const { key } = await late.createKey();
       expect((await ask(late, key)).remaining).toBe(999);
-      expect([said(late, 'Redis is away'), await metricOf(late, 'limiter_shared')]).toEqual([1, 1]);
+      expect([said(late, 'Redis is unavailable'), await metricOf(late, 'limiter_shared')]).toEqual([1, 1]);
     } finally {
       await late.close();
       await database.drop();
