@@ -87,6 +87,7 @@ export async function startApp(
       tracer,
       cors,
       trustProxy: config.trustProxy,
+      logAddress: config.logAddress,
       compression: config.compression ? createCompression() : undefined,
       isDraining: () => phase === 'shutting down',
     };

@@ -8,6 +8,7 @@ function namesStore({ username, password, search, hash }: URL): boolean {
   return username + password + search + hash === '';
 }
 
+const LOG_ADDRESSES = ['full', 'network', 'none'] as const;
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
 /** Comma-separated origins, each with a scheme, a host and an optional port. */
@@ -59,6 +60,7 @@ const ENVIRONMENT = z.object({
   TRUSTED_DOCUMENTS_ONLY: z.enum(['true', 'false', 'report'], 'must be true, false or report').default('false'),
   METRICS_PORT: integer(0, 65_535).optional(),
   COMPRESSION: flag.default(true),
+  LOG_ADDRESS: z.enum(LOG_ADDRESSES, `must be one of ${LOG_ADDRESSES.join(', ')}`).default('full'),
   LOG_LEVEL: z.enum(LOG_LEVELS, `must be one of ${LOG_LEVELS.join(', ')}`).default('info'),
   BAN_AFTER: integer(0, 1_000_000).default(100),
   BAN_SECONDS: integer(1, 31_536_000).default(300),
@@ -133,6 +135,8 @@ export interface Config {
   /** The manifest of trusted documents, and what happens to the others. */
   readonly trustedDocuments: { readonly path: string; readonly others: 'refused' | 'reported' | 'allowed' } | undefined;
   readonly metricsPort: number | undefined;
+  /** How much of a client's address the log has. */
+  readonly logAddress: (typeof LOG_ADDRESSES)[number];
   readonly logLevel: (typeof LOG_LEVELS)[number];
   readonly bans: { readonly banAfter: number; readonly banSeconds: number };
   readonly limits: {
@@ -192,6 +196,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
         ? undefined
         : { path: settings.TRUSTED_DOCUMENTS, others: OTHER_DOCUMENTS[settings.TRUSTED_DOCUMENTS_ONLY] },
     metricsPort: settings.METRICS_PORT,
+    logAddress: settings.LOG_ADDRESS,
     logLevel: settings.LOG_LEVEL,
     bans: { banAfter: settings.BAN_AFTER, banSeconds: settings.BAN_SECONDS },
     limits: {

@@ -17,6 +17,7 @@ describe('loadConfig', () => {
       trustProxy: false,
       compression: true,
       metricsPort: undefined,
+      logAddress: 'full',
       logLevel: 'info',
       bans: { banAfter: 100, banSeconds: 300 },
       tracing: undefined,

@@ -227,7 +227,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
 
   function refuse(context: RequestContext, thrown: unknown): Reply {
     const error = toStoreError(thrown);
-    logFailures(log, [error], context.requestId);
+    if (!context.isCancelled) logFailures(log, [error], context.requestId);
     return toErrorReply(context, error);
   }
 }

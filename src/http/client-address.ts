@@ -1,4 +1,4 @@
-import { isIP, isIPv4 } from 'node:net';
+import { isIP, isIPv4, isIPv6 } from 'node:net';
 
 /**
  * Parses a client address, as a socket or `X-Forwarded-For` states it. Some proxies add the port.
@@ -14,13 +14,18 @@ export function parseAddress(text: string): string | undefined {
 
 /**
  * Returns the network of an address: what one client is counted by. A client has a whole /64 of IPv6 addresses.
- * @param address - as `parseAddress` returns it
+ * @param address - as `parseAddress` returns it; any other text is returned as it is
  */
 export function toNetwork(address: string): string {
-  if (isIPv4(address)) return address;
+  if (!isIPv6(address)) return address;
   // A URL writes the groups without leading zeros, and at most one run of zeros as "::".
   const [head = '', tail = ''] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');
   const [first, last] = [head, tail].map((groups) => groups.split(':').filter((group) => group !== ''));
   const zeros = Array.from({ length: 8 - (first?.length ?? 0) - (last?.length ?? 0) }, () => '0');
   return `${[...(first ?? []), ...zeros, ...(last ?? [])].slice(0, 4).join(':')}::/64`;
+}
+
+/** Shortens an address to the network that a provider gives to several customers or to one: a /24 of IPv4, a /64 of IPv6. */
+export function toPrefix(address: string): string {
+  return isIPv4(address) ? address.replace(/\d+$/, '0/24') : toNetwork(address);
 }

@@ -10,6 +10,7 @@ import { createBodySender, type BodySender } from './body-sender.js';
 import type { Compression } from './compression.js';
 import type { Cors } from './cors.js';
 import { drainBody } from './drain-body.js';
+import { toPrefix } from './client-address.js';
 import { RequestContext, type Reply } from './request-context.js';
 import { formatLimitHeaders } from './limit-headers.js';
 import { represent } from './representation.js';
@@ -25,6 +26,8 @@ export interface HttpServerOptions {
   readonly metrics: Metrics;
   readonly tracer: Tracer;
   readonly trustProxy: boolean;
+  /** How much of a client's address the log has: all, its /24 or /64, or nothing. */
+  readonly logAddress: 'full' | 'network' | 'none';
   /** Absent if responses are not compressed. */
   readonly compression?: Compression | undefined;
   /** Refuses a request under overload, before any work on it. The server neither logs nor measures that request. */
@@ -72,7 +75,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     inFlight += 1;
     response.on('close', () => {
       inFlight -= 1;
-      finish(context, requestLog, options.metrics);
+      finish(context, requestLog, options);
     });
     void serve(context, options, bodySender, () => (inFlight > BUSY ? undefined : options.compression));
   };
@@ -169,7 +172,8 @@ function ambiguous(message: string): StoreError {
 /** Returns the reply to a thrown error, and logs it. The client never sees the details of an unexpected error. */
 export function errorReply(context: RequestContext, thrown: unknown, log: Log): Reply {
   const error = toStoreError(thrown);
-  logFailures(log, [error], context.requestId);
+  // A request that fails because its client has left is no failure of ours.
+  if (!context.isCancelled) logFailures(log, [error], context.requestId);
   return toErrorReply(context, error);
 }
 
@@ -191,7 +195,7 @@ export function logFailures(log: Log, errors: readonly StoreError[], requestId: 
 /** Longer paths are cut in the log, in characters. */
 const MAX_LOGGED_PATH = 256;
 
-function finish(context: RequestContext, log: RequestLog, metrics: Metrics): void {
+function finish(context: RequestContext, log: RequestLog, { metrics, logAddress }: HttpServerOptions): void {
   const { response, requestId, method, path, route, logged } = context;
   const milliseconds = performance.now() - context.startedAt;
   const status = response.writableFinished ? response.statusCode : 499;
@@ -202,6 +206,7 @@ function finish(context: RequestContext, log: RequestLog, metrics: Metrics): voi
     requestId,
     method,
     path: path.slice(0, MAX_LOGGED_PATH),
+    address: logAddress === 'none' ? undefined : logAddress === 'full' ? context.address : toPrefix(context.address),
     status,
     ms: milliseconds,
     further: logged,

@@ -5,6 +5,8 @@ export interface RequestLine {
   readonly requestId: string;
   readonly method: string;
   readonly path: string;
+  /** The client's address, or as much of it as the log may have. */
+  readonly address?: string | undefined;
   readonly status: number;
   /** The duration in milliseconds. */
   readonly ms: number;
@@ -34,7 +36,7 @@ export type RequestLog = (level: 'info' | 'debug', line: RequestLine) => void;
 export function createRequestLog(log: Log): RequestLog {
   // The program sets every field itself. Redaction would double the cost of a line.
   const requestLog = log.child({}, { redact: [] });
-  return (level, { requestId, method, path, status, ms, further }) => {
+  return (level, { requestId, method, path, address, status, ms, further }) => {
     // Spreading `further` would cost more than writing the line. pino omits undefined fields.
     const { trace_id, keyId, cost, operations, deprecated, untrusted, client } = further;
     const rounded = Math.round(ms * 100) / 100;
@@ -43,6 +45,7 @@ export function createRequestLog(log: Log): RequestLog {
         requestId,
         method,
         path,
+        address,
         status,
         ms: rounded,
         trace_id,

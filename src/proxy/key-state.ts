@@ -114,7 +114,9 @@ export class KeyState {
 
   /** Why the rest of a probe's requests does not fit into the limits that its first answer stated. */
   findRestRefusal(rest: number): StoreError | undefined {
-    return this.#findLimitRefusal(rest, this.#inFlight - rest);
+    // The first request of the operation has run, so the rest is late and not too large.
+    const largest = Math.min(...this.windows.map(({ limit }) => limit));
+    return this.#findLimitRefusal(Math.min(rest, largest), this.#inFlight - rest);
   }
 
   /** Removes requests that have been answered or never will be. */

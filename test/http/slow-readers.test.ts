@@ -32,6 +32,7 @@ async function serve(options: Partial<HttpServerOptions> = {}): Promise<void> {
     log: pino({ level: 'silent' }),
     metrics: { observeHttp: () => undefined } as unknown as Metrics,
     trustProxy: false,
+    logAddress: 'full',
     isDraining: () => false,
     stallMs: STALL_MS,
     ...options,

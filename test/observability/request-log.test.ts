@@ -17,6 +17,7 @@ const LINE: RequestLine = {
   requestId: '0190f4a2-58cb-4df3-9b52-7b1e7ef0a001',
   method: 'POST',
   path: '/graphql',
+  address: '203.0.113.7',
   status: 200,
   ms: 1.25,
   further: FURTHER,
