@@ -43,6 +43,7 @@ const NO_VARIABLES = new Set([
     'ID',
     'KEY_ID',
     'DIGEST',
+    'FILE',
     'NULL',
   ],
 ]);
