@@ -1,9 +1,9 @@
 # syntax=docker/dockerfile:1
 
 # An LTS release of Node. The program runs on 20.19 and later.
-ARG NODE_VERSION=24
+FROM node:24-trixie-slim AS node
 
-FROM node:${NODE_VERSION}-trixie-slim AS build
+FROM node AS build
 WORKDIR /app
 # .npmrc is not copied: it keeps the packages that only the build needs, and this image removes them after the build.
 COPY package.json package-lock.json ./
@@ -12,9 +12,10 @@ COPY vite.config.ts tsconfig.json ./
 COPY schema schema
 COPY src src
 COPY pages pages
-RUN npm run build && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
+# The build script would also build the package for clients.
+RUN npx vite build --app --logLevel error && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 
-FROM node:${NODE_VERSION}-trixie-slim
+FROM node
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=4000
 WORKDIR /app
 # For the embedded store, writable for any user. With DATABASE_URL, the program writes no files.

@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url';
+import createSbom from 'rollup-plugin-sbom';
 import { defineConfig, type Plugin } from 'vite';
 
 const toPath = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
@@ -12,6 +13,9 @@ const removeFonts: Plugin = {
     handler: (css) => css.replace(/@font-face\s*\{[^}]*\}/g, ''),
   },
 };
+
+/** Writes sbom.json: what is in a bundle, in CycloneDX. Without a time, so that equal sources give equal files. */
+const sbom = createSbom({ outDir: '.', outFilename: 'sbom', includeWellKnown: false, saveTimestamp: false }) as Plugin;
 
 const license = { fileName: 'licenses.txt' };
 
@@ -69,5 +73,5 @@ export default defineConfig({
   base: './',
   // Dialogs use it to write a style element into the page, which the page's policy forbids.
   resolve: { alias: { 'react-style-singleton': toPath('pages/explorer/no-style-elements.ts') } },
-  plugins: [removeFonts],
+  plugins: [removeFonts, sbom],
 });

@@ -7,17 +7,8 @@ import { ConfigError, type Config } from './config.js';
 import type { Database } from './store/database.js';
 import type { FirstStart } from './store/first-start.js';
 import { overloaded, StoreError } from './errors.js';
-import { createDocumentBudget } from './graphql/document-budget.js';
-import { toDocumentLimits } from './graphql/document-limits.js';
-import { createErrorFormatter } from './graphql/errors.js';
-import { createGraphqlHandler, createGraphqlRefusal } from './graphql/handler.js';
-import { createPrepare } from './graphql/prepare.js';
-import { createPreparedDocuments } from './graphql/prepared-documents.js';
-import { createRateLimitGuard } from './graphql/rate-limit-guard.js';
-import { createSchema } from './graphql/schema.js';
-import { createGraphqlServer } from './graphql/server.js';
-import { createTrustedDocuments } from './graphql/trusted-documents.js';
-import { openManifest } from './graphql/trusted-manifest.js';
+import { createGraphqlRefusal } from './graphql/handler.js';
+import { openGraphql } from './graphql/open-graphql.js';
 import { createCompression } from './http/compression.js';
 import { createCors } from './http/cors.js';
 import type { RequestContext, Reply } from './http/request-context.js';
@@ -30,7 +21,8 @@ import type { Log } from './observability/log.js';
 import { createMetrics, type Metrics } from './observability/metrics.js';
 import { readPackage } from './observability/package.js';
 import { NO_TRACING, type Tracer, type Tracing } from './observability/tracing.js';
-import { openRedisLink, type RedisLink } from './redis/redis-link.js';
+import { openRedis } from './redis/open-redis.js';
+import type { RedisLink } from './redis/redis-link.js';
 import { createPages } from './pages/handler.js';
 import { createRedisQueryCache } from './redis/redis-query-cache.js';
 import { createRestHandler } from './rest/handler.js';
@@ -114,10 +106,8 @@ export async function startApp(
       closers.push(() => drain(metricsServer, { inFlight: () => 0, graceMs: 0, noticeMs: 0 }));
     }
     // The server listens before the backend is open, so that probes get answers while the start waits for it.
-    const starting = notStarted();
-    const refuseStarting = createGraphqlRefusal(starting);
-    let handler: Handler = (context) =>
-      health(context) ?? (isGraphqlPath(context) ? refuseStarting(context) : toErrorReply(context, starting));
+    const refuseStarting = createRefusal(notStarted());
+    let handler: Handler = (context) => health(context) ?? refuseStarting(context);
     let refuse: NonNullable<HttpServerOptions['refuse']> = () => undefined;
     const { server, inFlight } = createHttpServer({
       ...servers,
@@ -132,7 +122,8 @@ export async function startApp(
     };
 
     const waitUntilAvailable = createStartupWait({ timeoutMs: config.startTimeoutMs, log, signal });
-    const redis = await openRedis(config, log, metrics, waitUntilAvailable);
+    const { redisUrl } = config;
+    const redis = redisUrl === undefined ? undefined : await openRedis(redisUrl, log, metrics, waitUntilAvailable);
     closers.push(() => Promise.resolve(redis?.close()));
     const backend = await openBackend(
       config,
@@ -146,60 +137,20 @@ export async function startApp(
     closers.push(() => backend.close());
     const { source, access, usage } = backend;
 
-    const { introspection, explorer: hasExplorer, production, limits } = config;
-    const { maxBodyBytes } = limits;
-    const schema = createSchema();
-    const documents = createPreparedDocuments();
-    const documentLimits = toDocumentLimits(limits.maxRootFields);
-    const formatError = createErrorFormatter(schema, !introspection);
-    const graphqlServer = await createGraphqlServer({
-      schema,
-      introspection,
-      landingPage: hasExplorer,
-      production,
-      maxTokens: documentLimits.maxTokens,
+    const graphql = await openGraphql(config, {
+      ...servers,
+      backend,
       persistedQueries: redis && createRedisQueryCache(redis.queries),
-      formatError,
-      log,
+      createLedger: () => createMemoryLedger({ capacity: ADDRESS_CAPACITY }),
     });
-    closers.push(() => graphqlServer.stop());
-    const { path, others = 'allowed' } = config.trustedDocuments ?? {};
-    const trusted = createTrustedDocuments({ documents, others, count: metrics.countUntrusted });
-    const { prepare, prepareAhead } = createPrepare({
-      server: graphqlServer,
-      schema,
-      documents,
-      trusted,
-      documentLimits,
-      formatError,
-      budget: createDocumentBudget(createMemoryLedger({ capacity: ADDRESS_CAPACITY })),
-      registrations: createMemoryLedger({ capacity: ADDRESS_CAPACITY }),
-    });
-    if (path !== undefined) closers.push(await openManifest({ path, trusted, prepareAhead, log }));
-    const graphql = createGraphqlHandler({
-      prepare,
-      documents,
-      documentLimits,
-      source,
-      access,
-      usage,
-      guardRateLimit: createRateLimitGuard(),
-      cors,
-      log,
-      metrics,
-      tracer,
-      introspection,
-      renderLandingPage: hasExplorer ? (search) => graphqlServer.renderLandingPage(search) : undefined,
-      maxBodyBytes,
-      maxBatch: limits.maxBatch,
-      maxResponseBytes: limits.maxResponseBytes,
-    });
+    closers.push(graphql.close);
+    const { maxBodyBytes } = config.limits;
     const rest = backend.isStore && createRestHandler({ source, access, usage, cors, log, maxBodyBytes });
-    const pages = hasExplorer
+    const pages = config.explorer
       ? createPages({
           ...readPackage(),
           isStore: backend.isStore,
-          hasSchema: introspection,
+          hasSchema: config.introspection,
           findDevelopmentKeys: backend.findDevelopmentKeys,
           newKeyCommand: `${keysCommand} create --plan free`,
         })
@@ -212,16 +163,14 @@ export async function startApp(
           ? log.warn('overloaded: requests are refused')
           : log.warn({ refused }, 'no longer overloaded'),
     });
-    const overload = overloaded();
-    const refuseGraphql = createGraphqlRefusal(overload);
+    const refuseOverload = createRefusal(overloaded());
     const refuseAny = (context: RequestContext): Reply => {
-      const isGraphql = isGraphqlPath(context);
-      metrics.countOverload(isGraphql ? '/graphql' : '/v1');
-      return isGraphql ? refuseGraphql(context) : toErrorReply(context, overload);
+      metrics.countOverload(isGraphqlPath(context) ? '/graphql' : '/v1');
+      return refuseOverload(context);
     };
 
     const route: Handler = (context) => {
-      if (isGraphqlPath(context)) return graphql(context);
+      if (isGraphqlPath(context)) return graphql.handler(context);
       if (rest && isRestPath(context)) return rest(context);
       const answer = health(context) ?? pages?.handle(context);
       if (answer) return answer;
@@ -269,35 +218,18 @@ async function openTracing({ tracing }: Config, log: Log): Promise<Tracing> {
   return createOtlpTracing(tracing, log);
 }
 
+/** Makes a function that refuses every request for the same reason. */
+function createRefusal(error: StoreError): (context: RequestContext) => Reply {
+  const refuseGraphql = createGraphqlRefusal(error);
+  return (context) => (isGraphqlPath(context) ? refuseGraphql(context) : toErrorReply(context, error));
+}
+
 function isGraphqlPath({ path }: RequestContext): boolean {
   return path === '/graphql';
 }
 
 function isRestPath({ path }: RequestContext): boolean {
   return path === '/v1' || path.startsWith('/v1/');
-}
-
-/** Opens a link for limits, and another one for persisted queries, whose failures do not affect the limits. */
-async function openRedis(
-  { redisUrl: url }: Config,
-  log: Log,
-  metrics: Metrics,
-  waitUntilAvailable: WaitUntilAvailable,
-): Promise<{ limits: RedisLink; queries: RedisLink; close(): void } | undefined> {
-  if (url === undefined) return undefined;
-  const links = [openRedisLink({ url, log, metrics: metrics.watchSharing() }), openRedisLink({ url, log })] as const;
-  const [limits, queries] = await Promise.all(links);
-  const close = (): void => {
-    limits.close();
-    queries.close();
-  };
-  await waitUntilAvailable('REDIS_URL names a Redis', () =>
-    limits.isUp ? Promise.resolve() : Promise.reject(new StoreError('unavailable', 'it does not answer')),
-  ).catch((error: unknown) => {
-    close();
-    throw error;
-  });
-  return { limits, queries, close };
 }
 
 async function openBackend(

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { readFileSync } from 'node:fs';
 import { readPackage } from '../observability/package.js';
 
 const USAGE = `Usage: animal-store-gateway             serves; settings come from the environment
@@ -22,8 +23,20 @@ if (first === undefined) {
 } else if (first === '--version' && rest.length === 0) {
   console.log(readPackage().version);
 } else if (first === '--help' && rest.length === 0) {
-  console.log(USAGE);
+  console.log(`${USAGE}\n\nSettings (environment variables), with their defaults:\n${listSettings()}`);
 } else {
   console.error(`animal-store-gateway: no such command: ${JSON.stringify(first)}\n${USAGE}`);
   process.exitCode = 1;
+}
+
+/** Reads the settings from the table in the documentation, which is part of the package. */
+function listSettings(): string {
+  const text = readFileSync(new URL('../../docs/settings.md', import.meta.url), 'utf8');
+  const plain = text.replaceAll('`', '').replace(/\[([^\]]*)\]\([^)]*\)/g, '$1');
+  const rows = plain.split('\n').filter((line) => /^\| [A-Z]/.test(line));
+  const widths = [30, 16, 0];
+  return rows
+    .map((row) => row.slice(1, -1).split('|'))
+    .map((cells) => cells.map((cell, i) => cell.trim().padEnd(widths[i] ?? 0)).join('  '))
+    .join('\n');
 }

@@ -40,6 +40,8 @@ const LATE_BUDGETS = 2;
 const OVER_AFTER_MS = 1_000;
 /** The most keys whose callers are remembered. */
 const KNOWN_KEYS = 50_000;
+/** Longer `Authorization` headers are not remembered. */
+const LONGEST_KEPT = 256;
 
 interface AdmittedRequest {
   readonly caller: Caller;
@@ -92,7 +94,9 @@ export function createScheduler({ budgetMs, crowdBudgetMs, floor = 32, onChange 
       context.takeTurn = (isLong) => turns.take(caller, isLong);
       context.identify = (keyId) => {
         const authorization = context.header('authorization');
-        if (authorization !== undefined && caller.name !== keyId) names.set(authorization, { name: keyId });
+        if (authorization === undefined || caller.name === keyId) return;
+        // A valid header can carry up to 16 kB of white space, which would be remembered too.
+        if (authorization.length <= LONGEST_KEPT) names.set(authorization, { name: keyId });
       };
       const turn = turns.take(caller);
       if (!turn) return run(context, handler, admitted);

@@ -22,6 +22,9 @@ export interface OpenedKeyAdmin {
   readonly close: () => Promise<void>;
 }
 
+/** A report on all keys may take longer than a request may. */
+const REPORT_TIMEOUT_MS = 60_000;
+
 /**
  * Opens the keys of an existing store for the `keys` command: through the server that has the store open, otherwise
  * directly.
@@ -43,7 +46,7 @@ export async function openKeyAdmin({ backend, bans, redisUrl }: Config): Promise
     for (const closer of closers.splice(0).reverse()) await closer();
   };
   try {
-    const database = await openDatabase(backend);
+    const database = await openDatabase(backend, undefined, REPORT_TIMEOUT_MS);
     closers.push(() => database.close());
     await requireTables(database, store);
     await migrate(database).catch((error: unknown) => {

@@ -11,6 +11,8 @@ export interface PgDatabaseOptions {
   readonly pool: number;
   /** Whether to use named prepared statements; poolers in transaction mode may not support them. */
   readonly prepare: boolean;
+  /** How long a statement may take, in milliseconds. */
+  readonly statementTimeoutMs?: number;
   /** Called when an idle connection breaks; the pool replaces it. */
   readonly onConnectionError?: (error: Error) => void;
 }
@@ -18,7 +20,8 @@ export interface PgDatabaseOptions {
 /** Connecting and one statement together take less than three seconds, the longest that a client waits. */
 const CONNECT_TIMEOUT_MS = 1_250;
 const STATEMENT_TIMEOUT_MS = 1_250;
-const QUERY_TIMEOUT_MS = 1_400;
+/** How much later the program gives a statement up by itself. */
+const GIVE_UP_MS = 150;
 /** A statement that fails within this time may be repeated on another host. */
 const REPEAT_WITHIN_MS = 250;
 /** How long a cancelled statement may take to end. Then the program closes its connection. */
@@ -35,7 +38,8 @@ const LASTING_PLANS = '-c plan_cache_mode=force_generic_plan -c enable_seqscan=o
 const SESSION_TIMEOUT_MS = 3_600_000;
 
 /** Creates a pool of connections to a PostgreSQL server. It connects with the first statement. */
-export function createPgDatabase({ url, pool: max, prepare, onConnectionError }: PgDatabaseOptions): Database {
+export function createPgDatabase(options: PgDatabaseOptions): Database {
+  const { url, pool: max, prepare, statementTimeoutMs = STATEMENT_TIMEOUT_MS, onConnectionError } = options;
   const urls = splitHosts(url);
   const hosts = urls.length > 1 ? createHosts(urls, retireIdle) : undefined;
   let firstSearch = hosts?.search();
@@ -45,7 +49,7 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     // Poolers refuse session settings, so the server's own settings apply there.
     ...(prepare && {
-      statement_timeout: STATEMENT_TIMEOUT_MS,
+      statement_timeout: statementTimeoutMs,
       idle_in_transaction_session_timeout: 30_000,
       options: LASTING_PLANS,
     }),
@@ -117,7 +121,7 @@ export function createPgDatabase({ url, pool: max, prepare, onConnectionError }:
         void cancelStatement(client).then((isCancelled) => {
           setTimeout(release, isCancelled ? ABANDONED_MS : 0, true).unref();
         });
-      }, QUERY_TIMEOUT_MS);
+      }, statementTimeoutMs + GIVE_UP_MS);
       client.query(config, (error: Error | undefined, result: pg.QueryResult) => {
         clearTimeout(timer);
         release(error && (isBroken(error) || (error as NodeJS.ErrnoException).code === READ_ONLY));

@@ -216,10 +216,11 @@ async function warnOfNoStatementTimeout(database: Database, log: Log): Promise<v
 }
 
 /** Opens the database of a store. It connects to a server with the first statement. */
-export async function openDatabase(store: StoreConfig, log?: Log): Promise<Database> {
+export async function openDatabase(store: StoreConfig, log?: Log, statementTimeoutMs?: number): Promise<Database> {
   if (store.kind === 'embedded') return openEmbeddedDatabase(store.directory);
   return createPgDatabase({
     ...store,
+    ...(statementTimeoutMs !== undefined && { statementTimeoutMs }),
     // The error has the whole client on it.
     onConnectionError: ({ message }) => log?.warn({ reason: message }, 'an idle database connection broke'),
   });

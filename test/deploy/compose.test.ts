@@ -1,4 +1,7 @@
-import { readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { loadConfig } from '../../src/config.js';
@@ -7,6 +10,11 @@ const readText = (name: string): string => readFileSync(new URL(`../../${name}`,
 
 /** The parts of the file that these tests read. */
 interface Service {
+  read_only: boolean;
+  cap_drop: string[];
+  security_opt: string[];
+  secrets?: string[];
+  command?: string[];
   deploy: { replicas: number };
   environment: Record<string, string>;
   healthcheck: { test: string[] };
@@ -14,7 +22,10 @@ interface Service {
   volumes: string[];
 }
 
-const compose = parse(readText('compose.yaml')) as { services: Record<'store' | 'postgres', Service> };
+const compose = parse(readText('compose.yaml'), { merge: true }) as {
+  services: Record<'balancer' | 'store' | 'postgres' | 'redis', Service>;
+  secrets: Record<string, { file: string }>;
+};
 
 describe('compose.yaml', () => {
   it('starts two instances, and every other service has a health check', () => {
@@ -25,24 +36,65 @@ describe('compose.yaml', () => {
     expect(readText('Dockerfile')).toContain('HEALTHCHECK');
   });
 
-  it('contains settings that the program accepts, and no secret', () => {
+  it('gives no service a right to change its files or to gain capabilities', () => {
+    for (const service of Object.values(compose.services))
+      expect(service).toMatchObject({
+        read_only: true,
+        cap_drop: ['ALL'],
+        security_opt: ['no-new-privileges:true'],
+      });
+  });
+
+  it('contains settings that the program accepts', () => {
     const { environment } = compose.services.store;
-    const filled = Object.fromEntries(
-      Object.entries(environment).map(([name, value]) => [name, interpolate(value, { POSTGRES_PASSWORD: 'x' })]),
-    );
-    // The balancer connects to the default port.
+    const filled = Object.fromEntries(Object.entries(environment).map(([name, value]) => [name, interpolate(value)]));
     const { port, ...config } = loadConfig({ NODE_ENV: 'production', ...filled });
+    // The balancer connects to the default port.
     expect(readText('deploy/haproxy.cfg')).toContain(`store:${port}`);
-    expect(config).toMatchObject({ backend: { kind: 'server', pool: 10 }, trustProxy: true, metricsPort: 9464 });
+    expect(config).toMatchObject({ trustProxy: true, metricsPort: 9464 });
     const [from = '', to = ''] = compose.services.store.volumes[0]?.split(':') ?? [];
     expect(config.trustedDocuments).toEqual({ path: `${to}/persisted-documents.json`, others: 'reported' });
     expect(JSON.parse(readText(`${from}/persisted-documents.json`))).toMatchObject({});
-    expect(() => interpolate(environment.DATABASE_URL ?? '', {})).toThrow('POSTGRES_PASSWORD');
-    expect(() => interpolate(compose.services.postgres.environment.POSTGRES_PASSWORD ?? '', {})).toThrow(
-      'POSTGRES_PASSWORD',
-    );
-    expect(readText('deploy/compose.env.example')).toMatch(/^POSTGRES_PASSWORD=$/m);
-    expect(readText('.gitignore').split('\n')).toContain('deploy/compose.env');
+  });
+
+  it('reads every secret from a file that make-secrets writes, readable only through its folder', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'secrets-'));
+    try {
+      cpSync(new URL('../../deploy/make-secrets', import.meta.url), join(folder, 'make-secrets'));
+      execFileSync(join(folder, 'make-secrets'));
+      execFileSync(join(folder, 'make-secrets'));
+      expect(statSync(join(folder, 'secrets')).mode & 0o777).toBe(0o700);
+      expect(readText('.gitignore').split('\n')).toContain('deploy/secrets/');
+      const secrets = Object.fromEntries(
+        Object.entries(compose.secrets).map(([name, { file }]) => [
+          name,
+          readFileSync(join(folder, file.replace('deploy/', '')), 'utf8').trim(),
+        ]),
+      );
+      const { store, postgres, redis } = compose.services;
+      expect(store.environment).toMatchObject({
+        DATABASE_URL_FILE: '/run/secrets/database-url',
+        REDIS_URL_FILE: '/run/secrets/redis-url',
+      });
+      expect(postgres.environment.POSTGRES_PASSWORD_FILE).toBe('/run/secrets/postgres-password');
+      const used = [store, postgres, redis].flatMap((service) => service.secrets ?? []);
+      expect(used.sort()).toEqual(Object.keys(secrets).sort());
+      const { backend, redisUrl } = loadConfig({
+        DATABASE_URL: secrets['database-url'],
+        REDIS_URL: secrets['redis-url'],
+      });
+      expect(backend).toMatchObject({ kind: 'server' });
+      expect(new URL(secrets['database-url'] ?? '').password).toBe(secrets['postgres-password']);
+      expect(secrets['redis.conf']).toBe(`requirepass ${new URL(redisUrl ?? '').password}`);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  it('starts a Redis that takes the password and refuses writes when its memory is full', () => {
+    const [program, config, ...options] = compose.services.redis.command ?? [];
+    expect([program, config]).toEqual(['redis-server', '/run/secrets/redis.conf']);
+    expect(options).toEqual(expect.arrayContaining(['--maxmemory', '--maxmemory-policy', 'noeviction']));
   });
 
   it('kills the program only after its grace time', () => {
@@ -51,11 +103,7 @@ describe('compose.yaml', () => {
   });
 });
 
-/** Fills in `${NAME:-default}` and `${NAME:?message}`, as Compose does. */
-function interpolate(text: string, values: Record<string, string>): string {
-  return text.replace(/\$\{(\w+):([-?])([^}]*)\}/g, (_all, name: string, kind: string, rest: string) => {
-    const value = values[name] ?? (kind === '-' ? rest : undefined);
-    if (value === undefined) throw new Error(`${name}: ${rest}`);
-    return value;
-  });
+/** Fills in the default of `${NAME:-default}`, as Compose does. */
+function interpolate(text: string): string {
+  return text.replace(/\$\{\w+:-([^}]*)\}/g, '$1');
 }

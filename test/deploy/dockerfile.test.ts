@@ -23,10 +23,11 @@ describe('the Dockerfile', () => {
     for (const name of wanted) expect(existsSync(new URL(`../../${name}`, import.meta.url)), name).toBe(true);
   });
 
-  it('starts the same command as `npm start`, without a shell', () => {
-    const { scripts } = JSON.parse(readText('package.json')) as { scripts: { start: string } };
-    const [command = ''] = scripts.start.split(' || ');
-    expect(wordsOf('CMD')).toEqual(command.replace(/^exec /, '').split(' '));
+  it('starts the bundled program, without a shell', () => {
+    const [node, path = ''] = wordsOf('CMD');
+    expect(node).toBe('node');
+    const source = path.replace('dist/bundle/', 'src/').replace(/js$/, 'ts');
+    expect(readText('vite.config.ts')).toContain(`'${source}'`);
   });
 
   it('runs as a user other than root, on all interfaces, with a health check', () => {

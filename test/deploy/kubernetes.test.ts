@@ -13,11 +13,15 @@ interface Manifest {
   metadata: { name: string };
   spec: {
     selector: { matchLabels: object };
+    podSelector: { matchLabels: object };
     strategy: { rollingUpdate: { maxSurge: number } };
     template: { metadata: { labels: object }; spec: PodSpec };
     scaleTargetRef: object;
     maxReplicas: number;
+    ingress: { ports: { port: number | string }[] }[];
+    egress: { ports: { port: number | string }[] }[];
   };
+  stringData: Record<string, string>;
   resources: string[];
   images: { name: string }[];
 }
@@ -26,13 +30,14 @@ interface PodSpec {
   terminationGracePeriodSeconds: number;
   topologySpreadConstraints: { labelSelector: { matchLabels: object } }[];
   containers: [Container];
+  volumes: [{ secret: { secretName: string } }];
 }
 
 interface Container {
   image: string;
   ports: { name: string; containerPort: number }[];
   env: { name: string; value: string }[];
-  envFrom: object[];
+  volumeMounts: [{ mountPath: string }];
   lifecycle: { preStop: { sleep: { seconds: number } } };
 }
 
@@ -80,7 +85,25 @@ describe('the manifests for Kubernetes', () => {
       expect(labelSelector.matchLabels).toEqual(labels);
     const { name } = read('deployment.yaml').metadata;
     expect(read('autoscaler.yaml').spec.scaleTargetRef).toMatchObject({ kind: 'Deployment', name });
-    expect(container().envFrom).toEqual([{ secretRef: { name: read('secret.example.yaml').metadata.name } }]);
+    expect(read('network-policy.yaml').spec.podSelector.matchLabels).toEqual(labels);
+  });
+
+  it('mount the secret, from which the program reads its URLs', () => {
+    const { metadata, stringData } = read('secret.example.yaml');
+    const [{ mountPath }] = container().volumeMounts;
+    expect(pod().spec.volumes[0].secret.secretName).toBe(metadata.name);
+    for (const name of Object.keys(stringData)) expect(settings()[`${name}_FILE`]).toBe(`${mountPath}/${name}`);
+    expect(loadConfig(stringData).backend.kind).toBe('server');
+  });
+
+  it('let through the ports on which the program listens and those of its databases', () => {
+    const { ingress, egress } = read('network-policy.yaml').spec;
+    expect(ingress.flatMap(({ ports }) => ports.map(({ port }) => port))).toEqual(
+      container().ports.map(({ name }) => name),
+    );
+    const { stringData } = read('secret.example.yaml');
+    const wanted = Object.values(stringData).map((url) => Number(new URL(url).port));
+    expect(egress.flatMap(({ ports }) => ports.map(({ port }) => port))).toEqual(expect.arrayContaining(wanted));
   });
 
   it('contain settings that the program accepts', () => {

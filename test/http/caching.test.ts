@@ -86,13 +86,13 @@ describe.each(MODES)('stored responses, %s store', (mode) => {
 
   it('each media type and each coding has its own ETag', async () => {
     await Promise.all(
-      Array.from({ length: 40 }, (_, i) =>
+      Array.from({ length: 80 }, (_, i) =>
         gateway.graphql(`mutation { addPet(input: { name: "Animal number ${String(i)}", categoryId: 1 }) { id } }`, {
           key,
         }),
       ),
     );
-    const query = new URLSearchParams({ query: '{ pets(limit: 40) { id name categoryId } }' }).toString();
+    const query = new URLSearchParams({ query: '{ pets(limit: 80) { id name categoryId } }' }).toString();
     const request = { path: `/graphql?${query}`, init: {} };
     const etags = new Set<string>();
     for (const accept of ['application/json', 'application/graphql-response+json']) {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { PLANS } from '../../src/access/plans.js';
+import { readPackage } from '../../src/observability/package.js';
 import { startGateway, startProxyBefore, type Gateway, type Mode } from '../support/gateway.js';
 import { startScriptedUpstream } from '../support/scripted-upstream.js';
 import { scrape, sum, type Sample } from './scrape.js';
@@ -149,7 +150,7 @@ describe.each<Mode>(['embedded', 'server', 'proxy'])('metrics, %s', (mode) => {
       ['per_instance', 0],
     ]);
     expect(samples.find(({ name }) => name === 'target_info')).toMatchObject({
-      labels: { service_version: '0.1.0', process_runtime_version: process.versions.node },
+      labels: { service_version: readPackage().version, process_runtime_version: process.versions.node },
       value: 1,
     });
     // In seconds. The bound is generous for a busy machine.
@@ -185,7 +186,7 @@ describe.each<Mode>(['embedded', 'server', 'proxy'])('metrics, %s', (mode) => {
     it('count requests to the upstream by method and outcome', async () => {
       const store = gateway.upstream as Gateway;
       await growth(gateway, async () => {
-        await gateway.graphql('{ a: pets { id } b: pet(id: 9000) { id } }', { key });
+        await gateway.graphql('{ a: pets(limit: 37) { id } b: pet(id: 9000) { id } }', { key });
         await gateway.graphql(ADD, { key });
       }, [
         [`${UPSTREAM}_count`, { http_request_method: 'GET', http_response_status_code: '200' }, 1],

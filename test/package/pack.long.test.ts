@@ -20,6 +20,7 @@ const FILES = [
   'README.md',
   'dist/bundle/*.js',
   'dist/bundle/licenses.txt',
+  'dist/bundle/sbom.json',
   'dist/pages/*',
   'docs/*.md',
   'docs/explorer.png',

@@ -1,5 +1,6 @@
 import * as apps from 'kubernetes-models/apps/v1';
 import * as autoscaling from 'kubernetes-models/autoscaling/v2';
+import * as networking from 'kubernetes-models/networking.k8s.io/v1';
 import * as policy from 'kubernetes-models/policy/v1';
 import * as core from 'kubernetes-models/v1';
 
@@ -9,6 +10,7 @@ const GROUPS: Record<string, object> = {
   v1: core,
   'apps/v1': apps,
   'autoscaling/v2': autoscaling,
+  'networking.k8s.io/v1': networking,
   'policy/v1': policy,
 };
 

@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, expectTypeOf, it } from 'vitest';
 import {
   isStoreErrorCode,
@@ -9,7 +12,6 @@ import {
 } from '../src/errors.js';
 import { ERRORS } from '../../../src/errors.js';
 import { startGateway, startProxyBefore, type Gateway, type GraphqlOptions } from '../../../test/support/gateway.js';
-import { findFreePort } from '../../../test/support/process.js';
 
 /** Codes of GraphQL itself, which are not in the server's table. */
 const OF_GRAPHQL: readonly StoreErrorCode[] = [
@@ -85,7 +87,12 @@ describe('the errors of a real gateway match the catalogue', () => {
   });
 
   it('UPSTREAM_UNAVAILABLE', async () => {
-    const proxy = await startProxyBefore(`http://127.0.0.1:${await findFreePort()}/v1`, { UPSTREAM_TIMEOUT_MS: '500' });
+    const upstream = createServer((_, response) => response.writeHead(401).end()).listen(0, '127.0.0.1');
+    await once(upstream, 'listening');
+    const { port } = upstream.address() as AddressInfo;
+    const proxy = await startProxyBefore(`http://127.0.0.1:${port}/v1`, { UPSTREAM_TIMEOUT_MS: '500' });
+    upstream.close();
+    upstream.closeAllConnections();
     try {
       const answer = await proxy.graphql('{ pets { id } }', { key: 'any' });
       const [error] = toStoreErrors(JSON.parse(answer.text));

@@ -1,0 +1,41 @@
+import { StoreError } from '../errors.js';
+import type { Log } from '../observability/log.js';
+import type { Metrics } from '../observability/metrics.js';
+import type { WaitUntilAvailable } from '../startup.js';
+import { openRedisLink, type RedisLink } from './redis-link.js';
+
+/** The links of an instance: one for limits, and one for persisted queries, whose failures do not affect the limits. */
+export interface Redis {
+  readonly limits: RedisLink;
+  readonly queries: RedisLink;
+  close(): void;
+}
+
+/**
+ * Opens the links.
+ * @throws Error if Redis does not answer within the time that the start may take
+ */
+export async function openRedis(
+  url: string,
+  log: Log,
+  metrics: Metrics,
+  waitUntilAvailable: WaitUntilAvailable,
+): Promise<Redis> {
+  const [limits, queries] = await Promise.all([
+    openRedisLink({ url, log, metrics: metrics.watchSharing() }),
+    openRedisLink({ url, log }),
+  ]);
+  const close = (): void => {
+    limits.close();
+    queries.close();
+  };
+  try {
+    await waitUntilAvailable('REDIS_URL names a Redis', () =>
+      limits.isUp ? Promise.resolve() : Promise.reject(new StoreError('unavailable', 'it does not answer')),
+    );
+  } catch (error) {
+    close();
+    throw error;
+  }
+  return { limits, queries, close };
+}
