@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { startServer } from './machine.mjs';
 
@@ -8,15 +9,21 @@ const bench = fileURLToPath(new URL('.', import.meta.url));
 /** The arguments of node in a script of the package at `root`, such as `exec node dist/main.js`. */
 export function commandOf(root, script) {
   const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  const [, command] = /\bnode (.+)$/.exec(scripts[script]) ?? [];
+  const [, command] = /\bnode ([^|]+)/.exec(scripts[script]) ?? [];
   if (command === undefined) throw new Error(`no node command in the script "${script}" of ${root}/package.json`);
   return command.trim().split(/\s+/);
 }
 
 /** Starts a build of this program, with everything on: keys, limits, metrics and a line of JSON in the log per request. */
-export function startProgram(root, env, { core, directory, flags = [] }) {
+export async function startProgram(root, env, { core, directory, flags = [] }) {
   const args = [...flags, ...commandOf(root, 'start')];
-  return startServer({ name: 'program', args, cwd: root, env, core, directory });
+  const server = await startServer({ name: 'program', args, cwd: root, env, core, directory });
+  // It listens before it has migrated.
+  while ((await fetch(`http://127.0.0.1:${server.port}/readyz`)).status !== 200) {
+    server.assertAlive();
+    await sleep(50);
+  }
+  return server;
 }
 
 /** Starts a server of `peers/`. */

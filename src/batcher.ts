@@ -14,6 +14,8 @@ export interface BatcherOptions<Entry, Answer> {
   readonly run: (entries: readonly Entry[]) => Promise<readonly (Answer | Error)[]>;
   /** Returns the size of an entry, 1 by default. The size of a batch is at most 1,000. */
   readonly sizeOf?: (entry: Entry) => number;
+  /** Whether `run` keeps the event loop busy, so that no request can arrive while it runs. */
+  readonly isBlocking?: boolean | undefined;
   /** Called before dispatch. If it returns an error, the entry is rejected with it and left out of the batch. */
   readonly findCancellation?: (entry: Entry) => Error | undefined;
 }
@@ -26,6 +28,7 @@ export interface BatcherOptions<Entry, Answer> {
 export function createBatcher<Entry, Answer>({
   run,
   sizeOf = () => 1,
+  isBlocking = false,
   findCancellation = () => undefined,
 }: BatcherOptions<Entry, Answer>): Batcher<Entry, Answer> {
   interface Waiting {
@@ -37,7 +40,7 @@ export function createBatcher<Entry, Answer>({
   let waiting: Waiting[] = [];
   let running = 0;
   let isScheduled = false;
-  let hasCompany = false;
+  let hasCompany = isBlocking;
   let timer: NodeJS.Timeout | undefined;
 
   return (entry) =>
@@ -61,7 +64,7 @@ export function createBatcher<Entry, Answer>({
     timer = undefined;
     const due = waiting;
     waiting = [];
-    hasCompany = due.length > 1;
+    hasCompany = isBlocking || due.length > 1;
     let batch: Waiting[] = [];
     let size = 0;
     for (const one of due) {

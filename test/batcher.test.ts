@@ -114,3 +114,19 @@ it('starts another batch if one is full', async () => {
     ['b', 'c'],
   ]);
 });
+
+it('waits for the requests that have arrived if running a batch blocks the event loop', async () => {
+  const sizes: number[] = [];
+  const find = createBatcher({
+    isBlocking: true,
+    run: (keys: readonly string[]) => {
+      sizes.push(keys.length);
+      return Promise.resolve(keys);
+    },
+  });
+  // Each arrives in a callback of its own, as from a socket.
+  const arrive = (key: string) => new Promise((resolve) => setTimeout(() => resolve(find(key)), 5));
+  await find('alone');
+  await Promise.all(['a', 'b', 'c'].map(arrive));
+  expect(sizes).toEqual([1, 3]);
+});

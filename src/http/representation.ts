@@ -16,8 +16,11 @@ export function represent(context: RequestContext, reply: Reply, compression?: C
   const codec = compression?.choose(context.header('accept-encoding'), reply);
   const isRevalidated = headers['Cache-Control'] === REVALIDATED['Cache-Control'] && status < 300 && body.length > 0;
   if (!isRevalidated) return codec ? encode(reply, codec, { Vary: 'Accept-Encoding' }) : reply;
-  const further = { ETag: toEntityTag(reply, codec), Vary: toVary(context) };
-  if (isKnown(context.header('if-none-match'), further.ETag)) {
+  const digest = toDigest(reply);
+  const tag = toEntityTag(digest, codec);
+  const known = findKnown(context.header('if-none-match'), digest, tag);
+  const further = { ETag: known ?? tag, Vary: toVary(context) };
+  if (known !== undefined) {
     const { 'Content-Type': _, ...rest } = headers;
     return { ...reply, status: 304, headers: { ...rest, ...further }, body: '' };
   }
@@ -32,10 +35,13 @@ function encode(reply: Reply, codec: Codec, further: Record<string, string>): Ma
     : { ...reply, headers, body };
 }
 
-/** Each coding of a body has its own tag: https://www.rfc-editor.org/rfc/rfc9110#section-8.8.3.3 */
-function toEntityTag({ headers, body }: Reply, codec: Codec | undefined): string {
+function toDigest({ headers, body }: Reply): string {
   const hash = createHash('sha256').update(headers['Content-Type'] ?? '');
-  const digest = hash.update(body).digest('base64url').slice(0, 27);
+  return hash.update(body).digest('base64url').slice(0, 27);
+}
+
+/** Each coding of a body has its own tag: https://www.rfc-editor.org/rfc/rfc9110#section-8.8.3.3 */
+function toEntityTag(digest: string, codec: Codec | undefined): string {
   return codec ? `"${digest}-${codec.name}"` : `"${digest}"`;
 }
 
@@ -44,8 +50,12 @@ function toVary(context: RequestContext): string {
   return `Accept, Accept-Encoding, Authorization${context.header('origin') === undefined ? ', Origin' : ''}`;
 }
 
-/** https://www.rfc-editor.org/rfc/rfc9110#section-13.1.2 */
-function isKnown(ifNoneMatch: string | undefined, tag: string): boolean {
-  if (ifNoneMatch === undefined) return false;
-  return ifNoneMatch.split(',').some((known) => known.trim() === '*' || known.trim().replace(/^W\//, '') === tag);
+/**
+ * Finds the tag of this body among those that the client has, in any coding:
+ * https://www.rfc-editor.org/rfc/rfc9110#section-13.1.2
+ */
+function findKnown(ifNoneMatch: string | undefined, digest: string, current: string): string | undefined {
+  const known = ifNoneMatch?.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
+  if (known?.includes('*')) return current;
+  return known?.find((tag) => tag.startsWith(`"${digest}`) && /^(-\w+)?"$/.test(tag.slice(digest.length + 1)));
 }

@@ -49,6 +49,12 @@ const MAX_CONNECTIONS = 10_000;
 const REQUEST_TIMEOUT_MS = 13_000;
 const LOOK_EVERY_MS = 1_000;
 
+/**
+ * With more requests in progress, responses are not compressed: others would wait while it takes up to half of the CPU
+ * time of a list.
+ */
+const BUSY = 16;
+
 /** Creates the HTTP server: request ids, CORS, slow clients, one log line and one measurement per request. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { stallMs = 15_000, maxWaitingBytes = 64 * 1_024 * 1_024 } = options;
@@ -68,7 +74,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       inFlight -= 1;
       finish(context, requestLog, options.metrics);
     });
-    void serve(context, options, bodySender);
+    void serve(context, options, bodySender, () => (inFlight > BUSY ? undefined : options.compression));
   };
   const server = createServer(
     {
@@ -91,11 +97,16 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   return { server, inFlight: () => inFlight };
 }
 
-async function serve(context: RequestContext, options: HttpServerOptions, bodySender: BodySender): Promise<void> {
+async function serve(
+  context: RequestContext,
+  options: HttpServerOptions,
+  bodySender: BodySender,
+  getCompression: () => Compression | undefined,
+): Promise<void> {
   let reply: Reply;
   try {
     requireSoundHeaders(context.request);
-    const represented = represent(context, await options.handler(context), options.compression);
+    const represented = represent(context, await options.handler(context), getCompression());
     reply = represented instanceof Promise ? await represented : represented;
   } catch (thrown) {
     reply = errorReply(context, thrown, options.log);

@@ -22,8 +22,9 @@ type Addition = Waiting & { readonly newPet: NewPet };
  */
 export function createBatchingPetSource(source: BulkPetSource): PetSource {
   const lists = new Map<PetQuery['status'], Batcher<ListRequest, readonly Pet[]>>();
-  const find = createBatcher({ run: findBatch, sizeOf: ({ ids }) => ids.length, findCancellation });
-  const add = createBatcher({ run: addBatch, findCancellation });
+  const { isBlocking } = source;
+  const find = createBatcher({ run: findBatch, sizeOf: ({ ids }) => ids.length, isBlocking, findCancellation });
+  const add = createBatcher({ run: addBatch, isBlocking, findCancellation });
 
   return {
     list: ({ limit, status }, call) => getLister(status)({ limit, call }),
@@ -39,6 +40,7 @@ export function createBatchingPetSource(source: BulkPetSource): PetSource {
       list = createBatcher({
         run: (requests: readonly ListRequest[]) => listBatch(status, requests),
         sizeOf: () => 0,
+        isBlocking,
         findCancellation,
       });
       lists.set(status, list);

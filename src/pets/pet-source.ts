@@ -69,6 +69,8 @@ export interface PetSource {
 
 /** A source that can serve many callers with one statement. */
 export interface BulkPetSource extends PetSource {
+  /** Whether a statement keeps the event loop busy, as in an embedded database. */
+  readonly isBlocking?: boolean;
   /** Looks up animals. The map omits animals that do not exist. `ids` may contain duplicates. */
   findAll(ids: readonly Int64[], call: Call): Promise<ReadonlyMap<Int64, Pet>>;
   /**

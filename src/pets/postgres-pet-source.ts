@@ -44,8 +44,9 @@ const ADD_MANY = {
 };
 
 /** Creates the source of the animals in a PostgreSQL database, embedded or on a server. */
-export function createPostgresPetSource(database: Queryable): BulkPetSource {
+export function createPostgresPetSource(database: Queryable, isBlocking = false): BulkPetSource {
   return {
+    isBlocking,
     async list({ limit, status }, call) {
       requireClient(call);
       const rows = await (status === undefined

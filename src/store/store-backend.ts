@@ -88,7 +88,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     closers.push(() => pruner.close());
 
     const keys = createPostgresKeyStore(database);
-    const source = createBatchingPetSource(createPostgresPetSource(database));
+    const source = createBatchingPetSource(createPostgresPetSource(database, store.kind === 'embedded'));
     const ledger = createMemoryLedger(bans);
     const addressLedger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
     const shared = redis && {
