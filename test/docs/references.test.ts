@@ -48,7 +48,7 @@ const NO_VARIABLES = new Set([
 ]);
 
 /** Folders that commands create. */
-const WRITTEN = new Set(['src/gql/', 'test/browser/screenshots/', 'deploy/secrets']);
+const WRITTEN = new Set(['src/gql/', 'deploy/secrets', 'test/browser/screenshots/']);
 
 describe.each([...documents.values()])('$path', ({ path, links, codes, blocks }) => {
   const place = ({ line, text }: { line: number; text: string }): string => `${path}:${line} ${text}`;
