@@ -1,9 +1,9 @@
 # syntax=docker/dockerfile:1
 
 # An LTS release of Node. The program runs on 20.19 and later.
-FROM node:24-trixie-slim AS node
+FROM node:24-trixie-slim AS base
 
-FROM node AS build
+FROM base AS build
 WORKDIR /app
 # .npmrc is not copied: it keeps the packages that only the build needs, and this image removes them after the build.
 COPY package.json package-lock.json ./
@@ -15,7 +15,7 @@ COPY pages pages
 # The build script would also build the package for clients.
 RUN npx vite build --app --logLevel error && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 
-FROM node
+FROM base
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=4000
 WORKDIR /app
 # For the embedded store, writable for any user. With DATABASE_URL, the program writes no files.

@@ -130,7 +130,7 @@ export interface Config {
   /** The origins whose pages may read responses. If undefined: Apollo Sandbox and every page from this machine. */
   readonly corsOrigins: readonly string[] | undefined;
   readonly trustProxy: boolean;
-  /** Whether responses over 1 kB are compressed. */
+  /** Whether long responses are compressed. */
   readonly compression: boolean;
   /** The manifest of trusted documents, and what happens to the others. */
   readonly trustedDocuments: { readonly path: string; readonly others: 'refused' | 'reported' | 'allowed' } | undefined;

@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { loadConfig } from '../../src/config.js';
+import { connectRedis, describeWithRedisServer } from '../support/redis.js';
+import { startRedisServer } from '../support/redis-server.js';
 
 const readText = (name: string): string => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
 
@@ -91,15 +93,27 @@ describe('compose.yaml', () => {
     }
   });
 
-  it('starts a Redis that takes the password and refuses writes when its memory is full', () => {
-    const [program, config, ...options] = compose.services.redis.command ?? [];
-    expect([program, config]).toEqual(['redis-server', '/run/secrets/redis.conf']);
-    expect(options).toEqual(expect.arrayContaining(['--maxmemory', '--maxmemory-policy', 'noeviction']));
-  });
-
   it('kills the program only after its grace time', () => {
     const { stop_grace_period } = compose.services.store;
     expect(Number.parseInt(stop_grace_period, 10) * 1000).toBeGreaterThan(loadConfig({}).shutdownGraceMs);
+  });
+});
+
+describeWithRedisServer('the Redis of compose.yaml', () => {
+  it('has a bounded memory, and evicts nothing when it is full', async () => {
+    const [program, config, ...options] = compose.services.redis.command ?? [];
+    expect([program, config]).toEqual(['redis-server', '/run/secrets/redis.conf']);
+    const folder = mkdtempSync(join(tmpdir(), 'redis-'));
+    const server = await startRedisServer(...options, '--dir', folder);
+    const client = await connectRedis(server.url);
+    try {
+      expect(await client.config('GET', 'maxmemory')).toEqual(['maxmemory', String(256 * 1_024 * 1_024)]);
+      expect(await client.config('GET', 'maxmemory-policy')).toEqual(['maxmemory-policy', 'noeviction']);
+    } finally {
+      client.disconnect();
+      await server.close();
+      rmSync(folder, { recursive: true });
+    }
   });
 });
 

@@ -43,12 +43,13 @@ const NO_VARIABLES = new Set([
     'ID',
     'KEY_ID',
     'DIGEST',
+    'FILE',
     'NULL',
   ],
 ]);
 
 /** Folders that commands create. */
-const WRITTEN = new Set(['deploy/secrets', 'src/gql/', 'test/browser/screenshots/']);
+const WRITTEN = new Set(['src/gql/', 'deploy/secrets', 'test/browser/screenshots/']);
 
 describe.each([...documents.values()])('$path', ({ path, links, codes, blocks }) => {
   const place = ({ line, text }: { line: number; text: string }): string => `${path}:${line} ${text}`;
