@@ -43,7 +43,6 @@ const NO_VARIABLES = new Set([
     'ID',
     'KEY_ID',
     'DIGEST',
-    'FILE',
     'NULL',
   ],
 ]);

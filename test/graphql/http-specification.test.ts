@@ -161,7 +161,7 @@ describe.each(MODES)('GraphQL over HTTP, September 2026, %s store', (mode) => {
       'return a well-formed GraphQL response to a well-formed request',
       async () => {
         const { body } = await post(PARTIAL);
-        expect(Object.keys(body).toSorted()).toEqual(['data', 'errors']);
+        expect(Object.keys(body as object).toSorted()).toEqual(['data', 'errors']);
         expect(body.errors[0]).toMatchObject({ message: expect.any(String), path: ['tooMany'] });
       },
     ],
