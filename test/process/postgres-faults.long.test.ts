@@ -9,6 +9,7 @@ import { makePlace, until, type Place, type Program } from '../support/process.j
 const ANSWERED_WITHIN_MS = 3_000;
 const BACK_WITHIN_MS = 5_000;
 const FAULT_MS = 3_500;
+const READINESS_MS = 1_500;
 const CLIENTS = 24;
 const ADDS = 1_000;
 
@@ -137,11 +138,12 @@ describe.each(Object.entries(FAULTS))('PostgreSQL %s', (name, fault) => {
     await sleep(200);
     await fault.begin();
     const during = askOnAndOn();
-    await sleep(500);
+    // The state that `/readyz` reports may be a second old.
+    await sleep(READINESS_MS);
     const [ready, strictlyReady] = await Promise.all(
       ['/readyz', '/readyz?backend=true'].map((path) => program.fetch(path)),
     );
-    await sleep(FAULT_MS - 500);
+    await sleep(FAULT_MS - READINESS_MS);
     const [first, second] = await Promise.all([before.enough(), during.enough()]);
     await fault.end();
     const backAfterMs = await waitForService();
