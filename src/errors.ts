@@ -82,7 +82,11 @@ export class StoreError extends Error {
   readonly #graphqlOnly: boolean;
 
   constructor(code: ErrorName, message: string, details: StoreErrorDetails = {}) {
+    // A stack takes most of the time of an error, a batch may have two thousand, and nobody looks at it.
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
     super(message, { cause: details.cause });
+    Error.stackTraceLimit = stackTraceLimit;
     this.code = code;
     this.retryAfter = details.retryAfter;
     this.cost = details.cost;

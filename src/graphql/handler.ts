@@ -55,8 +55,8 @@ export interface GraphqlHandlerOptions {
   readonly maxResponseBytes: number;
 }
 
-/** Writing the responses of a batch gives way to other requests each time that this many bytes are written. */
-const BYTES_PER_TURN = 262_144;
+/** Pricing and writing the operations of a batch give way to other requests after this time, in milliseconds. */
+const TURN_MS = 5;
 /** The media types of https://http-spec.graphql.org/September2026/#sec-Media-Types, the default first. */
 const MEDIA_TYPES = ['application/json; charset=utf-8', 'application/graphql-response+json; charset=utf-8'];
 /** https://www.rfc-editor.org/rfc/rfc10008#name-the-accept-query-header-fie */
@@ -134,19 +134,19 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     const room: ResponseRoom = { maxBytes: maxResponseBytes, written: 0 };
 
     const prepared = await together(requests, (request) => prepareFor(session, request, context));
-    const priced = await together(prepared, (operation) => price(operation, documentLimits.maxResponseValues));
+    let turnEnd = performance.now() + TURN_MS;
+    const priced = await inOrder(prepared, (operation) =>
+      chain(giveWay(), () => price(operation, documentLimits.maxResponseValues)),
+    );
     const admitted = await inOrder(priced, (operation) => admit(operation, session));
     const executed = await together(admitted, (operation, index) =>
       run(operation, contexts[index] as OperationContext),
     );
     const responses: OperationResponse[] = [];
-    let turnEnd = 0;
+    turnEnd = 0;
     for (const operation of executed) {
-      if (room.written >= turnEnd) {
-        const turn = context.takeTurn(turnEnd > 0);
-        if (turn) await turn;
-        turnEnd = room.written + BYTES_PER_TURN;
-      }
+      const turn = giveWay();
+      if (turn) await turn;
       responses.push(write(operation, requestId, room));
     }
 
@@ -170,6 +170,13 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     context.logged.cost = facts.reduce((sum, { cost }) => sum + cost, 0);
     context.logged.operations = facts.map(({ operation }) => toLoggedName(operation)).join();
     return responses;
+
+    function giveWay(): MaybePromise<void> {
+      if (performance.now() < turnEnd) return undefined;
+      return chain(context.takeTurn(requests.length > 1), () => {
+        turnEnd = performance.now() + TURN_MS;
+      });
+    }
   }
 
   function prepareFor(
