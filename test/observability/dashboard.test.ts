@@ -4,7 +4,7 @@ import { parse } from 'yaml';
 import { startGateway, type Gateway } from '../support/gateway.js';
 import { makeManifest, type Manifest } from '../support/manifest.js';
 import { describeWithRedisServer } from '../support/redis.js';
-import { startRedisServer, type RedisServer } from '../support/redis-server.js';
+import { startRedisServer } from '../support/redis-server.js';
 import { readQuery } from './promql.js';
 import { scrape, type Sample } from './scrape.js';
 
@@ -42,14 +42,13 @@ describeWithRedisServer('the files for operators', () => {
   let existing: Existing;
   const gateways: Gateway[] = [];
   let manifest: Manifest;
-  let redis: RedisServer;
 
   beforeAll(async () => {
-    // One of its own, because the refusals of this test's address are counted there.
-    redis = await startRedisServer();
+    const redis = await startRedisServer();
     manifest = await makeManifest({ named: 'query Named { pets { id } }' });
     const env = { BAN_AFTER: '1', REDIS_URL: redis.url, TRUSTED_DOCUMENTS: manifest.path };
     gateways.push(await startGateway('embedded', env), await startGateway('proxy', env));
+    await redis.close();
     const instances = gateways.flatMap((gateway) => [gateway, ...(gateway.upstream ? [gateway.upstream] : [])]);
     for (const instance of instances) await causeTraffic(instance);
     existing = collect((await Promise.all(instances.map(scrape))).flat());
@@ -57,7 +56,6 @@ describeWithRedisServer('the files for operators', () => {
   afterAll(async () => {
     for (const gateway of gateways) await gateway.close();
     await manifest.remove();
-    await redis.close();
   });
 
   it.each(targets)('the dashboard queries existing metrics: $title: $expr', ({ expr, legendFormat }) => {
