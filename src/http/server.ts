@@ -10,7 +10,7 @@ import { createBodySender, type BodySender } from './body-sender.js';
 import type { Compression } from './compression.js';
 import type { Cors } from './cors.js';
 import { drainBody } from './drain-body.js';
-import { toPrefix } from './client-address.js';
+import { createAddressReader, toPrefix } from './client-address.js';
 import { RequestContext, type Reply } from './request-context.js';
 import { formatLimitHeaders } from './limit-headers.js';
 import { represent } from './representation.js';
@@ -56,16 +56,17 @@ const LOOK_EVERY_MS = 1_000;
  * With more requests in progress, responses are not compressed: others would wait while it takes up to half of the CPU
  * time of a list.
  */
-const BUSY = 16;
+const BUSY = 8;
 
 /** Creates the HTTP server: request ids, CORS, slow clients, one log line and one measurement per request. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { stallMs = 15_000, maxWaitingBytes = 64 * 1_024 * 1_024 } = options;
   const bodySender = createBodySender({ stallMs, maxWaitingBytes });
+  const readAddress = createAddressReader(options.trustProxy);
   let inFlight = 0;
   const requestLog = createRequestLog(options.log);
   const receive = (request: IncomingMessage, response: ServerResponse): void => {
-    const context = new RequestContext(request, response, options.trustProxy);
+    const context = new RequestContext(request, response, readAddress(request));
     const refusal = options.refuse?.(context);
     if (refusal) {
       send(context, refusal, options, bodySender);
@@ -206,7 +207,12 @@ function finish(context: RequestContext, log: RequestLog, { metrics, logAddress 
     requestId,
     method,
     path: path.slice(0, MAX_LOGGED_PATH),
-    address: logAddress === 'none' ? undefined : logAddress === 'full' ? context.address : toPrefix(context.address),
+    address:
+      logAddress === 'none'
+        ? undefined
+        : logAddress === 'full'
+          ? context.client.address
+          : toPrefix(context.client.address),
     status,
     ms: milliseconds,
     further: logged,
