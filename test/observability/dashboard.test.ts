@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { findFreePort } from '../support/free-port.js';
 import { startGateway, type Gateway } from '../support/gateway.js';
 import { makeManifest, type Manifest } from '../support/manifest.js';
+import { describeWithRedisServer } from '../support/redis.js';
+import { startRedisServer } from '../support/redis-server.js';
 import { readQuery } from './promql.js';
 import { scrape, type Sample } from './scrape.js';
 
@@ -33,17 +34,17 @@ const MADE_BY_PROMETHEUS = { up: TARGET_LABELS };
 /** The metrics and their labels, on instances in every mode after traffic of every kind. */
 type Existing = ReadonlyMap<string, ReadonlySet<string>>;
 
-describe('the files for operators', () => {
+describeWithRedisServer('the files for operators', () => {
   let existing: Existing;
   const gateways: Gateway[] = [];
   let manifest: Manifest;
 
   beforeAll(async () => {
-    // Redis is unavailable, because shared limits have their own metrics.
-    const redis = `redis://127.0.0.1:${await findFreePort()}`;
+    const redis = await startRedisServer();
     manifest = await makeManifest({ named: 'query Named { pets { id } }' });
-    const env = { BAN_AFTER: '1', REDIS_URL: redis, TRUSTED_DOCUMENTS: manifest.path };
+    const env = { BAN_AFTER: '1', REDIS_URL: redis.url, TRUSTED_DOCUMENTS: manifest.path };
     gateways.push(await startGateway('embedded', env), await startGateway('proxy', env));
+    await redis.close();
     const instances = gateways.flatMap((gateway) => [gateway, ...(gateway.upstream ? [gateway.upstream] : [])]);
     for (const instance of instances) await causeTraffic(instance);
     existing = collect((await Promise.all(instances.map(scrape))).flat());
@@ -85,7 +86,7 @@ describe('the files for operators', () => {
 
   it('the guide lists exactly the metrics of the program, with their labels', () => {
     const rows = [...guide.matchAll(/^\| `([a-z]\w+)` +\| (.*?) \|/gm)].filter(([, metric]) =>
-      /_(?:seconds|total|count|max|requests|connections|info|mode|shared|alone)$/.test(metric as string),
+      /_(?:seconds|total|count|max|requests|connections|info|mode|shared|open)$/.test(metric as string),
     );
     const listed = new Map(
       rows.map(([, metric, labels]) => [
