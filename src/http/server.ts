@@ -44,6 +44,8 @@ export interface HttpServer {
   readonly server: Server;
   /** The number of requests whose responses are not complete. */
   readonly inFlight: () => number;
+  /** Holds the requests that arrive from now on, until the function that it returns is called. */
+  readonly hold: () => () => void;
 }
 
 /** Further connections are closed at once, because each costs memory and a file descriptor. */
@@ -64,6 +66,11 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const bodySender = createBodySender({ stallMs, maxWaitingBytes });
   const readAddress = createAddressReader(options.trustProxy);
   let inFlight = 0;
+  let held: Promise<void> | undefined;
+  const handled: HttpServerOptions = {
+    ...options,
+    handler: (context) => (held ? held.then(() => options.handler(context)) : options.handler(context)),
+  };
   const requestLog = createRequestLog(options.log);
   const receive = (request: IncomingMessage, response: ServerResponse): void => {
     const context = new RequestContext(request, response, readAddress(request));
@@ -78,7 +85,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       inFlight -= 1;
       finish(context, requestLog, options);
     });
-    void serve(context, options, bodySender, () => (inFlight > BUSY ? undefined : options.compression));
+    void serve(context, handled, bodySender, () => (inFlight > BUSY ? undefined : options.compression));
   };
   const server = createServer(
     {
@@ -98,7 +105,20 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   server.maxConnections = MAX_CONNECTIONS;
   server.on('clientError', refuseConnection);
   server.once('close', () => bodySender.close());
-  return { server, inFlight: () => inFlight };
+  return {
+    server,
+    inFlight: () => inFlight,
+    hold: () => {
+      let release = (): void => undefined;
+      held = new Promise((resolve) => {
+        release = () => {
+          held = undefined;
+          resolve();
+        };
+      });
+      return release;
+    },
+  };
 }
 
 async function serve(
