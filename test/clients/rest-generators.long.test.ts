@@ -25,7 +25,6 @@ describe('the example of generated REST clients, installed as its README says', 
     );
     env = { ...process.env, NODE_ENV: '', STORE_URL: gateway.url, STORE_KEY: (await gateway.createKey()).key };
     await npm('install', '--no-audit', '--no-fund', '--prefer-offline');
-    await npm('run', 'generate');
   });
   afterAll(async () => {
     await gateway.close();
@@ -34,15 +33,16 @@ describe('the example of generated REST clients, installed as its README says', 
 
   const npm = (...args: string[]) => run('npm', args, { cwd: folder, env });
 
-  it('has types that fit its programs', async () => {
-    await npm('run', 'check');
-  });
-
-  it('reads and writes identifiers exactly, as strings and as bigints', async () => {
+  it('makes clients whose types fit, and which read and write identifiers exactly', async () => {
     const { stdout } = await npm('--silent', 'start');
     const deep = (quote: string, suffix: string) =>
       `sold [\n  {\n    id: ${quote}${LARGE}${quote}${suffix},\n    name: 'Deep',\n    categoryId: ${quote}9223372036854775807${quote}${suffix},\n    status: 'sold'\n  }\n]`;
-    expect(stdout.trim().split(/\n(?=added|sold)/)).toEqual([
+    expect(
+      stdout
+        .trim()
+        .split(/\n(?=added|sold)/)
+        .slice(1),
+    ).toEqual([
       expect.stringMatching(`^added { id: '\\d+', name: 'Rex', categoryId: '${LARGE}' }$`),
       deep("'", ''),
       expect.stringMatching(`^added { id: \\d+n, name: 'Rex', categoryId: ${LARGE}n }$`),
