@@ -95,7 +95,7 @@ export async function startApp(
     const health = createHealthHandler({ ...healthOptions, withMetrics: config.metricsPort === undefined });
     if (config.metricsPort !== undefined) {
       const metricsHealth = createHealthHandler({ ...healthOptions, withMetrics: true });
-      const { server: metricsServer } = createHttpServer({
+      const metricsServer = createHttpServer({
         ...servers,
         handler: (context) => {
           const answer = context.path === '/metrics' ? metricsHealth(context) : undefined;
@@ -103,28 +103,29 @@ export async function startApp(
           throw new StoreError('no_such_route', 'Only /metrics is served here.');
         },
       });
-      await listenAt(metricsServer, 'METRICS_PORT', config.host, config.metricsPort);
-      closers.push(() => drain(metricsServer, { inFlight: () => 0, graceMs: 0, noticeMs: 0 }));
+      await listenAt(metricsServer.server, 'METRICS_PORT', config.host, config.metricsPort);
+      closers.push(() => drain(metricsServer, { graceMs: 0, noticeMs: 0 }));
     }
     // The server listens before the backend is open, so that probes get answers while the start waits for it.
     const refuseStarting = createRefusal(notStarted());
     let handler: Handler = (context) => health(context) ?? refuseStarting(context);
     let refuse: NonNullable<HttpServerOptions['refuse']> = () => undefined;
-    const { server, inFlight } = createHttpServer({
+    const server = createHttpServer({
       ...servers,
       handler: (context) => handler(context),
       refuse: (context) => refuse(context),
     });
-    metrics.watchRequests(inFlight);
-    const url = await listenAt(server, 'PORT', config.host, config.port);
+    metrics.watchRequests(server.inFlight);
+    const url = await listenAt(server.server, 'PORT', config.host, config.port);
     closeServer = () => {
       phase = 'shutting down';
-      return drain(server, { inFlight, graceMs: config.shutdownGraceMs - closingMs(config), noticeMs });
+      return drain(server, { graceMs: config.shutdownGraceMs - closingMs(config), noticeMs });
     };
 
     const waitUntilAvailable = createStartupWait({ timeoutMs: config.startTimeoutMs, log, signal });
     const { redisUrl } = config;
-    const redis = redisUrl === undefined ? undefined : await openRedis(redisUrl, log, metrics, waitUntilAvailable);
+    const redis =
+      redisUrl === undefined ? undefined : await openRedis(redisUrl, log, metrics, tracer, waitUntilAvailable);
     closers.push(() => Promise.resolve(redis?.close()));
     const backend = await openBackend(
       config,

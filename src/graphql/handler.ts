@@ -75,7 +75,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     context.route = '/graphql';
     let session: Session;
     try {
-      const opened = access.open(context.header('authorization'), context.network);
+      const opened = access.open(context.header('authorization'), context.client.network, context.span);
       session = opened instanceof Promise ? await opened : opened;
     } catch (thrown) {
       return refuse(context, thrown);

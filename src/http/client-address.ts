@@ -1,10 +1,38 @@
+import type { IncomingMessage } from 'node:http';
 import { isIP, isIPv4, isIPv6 } from 'node:net';
+import { memoize } from '../access/memoize.js';
+
+/** A client's address. */
+export interface ClientAddress {
+  readonly address: string;
+  /** The address as it is counted: an IPv4 address, or the /64 of an IPv6 address. */
+  readonly network: string;
+}
+
+const UNKNOWN: ClientAddress = { address: 'unknown', network: 'unknown' };
+
+/**
+ * Makes the function that finds the client's address of a request.
+ * @param trustProxy - whether it is the last address in `X-Forwarded-For`, if that is valid
+ */
+export function createAddressReader(trustProxy: boolean): (request: IncomingMessage) => ClientAddress {
+  const read = memoize((text) => {
+    const address = parseAddress(text);
+    return address === undefined ? undefined : { address, network: toNetwork(address) };
+  });
+  return ({ headers, socket }) => {
+    const forwarded = trustProxy
+      ? [headers['x-forwarded-for'] ?? []].flat().join().split(',').at(-1)?.trim()
+      : undefined;
+    return (forwarded ? read(forwarded) : undefined) ?? read(socket.remoteAddress ?? '') ?? UNKNOWN;
+  };
+}
 
 /**
  * Parses a client address, as a socket or `X-Forwarded-For` states it. Some proxies add the port.
  * @returns undefined if the text is not an IP address
  */
-export function parseAddress(text: string): string | undefined {
+function parseAddress(text: string): string | undefined {
   const [, bracketed] = /^\[([^\]]*)\](?::\d+)?$/.exec(text) ?? [];
   const address = (bracketed ?? text.replace(/^(\d+(?:\.\d+){3}):\d+$/, '$1'))
     .replace(/^::ffff:(?=\d+\.)/i, '')
@@ -16,7 +44,7 @@ export function parseAddress(text: string): string | undefined {
  * Returns the network of an address: what one client is counted by. A client has a whole /64 of IPv6 addresses.
  * @param address - as `parseAddress` returns it; any other text is returned as it is
  */
-export function toNetwork(address: string): string {
+function toNetwork(address: string): string {
   if (!isIPv6(address)) return address;
   // A URL writes the groups without leading zeros, and at most one run of zeros as "::".
   const [head = '', tail = ''] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');

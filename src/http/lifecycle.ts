@@ -1,6 +1,7 @@
 import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { Server as NetServer, type AddressInfo } from 'node:net';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import type { HttpServer } from './server.js';
 
 /** Starts listening. Returns the URL, such as `http://127.0.0.1:4000`. */
 export function listen(server: Server, host: string, port: number): Promise<string> {
@@ -14,10 +15,14 @@ export function listen(server: Server, host: string, port: number): Promise<stri
 }
 
 const LOOK_EVERY_MS = 20;
+/** A turn of the event loop that is shorter than this has had nothing to do, in milliseconds. */
+const SHORT_TURN_MS = 0.3;
+/** Clients that send their next request when they have the last response do so in this time, in milliseconds. */
+const QUIET_MS = 10;
+/** The longest wait for clients that keep sending, in milliseconds. */
+const LONGEST_WAIT_MS = 200;
 
 export interface DrainOptions {
-  /** The number of requests without a complete response. */
-  readonly inFlight: () => number;
   /** The grace period: how long requests in flight may take, in milliseconds. */
   readonly graceMs: number;
   /** The notice period: how long the server listens even if no request is in flight, in milliseconds. */
@@ -27,26 +32,61 @@ export interface DrainOptions {
 /**
  * Closes a server without failing requests. The server listens during the notice period and while requests are in
  * flight, but for at most half of the grace period. During this time, `/readyz` tells load balancers to send requests
- * elsewhere, and `Connection: close` tells clients to close their connections. Then the server closes idle connections,
- * and at the end of the grace period all others.
+ * elsewhere, and `Connection: close` tells clients to close their connections. Then the server stops listening, closes
+ * idle connections, and at the end of the grace period all others.
+ *
+ * The kernel accepts connections by itself, and resets those that the program has not taken when it stops listening. So
+ * the program holds its answers until no client sends anything, for at most a quarter of the grace period. Then it stops
+ * listening, and answers.
  */
-export async function drain(server: Server, { inFlight, graceMs, noticeMs }: DrainOptions): Promise<void> {
+export async function drain(
+  { server, inFlight, hold }: HttpServer,
+  { graceMs, noticeMs }: DrainOptions,
+): Promise<void> {
   const startedAt = performance.now();
-  const isNoticeOver = (): boolean => performance.now() - startedAt >= noticeMs;
-  const isHalfOver = (): boolean => performance.now() - startedAt >= graceMs / 2;
-  while ((inFlight() > 0 || !isNoticeOver()) && !isHalfOver()) await sleep(LOOK_EVERY_MS);
+  const elapsed = (): number => performance.now() - startedAt;
+  while ((inFlight() > 0 || elapsed() < noticeMs) && elapsed() < graceMs / 2) await sleep(LOOK_EVERY_MS);
+  const release = hold();
+  const isTooLate = (): boolean => elapsed() >= 0.75 * graceMs;
+  await untilQuiet(server, isTooLate);
   const closed = new Promise<void>((resolve) => {
-    server.close(() => {
+    // An HTTP server would close idle connections first, and take connections from the kernel no longer meanwhile.
+    NetServer.prototype.close.call(server, () => {
       resolve();
     });
   });
+  await untilQuiet(server, isTooLate);
   server.closeIdleConnections();
-  const timer = setTimeout(
-    () => {
-      server.closeAllConnections();
-    },
-    graceMs - (performance.now() - startedAt),
-  );
+  release();
+  const timer = setTimeout(() => {
+    server.closeAllConnections();
+  }, graceMs - elapsed());
   await closed;
   clearTimeout(timer);
+}
+
+/**
+ * Waits for a short turn of the event loop in which no connection and no request has arrived, and for some such time
+ * before it, unless requests keep arriving.
+ */
+async function untilQuiet(server: Server, isTooLate: () => boolean): Promise<void> {
+  let arrivals = 0;
+  const count = (): void => {
+    arrivals += 1;
+  };
+  server.on('connection', count).on('request', count);
+  const startedAt = performance.now();
+  let now = startedAt;
+  let quietSince = startedAt;
+  let isQuiet = false;
+  while (!isQuiet && !isTooLate()) {
+    arrivals = 0;
+    const turnStart = now;
+    await nextTurn();
+    now = performance.now();
+    if (arrivals > 0) quietSince = now;
+    const isLongQuiet = now - quietSince >= QUIET_MS || now - startedAt >= LONGEST_WAIT_MS;
+    isQuiet = arrivals === 0 && now - turnStart < SHORT_TURN_MS && isLongQuiet;
+  }
+  server.off('connection', count).off('request', count);
 }

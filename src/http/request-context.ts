@@ -5,7 +5,7 @@ import type { WindowState } from '../access/ledger.js';
 import type { RequestFields } from '../observability/request-log.js';
 import { CLIENT_NAME_HEADER, parseClientName } from '../access/client-name.js';
 import { NO_SPAN, type Span } from '../observability/tracing.js';
-import { parseAddress, toNetwork } from './client-address.js';
+import type { ClientAddress } from './client-address.js';
 
 /** The response of a handler. */
 export interface Reply {
@@ -43,12 +43,11 @@ export class RequestContext {
   /** The span of this request. If tracing is off, it records nothing and only carries the client's trace. */
   span: Span = NO_SPAN;
   #cancelListeners: Set<() => void> | undefined;
-  #network: string | undefined;
 
   constructor(
     readonly request: IncomingMessage,
     readonly response: ServerResponse,
-    private readonly trustProxy: boolean,
+    readonly client: ClientAddress,
   ) {
     const url = toOriginForm(request.url ?? '/');
     const mark = url.indexOf('?');
@@ -69,18 +68,6 @@ export class RequestContext {
   /** The name that the client gives itself. */
   get clientName(): string | undefined {
     return parseClientName(this.header(CLIENT_NAME_HEADER), this.header('authorization'));
-  }
-
-  /** The client's address. Behind a trusted proxy, this is the last address in X-Forwarded-For, if it is valid. */
-  get address(): string {
-    const forwarded = this.trustProxy ? this.header('x-forwarded-for')?.split(',').at(-1)?.trim() : undefined;
-    const address = forwarded === undefined ? undefined : parseAddress(forwarded);
-    return address ?? parseAddress(this.request.socket.remoteAddress ?? '') ?? 'unknown';
-  }
-
-  /** The client's address as it is counted: an IPv4 address, or the /64 of an IPv6 address. */
-  get network(): string {
-    return (this.#network ??= toNetwork(this.address));
   }
 
   /** Whether the client disconnected before its response was complete. */

@@ -114,7 +114,7 @@ export function createScheduler({ budgetMs, crowdBudgetMs, floor = 32, onChange 
   function nameCaller(context: RequestContext): string {
     const authorization = context.header('authorization');
     const known = authorization === undefined ? undefined : names.get(authorization);
-    return known?.name ?? context.network;
+    return known?.name ?? context.client.network;
   }
 
   async function run(context: RequestContext, handler: Handler, admitted: AdmittedRequest): Promise<Reply> {

@@ -10,7 +10,7 @@ import { createBodySender, type BodySender } from './body-sender.js';
 import type { Compression } from './compression.js';
 import type { Cors } from './cors.js';
 import { drainBody } from './drain-body.js';
-import { toPrefix } from './client-address.js';
+import { createAddressReader, toPrefix } from './client-address.js';
 import { RequestContext, type Reply } from './request-context.js';
 import { formatLimitHeaders } from './limit-headers.js';
 import { represent } from './representation.js';
@@ -44,6 +44,8 @@ export interface HttpServer {
   readonly server: Server;
   /** The number of requests whose responses are not complete. */
   readonly inFlight: () => number;
+  /** Holds the requests that arrive from now on, until the function that it returns is called. */
+  readonly hold: () => () => void;
 }
 
 /** Further connections are closed at once, because each costs memory and a file descriptor. */
@@ -56,16 +58,22 @@ const LOOK_EVERY_MS = 1_000;
  * With more requests in progress, responses are not compressed: others would wait while it takes up to half of the CPU
  * time of a list.
  */
-const BUSY = 16;
+const BUSY = 8;
 
 /** Creates the HTTP server: request ids, CORS, slow clients, one log line and one measurement per request. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { stallMs = 15_000, maxWaitingBytes = 64 * 1_024 * 1_024 } = options;
   const bodySender = createBodySender({ stallMs, maxWaitingBytes });
+  const readAddress = createAddressReader(options.trustProxy);
   let inFlight = 0;
+  let held: Promise<void> | undefined;
+  const handled: HttpServerOptions = {
+    ...options,
+    handler: (context) => (held ? held.then(() => options.handler(context)) : options.handler(context)),
+  };
   const requestLog = createRequestLog(options.log);
   const receive = (request: IncomingMessage, response: ServerResponse): void => {
-    const context = new RequestContext(request, response, options.trustProxy);
+    const context = new RequestContext(request, response, readAddress(request));
     const refusal = options.refuse?.(context);
     if (refusal) {
       send(context, refusal, options, bodySender);
@@ -77,7 +85,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       inFlight -= 1;
       finish(context, requestLog, options);
     });
-    void serve(context, options, bodySender, () => (inFlight > BUSY ? undefined : options.compression));
+    void serve(context, handled, bodySender, () => (inFlight > BUSY ? undefined : options.compression));
   };
   const server = createServer(
     {
@@ -97,7 +105,20 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   server.maxConnections = MAX_CONNECTIONS;
   server.on('clientError', refuseConnection);
   server.once('close', () => bodySender.close());
-  return { server, inFlight: () => inFlight };
+  return {
+    server,
+    inFlight: () => inFlight,
+    hold: () => {
+      let release = (): void => undefined;
+      held = new Promise((resolve) => {
+        release = () => {
+          held = undefined;
+          resolve();
+        };
+      });
+      return release;
+    },
+  };
 }
 
 async function serve(
@@ -206,7 +227,12 @@ function finish(context: RequestContext, log: RequestLog, { metrics, logAddress 
     requestId,
     method,
     path: path.slice(0, MAX_LOGGED_PATH),
-    address: logAddress === 'none' ? undefined : logAddress === 'full' ? context.address : toPrefix(context.address),
+    address:
+      logAddress === 'none'
+        ? undefined
+        : logAddress === 'full'
+          ? context.client.address
+          : toPrefix(context.client.address),
     status,
     ms: milliseconds,
     further: logged,

@@ -2,9 +2,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MODES, startGateway, type Gateway } from '../support/gateway.js';
 import { startTraceCollector, type TraceCollector } from '../support/trace-collector.js';
 
-const KEYS = 100;
+const KEYS = 20;
+/** Few, because a gateway tries the refused keys of an address one at a time. */
+const WRONG_KEYS = 5;
 
-describe.each(MODES)('the secrets of a hundred keys, %s store', (mode) => {
+describe.each(MODES)('the secrets of twenty keys, %s store', (mode) => {
   let gateway: Gateway;
   let collector: TraceCollector;
   let secrets: string[];
@@ -20,7 +22,9 @@ describe.each(MODES)('the secrets of a hundred keys, %s store', (mode) => {
       OTEL_BSP_MAX_QUEUE_SIZE: '100000',
     });
     secrets = await Promise.all(Array.from({ length: KEYS }, async () => (await gateway.createKey()).key));
-    const wrong = secrets.map((secret) => `${secret.slice(0, -1)}${secret.endsWith('a') ? 'b' : 'a'}`);
+    const wrong = secrets
+      .slice(0, WRONG_KEYS)
+      .map((secret) => `${secret.slice(0, -1)}${secret.endsWith('a') ? 'b' : 'a'}`);
     for (const secret of [...secrets, ...wrong]) await useEverywhere(secret);
     secrets.push(...wrong);
   });
@@ -89,7 +93,7 @@ describe.each(MODES)('the secrets of a hundred keys, %s store', (mode) => {
     console.log(
       `${mode}: ${secrets.length} secrets in none of ${answers.length} answers, ${logged.join('').length} characters of log, ${metrics.length} of metrics, ${traces.length} of traces`,
     );
-    expect(answers.length).toBe(2 * KEYS * 18);
+    expect(answers.length).toBe(secrets.length * 18);
     expect(logged.join('').length).toBeGreaterThan(100_000);
   });
 

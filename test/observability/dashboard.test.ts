@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { findFreePort } from '../support/free-port.js';
 import { startGateway, type Gateway } from '../support/gateway.js';
 import { makeManifest, type Manifest } from '../support/manifest.js';
+import { describeWithRedisServer } from '../support/redis.js';
+import { startRedisServer } from '../support/redis-server.js';
 import { readQuery } from './promql.js';
 import { scrape, type Sample } from './scrape.js';
 
@@ -11,7 +12,8 @@ const read = (path: string): string => readFileSync(new URL(`../../${path}`, imp
 
 interface Panel {
   readonly title: string;
-  readonly targets?: readonly { readonly expr: string; readonly legendFormat: string }[];
+  /** `expr` is PromQL. The other targets are SQL: see usage-panels.test.ts. */
+  readonly targets?: readonly { readonly expr?: string; readonly legendFormat: string }[];
 }
 
 const dashboard = JSON.parse(read('deploy/grafana/animal-store-gateway.json')) as {
@@ -20,6 +22,9 @@ const dashboard = JSON.parse(read('deploy/grafana/animal-store-gateway.json')) a
     readonly list: readonly { readonly type: string; readonly query: { readonly query: string } }[];
   };
 };
+const targets = dashboard.panels.flatMap(({ title, targets: all = [] }) =>
+  all.flatMap(({ expr, legendFormat }) => (expr === undefined ? [] : [{ title, expr, legendFormat }])),
+);
 const { groups } = parse(read('deploy/prometheus/alerts.yaml')) as {
   readonly groups: readonly { readonly rules: readonly { readonly alert: string; readonly expr: string }[] }[];
 };
@@ -33,17 +38,17 @@ const MADE_BY_PROMETHEUS = { up: TARGET_LABELS };
 /** The metrics and their labels, on instances in every mode after traffic of every kind. */
 type Existing = ReadonlyMap<string, ReadonlySet<string>>;
 
-describe('the files for operators', () => {
+describeWithRedisServer('the files for operators', () => {
   let existing: Existing;
   const gateways: Gateway[] = [];
   let manifest: Manifest;
 
   beforeAll(async () => {
-    // Redis is unavailable, because shared limits have their own metrics.
-    const redis = `redis://127.0.0.1:${await findFreePort()}`;
+    const redis = await startRedisServer();
     manifest = await makeManifest({ named: 'query Named { pets { id } }' });
-    const env = { BAN_AFTER: '1', REDIS_URL: redis, TRUSTED_DOCUMENTS: manifest.path };
+    const env = { BAN_AFTER: '1', REDIS_URL: redis.url, TRUSTED_DOCUMENTS: manifest.path };
     gateways.push(await startGateway('embedded', env), await startGateway('proxy', env));
+    await redis.close();
     const instances = gateways.flatMap((gateway) => [gateway, ...(gateway.upstream ? [gateway.upstream] : [])]);
     for (const instance of instances) await causeTraffic(instance);
     existing = collect((await Promise.all(instances.map(scrape))).flat());
@@ -53,14 +58,11 @@ describe('the files for operators', () => {
     await manifest.remove();
   });
 
-  it.each(dashboard.panels.flatMap(({ title, targets = [] }) => targets.map((target) => ({ title, ...target }))))(
-    'the dashboard queries existing metrics: $title: $expr',
-    ({ expr, legendFormat }) => {
-      expect(findUnknown(expr, existing)).toEqual([]);
-      const { grouping } = readQuery(expr);
-      for (const [, label] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) expect(grouping).toContain(label);
-    },
-  );
+  it.each(targets)('the dashboard queries existing metrics: $title: $expr', ({ expr, legendFormat }) => {
+    expect(findUnknown(expr, existing)).toEqual([]);
+    const { grouping } = readQuery(expr);
+    for (const [, label] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) expect(grouping).toContain(label);
+  });
 
   it('the variables of the dashboard query existing metrics', () => {
     const queries = dashboard.templating.list.filter(({ type }) => type === 'query').map(({ query }) => query.query);
@@ -77,15 +79,16 @@ describe('the files for operators', () => {
   });
 
   it('the dashboard shows each metric of the program, and the guide explains each alert', () => {
-    const queries = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
-    const shown = new Set(queries.flatMap((expr) => readQuery(expr).references.map(({ metric }) => toFamily(metric))));
+    const shown = new Set(
+      targets.flatMap(({ expr }) => readQuery(expr).references.map(({ metric }) => toFamily(metric))),
+    );
     expect([...ownMetrics(existing)].filter((metric) => !shown.has(metric))).toEqual([]);
     expect(alerts.filter(({ alert }) => !guide.includes(`\`${alert}\``))).toEqual([]);
   });
 
   it('the guide lists exactly the metrics of the program, with their labels', () => {
     const rows = [...guide.matchAll(/^\| `([a-z]\w+)` +\| (.*?) \|/gm)].filter(([, metric]) =>
-      /_(?:seconds|total|count|max|requests|connections|info|mode|shared|alone)$/.test(metric as string),
+      /_(?:seconds|total|count|max|requests|connections|info|mode|shared|open)$/.test(metric as string),
     );
     const listed = new Map(
       rows.map(([, metric, labels]) => [

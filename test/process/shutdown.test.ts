@@ -101,6 +101,25 @@ describe('stopping a server', () => {
     }
   });
 
+  it('answers connections that the kernel has accepted, and requests on idle connections, while the program was busy', async () => {
+    const script = encodeURIComponent(
+      `process.on('SIGUSR2', () => { console.log('busy'); for (const end = Date.now() + 2000; Date.now() < end;); })`,
+    );
+    const program = await place.start({ ...env, NODE_OPTIONS: `--import=data:text/javascript,${script}` });
+    const key = await createKey();
+    const keptAlive = await Promise.all(Array.from({ length: 5 }, () => openConnection(program, key)));
+    for (const connection of keptAlive) expect(await connection.ask()).toContain(' 200 ');
+    program.signal('SIGTERM');
+    await until('it is not ready', async () => (await readiness(program)) !== 200);
+    // The notice is over when the program is no longer busy.
+    program.signal('SIGUSR2');
+    await until('it is busy', () => program.stdout.includes('busy'));
+    const unseen = await Promise.all(Array.from({ length: 20 }, () => openConnection(program, key)));
+    const answers = await Promise.all([...keptAlive, ...unseen].map((connection) => connection.ask()));
+    for (const answer of answers) expect(answer).toMatch(/ 200 [^]*connection: close/i);
+    expect((await program.ended).code).toBe(0);
+  });
+
   it('answers all requests in flight within the grace time while its database is stuck', async () => {
     const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '20000' });
     const key = await createKey();
@@ -198,6 +217,21 @@ describe('stopping an embedded store', () => {
     socket.destroy();
   });
 });
+
+/** Opens a connection. `ask` returns what arrives first after a request, or the code of an error. */
+async function openConnection(program: Program, key: string): Promise<{ ask(): Promise<string> }> {
+  const socket = connect(Number(new URL(program.url).port), '127.0.0.1');
+  await once(socket, 'connect');
+  return {
+    ask: () =>
+      new Promise((resolve) => {
+        socket.once('data', (bytes) => resolve(bytes.toString()));
+        socket.on('error', ({ code }: NodeJS.ErrnoException) => resolve(code ?? 'unknown'));
+        socket.once('close', () => resolve('closed'));
+        socket.write(`GET /v1/pets HTTP/1.1\r\nHost: store\r\nAuthorization: Bearer ${key}\r\n\r\n`);
+      }),
+  };
+}
 
 interface KeptAlive {
   readonly answers: { readonly status: number | undefined; readonly connection: string | undefined }[];
