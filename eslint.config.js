@@ -45,6 +45,7 @@ export default defineConfig(
       'coverage/',
       '.data/',
       'examples/frontend/',
+      'examples/rest/',
     ],
   },
   {

@@ -48,6 +48,8 @@ export interface GraphqlHandlerOptions {
   readonly metrics: Metrics;
   readonly tracer: Tracer;
   readonly introspection: boolean;
+  /** Whether usage marks the operations of documents that are not trusted. */
+  readonly marksUntrusted: boolean;
   /** Renders the page for browsers; absent: there is none. */
   readonly renderLandingPage?: ((search: string) => Promise<string>) | undefined;
   readonly maxBodyBytes: number;
@@ -67,7 +69,7 @@ const LANDING_PAGE_POLICY = "frame-ancestors 'none'; form-action 'none'; object-
 /** Makes the handler of /graphql. */
 export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
   const { prepare, documents, documentLimits, source, access, usage, guardRateLimit, cors, log, metrics } = options;
-  const { tracer, introspection, renderLandingPage, maxResponseBytes } = options;
+  const { tracer, introspection, marksUntrusted, renderLandingPage, maxResponseBytes } = options;
 
   return async (context) => {
     context.route = '/graphql';
@@ -215,10 +217,11 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     const isDeprecated = response.hasData && operation !== undefined && operation.deprecations.length > 0;
     if (isDeprecated) Object.assign(context.logged, { deprecated: true, client: context.clientName });
     if (!usage || keyId === undefined) return;
+    const mark = marksUntrusted && operation?.isPinned === false ? UNTRUSTED : '';
     usage.count({
       keyId,
       client: context.clientName,
-      operation: toLoggedName(operation),
+      operation: mark + toLoggedName(operation),
       deprecated: isDeprecated ? operation.deprecations.map(({ coordinate }) => coordinate).join() : '',
       cost,
       outcome: outcomeOf(response.hasErrors, response.failures),
@@ -255,6 +258,8 @@ function toOutcome({ hasData, hasErrors, failures }: OperationResponse, call: Ca
   return hasData ? 'error' : 'refused';
 }
 
+/** Precedes the names of operations that are not trusted. No name in GraphQL has a colon. */
+const UNTRUSTED = 'untrusted:';
 /** Characters of an operation's name in the log. */
 const MAX_LOGGED_NAME = 100;
 

@@ -72,6 +72,7 @@ export async function openGraphql(
     metrics,
     tracer,
     introspection,
+    marksUntrusted: others === 'reported',
     renderLandingPage: hasPages ? (search) => server.renderLandingPage(search) : undefined,
     maxBodyBytes: limits.maxBodyBytes,
     maxBatch: limits.maxBatch,
