@@ -45,6 +45,7 @@ export default defineConfig(
       'coverage/',
       '.data/',
       'examples/frontend/',
+      'examples/rest/',
     ],
   },
   {
@@ -98,7 +99,8 @@ export default defineConfig(
       OTEL,
       HTTP,
       TOP,
-      folders('graphql', 'rest', 'pets', 'proxy', 'redis', 'store', 'cli', 'observability'),
+      BUT_TRACING,
+      folders('graphql', 'rest', 'pets', 'proxy', 'redis', 'store', 'cli'),
     ],
   ),
   // The contract of the sources names the caller's key in the terms of access/.

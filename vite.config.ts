@@ -64,7 +64,7 @@ export default defineConfig({
         rolldownOptions: {
           // GraphiQL derives the titles of its icons from the names of functions.
           output: { keepNames: true },
-          input: ['index', 'explorer', 'reference'].map((name) => toPath(`pages/${name}.html`)),
+          input: ['index', 'explorer', 'reference', 'document'].map((name) => toPath(`pages/${name}.html`)),
         },
       },
     },

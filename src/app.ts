@@ -124,7 +124,8 @@ export async function startApp(
 
     const waitUntilAvailable = createStartupWait({ timeoutMs: config.startTimeoutMs, log, signal });
     const { redisUrl } = config;
-    const redis = redisUrl === undefined ? undefined : await openRedis(redisUrl, log, metrics, waitUntilAvailable);
+    const redis =
+      redisUrl === undefined ? undefined : await openRedis(redisUrl, log, metrics, tracer, waitUntilAvailable);
     closers.push(() => Promise.resolve(redis?.close()));
     const backend = await openBackend(
       config,

@@ -1,3 +1,4 @@
+import type { Span } from '../observability/tracing.js';
 import type { MaybePromise } from './maybe-promise.js';
 import type { WindowLimit } from './plans.js';
 
@@ -48,8 +49,11 @@ export interface Counts {
  * are charged; otherwise none is.
  */
 export interface Ledger {
-  /** Admits or refuses `cost` requests. A cost of 0 is admitted unless the account is banned, and opens no window. */
-  admit(account: Account, cost: number): MaybePromise<Admission>;
+  /**
+   * Admits or refuses `cost` requests. A cost of 0 is admitted unless the account is banned, and opens no window.
+   * @param span - the span of the request, for a ledger that asks another server
+   */
+  admit(account: Account, cost: number, span?: Span): MaybePromise<Admission>;
   /** Returns the ban of an account, if this process knows of one. It does not ask other processes. */
   findBan(account: Account): Banned | undefined;
 }

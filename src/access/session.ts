@@ -1,3 +1,4 @@
+import type { Span } from '../observability/tracing.js';
 import type { MaybePromise } from './maybe-promise.js';
 import type { WindowState } from './ledger.js';
 import type { Plan } from './plans.js';
@@ -43,7 +44,8 @@ export interface Access {
    * Opens the session of a request.
    * @param authorization - the `Authorization` header
    * @param address - the client's address, or the network that it is counted by
+   * @param span - the span of the request
    * @throws StoreError `unavailable` if the key cannot be looked up
    */
-  open(authorization: string | undefined, address: string): MaybePromise<Session>;
+  open(authorization: string | undefined, address: string, span: Span): MaybePromise<Session>;
 }

@@ -1,4 +1,5 @@
 import type { StoreError } from '../errors.js';
+import type { Span } from '../observability/tracing.js';
 import type { AdmissionObserver } from './admission-observer.js';
 import { chain, type MaybePromise } from './maybe-promise.js';
 import type { Ledger, WindowState } from './ledger.js';
@@ -17,6 +18,7 @@ export class UnknownCaller {
     private readonly address: string,
     private readonly sentKey: boolean,
     private readonly observer: AdmissionObserver,
+    private readonly span: Span,
   ) {}
 
   /** Returns the error that refuses this request. Only the first call counts the refusal. */
@@ -27,11 +29,11 @@ export class UnknownCaller {
   /** Returns the windows of the address. */
   windows(): MaybePromise<readonly WindowState[]> {
     if (this.#windows) return this.#windows;
-    return chain(this.ledger.admit(this.#account, 0), ({ windows }) => windows);
+    return chain(this.ledger.admit(this.#account, 0, this.span), ({ windows }) => windows);
   }
 
   async #count(): Promise<StoreError> {
-    const admission = await this.ledger.admit(this.#account, 1);
+    const admission = await this.ledger.admit(this.#account, 1, this.span);
     this.#windows = admission.windows;
     if (admission.outcome === 'refused') {
       this.observer.refused(undefined, 'address');

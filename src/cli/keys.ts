@@ -1,12 +1,26 @@
 #!/usr/bin/env node
 import { userInfo } from 'node:os';
-import { Command, InvalidArgumentError, Option } from 'commander';
-import type { CreatedKey, KeyEvent, KeyFilter, KeyRecord } from '../access/key-store.js';
+import { Command, Option } from 'commander';
+import type { KeyFilter } from '../access/key-store.js';
 import { PLANS, type Plan } from '../access/plans.js';
-import { USAGE_GROUPS, type DeprecatedCaller, type Usage, type UsageGroup } from '../access/usage.js';
+import { USAGE_GROUPS, type UsageGroup } from '../access/usage.js';
 import { loadEnvironment } from '../environment.js';
 import type { KeyAdmin, KeyStatus } from '../store/key-admin.js';
 import { openKeyAdmin } from '../store/open-key-admin.js';
+import {
+  COLUMNS,
+  describe,
+  describeSecret,
+  describeStatus,
+  SUMS,
+  toCallerRow,
+  toCreatedJson,
+  toEventRow,
+  toJson,
+  toRow,
+  toUsageRow,
+} from './keys-output.js';
+import { toCount, toDate, toGroups, toMilliseconds } from './option-values.js';
 import { formatTable, formatTime } from './table.js';
 
 interface Json {
@@ -209,134 +223,6 @@ function toExpiry(expires: Settings['expires']): Date | null | undefined {
 
 function print(json: boolean | undefined, value: unknown, describeValue: () => string): void {
   console.log(json ? JSON.stringify(value) : describeValue());
-}
-
-function toCount(text: string): number {
-  const count = Number(text);
-  if (/^[1-9]\d{0,9}$/.test(text) && count <= 2_147_483_647) return count;
-  throw new InvalidArgumentError('It must be a whole number from 1 to 2147483647.');
-}
-
-const ISO_DATE = /^(\d{4}-\d{2}-\d{2})(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
-
-function toDate(text: string): Date {
-  const [, day] = ISO_DATE.exec(text) ?? [];
-  const date = new Date(text);
-  // JavaScript converts 31 February to 3 March, so compare the day.
-  if (day !== undefined && !Number.isNaN(date.getTime()) && new Date(day).toISOString().startsWith(day)) return date;
-  throw new InvalidArgumentError('It must be an ISO date, such as 2027-01-31 or 2027-01-31T12:00:00Z.');
-}
-
-function toGroups(text: string): UsageGroup[] {
-  const groups = new Set(text.split(','));
-  const known = USAGE_GROUPS.filter((group) => groups.has(group));
-  if (known.length === groups.size) return known;
-  throw new InvalidArgumentError(`It must be some of ${USAGE_GROUPS.join()}, separated by commas.`);
-}
-
-function toMilliseconds(text: string): number {
-  const [, count, unit] = /^(\d{1,4})([smhd])$/.exec(text === '0' ? '0s' : text) ?? [];
-  if (count === undefined) throw new InvalidArgumentError('It must be a time such as 0, 90s, 30m, 24h or 7d.');
-  return Number(count) * { s: 1_000, m: 60_000, h: 3_600_000, d: DAY_MS }[unit as 's' | 'm' | 'h' | 'd'];
-}
-
-function toCreatedJson({ id, key, plan, label, limits, createdAt, expiresAt }: CreatedKey): object {
-  return { id, key, plan, label, limits, createdAt, expiresAt };
-}
-
-function toJson({ unbannedAt: _, ...key }: KeyStatus): object {
-  return key;
-}
-
-const COLUMNS = ['id', 'plan', 'left min/day', 'last used', 'ends', 'label'];
-
-function toRow(key: KeyStatus): string[] {
-  const { id, plan, label } = key;
-  return [id, plan, toLeft(key), formatTime(key.lastUsedAt, 'never'), toEnd(key), label ?? ''];
-}
-
-function toLeft({ left, bannedUntil }: KeyStatus): string {
-  if (bannedUntil) return 'banned';
-  return left ? `${left.minute}/${left.day}` : 'unknown';
-}
-
-function toEnd({ expiresAt, revokedAt }: Pick<KeyRecord, 'expiresAt' | 'revokedAt'>): string {
-  if (revokedAt) return 'revoked';
-  if (expiresAt && expiresAt <= new Date()) return 'expired';
-  return expiresAt?.toISOString().slice(0, 10) ?? 'never';
-}
-
-function describeStatus(key: KeyStatus): string {
-  const { id, label, plan, limits, left, bannedUntil, lastUsedAt, createdAt, expiresAt, revokedAt } = key;
-  const rows = [
-    ['id', id],
-    ['label', label ?? ''],
-    ['plan', `${plan}: ${limits.perMinute} a minute, ${limits.perDay} a day`],
-    ['left', left ? `${left.minute} this minute, ${left.day} this day` : LEFT_UNKNOWN],
-    ['banned', formatTime(bannedUntil) && `until ${formatTime(bannedUntil)}`],
-    ['last used', formatTime(lastUsedAt, 'not within a year')],
-    ['created', formatTime(createdAt)],
-    ['expires', formatTime(expiresAt, 'never')],
-    ['revoked', formatTime(revokedAt)],
-  ];
-  return rows
-    .filter(([, value]) => value !== '')
-    .map(([name, value]) => `${name?.padEnd(10)}${value}`)
-    .join('\n');
-}
-
-const LEFT_UNKNOWN = 'unknown: without REDIS_URL, each server counts for itself';
-
-function toEventRow({ at, actor, action, keyId, changes }: KeyEvent): string[] {
-  const what = Object.entries(changes).map(([name, [from, to]]) => `${name}: ${toText(from)} → ${toText(to)}`);
-  return [formatTime(at), actor, action, keyId, what.join(', ')];
-}
-
-function toText(value: unknown): string {
-  if (value === null) return 'none';
-  return typeof value === 'string' ? value : JSON.stringify(value);
-}
-
-const SUMS = ['requests', 'cost', 'errors', 'refused', 'last'];
-
-function toUsageRow(usage: Usage, groups: readonly UsageGroup[]): (string | number)[] {
-  const { keyId = '', label, plan, client, operation = '', day = null, hour = null } = usage;
-  const { requests, cost, errors, refused, lastAt } = usage;
-  const cells: Record<UsageGroup, string[]> = {
-    key: [keyId, label ?? '', plan ?? ''],
-    client: [client || NO_NAME],
-    operation: [operation],
-    day: [formatTime(day).slice(0, 10)],
-    hour: [formatTime(hour)],
-  };
-  return [...groups.flatMap((group) => cells[group]), requests, cost, errors, refused, formatTime(lastAt)];
-}
-
-const NO_NAME = '(no name)';
-const FACES = { graphql: 'GraphQL', rest: 'REST' };
-
-function toCallerRow(caller: DeprecatedCaller): (string | number)[] {
-  const { keyId, label, plan, client, through, coordinate, calls, lastAt } = caller;
-  const end = toEnd(caller);
-  return [
-    keyId,
-    label ?? '',
-    plan ?? '',
-    end === 'revoked' || end === 'expired' ? 'yes' : '',
-    client ?? NO_NAME,
-    `${FACES[through]} ${coordinate}`,
-    calls,
-    formatTime(lastAt),
-  ];
-}
-
-function describe({ id, plan, limits, expiresAt }: KeyRecord): string {
-  const end = expiresAt?.toISOString() ?? 'never';
-  return `${id} (${plan}: ${limits.perMinute} a minute, ${limits.perDay} a day, expires ${end})`;
-}
-
-function describeSecret({ key }: CreatedKey): string {
-  return `Its secret, shown only now:\n${key}`;
 }
 
 program.parseAsync().catch((error: unknown) => {

@@ -1,10 +1,16 @@
 import type { Backend } from '../backend.js';
 import type { Config } from '../config.js';
+import type { Cors } from '../http/cors.js';
 import type { Handler } from '../http/server.js';
+import type { Log } from '../observability/log.js';
+import type { Metrics } from '../observability/metrics.js';
+import type { Tracer } from '../observability/tracing.js';
 import { createDocumentBudget, type LocalLedger } from './document-budget.js';
 import { toDocumentLimits } from './document-limits.js';
 import { createErrorFormatter } from './errors.js';
-import { createGraphqlHandler, type GraphqlHandlerOptions } from './handler.js';
+import { createExecute } from './execute.js';
+import { createGraphqlHandler } from './handler.js';
+import { createOperationRecorder } from './operation-recorder.js';
 import { createPrepare } from './prepare.js';
 import { createPreparedDocuments } from './prepared-documents.js';
 import { createRateLimitGuard } from './rate-limit-guard.js';
@@ -14,7 +20,11 @@ import { createTrustedDocuments } from './trusted-documents.js';
 import { openManifest } from './trusted-manifest.js';
 
 /** What GraphQL shares with the other parts of the program. */
-export interface GraphqlDependencies extends Pick<GraphqlHandlerOptions, 'cors' | 'log' | 'metrics' | 'tracer'> {
+export interface GraphqlDependencies {
+  readonly cors: Cors;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly tracer: Tracer;
   readonly backend: Pick<Backend, 'source' | 'access' | 'usage'>;
   /** Where persisted queries are kept for all instances; undefined to keep them in this one. */
   readonly persistedQueries: GraphqlServerOptions['persistedQueries'];
@@ -59,23 +69,26 @@ export async function openGraphql(
   });
   const closeManifest = path === undefined ? undefined : await openManifest({ path, trusted, prepareAhead, log });
   const { source, access, usage } = backend;
-  const handler = createGraphqlHandler({
+  const recorder = createOperationRecorder({ usage, log, metrics, marksUntrusted: others === 'reported' });
+  const execute = createExecute({
     prepare,
     documents,
     documentLimits,
     source,
-    access,
-    usage,
     guardRateLimit: createRateLimitGuard(),
+    recorder,
+    tracer,
+    maxResponseBytes: limits.maxResponseBytes,
+  });
+  const handler = createGraphqlHandler({
+    execute,
+    recorder,
+    access,
     cors,
     log,
-    metrics,
-    tracer,
     introspection,
     renderLandingPage: hasPages ? (search) => server.renderLandingPage(search) : undefined,
-    maxBodyBytes: limits.maxBodyBytes,
-    maxBatch: limits.maxBatch,
-    maxResponseBytes: limits.maxResponseBytes,
+    limits: { ...limits, maxTokens: documentLimits.maxTokens },
   });
   return {
     handler,

@@ -22,47 +22,40 @@ export interface UpstreamState {
   readonly isBreakerOpen: boolean;
 }
 
-export type StatementMetrics = ReturnType<typeof createStatementMetrics>;
 export type UpstreamMetrics = ReturnType<typeof createUpstreamMetrics>;
 
-/** Creates the metrics of a database, and of its connections if it has a pool. */
-export function createStatementMetrics(registry: Registry, connections: (() => DatabaseConnections) | undefined) {
-  const statements = createDurations(registry, 'db_client_operation_duration_seconds', 'Duration of SQL statements', [
-    'db_query_summary',
-    'db_system_name',
-    'error_type',
-  ]);
-  if (connections) watchPool(registry, connections);
-  return {
-    /**
-     * Records one SQL statement.
-     * @param failure - the kind of failure, from a small set of words; undefined if the statement succeeded
-     */
-    observe(name: string, failure: string | undefined, seconds: number): void {
-      const labels = { db_query_summary: name, db_system_name: 'postgresql', ...toErrorType(failure) };
-      statements.observe(labels, seconds);
-    },
-  };
+/** Creates the histogram of what is asked of databases: SQL statements, and calls to Redis. */
+export function createDatabaseDurations(registry: Registry) {
+  const durations = createDurations(
+    registry,
+    'db_client_operation_duration_seconds',
+    'Duration of SQL statements and calls to Redis',
+    ['db_query_summary', 'db_system_name', 'error_type'],
+  );
+  /**
+   * Creates the function that records one statement or call.
+   * `failure` is the kind of failure, from a small set of words; undefined if the statement or call succeeded.
+   */
+  return (system: 'postgresql' | 'redis') =>
+    (name: string, failure: string | undefined, seconds: number): void => {
+      const labels = { db_query_summary: name, db_system_name: system, ...toErrorType(failure) };
+      durations.observe(labels, seconds);
+    };
 }
 
 const POOL = 'db_client_connection_pool_name';
 const CONNECTION_STATE = 'db_client_connection_state';
 
-function watchPool(registry: Registry, connections: () => DatabaseConnections): void {
+/** Starts to report the connections of the database pool. */
+export function watchPool(registry: Registry, connections: () => DatabaseConnections): void {
   const pool = { [POOL]: 'postgresql' };
-  createGauge(
-    registry,
-    'db_client_connection_count',
-    'Connections of the database pool',
-    [POOL, CONNECTION_STATE],
-    () => {
-      const { used, idle } = connections();
-      return [
-        [{ ...pool, [CONNECTION_STATE]: 'used' }, used],
-        [{ ...pool, [CONNECTION_STATE]: 'idle' }, idle],
-      ];
-    },
-  );
+  createGauge(registry, 'db_client_connections', 'Connections of the database pool', [POOL, CONNECTION_STATE], () => {
+    const { used, idle } = connections();
+    return [
+      [{ ...pool, [CONNECTION_STATE]: 'used' }, used],
+      [{ ...pool, [CONNECTION_STATE]: 'idle' }, idle],
+    ];
+  });
   createGauge(
     registry,
     'db_client_connection_pending_requests',

@@ -1,9 +1,9 @@
 import { Registry } from 'prom-client';
 import {
-  createStatementMetrics,
+  createDatabaseDurations,
   createUpstreamMetrics,
+  watchPool,
   type DatabaseConnections,
-  type StatementMetrics,
   type UpstreamMetrics,
   type UpstreamState,
 } from './backend-metrics.js';
@@ -80,6 +80,7 @@ export function createMetrics({ plans, overloadRoutes }: MetricsOptions) {
     ['outcome'],
     [{ outcome: 'refused' }, { outcome: 'reported' }],
   );
+  const observeDatabase = createDatabaseDurations(registry);
   return {
     /** Records one HTTP request. */
     observeHttp(route: string, method: string, status: number, seconds: number): void {
@@ -111,9 +112,12 @@ export function createMetrics({ plans, overloadRoutes }: MetricsOptions) {
     /** Starts to report how far pruning is behind, in seconds. */
     watchPruning: (age: () => number): void =>
       createPlainGauge(registry, 'store_pruning_age_seconds', 'Time since all expired rows were last deleted', age),
-    /** Starts to measure a database. A test double may return undefined. */
-    watchDatabase: (connections: (() => DatabaseConnections) | undefined): StatementMetrics | undefined =>
-      createStatementMetrics(registry, connections),
+    /** Records one SQL statement. */
+    observeStatement: observeDatabase('postgresql'),
+    /** Records one call to Redis. */
+    observeRedis: observeDatabase('redis'),
+    /** Starts to report the connections of the database pool. */
+    watchPool: (connections: () => DatabaseConnections): void => watchPool(registry, connections),
     /** Starts to measure the requests to the upstream. A test double may return undefined. */
     watchUpstream: (state: () => UpstreamState): UpstreamMetrics | undefined => createUpstreamMetrics(registry, state),
     /** Renders the Prometheus text. */

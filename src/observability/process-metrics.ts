@@ -5,6 +5,8 @@ import { createGauge } from './prometheus.js';
 /** Registers the metrics of the process: memory, CPU, event loop, garbage collection and the version of the program. */
 export function registerProcessMetrics(registry: Registry): void {
   collectDefaultMetrics({ register: registry });
+  // Gauges that Prometheus would take for counters, because of their names. The sums over `type` are the same.
+  for (const what of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${what}_total`);
   new Counter({
     name: 'nodejs_eventloop_time_seconds_total',
     help: 'Time that the event loop was active, and idle',

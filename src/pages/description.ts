@@ -1,3 +1,5 @@
+import type { RenderedDocument } from './documents.js';
+
 /** A link from the front page. */
 export interface Link {
   readonly rel: string;
@@ -22,11 +24,18 @@ export interface DescribedServer {
   /** True for a store, which also serves REST. */
   readonly isStore: boolean;
   readonly hasSchema: boolean;
-  readonly homepage: string;
+  /** Where the documentation begins: on this server, or a page elsewhere. */
+  readonly documentation: string;
   readonly newKeyCommand: string;
 }
 
-export function describeServer({ version, isStore, hasSchema, homepage, newKeyCommand }: DescribedServer): Description {
+export function describeServer({
+  version,
+  isStore,
+  hasSchema,
+  documentation,
+  newKeyCommand,
+}: DescribedServer): Description {
   return {
     name: 'Animal store gateway',
     version,
@@ -53,7 +62,7 @@ export function describeServer({ version, isStore, hasSchema, homepage, newKeyCo
         ? [link('schema', '/schema.graphql', 'GraphQL schema', 'The schema for code generators and editors.')]
         : []),
       link('health', '/readyz', 'Health', 'Whether the server can answer requests.'),
-      link('documentation', homepage, 'Documentation', 'Guides, limits, errors, clients and operation.'),
+      link('documentation', documentation, 'Documentation', 'Guides, limits, errors, clients and operation.'),
     ],
   };
 }
@@ -68,6 +77,14 @@ export function renderFrontPage(html: string, { version, description, newKeyComm
     ({ href, title, description: text }) =>
       `<li><a href="${href.replace(/^\//, '')}">${title}</a><span>${text}</span></li>`,
   );
-  const parts: Record<string, string> = { version, description, newKeyCommand, links: items.join('\n') };
+  return fillIn(html, { version, description, newKeyCommand, links: items.join('\n') });
+}
+
+/** Fills in the page of a document, which is one folder deeper than the files that it loads. */
+export function renderDocumentPage(html: string, document: RenderedDocument): string {
+  return fillIn(html.replaceAll('"./assets/', '"../assets/'), { ...document });
+}
+
+function fillIn(html: string, parts: Readonly<Record<string, string>>): string {
   return html.replace(/\{\{(\w+)\}\}/g, (_, name: string) => parts[name] ?? '');
 }

@@ -7,9 +7,12 @@ import { REVALIDATED } from '../http/representation.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
 import type { Handler } from '../http/server.js';
 import { readAssets } from './assets.js';
-import { describeServer, renderFrontPage, type DescribedServer } from './description.js';
+import { describeServer, renderDocumentPage, renderFrontPage, type DescribedServer } from './description.js';
+import { findDocument, FIRST_DOCUMENT, hasDocuments } from './documents.js';
 
-export interface PagesOptions extends DescribedServer {
+export interface PagesOptions extends Omit<DescribedServer, 'documentation'> {
+  /** Where the documentation is if this installation has none. */
+  readonly homepage: string;
   /** Finds the development keys by plan. Undefined if the backend has none. */
   readonly findDevelopmentKeys: (() => Promise<object | undefined>) | undefined;
 }
@@ -40,8 +43,9 @@ const POLICY = [
 
 /** Creates the handler of the front page, the explorer, the REST reference and the schema. */
 export function createPages(options: PagesOptions): Pages {
-  const { isStore, hasSchema, findDevelopmentKeys } = options;
-  const description = describeServer(options);
+  const { isStore, hasSchema, homepage, findDevelopmentKeys } = options;
+  const description = describeServer({ ...options, documentation: hasDocuments() ? FIRST_DOCUMENT : homepage });
+  const renderFront = (html: string): string => renderFrontPage(html, description);
   const frontPageAsJson = text(JSON_TYPE, JSON.stringify(description));
   const sdl = hasSchema ? text('text/plain; charset=utf-8', readFileSync(SCHEMA, 'utf8')) : undefined;
   let token = findDevelopmentKeys && randomBytes(16).toString('base64url');
@@ -64,7 +68,13 @@ export function createPages(options: PagesOptions): Pages {
     };
   }
 
-  async function replyPage(name: string): Promise<Reply> {
+  async function replyDocument({ path }: RequestContext): Promise<Reply> {
+    const document = await findDocument(path);
+    if (!document) throw new StoreError('no_such_route', `There is no such document. They begin at ${FIRST_DOCUMENT}.`);
+    return replyPage('document.html', (html) => renderDocumentPage(html, document));
+  }
+
+  async function replyPage(name: string, fill = (html: string) => html): Promise<Reply> {
     assets ??= readAssets();
     const html = Buffer.from((await assets).get(name)?.plain ?? '').toString();
     return {
@@ -75,7 +85,7 @@ export function createPages(options: PagesOptions): Pages {
         'Content-Security-Policy': POLICY,
         'Referrer-Policy': 'no-referrer',
       },
-      body: name === 'index.html' ? renderFrontPage(html, description) : html,
+      body: fill(html),
     };
   }
 
@@ -93,7 +103,8 @@ export function createPages(options: PagesOptions): Pages {
 
   function findAnswer(path: string): Handler | undefined {
     if (path === '/')
-      return (context) => (prefersHtml(context, [JSON_TYPE]) ? replyPage('index.html') : frontPageAsJson);
+      return (context) => (prefersHtml(context, [JSON_TYPE]) ? replyPage('index.html', renderFront) : frontPageAsJson);
+    if (path.startsWith('/docs/')) return replyDocument;
     if (path === '/explorer') return () => replyPage('explorer.html');
     if (path === '/reference' && isStore) return () => replyPage('reference.html');
     if (path === '/schema.graphql') return sdl && (() => sdl);
@@ -107,7 +118,7 @@ export function createPages(options: PagesOptions): Pages {
       const isForKeys = path === KEYS_PATH;
       const answer = isForKeys ? replyKeys : findAnswer(path);
       if (!answer) return undefined;
-      context.route = path.startsWith('/assets/') ? '/assets' : path;
+      context.route = /^\/(?:assets|docs)(?=\/)/.exec(path)?.[0] ?? path;
       const methods = isForKeys ? ['POST'] : ['GET', 'HEAD'];
       if (methods.includes(method)) return answer(context);
       const headers = { Allow: methods.join(', ') };

@@ -1,4 +1,5 @@
 import type { MaybePromise } from '../access/maybe-promise.js';
+import type { Span } from '../observability/tracing.js';
 
 /** A period in which the gateway sends nothing with a key, because the upstream answered 429. */
 export interface Cooldown {
@@ -10,7 +11,7 @@ export interface Cooldown {
 /** Cooldowns that several gateways share. */
 export interface SharedCooldowns {
   /** Finds the cooldown of a key that any gateway has shared. */
-  find(keyId: string): MaybePromise<Cooldown | undefined>;
+  find(keyId: string, span: Span): MaybePromise<Cooldown | undefined>;
   /** Shares a cooldown with the other gateways, without waiting for them. */
   share(keyId: string, cooldown: Cooldown): void;
 }

@@ -12,6 +12,7 @@ import type { UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js'
 import type { Access, Allowance, Session } from '../access/session.js';
 import { monotonicNow } from '../clock.js';
 import { StoreError, type ErrorName } from '../errors.js';
+import type { Span } from '../observability/tracing.js';
 import type { SharedCooldowns } from './cooldown.js';
 import type { KeyState, KeyStates } from './key-state.js';
 import type { KeyTrials } from './key-trials.js';
@@ -41,14 +42,14 @@ export function createProxyAccess(options: ProxyAccessOptions): Access {
   const digest = memoize(digestApiKey);
 
   return {
-    open(authorization, address) {
+    open(authorization, address, span) {
       const bearer = authorization === undefined ? NO_BEARER : readBearer(authorization);
       if (bearer.kind === 'none' || authorization === undefined) {
-        return new KeylessSession(new UnknownCaller(addressLedger, address, false, observer), false);
+        return new KeylessSession(new UnknownCaller(addressLedger, address, false, observer, span), false);
       }
       const id = digest(bearer.key);
-      const refusedCaller = new UnknownCaller(addressLedger, address, true, observer);
-      return new ProxySession(id, authorization, address, keys.get(id), refusedCaller, options);
+      const refusedCaller = new UnknownCaller(addressLedger, address, true, observer, span);
+      return new ProxySession(id, authorization, address, keys.get(id), refusedCaller, span, options);
     },
   };
 }
@@ -70,6 +71,7 @@ class ProxySession implements Session, UpstreamKey {
     private readonly address: string,
     private readonly key: KeyState,
     private readonly refusedCaller: UnknownCaller,
+    private readonly span: Span,
     private readonly options: ProxyAccessOptions,
   ) {}
 
@@ -149,7 +151,7 @@ class ProxySession implements Session, UpstreamKey {
 
   async #findSharedCooldown(): Promise<void> {
     if (this.key.findRefusal()) return;
-    const found = this.options.cooldowns.find(this.id);
+    const found = this.options.cooldowns.find(this.id, this.span);
     const cooldown = found instanceof Promise ? await found : found;
     if (cooldown) this.key.coolDown(cooldown);
   }
@@ -182,7 +184,8 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   #askDefaultLedger(plan: PublishedPlan, cost: number): MaybePromise<Admission> {
-    return this.options.defaultLedger.admit({ id: this.id, windows: toWindows(PUBLISHED_LIMITS[plan]) }, cost);
+    const account = { id: this.id, windows: toWindows(PUBLISHED_LIMITS[plan]) };
+    return this.options.defaultLedger.admit(account, cost, this.span);
   }
 
   #release(count: number): void {

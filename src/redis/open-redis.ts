@@ -1,7 +1,9 @@
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
+import type { Tracer } from '../observability/tracing.js';
 import type { WaitUntilAvailable } from '../startup.js';
+import { observeLink } from './observed-link.js';
 import { openRedisLink, type RedisLink } from './redis-link.js';
 
 /** The links of an instance: one for limits, and one for persisted queries, whose failures do not affect the limits. */
@@ -19,6 +21,7 @@ export async function openRedis(
   url: string,
   log: Log,
   metrics: Metrics,
+  tracer: Tracer,
   waitUntilAvailable: WaitUntilAvailable,
 ): Promise<Redis> {
   const [limits, queries] = await Promise.all([
@@ -37,5 +40,6 @@ export async function openRedis(
     close();
     throw error;
   }
-  return { limits, queries, close };
+  const observe = (link: RedisLink): RedisLink => observeLink(link, metrics.observeRedis, tracer);
+  return { limits: observe(limits), queries: observe(queries), close };
 }

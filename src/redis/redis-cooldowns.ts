@@ -1,5 +1,6 @@
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
+import type { Span } from '../observability/tracing.js';
 import type { Cooldown, SharedCooldowns } from '../proxy/cooldown.js';
 import { RedisUnavailableError, type RedisLink } from './redis-link.js';
 import { createScript } from './redis-script.js';
@@ -24,7 +25,7 @@ return {tonumber(ARGV[1]), wait, ban and 1 or 0}
 
 /** Creates the cooldowns that all gateways with the same Redis share. During an outage, each gateway has its own. */
 export function createRedisCooldowns(link: RedisLink): SharedCooldowns {
-  const script = createScript(link, COOL_DOWN);
+  const script = createScript(link, 'cool-down', COOL_DOWN);
   const shared = createBoundedCache<Cooldown>(CAPACITY);
 
   link.onUp(() => {
@@ -32,7 +33,7 @@ export function createRedisCooldowns(link: RedisLink): SharedCooldowns {
   });
 
   return {
-    find: (keyId) => (link.isUp ? run(keyId, 0, false) : undefined),
+    find: (keyId, span) => (link.isUp ? run(keyId, 0, false, span) : undefined),
     share(keyId, cooldown) {
       shared.set(keyId, cooldown);
       void send(keyId, cooldown);
@@ -45,9 +46,9 @@ export function createRedisCooldowns(link: RedisLink): SharedCooldowns {
     else await run(keyId, Math.ceil(milliseconds), code === 'key_banned');
   }
 
-  async function run(keyId: string, milliseconds: number, isBan: boolean): Promise<Cooldown | undefined> {
+  async function run(keyId: string, milliseconds: number, isBan: boolean, span?: Span): Promise<Cooldown | undefined> {
     try {
-      const [left = 0, ban] = await script([`animals:proxy:cooldown:{${keyId}}`], [milliseconds, isBan ? 1 : 0]);
+      const [left = 0, ban] = await script([`animals:proxy:cooldown:{${keyId}}`], [milliseconds, isBan ? 1 : 0], span);
       return left > 0 ? { until: monotonicNow() + left, code: ban === 1 ? 'key_banned' : 'rate_limited' } : undefined;
     } catch (error) {
       if (error instanceof RedisUnavailableError) return undefined;

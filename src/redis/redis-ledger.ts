@@ -2,6 +2,7 @@ import type { Account, Admission, Counts, Ledger } from '../access/ledger.js';
 import { view, type MemoryLedger } from '../access/memory-ledger.js';
 import { secondsUntil } from '../access/refusals.js';
 import { monotonicNow } from '../clock.js';
+import type { Span } from '../observability/tracing.js';
 import { ADMIT } from './admit-script.js';
 import { RedisUnavailableError, type RedisLink } from './redis-link.js';
 import { createScript } from './redis-script.js';
@@ -32,23 +33,23 @@ export function createRedisLedger({
   banAfter = Infinity,
   banSeconds = 0,
 }: RedisLedgerOptions): Ledger {
-  const admitByScript = createScript(link, ADMIT);
+  const admitByScript = createScript(link, 'admit', ADMIT);
   const bans = [banAfter === Infinity ? -1 : banAfter, banSeconds * 1_000];
   /** How far the clock of Redis is ahead of `monotonicNow`, in milliseconds. */
   let ahead = 0;
 
   return {
     findBan: (account) => local.findBan(account),
-    admit: (account, cost) =>
+    admit: (account, cost, span) =>
       link.isUp
-        ? askRedis(account, cost).catch((error: unknown) => {
+        ? askRedis(account, cost, span).catch((error: unknown) => {
             if (error instanceof RedisUnavailableError) return local.admit(account, cost);
             throw error;
           })
         : local.admit(account, cost),
   };
 
-  async function askRedis(account: Account, cost: number): Promise<Admission> {
+  async function askRedis(account: Account, cost: number, span?: Span): Promise<Admission> {
     const known = local.find(account.id);
     const sentAt = monotonicNow();
     const left = (time = 0): number => Math.max(0, Math.round(time - sentAt));
@@ -64,6 +65,7 @@ export function createRedisLedger({
     const reply = await admitByScript(
       [key, `${key}:refused`],
       [cost, ...bans, left(known?.bannedUntil), unbannedAgo, ...windows],
+      span,
     );
     return settle(account, cost, reply);
   }

@@ -1,16 +1,32 @@
 import type { Redis } from 'ioredis';
 import type { Log } from '../observability/log.js';
 import type { SharingFailure, SharingMetrics } from '../observability/limiter-metrics.js';
-
+import type { Span } from '../observability/tracing.js';
 import { createRedisClients, type RedisClient } from './redis-client.js';
 
 /** Redis is unavailable, or its reply was late or corrupt. The command may or may not have run. */
 export class RedisUnavailableError extends Error {
   override readonly name = 'RedisUnavailableError';
+
+  constructor(
+    message: string,
+    readonly reason: SharingFailure,
+  ) {
+    super(message);
+  }
 }
 
 /** The commands that the program sends. */
 export type RedisCommands = Pick<Redis, 'evalsha' | 'eval' | 'get' | 'set'>;
+
+/** What a call is named in metrics and traces. */
+export interface RedisCall {
+  readonly name: string;
+  /** The command. */
+  readonly operation: 'EVALSHA' | 'GET' | 'SET';
+  /** The span of the request that needs the reply. Absent if no single request does. */
+  readonly span?: Span | undefined;
+}
 
 /**
  * A connection to Redis, which may be unavailable at any time: one server, the primary that Sentinels name, or a cluster.
@@ -25,7 +41,7 @@ export interface RedisLink {
    * @param read - parses the reply; throws if the reply is corrupt, and the connection is then closed
    * @throws RedisUnavailableError by the deadline at the latest
    */
-  ask<T>(send: (client: RedisCommands) => Promise<unknown>, read: (reply: unknown) => T): Promise<T>;
+  ask<T>(call: RedisCall, send: (client: RedisCommands) => Promise<unknown>, read: (reply: unknown) => T): Promise<T>;
   /** Adds a listener that is called whenever the link connects, and at once if it is connected now. */
   onUp(listener: () => void): void;
   close(): void;
@@ -84,7 +100,7 @@ export async function openRedisLink({
       isClosed = true;
       clearTimeout(timer);
       connecting?.disconnect();
-      if (current) discard(current.client);
+      if (current) discard(current.client, 'closed');
     },
   };
 
@@ -122,8 +138,12 @@ export async function openRedisLink({
     for (const listener of listeners) listener();
   }
 
-  function ask<T>(send: (client: RedisCommands) => Promise<unknown>, read: (reply: unknown) => T): Promise<T> {
-    if (!current) return Promise.reject(new RedisUnavailableError('Redis is unavailable'));
+  function ask<T>(
+    _call: RedisCall,
+    send: (client: RedisCommands) => Promise<unknown>,
+    read: (reply: unknown) => T,
+  ): Promise<T> {
+    if (!current) return Promise.reject(new RedisUnavailableError('Redis is unavailable', 'unreachable'));
     const { client } = current;
     return new Promise((resolve, reject) => {
       const deadline = setTimeout(() => {
@@ -156,18 +176,18 @@ export async function openRedisLink({
   function lose(client: RedisClient, reason: SharingFailure, error: Error): void {
     if (current?.client !== client) return;
     const hasLasted = performance.now() - current.since > LASTING_MS;
-    discard(client);
+    discard(client, reason);
     if (isClosed) return;
     reportOutage(reason, error);
     connectLater(hasLasted ? 0 : retryMs);
   }
 
-  function discard(client: RedisClient): void {
+  function discard(client: RedisClient, reason: SharingFailure): void {
     current = undefined;
     client.disconnect();
     const unanswered = [...waiting];
     waiting.clear();
-    for (const fail of unanswered) fail(new RedisUnavailableError('the connection to Redis is lost'));
+    for (const fail of unanswered) fail(new RedisUnavailableError('the connection to Redis is lost', reason));
   }
 
   function reportOutage(reason: SharingFailure, { message }: Error): void {

@@ -33,6 +33,7 @@ export function createRedisQueryCache(link: RedisLink): QueryCache {
       const found = known.get(key);
       if (found !== undefined || !isQueryKey(key)) return found;
       const text = await ask(
+        { name: 'get-query', operation: 'GET' },
         (client) => client.get(toRedisKey(key)),
         (reply) => {
           if (reply !== null && typeof reply !== 'string') throw new Error('an answer that is no query');
@@ -47,6 +48,7 @@ export function createRedisQueryCache(link: RedisLink): QueryCache {
       known.set(key, text);
       if (Buffer.byteLength(text) > MAX_BYTES || !isQueryKey(key)) return;
       await ask(
+        { name: 'set-query', operation: 'SET' },
         (client) => client.set(toRedisKey(key), text, 'PX', KEPT_MS),
         (reply) => {
           if (reply !== 'OK') throw new Error('an answer that belongs to no question');

@@ -1,24 +1,31 @@
 import { createHash } from 'node:crypto';
+import type { Span } from '../observability/tracing.js';
 import type { RedisCommands, RedisLink } from './redis-link.js';
 
 /**
  * A Lua script that Redis runs in one atomic step. Its first argument is a number unique to the call, and its reply is an
  * array of integers that starts with this number, so the reply to another call is never mistaken for its own.
  */
-export type Script = (keys: readonly string[], args: readonly (string | number)[]) => Promise<readonly number[]>;
+export type Script = (
+  keys: readonly string[],
+  args: readonly (string | number)[],
+  span?: Span,
+) => Promise<readonly number[]>;
 
 /**
  * Creates a script. It sends the digest, and the whole text only if Redis does not know the digest.
+ * @param name - its name in metrics and traces
  * @throws RedisUnavailableError
  */
-export function createScript(link: RedisLink, lua: string): Script {
+export function createScript(link: RedisLink, name: string, lua: string): Script {
   const digest = createHash('sha1').update(lua).digest('hex');
   let calls = 0;
 
-  return (keys, args) => {
+  return (keys, args, span) => {
     calls = (calls + 1) % Number.MAX_SAFE_INTEGER;
     const call = calls;
     return link.ask(
+      { name, operation: 'EVALSHA', span },
       (client) => run(client, [...keys, call, ...args], keys.length),
       (reply) => {
         if (!isIntegers(reply) || reply[0] !== call) throw new Error('an answer that belongs to no question');

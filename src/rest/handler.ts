@@ -127,7 +127,7 @@ export function createRestHandler(options: RestOptions): Handler {
     };
     let session: Session;
     try {
-      session = await access.open(context.header('authorization'), context.client.network);
+      session = await access.open(context.header('authorization'), context.client.network, context.span);
     } catch (thrown) {
       // The key cannot be looked up, so only operations that need no key can succeed.
       const reply = route?.operations.GET?.keyless

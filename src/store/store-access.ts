@@ -8,6 +8,7 @@ import { keyBanned, operationTooLarge, rateLimited } from '../access/refusals.js
 import { KeylessSession } from '../access/keyless-session.js';
 import { UnknownCaller } from '../access/unknown-caller.js';
 import type { Access, Allowance, Session } from '../access/session.js';
+import type { Span } from '../observability/tracing.js';
 
 export interface StoreAccessOptions {
   readonly authenticator: Authenticator;
@@ -22,18 +23,18 @@ export interface StoreAccessOptions {
 export function createStoreAccess({ authenticator, ledger, addressLedger, observer }: StoreAccessOptions): Access {
   const readBearer = memoize(parseBearer);
   return {
-    open(authorization, address) {
+    open(authorization, address, span) {
       const bearer = authorization === undefined ? NO_BEARER : readBearer(authorization);
       if (bearer.kind === 'none')
-        return new KeylessSession(new UnknownCaller(addressLedger, address, false, observer), false);
-      return chain(authenticator.authenticate(bearer.key), (caller) => begin(caller, address));
+        return new KeylessSession(new UnknownCaller(addressLedger, address, false, observer, span), false);
+      return chain(authenticator.authenticate(bearer.key), (caller) => begin(caller, address, span));
     },
   };
 
-  function begin(caller: Caller | undefined, address: string): Session {
+  function begin(caller: Caller | undefined, address: string, span: Span): Session {
     return caller
-      ? new CallerSession(caller, ledger, observer)
-      : new KeylessSession(new UnknownCaller(addressLedger, address, true, observer), true);
+      ? new CallerSession(caller, ledger, observer, span)
+      : new KeylessSession(new UnknownCaller(addressLedger, address, true, observer, span), true);
   }
 }
 
@@ -48,6 +49,7 @@ class CallerSession implements Session {
     private readonly caller: Caller,
     private readonly ledger: Ledger,
     private readonly observer: AdmissionObserver,
+    private readonly span: Span,
   ) {
     this.keyId = caller.id;
   }
@@ -58,13 +60,13 @@ class CallerSession implements Session {
   }
 
   admit(cost: number): MaybePromise<void> {
-    return chain(this.ledger.admit(this.caller, cost), (admission) => this.#settle(admission, cost));
+    return chain(this.ledger.admit(this.caller, cost, this.span), (admission) => this.#settle(admission, cost));
   }
 
   allowance(): MaybePromise<Allowance> {
     const { plan } = this.caller;
     if (this.#windows) return { plan, windows: this.#windows };
-    return chain(this.ledger.admit(this.caller, 0), ({ windows }) => ({ plan, windows }));
+    return chain(this.ledger.admit(this.caller, 0, this.span), ({ windows }) => ({ plan, windows }));
   }
 
   close(): void {

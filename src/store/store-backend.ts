@@ -65,8 +65,8 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const opened = await openDatabase(store, log);
     closers.push(() => opened.close());
     const decorated = decorateDatabase?.(opened) ?? opened;
-    const observer = metrics.watchDatabase(opened.connections);
-    const measured = observer ? measureStatements(decorated, observer) : decorated;
+    if (opened.connections) metrics.watchPool(opened.connections);
+    const measured = measureStatements(decorated, metrics.observeStatement);
     const traced = createTracedDatabase(measured, tracer, toServer(store));
     const database = store.kind === 'server' ? guardWrites(traced, toWriteGate(store.pool, log)) : traced;
     await waitUntilAvailable('DATABASE_URL names a database', () => migrateAtStart(database, store, log));

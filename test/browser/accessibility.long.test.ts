@@ -11,6 +11,7 @@ const PAGES = [
   ['front', '/', '.links a'],
   ['explorer', '/explorer', '[aria-label="Show Documentation Explorer"]'],
   ['reference', '/reference', '.opblock'],
+  ['document', '/docs/limits', 'table'],
 ] as const;
 
 describeInBrowser('the pages, checked by axe', () => {

@@ -1,3 +1,4 @@
+import { readdir } from 'node:fs/promises';
 import { buildSchema } from 'graphql';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MODES, startGateway, type Gateway } from '../support/gateway.js';
@@ -93,14 +94,29 @@ describe.each(MODES)('browser pages, %s store', (mode) => {
     const page = await (await gateway.fetch('/', { headers: BROWSER })).text();
     expect(page).toContain(`<code>${newKeyCommand as string}</code>`);
     expect(page).not.toContain('{{');
-    for (const { rel, href, title } of links) {
+    for (const { href, title } of links) {
       expect(page).toContain(`>${title as string}</a>`);
-      if (rel === 'documentation') continue;
       expect(page).toContain(`<a href="${(href as string).slice(1)}">`);
       expect((await gateway.fetch(href as string, { headers: BROWSER })).status, href as string).toBe(200);
     }
     const rest = (links as { href: string }[]).filter(({ href }) => ['/reference', '/v1/openapi.json'].includes(href));
     expect(rest).toHaveLength(mode === 'proxy' ? 0 : 2);
+  });
+
+  it('show the documents, which link to each other', async () => {
+    const read = async (path: string): Promise<string> => (await gateway.fetch(path, { headers: BROWSER })).text();
+    const names = (await readdir(new URL('../../docs/', import.meta.url))).filter((name) => name.endsWith('.md'));
+    for (const path of ['README', ...names.map((name) => name.replace(/\.md$/, ''))].map((name) => `/docs/${name}`)) {
+      const page = await read(path);
+      expect(page, path).not.toMatch(/\{\{|<script(?![^>]*\bsrc=)/);
+      for (const [, href = ''] of page.matchAll(/\bhref="([^":]+)"/g)) {
+        const { pathname, hash } = new URL(href, gateway.url + path);
+        const target = await gateway.fetch(pathname, { headers: BROWSER });
+        expect(target.status, `${path} → ${href}`).toBe(200);
+        if (hash !== '') expect(await target.text(), `${path} → ${href}`).toContain(`id="${hash.slice(1)}"`);
+      }
+    }
+    expect((await gateway.fetch('/docs/nothing')).status).toBe(404);
   });
 
   it('include the schema in SDL, unless introspection is off', async () => {

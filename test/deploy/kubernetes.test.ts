@@ -42,17 +42,26 @@ interface Container {
 }
 
 const read = (name: string): Manifest => parse(readFileSync(new URL(name, FOLDER), 'utf8')) as Manifest;
-const pod = (): Manifest['spec']['template'] => read('deployment.yaml').spec.template;
+const pod = (): Manifest['spec']['template'] => read(DEPLOYMENT).spec.template;
 const container = (): Container => pod().spec.containers[0];
 
-const KUSTOMIZATION = 'kustomization.yaml';
-const MANIFESTS = readdirSync(FOLDER).filter((name) => name !== KUSTOMIZATION);
+const DEPLOYMENT = 'base/deployment.yaml';
+const MIGRATION = 'base/migration.yaml';
+const PODMONITOR = 'production/podmonitor.yaml';
+const AUTOSCALER = 'production/autoscaler.yaml';
+
+const list = (folder: string): string[] =>
+  readdirSync(new URL(folder, FOLDER))
+    .filter((name) => name !== 'kustomization.yaml')
+    .sort();
+const MANIFESTS = ['base', 'production'].flatMap((folder) => list(folder).map((name) => `${folder}/${name}`));
 
 /** Connections for users by default. https://www.postgresql.org/docs/current/runtime-config-connection.html */
 const SERVER_CONNECTIONS = 100 - 3;
 
 describe('the manifests for Kubernetes', () => {
-  it.each(MANIFESTS)('%s follows the schemas of the API', (name) => {
+  // The API has no schema of a PodMonitor.
+  it.each(MANIFESTS.filter((name) => name !== PODMONITOR))('%s follows the schemas of the API', (name) => {
     expect(checkManifest(read(name))).toEqual([]);
   });
 
@@ -65,31 +74,34 @@ describe('the manifests for Kubernetes', () => {
     ['a wrong type', { ports: 4000 }, /ports/],
     ['an unknown value of the wrong kind', { livenessProbe: { httpGet: { path: '/livez' } } }, /port/],
   ])('the schemas detect %s', (_what, wrong, message) => {
-    const deployment = read('deployment.yaml');
+    const deployment = read(DEPLOYMENT);
     Object.assign(deployment.spec.template.spec.containers[0], wrong);
     expect(checkManifest(deployment).join('\n')).toMatch(message);
   });
 
-  it('the kustomization includes all of them except the template of the secret', () => {
-    const { resources, images } = read(KUSTOMIZATION);
-    expect([...resources].sort()).toEqual(MANIFESTS.filter((name) => !name.includes('example')).sort());
+  it('the kustomizations include all of them except the template of the secret', () => {
+    const base = read('base/kustomization.yaml');
+    expect([...base.resources].sort()).toEqual(list('base').filter((name) => !name.includes('example')));
+    const { resources, images } = read('production/kustomization.yaml');
+    expect([...resources].sort()).toEqual(['../base', ...list('production')]);
     expect(images.map(({ name }) => name)).toEqual([container().image]);
   });
 
   it('select the same pods', () => {
     const labels = pod().metadata.labels;
-    expect(read('deployment.yaml').spec.selector.matchLabels).toEqual(labels);
-    expect(read('service.yaml').spec.selector).toEqual(labels);
-    expect(read('disruption-budget.yaml').spec.selector.matchLabels).toEqual(labels);
+    expect(read(DEPLOYMENT).spec.selector.matchLabels).toEqual(labels);
+    expect(read('base/service.yaml').spec.selector).toEqual(labels);
+    expect(read('base/disruption-budget.yaml').spec.selector.matchLabels).toEqual(labels);
     for (const { labelSelector } of pod().spec.topologySpreadConstraints)
       expect(labelSelector.matchLabels).toEqual(labels);
-    const { name } = read('deployment.yaml').metadata;
-    expect(read('autoscaler.yaml').spec.scaleTargetRef).toMatchObject({ kind: 'Deployment', name });
-    expect(read('network-policy.yaml').spec.podSelector.matchLabels).toEqual(labels);
+    const { name } = read(DEPLOYMENT).metadata;
+    expect(read(AUTOSCALER).spec.scaleTargetRef).toMatchObject({ kind: 'Deployment', name });
+    expect(read('base/network-policy.yaml').spec.podSelector.matchLabels).toEqual(labels);
+    expect(read(MIGRATION).spec.template.metadata.labels).not.toMatchObject(labels);
   });
 
   it('mount the secret, from which the program reads its URLs', () => {
-    const { metadata, stringData } = read('secret.example.yaml');
+    const { metadata, stringData } = read('base/secret.example.yaml');
     const [{ mountPath }] = container().volumeMounts;
     expect(pod().spec.volumes[0].secret.secretName).toBe(metadata.name);
     for (const name of Object.keys(stringData)) expect(settings()[`${name}_FILE`]).toBe(`${mountPath}/${name}`);
@@ -97,11 +109,11 @@ describe('the manifests for Kubernetes', () => {
   });
 
   it('let through the ports on which the program listens and those of its databases', () => {
-    const { ingress, egress } = read('network-policy.yaml').spec;
+    const { ingress, egress } = read('base/network-policy.yaml').spec;
     expect(ingress.flatMap(({ ports }) => ports.map(({ port }) => port))).toEqual(
       container().ports.map(({ name }) => name),
     );
-    const { stringData } = read('secret.example.yaml');
+    const { stringData } = read('base/secret.example.yaml');
     const wanted = Object.values(stringData).map((url) => Number(new URL(url).port));
     expect(egress.flatMap(({ ports }) => ports.map(({ port }) => port))).toEqual(expect.arrayContaining(wanted));
   });
@@ -121,8 +133,8 @@ describe('the manifests for Kubernetes', () => {
   });
 
   it('open no more connections than a server has, even with the most instances', () => {
-    const { maxReplicas } = read('autoscaler.yaml').spec;
-    const { maxSurge } = read('deployment.yaml').spec.strategy.rollingUpdate;
+    const { maxReplicas } = read(AUTOSCALER).spec;
+    const { maxSurge } = read(DEPLOYMENT).spec.strategy.rollingUpdate;
     expect((maxReplicas + maxSurge) * Number(settings().DATABASE_POOL)).toBeLessThanOrEqual(SERVER_CONNECTIONS);
   });
 });

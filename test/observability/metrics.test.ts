@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { PLANS } from '../../src/access/plans.js';
 import { readPackage } from '../../src/observability/package.js';
 import { startGateway, startProxyBefore, type Gateway, type Mode } from '../support/gateway.js';
+import { describeWithRedis, redisUrl } from '../support/redis.js';
 import { startScriptedUpstream } from '../support/scripted-upstream.js';
 import { scrape, sum, type Sample } from './scrape.js';
 
@@ -218,7 +219,7 @@ describe.each<Mode>(['embedded', 'server', 'proxy'])('metrics, %s', (mode) => {
       const samples = await scrape(gateway);
       expect(sum(samples, 'db_client_connection_max')).toBe(mode === 'server' ? 10 : undefined);
       const counts = ['used', 'idle'].map((state) =>
-        sum(samples, 'db_client_connection_count', { db_client_connection_state: state }),
+        sum(samples, 'db_client_connections', { db_client_connection_state: state }),
       );
       if (mode === 'server') {
         expect(counts[0]).toBe(0);
@@ -227,6 +228,24 @@ describe.each<Mode>(['embedded', 'server', 'proxy'])('metrics, %s', (mode) => {
       } else expect(counts).toEqual([undefined, undefined]);
     });
   }
+});
+
+describeWithRedis('metrics of Redis', () => {
+  it('count its calls by name', async () => {
+    const gateway = await startGateway('server', { REDIS_URL: redisUrl() });
+    try {
+      const { key } = await gateway.createKey();
+      const redis = { db_system_name: 'redis' };
+      await growth(gateway, () => gateway.graphql('{ pets { id } }', { key }), [
+        [`${STATEMENTS}_count`, { db_query_summary: 'admit', ...redis }, 1],
+        [`${STATEMENTS}_count`, redis, 1],
+        [`${STATEMENTS}_count`, { error_type: 'timeout' }, 0],
+      ]);
+      expect(sum(await scrape(gateway), `${STATEMENTS}_sum`, redis)).toBeGreaterThan(0);
+    } finally {
+      await gateway.close();
+    }
+  });
 });
 
 describe('metrics of failures', () => {

@@ -2,6 +2,7 @@ import * as apps from 'kubernetes-models/apps/v1';
 import * as autoscaling from 'kubernetes-models/autoscaling/v2';
 import * as networking from 'kubernetes-models/networking.k8s.io/v1';
 import * as policy from 'kubernetes-models/policy/v1';
+import * as batch from 'kubernetes-models/batch/v1';
 import * as core from 'kubernetes-models/v1';
 
 type Model = new (content: object) => { validate(): void };
@@ -10,6 +11,7 @@ const GROUPS: Record<string, object> = {
   v1: core,
   'apps/v1': apps,
   'autoscaling/v2': autoscaling,
+  'batch/v1': batch,
   'networking.k8s.io/v1': networking,
   'policy/v1': policy,
 };

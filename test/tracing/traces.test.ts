@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startGateway, type Gateway } from '../support/gateway.js';
+import { describeWithRedis, redisUrl } from '../support/redis.js';
 import { drawTrace, startTraceCollector, type CollectedSpan, type TraceCollector } from '../support/trace-collector.js';
 
 /** A new trace, as a client would send it. */
@@ -243,6 +244,38 @@ describe.each([
     await gateway.close();
     expect(collector.spans.filter(({ kind }) => kind === 'server')).toHaveLength(recorded);
     expect(gateway.logged.filter(({ trace_id }) => String(trace_id).startsWith('0000'))).toHaveLength(20);
+  });
+});
+
+describeWithRedis('the traces of instances that share limits', () => {
+  it.each(['server', 'proxy'] as const)('include the calls to Redis, %s', async (mode) => {
+    const env = { ...SETTINGS, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, REDIS_URL: redisUrl() };
+    const gateway = await startGateway(mode, env);
+    try {
+      const { key } = await gateway.createKey();
+      const { traceId, traceparent } = makeTrace();
+      await gateway.graphql('{ pets { id } }', { key, headers: { traceparent } });
+      const spans = await traceOf(traceId, mode === 'proxy' ? 2 : 1);
+      expect(drawTrace(spans, traceId)).toEqual(
+        mode === 'server'
+          ? ['server POST /graphql', '  client admit', '  internal query', '    client list-pets']
+          : [
+              'server POST /graphql',
+              '  client cool-down',
+              '  internal query',
+              '    client GET /v1/pets',
+              '      server GET /v1/pets',
+              '        client admit',
+              '        client list-pets',
+            ],
+      );
+      expect(byName(spans, 'admit')).toMatchObject({
+        failed: false,
+        attributes: { 'db.system.name': 'redis', 'db.operation.name': 'EVALSHA', 'db.query.summary': 'admit' },
+      });
+    } finally {
+      await gateway.close();
+    }
   });
 });
 

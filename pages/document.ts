@@ -1,0 +1,2 @@
+import './front.css';
+import './document.css';

@@ -1,0 +1,107 @@
+import type { CreatedKey, KeyEvent, KeyRecord } from '../access/key-store.js';
+import type { DeprecatedCaller, Usage, UsageGroup } from '../access/usage.js';
+import type { KeyStatus } from '../store/key-admin.js';
+import { formatTime } from './table.js';
+
+// What the commands of `keys` print: JSON, rows of tables, and sentences.
+
+export function toCreatedJson({ id, key, plan, label, limits, createdAt, expiresAt }: CreatedKey): object {
+  return { id, key, plan, label, limits, createdAt, expiresAt };
+}
+
+export function toJson({ unbannedAt: _, ...key }: KeyStatus): object {
+  return key;
+}
+
+/** The columns of `toRow`. */
+export const COLUMNS = ['id', 'plan', 'left min/day', 'last used', 'ends', 'label'];
+
+export function toRow(key: KeyStatus): string[] {
+  const { id, plan, label } = key;
+  return [id, plan, toLeft(key), formatTime(key.lastUsedAt, 'never'), toEnd(key), label ?? ''];
+}
+
+function toLeft({ left, bannedUntil }: KeyStatus): string {
+  if (bannedUntil) return 'banned';
+  return left ? `${left.minute}/${left.day}` : 'unknown';
+}
+
+function toEnd({ expiresAt, revokedAt }: Pick<KeyRecord, 'expiresAt' | 'revokedAt'>): string {
+  if (revokedAt) return 'revoked';
+  if (expiresAt && expiresAt <= new Date()) return 'expired';
+  return expiresAt?.toISOString().slice(0, 10) ?? 'never';
+}
+
+export function describeStatus(key: KeyStatus): string {
+  const { id, label, plan, limits, left, bannedUntil, lastUsedAt, createdAt, expiresAt, revokedAt } = key;
+  const rows = [
+    ['id', id],
+    ['label', label ?? ''],
+    ['plan', `${plan}: ${limits.perMinute} a minute, ${limits.perDay} a day`],
+    ['left', left ? `${left.minute} this minute, ${left.day} this day` : LEFT_UNKNOWN],
+    ['banned', formatTime(bannedUntil) && `until ${formatTime(bannedUntil)}`],
+    ['last used', formatTime(lastUsedAt, 'not within a year')],
+    ['created', formatTime(createdAt)],
+    ['expires', formatTime(expiresAt, 'never')],
+    ['revoked', formatTime(revokedAt)],
+  ];
+  return rows
+    .filter(([, value]) => value !== '')
+    .map(([name, value]) => `${name?.padEnd(10)}${value}`)
+    .join('\n');
+}
+
+const LEFT_UNKNOWN = 'unknown: without REDIS_URL, each server counts for itself';
+
+export function toEventRow({ at, actor, action, keyId, changes }: KeyEvent): string[] {
+  const what = Object.entries(changes).map(([name, [from, to]]) => `${name}: ${toText(from)} → ${toText(to)}`);
+  return [formatTime(at), actor, action, keyId, what.join(', ')];
+}
+
+function toText(value: unknown): string {
+  if (value === null) return 'none';
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** The last columns of `toUsageRow`. */
+export const SUMS = ['requests', 'cost', 'errors', 'refused', 'last'];
+
+export function toUsageRow(usage: Usage, groups: readonly UsageGroup[]): (string | number)[] {
+  const { keyId = '', label, plan, client, operation = '', day = null, hour = null } = usage;
+  const { requests, cost, errors, refused, lastAt } = usage;
+  const cells: Record<UsageGroup, string[]> = {
+    key: [keyId, label ?? '', plan ?? ''],
+    client: [client || NO_NAME],
+    operation: [operation],
+    day: [formatTime(day).slice(0, 10)],
+    hour: [formatTime(hour)],
+  };
+  return [...groups.flatMap((group) => cells[group]), requests, cost, errors, refused, formatTime(lastAt)];
+}
+
+const NO_NAME = '(no name)';
+const FACES = { graphql: 'GraphQL', rest: 'REST' };
+
+export function toCallerRow(caller: DeprecatedCaller): (string | number)[] {
+  const { keyId, label, plan, client, through, coordinate, calls, lastAt } = caller;
+  const end = toEnd(caller);
+  return [
+    keyId,
+    label ?? '',
+    plan ?? '',
+    end === 'revoked' || end === 'expired' ? 'yes' : '',
+    client ?? NO_NAME,
+    `${FACES[through]} ${coordinate}`,
+    calls,
+    formatTime(lastAt),
+  ];
+}
+
+export function describe({ id, plan, limits, expiresAt }: KeyRecord): string {
+  const end = expiresAt?.toISOString() ?? 'never';
+  return `${id} (${plan}: ${limits.perMinute} a minute, ${limits.perDay} a day, expires ${end})`;
+}
+
+export function describeSecret({ key }: CreatedKey): string {
+  return `Its secret, shown only now:\n${key}`;
+}

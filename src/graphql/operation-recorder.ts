@@ -1,0 +1,111 @@
+import { outcomeOf, type UsageCounter } from '../access/usage.js';
+import type { RequestContext } from '../http/request-context.js';
+import { logFailures } from '../http/server.js';
+import type { Log } from '../observability/log.js';
+import type { Metrics, OperationOutcome } from '../observability/metrics.js';
+import { endSpan, type Span } from '../observability/tracing.js';
+import type { StoreError } from '../errors.js';
+import type { PreparedOperation } from './prepared-documents.js';
+import type { OperationResponse } from './response.js';
+
+/** What is known of an operation that has been answered. */
+export interface AnsweredOperation {
+  /** Absent when the operation could not be prepared. */
+  readonly operation: PreparedOperation | undefined;
+  /** Requests charged. */
+  readonly cost: number;
+  readonly response: Pick<OperationResponse, 'hasData' | 'hasErrors' | 'failures'>;
+  /** Present if tracing is on. */
+  readonly span?: Span | undefined;
+}
+
+export interface OperationRecorderOptions {
+  /** Absent where another store counts. */
+  readonly usage: UsageCounter | undefined;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** Whether usage marks the operations of documents that are not trusted. */
+  readonly marksUntrusted: boolean;
+}
+
+/** Records what was answered: in the metrics, the spans, the usage of the key and the log line of the request. */
+export interface OperationRecorder {
+  /** @param seconds - how long the operations of the request took together */
+  record(operations: readonly AnsweredOperation[], seconds: number, context: RequestContext, keyId?: string): void;
+  /** Records a request that was refused before its operations were known. */
+  recordRefusal(error: StoreError, context: RequestContext, keyId?: string): void;
+}
+
+/** Precedes the names of operations that are not trusted. No name in GraphQL has a colon. */
+const UNTRUSTED = 'untrusted:';
+/** Characters of an operation's name. */
+const MAX_NAME = 100;
+
+export function createOperationRecorder(options: OperationRecorderOptions): OperationRecorder {
+  const { usage, log, metrics, marksUntrusted } = options;
+
+  return {
+    record(operations, seconds, context, keyId) {
+      const { isCancelled } = context;
+      for (const answered of operations) {
+        const { type = 'unknown', name, isPinned } = answered.operation ?? {};
+        const outcome = toOutcome(answered.response, isCancelled);
+        metrics.observeOperation(type, outcome, seconds, isPinned ? name : undefined);
+        if (answered.span) endOperationSpan(answered.span, answered);
+        count(answered, context, keyId);
+      }
+      // A request that fails because its client has left is no failure of ours.
+      const failures = operations.flatMap(({ response }) => response.failures);
+      if (!isCancelled) logFailures(log, failures, context.requestId);
+      context.logged.cost = operations.reduce((sum, { cost }) => sum + cost, 0);
+      context.logged.operations = operations.map(({ operation }) => toLoggedName(operation)).join();
+    },
+    recordRefusal(error, context, keyId) {
+      const response = { hasData: false, hasErrors: true, failures: [error] };
+      count({ operation: undefined, cost: 0, response }, context, keyId);
+    },
+  };
+
+  /** Counts an operation for the key that sent it. */
+  function count({ operation, cost, response }: AnsweredOperation, context: RequestContext, keyId?: string): void {
+    const isDeprecated = response.hasData && operation !== undefined && operation.deprecations.length > 0;
+    if (isDeprecated) Object.assign(context.logged, { deprecated: true, client: context.clientName });
+    if (!usage || keyId === undefined) return;
+    const mark = marksUntrusted && operation?.isPinned === false ? UNTRUSTED : '';
+    usage.count({
+      keyId,
+      client: context.clientName,
+      operation: mark + toLoggedName(operation),
+      deprecated: isDeprecated ? operation.deprecations.map(({ coordinate }) => coordinate).join() : '',
+      cost,
+      outcome: outcomeOf(response.hasErrors, response.failures),
+    });
+  }
+}
+
+function toOutcome(response: AnsweredOperation['response'], isCancelled: boolean): OperationOutcome {
+  const { hasData, hasErrors, failures } = response;
+  if (hasData && !hasErrors) return 'ok';
+  if (failures.some(({ status }) => status >= 500)) return isCancelled ? 'cancelled' : 'failed';
+  return hasData ? 'error' : 'refused';
+}
+
+function toLoggedName(operation: PreparedOperation | undefined): string {
+  return operation?.name?.slice(0, MAX_NAME) ?? operation?.type ?? 'unknown';
+}
+
+/** Ends the span of an operation. The document is left out: its literals may hold anything. */
+function endOperationSpan(span: Span, { operation, cost, response }: AnsweredOperation): void {
+  const { hasData, hasErrors, failures } = response;
+  if (operation) span.updateName(operation.type);
+  const error = hasErrors ? (failures[0]?.code ?? (hasData ? 'field_error' : 'request_error')) : undefined;
+  endSpan(
+    span,
+    {
+      'graphql.operation.type': operation?.type,
+      'graphql.operation.name': operation?.name?.slice(0, MAX_NAME),
+      'animal_store.cost': cost,
+    },
+    error,
+  );
+}
