@@ -19,6 +19,7 @@ need patroni patroni python3-etcd
 need etcd etcd-server
 [ -d /usr/lib/postgresql ] || missing+=(postgresql)
 need promtool prometheus
+need systemd-analyze systemd
 # Debian 12 has one that is too old for the overlay.
 need kubectl kubernetes-client
 docker compose version >/dev/null 2>&1 || need docker-compose docker-compose
