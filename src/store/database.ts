@@ -30,6 +30,11 @@ export interface Database extends Queryable {
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>;
   /** The current state of the connection pool, if there is a pool. */
   readonly connections?: () => Connections;
+  /**
+   * Whether the embedded database can write.
+   * @throws StoreError `unavailable` while its disk is full
+   */
+  readonly checkSpace?: () => Promise<void>;
   close(): Promise<void>;
 }
 

@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, statfs, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '../config.js';
+import { StoreError } from '../errors.js';
 import type { Database } from './database.js';
 import { openPgliteDatabase } from './pglite-database.js';
 import { acquireStoreLock, StoreBusyError, type StoreLock } from './store-lock.js';
@@ -16,7 +17,7 @@ const POSTGRES_VERSION = '18';
 export async function openEmbeddedDatabase(directory: string): Promise<Database> {
   const lock = await lockDirectory(directory);
   try {
-    const database = await openFiles(directory);
+    const database = watchSpace(await openFiles(directory), directory);
     return {
       ...database,
       close: async () => {
@@ -74,4 +75,36 @@ async function requireSoundFiles(files: string, directory: string): Promise<void
     `DATA_DIR ${JSON.stringify(directory)} has a store of PostgreSQL ${version}, but this version of the program needs ` +
       `${POSTGRES_VERSION}. Run "store export" with the version that wrote it, then "store import" with this one`,
   );
+}
+
+/** https://www.postgresql.org/docs/current/errcodes-appendix.html */
+const DISK_FULL = '53100';
+/** After a statement has found the disk full, there must be this much space again. */
+const NEEDED_BYTES = 1_048_576;
+
+/** Makes statements fail as unavailable while the disk is full. Reads still work. */
+function watchSpace(database: Database, directory: string): Database {
+  let isFull = false;
+  return {
+    ...database,
+    async query<Row>(...parameters: Parameters<Database['query']>) {
+      try {
+        return await database.query<Row>(...parameters);
+      } catch (error) {
+        if ((error as { code?: unknown }).code !== DISK_FULL) throw error;
+        isFull = true;
+        throw diskFull(error);
+      }
+    },
+    async checkSpace() {
+      if (!isFull) return;
+      const { bavail, bsize } = await statfs(directory);
+      if (bavail * bsize < NEEDED_BYTES) throw diskFull();
+      isFull = false;
+    },
+  };
+}
+
+function diskFull(cause?: unknown): StoreError {
+  return new StoreError('unavailable', 'The disk of the store is full.', { cause, retryAfter: 5 });
 }

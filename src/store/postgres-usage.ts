@@ -8,9 +8,12 @@ const MAX_NAMES = 50;
 /** The names of a row if its pair of client and operation is in the first places. REST routes keep their name. */
 const NAMES = `CASE WHEN place > $1::int THEN '${OTHER}' ELSE client END AS client,
                CASE WHEN place > $1::int AND operation NOT LIKE '% %' THEN '${OTHER}' ELSE operation END AS operation`;
-/** Sums as double precision, which is exact far enough and which the database returns as a number. */
-const SUMS = `sum(requests)::float8 AS requests, sum(cost)::float8 AS cost, sum(errors)::float8 AS errors,
-              sum(refused)::float8 AS refused, max(last_at) AS last_at`;
+/**
+ * Sums as double precision, which is exact far enough and which the database returns as a number. The sum of a bigint would
+ * be numeric, which is much slower.
+ */
+const SUMS = `sum(requests::float8) AS requests, sum(cost::float8) AS cost, sum(errors::float8) AS errors,
+              sum(refused::float8) AS refused, max(last_at) AS last_at`;
 
 /** Inserts the rows of `named`, in the order of the key, so that instances never deadlock. */
 const INSERT = `

@@ -111,7 +111,10 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       observer: metrics.admissions,
       ...shared,
     });
-    const check = () => checkStore(database);
+    const check = async () => {
+      await opened.checkSpace?.();
+      return checkStore(database);
+    };
     const problem = await check();
     if (problem !== undefined) log.error({ problem }, 'not ready: the store cannot serve requests');
     const hasKeys = async (): Promise<boolean> =>
