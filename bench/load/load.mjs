@@ -21,7 +21,7 @@ export async function checkServer(port, requests) {
 /** Sends one request. */
 export async function send(port, { method, path, headers, body }) {
   const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, headers, body: body || undefined });
-  return { status: response.status, text: await response.text() };
+  return { status: response.status, headers: response.headers, text: await response.text() };
 }
 
 /** Writes requests for wrk: the length of each in bytes, a line feed, its bytes. */
