@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { build } from 'esbuild';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { describeInBrowser, openPage, startBrowser } from '../../../test/support/browser.js';
 import { startGateway, type Gateway } from '../../../test/support/gateway.js';
 
 const PACKAGE = fileURLToPath(new URL('..', import.meta.url));
@@ -39,7 +40,7 @@ const START_WORKER = `import { readFileSync } from 'node:fs';
 
 const run = promisify(execFile);
 
-describe('the client in other runtimes', () => {
+describeInBrowser('the client in every runtime', () => {
   let gateway: Gateway;
   let key: string;
   let folder: string;
@@ -78,6 +79,20 @@ describe('the client in other runtimes', () => {
   ])('works in %s', async (_, program, args) => {
     const { stdout } = await run(program, [...args, `${gateway.url}/graphql`, key], { cwd: folder });
     expect(stdout.trim()).toBe(RESULT);
+  });
+
+  it('works in Chromium', async () => {
+    const entry = join(folder, 'program.mjs');
+    const bundled = await build({ entryPoints: [entry], bundle: true, write: false, globalName: 'program' });
+    const browser = await startBrowser();
+    try {
+      const { page } = await openPage(browser);
+      await page.goto(`${gateway.url}/livez`);
+      const call = `program.useClient(location.origin + '/graphql', '${key}').then(JSON.stringify)`;
+      expect(await page.evaluate(`(() => { ${bundled.outputFiles[0]?.text} return ${call}; })()`)).toBe(RESULT);
+    } finally {
+      await browser.close();
+    }
   });
 
   it('is tried with the versions that the README names', async () => {
