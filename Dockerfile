@@ -20,7 +20,8 @@ ENV NODE_ENV=production HOST=0.0.0.0 PORT=4000
 WORKDIR /app
 # For the embedded store, writable for any user. With DATABASE_URL, the program writes no files.
 RUN mkdir -m 1777 .data
-COPY package.json ./
+COPY package.json README.md ./
+COPY docs docs
 COPY migrations migrations
 COPY schema schema
 COPY --from=build /app/node_modules node_modules

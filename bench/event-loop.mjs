@@ -1,5 +1,5 @@
 // Sends hostile requests, one at a time, and reports how long each holds the event loop, in CPU time:
-// npx tsx bench/event-loop.mjs [--program DIR] [--only TEXT]
+// npx tsx bench/event-loop.mjs [--program DIR] [--only TEXT] [--proxy]
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -21,8 +21,15 @@ const list = (count, part) => Array.from({ length: count }, (_, index) => part(i
 const lookups = `query ($i: ID!) { ${list(50, (index) => `a${index}: pet(id: $i) { id name categoryId status }`)} }`;
 const graphql = (...operations) => JSON.stringify(operations.length === 1 ? operations[0] : operations);
 const batch = (toOperation) => graphql(...Array.from({ length: 20 }, (_, index) => toOperation(index)));
+const lookUp = (first) =>
+  batch((i) => ({
+    query: `{ ${list(100, (j) => `a${j}: pet(id: ${first + i * 100 + j}) { id name categoryId status }`)} }`,
+  }));
 
-/** Requests that are answered, but take work. Each gets a number, so that no document is sent twice. */
+/**
+ * Requests that take work. Each gets a number, so that no document is sent twice. The third part is the key, if it is
+ * none of the store's.
+ */
 const COSTLY = [
   [
     '20 documents of 100 skipped lists',
@@ -62,6 +69,31 @@ const COSTLY = [
         query: `{ ${list(15, (j) => `a${j}: pets(limit: ${100 - i}) { id name categoryId status }`)} }`,
       })),
   ],
+  ['20 times 100 lookups', (n) => lookUp(n * 2_000)],
+  ['20 times 100 lookups of absent animals', (n) => lookUp(1e9 + n * 2_000)],
+  ['20 times 100 lookups with a made-up key', (n) => lookUp(n * 2_000), (n) => `made-up-${n}`],
+  [
+    '20 times 100 variables that are null, after line breaks',
+    (n) =>
+      batch((i) => ({
+        query: `query Q${n}x${i}($n: Int) {${'\n'.repeat(1_900)} ${list(100, (j) => `a${j}: pets(limit: $n) { id }`)} }`,
+        variables: { n: null },
+      })),
+  ],
+  [
+    '20 times 100 variables that are absent, after line breaks',
+    (n) =>
+      batch(() => ({
+        query: `query Q${n}(${list(100, (j) => `$n${j}: Int!`)}) {${'\n'.repeat(1_900)} ${list(100, (j) => `a${j}: pets(limit: $n${j}) { id }`)} }`,
+      })),
+  ],
+  [
+    '20 times 100 lists that are too long, after line breaks',
+    (n) =>
+      batch((i) => ({
+        query: `query Q${n}x${i} {${'\n'.repeat(1_900)} ${list(100, (j) => `a${j}: pets(limit: 500) { id }`)} }`,
+      })),
+  ],
   ['20 times 50 lookups', (n) => batch((i) => ({ query: lookups, variables: { i: n * 20 + i } }))],
   [
     'introspection of everything',
@@ -95,7 +127,11 @@ const COSTLY = [
 async function main() {
   const here = fileURLToPath(new URL('..', import.meta.url));
   const { values } = parseArgs({
-    options: { program: { type: 'string', default: here }, only: { type: 'string', default: '' } },
+    options: {
+      program: { type: 'string', default: here },
+      only: { type: 'string', default: '' },
+      proxy: { type: 'boolean', default: false },
+    },
   });
   const directory = mkdtempSync(join(tmpdir(), 'animal-store-bench-'));
   const cores = planCores();
@@ -104,12 +140,15 @@ async function main() {
   let database;
   try {
     database = await createDatabase(root, { cores, directory }, KEYS);
-    const env = { ...database.env, PROBE_SOCKET: socket, NODE_ENV: 'development' };
+    const place = { core: cores.load, directory };
+    const upstream = values.proxy ? await startProgram(root, database.env, place) : undefined;
+    const backend = upstream ? { UPSTREAM_URL: `http://127.0.0.1:${upstream.port}/v1` } : database.env;
+    const env = { ...backend, PROBE_SOCKET: socket, NODE_ENV: 'development' };
     const flags = ['--import', fileURLToPath(new URL('load/event-loop-probe.mjs', import.meta.url))];
     const server = await startProgram(root, env, { core: cores.server, directory, flags });
     let sent = 0;
-    const post = (body) => {
-      const authorization = `Bearer ${database.keys[sent++ % KEYS]}`;
+    const post = (body, key = database.keys[sent++ % KEYS]) => {
+      const authorization = `Bearer ${key}`;
       const headers = { 'content-type': 'application/json', authorization };
       return send(server.port, { method: 'POST', path: '/graphql', headers, body });
     };
@@ -123,13 +162,13 @@ async function main() {
       await post(graphql({ query }));
     }
     const rows = [];
-    for (const [name, toBody] of requests) {
+    for (const [name, toBody, toKey] of requests) {
       const times = [];
       let status;
       for (let repeat = 0; repeat < REPEATS; repeat += 1) {
         await sleep(20);
         await readProbe(socket);
-        ({ status } = await post(toBody(repeat)));
+        ({ status } = await post(toBody(repeat), toKey?.(repeat)));
         times.push((await readProbe(socket)) / 1e6);
       }
       times.sort((a, b) => a - b);

@@ -70,6 +70,9 @@ const GRAPHQL_ONLY: ReadonlySet<ErrorName> = new Set([
   'upstream_error',
 ]);
 
+/** https://v8.dev/docs/stack-trace-api */
+const V8_ERROR = Error as { stackTraceLimit?: number };
+
 /** The only error that the program throws deliberately. Its message is safe to send to the client. */
 export class StoreError extends Error {
   override readonly name = 'StoreError';
@@ -82,7 +85,11 @@ export class StoreError extends Error {
   readonly #graphqlOnly: boolean;
 
   constructor(code: ErrorName, message: string, details: StoreErrorDetails = {}) {
+    // A stack takes most of the time of an error, a batch may have two thousand, and nobody looks at it.
+    const { stackTraceLimit } = V8_ERROR;
+    V8_ERROR.stackTraceLimit = 0;
     super(message, { cause: details.cause });
+    V8_ERROR.stackTraceLimit = stackTraceLimit;
     this.code = code;
     this.retryAfter = details.retryAfter;
     this.cost = details.cost;

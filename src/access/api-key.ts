@@ -6,7 +6,8 @@ const PREFIX = 'pets_';
 /** 32 characters from an alphabet of 62 are 190 bits. They cannot be guessed, so a fast digest is safe to store. */
 const SECRET_LENGTH = 32;
 const CHECKSUM_LENGTH = 6;
-const RANDOM_PART = `[0-9A-Za-z]{${SECRET_LENGTH + CHECKSUM_LENGTH}}`;
+const RANDOM_LENGTH = SECRET_LENGTH + CHECKSUM_LENGTH;
+const RANDOM_PART = `[0-9A-Za-z]{${RANDOM_LENGTH}}`;
 const FORMAT = new RegExp(`^${PREFIX}${RANDOM_PART}$`);
 const ANYWHERE = new RegExp(PREFIX + RANDOM_PART);
 
@@ -16,9 +17,19 @@ export function generateApiKey(): string {
   return PREFIX + secret + checksum(secret);
 }
 
+const ID_LENGTH = 12;
+const ID = new RegExp(`^key_[0-9A-Za-z]{${ID_LENGTH}}$`);
+
 /** Generates the public identifier of a key, which is safe to log. */
 export function generateKeyId(): string {
-  return `key_${randomText(12)}`;
+  return `key_${randomText(ID_LENGTH)}`;
+}
+
+/** Explains why a text cannot be a key. Returns undefined if it has the form of one. */
+export function explainMistake(text: string): string | undefined {
+  if (ID.test(text)) return `That is a key's id. Send its secret, which starts with ${PREFIX}.`;
+  if (FORMAT.test(text)) return undefined;
+  return `This is not a complete key: keys are ${PREFIX} followed by ${RANDOM_LENGTH} characters.`;
 }
 
 /** Checks the format and the checksum of a key, so that most made-up keys never reach the database. */

@@ -40,16 +40,24 @@ export function operationTooLarge(cost: number, limit: number): StoreError {
   );
 }
 
-/** The request has no key. */
-export function keyMissing(): StoreError {
-  return new StoreError('unauthorized', 'An API key is required: send it as "Authorization: Bearer <API_KEY>".', {
-    headers: { 'WWW-Authenticate': 'Bearer realm="animal-store"' },
-  });
+/**
+ * The request has no key.
+ * @param authorization - its `Authorization` header
+ */
+export function keyMissing(authorization?: string): StoreError {
+  const isLoneToken = authorization !== undefined && /^(?!bearer$)\S+$/i.test(authorization);
+  const message = isLoneToken
+    ? 'Authorization lacks "Bearer " before the key.'
+    : 'An API key is required: send it as "Authorization: Bearer <API_KEY>".';
+  return new StoreError('unauthorized', message, { headers: { 'WWW-Authenticate': 'Bearer realm="animal-store"' } });
 }
 
-/** The request has a key that is not valid. */
-export function keyRefused(): StoreError {
-  return new StoreError('unauthorized', 'The API key is unknown, revoked or expired.', {
+/**
+ * The request has a key that is not valid.
+ * @param mistake - what is wrong with its form, if that is known
+ */
+export function keyRefused(mistake = 'The API key is unknown, revoked or expired.'): StoreError {
+  return new StoreError('unauthorized', mistake, {
     headers: { 'WWW-Authenticate': 'Bearer realm="animal-store", error="invalid_token"' },
   });
 }

@@ -3,7 +3,7 @@ import type { Span } from '../observability/tracing.js';
 import type { AdmissionObserver } from './admission-observer.js';
 import { chain, type MaybePromise } from './maybe-promise.js';
 import type { Ledger, WindowState } from './ledger.js';
-import { addressLimited, keyMissing, keyRefused } from './refusals.js';
+import { addressLimited } from './refusals.js';
 
 /** Only 401 responses count towards an address. */
 const ADDRESS_WINDOWS = [{ name: 'minute', seconds: 60, limit: 60 }] as const;
@@ -13,10 +13,11 @@ export class UnknownCaller {
   #windows: readonly WindowState[] | undefined;
   #refusal: Promise<StoreError> | undefined;
 
+  /** @param explain - makes the error that says what is wrong with the key */
   constructor(
     private readonly ledger: Ledger,
     private readonly address: string,
-    private readonly sentKey: boolean,
+    private readonly explain: () => StoreError,
     private readonly observer: AdmissionObserver,
     private readonly span: Span,
   ) {}
@@ -39,7 +40,7 @@ export class UnknownCaller {
       this.observer.refused(undefined, 'address');
       return addressLimited(admission.retryAfter);
     }
-    return this.sentKey ? keyRefused() : keyMissing();
+    return this.explain();
   }
 
   get #account() {

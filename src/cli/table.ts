@@ -2,7 +2,10 @@
 const FREE_TEXT: readonly string[] = ['label', 'client', 'operation', 'who', 'what'];
 const LEAST_WIDTH = 4;
 
-/** Formats rows as a table. If it is wider than the terminal, columns of free text are cut, the widest first. */
+/**
+ * Formats rows as a table. If it is wider than the terminal, columns of free text are cut, the widest first. If that is not
+ * enough, each row is a block of lines instead.
+ */
 export function formatTable(
   headings: readonly string[],
   rows: readonly (readonly (string | number)[])[],
@@ -13,7 +16,7 @@ export function formatTable(
   const freeWidths = (): number[] => widths.map((own, i) => (FREE_TEXT.includes(headings[i] as string) ? own : 0));
   for (let excess = sum(widths) + 2 * (widths.length - 1) - width; excess > 0; excess--) {
     const widest = Math.max(...freeWidths());
-    if (widest <= LEAST_WIDTH) break;
+    if (widest <= LEAST_WIDTH) return formatBlocks(headings, lines.slice(1), width);
     widths[freeWidths().indexOf(widest)] = widest - 1;
   }
   const isNumeric = headings.map((_, i) => rows.length > 0 && rows.every((row) => typeof row[i] === 'number'));
@@ -25,6 +28,15 @@ export function formatTable(
         .trimEnd(),
     )
     .join('\n');
+}
+
+/** Formats each row as lines of a heading and a value. Empty values are left out. */
+function formatBlocks(headings: readonly string[], rows: readonly (readonly string[])[], width: number): string {
+  const indent = Math.max(...headings.map(widthOf)) + 2;
+  const room = Math.max(LEAST_WIDTH, width - indent);
+  const toLine = (value: string, i: number): string =>
+    `${(headings[i] as string).padEnd(indent)}${fit(value, room, false).trimEnd()}`;
+  return rows.map((row) => row.flatMap((value, i) => (value === '' ? [] : [toLine(value, i)])).join('\n')).join('\n\n');
 }
 
 /** Output that is not read on a terminal is not cut. */

@@ -15,6 +15,7 @@ import { isIntrospection, toFragments } from './document.js';
 /** How much a document may ask for. */
 export interface DocumentLimits {
   readonly maxTokens: number;
+  readonly maxLines: number;
   /** Root fields of one operation, fragments expanded. */
   readonly maxRootFields: number;
   /** Values selected below the root fields of one operation, fragments expanded. */
@@ -34,6 +35,8 @@ export function toDocumentLimits(maxRootFields: number): DocumentLimits {
     maxRootFields,
     // A fully selected, aliased lookup takes 14 tokens, an addition with a variable for each of its inputs some 40.
     maxTokens: 1_000 + 40 * maxRootFields,
+    // A lookup takes 6 lines, an addition 12.
+    maxLines: 1_000 + 10 * maxRootFields,
     maxSelectedValues: SELECTED_VALUES * Math.max(maxRootFields, 10),
     maxResponseValues: RESPONSE_VALUES * Math.max(maxRootFields, 10),
   };
@@ -62,9 +65,10 @@ const MAX_INTROSPECTION = 500;
  * `operation_too_large`, saying which limit is exceeded
  */
 export function requireSmallDocument(text: string, limits: DocumentLimits): void {
-  const { maxTokens } = limits;
+  const { maxTokens, maxLines } = limits;
   const maxLength = MAX_TOKEN_LENGTH * maxTokens;
   if (text.length > maxLength) throw new StoreError('bad_request', `A document may have ${maxLength} characters.`);
+  if (hasTooManyLines(text, maxLines)) throw new StoreError('bad_request', `A document may have ${maxLines} lines.`);
   if (isTooDeep(text)) throw new StoreError('bad_request', 'The document nests too deeply.');
   const document = parseOrNothing(text, maxTokens);
   if (!document) return;
@@ -181,6 +185,15 @@ function countTokens(text: string, limit: number): number {
     // Apollo will say what is wrong with it.
   }
   return count;
+}
+
+/** Tells whether a document has more line breaks. graphql-js counts them for each place that an error names. */
+function hasTooManyLines(text: string, limit: number): boolean {
+  let count = 0;
+  for (let i = 0; i < text.length && count <= limit; i++) {
+    if (text[i] === '\n' || (text[i] === '\r' && text[i + 1] !== '\n')) count += 1;
+  }
+  return count > limit;
 }
 
 /** Nested brackets in a document: the deepest introspection query of common tools has 15. */

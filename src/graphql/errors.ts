@@ -1,6 +1,8 @@
 import { GraphQLError, OperationTypeNode, type GraphQLFormattedError, type GraphQLSchema } from 'graphql';
 import { StoreError, toErrorBody } from '../errors.js';
 
+/** Errors reported for one document or its variables: each takes time to place in the text. */
+export const MAX_ERRORS = 5;
 /** Limits of one error: characters of its message, and places in the document. */
 const MAX_MESSAGE = 500;
 const MAX_LOCATIONS = 10;

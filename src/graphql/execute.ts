@@ -36,8 +36,8 @@ export type Execute = (
   session: Session,
 ) => Promise<readonly OperationResponse[]>;
 
-/** Writing the responses of a batch gives way to other requests each time that this many bytes are written. */
-const BYTES_PER_TURN = 262_144;
+/** Pricing and writing the operations of a batch give way to other requests after this time, in milliseconds. */
+const TURN_MS = 5;
 
 /** Creates the straight line that every operation takes. */
 export function createExecute(options: ExecuteOptions): Execute {
@@ -49,7 +49,10 @@ export function createExecute(options: ExecuteOptions): Execute {
     const { contexts, spans } = createContexts(requests.length, context, session);
 
     const prepared = await together(requests, (request) => prepareFor(session, request, context));
-    const priced = await together(prepared, (operation) => price(operation, documentLimits.maxResponseValues));
+    const giveWay = createGiveWay(context, requests.length > 1);
+    const priced = await inOrder(prepared, (operation) =>
+      chain(giveWay(), () => price(operation, documentLimits.maxResponseValues)),
+    );
     const admitted = await inOrder(priced, (operation) => admit(operation, session));
     const executed = await together(admitted, (operation, index) =>
       run(operation, contexts[index] as OperationContext),
@@ -88,13 +91,13 @@ export function createExecute(options: ExecuteOptions): Execute {
   ): Promise<OperationResponse[]> {
     const room: ResponseRoom = { maxBytes: maxResponseBytes, written: 0 };
     const responses: OperationResponse[] = [];
-    let turnEnd = 0;
+    const isBatch = operations.length > 1;
+    const turn = context.takeTurn(isBatch);
+    if (turn) await turn;
+    const giveWay = createGiveWay(context, isBatch);
     for (const operation of operations) {
-      if (room.written >= turnEnd) {
-        const turn = context.takeTurn(turnEnd > 0);
-        if (turn) await turn;
-        turnEnd = room.written + BYTES_PER_TURN;
-      }
+      const next = giveWay();
+      if (next) await next;
       responses.push(write(operation, context.requestId, room));
     }
     return responses;
@@ -116,6 +119,17 @@ export function createExecute(options: ExecuteOptions): Execute {
     });
     return { contexts, spans };
   }
+}
+
+/** Creates a function to call before each operation. It waits for another turn if this one has been long. */
+function createGiveWay(context: RequestContext, isLong: boolean): () => MaybePromise<void> {
+  let turnEnd = performance.now() + TURN_MS;
+  return () => {
+    if (performance.now() < turnEnd) return undefined;
+    return chain(context.takeTurn(isLong), () => {
+      turnEnd = performance.now() + TURN_MS;
+    });
+  };
 }
 
 function write(operation: Executed | Refusal, requestId: string, room: ResponseRoom): OperationResponse {

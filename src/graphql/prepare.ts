@@ -8,11 +8,11 @@ import { findDeprecations } from './deprecations.js';
 import type { DocumentBudget, LocalLedger } from './document-budget.js';
 import { requireSmallDocument, type DocumentLimits } from './document-limits.js';
 import { DocumentText, listOperations } from './document.js';
-import { formatVariableError, findDocumentStatus, type ErrorFormatter } from './errors.js';
+import { findDocumentStatus, formatVariableError, MAX_ERRORS, type ErrorFormatter } from './errors.js';
 import type { PreparedDocument, PreparedDocuments, PreparedOperation } from './prepared-documents.js';
 import { Refusal } from './refusal.js';
 import { readHash, type OperationRequest } from './request.js';
-import { MAX_ERRORS, type GraphqlServer } from './server.js';
+import type { GraphqlServer } from './server.js';
 import type { TrustedDocuments } from './trusted-documents.js';
 import { compileVariables, VariableErrors, type VariableValues } from './variables.js';
 

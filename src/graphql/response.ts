@@ -1,4 +1,4 @@
-import type { GraphQLFormattedError } from 'graphql';
+import type { GraphQLFormattedError, SourceLocation } from 'graphql';
 import { StoreError } from '../errors.js';
 import type { RootField } from './compile.js';
 import type { Deprecation } from './deprecations.js';
@@ -39,6 +39,7 @@ export function writeResponse(
 ): OperationResponse {
   const errors: GraphQLFormattedError[] = [];
   const failures: StoreError[] = [];
+  let locate: ((start: number) => SourceLocation) | undefined;
   let data = '';
   fields.forEach((field, index) => {
     let value = 'null';
@@ -64,9 +65,10 @@ export function writeResponse(
   function fail({ responseKey, starts }: RootField, { cause, locations }: FieldError): void {
     const { message, extensions } = formatStoreError(cause);
     failures.push(cause);
+    locate ??= document.createLocator();
     errors.push({
       message,
-      locations: locations ?? starts.map((start) => document.locate(start)),
+      locations: locations ?? starts.map(locate),
       path: [responseKey],
       extensions: extensions ?? {},
     });

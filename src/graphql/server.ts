@@ -7,7 +7,7 @@ import { ApolloServerPluginLandingPageLocalDefault } from '@apollo/server/plugin
 import type { DocumentNode, GraphQLFormattedError, GraphQLSchema } from 'graphql';
 import { toStoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
-import { isUnforeseen, type ErrorFormatter } from './errors.js';
+import { isUnforeseen, MAX_ERRORS, type ErrorFormatter } from './errors.js';
 import { EXAMPLE_HEADERS, EXAMPLE_OPERATION } from './example-operation.js';
 import type { OperationRequest } from './request.js';
 
@@ -51,9 +51,6 @@ export interface GraphqlServer {
 interface ApolloContext {
   readonly handedOver: { text?: string; document?: DocumentNode; failure?: unknown };
 }
-
-/** Errors reported for one document or its variables: each takes time to place in the text. */
-export const MAX_ERRORS = 5;
 
 /** Without Internet access, the Sandbox page cannot load Apollo's script, and the browser goes on to the explorer. */
 const OFFLINE = `addEventListener('error', ({ target }) => target.src && location.replace('explorer'), true);`;

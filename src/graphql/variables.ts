@@ -16,6 +16,7 @@ import {
 } from 'graphql';
 import { JsonNumber } from '../json/exact-json.js';
 import { listOperations, type DocumentText } from './document.js';
+import { MAX_ERRORS } from './errors.js';
 
 export type Variables = Record<string, unknown>;
 
@@ -109,7 +110,7 @@ function coerceWithGraphqlJs(
   const operation = listOperations(document.document).find(({ name }) => name?.value === operationName);
   const definitions = operation?.variableDefinitions ?? [];
   const { coerced, errors } = getVariableValues(schema, definitions, unwrapNumbers(raw, definitions), {
-    maxErrors: 50,
+    maxErrors: MAX_ERRORS,
   });
   if (!coerced) throw new VariableErrors(errors);
   return names.map((name) => coerced[name]);

@@ -1,4 +1,4 @@
-import type { RenderedDocument } from './documents.js';
+import { FIRST_DOCUMENT, type RenderedDocument } from './documents.js';
 
 /** A link from the front page. */
 export interface Link {
@@ -24,18 +24,10 @@ export interface DescribedServer {
   /** True for a store, which also serves REST. */
   readonly isStore: boolean;
   readonly hasSchema: boolean;
-  /** Where the documentation begins: on this server, or a page elsewhere. */
-  readonly documentation: string;
   readonly newKeyCommand: string;
 }
 
-export function describeServer({
-  version,
-  isStore,
-  hasSchema,
-  documentation,
-  newKeyCommand,
-}: DescribedServer): Description {
+export function describeServer({ version, isStore, hasSchema, newKeyCommand }: DescribedServer): Description {
   return {
     name: 'Animal store gateway',
     version,
@@ -62,7 +54,7 @@ export function describeServer({
         ? [link('schema', '/schema.graphql', 'GraphQL schema', 'The schema for code generators and editors.')]
         : []),
       link('health', '/readyz', 'Health', 'Whether the server can answer requests.'),
-      link('documentation', documentation, 'Documentation', 'Guides, limits, errors, clients and operation.'),
+      link('documentation', FIRST_DOCUMENT, 'Documentation', 'Guides, limits, errors, clients and operation.'),
     ],
   };
 }

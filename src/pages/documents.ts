@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 
@@ -12,11 +11,6 @@ const NAME = /^\/docs\/(README|[a-z-]+)$/;
 export interface RenderedDocument {
   readonly title: string;
   readonly content: string;
-}
-
-/** Whether this installation has its documents. The container image does not. */
-export function hasDocuments(): boolean {
-  return existsSync(new URL('docs/', ROOT));
 }
 
 /** Finds a document by its path on this server. Documents are trusted: they come with the program. */

@@ -8,11 +8,9 @@ import type { RequestContext, Reply } from '../http/request-context.js';
 import type { Handler } from '../http/server.js';
 import { readAssets } from './assets.js';
 import { describeServer, renderDocumentPage, renderFrontPage, type DescribedServer } from './description.js';
-import { findDocument, FIRST_DOCUMENT, hasDocuments } from './documents.js';
+import { findDocument, FIRST_DOCUMENT } from './documents.js';
 
-export interface PagesOptions extends Omit<DescribedServer, 'documentation'> {
-  /** Where the documentation is if this installation has none. */
-  readonly homepage: string;
+export interface PagesOptions extends DescribedServer {
   /** Finds the development keys by plan. Undefined if the backend has none. */
   readonly findDevelopmentKeys: (() => Promise<object | undefined>) | undefined;
 }
@@ -43,8 +41,8 @@ const POLICY = [
 
 /** Creates the handler of the front page, the explorer, the REST reference and the schema. */
 export function createPages(options: PagesOptions): Pages {
-  const { isStore, hasSchema, homepage, findDevelopmentKeys } = options;
-  const description = describeServer({ ...options, documentation: hasDocuments() ? FIRST_DOCUMENT : homepage });
+  const { isStore, hasSchema, findDevelopmentKeys } = options;
+  const description = describeServer(options);
   const renderFront = (html: string): string => renderFrontPage(html, description);
   const frontPageAsJson = text(JSON_TYPE, JSON.stringify(description));
   const sdl = hasSchema ? text('text/plain; charset=utf-8', readFileSync(SCHEMA, 'utf8')) : undefined;

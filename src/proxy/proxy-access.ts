@@ -5,7 +5,7 @@ import { KeylessSession } from '../access/keyless-session.js';
 import type { Admission, Ledger, WindowState } from '../access/ledger.js';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { PUBLISHED_LIMITS, toWindows, type Plan, type PlanLimits } from '../access/plans.js';
-import { operationTooLarge, rateLimited } from '../access/refusals.js';
+import { keyMissing, keyRefused, operationTooLarge, rateLimited } from '../access/refusals.js';
 import { memoize } from '../access/memoize.js';
 import { UnknownCaller } from '../access/unknown-caller.js';
 import type { UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js';
@@ -45,10 +45,13 @@ export function createProxyAccess(options: ProxyAccessOptions): Access {
     open(authorization, address, span) {
       const bearer = authorization === undefined ? NO_BEARER : readBearer(authorization);
       if (bearer.kind === 'none' || authorization === undefined) {
-        return new KeylessSession(new UnknownCaller(addressLedger, address, false, observer, span), false);
+        return new KeylessSession(
+          new UnknownCaller(addressLedger, address, () => keyMissing(authorization), observer, span),
+          false,
+        );
       }
       const id = digest(bearer.key);
-      const refusedCaller = new UnknownCaller(addressLedger, address, true, observer, span);
+      const refusedCaller = new UnknownCaller(addressLedger, address, () => keyRefused(), observer, span);
       return new ProxySession(id, authorization, address, keys.get(id), refusedCaller, span, options);
     },
   };

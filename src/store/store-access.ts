@@ -4,10 +4,12 @@ import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import { NO_BEARER, parseBearer } from '../access/bearer.js';
 import type { Admission, Ledger, WindowState } from '../access/ledger.js';
 import { memoize } from '../access/memoize.js';
-import { keyBanned, operationTooLarge, rateLimited } from '../access/refusals.js';
+import { explainMistake } from '../access/api-key.js';
+import { keyBanned, keyMissing, keyRefused, operationTooLarge, rateLimited } from '../access/refusals.js';
 import { KeylessSession } from '../access/keyless-session.js';
 import { UnknownCaller } from '../access/unknown-caller.js';
 import type { Access, Allowance, Session } from '../access/session.js';
+import type { StoreError } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
 
 export interface StoreAccessOptions {
@@ -26,15 +28,25 @@ export function createStoreAccess({ authenticator, ledger, addressLedger, observ
     open(authorization, address, span) {
       const bearer = authorization === undefined ? NO_BEARER : readBearer(authorization);
       if (bearer.kind === 'none')
-        return new KeylessSession(new UnknownCaller(addressLedger, address, false, observer, span), false);
-      return chain(authenticator.authenticate(bearer.key), (caller) => begin(caller, address, span));
+        return new KeylessSession(
+          refuse(() => keyMissing(authorization), address, span),
+          false,
+        );
+      return chain(authenticator.authenticate(bearer.key), (caller) => begin(caller, bearer.key, address, span));
     },
   };
 
-  function begin(caller: Caller | undefined, address: string, span: Span): Session {
+  function begin(caller: Caller | undefined, key: string, address: string, span: Span): Session {
     return caller
       ? new CallerSession(caller, ledger, observer, span)
-      : new KeylessSession(new UnknownCaller(addressLedger, address, true, observer, span), true);
+      : new KeylessSession(
+          refuse(() => keyRefused(explainMistake(key)), address, span),
+          true,
+        );
+  }
+
+  function refuse(explain: () => StoreError, address: string, span: Span): UnknownCaller {
+    return new UnknownCaller(addressLedger, address, explain, observer, span);
   }
 }
 

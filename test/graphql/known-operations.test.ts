@@ -1,3 +1,4 @@
+import { getLocation, Source } from 'graphql';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, MODES, type Gateway, type GraphqlAnswer } from '../support/gateway.js';
 
@@ -128,6 +129,16 @@ describe.each(MODES)('repeated operations, %s store', (mode) => {
         { path: ['b'], locations: [{ line: 1, column: columns[1] }] },
       ]);
     }
+  });
+
+  it('name the places of field errors as graphql-js does, after any kind of line break', async () => {
+    const query =
+      '{\n a: pets(limit: 0) { id }\r\n\r  b: pets(limit: 0) { id } ...F }\r fragment F on Query { b: pets(limit: 0) { name } }';
+    const { text } = await gateway.graphql(query, { key });
+    const { errors } = JSON.parse(text) as { errors: { locations: unknown }[] };
+    const places = (name: string) =>
+      [...query.matchAll(new RegExp(`${name}: pets`, 'g'))].map(({ index }) => getLocation(new Source(query), index));
+    expect(errors.map(({ locations }) => locations)).toEqual([places('a'), places('b')]);
   });
 
   it('are selected by operationName every time', async () => {

@@ -93,6 +93,14 @@ export const HOSTILE_DOCUMENTS: readonly (readonly [name: string, document: stri
   ['backslashes and unclosed strings', '"\\'.repeat(200_000)],
   ['unclosed block strings', '\\"""\n'.repeat(100_000)],
   ['an endless comment', '#{'.repeat(200_000)],
+  [
+    'line breaks before a hundred errors',
+    `{${'\n'.repeat(2_100)}${list(100, (i) => `a${i}: pets(limit: 500) { id }`)} }`,
+  ],
+  [
+    'a great many line breaks before conflicts',
+    `{${'\r'.repeat(190_000)}${list(5, (i) => `a${i}: pets { ${list(20, (j) => `b${j}: id`)} } a${i}: pets { ${list(20, (j) => `b${j}: name`)} }`)} }`,
+  ],
   ['a NUL', '{ \0 }'],
   ['an unpaired surrogate', '{ pet(id: "\ud800") { id } }'],
   ['names of prototypes', '{ __proto__ constructor toString }'],

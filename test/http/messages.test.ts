@@ -150,6 +150,24 @@ describe('messages', () => {
     expect(await (await send(path)).json()).toEqual({ code: 'invalid_request', message, status: 400 });
   });
 
+  const INCOMPLETE = 'This is not a complete key: keys are pets_ followed by 38 characters.';
+  it.each([
+    ['undefined', 'Bearer undefined', INCOMPLETE],
+    ['truncated', `Bearer pets_${'0'.repeat(37)}`, INCOMPLETE],
+    ['in quotes', `Bearer "pets_${'0'.repeat(38)}"`, INCOMPLETE],
+    ['the id of a key', 'Bearer key_0123456789ab', "That is a key's id. Send its secret, which starts with pets_."],
+    ['unknown', `Bearer pets_${'0'.repeat(38)}`, 'The API key is unknown, revoked or expired.'],
+    ['without Bearer', `pets_${'0'.repeat(38)}`, 'Authorization lacks "Bearer " before the key.'],
+    ['only Bearer', 'Bearer', 'An API key is required: send it as "Authorization: Bearer <API_KEY>".'],
+    ['another scheme', 'Basic cGV0czo=', 'An API key is required: send it as "Authorization: Bearer <API_KEY>".'],
+  ])('401, a key that is %s', async (_, authorization, message) => {
+    const headers = { Authorization: authorization };
+    const body = '{"query": "{ pets { id } }"}';
+    const graphql = (await (await send('/graphql', { method: 'POST', body, headers })).json()) as any;
+    const rest = (await (await send('/v1/pets', { headers })).json()) as any;
+    expect([graphql.errors[0].message, rest.message]).toEqual([message, message]);
+  });
+
   it('429: what it costs, what is left, and when to retry', async () => {
     const { key: small } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 3, perDay: 4 } });
     const body = JSON.stringify({ query: '{ a: pets(limit: 1) { id } b: pets(limit: 2) { id } }' });

@@ -121,7 +121,7 @@ describe('the package of the server, packed and installed in an empty folder', (
     expect(await response.json()).toEqual({
       data: { pets: [{ id: '1', name: expect.any(String) }], rateLimit: { plan: 'FREE' } },
     });
-    expect((await fetch(`${url}/explorer`)).status).toBe(200);
+    for (const path of ['/explorer', '/docs/README']) expect((await fetch(`${url}${path}`)).status, path).toBe(200);
     const created = await npm(folder, 'exec', '--no', '--', NAME, 'keys', 'create', '--plan', 'pro', '--json');
     expect(JSON.parse(created.stdout)).toMatchObject({ plan: 'pro', limits: { perMinute: 300 } });
 

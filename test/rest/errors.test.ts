@@ -42,11 +42,11 @@ describe.each(STORES)('REST errors, %s store', (mode) => {
       const revoked = await gateway.createKey();
       await gateway.keys.revoke(revoked.id, 'test');
       const expired = await gateway.createKey({ expiresAt: new Date(Date.now() - 1_000) });
-      for (const key of [unknown, 'x', revoked.key, expired.key]) {
+      for (const key of [unknown, revoked.key, expired.key]) {
         const answer = await createRestClient(gateway, key).get('/v1/pets');
         expectError(answer, 401, 'unauthorized', /unknown, revoked or expired/);
         expect(answer.headers.get('www-authenticate')).toBe('Bearer realm="animal-store", error="invalid_token"');
-        expect(answer.text).not.toContain(key === 'x' ? 'pets_' : key);
+        expect(answer.text).not.toContain(key);
       }
     });
 
