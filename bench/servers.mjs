@@ -17,7 +17,8 @@ export function commandOf(root, script) {
 /** Starts a build of this program, with everything on: keys, limits, metrics and a line of JSON in the log per request. */
 export async function startProgram(root, env, { core, directory, flags = [] }) {
   const args = [...flags, ...commandOf(root, 'start')];
-  const server = await startServer({ name: 'program', args, cwd: root, env, core, directory });
+  const withCounters = { DATA_DIR: directory, ...env };
+  const server = await startServer({ name: 'program', args, cwd: root, env: withCounters, core, directory });
   // It listens before it has migrated.
   while ((await fetch(`http://127.0.0.1:${server.port}/readyz`)).status !== 200) {
     server.assertAlive();

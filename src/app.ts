@@ -258,7 +258,7 @@ async function openBackend(
   }
   // Loaded only where it is used, with its HTTP client, for the sake of the start.
   const { openProxyBackend } = await import('./proxy/proxy-backend.js');
-  const proxy = openProxyBackend(backend, log, metrics, tracer, redis);
+  const proxy = await openProxyBackend(backend, log, metrics, tracer, redis);
   try {
     await waitUntilAvailable('UPSTREAM_URL names an animal store', proxy.check);
   } catch (error) {

@@ -89,6 +89,7 @@ export const SETTINGS: readonly string[] = Object.keys(ENVIRONMENT.shape);
 export type StoreConfig =
   | {
       readonly kind: 'embedded';
+      /** Where the store and its counters are kept. */
       readonly directory: string;
       readonly migrate: boolean;
       readonly sampleAnimals: boolean;
@@ -101,6 +102,8 @@ export type StoreConfig =
       readonly prepare: boolean;
       /** Whether to migrate at startup. */
       readonly migrate: boolean;
+      /** Where the counters of limits are kept, unless Redis has them. */
+      readonly directory: string;
     };
 
 /** Another animal store as backend, reached over its /v1 REST interface. */
@@ -113,6 +116,8 @@ export interface ProxyConfig {
   readonly connections: number;
   /** The plan of keys whose limits the upstream does not state. */
   readonly defaultPlan: 'free' | 'pro' | 'business' | undefined;
+  /** Where the counters of that plan are kept, unless Redis has them. */
+  readonly directory: string;
 }
 
 export type BackendConfig = StoreConfig | ProxyConfig;
@@ -231,6 +236,7 @@ function toBackend(settings: z.infer<typeof ENVIRONMENT>, production: boolean): 
       pool: settings.DATABASE_POOL,
       prepare: settings.DATABASE_PREPARE,
       migrate: settings.MIGRATE,
+      directory: settings.DATA_DIR,
     };
   }
   if (settings.UPSTREAM_URL !== undefined) {
@@ -240,6 +246,7 @@ function toBackend(settings: z.infer<typeof ENVIRONMENT>, production: boolean): 
       timeoutMs: settings.UPSTREAM_TIMEOUT_MS,
       connections: settings.UPSTREAM_CONNECTIONS,
       defaultPlan: settings.DEFAULT_PLAN,
+      directory: settings.DATA_DIR,
     };
   }
   return {

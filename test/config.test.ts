@@ -73,6 +73,7 @@ describe('loadConfig', () => {
       pool: 10,
       prepare: true,
       migrate: true,
+      directory: '.data',
     });
     expect(loadConfig({ DATABASE_URL: url, DATABASE_POOL: '3', DATABASE_PREPARE: 'false' }).backend).toEqual({
       kind: 'server',

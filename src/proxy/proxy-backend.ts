@@ -1,3 +1,4 @@
+import { openLimitsFile } from '../access/limits-file.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import { ADDRESS_CAPACITY, nameAddress, type Backend } from '../backend.js';
 import type { ProxyConfig } from '../config.js';
@@ -23,14 +24,14 @@ import { createUpstreamDescription } from './upstream-span.js';
 /** The longest time for a probe of the upstream, so that its recovery is detected soon. */
 const MAX_PROBE_MS = 2_500;
 
-/** Creates the backend for proxy mode. It connects with the first request. */
-export function openProxyBackend(
+/** Opens the backend for proxy mode. It connects with the first request. */
+export async function openProxyBackend(
   proxy: ProxyConfig,
   log: Log,
   metrics: Metrics,
   tracer: Tracer,
   redis?: RedisLink,
-): Backend {
+): Promise<Backend> {
   const { url, timeoutMs, defaultPlan } = proxy;
   const observer = metrics.watchUpstream(() => ({ ...client.load(), isBreakerOpen: breaker.isOpen }));
   const ids = createRequestIds();
@@ -46,6 +47,8 @@ export function openProxyBackend(
   const keys = createKeyStates();
   const addressLedger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
   const defaultLedger = createMemoryLedger();
+  const limitsFile =
+    redis || defaultPlan === undefined ? undefined : await openLimitsFile(proxy.directory, defaultLedger, log);
   const shared = redis && {
     addressLedger: createRedisLedger({
       link: redis,
@@ -86,7 +89,7 @@ export function openProxyBackend(
     check: () => (breaker.isOpen ? Promise.reject(unavailable()) : probeUpstream()),
     close: async () => {
       breaker.close();
-      await Promise.all([client.close(), probeClient.close()]);
+      await Promise.all([client.close(), probeClient.close(), limitsFile?.close()]);
     },
   };
 

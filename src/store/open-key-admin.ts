@@ -9,7 +9,7 @@ import type { Database } from './database.js';
 import { createKeyAdmin, type KeyAdmin, type KeyAdminOptions } from './key-admin.js';
 import { createRedisPeek } from './key-limits.js';
 import { connectKeys } from './key-socket.js';
-import { readLimits } from './limits-file.js';
+import { readLimits } from '../access/limits-file.js';
 import { createPostgresKeyStore } from './postgres-key-store.js';
 import { migrate } from './migrate.js';
 import { createPostgresUsage } from './postgres-usage.js';

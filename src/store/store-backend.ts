@@ -18,7 +18,7 @@ import { fillEmptyStore, findDevelopmentKeys } from './first-start.js';
 import { createKeyAdmin } from './key-admin.js';
 import { createRedisPeek, nameKey } from './key-limits.js';
 import { serveKeys } from './key-socket.js';
-import { openLimitsFile } from './limits-file.js';
+import { openLimitsFile } from '../access/limits-file.js';
 import { StoreError } from '../errors.js';
 import { splitHosts } from '../setting-types.js';
 import type { WaitUntilAvailable } from '../startup.js';
@@ -51,8 +51,7 @@ export interface StoreBackendOptions {
 const SHEDDER_BUDGETS = { budgetMs: 400, crowdBudgetMs: 150 };
 
 /**
- * Opens a store and migrates its database. With the embedded store, it also opens the limits file and the socket for the
- * `keys` command.
+ * Opens a store and migrates its database. With the embedded store, it also opens the socket for the `keys` command.
  * @throws StoreBusyError if another process has the embedded store; ConfigError if the database cannot be opened
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
@@ -130,11 +129,13 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       check,
       close,
     };
+    const { directory } = store;
+    if (!redis || store.kind === 'embedded') {
+      const limitsFile = await openLimitsFile(directory, ledger, log);
+      closers.push(() => limitsFile.close());
+    }
     if (store.kind === 'server') return backend;
 
-    const { directory, sampleAnimals } = store;
-    const limitsFile = await openLimitsFile(directory, ledger, log);
-    closers.push(() => limitsFile.close());
     const upToDate: UsageReports = {
       list: (filter) => usage.flush().then(() => reports.list(filter)),
       listDeprecated: (since) => usage.flush().then(() => reports.listDeprecated(since)),
@@ -147,7 +148,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     if (!store.developmentKeys) return backend;
     return {
       ...backend,
-      fill: () => fillEmptyStore({ directory, keys, source, sampleAnimals }),
+      fill: () => fillEmptyStore({ directory, keys, source, sampleAnimals: store.sampleAnimals }),
       findDevelopmentKeys: () => findDevelopmentKeys(directory),
     };
   } catch (error) {

@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { linesOf, makePlace, type Place, type Program } from '../support/process.js';
+import { linesOf, makePlace, type Place } from '../support/process.js';
 
 describe('the lock of an embedded store', () => {
   let place: Place;
@@ -75,19 +74,5 @@ describe('an embedded store', () => {
     await writeFile(join(files, 'PG_VERSION'), '18\n');
     await rm(join(files, 'global/pg_control'));
     expect(await refusal()).toMatch(/DATA_DIR.*damaged.*pg_control/);
-  });
-
-  it('keeps its counters through kill -9, except for the last second', async () => {
-    const program = await place.start({ PORT: '0', SAMPLE_DATA: 'false' });
-    const { free } = await place.developmentKeys();
-    const remaining = async (server: Program): Promise<string | null> =>
-      (await server.fetch('/v1/pets', { headers: { Authorization: `Bearer ${free}` } })).headers.get(
-        'x-ratelimit-remaining',
-      );
-    for (let i = 0; i < 9; i++) await remaining(program);
-    await sleep(1_200);
-    await program.stop('SIGKILL');
-    const next = await place.start({ PORT: '0', SAMPLE_DATA: 'false' });
-    expect(await remaining(next)).toBe('50');
   });
 });

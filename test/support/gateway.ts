@@ -149,7 +149,9 @@ async function start(
   parts: AppParts = {},
 ): Promise<{ app: App; logged: Record<string, unknown>[] }> {
   const logged: Record<string, unknown>[] = [];
-  const config = loadConfig({ PORT: '0', NODE_ENV: 'test', SAMPLE_DATA: 'false', ...env });
+  // The counters of an instance without Redis. The folder goes when the test run ends.
+  const DATA_DIR = join(inject('embeddedFiles'), '..', randomBytes(6).toString('hex'));
+  const config = loadConfig({ PORT: '0', NODE_ENV: 'test', SAMPLE_DATA: 'false', DATA_DIR, ...env });
   const log = pino(
     { level: config.logLevel },
     { write: (line: string) => void logged.push(JSON.parse(line) as Record<string, unknown>) },

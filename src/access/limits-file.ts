@@ -1,7 +1,6 @@
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { LedgerSnapshot, MemoryLedger } from '../access/memory-ledger.js';
-import type { Log } from '../observability/log.js';
+import type { LedgerSnapshot, MemoryLedger } from './memory-ledger.js';
 
 const FILE = 'limits.json';
 /** A crash loses what was counted in this time. */
@@ -9,7 +8,7 @@ const SAVE_EVERY_MS = 900;
 /** With very many keys, a save takes a while. At most one part of this many of the time is spent on it. */
 const SHARE_OF_TIME = 20;
 
-/** Keeps the rate limit counters of an embedded store across restarts. */
+/** Keeps the rate limit counters of an instance across restarts. */
 export interface LimitsFile {
   /** Writes the counters once more. */
   close(): Promise<void>;
@@ -21,9 +20,18 @@ export async function readLimits(directory: string): Promise<LedgerSnapshot> {
   return JSON.parse(text) as LedgerSnapshot;
 }
 
-/** Restores the counters from the file, then writes them to it every second in the background. */
+/** Where problems are logged. */
+interface Log {
+  warn(fields: object, message: string): void;
+}
+
+/**
+ * Restores the counters from the file, then writes them to it every second in the background. If they cannot be written,
+ * one warning says so.
+ */
 export async function openLimitsFile(directory: string, ledger: MemoryLedger, log: Log): Promise<LimitsFile> {
   const path = join(directory, FILE);
+  let isFailing = false;
   let saved = await readFile(path, 'utf8').catch(() => '[]');
   try {
     ledger.restore(JSON.parse(saved) as LedgerSnapshot);
@@ -58,11 +66,15 @@ export async function openLimitsFile(directory: string, ledger: MemoryLedger, lo
     const text = JSON.stringify(ledger.snapshot());
     if (text === saved) return;
     try {
+      await mkdir(directory, { recursive: true, mode: 0o700 });
       await writeFile(`${path}.new`, text, { mode: 0o600 });
       await rename(`${path}.new`, path);
       saved = text;
-    } catch (err) {
-      log.warn({ err }, 'limits.json cannot be written');
+      isFailing = false;
+    } catch (error) {
+      const { message } = error as Error;
+      if (!isFailing) log.warn({ reason: message }, 'limits.json cannot be written: a crash resets the counters');
+      isFailing = true;
     }
   }
 }
