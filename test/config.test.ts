@@ -81,6 +81,7 @@ describe('loadConfig', () => {
       pool: 3,
       prepare: false,
       migrate: true,
+      directory: '.data',
     });
   });
 
