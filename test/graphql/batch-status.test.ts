@@ -56,7 +56,7 @@ describe.each(MODES)('admission and status of batches, %s store', (mode) => {
 
   it('admits entries in order when the first is slower to prepare', async () => {
     const key = await createKey(3);
-    const slow = { query: `${lookups(3).query} ${'# long comment\n'.repeat(10_000)}` };
+    const slow = { query: `${lookups(3).query} #${' long comment'.repeat(10_000)}` };
     expect((await send([slow, lookups(1), lookups(1)], key)).outcomes).toEqual(['ran', 'RATE_LIMITED', 'RATE_LIMITED']);
   });
 
