@@ -21,7 +21,10 @@ export async function inOrder<In, Out>(
   step: Step<In, Out>,
 ): Promise<(Out | Refusal)[]> {
   const results: (Out | Refusal)[] = [];
-  for (const [index, operation] of operations.entries()) results.push(await take(operation, index, step));
+  for (const [index, operation] of operations.entries()) {
+    const taken = take(operation, index, step);
+    results.push(taken instanceof Promise ? await taken : taken);
+  }
   return results;
 }
 
