@@ -13,12 +13,15 @@ export function toJson({ unbannedAt: _, ...key }: KeyStatus): object {
   return key;
 }
 
+/** Usage is kept for a year. */
+const NOT_USED = 'not in a year';
+
 /** The columns of `toRow`. */
 export const COLUMNS = ['id', 'plan', 'left min/day', 'last used', 'ends', 'label'];
 
 export function toRow(key: KeyStatus): string[] {
   const { id, plan, label } = key;
-  return [id, plan, toLeft(key), formatTime(key.lastUsedAt, 'never'), toEnd(key), label ?? ''];
+  return [id, plan, toLeft(key), formatTime(key.lastUsedAt, NOT_USED), toEnd(key), label ?? ''];
 }
 
 function toLeft({ left, bannedUntil }: KeyStatus): string {
@@ -40,7 +43,7 @@ export function describeStatus(key: KeyStatus): string {
     ['plan', `${plan}: ${limits.perMinute} a minute, ${limits.perDay} a day`],
     ['left', left ? `${left.minute} this minute, ${left.day} this day` : LEFT_UNKNOWN],
     ['banned', formatTime(bannedUntil) && `until ${formatTime(bannedUntil)}`],
-    ['last used', formatTime(lastUsedAt, 'not within a year')],
+    ['last used', formatTime(lastUsedAt, NOT_USED)],
     ['created', formatTime(createdAt)],
     ['expires', formatTime(expiresAt, 'never')],
     ['revoked', formatTime(revokedAt)],

@@ -109,7 +109,11 @@ command('revoke', 'revokes a key for good')
   .argument('<id>', ID)
   .action(async (id: string, { json }: Json) => {
     const key = await withKeys(({ admin, actor }) => admin.revoke({ id, actor }));
-    print(json, toJson(key), () => `Revoked ${id}. It stops working within 5 seconds.`);
+    print(
+      json,
+      toJson(key),
+      () => `Revoked ${id} at ${formatTime(key.revokedAt)}. Servers refuse it within 5 seconds.`,
+    );
   });
 
 command('unban', 'lifts the ban of a key on every instance')

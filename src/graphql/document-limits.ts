@@ -65,12 +65,9 @@ const MAX_INTROSPECTION = 500;
  * `operation_too_large`, saying which limit is exceeded
  */
 export function requireSmallDocument(text: string, limits: DocumentLimits): void {
-  const { maxTokens, maxLines } = limits;
-  const maxLength = MAX_TOKEN_LENGTH * maxTokens;
-  if (text.length > maxLength) throw new StoreError('bad_request', `A document may have ${maxLength} characters.`);
-  if (hasTooManyLines(text, maxLines)) throw new StoreError('bad_request', `A document may have ${maxLines} lines.`);
-  if (isTooDeep(text)) throw new StoreError('bad_request', 'The document nests too deeply.');
-  const document = parseOrNothing(text, maxTokens);
+  const fault = findSizeFault(text, limits);
+  if (fault !== undefined) throw new StoreError('bad_request', fault);
+  const document = parseOrNothing(text, limits);
   if (!document) return;
   if (document.definitions.length > MAX_DEFINITIONS) {
     throw new StoreError('unprocessable_request', `A document may have ${MAX_DEFINITIONS} operations and fragments.`);
@@ -134,7 +131,15 @@ function requireSmallDefinition(
 
 type FieldVisitor = (field: FieldNode, depth: number) => void;
 
-function parseOrNothing(text: string, maxTokens: number): DocumentNode | undefined {
+/** Why a text is too long or too deep to be parsed. */
+function findSizeFault(text: string, { maxTokens, maxLines }: DocumentLimits): string | undefined {
+  const maxLength = MAX_TOKEN_LENGTH * maxTokens;
+  if (text.length > maxLength) return `A document may have ${maxLength} characters.`;
+  if (hasTooManyLines(text, maxLines)) return `A document may have ${maxLines} lines.`;
+  return isTooDeep(text, maxTokens) ? 'The document nests too deeply.' : undefined;
+}
+
+function parseOrNothing(text: string, { maxTokens }: DocumentLimits): DocumentNode | undefined {
   try {
     return parse(text, { maxTokens });
   } catch {
@@ -150,7 +155,10 @@ function tooManyValues(limit: number): StoreError {
   return new StoreError('operation_too_large', `An operation may select ${limit} values; this one selects more.`);
 }
 
-/** How many documents of the most tokens a batch may hold together: twenty of a hundred fully selected lookups with a variable each are below it. */
+/**
+ * How many documents of the most tokens a batch may hold together. Twenty of a hundred fully selected lookups with a
+ * variable each are below it.
+ */
 const DOCUMENTS_OF_BATCH = 10;
 
 /**
@@ -166,25 +174,13 @@ export function requireSmallBatch(texts: readonly (string | undefined)[], maxTok
   let all = 0;
   for (const text of texts) {
     if (text === undefined) continue;
-    const count = counts.get(text) ?? countTokens(text, maxTokens);
+    const count = counts.get(text) ?? [...readTokens(text, maxTokens)].length;
     counts.set(text, count);
     all += count;
     if (all > DOCUMENTS_OF_BATCH * maxTokens) {
       throw new StoreError('bad_request', 'The documents of the batch have too many tokens together.');
     }
   }
-}
-
-/** Counts the tokens of a document, one more than `limit` at the most. What is no GraphQL ends the count. */
-function countTokens(text: string, limit: number): number {
-  const lexer = new Lexer(new Source(text));
-  let count = 0;
-  try {
-    while (count <= limit && lexer.advance().kind !== TokenKind.EOF) count += 1;
-  } catch {
-    // Apollo will say what is wrong with it.
-  }
-  return count;
 }
 
 /** Tells whether a document has more line breaks. graphql-js counts them for each place that an error names. */
@@ -199,52 +195,35 @@ function hasTooManyLines(text: string, limit: number): boolean {
 /** Nested brackets in a document: the deepest introspection query of common tools has 15. */
 const MAX_BRACKETS = 100;
 
-/**
- * Tells whether a document nests so deeply that a recursive parser could run out of stack. Brackets in strings and
- * comments do not count.
- */
-export function isTooDeep(text: string): boolean {
+const OPENING: ReadonlySet<TokenKind> = new Set([TokenKind.BRACE_L, TokenKind.BRACKET_L, TokenKind.PAREN_L]);
+const CLOSING: ReadonlySet<TokenKind> = new Set([TokenKind.BRACE_R, TokenKind.BRACKET_R, TokenKind.PAREN_R]);
+
+/** Tells whether a document nests so deeply that a recursive parser could run out of stack. */
+function isTooDeep(text: string, maxTokens: number): boolean {
   let depth = 0;
-  for (let i = 0; i < text.length; i++) {
-    switch (text.charAt(i)) {
-      case '{':
-      case '[':
-      case '(':
-        depth += 1;
-        if (depth > MAX_BRACKETS) return true;
-        break;
-      case '}':
-      case ']':
-      case ')':
-        depth -= 1;
-        break;
-      case '"':
-        i = endOfString(text, i);
-        break;
-      case '#':
-        i = endOf(text, '\n', i + 1);
-        break;
-    }
+  for (const kind of readTokens(text, maxTokens)) {
+    if (OPENING.has(kind)) depth += 1;
+    else if (CLOSING.has(kind)) depth -= 1;
+    if (depth > MAX_BRACKETS) return true;
   }
   return false;
 }
 
-/** The index of the last character of the string that begins at `start`; that of the text when it has no end. */
-function endOfString(text: string, start: number): number {
-  if (text.startsWith('"""', start)) {
-    let end = endOf(text, '"""', start + 3);
-    while (text[end - 3] === '\\') end = endOf(text, '"""', end + 1);
-    return end;
+/**
+ * The kinds of a document's tokens, one more than `limit` at the most. What is no GraphQL ends them: Apollo Server says
+ * what is wrong with it.
+ */
+function* readTokens(text: string, limit: number): Generator<TokenKind> {
+  const lexer = new Lexer(new Source(text));
+  try {
+    for (let count = 0; count <= limit; count += 1) {
+      const { kind } = lexer.advance();
+      if (kind === TokenKind.EOF) return;
+      yield kind;
+    }
+  } catch {
+    return;
   }
-  let end = start + 1;
-  while (end < text.length && text[end] !== '"' && text[end] !== '\n') end += text[end] === '\\' ? 2 : 1;
-  return end;
-}
-
-/** The index of the last character of the next `mark`, or of the text. */
-function endOf(text: string, mark: string, from: number): number {
-  const index = text.indexOf(mark, from);
-  return index < 0 ? text.length : index + mark.length - 1;
 }
 
 /**
@@ -253,12 +232,9 @@ function endOf(text: string, mark: string, from: number): number {
  */
 export function isIntrospectionText(
   { query, operationName }: { readonly query: string | undefined; readonly operationName: string | undefined },
-  { maxTokens }: DocumentLimits,
+  limits: DocumentLimits,
 ): boolean {
   if (query === undefined) return false;
-  try {
-    return isTooDeep(query) || isIntrospection(parse(query, { maxTokens }), operationName);
-  } catch {
-    return true;
-  }
+  const document = findSizeFault(query, limits) === undefined ? parseOrNothing(query, limits) : undefined;
+  return document === undefined || isIntrospection(document, operationName);
 }

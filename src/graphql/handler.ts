@@ -87,7 +87,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
 
   function refuse(context: RequestContext, thrown: unknown): Reply {
     const error = toStoreError(thrown);
-    if (!context.isCancelled) logFailures(log, [error], context.requestId);
+    logFailures(log, [error], context);
     return toErrorReply(context, error);
   }
 }

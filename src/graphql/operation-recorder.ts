@@ -54,9 +54,11 @@ export function createOperationRecorder(options: OperationRecorderOptions): Oper
         if (answered.span) endOperationSpan(answered.span, answered);
         count(answered, context, keyId);
       }
-      // A request that fails because its client has left is no failure of ours.
-      const failures = operations.flatMap(({ response }) => response.failures);
-      if (!isCancelled) logFailures(log, failures, context.requestId);
+      logFailures(
+        log,
+        operations.flatMap(({ response }) => response.failures),
+        context,
+      );
       context.logged.cost = operations.reduce((sum, { cost }) => sum + cost, 0);
       context.logged.operations = operations.map(({ operation }) => toLoggedName(operation)).join();
     },

@@ -129,18 +129,26 @@ function toObjectWriter(parts: readonly Part[], end: string, onNull: NullWriter)
   };
 }
 
-/** Requests that were answered by one statement share a list, so its text is kept as long as the list. */
+const WRITTEN = Symbol('written');
+
+/**
+ * Requests that were answered by one statement share a list, which keeps the text that was last written of it. A WeakMap
+ * from lists to texts would keep the texts longer: V8 frees them only with the old generation.
+ */
+interface SharedList extends ReadonlyArray<unknown> {
+  [WRITTEN]?: { readonly write: Writer; readonly text: string };
+}
+
 function toListWriter(write: Writer, onNull: NullWriter): Writer {
-  const texts = new WeakMap<object, string>();
   return (value) => {
     if (value == null) return onNull();
-    const list = value as readonly unknown[];
-    const known = texts.get(list);
-    if (known !== undefined) return known;
+    const list = value as SharedList;
+    const written = list[WRITTEN];
+    if (written?.write === write) return written.text;
     let text = '';
     for (const item of list) text += text === '' ? write(item) : `,${write(item)}`;
     text = `[${text}]`;
-    texts.set(list, text);
+    list[WRITTEN] = { write, text };
     return text;
   };
 }

@@ -193,13 +193,16 @@ function ambiguous(message: string): StoreError {
 /** Returns the reply to a thrown error, and logs it. The client never sees the details of an unexpected error. */
 export function errorReply(context: RequestContext, thrown: unknown, log: Log): Reply {
   const error = toStoreError(thrown);
-  // A request that fails because its client has left is no failure of ours.
-  if (!context.isCancelled) logFailures(log, [error], context.requestId);
+  logFailures(log, [error], context);
   return toErrorReply(context, error);
 }
 
-/** Logs the 5xx errors of a request in one line: the first, and how many there are. Others are the client's. */
-export function logFailures(log: Log, errors: readonly StoreError[], requestId: string): void {
+/**
+ * Logs the 5xx errors of a request in one line: the first, and how many there are. Others are the client's, and so is
+ * whatever fails because the client has disconnected.
+ */
+export function logFailures(log: Log, errors: readonly StoreError[], { requestId, isCancelled }: RequestContext): void {
+  if (isCancelled) return;
   const failures = errors.filter(({ status }) => status >= 500);
   const error = failures.find(({ code }) => code === 'internal_error') ?? failures[0];
   if (!error) return;

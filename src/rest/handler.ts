@@ -139,7 +139,7 @@ export function createRestHandler(options: RestOptions): Handler {
     if (session.isKeyAccepted && session.keyId) context.identify(session.keyId);
     const reply = await answer(context, session, route).catch((thrown: unknown) => toStoreError(thrown));
     const windows = (await session.allowance())?.windows;
-    if (reply instanceof StoreError) logFailures(log, [reply], context.requestId);
+    if (reply instanceof StoreError) logFailures(log, [reply], context);
     count(context, session, route, reply);
     const sent = reply instanceof StoreError ? toErrorReply(context, reply, windows) : reply;
     return { ...sent, headers: { ...headers, ...sent.headers }, windows };

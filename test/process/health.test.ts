@@ -148,7 +148,7 @@ describe('a database that the program cannot work with', () => {
   it('makes it unready, with MIGRATE=false and pending migrations; `migrate` repairs that', async () => {
     const env = { DATABASE_URL: await place.database({ migrated: false }) };
     const program = await place.start({ ...env, PORT: '0', MIGRATE: 'false' });
-    expect(program.stdout).toMatch(/migrations are pending.*npm run migrate|npm run migrate/);
+    await until('it names the command', () => /migrations are pending.*npm run migrate/.test(program.stdout));
     const ready = await program.fetch('/readyz');
     expect(ready.status).toBe(503);
     expect(await ready.json()).toMatchObject({ status: 'not ready', backend: 'unusable' });
