@@ -1,3 +1,4 @@
+import { setFlagsFromString } from 'node:v8';
 import { startApp, type App } from './app.js';
 import { ConfigError } from './config.js';
 import { StoreBusyError } from './store/store-lock.js';
@@ -35,6 +36,9 @@ function toLine({ message, cause }: Error): string {
 }
 
 async function main(): Promise<void> {
+  // Under load, V8 takes the arrays of a request for long-lived ones and allocates them in the old generation. They then
+  // keep everything that they hold alive: scavenges took twice as long (bench/README.md).
+  setFlagsFromString('--no-allocation-site-pretenuring');
   // Otherwise this signal would open a debugger.
   process.on('SIGUSR1', () => undefined);
   const config = loadEnvironment();
