@@ -20,8 +20,8 @@ export default defineConfig({
   resolve,
   test: {
     globalSetup: ['test/support/servers.ts'],
-    // Each file starts servers. More files at once than cores would only wait for each other.
-    maxWorkers: 2,
+    // Twice the cores of the smallest machine: most files wait for servers, windows and timeouts half of their time.
+    maxWorkers: 4,
     projects: [
       {
         resolve,

@@ -22,6 +22,9 @@ const QUIET_MS = 10;
 /** The longest wait for clients that keep sending, in milliseconds. */
 const LONGEST_WAIT_MS = 200;
 
+/** How long a connection that has never been used may stay open while the server closes, in milliseconds. */
+const UNUSED_MS = 500;
+
 export interface DrainOptions {
   /** The grace period: how long requests in flight may take, in milliseconds. */
   readonly graceMs: number;
@@ -58,6 +61,8 @@ export async function drain(
   await untilQuiet(server, isTooLate);
   server.closeIdleConnections();
   release();
+  // A browser opens connections in advance. They do not count as idle, and would stay open for the rest of the grace period.
+  server.headersTimeout = UNUSED_MS;
   const timer = setTimeout(() => {
     server.closeAllConnections();
   }, graceMs - elapsed());

@@ -132,7 +132,7 @@ describe.each(['no server running', 'the server of the embedded store running', 
       const table = await place.keys(['list', '--plan', 'business', '--limit', '2'], { ...env, COLUMNS: '80' });
       const [heading, , row, more] = linesOf(table.stdout);
       expect(heading).toMatch(/^id +plan +left min\/day +last used +ends +label$/);
-      expect(row).toMatch(/^key_\w+ +business +\S+ +never +revoked +猫+…$/);
+      expect(row).toMatch(/^key_\w+ +business +\S+ +not in a year +revoked +猫+…$/);
       expect((row?.length ?? 0) + (row?.match(/猫/g)?.length ?? 0)).toBeLessThanOrEqual(80);
       expect(more).toContain(`--after ${next}`);
     });

@@ -140,12 +140,17 @@ describe('stopping a server', () => {
     await database.end();
   });
 
-  it('does not wait for idle connections', async () => {
+  it.each([
+    ['idle connections', 'GET /livez HTTP/1.1\r\nHost: store\r\n\r\n'],
+    ['connections that were never used', ''],
+  ])('does not wait for %s', async (_, sent) => {
     const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '600000' });
     const socket = connect(Number(new URL(program.url).port), '127.0.0.1');
     await once(socket, 'connect');
-    socket.write('GET /livez HTTP/1.1\r\nHost: store\r\n\r\n');
-    await once(socket, 'data');
+    if (sent !== '') {
+      socket.write(sent);
+      await once(socket, 'data');
+    }
     expect((await program.stop()).code).toBe(0);
     socket.destroy();
   });
