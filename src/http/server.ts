@@ -230,14 +230,14 @@ function finish(context: RequestContext, log: RequestLog, { metrics, logAddress 
     requestId,
     method,
     path: path.slice(0, MAX_LOGGED_PATH),
-    address:
-      logAddress === 'none'
-        ? undefined
-        : logAddress === 'full'
-          ? context.client.address
-          : toPrefix(context.client.address),
+    address: toLoggedAddress(context.client.address, logAddress),
     status,
     ms: milliseconds,
     further: logged,
   });
+}
+
+function toLoggedAddress(address: string, logAddress: HttpServerOptions['logAddress']): string | undefined {
+  if (logAddress === 'none') return undefined;
+  return logAddress === 'full' ? address : toPrefix(address);
 }

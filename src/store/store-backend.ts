@@ -7,9 +7,8 @@ import { ConfigError, type Config, type StoreConfig } from '../config.js';
 import type { Database } from './database.js';
 import { checkStore } from './check-store.js';
 import { listPendingMigrations, migrate } from './migrate.js';
-import { measureStatements } from './measured-database.js';
 import { createPgDatabase } from './pg-database.js';
-import { createTracedDatabase } from './traced-database.js';
+import { observeDatabase } from './observed-database.js';
 import type { UsageReports } from '../access/usage.js';
 import { createPostgresUsage } from './postgres-usage.js';
 import { createUsageCounter } from './usage-counter.js';
@@ -65,9 +64,8 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     closers.push(() => opened.close());
     const decorated = decorateDatabase?.(opened) ?? opened;
     if (opened.connections) metrics.watchPool(opened.connections);
-    const measured = measureStatements(decorated, metrics.observeStatement);
-    const traced = createTracedDatabase(measured, tracer, toServer(store));
-    const database = store.kind === 'server' ? guardWrites(traced, toWriteGate(store.pool, log)) : traced;
+    const observed = observeDatabase(decorated, metrics.observeStatement, tracer, toServer(store));
+    const database = store.kind === 'server' ? guardWrites(observed, toWriteGate(store.pool, log)) : observed;
     await waitUntilAvailable('DATABASE_URL names a database', () => migrateAtStart(database, store, log));
     if (store.kind === 'server' && !store.prepare) await warnOfNoStatementTimeout(database, log);
 

@@ -1,0 +1,66 @@
+import { StoreError } from '../errors.js';
+import {
+  endSpan,
+  startSpan,
+  type Attributes,
+  type Span,
+  type SpanParent,
+  type Tracer,
+} from '../observability/tracing.js';
+import type { Database, Statement } from './database.js';
+
+/**
+ * Receives the duration of a statement.
+ * @param failure - an error code from a small set; undefined if the statement succeeded
+ */
+export type ObserveStatement = (name: string, failure: string | undefined, seconds: number) => void;
+
+/**
+ * Wraps a database. It reports how long each statement took, and creates a span for each statement of a recorded request.
+ * Both include the wait for a connection. The span contains no values. Transactions are left out, because only migrations
+ * use them.
+ * @param server - span attributes with the address of the database
+ */
+export function observeDatabase(
+  database: Database,
+  observe: ObserveStatement,
+  tracer: Tracer,
+  server: Attributes,
+): Database {
+  return {
+    ...database,
+    query<Row>(...args: Parameters<Database['query']>): Promise<Row[]> {
+      const [statement, , parent] = args;
+      const startedAt = performance.now();
+      const span = parent?.span?.isRecording() ? startStatementSpan(statement, parent) : undefined;
+      const rows = database.query<Row>(...args);
+      const end = (failure?: string): void => observe(statement.name, failure, (performance.now() - startedAt) / 1_000);
+      rows.then(
+        ({ length }) => {
+          end();
+          if (span) endSpan(span, { 'db.response.returned_rows': length });
+        },
+        (error: unknown) => {
+          end(error instanceof StoreError ? error.code : '_OTHER');
+          if (span) endSpan(span, {}, toErrorType(error));
+        },
+      );
+      return rows;
+    },
+  };
+
+  function startStatementSpan({ name, text }: Statement, parent: SpanParent): Span {
+    return startSpan(tracer, 'client', name, parent, {
+      'db.system.name': 'postgresql',
+      'db.operation.name': /\b(?:SELECT|INSERT|UPDATE|DELETE)\b/.exec(text)?.[0],
+      'db.query.summary': name,
+      ...server,
+    });
+  }
+}
+
+/** Returns the program's own error code or the SQLSTATE, never the message, because it may quote values. */
+function toErrorType(error: unknown): string {
+  const { code } = error as { readonly code?: unknown };
+  return typeof code === 'string' ? code : 'error';
+}
