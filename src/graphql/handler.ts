@@ -2,7 +2,7 @@ import type { Access, Session } from '../access/session.js';
 import { StoreError, toStoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
-import { chooseMediaType, prefersHtml } from '../http/media-type.js';
+import { createMediaTypeChooser, prefersHtml, type ChooseMediaType } from '../http/media-type.js';
 import { PAGE_HEADERS } from '../http/page-headers.js';
 import { REVALIDATED } from '../http/representation.js';
 import { logFailures, type Handler } from '../http/server.js';
@@ -26,7 +26,7 @@ export interface GraphqlHandlerOptions {
 }
 
 /** The media types of https://http-spec.graphql.org/September2026/#sec-Media-Types, the default first. */
-const MEDIA_TYPES = ['application/json; charset=utf-8', 'application/graphql-response+json; charset=utf-8'];
+const MEDIA_TYPES = ['application/json; charset=utf-8', 'application/graphql-response+json; charset=utf-8'] as const;
 /** https://www.rfc-editor.org/rfc/rfc10008#name-the-accept-query-header-fie */
 const SAFE_METHOD_HEADERS = { ...REVALIDATED, 'Accept-Query': 'application/json' };
 /** In addition to the policy in the page, which names Apollo's CDN and the nonce of its own scripts. */
@@ -35,6 +35,7 @@ const LANDING_PAGE_POLICY = "frame-ancestors 'none'; form-action 'none'; object-
 /** Makes the handler of /graphql. */
 export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
   const { execute, recorder, access, cors, log, introspection, renderLandingPage, limits } = options;
+  const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
 
   return async (context) => {
     context.route = '/graphql';
@@ -72,7 +73,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     if (renderLandingPage && prefersHtml(context, MEDIA_TYPES)) return toPage(await renderLandingPage(context.search));
     const passed = session.keyId || session.isKeyRefused || !introspection ? session.requireKey() : undefined;
     if (passed instanceof Promise) await passed;
-    const mediaType = chooseMediaType(context.header('accept'), MEDIA_TYPES);
+    const mediaType = chooseMediaType(context.header('accept'));
     const { isBatch, operations } = method === 'GET' ? readGetRequest(context) : await readBodyRequest(context, limits);
     const responses = await execute(operations, context, session);
     if (isBatch) {
@@ -88,7 +89,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
   function refuse(context: RequestContext, thrown: unknown): Reply {
     const error = toStoreError(thrown);
     logFailures(log, [error], context);
-    return toErrorReply(context, error);
+    return toErrorReply(context, error, chooseMediaType);
   }
 }
 
@@ -101,18 +102,20 @@ function toPage(html: string): Reply {
 }
 
 /** The response to a request that is refused as a whole. */
-function toErrorReply(context: RequestContext, error: StoreError): Reply {
+function toErrorReply(context: RequestContext, error: StoreError, chooseMediaType: ChooseMediaType): Reply {
   const { status, headers, text } = writeRefusal(Refusal.of(error), context.requestId);
-  return { status, headers: { 'Content-Type': negotiateForError(context), ...headers }, body: text };
+  const mediaType = toErrorMediaType(context, chooseMediaType);
+  return { status, headers: { 'Content-Type': mediaType, ...headers }, body: text };
 }
 
 /** Makes a function that gives the same refusal to every request, without writing it anew each time. */
 export function createGraphqlRefusal(error: StoreError): (context: RequestContext) => Reply {
   const { status, headers, text } = writeRefusal(Refusal.of(error), REQUEST_ID_PLACE);
   const [before, after] = text.split(REQUEST_ID_PLACE) as [string, string];
+  const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
   return (context) => ({
     status,
-    headers: { 'Content-Type': negotiateForError(context), ...headers },
+    headers: { 'Content-Type': toErrorMediaType(context, chooseMediaType), ...headers },
     body: before + context.requestId + after,
   });
 }
@@ -120,10 +123,10 @@ export function createGraphqlRefusal(error: StoreError): (context: RequestContex
 const REQUEST_ID_PLACE = '{request-id}';
 
 /** The media type of a refusal: the one asked for, or the default when the `Accept` header is the reason. */
-function negotiateForError(context: RequestContext): string {
+function toErrorMediaType(context: RequestContext, chooseMediaType: ChooseMediaType): string {
   try {
-    return chooseMediaType(context.header('accept'), MEDIA_TYPES);
+    return chooseMediaType(context.header('accept'));
   } catch {
-    return MEDIA_TYPES[0] as string;
+    return MEDIA_TYPES[0];
   }
 }

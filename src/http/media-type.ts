@@ -32,23 +32,29 @@ export function requireJsonBody(contentType: string | undefined, contentEncoding
   }
 }
 
+/** The most `Accept` headers to remember. Clients send the same few again and again. */
+const MAX_KNOWN = 100;
+
 /**
  * Chooses the media type of a response.
  * @param accept - the `Accept` header. If absent, the first offer is chosen.
- * @param offers - the available types, the preferred one first
- * @throws StoreError `not_acceptable` if the client accepts none of them
+ * @throws StoreError `not_acceptable` if the client accepts none of the offers
  */
-export function chooseMediaType(accept: string | undefined, offers: readonly string[]): string {
-  if (!accept || accept === '*/*') return offers[0] as string;
-  const known = chosen.get(offers)?.get(accept);
-  if (known !== undefined) return known;
-  const choice = new Negotiator({ headers: { accept } }).mediaType([...offers]);
-  if (choice === undefined) {
-    const types = offers.map((offer) => parseMediaType(offer).type).join(' or ');
-    throw new StoreError('not_acceptable', `The Accept header must allow ${types}, got ${shorten(accept)}.`);
-  }
-  cacheChoice(offers, accept, choice);
-  return choice;
+export type ChooseMediaType = (accept: string | undefined) => string;
+
+/** @param offers - the available types, the preferred one first */
+export function createMediaTypeChooser(offers: readonly [string, ...string[]]): ChooseMediaType {
+  const known = new Map<string, string>();
+  return (accept) => {
+    if (!accept || accept === '*/*') return offers[0];
+    const choice = known.get(accept) ?? new Negotiator({ headers: { accept } }).mediaType([...offers]);
+    if (choice === undefined) {
+      const types = offers.map((offer) => parseMediaType(offer).type).join(' or ');
+      throw new StoreError('not_acceptable', `The Accept header must allow ${types}, got ${shorten(accept)}.`);
+    }
+    if (known.size < MAX_KNOWN) known.set(accept, choice);
+    return choice;
+  };
 }
 
 function shorten(header: string): string {
@@ -65,13 +71,4 @@ export function prefersHtml(context: RequestContext, offers: readonly string[]):
 /** Whether an `Accept` header allows a media type. */
 export function accepts(accept: string, type: string): boolean {
   return new Negotiator({ headers: { accept } }).mediaType([type]) !== undefined;
-}
-
-/** The most `Accept` headers to cache. Clients send the same few again and again. */
-const MAX_CACHED = 100;
-const chosen = new WeakMap<readonly string[], Map<string, string>>();
-
-function cacheChoice(offers: readonly string[], accept: string, choice: string): void {
-  const choices = chosen.get(offers) ?? new Map<string, string>();
-  if (choices.size < MAX_CACHED) chosen.set(offers, choices.set(accept, choice));
 }

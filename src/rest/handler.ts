@@ -6,7 +6,7 @@ import type { Cors } from '../http/cors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
 import { parseStrictJson } from '../json/exact-json.js';
 import { PROBLEM_TYPE, toErrorReply } from '../http/error-reply.js';
-import { chooseMediaType, requireJsonBody } from '../http/media-type.js';
+import { createMediaTypeChooser, requireJsonBody } from '../http/media-type.js';
 import { REVALIDATED } from '../http/representation.js';
 import { errorReply, logFailures, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
@@ -54,7 +54,7 @@ interface Route {
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 /** A client that asks for problem details only still gets animals as JSON. */
-const MEDIA_TYPES = [JSON_TYPE, PROBLEM_TYPE];
+const MEDIA_TYPES = [JSON_TYPE, PROBLEM_TYPE] as const;
 
 const EXAMPLE = '{"name": "Rex", "categoryId": 1}';
 
@@ -69,6 +69,7 @@ const LOOKUP_HEADERS = {
 /** Creates the handler of everything under /v1. */
 export function createRestHandler(options: RestOptions): Handler {
   const { source, access, usage, cors, log, maxBodyBytes } = options;
+  const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
   const openApi = JSON.stringify(createOpenApiDocument());
 
   const list: Operation = {
@@ -153,7 +154,7 @@ export function createRestHandler(options: RestOptions): Handler {
     const operation = route.operations[method === 'HEAD' ? 'GET' : method];
     if (!operation) throw methodNotAllowed(Object.keys(route.operations));
     if (!operation.keyless) await session.requireKey();
-    chooseMediaType(context.header('accept'), MEDIA_TYPES);
+    chooseMediaType(context.header('accept'));
     const run = await operation.parse(context, decodePath(route.pattern.exec(path)?.[1] ?? ''), session.keyId);
     if (!operation.keyless) {
       await session.admit(1);
