@@ -11,6 +11,7 @@ import { createGraphqlRefusal } from './graphql/handler.js';
 import { openGraphql } from './graphql/open-graphql.js';
 import { createCompression } from './http/compression.js';
 import { createCors } from './http/cors.js';
+import { requireSoundHeaders } from './http/sound-headers.js';
 import type { RequestContext, Reply } from './http/request-context.js';
 import { drain, listen } from './http/lifecycle.js';
 import { createScheduler } from './http/scheduler.js';
@@ -174,6 +175,7 @@ export async function startApp(
     const route: Handler = (context) => {
       if (isGraphqlPath(context)) return graphql.handler(context);
       if (rest && isRestPath(context)) return rest(context);
+      requireSoundHeaders(context.request);
       const answer = health(context) ?? pages?.handle(context);
       if (answer) return answer;
       throw new StoreError(
@@ -248,6 +250,7 @@ async function openBackend(
     return openStoreBackend({
       store: backend,
       waitUntilAvailable,
+      startTimeoutMs: config.startTimeoutMs,
       bans,
       log,
       metrics,

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { z } from 'zod';
 import { parseRedisUrl } from './redis/redis-url.js';
 import { databaseUrl, flag, integer, url } from './setting-types.js';
@@ -89,8 +90,10 @@ export const SETTINGS: readonly string[] = Object.keys(ENVIRONMENT.shape);
 export type StoreConfig =
   | {
       readonly kind: 'embedded';
-      /** Where the store and its counters are kept. */
+      /** Where the store is kept. */
       readonly directory: string;
+      /** Where the counters of limits are kept. */
+      readonly limitsFile: string;
       readonly migrate: boolean;
       readonly sampleAnimals: boolean;
       readonly developmentKeys: boolean;
@@ -103,7 +106,7 @@ export type StoreConfig =
       /** Whether to migrate at startup. */
       readonly migrate: boolean;
       /** Where the counters of limits are kept, unless Redis has them. */
-      readonly directory: string;
+      readonly limitsFile: string;
     };
 
 /** Another animal store as backend, reached over its /v1 REST interface. */
@@ -117,7 +120,7 @@ export interface ProxyConfig {
   /** The plan of keys whose limits the upstream does not state. */
   readonly defaultPlan: 'free' | 'pro' | 'business' | undefined;
   /** Where the counters of that plan are kept, unless Redis has them. */
-  readonly directory: string;
+  readonly limitsFile: string;
 }
 
 export type BackendConfig = StoreConfig | ProxyConfig;
@@ -229,6 +232,8 @@ function parse(env: Readonly<Record<string, string | undefined>>) {
 }
 
 function toBackend(settings: z.infer<typeof ENVIRONMENT>, production: boolean): BackendConfig {
+  // Several instances may have the same directory, but not the same port.
+  const limitsFile = join(settings.DATA_DIR, `limits-${settings.PORT}.json`);
   if (settings.DATABASE_URL !== undefined) {
     return {
       kind: 'server',
@@ -236,7 +241,7 @@ function toBackend(settings: z.infer<typeof ENVIRONMENT>, production: boolean): 
       pool: settings.DATABASE_POOL,
       prepare: settings.DATABASE_PREPARE,
       migrate: settings.MIGRATE,
-      directory: settings.DATA_DIR,
+      limitsFile,
     };
   }
   if (settings.UPSTREAM_URL !== undefined) {
@@ -246,12 +251,13 @@ function toBackend(settings: z.infer<typeof ENVIRONMENT>, production: boolean): 
       timeoutMs: settings.UPSTREAM_TIMEOUT_MS,
       connections: settings.UPSTREAM_CONNECTIONS,
       defaultPlan: settings.DEFAULT_PLAN,
-      directory: settings.DATA_DIR,
+      limitsFile,
     };
   }
   return {
     kind: 'embedded',
     directory: settings.DATA_DIR,
+    limitsFile: join(settings.DATA_DIR, 'limits.json'),
     migrate: settings.MIGRATE,
     sampleAnimals: settings.SAMPLE_DATA && !production,
     developmentKeys: !production,

@@ -26,13 +26,19 @@ function withSecrets(env: Environment): Environment {
     const file = env[`${name}_FILE`];
     if (!file) continue;
     if (env[name]) throw new ConfigError(`${name} and ${name}_FILE are both set: unset one of them`);
-    try {
-      secrets[name] = readFileSync(file, 'utf8').trim();
-    } catch (error) {
-      throw new ConfigError(`${name}_FILE ${JSON.stringify(file)} cannot be read: ${(error as Error).message}`);
-    }
+    const secret = readSecret(`${name}_FILE`, file);
+    if (secret === '') throw new ConfigError(`${name}_FILE ${JSON.stringify(file)} is empty: it must hold a URL`);
+    secrets[name] = secret;
   }
   return { ...env, ...secrets };
+}
+
+function readSecret(name: string, file: string): string {
+  try {
+    return readFileSync(file, 'utf8').trim();
+  } catch (error) {
+    throw new ConfigError(`${name} ${JSON.stringify(file)} cannot be read: ${(error as Error).message}`);
+  }
 }
 
 function readEnvFile(): Record<string, string | undefined> {

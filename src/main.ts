@@ -1,6 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { startApp, type App } from './app.js';
 import { ConfigError } from './config.js';
+import { MigrationError } from './store/migrate.js';
 import { StoreBusyError } from './store/store-lock.js';
 import { findKeysCommand, loadEnvironment } from './environment.js';
 import { createLog } from './observability/log.js';
@@ -9,6 +10,7 @@ import { createLog } from './observability/log.js';
 function isOperatorError(error: unknown): error is Error {
   return (
     error instanceof ConfigError ||
+    error instanceof MigrationError ||
     error instanceof StoreBusyError ||
     (error instanceof Error && ('code' in error || 'syscall' in error))
   );

@@ -8,7 +8,14 @@ describe('loadConfig', () => {
     expect(loadConfig({})).toEqual({
       host: '127.0.0.1',
       port: 4_000,
-      backend: { kind: 'embedded', directory: '.data', migrate: true, sampleAnimals: true, developmentKeys: true },
+      backend: {
+        kind: 'embedded',
+        directory: '.data',
+        limitsFile: '.data/limits.json',
+        migrate: true,
+        sampleAnimals: true,
+        developmentKeys: true,
+      },
       redisUrl: undefined,
       production: false,
       introspection: true,
@@ -73,7 +80,7 @@ describe('loadConfig', () => {
       pool: 10,
       prepare: true,
       migrate: true,
-      directory: '.data',
+      limitsFile: '.data/limits-4000.json',
     });
     expect(loadConfig({ DATABASE_URL: url, DATABASE_POOL: '3', DATABASE_PREPARE: 'false' }).backend).toEqual({
       kind: 'server',
@@ -81,7 +88,7 @@ describe('loadConfig', () => {
       pool: 3,
       prepare: false,
       migrate: true,
-      directory: '.data',
+      limitsFile: '.data/limits-4000.json',
     });
   });
 

@@ -1,8 +1,7 @@
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname } from 'node:path';
 import type { LedgerSnapshot, MemoryLedger } from './memory-ledger.js';
 
-const FILE = 'limits.json';
 /** A crash loses what was counted in this time. */
 const SAVE_EVERY_MS = 900;
 /** With very many keys, a save takes a while. At most one part of this many of the time is spent on it. */
@@ -14,10 +13,13 @@ export interface LimitsFile {
   close(): Promise<void>;
 }
 
-/** Reads the counters of a store that no server has open. */
-export async function readLimits(directory: string): Promise<LedgerSnapshot> {
-  const text = await readFile(join(directory, FILE), 'utf8').catch(() => '[]');
-  return JSON.parse(text) as LedgerSnapshot;
+/** Reads the counters of a store that no server has open. There are none if the file is missing or damaged. */
+export async function readLimits(path: string): Promise<LedgerSnapshot> {
+  try {
+    return JSON.parse(await readFile(path, 'utf8')) as LedgerSnapshot;
+  } catch {
+    return [];
+  }
 }
 
 /** Where problems are logged. */
@@ -29,16 +31,16 @@ interface Log {
  * Restores the counters from the file, then writes them to it every second in the background. If they cannot be written,
  * one warning says so.
  */
-export async function openLimitsFile(directory: string, ledger: MemoryLedger, log: Log): Promise<LimitsFile> {
-  const path = join(directory, FILE);
+export async function openLimitsFile(path: string, ledger: MemoryLedger, log: Log): Promise<LimitsFile> {
   let isFailing = false;
   let saved = await readFile(path, 'utf8').catch(() => '[]');
   try {
     ledger.restore(JSON.parse(saved) as LedgerSnapshot);
   } catch (err) {
-    log.warn({ err }, 'limits.json cannot be read: the counters start anew');
+    log.warn({ err }, 'the file of the counters cannot be read: they start anew');
   }
   let timer: NodeJS.Timeout;
+  let saving: Promise<void> | undefined;
   let isClosed = false;
   saveLater(0);
 
@@ -46,6 +48,7 @@ export async function openLimitsFile(directory: string, ledger: MemoryLedger, lo
     close: async () => {
       isClosed = true;
       clearTimeout(timer);
+      await saving;
       await save();
     },
   };
@@ -54,7 +57,7 @@ export async function openLimitsFile(directory: string, ledger: MemoryLedger, lo
     timer = setTimeout(
       () => {
         const startedAt = performance.now();
-        void save().then(() => {
+        saving = save().then(() => {
           if (!isClosed) saveLater(performance.now() - startedAt);
         });
       },
@@ -66,14 +69,14 @@ export async function openLimitsFile(directory: string, ledger: MemoryLedger, lo
     const text = JSON.stringify(ledger.snapshot());
     if (text === saved) return;
     try {
-      await mkdir(directory, { recursive: true, mode: 0o700 });
+      await mkdir(dirname(path), { recursive: true, mode: 0o700 });
       await writeFile(`${path}.new`, text, { mode: 0o600 });
       await rename(`${path}.new`, path);
       saved = text;
       isFailing = false;
     } catch (error) {
       const { message } = error as Error;
-      if (!isFailing) log.warn({ reason: message }, 'limits.json cannot be written: a crash resets the counters');
+      if (!isFailing) log.warn({ reason: message }, 'the file of the counters cannot be written: a crash resets them');
       isFailing = true;
     }
   }

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { createReadStream, createWriteStream, existsSync } from 'node:fs';
+import { createReadStream, existsSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Writable } from 'node:stream';
@@ -36,7 +36,8 @@ program
   .argument('<file>', 'the file, or - for standard input')
   .action(async (file: string) => {
     const { store, config } = selectStore();
-    const chunks = (file === STANDARD ? process.stdin : createReadStream(file)).setEncoding('utf8');
+    const input = file === STANDARD ? process.stdin : (await open(file)).createReadStream();
+    const chunks = input.setEncoding('utf8');
     const tables = await withDatabase(config, async (database) => {
       await migrate(database, { onWait: console.error });
       return importStore(database, chunks as AsyncIterable<string>, showProgress('importing'));
@@ -66,7 +67,7 @@ async function writeFile(file: string, database: Database): Promise<Transferred>
   const partial = `${file}.partial`;
   const handle = await open(partial, 'wx', 0o600);
   try {
-    const stream = createWriteStream(partial, { fd: handle, autoClose: false });
+    const stream = handle.createWriteStream({ autoClose: false });
     const tables = await exportStore(database, (text) => write(stream, text), showProgress('exporting'));
     await handle.sync();
     await readExport(createReadStream(partial).setEncoding('utf8') as AsyncIterable<string>, () => undefined);
@@ -81,6 +82,8 @@ async function writeFile(file: string, database: Database): Promise<Transferred>
 }
 
 function write(stream: Writable, text: string): Promise<void> {
+  // Without a listener, an error would end the process before `fail` is called.
+  if (stream.listenerCount('error') === 0) stream.on('error', () => undefined);
   return new Promise((done, fail) => stream.write(text, (error) => (error ? fail(error) : done())));
 }
 

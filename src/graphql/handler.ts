@@ -6,6 +6,7 @@ import { createMediaTypeChooser, prefersHtml, type ChooseMediaType } from '../ht
 import { PAGE_HEADERS } from '../http/page-headers.js';
 import { REVALIDATED } from '../http/representation.js';
 import { logFailures, type Handler } from '../http/server.js';
+import { requireSoundHeaders } from '../http/sound-headers.js';
 import type { Log } from '../observability/log.js';
 import type { Execute } from './execute.js';
 import type { OperationRecorder } from './operation-recorder.js';
@@ -64,6 +65,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
 
   async function answer(context: RequestContext, session: Session): Promise<Reply> {
     const { method } = context;
+    requireSoundHeaders(context.request);
     if (cors.isPreflight(context)) return { status: 204, headers: cors.preflightHeaders(context), body: '' };
     if (method !== 'GET' && method !== 'POST' && method !== 'QUERY') {
       throw new StoreError('method_not_allowed', '/graphql takes GET, POST and QUERY.', {
@@ -77,7 +79,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     const { isBatch, operations } = method === 'GET' ? readGetRequest(context) : await readBodyRequest(context, limits);
     const responses = await execute(operations, context, session);
     if (isBatch) {
-      const { status, headers } = toBatchHead(responses);
+      const { status, headers } = toBatchHead(responses, mediaType);
       const body = `[${responses.map(({ text }) => text).join()}]`;
       return { status, headers: { 'Content-Type': mediaType, ...headers }, body };
     }

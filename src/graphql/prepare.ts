@@ -136,7 +136,7 @@ export function createPrepare({
       if (request.query !== undefined && documentStatus !== undefined) {
         documents.keep({ text: request.query, errors, names: [], operations: new Map() });
       }
-      return new Refusal({ status: documentStatus ?? status, headers: Object.fromEntries(headers), errors });
+      return new Refusal({ status: documentStatus ?? status, headers: withoutCacheControl(headers), errors });
     }
     const { text, document } = validation;
     const hash = readHash(request.extensions);
@@ -230,6 +230,11 @@ export function createPrepare({
     documents.keep(document);
     return compiled;
   }
+}
+
+/** The response has a `Cache-Control` of its own. */
+function withoutCacheControl(headers: Iterable<readonly [string, string]>): Record<string, string> {
+  return Object.fromEntries([...headers].filter(([name]) => name !== 'cache-control'));
 }
 
 function findOperation(document: DocumentNode, name: string | undefined) {

@@ -68,7 +68,14 @@ export function createPreparedDocuments(): PreparedDocuments {
         if (fields.size > MAX_COMBINATIONS) fields.delete(oldest as string);
       }
       const { text } = document;
-      (pinned.has(text) ? pinned : paid.has(text) ? paid : free).set(text, document);
+      if (pinned.has(text)) {
+        pinned.set(text, document);
+        return;
+      }
+      const part = paid.has(text) ? paid : free;
+      // lru-cache weighs an entry again only if it is another object.
+      part.delete(text);
+      part.set(text, document);
     },
     promote(document) {
       if (pinned.has(document.text) || paid.has(document.text)) return;

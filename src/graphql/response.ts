@@ -120,12 +120,15 @@ function join({ data, errors, deprecations, requestId }: ResponseParts): string 
 }
 
 /** The status and headers of a batch: 200 if any operation ran, otherwise what the operations share, or 400. */
-export function toBatchHead(responses: readonly OperationResponse[]): Pick<OperationResponse, 'status' | 'headers'> {
+export function toBatchHead(
+  responses: readonly OperationResponse[],
+  mediaType: string,
+): Pick<OperationResponse, 'status' | 'headers'> {
   if (responses.some(({ hasData }) => hasData)) return { status: 200, headers: longestWait(responses) };
-  const [first] = responses as [OperationResponse];
-  const isShared = responses.every(({ status }) => status === first.status);
-  return isShared
-    ? { status: first.status, headers: { ...first.headers, ...longestWait(responses) } }
+  const statuses = new Set(responses.map((response) => toStatus(response, mediaType)));
+  const [status = 400] = statuses;
+  return statuses.size === 1
+    ? { status, headers: { ...responses[0]?.headers, ...longestWait(responses) } }
     : { status: 400, headers: longestWait(responses) };
 }
 

@@ -43,6 +43,9 @@ const KNOWN_KEYS = 50_000;
 /** Longer `Authorization` headers are not remembered. */
 const LONGEST_KEPT = 256;
 
+/** The reply to a client that has disconnected. */
+const NOT_SENT: Reply = { status: 499, headers: {}, body: '' };
+
 interface AdmittedRequest {
   readonly caller: Caller;
   /** When its head arrived, or the end of a body that was late: the time of a slow sender does not count. */
@@ -102,9 +105,11 @@ export function createScheduler({ budgetMs, crowdBudgetMs, floor = 32, onChange 
       if (!turn) return run(context, handler, admitted);
       return turn.then(() => {
         const now = performance.now();
+        const isGone = context.response.destroyed;
         const isTooLate = now - admitted.since > LATE_BUDGETS * budgetMs;
-        if (!isTooLate && !context.response.destroyed) return run(context, handler, admitted);
+        if (!isTooLate && !isGone) return run(context, handler, admitted);
         leave(admitted);
+        if (isGone) return NOT_SENT;
         countRefusal(now);
         return refuse(context);
       });
@@ -118,7 +123,7 @@ export function createScheduler({ budgetMs, crowdBudgetMs, floor = 32, onChange 
   }
 
   async function run(context: RequestContext, handler: Handler, admitted: AdmittedRequest): Promise<Reply> {
-    if (context.method === 'POST') {
+    if (context.method === 'POST' || context.method === 'QUERY') {
       queueMicrotask(() => {
         if (!context.request.complete) waitForBody(context.request, admitted);
       });

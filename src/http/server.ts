@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { StoreError, toStoreError } from '../errors.js';
+import { type StoreError, toStoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import { createRequestLog, type RequestLog } from '../observability/request-log.js';
@@ -7,7 +7,7 @@ import type { Tracer } from '../observability/tracing.js';
 import { toErrorReply } from './error-reply.js';
 import { createBodySender, type BodySender } from './body-sender.js';
 import type { Compression } from './compression.js';
-import { refuseConnection } from './connection-errors.js';
+import { createConnections } from './connections.js';
 import type { Cors } from './cors.js';
 import { drainBody } from './drain-body.js';
 import { createAddressReader, toPrefix } from './client-address.js';
@@ -72,7 +72,9 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     handler: (context) => (held ? held.then(() => options.handler(context)) : options.handler(context)),
   };
   const requestLog = createRequestLog(options.log);
+  const connections = createConnections();
   const receive = (request: IncomingMessage, response: ServerResponse): void => {
+    connections.track(request, response);
     const context = new RequestContext(request, response, readAddress(request));
     const refusal = options.refuse?.(context);
     if (refusal) {
@@ -103,7 +105,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   server.on('checkExpectation', receive);
   server.keepAliveTimeout = 65_000;
   server.maxConnections = MAX_CONNECTIONS;
-  server.on('clientError', refuseConnection);
+  server.on('clientError', (error, socket) => connections.refuse(error, socket));
   server.once('close', () => bodySender.close());
   return {
     server,
@@ -129,7 +131,6 @@ async function serve(
 ): Promise<void> {
   let reply: Reply;
   try {
-    requireSoundHeaders(context.request);
     const represented = represent(context, await options.handler(context), getCompression());
     reply = represented instanceof Promise ? await represented : represented;
   } catch (thrown) {
@@ -164,30 +165,6 @@ const STATUS_TEXTS: Readonly<Record<number, string>> = { 294: 'Partial Success' 
 
 function addHeaders(list: string[], headers: Readonly<Record<string, string>>): void {
   for (const name in headers) list.push(name, headers[name] as string);
-}
-
-/** Node limits the total size of the headers, but thousands of short headers would fit. */
-const MAX_HEADERS = 200;
-/** Node takes the first of several, and a proxy in front may have checked the last. */
-const SINGLE_HEADERS = ['host', 'authorization'];
-
-function requireSoundHeaders({ httpVersion, headers, rawHeaders }: IncomingMessage): void {
-  if (rawHeaders.length > 2 * MAX_HEADERS)
-    throw new StoreError('headers_too_large', `A request may have ${MAX_HEADERS} headers.`);
-  // https://www.rfc-editor.org/rfc/rfc9112#section-3.2
-  if (httpVersion === '1.1' && headers.host === undefined) throw ambiguous('An HTTP/1.1 request needs a Host header.');
-  for (const name of SINGLE_HEADERS) {
-    let count = 0;
-    for (let i = 0; i < rawHeaders.length; i += 2) {
-      const sent = rawHeaders[i] as string;
-      if (sent.length === name.length && sent.toLowerCase() === name) count += 1;
-    }
-    if (count > 1) throw ambiguous(`A request may have one ${name} header.`);
-  }
-}
-
-function ambiguous(message: string): StoreError {
-  return new StoreError('invalid_request', message, { headers: { Connection: 'close' } });
 }
 
 /** Returns the reply to a thrown error, and logs it. The client never sees the details of an unexpected error. */

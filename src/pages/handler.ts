@@ -49,9 +49,17 @@ export function createPages(options: PagesOptions): Pages {
   let token = findDevelopmentKeys && randomBytes(16).toString('base64url');
   let assets: ReturnType<typeof readAssets> | undefined;
 
+  /** Reads the files once. After a failure, the next request tries again. */
+  async function findAsset(name: string) {
+    assets ??= readAssets().catch((error: unknown) => {
+      assets = undefined;
+      throw error;
+    });
+    return (await assets).get(name);
+  }
+
   async function replyFile(context: RequestContext): Promise<Reply> {
-    assets ??= readAssets();
-    const asset = (await assets).get(context.path.slice(1));
+    const asset = await findAsset(context.path.slice(1));
     if (asset === undefined) throw new StoreError('no_such_route', 'There is no such file. The pages are listed at /.');
     const takesGzip = new Negotiator(context.request).encoding(['gzip', 'identity']) === 'gzip';
     return {
@@ -73,8 +81,7 @@ export function createPages(options: PagesOptions): Pages {
   }
 
   async function replyPage(name: string, fill = (html: string) => html): Promise<Reply> {
-    assets ??= readAssets();
-    const html = Buffer.from((await assets).get(name)?.plain ?? '').toString();
+    const html = Buffer.from((await findAsset(name))?.plain ?? '').toString();
     return {
       status: 200,
       headers: {

@@ -49,8 +49,8 @@ export function createKeyStates(capacity = 100_000, newCapacity = 10_000): KeySt
 /** What the gateway knows about one key: its limits, its cooldown and its requests in flight. */
 export class KeyState {
   readonly limits = new LimitState();
-  /** When the key was first sent, by `performance.now()`. */
-  readonly createdAt = performance.now();
+  /** When the key was first sent, or last refused by the upstream, by `performance.now()`. */
+  newSince = performance.now();
   /** Whether the upstream has accepted the key. */
   isAccepted = false;
   /** Resolves when the request that goes first has ended, with the refusal of the key if there was one. */
@@ -114,7 +114,7 @@ export class KeyState {
 
   /** Why the rest of a probe's requests does not fit into the limits that its first answer stated. */
   findRestRefusal(rest: number): StoreError | undefined {
-    // The first request of the operation has run, so the rest is late and not too large.
+    // The first request of the operation has run, so the rest is late and not too large: a client may repeat it in parts.
     const largest = Math.min(...this.windows.map(({ limit }) => limit));
     return this.#findLimitRefusal(Math.min(rest, largest), this.#inFlight - rest);
   }
@@ -158,6 +158,7 @@ export class KeyState {
       // The headers of a 401 state the limits of the gateway's address, not of the key.
       this.#refusedUntil = now + REFUSED_KEY_MS;
       this.isAccepted = false;
+      this.newSince = performance.now();
       this.limits.forget();
       return;
     }

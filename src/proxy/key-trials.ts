@@ -20,8 +20,9 @@ const REFUSAL_MS = 60_000;
 /** The time from one such trial to the next, and how long a key waits for its trial, in milliseconds. */
 const INTERVAL_MS = 350;
 const WAIT_MS = 2_000;
-/** The most keys of an address that wait. */
+/** The most keys of an address that wait while keys are refused, and at other times. */
 const MAX_WAITING = 16;
+const MAX_WAITING_UNREFUSED = 1_000;
 /** The most addresses that are remembered. */
 const ADDRESSES = 50_000;
 
@@ -55,12 +56,16 @@ class AddressTrials {
     this.#startedAt = performance.now();
   }
 
+  /** Whether too many keys of the address have been refused lately. */
+  #isRefused(): boolean {
+    const oldest = this.#refusedAt[0] ?? -Infinity;
+    return this.#refusedAt.length === REFUSALS && performance.now() - oldest < REFUSAL_MS;
+  }
+
   /** Whether a trial may start now. */
   #isFree(): boolean {
-    const now = performance.now();
-    const oldest = this.#refusedAt[0] ?? -Infinity;
-    const isRefusing = this.#refusedAt.length === REFUSALS && now - oldest < REFUSAL_MS;
-    return isRefusing ? this.#running === 0 && now - this.#startedAt >= INTERVAL_MS : this.#running < AT_ONCE;
+    if (!this.#isRefused()) return this.#running < AT_ONCE;
+    return this.#running === 0 && performance.now() - this.#startedAt >= INTERVAL_MS;
   }
 
   #wait(key: KeyState): Promise<boolean> {
@@ -72,7 +77,7 @@ class AddressTrials {
         resolve(mayStart);
       };
       this.#waiting.set(key, settle);
-      if (this.#waiting.size > MAX_WAITING) this.#byAge().at(-1)?.(false);
+      this.#dropExcess();
       setTimeout(() => this.#startNext(), INTERVAL_MS).unref();
     });
   }
@@ -80,8 +85,15 @@ class AddressTrials {
   #end(key: KeyState): void {
     this.#running -= 1;
     if (key.isRefused && this.#refusedAt.push(performance.now()) > REFUSALS) this.#refusedAt.shift();
+    this.#dropExcess();
     this.#startNext();
     setTimeout(() => this.#startNext(), INTERVAL_MS).unref();
+  }
+
+  /** Refuses the newest keys if too many wait. */
+  #dropExcess(): void {
+    const most = this.#isRefused() ? MAX_WAITING : MAX_WAITING_UNREFUSED;
+    if (this.#waiting.size > most) for (const settle of this.#byAge().slice(most)) settle(false);
   }
 
   #startNext(): void {
@@ -91,8 +103,8 @@ class AddressTrials {
     }
   }
 
-  /** What waits, the key that was sent first at the front: a client that tries again with its key has waited longest. */
+  /** What waits, the key that has been new for longest at the front: its client may have tried before. */
   #byAge(): ((mayStart: boolean) => void)[] {
-    return [...this.#waiting].sort(([a], [b]) => a.createdAt - b.createdAt).map(([, settle]) => settle);
+    return [...this.#waiting].sort(([a], [b]) => a.newSince - b.newSince).map(([, settle]) => settle);
   }
 }

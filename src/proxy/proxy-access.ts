@@ -11,7 +11,7 @@ import { UnknownCaller } from '../access/unknown-caller.js';
 import type { UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js';
 import type { Access, Allowance, Session } from '../access/session.js';
 import { monotonicNow } from '../clock.js';
-import { StoreError, type ErrorName } from '../errors.js';
+import { StoreError, toStoreError, type ErrorName } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
 import type { SharedCooldowns } from './cooldown.js';
 import type { KeyState, KeyStates } from './key-state.js';
@@ -62,6 +62,8 @@ class ProxySession implements Session, UpstreamKey {
   #inFlight = 0;
   #isProbe = false;
   #endTrial: (() => void) | undefined;
+  /** Admitted requests that the default plan has not been charged, because the upstream might state limits. */
+  #uncharged = 0;
   /** Whether requests were admitted before the limits of the key were known, and why the rest of them does not fit. */
   #isUnchecked = false;
   #restRefusal: StoreError | undefined;
@@ -118,7 +120,7 @@ class ProxySession implements Session, UpstreamKey {
   findRefusal(): StoreError | undefined {
     if (this.#isUnchecked && !this.key.limits.isUnknown(monotonicNow())) {
       this.#isUnchecked = false;
-      this.#restRefusal = this.key.findRestRefusal(this.#inFlight);
+      this.#restRefusal ??= this.key.findRestRefusal(this.#inFlight);
     }
     return this.key.findRefusal() ?? this.#restRefusal;
   }
@@ -129,6 +131,9 @@ class ProxySession implements Session, UpstreamKey {
     if (answer.status < 500 && answer.status !== 401) this.options.keys.keep(this.id, this.key);
     if (answer.status === 429 && cooldown) this.options.cooldowns.share(this.id, cooldown);
     if (this.#inFlight > 0) this.#release(1);
+    this.#chargeFirst().catch((error: unknown) => {
+      this.#restRefusal = toStoreError(error);
+    });
     this.#endProbe(answer.status >= 500);
   }
 
@@ -174,16 +179,36 @@ class ProxySession implements Session, UpstreamKey {
     }
   }
 
-  /** Charges the default plan while no windows of the upstream are known, also before its first answer. */
   async #admitByDefaultPlan(cost: number): Promise<void> {
-    const { defaultPlan } = this.options;
-    if (!defaultPlan || this.key.windows.length > 0) return;
-    const admission = await this.#askDefaultLedger(defaultPlan, cost);
-    this.#defaultWindows = admission.windows;
-    if (admission.outcome === 'admitted') return;
+    if (!this.key.limits.isUnstated) {
+      this.#uncharged += cost;
+      return;
+    }
+    const refusal = await this.#chargeDefaultPlan(cost);
+    if (!refusal) return;
     this.#release(cost);
-    if (admission.outcome === 'too-large') throw operationTooLarge(cost, admission.limit);
-    throw rateLimited(admission.retryAfter, cost, admission.windows);
+    throw refusal;
+  }
+
+  /** Charges what was admitted before the first answer, if that states no limits. */
+  async #chargeFirst(): Promise<void> {
+    const cost = this.#uncharged;
+    if (cost === 0 || !this.key.limits.isUnstated) return;
+    this.#uncharged = 0;
+    this.#restRefusal = await this.#chargeDefaultPlan(cost);
+  }
+
+  /** @returns why the default plan refuses the requests */
+  async #chargeDefaultPlan(cost: number): Promise<StoreError | undefined> {
+    const { defaultPlan } = this.options;
+    if (!defaultPlan) return undefined;
+    const asked = this.#askDefaultLedger(defaultPlan, cost);
+    const admission = asked instanceof Promise ? await asked : asked;
+    this.#defaultWindows = admission.windows;
+    if (admission.outcome === 'admitted') return undefined;
+    return admission.outcome === 'too-large'
+      ? operationTooLarge(cost, admission.limit)
+      : rateLimited(admission.retryAfter, cost, admission.windows);
   }
 
   #askDefaultLedger(plan: PublishedPlan, cost: number): MaybePromise<Admission> {

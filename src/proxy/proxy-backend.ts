@@ -48,7 +48,7 @@ export async function openProxyBackend(
   const addressLedger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
   const defaultLedger = createMemoryLedger();
   const limitsFile =
-    redis || defaultPlan === undefined ? undefined : await openLimitsFile(proxy.directory, defaultLedger, log);
+    redis || defaultPlan === undefined ? undefined : await openLimitsFile(proxy.limitsFile, defaultLedger, log);
   const shared = redis && {
     addressLedger: createRedisLedger({
       link: redis,

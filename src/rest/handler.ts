@@ -9,6 +9,7 @@ import { PROBLEM_TYPE, toErrorReply } from '../http/error-reply.js';
 import { createMediaTypeChooser, requireJsonBody } from '../http/media-type.js';
 import { REVALIDATED } from '../http/representation.js';
 import { errorReply, logFailures, type Handler } from '../http/server.js';
+import { requireSoundHeaders } from '../http/sound-headers.js';
 import type { Log } from '../observability/log.js';
 import { parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { notFound, type Pet } from '../pets/pet.js';
@@ -148,6 +149,7 @@ export function createRestHandler(options: RestOptions): Handler {
 
   async function answer(context: RequestContext, session: Session, route: Route | undefined): Promise<Reply> {
     const { path, method } = context;
+    requireSoundHeaders(context.request);
     if (!route)
       throw new StoreError('no_such_route', 'There is no such path. /v1/openapi.json lists those that there are.');
     if (cors.isPreflight(context)) return { status: 204, headers: cors.preflightHeaders(context), body: '' };

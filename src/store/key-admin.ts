@@ -73,8 +73,11 @@ const CONTROL_CHARACTER = /\p{Cc}/u;
 /** Creates the operations on the keys of a store. */
 export function createKeyAdmin({ keys, usage, peek }: KeyAdminOptions): KeyAdmin {
   return {
-    create: async ({ actor, ...request }) => keys.create(toSettings(request), actor),
-    list: async (filter) => toStatuses(await keys.list(filter)),
+    create: async ({ actor, ...request }) => keys.create(toSettings(request, request.expiresAt), actor),
+    async list(filter) {
+      if (filter.after !== undefined) await get(filter.after);
+      return toStatuses(await keys.list(filter));
+    },
     show: async ({ id }) => toStatus(await get(id)),
     async update({ actor, id, ...update }) {
       const record = await get(id);
@@ -87,7 +90,9 @@ export function createKeyAdmin({ keys, usage, peek }: KeyAdminOptions): KeyAdmin
       return toStatus((await keys.update(record, settings, actor)) ?? record);
     },
     async rotate({ actor, id, overlapMs }) {
-      if ((await get(id)).revokedAt) throw new Error(`${id} is revoked: create another key`);
+      const { revokedAt, expiresAt } = await get(id);
+      if (revokedAt) throw new Error(`${id} is revoked: create another key`);
+      if (expiresAt && expiresAt <= new Date()) throw new Error(`${id} has expired: give it another expiry first`);
       const previousEndsAt = new Date(Date.now() + overlapMs);
       const rotated = (await keys.rotate(id, previousEndsAt, actor)) as CreatedKey;
       return { ...rotated, previousEndsAt };
@@ -100,8 +105,8 @@ export function createKeyAdmin({ keys, usage, peek }: KeyAdminOptions): KeyAdmin
       await get(id);
       return toStatus((await keys.unban(id, actor)) as KeyRecord);
     },
-    log: (filter) => keys.listEvents(filter),
-    usage: (filter) => usage.list(filter),
+    log: (filter) => keys.listEvents(filter).then((events) => ofKnownKey(events, filter.id)),
+    usage: (filter) => usage.list(filter).then((sums) => ofKnownKey(sums, filter.id)),
     deprecated: ({ since }) => usage.listDeprecated(since),
   };
 
@@ -109,6 +114,12 @@ export function createKeyAdmin({ keys, usage, peek }: KeyAdminOptions): KeyAdmin
     const record = await keys.find(id);
     if (!record) throw new Error(`there is no key with the id ${JSON.stringify(id)}: list shows the ids`);
     return record;
+  }
+
+  /** An empty report on a key may mean that there is no such key. */
+  async function ofKnownKey<T>(rows: readonly T[], id: string | undefined): Promise<readonly T[]> {
+    if (rows.length === 0 && id !== undefined) await get(id);
+    return rows;
   }
 
   async function toStatuses(records: readonly KeyRecord[]): Promise<KeyStatus[]> {
@@ -139,11 +150,11 @@ function withoutAbsent<T extends object>(parts: T): Partial<T> {
 
 /**
  * Checks the settings of a key.
- * @param newExpiry - the expiry, unless the key had it before
+ * @param newExpiry - the expiry; undefined if the key keeps the one that it had
  */
 function toSettings(
   { plan, label = null, perMinute, perDay, expiresAt = null }: KeyRequest,
-  newExpiry: Date | null | undefined = expiresAt,
+  newExpiry: Date | null | undefined,
 ): KeySettings {
   const { length } = Array.from(label ?? '');
   if (label !== null && (length > MAX_LABEL || label.trim() === '' || CONTROL_CHARACTER.test(label)))

@@ -11,7 +11,7 @@ import { createRedisPeek } from './key-limits.js';
 import { connectKeys } from './key-socket.js';
 import { readLimits } from '../access/limits-file.js';
 import { createPostgresKeyStore } from './postgres-key-store.js';
-import { migrate } from './migrate.js';
+import { listPendingMigrations, migrate } from './migrate.js';
 import { createPostgresUsage } from './postgres-usage.js';
 import { openDatabase, toConfigError } from './store-backend.js';
 
@@ -49,7 +49,7 @@ export async function openKeyAdmin({ backend, bans, redisUrl }: Config): Promise
     const database = await openDatabase(backend, undefined, REPORT_TIMEOUT_MS);
     closers.push(() => database.close());
     await requireTables(database, store);
-    await migrate(database).catch((error: unknown) => {
+    await prepareTables(database, backend.migrate).catch((error: unknown) => {
       throw toConfigError(error);
     });
     const redis = redisUrl === undefined ? undefined : await openLink(redisUrl);
@@ -79,11 +79,17 @@ async function requireTables(database: Database, store: string): Promise<void> {
   if (!row?.exists) throw new Error(`${store} has no tables: start the program to create them`);
 }
 
+async function prepareTables(database: Database, mayMigrate: boolean): Promise<void> {
+  if (mayMigrate) await migrate(database);
+  else if ((await listPendingMigrations(database)).length > 0)
+    throw new Error('migrations are pending and MIGRATE is false: run npm run migrate');
+}
+
 /** Without Redis, each server counts for itself. The counters of a stopped embedded store are in a file. */
 async function createPeek(store: StoreConfig, bans: Config['bans']): Promise<KeyAdminOptions['peek']> {
   if (store.kind === 'server') return () => undefined;
   const ledger = createMemoryLedger(bans);
-  ledger.restore(await readLimits(store.directory));
+  ledger.restore(await readLimits(store.limitsFile));
   return (account) => ledger.peek(account);
 }
 

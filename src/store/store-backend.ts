@@ -36,6 +36,8 @@ import { guardWrites, type WriteGateOptions } from './write-gate.js';
 export interface StoreBackendOptions {
   readonly store: StoreConfig;
   readonly waitUntilAvailable: WaitUntilAvailable;
+  /** How long to wait for another instance that migrates, in milliseconds. */
+  readonly startTimeoutMs: number;
   readonly bans: Config['bans'];
   readonly log: Log;
   readonly metrics: Metrics;
@@ -54,7 +56,7 @@ const SHEDDER_BUDGETS = { budgetMs: 400, crowdBudgetMs: 150 };
  * @throws StoreBusyError if another process has the embedded store; ConfigError if the database cannot be opened
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
-  const { store, waitUntilAvailable, bans, log, metrics, redis, tracer, decorateDatabase } = options;
+  const { store, waitUntilAvailable, startTimeoutMs, bans, log, metrics, redis, tracer, decorateDatabase } = options;
   const closers: (() => Promise<unknown>)[] = [];
   const close = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer();
@@ -64,9 +66,11 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     closers.push(() => opened.close());
     const decorated = decorateDatabase?.(opened) ?? opened;
     if (opened.connections) metrics.watchPool(opened.connections);
-    const observed = observeDatabase(decorated, metrics.observeStatement, tracer, toServer(store));
-    const database = store.kind === 'server' ? guardWrites(observed, toWriteGate(store.pool, log)) : observed;
-    await waitUntilAvailable('DATABASE_URL names a database', () => migrateAtStart(database, store, log));
+    const database = observeDatabase(decorated, metrics.observeStatement, tracer, toServer(store));
+    const guarded = store.kind === 'server' ? guardWrites(database, toWriteGate(store.pool, log)) : database;
+    await waitUntilAvailable('DATABASE_URL names a database', () =>
+      migrateAtStart(database, store, startTimeoutMs, log),
+    );
     if (store.kind === 'server' && !store.prepare) await warnOfNoStatementTimeout(database, log);
 
     const reports = createPostgresUsage(database);
@@ -85,7 +89,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     closers.push(() => pruner.close());
 
     const keys = createPostgresKeyStore(database);
-    const source = createBatchingPetSource(createPostgresPetSource(database, store.kind === 'embedded'));
+    const source = createBatchingPetSource(createPostgresPetSource(guarded, store.kind === 'embedded'));
     const ledger = createMemoryLedger(bans);
     const addressLedger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
     const shared = redis && {
@@ -127,13 +131,13 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       check,
       close,
     };
-    const { directory } = store;
     if (!redis || store.kind === 'embedded') {
-      const limitsFile = await openLimitsFile(directory, ledger, log);
+      const limitsFile = await openLimitsFile(store.limitsFile, ledger, log);
       closers.push(() => limitsFile.close());
     }
     if (store.kind === 'server') return backend;
 
+    const { directory } = store;
     const upToDate: UsageReports = {
       list: (filter) => usage.flush().then(() => reports.list(filter)),
       listDeprecated: (since) => usage.flush().then(() => reports.listDeprecated(since)),
@@ -176,10 +180,10 @@ function toWriteGate(pool: number, log: Log): WriteGateOptions {
 }
 
 /** Migrates, or reports what is pending if MIGRATE is false. */
-async function migrateAtStart(database: Database, store: StoreConfig, log: Log): Promise<void> {
+async function migrateAtStart(database: Database, store: StoreConfig, waitMs: number, log: Log): Promise<void> {
   try {
     if (store.migrate) {
-      await migrate(database, { onWait: (reason) => log.warn(reason) });
+      await migrate(database, { waitMs, onWait: (reason) => log.warn(reason) });
       return;
     }
     const pending = await listPendingMigrations(database);

@@ -29,8 +29,10 @@ export type OnProgress = (done: number, total: number) => void;
 /** How many rows of each table were exported or imported. */
 export type Transferred = readonly { readonly name: string; readonly rows: number }[];
 
-/** Rows look the same in every session. A plan for many rows may read whole tables. */
-const SESSION = `SET LOCAL TimeZone = 'UTC'; SET LOCAL bytea_output = 'hex'; SET LOCAL standard_conforming_strings = on;
+/**
+ * Rows look the same in every session. A plan for many rows may read whole tables, and the other end of a pipe may pause.
+ */
+const SESSION = `SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL TimeZone = 'UTC'; SET LOCAL bytea_output = 'hex'; SET LOCAL standard_conforming_strings = on;
   SET LOCAL enable_seqscan = on`;
 
 /**

@@ -11,7 +11,7 @@ export interface WriteGateOptions {
 }
 
 /**
- * Wraps a database so that stalled writes do not keep reads from it. A commit may hang, for example if it waits for a
+ * Wraps the database of the animals so that stalled writes do not keep reads from it. A commit may hang, for example if it waits for a
  * standby that is lost. From then on, writes are refused at once, except for one at a time that finds out whether they
  * work again.
  */

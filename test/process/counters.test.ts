@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { makePlace, type Place, type Program } from '../support/process.js';
+import { findFreePort, makePlace, type Place, type Program } from '../support/process.js';
 import { startScriptedUpstream } from '../support/scripted-upstream.js';
 
 describe('the counters of an instance without Redis', () => {
@@ -63,6 +63,21 @@ describe('the counters of an instance without Redis', () => {
       await sleep(1_000);
     }
     const { stdout, stderr } = await program.stop();
-    expect((stdout + stderr).match(/limits\.json cannot be written/g)).toHaveLength(1);
+    expect((stdout + stderr).match(/the counters cannot be written/g)).toHaveLength(1);
+  });
+
+  it('are not those of another instance in the same directory', async () => {
+    const database = { DATABASE_URL: await place.database() };
+    const [firstPort, secondPort] = [await findFreePort(), await findFreePort()];
+    const first = await place.start({ ...database, PORT: String(firstPort) });
+    const second = await place.start({ ...database, PORT: String(secondPort) });
+    const key = await createKey(database);
+    for (let i = 0; i < 9; i++) await remaining(first, key);
+    await sleep(1_500);
+    await remaining(second, await createKey(database));
+    await sleep(1_500);
+    await first.stop('SIGKILL');
+    const next = await place.start({ ...database, PORT: String(firstPort) });
+    expect(await remaining(next, key)).toBe('50');
   });
 });

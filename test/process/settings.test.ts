@@ -67,6 +67,8 @@ describe('a start that cannot succeed', () => {
 
   it('is refused in one line if a file with a URL cannot be read, or is named in addition to the URL', async () => {
     expect(await refusal({ PORT: '0', DATABASE_URL_FILE: 'missing' })).toMatch(/DATABASE_URL_FILE "missing" cannot be/);
+    await writeFile(join(place.directory, 'empty'), '\n');
+    expect(await refusal({ PORT: '0', DATABASE_URL_FILE: 'empty' })).toMatch(/DATABASE_URL_FILE "empty" is empty/);
     const both = { REDIS_URL: 'redis://127.0.0.1', REDIS_URL_FILE: 'file' };
     expect(await refusal({ PORT: '0', ...both })).toMatch(/REDIS_URL and REDIS_URL_FILE are both set/);
   });

@@ -66,6 +66,8 @@ describe('the store command', () => {
       const { code, stderr } = await place.store(['import', 'wrong.jsonl'], { DATABASE_URL: empty });
       expect([code, linesOf(stderr)]).toEqual([1, [expect.stringContaining(said)]]);
     }
+    const missing = await place.store(['import', 'missing.jsonl'], { DATABASE_URL: empty });
+    expect([missing.code, linesOf(missing.stderr)]).toEqual([1, [expect.stringContaining('no such file')]]);
     expect(await runSql(empty, 'SELECT id FROM pets')).toEqual([]);
     const again = await place.store(['export', FILE], { DATABASE_URL: url });
     expect([again.code, linesOf(again.stderr)]).toEqual([1, [expect.stringContaining('exists')]]);

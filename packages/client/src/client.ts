@@ -100,6 +100,8 @@ export function createPetClient(options: PetClientOptions): PetClient {
   } = options;
   const url = new URL(options.url, (globalThis as { location?: { href: string } }).location?.href);
   if (!/^[\x21-\x7e]+$/.test(key)) throw new TypeError('key must be an API key: printable ASCII without spaces.');
+  if (clientName !== undefined && !/^[\x20-\x7e]+$/.test(clientName))
+    throw new TypeError('clientName must be printable ASCII.');
   if (!(concurrency >= 1)) throw new TypeError(`concurrency must be at least 1, got ${concurrency}.`);
   const headers = {
     Authorization: `Bearer ${key}`,
@@ -123,6 +125,8 @@ export function createPetClient(options: PetClientOptions): PetClient {
     },
     async add({ name, categoryId, status }, { idempotencyKey, signal } = {}) {
       const input = { name, categoryId: unwrap(parseId('categoryId', categoryId)), status };
+      if (idempotencyKey !== undefined && !IDEMPOTENCY_KEY.test(idempotencyKey))
+        throw badInput('idempotencyKey must be 1 to 255 printable ASCII characters without spaces.');
       const ownKey = idempotencyKey ?? (idempotencyKeys ? createIdempotencyKey() : undefined);
       const [pet] = await run([{ kind: 'addPet', variables: { input }, idempotencyKey: ownKey }], signal);
       return unwrap(pet as Pet);
@@ -164,5 +168,12 @@ function parseId(name: string, given: PetId): string | PetError {
   if (isExact && /^(?:0|-?[1-9]\d{0,18})$/.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text)) return text;
   const expected = 'an int64: in canonical decimal, as a bigint, or as a number up to 2^53 − 1';
   const message = `${name} must be ${expected}, got ${typeof given === 'string' ? JSON.stringify(text.slice(0, 40)) : text}.`;
+  return badInput(message);
+}
+
+/** https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/ */
+const IDEMPOTENCY_KEY = /^(?:[\x21-\x7e]{1,255}|"[\x20-\x7e]+")$/;
+
+function badInput(message: string): PetError {
   return createPetError({ code: 'BAD_USER_INPUT', message, requestId: '' });
 }

@@ -123,7 +123,8 @@ export function createQueue(
   function readAnswer(tasks: readonly Task[], { results, isTooLarge, headers }: Answer): void {
     const known = windows;
     windows = updateWindows(known, headers);
-    if (windows !== known) onLimit?.(windows);
+    // What it throws must not keep the callers from their results.
+    if (onLimit && windows !== known) queueMicrotask(() => onLimit(windows));
     if (isTooLarge && tasks.length > 1) {
       // If the windows, just learned, explain the refusal, the store may take as many lookups as before.
       if (largestCost() >= tasks.length) maxLookups = Math.min(maxLookups, Math.ceil(tasks.length / 2));

@@ -1,0 +1,18 @@
+import { expect, it } from 'vitest';
+import type { RootField } from '../../src/graphql/compile.js';
+import { createPreparedDocuments, type PreparedOperation } from '../../src/graphql/prepared-documents.js';
+
+it('the cache weighs a document again when one of its operations has been compiled', () => {
+  const documents = createPreparedDocuments();
+  const texts = Array.from({ length: 100 }, (_, index) => `document ${index}`);
+  for (const text of texts) {
+    const document = { text, errors: [], names: [undefined], operations: new Map<undefined, PreparedOperation>() };
+    documents.keep(document);
+    const root = { write: () => '', valueCount: 100 } as unknown as RootField;
+    const fields = new Map([['', Array.from({ length: 100 }, () => ({ ...root, write: () => '' }))]]);
+    document.operations.set(undefined, { variables: { names: [] }, fields } as unknown as PreparedOperation);
+    documents.keep(document);
+  }
+  // Each takes more than 4 MB by its fields. That is too much for the cache.
+  expect(texts.filter((text) => documents.find(text))).toEqual([]);
+});

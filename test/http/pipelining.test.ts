@@ -1,0 +1,63 @@
+import { connect, type Socket } from 'node:net';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { sendRaw } from '../hostile/raw-http.js';
+import { startGateway, type Gateway } from '../support/gateway.js';
+import { until } from '../support/process.js';
+
+const BODY = '{"name":"Rex","categoryId":1}';
+
+describe('requests that are sent before the last response', () => {
+  let gateway: Gateway;
+  let head: string;
+
+  beforeAll(async () => {
+    gateway = await startGateway('server', { LOG_LEVEL: 'info' });
+    const { key } = await gateway.createKey({ plan: 'business' });
+    head = `Host: x\r\nAuthorization: Bearer ${key}\r\n`;
+  });
+  afterAll(() => gateway.close());
+
+  const post = (length = BODY.length): string =>
+    `POST /v1/pets HTTP/1.1\r\n${head}Content-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
+
+  async function open(): Promise<Socket> {
+    const { hostname, port } = new URL(gateway.url);
+    const socket = connect(Number(port), hostname);
+    socket.on('error', () => undefined);
+    await once(socket, 'connect');
+    return socket;
+  }
+
+  it.each([0, 2, 20])(
+    'all end, with a line in the log, when the client resets the connection after %i ms',
+    async (ms) => {
+      gateway.logged.length = 0;
+      const socket = await open();
+      await new Promise((done) => socket.write(`GET /v1/pets HTTP/1.1\r\n${head}\r\n`.repeat(50), done));
+      await sleep(ms);
+      socket.resetAndDestroy();
+      const active = async (): Promise<string | undefined> =>
+        /^http_server_active_requests(?:\{\})? (\d+)$/m.exec(await (await gateway.fetch('/metrics')).text())?.[1];
+      // The request for the metrics is the only one.
+      await until('no request is in progress', async () => (await active()) === '1');
+      const received = gateway.logged.filter(({ path }) => path === '/v1/pets').length;
+      expect(received === 0 || received === 50).toBe(true);
+    },
+  );
+
+  it('are answered before a connection is closed because of what follows them', async () => {
+    const { text } = await sendRaw(gateway.url, (socket) => socket.write(`${post()}${BODY}}}garbage\r\n\r\n`));
+    expect(text).toMatch(/^HTTP\/1\.1 201 Created\r\n/);
+    expect(text.match(/HTTP\/1\.1/g)).toHaveLength(1);
+  });
+
+  it('get 400 if their own body is not valid HTTP', async () => {
+    const { status, text } = await sendRaw(gateway.url, (socket) =>
+      socket.write(`${post().replace(/Content-Length: \d+/, 'Transfer-Encoding: chunked')}zz\r\n`),
+    );
+    expect(status).toBe(400);
+    expect(text.match(/HTTP\/1\.1/g)).toHaveLength(1);
+  });
+});
