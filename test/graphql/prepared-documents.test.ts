@@ -8,11 +8,13 @@ it('the cache weighs a document again when one of its operations has been compil
   for (const text of texts) {
     const document = { text, errors: [], names: [undefined], operations: new Map<undefined, PreparedOperation>() };
     documents.keep(document);
-    const root = { write: () => '', valueCount: 100 } as unknown as RootField;
+    const root = { write: () => '', valueCount: 6 } as unknown as RootField;
     const fields = new Map([['', Array.from({ length: 100 }, () => ({ ...root, write: () => '' }))]]);
     document.operations.set(undefined, { variables: { names: [] }, fields } as unknown as PreparedOperation);
     documents.keep(document);
   }
-  // Each takes more than 4 MB by its fields. That is too much for the cache.
-  expect(texts.filter((text) => documents.find(text))).toEqual([]);
+  // Each takes some 340 kB by its fields, and 8 MB are for documents that have cost nothing.
+  const kept = texts.filter((text) => documents.find(text));
+  expect(kept.length).toBeGreaterThan(10);
+  expect(kept.length).toBeLessThan(30);
 });

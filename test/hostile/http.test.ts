@@ -170,6 +170,9 @@ describe('hostile HTTP', () => {
       socket.write(`GET ${path} HTTP/1.1\r\n${headers}\r\n`),
     );
     expect([status, text]).toEqual([400, expect.stringContaining('"code":"invalid_request"')]);
+    if (path === '/livez') return;
+    expect(text).toContain('X-RateLimit-Limit: ');
+    if (path === '/graphql') expect(text).toContain('{"errors":[{"message":"A request may have one ');
   });
 
   it('cuts long paths in the log', async () => {

@@ -154,12 +154,12 @@ describe('an overloaded store', () => {
     });
   });
 
-  it('does not count requests whose body is still arriving', async () => {
+  it.each(['POST', 'QUERY'])('does not count requests whose body is still arriving: %s', async (method) => {
     const body = JSON.stringify({ query: LIST });
     const senders = await Promise.all(
       Array.from({ length: MANY }, async () => {
         const sent = request(`${gateway.url}/graphql`, {
-          method: 'POST',
+          method,
           headers: {
             'Content-Type': 'application/json',
             'Content-Length': body.length,

@@ -1,6 +1,7 @@
 import { userInfo } from 'node:os';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { linesOf, makePlace, type Ended, type Place } from '../support/process.js';
+import { runSql } from '../support/sql.js';
 
 const SECRET = /^pets_[0-9A-Za-z]{38}$/;
 const ENTERPRISE = ['create', '--plan', 'enterprise'];
@@ -116,6 +117,18 @@ describe.each(['no server running', 'the server of the embedded store running', 
       expect(stdout + JSON.stringify(log)).not.toContain('pets_');
     });
 
+    it.runIf(situation === 'DATABASE_URL set')('changes an expired key, but does not rotate it', async () => {
+      const created = await keys('create', '--plan', 'free', '--json');
+      const { id } = JSON.parse(created.stdout) as { id: string };
+      await runSql(
+        String(env.DATABASE_URL),
+        `UPDATE api_keys SET expires_at = now() - interval '1 day' WHERE id = '${id}'`,
+      );
+      expect(JSON.parse((await keys('update', id, '--label', 'old', '--json')).stdout)).toMatchObject({ label: 'old' });
+      const rotated = await place.keys(['rotate', id], env);
+      expect([rotated.code, rotated.stderr]).toEqual([1, expect.stringContaining('has expired')]);
+    });
+
     it.runIf(situation === 'DATABASE_URL set')('lists keys by plan, state and page, in tables that fit', async () => {
       const create = async (): Promise<string> =>
         JSON.parse((await keys('create', '--plan', 'business', '--label', '猫'.repeat(100), '--json')).stdout)
@@ -142,6 +155,9 @@ describe.each(['no server running', 'the server of the embedded store running', 
       for (const [args, said] of [
         [['show', 'key_nobody'], 'no key with the id "key_nobody"'],
         [['revoke', 'key_nobody'], 'key_nobody'],
+        [['list', '--after', 'key_nobody'], 'no key with the id'],
+        [['usage', 'key_nobody'], 'no key with the id'],
+        [['log', 'key_nobody'], 'no key with the id'],
         [[...ENTERPRISE], '--per-minute'],
         [[...ENTERPRISE, '--per-day', '10'], '--per-minute'],
         [[...ENTERPRISE, '--per-minute', '9', '--per-day', '8'], 'at least --per-minute'],

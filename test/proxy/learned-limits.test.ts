@@ -293,12 +293,73 @@ describe('DEFAULT_PLAN', () => {
     await upstream.close();
   });
 
+  it('does not refuse what fits into limits that the upstream states, not even the first operation', async () => {
+    const upstream = await startScriptedUpstream((_, response) => {
+      const limits = { 'X-RateLimit-Limit': '1000', 'X-RateLimit-Remaining': '900' };
+      send(response, 200, '[]', { ...limits, 'X-RateLimit-Reset': String(Math.ceil(Date.now() / 1_000) + 1) });
+    });
+    const gateway = await startProxyBefore(upstream.url, { DEFAULT_PLAN: 'free' });
+    const lists = Array.from({ length: 70 }, (_, i) => `p${i}: pets(limit: ${i + 1}) { id }`).join(' ');
+    for (let round = 0; round < 3; round++) {
+      const { status, errors } = await gateway.graphql(`{ ${lists} }`, { key: 'a' });
+      expect({ status, errors }).toEqual({ status: 200, errors: undefined });
+      await sleep(2_200);
+    }
+    await gateway.close();
+    await upstream.close();
+  });
+
   it('yields to limits that the upstream states', async () => {
     const upstream = await startScriptedUpstream((_, response) => send(response, 200, '[]', freeLimits(7)));
     const gateway = await startProxyBefore(upstream.url, { DEFAULT_PLAN: 'business' });
     await gateway.graphql('{ pets { id } }', { key: 'a' });
     const { data } = await gateway.graphql(RATE_LIMIT, { key: 'a' });
     expect(data.rateLimit).toMatchObject({ plan: 'FREE', windows: [{ remaining: 7 }, { remaining: 1000 }] });
+    await gateway.close();
+    await upstream.close();
+  });
+});
+
+describe('unseen keys of one address', () => {
+  const answerBy = (isValid: (key: string) => boolean, delayMs: number) =>
+    startScriptedUpstream(({ headers }, response) => {
+      setTimeout(() => {
+        if (isValid(String(headers.authorization).slice('Bearer '.length))) send(response, 200, '[]');
+        else send(response, 401, { code: 'unauthorized', message: 'No.', status: 401 });
+      }, delayMs);
+    });
+
+  it('are all served when many valid ones come at once', async () => {
+    const upstream = await answerBy(() => true, 100);
+    const gateway = await startProxyBefore(upstream.url);
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, (_, i) => gateway.graphql('{ pets { id } }', { key: `valid-${i}` })),
+    );
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    await gateway.close();
+    await upstream.close();
+  });
+
+  it('get their turn while others that were refused come again and again', { timeout: 90_000 }, async () => {
+    const upstream = await answerBy((key) => key === 'valid', 10);
+    const gateway = await startProxyBefore(upstream.url);
+    let isOver = false;
+    const attack = Array.from({ length: 30 }, async (_, i) => {
+      while (!isOver) {
+        await gateway.graphql('{ pets { id } }', { key: `made-up-${i}` });
+        await sleep(200);
+      }
+    });
+    await sleep(7_000);
+    const startedAt = performance.now();
+    let status = 0;
+    while (status !== 200 && performance.now() - startedAt < 60_000) {
+      ({ status } = await gateway.graphql('{ pets { id } }', { key: 'valid' }));
+      if (status !== 200) await sleep(500);
+    }
+    isOver = true;
+    await Promise.all(attack);
+    expect(status).toBe(200);
     await gateway.close();
     await upstream.close();
   });

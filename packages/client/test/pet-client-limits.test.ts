@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createPetClient, isPetError, type PetError, type PetClient, type PetClientOptions } from '../src/index.js';
 import { startGateway, startProxyBefore, STORES, type Gateway, type ProxyOnly } from '../../../test/support/gateway.js';
 import { startShortWindowStore, type ShortWindowStore } from '../../../test/support/short-window-store.js';
@@ -75,6 +75,24 @@ describe.each(STORES)('the limits of a key, %s store', (mode) => {
         ['day', 10_000, 9_990],
       ],
     ]);
+  });
+
+  it('keep no caller waiting if their listener throws', async () => {
+    const { key } = await gateway.createKey({ plan: 'pro' });
+    const thrown: unknown[] = [];
+    const queue = vi.spyOn(globalThis, 'queueMicrotask').mockImplementation((run) => {
+      Promise.resolve()
+        .then(run)
+        .catch((error: unknown) => thrown.push(error));
+    });
+    const client = connect(gateway.url, key, {
+      onLimit: () => {
+        throw new Error('a bug of the page');
+      },
+    });
+    await client.list();
+    queue.mockRestore();
+    expect(thrown).toEqual([new Error('a bug of the page')]);
   });
 
   it('do not hide other limits: the client learns that the server accepts fewer root fields', async () => {

@@ -162,6 +162,7 @@ describe('createPetClient', () => {
     [{ url: 'animals' }, 'Invalid URL'],
     [{ key: '' }, 'key must be'],
     [{ key: 'secret\r\nX: y' }, 'key must be'],
+    [{ clientName: 'App ✓' }, 'clientName must be printable ASCII'],
     [{ concurrency: 0 }, 'concurrency must be at least 1, got 0'],
   ])('rejects %j', (wrong, words) => {
     const create = (): PetClient => createPetClient({ ...valid, ...wrong });
