@@ -43,11 +43,12 @@ export function parseExactJson(text: string, subject: string): unknown {
  */
 export function parseUntrustedJson(text: string, subject: string): unknown {
   const value = parseJson(text, subject);
-  const { members, hasNumber } = requireSmallJson(value, subject);
+  const { members, hasNumber, hasUnsafeNumber } = requireSmallJson(value, subject);
   if (hasRepeatedKey(text, members)) throw keyTwice(subject, findRepeatedKey(text));
   if (!hasNumber || !INEXACT_NUMBER.test(text)) return value;
-  if (text.length > MAX_EXACT_LENGTH) throw tooLongForExactNumbers(subject);
-  return parse(text, undefined, toExactNumber);
+  if (text.length <= MAX_EXACT_LENGTH) return parse(text, undefined, toExactNumber);
+  if (hasUnsafeNumber) throw tooLongForExactNumbers(subject);
+  return value;
 }
 
 /** The parser that keeps numbers exact takes some 25 ms for this many characters. */

@@ -9,7 +9,12 @@ export interface JsonSummary {
   /** The number of members of all objects. */
   readonly members: number;
   readonly hasNumber: boolean;
+  /** Whether there is a number that JavaScript may have rounded, or a fraction. */
+  readonly hasUnsafeNumber: boolean;
 }
+
+/** Numbers in a member of this name need not be exact: what clients add there changes no response. */
+const INEXACT_MEMBER = 'extensions';
 
 /** Shorter texts are parsed without a look at them, in characters. */
 const HARMLESS_LENGTH = 100_000;
@@ -37,25 +42,29 @@ function tooManyValues(subject: string): StoreError {
 export function requireSmallJson(value: unknown, subject: string): JsonSummary {
   let members = 0;
   let hasNumber = false;
+  let hasUnsafeNumber = false;
   let left = MAX_VALUES;
-  visit(value, 0);
-  return { members, hasNumber };
+  visit(value, 0, false);
+  return { members, hasNumber, hasUnsafeNumber };
 
-  function visit(part: unknown, depth: number): void {
-    if (typeof part === 'number') hasNumber = true;
+  function visit(part: unknown, depth: number, mayBeInexact: boolean): void {
+    if (typeof part === 'number' && !mayBeInexact) {
+      hasNumber = true;
+      hasUnsafeNumber ||= !Number.isSafeInteger(part);
+    }
     if (typeof part !== 'object' || part === null) return;
     if (depth === MAX_DEPTH) throw new StoreError('bad_request', `${subject} nests deeper than ${MAX_DEPTH} levels.`);
     const names = Array.isArray(part) ? undefined : Object.keys(part);
     left -= names ? names.length : (part as readonly unknown[]).length;
     if (left < 0) throw tooManyValues(subject);
     if (!names) {
-      for (const element of part as readonly unknown[]) visit(element, depth + 1);
+      for (const element of part as readonly unknown[]) visit(element, depth + 1, mayBeInexact);
       return;
     }
     members += names.length;
     for (const name of names) {
       if (name === '__proto__') throw new StoreError('bad_request', `${subject} has a key "__proto__".`);
-      visit((part as Record<string, unknown>)[name], depth + 1);
+      visit((part as Record<string, unknown>)[name], depth + 1, mayBeInexact || name === INEXACT_MEMBER);
     }
   }
 }
