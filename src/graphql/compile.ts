@@ -15,7 +15,7 @@ import { compileArguments, type ArgumentMaker } from './arguments.js';
 import type { OperationContext } from './context.js';
 import { listOperations, toFragments, type DocumentText } from './document.js';
 import { PRICES, priceOfMetaField, type Price } from './prices.js';
-import type { CompiledVariables, Variables, VariableValues } from './variables.js';
+import { nameOf, type CompiledVariables, type Variables, type VariableValues } from './variables.js';
 import { createWriterCompiler, type CompiledWriter } from './write.js';
 
 /** What a resolver is told about its field. */
@@ -133,7 +133,11 @@ async function introspect(
   const fragments = toFragments(document);
   const fields = collectFields(schema, fragments, variableValues, rootType, operation.selectionSet);
   const selectionSet: SelectionSetNode = { kind: Kind.SELECTION_SET, selections: fields.get(responseKey) ?? [] };
-  const definitions = [{ ...operation, selectionSet }, ...Object.values(fragments)];
+  // The others have been coerced, which graphql-js would do again.
+  const variableDefinitions = operation.variableDefinitions?.filter(({ type }) =>
+    ['String', 'Boolean'].includes(nameOf(type)),
+  );
+  const definitions = [{ ...operation, selectionSet, variableDefinitions }, ...Object.values(fragments)];
   const { data, errors } = await execute({ schema, document: { kind: Kind.DOCUMENT, definitions }, variableValues });
   if (errors?.[0]) throw errors[0];
   return data?.[responseKey];
@@ -145,12 +149,15 @@ export function findConditions(
   variables: CompiledVariables,
 ): readonly number[] {
   const found = new Set<number>();
+  // A fragment that the operation does not use may have a variable of the same name with any type.
+  const booleans = operation.variableDefinitions?.filter(({ type }) => nameOf(type) === 'Boolean') ?? [];
+  const names = new Set(booleans.map(({ variable }) => variable.name.value));
   for (const definition of [operation, ...Object.values(toFragments(document))]) {
     visit(definition, {
       [Kind.DIRECTIVE]: ({ arguments: [condition] = [] }) => {
         if (condition?.value.kind !== Kind.VARIABLE) return;
-        const index = variables.names.indexOf(condition.value.name.value);
-        if (index >= 0) found.add(index);
+        const name = condition.value.name.value;
+        if (names.has(name)) found.add(variables.names.indexOf(name));
       },
     });
   }

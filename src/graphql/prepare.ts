@@ -172,7 +172,11 @@ export function createPrepare({
       }
       // A condition of @skip or @include is null.
       if (error instanceof GraphQLError)
-        return Refusal.ofPlace(new StoreError('invalid_request', error.message, { graphqlOnly: true }), error);
+        return Refusal.ofPlace(
+          new StoreError('invalid_request', error.message, { graphqlOnly: true }),
+          error,
+          operation,
+        );
       throw error;
     }
   }

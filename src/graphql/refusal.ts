@@ -25,11 +25,16 @@ export class Refusal {
   }
 
   /** The refusal for a value in the document that a variable makes invalid. */
-  static ofPlace(failure: StoreError, { locations = [] }: Pick<GraphQLError, 'locations'>): Refusal {
+  static ofPlace(
+    failure: StoreError,
+    { locations = [] }: Pick<GraphQLError, 'locations'>,
+    operation: PreparedOperation,
+  ): Refusal {
     const { message, extensions } = formatStoreError(failure);
     return new Refusal({
       status: 422,
       errors: [{ message, locations, extensions: extensions ?? {} }],
+      operation,
       failure,
     });
   }

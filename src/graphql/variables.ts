@@ -129,7 +129,8 @@ function unwrapNumbers(
   return Object.fromEntries(plain) as Variables;
 }
 
-function nameOf(type: TypeNode): string {
+/** The name of a type without its lists and exclamation marks. */
+export function nameOf(type: TypeNode): string {
   return type.kind === Kind.NAMED_TYPE ? type.name.value : nameOf(type.type);
 }
 

@@ -79,8 +79,10 @@ export function createWriterCompiler({ schema, fragments, conditions }: WriterCo
     const parts: Part[] = [];
     let valueCount = 0;
     let constant = '';
+    let separator = '{';
     for (const [responseKey, selected] of collect(type, nodes)) {
-      constant += `${valueCount === 0 ? '{' : ','}"${responseKey}":`;
+      constant += `${separator}"${responseKey}":`;
+      separator = ',';
       const { value: fieldName } = (selected[0] as FieldNode).name;
       if (fieldName === '__typename') {
         constant += JSON.stringify(type.name);
@@ -94,7 +96,9 @@ export function createWriterCompiler({ schema, fragments, conditions }: WriterCo
       valueCount += compiled.valueCount;
       constant = '';
     }
-    return { write: toObjectWriter(parts, `${constant}}`, onNull), valueCount };
+    // `@skip` and `@include` may leave nothing.
+    const end = separator === '{' ? '{}' : `${constant}}`;
+    return { write: toObjectWriter(parts, end, onNull), valueCount };
   }
 }
 

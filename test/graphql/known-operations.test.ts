@@ -177,6 +177,30 @@ describe.each(MODES)('repeated operations, %s store', (mode) => {
     }
   });
 
+  it.each([
+    ['{ pets(limit: 2) { id @skip(if: true) } }', { pets: [{}, {}] }],
+    ['{ pet(id: 1) { ... @include(if: false) { id } } }', { pet: {} }],
+    [
+      '{ rateLimit { windows { limit @skip(if: true) } plan } }',
+      { rateLimit: { windows: [{}, {}], plan: 'ENTERPRISE' } },
+    ],
+    [
+      'query ($s: PetStatus = SOLD) { pets(limit: 1, status: $s) { name } __type(name: "Pet") { name } }',
+      { pets: [{ name: 'Milo' }], __type: { name: 'Pet' } },
+    ],
+  ])('give what graphql-js gives, when new and when cached: %s', async (query, data) => {
+    for (const _ of ['new', 'cached']) expect((await gateway.graphql(query, { key })).data).toEqual(data);
+  });
+
+  it('take no variable of another operation for a condition', async () => {
+    const query = `query A($x: Boolean!) { ...F } fragment F on Query { pets @skip(if: $x) { id } }
+      query B($x: ID!) { pet(id: $x) { id } }`;
+    for (const id of ['1', '2']) {
+      const { data } = await gateway.graphql(query, { key, operationName: 'B', variables: { x: id } });
+      expect(data).toEqual({ pet: { id } });
+    }
+  });
+
   /** Returns the cost and everything a client sees of the response, except request ids and error locations. */
   async function outcomeOf(query: string, rawVariables: string) {
     const before = await remaining();
