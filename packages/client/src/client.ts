@@ -2,7 +2,7 @@ import { createIdempotencyKey } from './idempotency-key.js';
 import type { LimitWindow } from './limits.js';
 import { createListSearch } from './list-search.js';
 import { createPetError, isPetError, type PetError } from './pet-error.js';
-import { createQueue } from './queue.js';
+import { createQueue, LONGEST_TIMER_MS } from './queue.js';
 import { sendFields } from './request.js';
 
 export type PetStatus = 'AVAILABLE' | 'PENDING' | 'SOLD';
@@ -103,13 +103,15 @@ export function createPetClient(options: PetClientOptions): PetClient {
   if (clientName !== undefined && !/^[\x20-\x7e]+$/.test(clientName))
     throw new TypeError('clientName must be printable ASCII.');
   if (!(concurrency >= 1)) throw new TypeError(`concurrency must be at least 1, got ${concurrency}.`);
+  if (!(maxWaitMs >= 0)) throw new TypeError(`maxWaitMs must be at least 0, got ${maxWaitMs}.`);
+  if (!(timeoutMs > 0)) throw new TypeError(`timeoutMs must be more than 0, got ${timeoutMs}.`);
   const headers = {
     Authorization: `Bearer ${key}`,
     'Content-Type': 'application/json',
     Accept: 'application/graphql-response+json, application/json;q=0.9',
     ...(clientName !== undefined && { 'apollographql-client-name': clientName }),
   };
-  const endpoint = { url, headers, timeoutMs, fetch };
+  const endpoint = { url, headers, timeoutMs: Math.min(timeoutMs, LONGEST_TIMER_MS), fetch };
   const run = createQueue((fields, controller) => sendFields(fields, controller, endpoint), {
     ...options,
     concurrency,

@@ -25,6 +25,8 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 /** Each wait is extended by up to this, at random, so that many clients do not come back at once. */
 const JITTER_MS = 250;
+/** A longer timer would end at once. */
+export const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Runs a function after the promise callbacks of this tick. `setImmediate` is faster, but only some runtimes have it. */
 const nextTick: (run: () => void) => unknown =
@@ -58,10 +60,15 @@ export function createQueue(
     if (!signal) return results;
     // Node warns of a leak if many calls add listeners to the same signal. Some edge runtimes lack `any`.
     const own = (AbortSignal as Partial<typeof AbortSignal>).any?.([signal]) ?? signal;
-    const aborted = new Promise<never>((_, reject) =>
-      own.addEventListener('abort', () => reject(signal.reason as Error), { once: true }),
-    );
+    let stopListening = (): void => undefined;
+    const aborted = new Promise<never>((_, reject) => {
+      const listener = (): void => reject(signal.reason as Error);
+      own.addEventListener('abort', listener);
+      stopListening = () => own.removeEventListener('abort', listener);
+    });
     return Promise.race([results, aborted]).finally(() => {
+      // The signal may live as long as the program.
+      stopListening();
       if (!signal.aborted) return;
       for (const cancel of cancels) cancel();
       sendQueued();
@@ -102,7 +109,7 @@ export function createQueue(
     const refusal = createPetError({ code: 'RATE_LIMITED', message, retryAfter, requestId: '' });
     for (const { deadline, failure, settle } of queue) if (deadline < time) settle(failure ?? refusal);
     queue = queue.filter(({ deadline }) => deadline >= time);
-    if (queue.length > 0) timer = setTimeout(sendQueued, time - performance.now());
+    if (queue.length > 0) timer = setTimeout(sendQueued, Math.min(time - performance.now(), LONGEST_TIMER_MS));
   }
 
   async function sendTasks(sent: ReadonlySet<Task>): Promise<void> {
@@ -121,8 +128,11 @@ export function createQueue(
   }
 
   function readAnswer(tasks: readonly Task[], { results, isTooLarge, headers }: Answer): void {
+    const [first] = results;
+    const isRefusedKey = isPetError(first) && first.code === 'UNAUTHENTICATED';
     const known = windows;
-    windows = updateWindows(known, headers);
+    // Without a valid key, the headers are about the address.
+    if (!isRefusedKey) windows = updateWindows(known, headers);
     // What it throws must not keep the callers from their results.
     if (onLimit && windows !== known) queueMicrotask(() => onLimit(windows));
     if (isTooLarge && tasks.length > 1) {
@@ -131,9 +141,8 @@ export function createQueue(
       queue.unshift(...tasks);
       return;
     }
-    const [first] = results;
     // What is queued would fail in the same way.
-    if (isPetError(first) && first.code === 'UNAUTHENTICATED') for (const { settle } of queue.splice(0)) settle(first);
+    if (isRefusedKey) for (const { settle } of queue.splice(0)) settle(first);
     let retryMs = 0;
     const failed = tasks.filter((task, index) => {
       const result = results[index];
@@ -146,12 +155,14 @@ export function createQueue(
       else retryMs = Math.max(retryMs, retryAfter * 1_000);
       return (task.failure = result);
     });
-    failuresInARow = failed.length > 0 ? failuresInARow + 1 : 0;
+    // A single animal may fail for good. Only a request without any value tells that the store is in trouble.
+    const hasFailed = failed.length === tasks.length;
+    failuresInARow = hasFailed ? failuresInARow + 1 : 0;
     if (failed.length === 0) return;
     // The pause grows after each failure, in case the store states 0 or nothing.
-    const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (failuresInARow - 1));
+    const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.max(0, failuresInARow - 1));
     pausedUntil = performance.now() + Math.max(retryMs, pauseMs) + Math.random() * JITTER_MS;
-    queue.unshift(...failed);
+    queue = hasFailed ? [...failed, ...queue] : [...queue, ...failed];
   }
 }
 

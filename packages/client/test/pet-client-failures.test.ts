@@ -245,3 +245,26 @@ function forwardAfter(first: RequestListener, times: number[]): RequestListener 
     incoming.pipe(onward);
   };
 }
+
+it('an animal that fails for good keeps no other from being looked up', async () => {
+  const client = createPetClient({
+    url: 'http://store.example/graphql',
+    key: 'pets_key',
+    maxWaitMs: 20_000,
+    fetch: (_, init) => {
+      const { variables } = JSON.parse(String(init.body)) as { variables: Record<string, string> };
+      const errors: object[] = [];
+      const data = Object.entries(variables).map(([variable, id]) => {
+        const alias = variable.replace('i', 'p');
+        if (Number(id) % 100 !== 50) return [alias, { id, name: 'x', categoryId: '1', status: null }];
+        errors.push({ message: 'bad', path: [alias], extensions: { code: 'UPSTREAM_ERROR' } });
+        return [alias, null];
+      });
+      const body = { data: Object.fromEntries(data) as object, ...(errors.length > 0 && { errors }) };
+      return Promise.resolve(Response.json(body));
+    },
+  });
+  const results = await client.loadMany(Array.from({ length: 1_000 }, (_, index) => index));
+  const codes = results.flatMap((result) => (isPetError(result) ? [result.code] : []));
+  expect(codes).toEqual(Array<string>(10).fill('UPSTREAM_ERROR'));
+});

@@ -163,6 +163,8 @@ describe('createPetClient', () => {
     [{ key: '' }, 'key must be'],
     [{ key: 'secret\r\nX: y' }, 'key must be'],
     [{ clientName: 'App ✓' }, 'clientName must be printable ASCII'],
+    [{ maxWaitMs: Number.NaN }, 'maxWaitMs must be at least 0, got NaN'],
+    [{ timeoutMs: 0 }, 'timeoutMs must be more than 0, got 0'],
     [{ concurrency: 0 }, 'concurrency must be at least 1, got 0'],
   ])('rejects %j', (wrong, words) => {
     const create = (): PetClient => createPetClient({ ...valid, ...wrong });
