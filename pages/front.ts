@@ -1,4 +1,5 @@
 import './front.css';
+import { copyText } from './clipboard.js';
 import { keyMemory } from './key-memory.js';
 
 const curl = document.getElementById('curl') as HTMLElement;
@@ -10,9 +11,9 @@ curl.textContent = curl.textContent
   .replace('YOUR_KEY', key || 'YOUR_KEY');
 
 copy.addEventListener('click', () => {
-  navigator.clipboard.writeText(curl.textContent).then(
-    () => (copy.textContent = 'Copied'),
-    // Without permission, the user can press Ctrl-C.
-    () => getSelection()?.selectAllChildren(curl),
-  );
+  void copyText(curl.textContent).then((isCopied) => {
+    if (isCopied) copy.textContent = 'Copied';
+    // The user can press Ctrl-C.
+    else getSelection()?.selectAllChildren(curl);
+  });
 });

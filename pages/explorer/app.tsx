@@ -14,10 +14,14 @@ import {
   fetchNewKeyCommand,
   findRoundedNumber,
   send,
+  SendError,
   type Answer,
   type Operation,
 } from './server.js';
+import { cleanHistory, historyWithoutHeaders } from './storage.js';
 import { Tools } from './tools.js';
+
+cleanHistory();
 
 const PLUGINS = [explorerPlugin()];
 const TABS = EXAMPLES.map(({ query, variables = null }) => ({ query, variables }));
@@ -38,11 +42,18 @@ export function App() {
   const [plan, setPlan] = useState<string>();
   const [answer, setAnswer] = useState<Answer>();
   const [developmentKeys, setDevelopmentKeys] = useState<DevelopmentKeys>(keyMemory.readDevelopmentKeys);
-  const [newKeyCommand, setNewKeyCommand] = useState('');
+  const [failure, setFailure] = useState('');
+  const [newKeyCommand, setNewKeyCommand] = useState<string>();
   // GraphiQL loads the schema again for each new fetcher. A ref lets the fetcher stay the same when the key changes.
   const keyInUse = useRef(key);
 
+  const explain = useCallback((error: unknown): void => {
+    if (!(error instanceof SendError)) throw error;
+    setFailure(error.message);
+  }, []);
+
   const useKey = useCallback(async (next: string) => {
+    setFailure('');
     keyInUse.current = next;
     keyMemory.write(next);
     setKey(next);
@@ -67,8 +78,8 @@ export function App() {
       if (next !== '') await useKey(next);
       setNewKeyCommand(await fetchNewKeyCommand());
     };
-    start().catch(console.error);
-  }, [useKey]);
+    start().catch(explain).catch(console.error);
+  }, [useKey, explain]);
 
   const fetcher = useCallback(
     async (operation: Operation, options?: { headers?: Record<string, string> | null }): Promise<object> => {
@@ -79,13 +90,20 @@ export function App() {
         const message = `The browser has rounded a number in the variables to ${rounded}. Write it in quotes.`;
         return { errors: [{ message }] };
       }
-      const { result, answer: latest } = await send(
-        withCurrentName(operation),
-        keyInUse.current,
-        options?.headers ?? {},
-      );
-      setAnswer(latest);
-      return result;
+      setFailure('');
+      try {
+        const { result, answer: latest } = await send(
+          withCurrentName(operation),
+          keyInUse.current,
+          options?.headers ?? {},
+        );
+        setAnswer(latest);
+        return result;
+      } catch (error) {
+        // GraphiQL would show a stack trace.
+        if (!(error instanceof SendError)) throw error;
+        return { errors: [{ message: error.message }] };
+      }
     },
     [],
   );
@@ -100,7 +118,7 @@ export function App() {
           value={key}
           plan={plan}
           developmentKeys={developmentKeys}
-          onChange={(next) => void useKey(next).catch(console.error)}
+          onChange={(next) => void useKey(next).catch(explain).catch(console.error)}
         />
         <Budget windows={answer?.windows ?? []} isOfAddress={answer?.status === 401} />
       </header>
@@ -115,6 +133,7 @@ export function App() {
           referencePlugin={REFERENCE}
           visiblePlugin={undefined}
           shouldPersistHeaders={false}
+          storage={historyWithoutHeaders}
           schemaDescription
         >
           <GraphiQL.Logo>{null}</GraphiQL.Logo>
@@ -133,7 +152,7 @@ export function App() {
           </GraphiQL.Footer>
         </GraphiQL>
       </main>
-      <Notices answer={answer} hasKey={key !== ''} newKeyCommand={newKeyCommand} />
+      <Notices answer={answer} failure={failure} hasKey={key !== ''} newKeyCommand={newKeyCommand} />
     </>
   );
 }

@@ -5,14 +5,21 @@ import type { Answer, Deprecation } from './server.js';
 export interface NoticesProps {
   readonly answer: Answer | undefined;
   readonly hasKey: boolean;
-  /** The command that creates a key. */
-  readonly newKeyCommand: string;
+  /** Why there was no response; empty if there was one. */
+  readonly failure: string;
+  /** The command that creates a key. A gateway has none. */
+  readonly newKeyCommand: string | undefined;
 }
 
 /** Shows what the user should know or do after the last response. */
-export function Notices({ answer, hasKey, newKeyCommand }: NoticesProps) {
+export function Notices({ answer, failure, hasKey, newKeyCommand }: NoticesProps) {
   return (
     <div className="notices" role="status">
+      {failure !== '' && (
+        <Notice kind="error" title="There is no response.">
+          {failure}
+        </Notice>
+      )}
       {answer?.refusal ? (
         <Refusal {...answer} refusal={answer.refusal} newKeyCommand={newKeyCommand} />
       ) : (
@@ -28,9 +35,19 @@ export function Notices({ answer, hasKey, newKeyCommand }: NoticesProps) {
 function NoKeyYet({ newKeyCommand }: Pick<NoticesProps, 'newKeyCommand'>) {
   return (
     <Notice kind="info" title="Running an operation needs an API key.">
-      Open the address that the server printed when it started, paste a key above, or create one:{' '}
-      <code>{newKeyCommand}</code>
+      Open the address that the server printed when it started, or paste a key above.{' '}
+      <NewKey newKeyCommand={newKeyCommand} />
     </Notice>
+  );
+}
+
+/** How to get a key. */
+function NewKey({ newKeyCommand }: Pick<NoticesProps, 'newKeyCommand'>) {
+  if (newKeyCommand === undefined) return <>Keys come from the store behind this gateway.</>;
+  return (
+    <>
+      To create one: <code>{newKeyCommand}</code>
+    </>
   );
 }
 
@@ -42,8 +59,8 @@ function Refusal({ status, refusal, hadKey, at, newKeyCommand }: RefusalProps) {
   if (status === 401) {
     return (
       <Notice kind="error" title={hadKey ? '401: the key is not valid.' : '401: no key was sent.'}>
-        {hadKey ? 'It is mistyped, revoked or expired. Paste another one above' : 'Paste one above'}, or create one:{' '}
-        <code>{newKeyCommand}</code>
+        {hadKey ? 'It is mistyped, revoked or expired. Paste another one above.' : 'Paste one above.'}{' '}
+        <NewKey newKeyCommand={newKeyCommand} />
       </Notice>
     );
   }

@@ -48,24 +48,30 @@ const toUrl = (path: string): URL => new URL(path, document.baseURI);
  * Sends one operation.
  * @param key - the API key. If empty, none is sent.
  * @param headers - additional headers. An `Authorization` header among them replaces the key.
+ * @throws SendError
  */
 export async function send(
   operation: Operation,
   key: string,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<{ readonly result: GraphqlResult; readonly answer: Answer }> {
-  const sent = new Headers({
-    'Content-Type': 'application/json',
-    Accept: 'application/json',
-    'apollographql-client-name': 'explorer',
-  });
-  if (key !== '') sent.set('Authorization', `Bearer ${key}`);
-  for (const [name, value] of Object.entries(headers)) sent.set(name, value);
+  const sent = orExplain('A header, perhaps the key, has a character that headers cannot carry.', () =>
+    toHeaders(key, headers),
+  );
   const startedAt = performance.now();
-  const response = await fetch(toUrl('graphql'), { method: 'POST', headers: sent, body: JSON.stringify(operation) });
+  const response = await fetch(toUrl('graphql'), {
+    method: 'POST',
+    headers: sent,
+    body: JSON.stringify(operation),
+  }).catch(() => {
+    throw new SendError('The server cannot be reached.');
+  });
   const text = await response.text();
   const ms = performance.now() - startedAt;
-  const result = JSON.parse(text) as GraphqlResult;
+  const result = orExplain(
+    `The response, with status ${response.status}, is not JSON. It may come from a proxy.`,
+    () => JSON.parse(text) as GraphqlResult,
+  );
   const at = Date.now();
   const { message = '', extensions = {} } = result.errors?.[0] ?? {};
   const answer: Answer = {
@@ -81,6 +87,28 @@ export async function send(
   return { result, answer };
 }
 
+/** Why there is no response of the server, for the user. */
+export class SendError extends Error {}
+
+function orExplain<T>(reason: string, work: () => T): T {
+  try {
+    return work();
+  } catch {
+    throw new SendError(reason);
+  }
+}
+
+function toHeaders(key: string, others: Readonly<Record<string, string>>): Headers {
+  const headers = new Headers({
+    'Content-Type': 'application/json',
+    Accept: 'application/json',
+    'apollographql-client-name': 'explorer',
+  });
+  if (key !== '') headers.set('Authorization', `Bearer ${key}`);
+  for (const [name, value] of Object.entries(others)) headers.set(name, value);
+  return headers;
+}
+
 /**
  * Exchanges the one-time token in the page's address for the development keys, and removes it from the address.
  * @returns undefined if there is no token, or it has been used
@@ -94,10 +122,10 @@ export async function fetchDevelopmentKeys(): Promise<DevelopmentKeys | undefine
   return response.ok ? ((await response.json()) as DevelopmentKeys) : undefined;
 }
 
-/** Fetches the command that creates a key, in the form in which the server was started. */
-export async function fetchNewKeyCommand(): Promise<string> {
+/** Fetches the command that creates a key, in the form in which the server was started. A gateway has none. */
+export async function fetchNewKeyCommand(): Promise<string | undefined> {
   const response = await fetch(toUrl('.'), { headers: { Accept: 'application/json' } });
-  return ((await response.json()) as { newKeyCommand: string }).newKeyCommand;
+  return ((await response.json()) as { newKeyCommand?: string }).newKeyCommand;
 }
 
 /** Finds the first number in a JSON value that JavaScript has rounded. */

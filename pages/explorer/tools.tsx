@@ -1,6 +1,9 @@
 import { ToolbarButton, ToolbarMenu, useEditorContext } from '@graphiql/react';
 import { useEffect, useRef, useState } from 'react';
+import { copyText } from '../clipboard.js';
+import { createIdempotencyKey } from '../../packages/client/src/idempotency-key.js';
 import { EXAMPLES } from './examples.js';
+import { findRoundedNumber } from './server.js';
 import { toClientCode, toCurl, toFetch, type Edited } from './snippets.js';
 
 /** Shapes of the icons, as SVG paths on a grid of 24. */
@@ -41,14 +44,20 @@ export function Tools({ apiKey }: { readonly apiKey: string }) {
 
   const read = (): Edited => ({
     query: queryEditor?.getValue() ?? '',
+    operationName: queryEditor?.operationName ?? undefined,
     variables: parseObject(variableEditor?.getValue()),
     headers: parseObject(headerEditor?.getValue()) as Record<string, string>,
   });
   const copy = (text: string, what: string): void => {
-    navigator.clipboard.writeText(text).then(
-      () => setMessage(`${what} copied`),
-      () => setMessage('The browser does not allow this page to copy'),
+    void copyText(text).then((isCopied) =>
+      setMessage(isCopied ? `${what} copied` : 'The browser does not allow this page to copy'),
     );
+  };
+  const copyCode = (format: (typeof SNIPPETS)[keyof typeof SNIPPETS]): void => {
+    const edited = read();
+    const rounded = findRoundedNumber(edited.variables);
+    if (rounded === undefined) copy(format(url, edited, apiKey), 'Code');
+    else setMessage(`The browser rounds a number in the variables to ${rounded}: write it in quotes`);
   };
   const url = new URL('graphql', document.baseURI).href;
 
@@ -69,7 +78,7 @@ export function Tools({ apiKey }: { readonly apiKey: string }) {
       </ToolbarMenu>
       <ToolbarMenu label="Copy as code" button={<Icon shape="code" />}>
         {Object.entries(SNIPPETS).map(([label, format]) => (
-          <ToolbarMenu.Item key={label} onSelect={() => copy(format(url, read(), apiKey), 'Code')}>
+          <ToolbarMenu.Item key={label} onSelect={() => copyCode(format)}>
             {label}
           </ToolbarMenu.Item>
         ))}
@@ -89,7 +98,7 @@ export function Tools({ apiKey }: { readonly apiKey: string }) {
       <ToolbarButton
         label="Add an Idempotency-Key header"
         onClick={() => {
-          const headers = { ...read().headers, 'Idempotency-Key': crypto.randomUUID() };
+          const headers = { ...read().headers, 'Idempotency-Key': createIdempotencyKey() };
           headerEditor?.setValue(JSON.stringify(headers, null, 2));
           setMessage('Idempotency-Key added under Headers');
         }}

@@ -37,8 +37,8 @@ interface Connection {
 }
 
 /**
- * A client may send its next request before it has the last response (pipelining). Node then tells only the first of the
- * responses when the connection closes. The others are told here.
+ * A client may send its next request before it has the last response (pipelining). Before version 24, Node tells only the
+ * first of the responses when the connection closes. The others are told here.
  */
 export function createConnections(): Connections {
   const connections = new WeakMap<Duplex, Connection>();
@@ -64,14 +64,16 @@ export function createConnections(): Connections {
   function open(socket: Socket): Connection {
     const connection = { responses: new Set<ServerResponse>(), isRefused: false };
     connections.set(socket, connection);
-    socket.once('close', () => {
-      for (const response of connection.responses) {
-        if (response.socket) continue;
-        response.destroy();
-        response.emit('close');
-      }
-    });
+    socket.once('close', () => setImmediate(closeAll, connection.responses));
     return connection;
+  }
+}
+
+/** Closes the responses that Node has not closed. */
+function closeAll(responses: ReadonlySet<ServerResponse>): void {
+  for (const response of responses) {
+    response.destroy();
+    response.emit('close');
   }
 }
 

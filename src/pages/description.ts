@@ -14,8 +14,8 @@ export interface Description {
   readonly version: string;
   readonly kind: 'store' | 'gateway';
   readonly description: string;
-  /** The command that creates an API key. */
-  readonly newKeyCommand: string;
+  /** The command that creates an API key. The keys of a gateway belong to the store behind it. */
+  readonly newKeyCommand?: string | undefined;
   readonly links: readonly Link[];
 }
 
@@ -35,7 +35,7 @@ export function describeServer({ version, isStore, hasSchema, newKeyCommand }: D
     description: isStore
       ? 'This server is an animal store. It serves the same animals over GraphQL and REST.'
       : 'This server is a gateway. It serves the animals of another store over GraphQL.',
-    newKeyCommand,
+    newKeyCommand: isStore ? newKeyCommand : undefined,
     links: [
       link(
         'explorer',
@@ -69,7 +69,11 @@ export function renderFrontPage(html: string, { version, description, newKeyComm
     ({ href, title, description: text }) =>
       `<li><a href="${href.replace(/^\//, '')}">${title}</a><span>${text}</span></li>`,
   );
-  return fillIn(html, { version, description, newKeyCommand, links: items.join('\n') });
+  const keyHint =
+    newKeyCommand === undefined
+      ? 'Keys come from the store behind this gateway.'
+      : `The first start of an empty store prints its keys. To create another one: <code>${newKeyCommand}</code>`;
+  return fillIn(html, { version, description, keyHint, links: items.join('\n') });
 }
 
 /** Fills in the page of a document, which is one folder deeper than the files that it loads. */

@@ -31,7 +31,7 @@ export function AddPet() {
       categoryId: String(fields.get('categoryId')),
       status: (fields.get('status') || null) as PetStatus | null,
     };
-    idempotencyKey.current ??= crypto.randomUUID();
+    idempotencyKey.current ??= createIdempotencyKey();
     const headers = { 'Idempotency-Key': idempotencyKey.current };
     // A failure stays in `error`, and the form keeps what was typed.
     addPet({ variables: { input }, context: { headers } }).then(
@@ -78,4 +78,9 @@ export function AddPet() {
 function checkCategory(field: HTMLInputElement): void {
   const isWhole = /^-?\d{1,19}$/.test(field.value);
   field.setCustomValidity(isWhole || field.value === '' ? '' : 'Category must be a whole number, such as 7.');
+}
+
+/** A random key. Unlike `crypto.randomUUID`, this also works on pages without TLS. */
+function createIdempotencyKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
