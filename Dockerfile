@@ -16,9 +16,10 @@ COPY pages pages
 RUN npx vite build --app --logLevel error && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 
 FROM base
-ENV NODE_ENV=production HOST=0.0.0.0 PORT=4000
+ENV NODE_ENV=production HOST=0.0.0.0 PORT=4000 METRICS_PORT=9464
 WORKDIR /app
-# For the embedded store, writable for any user. With DATABASE_URL, the program writes no files.
+# For the embedded store and for counters without Redis, writable for any user. With DATABASE_URL and REDIS_URL, the
+# program writes no files.
 RUN mkdir -m 1777 .data
 COPY package.json README.md ./
 COPY docs docs

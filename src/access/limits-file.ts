@@ -1,5 +1,6 @@
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { makeDirectory } from '../make-directory.js';
 import type { LedgerSnapshot, MemoryLedger } from './memory-ledger.js';
 
 /** A crash loses what was counted in this time. */
@@ -69,7 +70,7 @@ export async function openLimitsFile(path: string, ledger: MemoryLedger, log: Lo
     const text = JSON.stringify(ledger.snapshot());
     if (text === saved) return;
     try {
-      await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+      await makeDirectory(dirname(path));
       await writeFile(`${path}.new`, text, { mode: 0o600 });
       await rename(`${path}.new`, path);
       saved = text;

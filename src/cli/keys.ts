@@ -191,13 +191,22 @@ async function withKeys<T>(work: (context: Context) => Promise<T>): Promise<T> {
   const config = loadEnvironment();
   const { admin, store, close } = await openKeyAdmin(config);
   try {
-    const result = await work({ admin, actor: config.keysActor ?? userInfo().username });
+    const result = await work({ admin, actor: config.keysActor ?? findUser() });
     console.error(`keys: ${store}`);
     return result;
   } catch (error) {
     throw error instanceof Error ? new Error(`${error.message} (${store})`, { cause: error }) : error;
   } finally {
     await close();
+  }
+}
+
+/** The user of the operating system. In a container, it may have no name. */
+function findUser(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return `uid ${process.getuid?.() ?? 'unknown'}`;
   }
 }
 

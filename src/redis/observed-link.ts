@@ -16,6 +16,9 @@ export function observeLink(link: RedisLink, observe: ObserveRedis, tracer: Trac
     get isUp() {
       return link.isUp;
     },
+    get failure() {
+      return link.failure;
+    },
     ask(call, send, read) {
       if (!link.isUp) return link.ask(call, send, read);
       const end = start(call);

@@ -1,3 +1,4 @@
+import { ConfigError } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
@@ -15,7 +16,7 @@ export interface Redis {
 
 /**
  * Opens the links.
- * @throws Error if Redis does not answer within the time that the start may take
+ * @throws ConfigError if Redis refuses the connection, or does not answer within the time that the start may take
  */
 export async function openRedis(
   url: string,
@@ -34,7 +35,7 @@ export async function openRedis(
   };
   try {
     await waitUntilAvailable('REDIS_URL names a Redis', () =>
-      limits.isUp ? Promise.resolve() : Promise.reject(new StoreError('unavailable', 'it does not answer')),
+      limits.isUp ? Promise.resolve() : Promise.reject(toStartError(limits.failure)),
     );
   } catch (error) {
     close();
@@ -42,4 +43,13 @@ export async function openRedis(
   }
   const observe = (link: RedisLink): RedisLink => observeLink(link, metrics.observeRedis, tracer);
   return { limits: observe(limits), queries: observe(queries), close };
+}
+
+/** What Redis answers to a wrong password, user or database number. Waiting does not help. */
+const REFUSAL = /^(?:WRONGPASS|NOAUTH|NOPERM|ERR (?:DB index|invalid DB|AUTH))/;
+
+function toStartError(failure = 'it does not answer'): Error {
+  return REFUSAL.test(failure)
+    ? new ConfigError(`REDIS_URL names a Redis that refuses the connection: ${failure}`)
+    : new StoreError('unavailable', failure);
 }

@@ -35,6 +35,8 @@ export interface RedisCall {
 export interface RedisLink {
   /** Whether there is a working connection. */
   readonly isUp: boolean;
+  /** What the last connection failed with. Undefined if there was none that failed. */
+  readonly failure: string | undefined;
   /**
    * Sends commands once. Nothing is queued or retried.
    * @param send - sends the commands
@@ -84,12 +86,16 @@ export async function openRedisLink({
   let current: { readonly client: RedisClient; readonly since: number } | undefined;
   let timer: NodeJS.Timeout | undefined;
   let isOutageLogged = false;
+  let failure: string | undefined;
   let isClosed = false;
 
   await connect();
   return {
     get isUp() {
       return current !== undefined;
+    },
+    get failure() {
+      return failure;
     },
     ask,
     onUp(listener) {
@@ -191,15 +197,13 @@ export async function openRedisLink({
   }
 
   function reportOutage(reason: SharingFailure, { message }: Error): void {
+    failure = withoutArguments(message);
     metrics?.setShared(false);
     metrics?.countFailure(reason);
     if (isOutageLogged || isClosed) return;
     isOutageLogged = true;
     // Do not log the error itself: it may contain the command with the password.
-    log[metrics ? 'warn' : 'debug'](
-      { reason, failure: withoutArguments(message) },
-      'Redis is unavailable: limits go on per instance',
-    );
+    log[metrics ? 'warn' : 'debug']({ reason, failure }, 'Redis is unavailable: limits go on per instance');
   }
 
   function connectLater(milliseconds: number): void {

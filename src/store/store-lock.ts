@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { readdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { makeDirectory } from '../make-directory.js';
 
 /** An exclusive lock on an embedded store. PGlite does not detect a second process, which would corrupt the files. */
 export interface StoreLock {
@@ -42,27 +43,6 @@ export async function acquireStoreLock(directory: string): Promise<StoreLock> {
     }
     await sleep(Math.random() * 20 * attempt);
   }
-}
-
-/** Creates a directory and its parents one by one: Node's `recursive` option never returns on some file systems. */
-async function makeDirectory(path: string): Promise<void> {
-  try {
-    await mkdir(path, { mode: 0o700 });
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EEXIST') return;
-    const parent = dirname(path);
-    if (code !== 'ENOENT' || parent === path || (await isThere(parent))) throw error;
-    await makeDirectory(parent);
-    await mkdir(path, { mode: 0o700 });
-  }
-}
-
-async function isThere(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
 }
 
 /** Finds a living process that has the lock or tries to take it. Removes the files of dead processes. */
