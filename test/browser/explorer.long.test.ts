@@ -203,6 +203,24 @@ describeInBrowser('the offline explorer', () => {
     expect(await other.getByLabel('API key').inputValue()).toBe('');
   });
 
+  it('keeps no header in the history, and explains a request without a response', async () => {
+    const { key } = await gateway.createKey({ plan: 'business' });
+    const { page } = await open();
+    await page.getByRole('button', { name: 'Headers' }).click();
+    await type(
+      page,
+      '.graphiql-editor-tool .graphiql-editor:not(.hidden)',
+      JSON.stringify({ Authorization: `Bearer ${key}` }),
+    );
+    await run(page);
+    await result(page, 'Bella');
+    const stored = await page.evaluate<string>('JSON.stringify({ ...localStorage })');
+    expect(stored).toContain('graphiql:queries');
+    expect(stored).not.toContain(key);
+    await enterKey(page, 'pets_…');
+    await page.getByText('has a character that headers cannot carry').first().waitFor();
+  });
+
   it('never silently rounds identifiers', async () => {
     const { page } = await open();
     await tab(page, 'GetPet').click();
