@@ -252,7 +252,7 @@ it('an animal that fails for good keeps no other from being looked up', async ()
     key: 'pets_key',
     maxWaitMs: 20_000,
     fetch: (_, init) => {
-      const { variables } = JSON.parse(String(init.body)) as { variables: Record<string, string> };
+      const { variables } = JSON.parse(init.body as string) as { variables: Record<string, string> };
       const errors: object[] = [];
       const data = Object.entries(variables).map(([variable, id]) => {
         const alias = variable.replace('i', 'p');
