@@ -20,7 +20,8 @@ export default defineConfig({
   resolve,
   test: {
     globalSetup: ['test/support/servers.ts'],
-    // Twice the cores of the smallest machine: most files wait for servers, windows and timeouts half of their time.
+    // Twice the cores of the smallest machine: most files wait for servers, windows and timeouts half of their time. The long
+    // run has browsers and installations, which use the cores themselves, so `test:long` takes two.
     maxWorkers: 4,
     projects: [
       {
