@@ -47,7 +47,6 @@ export function createConnections(): Connections {
     track({ socket }, response) {
       const { responses } = connections.get(socket) ?? open(socket);
       responses.add(response);
-      // `once` would cost twice as much, and there is only one such event.
       response.on('close', () => responses.delete(response));
     },
     refuse(error, socket) {

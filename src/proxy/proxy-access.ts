@@ -131,9 +131,11 @@ class ProxySession implements Session, UpstreamKey {
     if (answer.status < 500 && answer.status !== 401) this.options.keys.keep(this.id, this.key);
     if (answer.status === 429 && cooldown) this.options.cooldowns.share(this.id, cooldown);
     if (this.#inFlight > 0) this.#release(1);
-    this.#chargeFirst().catch((error: unknown) => {
-      this.#restRefusal = toStoreError(error);
-    });
+    if (this.#uncharged > 0 && this.key.limits.isUnstated) {
+      this.#chargeFirst().catch((error: unknown) => {
+        this.#restRefusal = toStoreError(error);
+      });
+    }
     this.#endProbe(answer.status >= 500);
   }
 
@@ -190,10 +192,9 @@ class ProxySession implements Session, UpstreamKey {
     throw refusal;
   }
 
-  /** Charges what was admitted before the first answer, if that states no limits. */
+  /** Charges what was admitted before the first answer, which states no limits. */
   async #chargeFirst(): Promise<void> {
     const cost = this.#uncharged;
-    if (cost === 0 || !this.key.limits.isUnstated) return;
     this.#uncharged = 0;
     this.#restRefusal = await this.#chargeDefaultPlan(cost);
   }
