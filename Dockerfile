@@ -1,7 +1,5 @@
-# syntax=docker/dockerfile:1
-
 # An LTS release of Node. The program runs on 20.19 and later.
-FROM node:24-trixie-slim AS base
+FROM node:24.21.0-trixie-slim@sha256:8ec5d7557396cfe32d21c3f9c13072355ceab22b584578ca4bb28af31120cffe AS base
 
 FROM base AS build
 WORKDIR /app

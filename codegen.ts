@@ -9,7 +9,7 @@ const config: CodegenConfig = {
         useTypeImports: true,
         strictScalars: true,
         scalars: { ID: 'string' },
-        contextType: '../context.js#OperationContext',
+        contextType: '../run.js#OperationContext',
         // The run step calls resolvers, and tells them this about their field.
         customResolveInfo: '../compile.js#FieldInfo',
         makeResolverTypeCallable: true,

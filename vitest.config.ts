@@ -23,6 +23,7 @@ export default defineConfig({
     // Twice the cores of the smallest machine: most files wait for servers, windows and timeouts half of their time. The long
     // run has browsers and installations, which use the cores themselves, so `test:long` takes two.
     maxWorkers: 4,
+    expect: { poll: { timeout: 20_000 } },
     projects: [
       {
         resolve,

@@ -94,6 +94,28 @@ const COSTLY = [
         query: `query Q${n}x${i} {${'\n'.repeat(1_900)} ${list(100, (j) => `a${j}: pets(limit: 500) { id }`)} }`,
       })),
   ],
+  [
+    '20 combinations of conditions',
+    (n) => {
+      const names = list(5, (j) => `$c${j}: Boolean!`);
+      const fields = list(100, (j) => `a${j}: pets(limit: 1) @skip(if: $c${j % 5}) { id name categoryId status }`);
+      const toVariables = (i) => Object.fromEntries([16, 8, 4, 2, 1].map((bit, j) => [`c${j}`, (i & bit) > 0]));
+      return batch((i) => ({ query: `query Q${n}(${names}) { ${fields} }`, variables: toVariables(i) }));
+    },
+  ],
+  [
+    '20 operations of one document',
+    (n) => {
+      const operations = list(20, (j) => `query O${j} { ${list(19, (k) => `a${k}: pet(id: ${k}) { ...F }`)} }`);
+      const query = `${operations} fragment F on Pet { id name categoryId status } # ${n}`;
+      return batch((i) => ({ query, operationName: `O${i}` }));
+    },
+  ],
+  [
+    '20 documents without a key',
+    (n) => batch((i) => ({ query: `query Q${n}x${i} { __typename ${'id '.repeat(4_900)}}` })),
+    () => '',
+  ],
   ['20 times 50 lookups', (n) => batch((i) => ({ query: lookups, variables: { i: n * 20 + i } }))],
   [
     'introspection of everything',

@@ -10,6 +10,9 @@ need() {
   command -v "$1" >/dev/null || missing+=("${@:2}")
 }
 need curl curl
+# For the examples in Go and Python.
+need go golang-go
+need python3 python3
 need redis-server redis-server
 need pgbouncer pgbouncer
 # Without a font, a browser draws no text.

@@ -11,7 +11,9 @@ const drills = new Map(files.map((file) => [file.replace(SUFFIX, ''), join(direc
 const [name] = process.argv.slice(2);
 const drill = drills.get(name);
 if (drill !== undefined) {
-  const { status } = spawnSync('npx', ['vitest', 'run', '--project', 'drill', drill], { stdio: 'inherit' });
+  // With CI=true, a drill whose programs are missing fails instead of being skipped.
+  const env = { ...process.env, CI: 'true' };
+  const { status } = spawnSync('npx', ['vitest', 'run', '--project', 'drill', drill], { stdio: 'inherit', env });
   process.exitCode = status ?? 1;
 } else {
   if (name !== undefined) console.error(`drill: there is no drill named ${name}.`);

@@ -1,8 +1,9 @@
 import type { Server } from 'node:http';
+import { ADDRESS_CAPACITY } from './access/keyless-session.js';
 import { createMemoryLedger } from './access/memory-ledger.js';
 import { PLANS } from './access/plans.js';
-import { ADDRESS_CAPACITY, type Backend } from './backend.js';
-import { openStoreBackend } from './store/store-backend.js';
+import type { Backend } from './backend.js';
+import { openStoreBackend, type StoreBackendOptions } from './store/store-backend.js';
 import { ConfigError, type Config } from './config.js';
 import type { Database } from './store/database.js';
 import type { FirstStart } from './store/first-start.js';
@@ -11,7 +12,7 @@ import { createGraphqlRefusal } from './graphql/handler.js';
 import { openGraphql } from './graphql/open-graphql.js';
 import { createCompression } from './http/compression.js';
 import { createCors } from './http/cors.js';
-import { requireSoundHeaders } from './http/sound-headers.js';
+import { requireUnambiguousHeaders } from './http/unambiguous-headers.js';
 import type { RequestContext, Reply } from './http/request-context.js';
 import { drain, listen } from './http/lifecycle.js';
 import { createScheduler } from './http/scheduler.js';
@@ -19,15 +20,14 @@ import { toErrorReply } from './http/error-reply.js';
 import { createHttpServer, type Handler, type HttpServerOptions } from './http/server.js';
 import { createHealthHandler, notStarted } from './observability/health.js';
 import type { Log } from './observability/log.js';
-import { createMetrics, type Metrics } from './observability/metrics.js';
+import { createMetrics } from './observability/metrics.js';
 import { readPackage } from './observability/package.js';
-import { NO_TRACING, type Tracer, type Tracing } from './observability/tracing.js';
+import { NO_TRACING, type Tracing } from './observability/tracing.js';
 import { openRedis } from './redis/open-redis.js';
-import type { RedisLink } from './redis/redis-link.js';
 import { createPages } from './pages/handler.js';
 import { createRedisQueryCache } from './redis/redis-query-cache.js';
 import { createRestHandler } from './rest/handler.js';
-import { createStartupWait, type WaitUntilAvailable } from './startup.js';
+import { createStartupWait } from './startup.js';
 
 /** The running program. */
 export interface App {
@@ -41,7 +41,7 @@ export interface App {
   readonly hasKeys: boolean;
   /**
    * Stops taking requests, lets those in flight finish for the grace time, and closes what was opened.
-   * @param noticeMs - how long to answer as before, but for `/readyz`, so that everybody may notice
+   * @param noticeMs - how long to answer as before, except `/readyz`, so that load balancers notice
    */
   close(noticeMs?: number): Promise<void>;
 }
@@ -57,7 +57,7 @@ export interface AppParts {
 
 /**
  * Puts the program together and starts it. Everything is made here, and handed to what needs it.
- * @throws StoreBusyError, or whatever keeps the backend from opening or the port from being had
+ * @throws StoreBusyError, or any error of opening the backend or the port
  */
 export async function startApp(
   config: Config,
@@ -66,20 +66,19 @@ export async function startApp(
 ): Promise<App> {
   const metrics = createMetrics({ plans: PLANS, overloadRoutes: ['/graphql', '/v1'] });
   const closers: (() => Promise<unknown>)[] = [];
-  let closeServer: () => Promise<unknown> = () => Promise.resolve();
-  const closeAll = async (notice = 0): Promise<void> => {
-    noticeMs = notice;
-    await closeServer();
-    for (const close of closers.splice(0).reverse()) await close();
+  let closeServer: (noticeMs: number) => Promise<void> = () => Promise.resolve();
+  const close = async (noticeMs = 0): Promise<void> => {
+    await closeServer(noticeMs);
+    for (const closer of closers.splice(0).reverse()) await closer();
   };
   let phase: 'starting' | 'ready' | 'shutting down' = 'starting';
-  let noticeMs = 0;
   let check: Backend['check'] = () => Promise.resolve(undefined);
 
   try {
     const tracing = await openTracing(config, log);
     const { tracer } = tracing;
-    closers.push(() => tracing.close(flushMs(config)));
+    // Half of the grace time is enough to hand over traces.
+    closers.push(() => tracing.close(Math.max(500, Math.min(2_000, config.shutdownGraceMs / 2))));
 
     const cors = createCors(config.corsOrigins);
     const servers = {
@@ -118,27 +117,21 @@ export async function startApp(
     });
     metrics.watchRequests(server.inFlight);
     const url = await listenAt(server.server, 'PORT', config.host, config.port);
-    closeServer = () => {
+    // The rest of the grace time is for closing what stands behind the server.
+    const graceMs = config.shutdownGraceMs - Math.min(1_000, config.shutdownGraceMs / 10);
+    closeServer = (noticeMs) => {
       phase = 'shutting down';
-      return drain(server, { graceMs: config.shutdownGraceMs - closingMs(config), noticeMs });
+      return drain(server, { graceMs, noticeMs });
     };
 
     const waitUntilAvailable = createStartupWait({ timeoutMs: config.startTimeoutMs, log, signal });
     const { redisUrl } = config;
-    const redis =
-      redisUrl === undefined ? undefined : await openRedis(redisUrl, log, metrics, tracer, waitUntilAvailable);
+    const redis = redisUrl ? await openRedis(redisUrl, log, metrics, tracer, waitUntilAvailable) : undefined;
     closers.push(() => Promise.resolve(redis?.close()));
-    const backend = await openBackend(
-      config,
-      log,
-      metrics,
-      tracer,
-      redis?.limits,
-      waitUntilAvailable,
-      decorateDatabase,
-    );
+    const parts = { log, metrics, tracer, redis: redis?.limits, waitUntilAvailable, decorateDatabase };
+    const backend = await openBackend(config, parts);
     closers.push(() => backend.close());
-    const { source, access, usage } = backend;
+    const { source, access, usage, isStore, findDevelopmentKeys } = backend;
 
     const graphql = await openGraphql(config, {
       ...servers,
@@ -148,24 +141,14 @@ export async function startApp(
     });
     closers.push(graphql.close);
     const { maxBodyBytes } = config.limits;
-    const rest = backend.isStore && createRestHandler({ source, access, usage, cors, log, maxBodyBytes });
-    const pages = config.explorer
-      ? createPages({
-          ...readPackage(),
-          isStore: backend.isStore,
-          hasSchema: config.introspection,
-          findDevelopmentKeys: backend.findDevelopmentKeys,
-          newKeyCommand: `${keysCommand} create --plan free`,
-        })
-      : undefined;
+    const rest = isStore && createRestHandler({ source, access, usage, cors, log, maxBodyBytes });
+    const newKeyCommand = `${keysCommand} create --plan free`;
+    const { version } = readPackage();
+    const hasSchema = config.introspection;
+    const pagesOptions = { version, isStore, hasSchema, findDevelopmentKeys, newKeyCommand };
+    const pages = config.explorer ? createPages(pagesOptions) : undefined;
 
-    const scheduler = createScheduler({
-      ...backend.loadShedding,
-      onChange: (refused) =>
-        refused === undefined
-          ? log.warn('overloaded: requests are refused')
-          : log.warn({ refused }, 'no longer overloaded'),
-    });
+    const scheduler = createScheduler({ ...backend.loadShedding, log });
     const refuseOverload = createRefusal(overloaded());
     const refuseAny = (context: RequestContext): Reply => {
       metrics.countOverload(isGraphqlPath(context) ? '/graphql' : '/v1');
@@ -175,7 +158,7 @@ export async function startApp(
     const route: Handler = (context) => {
       if (isGraphqlPath(context)) return graphql.handler(context);
       if (rest && isRestPath(context)) return rest(context);
-      requireSoundHeaders(context.request);
+      requireUnambiguousHeaders(context.request);
       const answer = health(context) ?? pages?.handle(context);
       if (answer) return answer;
       throw new StoreError(
@@ -192,27 +175,12 @@ export async function startApp(
     check = backend.check;
     const hasKeys = (await backend.hasKeys?.()) ?? true;
     phase = 'ready';
-    return {
-      url,
-      explorerUrl: pages && `${url}/explorer${pages.tokenFragment}`,
-      firstStart,
-      hasKeys,
-      close: closeAll,
-    };
+    const explorerUrl = pages && `${url}/explorer${pages.tokenFragment}`;
+    return { url, explorerUrl, firstStart, hasKeys, close };
   } catch (error) {
-    await closeAll();
+    await close();
     throw error;
   }
-}
-
-/** The part of the grace time that is kept for closing what stands behind the server, in milliseconds. */
-function closingMs({ shutdownGraceMs }: Config): number {
-  return Math.min(1_000, shutdownGraceMs / 10);
-}
-
-/** How long traces may take to be handed over at the end, in milliseconds. */
-function flushMs({ shutdownGraceMs }: Config): number {
-  return Math.max(500, Math.min(2_000, shutdownGraceMs / 2));
 }
 
 /** Loads OpenTelemetry's SDK only if tracing is configured. */
@@ -236,31 +204,15 @@ function isRestPath({ path }: RequestContext): boolean {
   return path === '/v1' || path.startsWith('/v1/');
 }
 
+/** Opens the backend that the settings name, when it is available. */
 async function openBackend(
-  config: Config,
-  log: Log,
-  metrics: Metrics,
-  tracer: Tracer,
-  redis: RedisLink | undefined,
-  waitUntilAvailable: WaitUntilAvailable,
-  decorateDatabase: AppParts['decorateDatabase'],
+  { backend, bans, startTimeoutMs }: Config,
+  parts: Omit<StoreBackendOptions, 'store' | 'bans' | 'startTimeoutMs'>,
 ): Promise<Backend> {
-  const { backend, bans } = config;
-  if (backend.kind !== 'proxy') {
-    return openStoreBackend({
-      store: backend,
-      waitUntilAvailable,
-      startTimeoutMs: config.startTimeoutMs,
-      bans,
-      log,
-      metrics,
-      redis,
-      tracer,
-      decorateDatabase,
-    });
-  }
-  // Loaded only where it is used, with its HTTP client, for the sake of the start.
+  if (backend.kind !== 'proxy') return openStoreBackend({ ...parts, store: backend, bans, startTimeoutMs });
+  // Loaded only where it is used, with its HTTP client, so that other modes start faster.
   const { openProxyBackend } = await import('./proxy/proxy-backend.js');
+  const { log, metrics, tracer, redis, waitUntilAvailable } = parts;
   const proxy = await openProxyBackend(backend, log, metrics, tracer, redis);
   try {
     await waitUntilAvailable('UPSTREAM_URL names an animal store', proxy.check);

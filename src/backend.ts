@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import type { Access } from './access/session.js';
 import type { UsageCounter } from './access/usage.js';
 import type { DevelopmentKeys, FirstStart } from './store/first-start.js';
@@ -28,11 +27,3 @@ export interface Backend {
   readonly check: () => Promise<string | undefined>;
   close(): Promise<void>;
 }
-
-/** Names a client address in Redis, as a hash: Redis should not hold personal data that counting does not need. */
-export function nameAddress(prefix: string, address: string): string {
-  return `${prefix}{${hash('sha256', address, 'base64url').slice(0, 22)}}`;
-}
-
-/** The most client addresses whose 401 responses are counted. */
-export const ADDRESS_CAPACITY = 50_000;

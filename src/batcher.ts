@@ -21,7 +21,7 @@ export interface BatcherOptions<Entry, Answer> {
 }
 
 /**
- * Batches the entries that arrive in one turn of the event loop, or while the previous batch is running, but holds them
+ * Batches the entries that arrive in one pass of the event loop, or while the previous batch is running, but holds them
  * for at most 20 ms. An entry never joins a dispatched batch, so a read sees every write that was answered before the
  * read arrived.
  */

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { parseRedisUrl } from './redis/redis-url.js';
 import { databaseUrl, flag, integer, url } from './setting-types.js';
-import { parseTracing, TRACING_SWITCH, type TracingConfig } from './tracing-config.js';
+import { parseTracing, TRACING_SWITCH } from './tracing-config.js';
 
 /** Whether a URL has no credentials, query or fragment, because the program would not send them upstream. */
 function namesStore({ username, password, search, hash }: URL): boolean {
@@ -86,81 +86,16 @@ const OTHER_DOCUMENTS = { true: 'refused', report: 'reported', false: 'allowed' 
 /** The names of all settings. */
 export const SETTINGS: readonly string[] = Object.keys(ENVIRONMENT.shape);
 
-/** A store backend, embedded or on a PostgreSQL server. */
-export type StoreConfig =
-  | {
-      readonly kind: 'embedded';
-      /** Where the store is kept. */
-      readonly directory: string;
-      /** Where the counters of limits are kept. */
-      readonly limitsFile: string;
-      readonly migrate: boolean;
-      readonly sampleAnimals: boolean;
-      readonly developmentKeys: boolean;
-    }
-  | {
-      readonly kind: 'server';
-      readonly url: string;
-      readonly pool: number;
-      readonly prepare: boolean;
-      /** Whether to migrate at startup. */
-      readonly migrate: boolean;
-      /** Where the counters of limits are kept, unless Redis has them. */
-      readonly limitsFile: string;
-    };
+/** All settings. The program reads them once and passes each part only the settings that it needs. */
+export type Config = ReturnType<typeof loadConfig>;
+
+type BackendConfig = ReturnType<typeof toBackend>;
 
 /** Another animal store as backend, reached over its /v1 REST interface. */
-export interface ProxyConfig {
-  readonly kind: 'proxy';
-  /** The base URL, such as `https://host/v1`. */
-  readonly url: string;
-  /** The time limit of one operation, in milliseconds. */
-  readonly timeoutMs: number;
-  readonly connections: number;
-  /** The plan of keys whose limits the upstream does not state. */
-  readonly defaultPlan: 'free' | 'pro' | 'business' | undefined;
-  /** Where the counters of that plan are kept, unless Redis has them. */
-  readonly limitsFile: string;
-}
+export type ProxyConfig = Extract<BackendConfig, { readonly kind: 'proxy' }>;
 
-export type BackendConfig = StoreConfig | ProxyConfig;
-
-/** All settings. The program reads them once and passes each part only the settings that it needs. */
-export interface Config {
-  readonly host: string;
-  readonly port: number;
-  readonly backend: BackendConfig;
-  /** The Redis server through which instances share their limits, bans and persisted queries. */
-  readonly redisUrl: string | undefined;
-  readonly production: boolean;
-  readonly introspection: boolean;
-  readonly explorer: boolean;
-  /** The origins whose pages may read responses. If undefined: Apollo Sandbox and every page from this machine. */
-  readonly corsOrigins: readonly string[] | undefined;
-  readonly trustProxy: boolean;
-  /** Whether long responses are compressed. */
-  readonly compression: boolean;
-  /** The manifest of trusted documents, and what happens to the others. */
-  readonly trustedDocuments: { readonly path: string; readonly others: 'refused' | 'reported' | 'allowed' } | undefined;
-  readonly metricsPort: number | undefined;
-  /** How much of a client's address the log has. */
-  readonly logAddress: (typeof LOG_ADDRESSES)[number];
-  readonly logLevel: (typeof LOG_LEVELS)[number];
-  readonly bans: { readonly banAfter: number; readonly banSeconds: number };
-  readonly limits: {
-    readonly maxRootFields: number;
-    readonly maxBatch: number;
-    readonly maxBodyBytes: number;
-    readonly maxResponseBytes: number;
-  };
-  /** How long the start waits for a database, an upstream or a Redis that is unavailable. */
-  readonly startTimeoutMs: number;
-  readonly shutdownGraceMs: number;
-  /** Who uses the `keys` command, for the log of keys. If undefined: the user of the operating system. */
-  readonly keysActor: string | undefined;
-  /** Undefined if tracing is off. */
-  readonly tracing: TracingConfig | undefined;
-}
+/** A store backend, embedded or on a PostgreSQL server. */
+export type StoreConfig = Exclude<BackendConfig, ProxyConfig>;
 
 /** A wrong setting, which stops the start. The message is one line and names the variable. */
 export class ConfigError extends Error {
@@ -172,7 +107,7 @@ export class ConfigError extends Error {
  * @param env - the variables. An empty variable counts as absent.
  * @throws ConfigError with the name of the first wrong variable, the expected value and the value it received
  */
-export function loadConfig(env: Readonly<Record<string, string | undefined>>): Config {
+export function loadConfig(env: Readonly<Record<string, string | undefined>>) {
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
   const { tracing, ...settings } = parse(present);
   if (settings.UPSTREAM_URL !== undefined && settings.DATABASE_URL !== undefined) {
@@ -196,6 +131,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     production,
     introspection: !trustedOnly && (settings.INTROSPECTION ?? !production),
     explorer: settings.EXPLORER ?? !production,
+    /** If undefined: Apollo Sandbox and every page from this machine. */
     corsOrigins: settings.CORS_ORIGINS ?? (production ? [] : undefined),
     trustProxy: settings.TRUST_PROXY,
     compression: settings.COMPRESSION,
@@ -231,12 +167,12 @@ function parse(env: Readonly<Record<string, string | undefined>>) {
   }
 }
 
-function toBackend(settings: z.infer<typeof ENVIRONMENT>, production: boolean): BackendConfig {
+function toBackend(settings: z.infer<typeof ENVIRONMENT>, production: boolean) {
   // Several instances may have the same directory, but not the same port.
   const limitsFile = join(settings.DATA_DIR, `limits-${settings.PORT}.json`);
   if (settings.DATABASE_URL !== undefined) {
     return {
-      kind: 'server',
+      kind: 'server' as const,
       url: settings.DATABASE_URL,
       pool: settings.DATABASE_POOL,
       prepare: settings.DATABASE_PREPARE,
@@ -246,7 +182,7 @@ function toBackend(settings: z.infer<typeof ENVIRONMENT>, production: boolean): 
   }
   if (settings.UPSTREAM_URL !== undefined) {
     return {
-      kind: 'proxy',
+      kind: 'proxy' as const,
       url: settings.UPSTREAM_URL,
       timeoutMs: settings.UPSTREAM_TIMEOUT_MS,
       connections: settings.UPSTREAM_CONNECTIONS,
@@ -255,7 +191,7 @@ function toBackend(settings: z.infer<typeof ENVIRONMENT>, production: boolean): 
     };
   }
   return {
-    kind: 'embedded',
+    kind: 'embedded' as const,
     directory: settings.DATA_DIR,
     limitsFile: join(settings.DATA_DIR, 'limits.json'),
     migrate: settings.MIGRATE,

@@ -135,7 +135,7 @@ export function withCost(refusal: StoreError, cost: number): StoreError {
 
 /** The program cannot answer all requests in time. */
 export function overloaded(cause?: unknown): StoreError {
-  return new StoreError('overloaded', 'The store has more to do than it can. Try again shortly.', {
+  return new StoreError('overloaded', 'The store is overloaded. Try again shortly.', {
     retryAfter: 1,
     cause,
   });

@@ -1,4 +1,4 @@
-import { mkdir, stat } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /** Creates a directory and its parents one by one: Node's `recursive` option never returns on some file systems. */
@@ -9,15 +9,8 @@ export async function makeDirectory(path: string): Promise<void> {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST') return;
     const parent = dirname(path);
-    if (code !== 'ENOENT' || parent === path || (await isThere(parent))) throw error;
+    if (code !== 'ENOENT' || parent === path) throw error;
     await makeDirectory(parent);
     await mkdir(path, { mode: 0o700 });
   }
-}
-
-async function isThere(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
 }

@@ -11,13 +11,13 @@ export function integer(minimum: number, maximum: number) {
     .refine((value) => value >= minimum && value <= maximum, expected);
 }
 
-export function url(protocols: readonly string[], expected: string, isSound: (url: URL) => boolean = () => true) {
-  return z.string().refine((text) => isSoundUrl(text, protocols, isSound), expected);
+export function url(protocols: readonly string[], expected: string, isValid: (url: URL) => boolean = () => true) {
+  return z.string().refine((text) => isValidUrl(text, protocols, isValid), expected);
 }
 
-function isSoundUrl(text: string, protocols: readonly string[], isSound: (url: URL) => boolean): boolean {
+function isValidUrl(text: string, protocols: readonly string[], isValid: (url: URL) => boolean): boolean {
   const parsed = URL.canParse(text) ? new URL(text) : undefined;
-  return parsed !== undefined && protocols.includes(parsed.protocol) && isSound(parsed);
+  return parsed !== undefined && protocols.includes(parsed.protocol) && isValid(parsed);
 }
 
 /** One or more PostgreSQL servers. */
@@ -25,7 +25,7 @@ export function databaseUrl(expected: string) {
   const protocols = ['postgres:', 'postgresql:'];
   return z
     .string()
-    .refine((text) => splitHosts(text).every((one) => isSoundUrl(one, protocols, namesPrimary)), expected);
+    .refine((text) => splitHosts(text).every((one) => isValidUrl(one, protocols, namesPrimary)), expected);
 }
 
 /** The program needs a server that accepts writes. */

@@ -28,7 +28,7 @@ export function createStartupWait({ timeoutMs, log, signal }: StartupOptions): W
     for (let hasWaited = false; ; hasWaited = true) {
       try {
         const result = await attempt();
-        if (hasWaited) log.info(`${what} that can be reached now`);
+        if (hasWaited) log.info(`${what} that is available now`);
         return result;
       } catch (error) {
         if (!(error instanceof StoreError)) throw error;

@@ -11,21 +11,7 @@ const SAMPLERS = [
 ] as const;
 
 /** Where traces go, and which requests are recorded. */
-export interface TracingConfig {
-  /** The URL to which spans are sent by POST. */
-  readonly url: string;
-  readonly sampler: (typeof SAMPLERS)[number];
-  /** The share of traces that a ratio sampler records, 0 to 1. */
-  readonly ratio: number;
-  /** Whether a client's `traceparent` decides if its request is recorded. */
-  readonly trustsClients: boolean;
-  readonly batches: {
-    readonly scheduledDelayMillis: number;
-    readonly exportTimeoutMillis: number;
-    readonly maxQueueSize: number;
-    readonly maxExportBatchSize: number;
-  };
-}
+export type TracingConfig = NonNullable<ReturnType<typeof parseTracing>>;
 
 const collector = url(['http:', 'https:'], 'must be a URL such as http://localhost:4318');
 const protocol = z.literal('http/json', 'must be http/json, the one protocol in which traces are sent');
@@ -68,7 +54,7 @@ export const TRACING_SETTINGS: readonly string[] = Object.keys(TRACING_ENVIRONME
  * @returns undefined if tracing is off
  * @throws ZodError
  */
-export function parseTracing(env: Readonly<Record<string, string | undefined>>): TracingConfig | undefined {
+export function parseTracing(env: Readonly<Record<string, string | undefined>>) {
   const { OTEL_EXPORTER_OTLP_ENDPOINT: base, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: exact } = env;
   const target = exact ?? (base && `${base.replace(/\/+$/, '')}/v1/traces`);
   if (target === undefined) return undefined;

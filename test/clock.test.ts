@@ -78,7 +78,7 @@ it('bounds what a snapshot restores after the wall clock has stepped back', () =
   const account = { id: 'a', windows: toWindows({ perMinute: 1, perDay: 10 }) };
   const ledger = createMemoryLedger({ banAfter: 1, banSeconds: 10 });
   for (let i = 0; i < 3; i++) ledger.admit(account, 1);
-  const snapshot = ledger.snapshot();
+  const snapshot = [...ledger.snapshot()];
   stepClock(-HOUR_MS);
   const restored = createMemoryLedger({ banAfter: 1, banSeconds: 10 });
   restored.restore(snapshot);

@@ -1,4 +1,4 @@
-import type { StatedWindow } from '../../src/access/limit-fields.js';
+import type { StatedWindow } from '../../src/proxy/limit-fields.js';
 import { formatSeconds, secondsUntil, useNow } from './now.js';
 
 export interface BudgetProps {

@@ -1,5 +1,5 @@
 import type { DevelopmentKeys } from '../key-memory.js';
-import { parseStatedWindows, type StatedWindow } from '../../src/access/limit-fields.js';
+import { parseStatedWindows, type StatedWindow } from '../../src/proxy/limit-fields.js';
 
 /** A deprecated field that an operation used: one entry of `extensions.deprecations`. */
 export interface Deprecation {

@@ -20,11 +20,7 @@ const INVISIBLE = /[^\x21-\x7e\xa1-\xac\xae-\xff]+/g;
  */
 export function parseClientName(header: string | undefined, authorization: string | undefined): string | undefined {
   if (!header) return undefined;
-  if (containsApiKey(header) || holdsSentKey(header, authorization)) return WITHHELD_NAME;
+  const key = parseBearer(authorization);
+  if (containsApiKey(header) || (key !== undefined && header.includes(key))) return WITHHELD_NAME;
   return header.replace(INVISIBLE, ' ').trim().slice(0, MAX_LENGTH).trimEnd() || undefined;
-}
-
-function holdsSentKey(header: string, authorization: string | undefined): boolean {
-  const bearer = parseBearer(authorization);
-  return bearer.kind === 'key' && header.includes(bearer.key);
 }

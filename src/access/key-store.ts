@@ -57,7 +57,7 @@ export interface KeyStore {
   list(filter: KeyFilter): Promise<readonly KeyRecord[]>;
   /** Creates a key, with the given secret or a generated one. */
   create(newKey: NewKey, actor?: string, secret?: string): Promise<CreatedKey>;
-  /** Replaces the settings of a key. */
+  /** Replaces the settings of a key. Does nothing if they have changed since `record` was read, or the key is revoked. */
   update(record: KeyRecord, settings: KeySettings, actor: string): Promise<KeyRecord | undefined>;
   /** Gives a key a new secret. The old secret works until `previousEndsAt`, and a still older one no longer. */
   rotate(id: string, previousEndsAt: Date, actor: string): Promise<CreatedKey | undefined>;

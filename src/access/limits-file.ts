@@ -1,18 +1,17 @@
+import { createHash } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { makeDirectory } from '../make-directory.js';
+import { repeat } from '../repeat.js';
 import type { LedgerSnapshot, MemoryLedger } from './memory-ledger.js';
 
 /** A crash loses what was counted in this time. */
 const SAVE_EVERY_MS = 900;
 /** With very many keys, a save takes a while. At most one part of this many of the time is spent on it. */
 const SHARE_OF_TIME = 20;
-
-/** Keeps the rate limit counters of an instance across restarts. */
-export interface LimitsFile {
-  /** Writes the counters once more. */
-  close(): Promise<void>;
-}
+/** After this time, a save lets requests use the event loop. */
+const SLICE_MS = 5;
 
 /** Reads the counters of a store that no server has open. There are none if the file is missing or damaged. */
 export async function readLimits(path: string): Promise<LedgerSnapshot> {
@@ -31,49 +30,28 @@ interface Log {
 /**
  * Restores the counters from the file, then writes them to it every second in the background. If they cannot be written,
  * one warning says so.
+ * @returns a function that stops this, and writes the counters once more
  */
-export async function openLimitsFile(path: string, ledger: MemoryLedger, log: Log): Promise<LimitsFile> {
+export async function openLimitsFile(path: string, ledger: MemoryLedger, log: Log): Promise<() => Promise<void>> {
   let isFailing = false;
-  let saved = await readFile(path, 'utf8').catch(() => '[]');
+  const text = await readFile(path, 'utf8').catch(() => '[]');
+  let saved = createHash('sha256').update(text).digest('hex');
   try {
-    ledger.restore(JSON.parse(saved) as LedgerSnapshot);
+    ledger.restore(JSON.parse(text) as LedgerSnapshot);
   } catch (err) {
-    log.warn({ err }, 'the file of the counters cannot be read: they start anew');
+    log.warn({ err }, 'cannot read the file of the counters: counting starts at zero');
   }
-  let timer: NodeJS.Timeout;
-  let saving: Promise<void> | undefined;
-  let isClosed = false;
-  saveLater(0);
-
-  return {
-    close: async () => {
-      isClosed = true;
-      clearTimeout(timer);
-      await saving;
-      await save();
-    },
-  };
-
-  function saveLater(tookMs: number): void {
-    timer = setTimeout(
-      () => {
-        const startedAt = performance.now();
-        saving = save().then(() => {
-          if (!isClosed) saveLater(performance.now() - startedAt);
-        });
-      },
-      Math.max(SAVE_EVERY_MS, SHARE_OF_TIME * tookMs),
-    ).unref();
-  }
+  const stop = repeat({ run: save, pauseMs: (tookMs) => Math.max(SAVE_EVERY_MS, SHARE_OF_TIME * tookMs) });
+  return () => stop().then(save);
 
   async function save(): Promise<void> {
-    const text = JSON.stringify(ledger.snapshot());
-    if (text === saved) return;
+    const { slices, digest } = await serialize(ledger);
+    if (digest === saved) return;
     try {
       await makeDirectory(dirname(path));
-      await writeFile(`${path}.new`, text, { mode: 0o600 });
+      await writeFile(`${path}.new`, slices, { mode: 0o600 });
       await rename(`${path}.new`, path);
-      saved = text;
+      saved = digest;
       isFailing = false;
     } catch (error) {
       const { message } = error as Error;
@@ -81,4 +59,33 @@ export async function openLimitsFile(path: string, ledger: MemoryLedger, log: Lo
       isFailing = true;
     }
   }
+}
+
+interface Serialized {
+  /** The parts of a JSON text. */
+  readonly slices: readonly string[];
+  readonly digest: string;
+}
+
+/** Writes the counters as JSON. With very many keys, this takes many turns of the event loop. */
+async function serialize(ledger: MemoryLedger): Promise<Serialized> {
+  const slices: string[] = [];
+  const hash = createHash('sha256');
+  let slice = '[';
+  let startedAt = performance.now();
+  const endSlice = (): void => {
+    slices.push(slice);
+    hash.update(slice);
+    slice = '';
+  };
+  for (const entry of ledger.snapshot()) {
+    slice += (slice === '[' ? '' : ',') + JSON.stringify(entry);
+    if (performance.now() - startedAt < SLICE_MS) continue;
+    endSlice();
+    await nextTurn();
+    startedAt = performance.now();
+  }
+  slice += ']';
+  endSlice();
+  return { slices, digest: hash.digest('hex') };
 }

@@ -1,15 +1,13 @@
 import { createBoundedCache } from '../bounded-cache.js';
 import { fromWallTime, monotonicNow, toWallTime } from '../clock.js';
 import type { Account, Admission, Banned, Counts, Ledger, WindowState } from './ledger.js';
-import type { WindowLimit } from './plans.js';
 import { secondsUntil } from './refusals.js';
 
 interface Entry extends Counts {
   used: number[];
   closesAt: number[];
-  /** When the last `banAfter` refusals happened. A ring buffer, with its oldest entry at `oldestRefusal`. */
+  /** When the last `banAfter` refusals happened, the oldest first. */
   readonly refusedAt: number[];
-  oldestRefusal: number;
   bannedUntil: number;
 }
 
@@ -25,7 +23,11 @@ export interface MemoryLedger extends Ledger {
   find(id: string): Counts | undefined;
   /** Replaces the counts of an account by those of another ledger, except for the refusals that lead to a ban. */
   adopt(account: Account, counts: Counts): void;
-  snapshot(): LedgerSnapshot;
+  /**
+   * Lists the accounts with an open window, a ban or a refusal within the last minute, one at a time: the ledger may change
+   * in between.
+   */
+  snapshot(): Iterable<LedgerSnapshot[number]>;
   restore(snapshot: LedgerSnapshot): void;
 }
 
@@ -48,19 +50,29 @@ export function createMemoryLedger({
   banSeconds = 0,
   now: clock = monotonicNow,
 }: MemoryLedgerOptions = {}): MemoryLedger {
-  const entries = createBoundedCache<Entry>(capacity);
+  /** The accounts in `entries`, the oldest first. A snapshot can go through a Set in parts while it changes. */
+  const ids = new Set<string>();
+  const entries = createBoundedCache<Entry>(capacity, undefined, (id) => ids.delete(id));
 
   return {
     admit(account, cost) {
       const now = clock();
       const entry = entries.get(account.id) ?? open(account);
       boundWindows(account, entry, now);
-      if (isBanned(account, entry, now)) return banned(entry, view(account, entry, now), now);
-      if (cost === 0) return { outcome: 'admitted', windows: view(account, entry, now) };
-      const largest = smallestLimit(account);
-      if (cost > largest) return { outcome: 'too-large', windows: view(account, entry, now), limit: largest };
-      if (!hasRoom(account, entry, cost, now)) return refuse(account, entry, cost, now);
-      charge(account, entry, cost, now);
+      const windows = view(account, entry, now);
+      if (isBanned(account, entry, now)) return banned(entry, windows, now);
+      if (cost === 0) return { outcome: 'admitted', windows };
+      const largestCost = findLargestCost(account);
+      if (cost > largestCost) return { outcome: 'too-large', windows, limit: largestCost };
+      if (windows.some(({ remaining }) => remaining < cost)) {
+        if (!isOneTooMany(entry, now)) return refused(windows, cost, now);
+        entry.bannedUntil = now + banSeconds * 1_000;
+        return banned(entry, windows, now);
+      }
+      windows.forEach(({ limit, remaining, resetAt }, i) => {
+        entry.used[i] = limit - remaining + cost;
+        entry.closesAt[i] = resetAt;
+      });
       return { outcome: 'admitted', windows: view(account, entry, now) };
     },
     findBan(account) {
@@ -81,22 +93,32 @@ export function createMemoryLedger({
       entry.closesAt = [...closesAt];
       entry.bannedUntil = bannedUntil;
     },
-    snapshot: () => [...entries.entries()].map(([id, entry]) => [id, mapTimes(entry, toWallTime)]),
+    *snapshot() {
+      for (const id of ids) {
+        const entry = entries.peek(id);
+        if (entry && isInUse(entry, clock())) yield [id, mapTimes(entry, toWallTime)];
+      }
+    },
     restore(snapshot) {
-      // A snapshot begins with the most recently used entry. Setting that one last keeps the order of eviction.
       const now = clock();
-      for (const [id, saved] of [...snapshot].reverse()) {
+      for (const [id, saved] of snapshot) {
         const entry = mapTimes(saved, fromWallTime);
         // The wall clock may have stepped back since the snapshot.
         entry.bannedUntil = Math.min(entry.bannedUntil, now + banSeconds * 1_000);
-        entries.set(id, { ...entry, refusedAt: entry.refusedAt.map((time) => Math.min(time, now)) });
+        // Earlier versions did not save the refusals in their order.
+        const refusedAt = entry.refusedAt.map((time) => Math.min(time, now)).sort((a, b) => a - b);
+        keep(id, { ...entry, refusedAt });
       }
     },
   };
 
   function open(account: Account): Entry {
-    const entry = createEntry(account);
-    entries.set(account.id, entry);
+    return keep(account.id, createEntry(account));
+  }
+
+  function keep(id: string, entry: Entry): Entry {
+    entries.set(id, entry);
+    ids.add(id);
     return entry;
   }
 
@@ -104,42 +126,26 @@ export function createMemoryLedger({
     return bannedUntil > now && bannedUntil - banSeconds * 1_000 >= unbannedAt;
   }
 
-  function refuse(account: Account, entry: Entry, cost: number, now: number): Admission {
-    const windows = view(account, entry, now);
-    if (isOneTooMany(entry, now)) {
-      entry.bannedUntil = now + banSeconds * 1_000;
-      if (banSeconds > 0) return banned(entry, windows, now);
-    }
-    const full = windows.filter(({ remaining }) => remaining < cost);
-    const retryAfter = Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now)));
-    return { outcome: 'refused', windows, retryAfter };
-  }
-
   /** Records a refusal. Returns whether there were `banAfter` others within the last minute. */
-  function isOneTooMany(entry: Entry, now: number): boolean {
+  function isOneTooMany({ refusedAt }: Entry, now: number): boolean {
     // Without bans, nothing reads the refusals.
     if (banAfter === Infinity) return false;
-    const { refusedAt } = entry;
-    if (refusedAt.length < banAfter) {
-      refusedAt.push(now);
-      return false;
-    }
-    const isTooMany = banAfter === 0 || (refusedAt[entry.oldestRefusal] as number) > now - MINUTE_MS;
-    if (isTooMany) {
-      refusedAt.length = 0;
-      entry.oldestRefusal = 0;
-    } else {
-      refusedAt[entry.oldestRefusal] = now;
-      entry.oldestRefusal = (entry.oldestRefusal + 1) % banAfter;
-    }
-    return isTooMany;
+    refusedAt.push(now);
+    if (refusedAt.length <= banAfter || (refusedAt.shift() as number) <= now - MINUTE_MS) return false;
+    refusedAt.length = 0;
+    return true;
   }
 }
 
-function mapTimes(entry: Entry, convert: (time: number) => number): Entry {
-  const { closesAt, refusedAt, bannedUntil } = entry;
+/** Whether forgetting an entry would change an answer. */
+function isInUse({ closesAt, bannedUntil, refusedAt }: Entry, now: number): boolean {
+  const isLater = (time: number): boolean => time > now;
+  return closesAt.some(isLater) || bannedUntil > now || refusedAt.some((time) => time > now - MINUTE_MS);
+}
+
+function mapTimes({ used, closesAt, refusedAt, bannedUntil }: Entry, convert: (time: number) => number): Entry {
   return {
-    ...entry,
+    used,
     closesAt: closesAt.map(convert),
     refusedAt: refusedAt.map(convert),
     bannedUntil: convert(bannedUntil),
@@ -147,13 +153,7 @@ function mapTimes(entry: Entry, convert: (time: number) => number): Entry {
 }
 
 function createEntry({ windows }: Account): Entry {
-  return {
-    used: windows.map(() => 0),
-    closesAt: windows.map(() => 0),
-    refusedAt: [],
-    oldestRefusal: 0,
-    bannedUntil: 0,
-  };
+  return { used: windows.map(() => 0), closesAt: windows.map(() => 0), refusedAt: [], bannedUntil: 0 };
 }
 
 /** Returns the state of an account's windows at the time `now`. */
@@ -166,38 +166,26 @@ export function view({ windows }: Account, { used, closesAt }: Counts, now: numb
   });
 }
 
+/** Returns the highest cost that every window admits. */
+export function findLargestCost({ windows }: Account): number {
+  return Math.min(...windows.map(({ limit }) => limit));
+}
+
+/** Returns the refusal of a cost that does not fit into all windows. */
+export function refused(windows: readonly WindowState[], cost: number, now: number): Admission {
+  const full = windows.filter(({ remaining }) => remaining < cost);
+  const retryAfter = Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now)));
+  return { outcome: 'refused', windows, retryAfter };
+}
+
+/** Returns the refusal of a banned account. */
+export function banned({ bannedUntil }: Counts, windows: readonly WindowState[], now: number): Banned {
+  return { outcome: 'banned', windows, retryAfter: secondsUntil(bannedUntil, now) };
+}
+
 /** Shortens windows that a snapshot restored after the wall clock had stepped back. */
 function boundWindows({ windows }: Account, { closesAt }: Entry, now: number): void {
-  for (let i = 0; i < windows.length; i++) {
-    const latest = now + (windows[i] as WindowLimit).seconds * 1_000;
-    if ((closesAt[i] as number) > latest) closesAt[i] = latest;
-  }
-}
-
-function smallestLimit({ windows }: Account): number {
-  let smallest = Infinity;
-  for (const { limit } of windows) if (limit < smallest) smallest = limit;
-  return smallest;
-}
-
-function hasRoom({ windows }: Account, { used, closesAt }: Entry, cost: number, now: number): boolean {
-  for (let i = 0; i < windows.length; i++) {
-    const isOpen = (closesAt[i] as number) > now;
-    if (isOpen && (used[i] as number) + cost > (windows[i] as WindowLimit).limit) return false;
-  }
-  return true;
-}
-
-function charge({ windows }: Account, { used, closesAt }: Entry, cost: number, now: number): void {
-  for (let i = 0; i < windows.length; i++) {
-    if ((closesAt[i] as number) > now) used[i] = (used[i] as number) + cost;
-    else {
-      used[i] = cost;
-      closesAt[i] = now + (windows[i] as WindowLimit).seconds * 1_000;
-    }
-  }
-}
-
-function banned({ bannedUntil }: Entry, windows: readonly WindowState[], now: number): Banned {
-  return { outcome: 'banned', windows, retryAfter: secondsUntil(bannedUntil, now) };
+  windows.forEach(({ seconds }, i) => {
+    closesAt[i] = Math.min(closesAt[i] as number, now + seconds * 1_000);
+  });
 }

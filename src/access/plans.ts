@@ -24,18 +24,9 @@ export const PUBLISHED_LIMITS: Readonly<Record<Exclude<Plan, 'enterprise'>, Plan
 };
 
 /** Returns the windows of a plan, the shorter first. */
-export function toWindows(limits: PlanLimits): readonly WindowLimit[] {
-  return PUBLISHED_WINDOWS.get(limits) ?? makeWindows(limits);
-}
-
-function makeWindows({ perMinute, perDay }: PlanLimits): readonly WindowLimit[] {
+export function toWindows({ perMinute, perDay }: PlanLimits): readonly WindowLimit[] {
   return [
     { name: 'minute', seconds: 60, limit: perMinute },
     { name: 'day', seconds: 86_400, limit: perDay },
   ];
 }
-
-/** The windows of the published plans, which all keys of a plan share. */
-const PUBLISHED_WINDOWS = new Map<PlanLimits, readonly WindowLimit[]>(
-  Object.values(PUBLISHED_LIMITS).map((limits) => [limits, makeWindows(limits)]),
-);

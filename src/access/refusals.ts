@@ -28,7 +28,7 @@ function formatWindow({ name, seconds }: WindowState): string {
  * @param retryAfter - in seconds
  */
 export function keyBanned(retryAfter: number): StoreError {
-  return new StoreError('key_banned', `The key is banned for a while: retry in ${retryAfter} s.`, { retryAfter });
+  return new StoreError('key_banned', `The key is banned. Retry in ${retryAfter} s.`, { retryAfter });
 }
 
 /** The operation costs more than the limit of the smallest window. */

@@ -2,24 +2,25 @@
 import { readFileSync } from 'node:fs';
 import { readPackage } from '../observability/package.js';
 
-const USAGE = `Usage: animal-store-gateway             serves; settings come from the environment
-       animal-store-gateway keys …      manages API keys, and reports who requests what
-       animal-store-gateway migrate …   applies pending migrations, or reports them
-       animal-store-gateway store …     exports or imports animals, keys and usage as one file
+const USAGE = `Usage: animal-store-gateway             serves; the environment has the settings
+       animal-store-gateway keys …      manages API keys and reports usage
+       animal-store-gateway migrate …   applies or reports pending migrations
+       animal-store-gateway store …     exports or imports the whole store
        animal-store-gateway --version`;
 
+const COMMANDS = new Map<string, () => Promise<unknown>>([
+  ['keys', () => import('./keys.js')],
+  ['migrate', () => import('./migrate.js')],
+  ['store', () => import('./store.js')],
+]);
+
 const [first, ...rest] = process.argv.slice(2);
+const runCommand = COMMANDS.get(first ?? '');
 if (first === undefined) {
   await import('../main.js');
-} else if (first === 'keys') {
+} else if (runCommand) {
   process.argv.splice(2, 1);
-  await import('./keys.js');
-} else if (first === 'migrate') {
-  process.argv.splice(2, 1);
-  await import('./migrate.js');
-} else if (first === 'store') {
-  process.argv.splice(2, 1);
-  await import('./store.js');
+  await runCommand();
 } else if (first === '--version' && rest.length === 0) {
   console.log(readPackage().version);
 } else if (first === '--help' && rest.length === 0) {
@@ -34,9 +35,8 @@ function listSettings(): string {
   const text = readFileSync(new URL('../../docs/settings.md', import.meta.url), 'utf8');
   const plain = text.replaceAll('`', '').replace(/\[([^\]]*)\]\([^)]*\)/g, '$1');
   const rows = plain.split('\n').filter((line) => /^\| [A-Z]/.test(line));
-  const widths = [30, 16, 0];
   return rows
-    .map((row) => row.slice(1, -1).split('|'))
-    .map((cells) => cells.map((cell, i) => cell.trim().padEnd(widths[i] ?? 0)).join('  '))
+    .map((row) => row.split('|').map((cell) => cell.trim()))
+    .map(([, name, value, meaning]) => `  ${name} (${value})\n      ${meaning}`)
     .join('\n');
 }

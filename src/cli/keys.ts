@@ -21,6 +21,7 @@ import {
   toUsageRow,
 } from './keys-output.js';
 import { toCount, toDate, toGroups, toMilliseconds } from './option-values.js';
+import { runProgram } from './run-program.js';
 import { formatTable, formatTime } from './table.js';
 
 interface Json {
@@ -238,7 +239,4 @@ function print(json: boolean | undefined, value: unknown, describeValue: () => s
   console.log(json ? JSON.stringify(value) : describeValue());
 }
 
-program.parseAsync().catch((error: unknown) => {
-  console.error(`keys: ${error instanceof Error ? error.message : String(error)}`);
-  process.exitCode = 1;
-});
+void runProgram(program);

@@ -1,8 +1,10 @@
 #!/usr/bin/env node
 import { Command } from 'commander';
 import { loadEnvironment } from '../environment.js';
+import { requireEmbeddedStore } from '../store/embedded-store.js';
 import { listPendingMigrations, migrate } from '../store/migrate.js';
-import { openDatabase, toConfigError } from '../store/store-backend.js';
+import { openDatabase } from '../store/store-backend.js';
+import { runProgram } from './run-program.js';
 
 const program = new Command('migrate')
   .description('Applies pending migrations to the store that DATABASE_URL or DATA_DIR names.')
@@ -14,6 +16,7 @@ const program = new Command('migrate')
       console.log('UPSTREAM_URL is set: a gateway has no database to migrate.');
       return;
     }
+    if (check && backend.kind === 'embedded') requireEmbeddedStore(backend.directory);
     const database = await openDatabase(backend);
     try {
       if (check) {
@@ -33,8 +36,4 @@ function report(state: string, files: readonly string[]): void {
   for (const file of files) console.log(`${state}: ${file}`);
 }
 
-program.parseAsync().catch((thrown: unknown) => {
-  const error = toConfigError(thrown);
-  console.error(`migrate: ${error instanceof Error ? error.message : String(error)}`);
-  process.exitCode = 1;
-});
+void runProgram(program);

@@ -1,16 +1,17 @@
 #!/usr/bin/env node
 import { createReadStream, existsSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { Command } from 'commander';
 import type { StoreConfig } from '../config.js';
 import { loadEnvironment } from '../environment.js';
 import type { Database } from '../store/database.js';
+import { requireEmbeddedStore } from '../store/embedded-store.js';
 import { describeStore } from '../store/open-key-admin.js';
 import { migrate } from '../store/migrate.js';
-import { openDatabase, toConfigError } from '../store/store-backend.js';
+import { openDatabase } from '../store/store-backend.js';
 import { exportStore, importStore, readExport, type OnProgress, type Transferred } from '../store/transfer.js';
+import { runProgram } from './run-program.js';
 
 const STANDARD = '-';
 
@@ -24,8 +25,7 @@ program
   .argument('<file>', 'the file, or - for standard output')
   .action(async (file: string) => {
     const { store, config } = selectStore();
-    if (config.kind === 'embedded' && !existsSync(join(config.directory, 'postgres')))
-      throw new Error(`there is no store in DATA_DIR ${JSON.stringify(config.directory)}`);
+    if (config.kind === 'embedded') requireEmbeddedStore(config.directory);
     const tables = await withDatabase(config, (database) => writeFile(file, database));
     console.error(`store: exported ${summarize(tables)} from ${store}`);
   });
@@ -112,8 +112,4 @@ function summarize(tables: Transferred): string {
   return tables.map(({ name, rows }) => `${rows} ${NAMES[name] ?? name}`).join(', ');
 }
 
-program.parseAsync().catch((thrown: unknown) => {
-  const error = toConfigError(thrown);
-  console.error(`store: ${error instanceof Error ? error.message : String(error)}`);
-  process.exitCode = 1;
-});
+void runProgram(program);

@@ -10,20 +10,20 @@ import {
   type GraphQLInputType,
   type ValueNode,
 } from 'graphql';
-import type { DocumentText } from './document.js';
+import type { DocumentSource } from './document.js';
 import type { CompiledVariables, Variables, VariableValues } from './variables.js';
 
 /**
  * Makes the arguments of a field.
- * @param document - parsed again when graphql-js has to look at the arguments, which also words the errors
+ * @param source - parsed again when graphql-js has to look at the arguments, which also words the errors
  * @throws GraphQLError when an argument is missing or null that must not be
  */
-export type ArgumentMaker = (values: VariableValues, document: DocumentText) => Readonly<Variables>;
+export type ArgumentMaker = (values: VariableValues, source: DocumentSource) => Readonly<Variables>;
 
 type ValueMaker = (values: VariableValues) => unknown;
 
 /** What a value maker returns for a value that graphql-js should look at. */
-const UNSURE = Symbol('unsure');
+const UNCOMPILED = Symbol('uncompiled');
 
 interface Input {
   readonly name: string;
@@ -49,10 +49,10 @@ function toArgumentMaker(
   start: number,
   { toRecord }: CompiledVariables,
 ): ArgumentMaker {
-  return (values, document) => {
+  return (values, source) => {
     const made = make(values);
-    if (made !== UNSURE) return made as Variables;
-    return getArgumentValues(definition, document.fieldAt(start), toRecord(values));
+    if (made !== UNCOMPILED) return made as Variables;
+    return getArgumentValues(definition, source.fieldAt(start), toRecord(values));
   };
 }
 
@@ -75,7 +75,7 @@ function toMemberMaker(members: readonly { readonly name: string; readonly make:
     const made: Variables = {};
     for (const { name, make } of members) {
       const value = make(values);
-      if (value === UNSURE) return UNSURE;
+      if (value === UNCOMPILED) return UNCOMPILED;
       if (value !== undefined) made[name] = value;
     }
     return made;
@@ -86,7 +86,7 @@ function toConstant(value: unknown): ValueMaker {
   return () => value;
 }
 
-function toPick(index: number, absent: unknown, onNull: unknown): ValueMaker {
+function pickVariable(index: number, absent: unknown, onNull: unknown): ValueMaker {
   return (values) => {
     const value = values[index];
     return value === undefined ? absent : (value ?? onNull);
@@ -98,20 +98,20 @@ function compileMember(
   node: ValueNode | undefined,
   variableNames: readonly string[],
 ): ValueMaker {
-  const absent = defaultValue === undefined && isNonNullType(type) ? UNSURE : defaultValue;
+  const absent = defaultValue === undefined && isNonNullType(type) ? UNCOMPILED : defaultValue;
   if (node === undefined) return toConstant(absent);
   if (node.kind === Kind.VARIABLE) {
-    return toPick(variableNames.indexOf(node.name.value), absent, isNonNullType(type) ? UNSURE : null);
+    return pickVariable(variableNames.indexOf(node.name.value), absent, isNonNullType(type) ? UNCOMPILED : null);
   }
   if (!hasVariable(node)) return toConstant(toLiteral(node, type));
   const nullable = getNullableType(type);
-  if (node.kind !== Kind.OBJECT || !isInputObjectType(nullable)) return toConstant(UNSURE);
+  if (node.kind !== Kind.OBJECT || !isInputObjectType(nullable)) return toConstant(UNCOMPILED);
   return compileMembers(Object.values(nullable.getFields()), node.fields, variableNames);
 }
 
 function toLiteral(node: ValueNode, type: GraphQLInputType): unknown {
   const value = valueFromAST(node, type);
-  return value === undefined ? UNSURE : value;
+  return value === undefined ? UNCOMPILED : value;
 }
 
 function hasVariable(node: ValueNode): boolean {

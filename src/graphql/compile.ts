@@ -1,20 +1,20 @@
 import {
   execute,
-  visit,
   Kind,
+  visit,
   type DocumentNode,
+  type ExecutionArgs,
   type FieldNode,
   type GraphQLField,
   type GraphQLObjectType,
   type GraphQLSchema,
   type OperationDefinitionNode,
-  type SelectionSetNode,
 } from 'graphql';
 import { collectFields } from 'graphql/execution/collectFields.js';
 import { compileArguments, type ArgumentMaker } from './arguments.js';
-import type { OperationContext } from './context.js';
-import { listOperations, toFragments, type DocumentText } from './document.js';
-import { PRICES, priceOfMetaField, type Price } from './prices.js';
+import { getOperation, toFragments, type DocumentSource } from './document.js';
+import { FREE, PRICES, type Price } from './prices.js';
+import type { OperationContext } from './run.js';
 import { nameOf, type CompiledVariables, type Variables, type VariableValues } from './variables.js';
 import { createWriterCompiler, type CompiledWriter } from './write.js';
 
@@ -60,12 +60,13 @@ export function compileFields(
   const positions = new Map<string, number>();
   const roots = collectFields(schema, fragments, conditions, rootType, operation.selectionSet);
   return [...roots].map(([responseKey, nodes]) => {
-    const place = { responseKey, starts: nodes.map(({ loc }) => loc?.start ?? 0) };
+    const starts = nodes.map(({ loc }) => loc?.start ?? 0);
+    const place = { responseKey, starts };
     const [node] = nodes as [FieldNode];
     const fieldName = node.name.value;
     if (fieldName === '__typename') return { ...place, ...toTypename(rootType.name) };
     if (fieldName.startsWith('__')) {
-      return { ...place, ...toIntrospection(schema, operation.name?.value, responseKey, variables) };
+      return { ...place, ...toIntrospection(schema, operation.name?.value, starts, variables) };
     }
     const definition = rootType.getFields()[fieldName] as GraphQLField<unknown, unknown>;
     const position = positions.get(fieldName) ?? 0;
@@ -87,7 +88,7 @@ type FieldParts = Omit<RootField, 'responseKey' | 'starts'>;
 function toTypename(typeName: string): FieldParts {
   return {
     toArguments: () => ({}),
-    toPrice: priceOfMetaField,
+    toPrice: () => FREE,
     resolve: () => typeName,
     write: JSON.stringify,
     valueCount: 1,
@@ -97,13 +98,17 @@ function toTypename(typeName: string): FieldParts {
 function toIntrospection(
   schema: GraphQLSchema,
   operationName: string | undefined,
-  responseKey: string,
+  starts: readonly number[],
   { toRecord }: CompiledVariables,
 ): FieldParts {
   return {
-    toArguments: (values, text) => ({ text, variableValues: toRecord(values) }),
-    toPrice: priceOfMetaField,
-    resolve: (args) => introspect(schema, operationName, responseKey, args as unknown as Introspection),
+    toArguments: (values, source) => ({
+      schema,
+      document: toDocumentOfField(source, operationName, starts),
+      variableValues: toRecord(values),
+    }),
+    toPrice: () => FREE,
+    resolve: (args) => introspect(args as unknown as ExecutionArgs),
     write: JSON.stringify,
     valueCount: 1,
   };
@@ -114,52 +119,40 @@ function bindResolver({ name, resolve }: GraphQLField<unknown, unknown>, info: F
   return (args, context) => resolve(undefined, args, context, info as never);
 }
 
-interface Introspection {
-  readonly text: DocumentText;
-  readonly variableValues: Variables;
-}
-
-/** Has graphql-js answer one introspection field of an operation, as if it were the only one. */
-async function introspect(
-  schema: GraphQLSchema,
+/** The document of one introspection field, as if it were the only one of its operation. */
+function toDocumentOfField(
+  source: DocumentSource,
   operationName: string | undefined,
-  responseKey: string,
-  { text: { document }, variableValues }: Introspection,
-): Promise<unknown> {
-  const operation = listOperations(document).find(
-    ({ name }) => name?.value === operationName,
-  ) as OperationDefinitionNode;
-  const rootType = schema.getRootType(operation.operation) as GraphQLObjectType;
-  const fragments = toFragments(document);
-  const fields = collectFields(schema, fragments, variableValues, rootType, operation.selectionSet);
-  const selectionSet: SelectionSetNode = { kind: Kind.SELECTION_SET, selections: fields.get(responseKey) ?? [] };
-  // The others have been coerced, which graphql-js would do again.
+  starts: readonly number[],
+): DocumentNode {
+  const operation = getOperation(source.document, operationName);
+  const selections = starts.map((start) => source.fieldAt(start));
+  // The other variables have been coerced, which graphql-js would do again.
   const variableDefinitions = operation.variableDefinitions?.filter(({ type }) =>
     ['String', 'Boolean'].includes(nameOf(type)),
   );
-  const definitions = [{ ...operation, selectionSet, variableDefinitions }, ...Object.values(fragments)];
-  const { data, errors } = await execute({ schema, document: { kind: Kind.DOCUMENT, definitions }, variableValues });
-  if (errors?.[0]) throw errors[0];
-  return data?.[responseKey];
+  const selectionSet = { kind: Kind.SELECTION_SET as const, selections };
+  const fragments = source.document.definitions.filter(({ kind }) => kind === Kind.FRAGMENT_DEFINITION);
+  return { kind: Kind.DOCUMENT, definitions: [{ ...operation, selectionSet, variableDefinitions }, ...fragments] };
 }
 
-/** The variables that `@skip` and `@include` look at, by index. */
-export function findConditions(
-  { document, operation }: Pick<OperationToCompile, 'document' | 'operation'>,
-  variables: CompiledVariables,
-): readonly number[] {
+/** Has graphql-js answer an introspection field. */
+async function introspect(args: ExecutionArgs): Promise<unknown> {
+  const { data, errors } = await execute(args);
+  if (errors?.[0]) throw errors[0];
+  return Object.values(data ?? {})[0];
+}
+
+/**
+ * The variables that `@skip` and `@include` look at, by index.
+ * @param own - the operation with the fragments that it uses
+ */
+export function findConditions(own: DocumentNode, variables: CompiledVariables): readonly number[] {
   const found = new Set<number>();
-  // A fragment that the operation does not use may have a variable of the same name with any type.
-  const booleans = operation.variableDefinitions?.filter(({ type }) => nameOf(type) === 'Boolean') ?? [];
-  const names = new Set(booleans.map(({ variable }) => variable.name.value));
-  for (const definition of [operation, ...Object.values(toFragments(document))]) {
-    visit(definition, {
-      [Kind.DIRECTIVE]: ({ arguments: [condition] = [] }) => {
-        if (condition?.value.kind !== Kind.VARIABLE) return;
-        const name = condition.value.name.value;
-        if (names.has(name)) found.add(variables.names.indexOf(name));
-      },
-    });
-  }
+  visit(own, {
+    [Kind.DIRECTIVE]: ({ arguments: [condition] = [] }) => {
+      if (condition?.value.kind === Kind.VARIABLE) found.add(variables.names.indexOf(condition.value.name.value));
+    },
+  });
   return [...found].sort((a, b) => a - b);
 }

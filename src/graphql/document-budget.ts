@@ -3,14 +3,6 @@ import { secondsUntil } from '../access/refusals.js';
 import { monotonicNow } from '../clock.js';
 import { StoreError } from '../errors.js';
 
-/** Limits the time that each caller may have the program spend on documents that it has never seen. */
-export interface DocumentBudget {
-  /** @throws StoreError `rate_limited` when the caller has used up its time */
-  require(caller: string): void;
-  /** Charges a caller for work that is done. */
-  charge(caller: string, milliseconds: number): void;
-}
-
 /** Counts synchronously, such as a memory ledger. */
 export interface LocalLedger {
   admit(account: Account, cost: number): Admission;
@@ -20,25 +12,27 @@ export interface LocalLedger {
 const BUDGET_MS = 10_000;
 
 /**
- * Creates the budget. It is separate from the plan of a key, and each instance counts for itself.
+ * Creates the limit of the time that each caller may have the program spend on new documents. It is separate from the plan of a key, and each instance counts for itself.
  * @param ledger - counts milliseconds, for this budget only
  */
-export function createDocumentBudget(ledger: LocalLedger, budgetMs = BUDGET_MS): DocumentBudget {
+export function createDocumentBudget(ledger: LocalLedger, budgetMs = BUDGET_MS) {
   const windows = [{ name: 'minute', seconds: 60, limit: budgetMs }] as const;
 
   return {
-    require(caller) {
+    /** @throws StoreError `rate_limited` when the caller has used up its time */
+    require(caller: string): void {
       const { remaining, resetAt } = look(caller);
       if (remaining > 0) return;
       const retryAfter = secondsUntil(resetAt, monotonicNow());
       throw new StoreError(
         'rate_limited',
-        'Your documents that this server had never seen have taken too much of its time. Send values as variables, so ' +
-          `that one document serves many requests. Retry in ${retryAfter} s.`,
+        'This server has spent too much time on new documents from you. Send values as variables, so that one document ' +
+          `serves many requests. Retry in ${retryAfter} s.`,
         { retryAfter, graphqlOnly: true },
       );
     },
-    charge(caller, milliseconds) {
+    /** Charges a caller for work that is done. */
+    charge(caller: string, milliseconds: number): void {
       ledger.admit({ id: caller, windows }, Math.min(milliseconds, look(caller).remaining));
     },
   };
@@ -49,3 +43,5 @@ export function createDocumentBudget(ledger: LocalLedger, budgetMs = BUDGET_MS):
     return window;
   }
 }
+
+export type DocumentBudget = ReturnType<typeof createDocumentBudget>;

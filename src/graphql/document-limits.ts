@@ -155,41 +155,9 @@ function tooManyValues(limit: number): StoreError {
   return new StoreError('operation_too_large', `An operation may select ${limit} values; this one selects more.`);
 }
 
-/**
- * How many documents of the most tokens a batch may hold together. Twenty of a hundred fully selected lookups with a
- * variable each are below it.
- */
-const DOCUMENTS_OF_BATCH = 10;
-
-/**
- * Refuses a batch whose documents would together take much longer to read than one may.
- * @param texts - the documents
- * @param maxTokens - tokens that one document may have
- * @throws StoreError `bad_request`
- */
-export function requireSmallBatch(texts: readonly (string | undefined)[], maxTokens: number): void {
-  // No token is shorter than a character.
-  if (texts.reduce((sum, text = '') => sum + text.length, 0) <= DOCUMENTS_OF_BATCH * maxTokens) return;
-  const counts = new Map<string, number>();
-  let all = 0;
-  for (const text of texts) {
-    if (text === undefined) continue;
-    const count = counts.get(text) ?? [...readTokens(text, maxTokens)].length;
-    counts.set(text, count);
-    all += count;
-    if (all > DOCUMENTS_OF_BATCH * maxTokens) {
-      throw new StoreError('bad_request', 'The documents of the batch have too many tokens together.');
-    }
-  }
-}
-
 /** Tells whether a document has more line breaks. graphql-js counts them for each place that an error names. */
 function hasTooManyLines(text: string, limit: number): boolean {
-  let count = 0;
-  for (let i = 0; i < text.length && count <= limit; i++) {
-    if (text[i] === '\n' || (text[i] === '\r' && text[i + 1] !== '\n')) count += 1;
-  }
-  return count > limit;
+  return text.split(/\r\n|[\n\r]/, limit + 2).length > limit + 1;
 }
 
 /** Nested brackets in a document: the deepest introspection query of common tools has 15. */
@@ -198,32 +166,25 @@ const MAX_BRACKETS = 100;
 const OPENING: ReadonlySet<TokenKind> = new Set([TokenKind.BRACE_L, TokenKind.BRACKET_L, TokenKind.PAREN_L]);
 const CLOSING: ReadonlySet<TokenKind> = new Set([TokenKind.BRACE_R, TokenKind.BRACKET_R, TokenKind.PAREN_R]);
 
-/** Tells whether a document nests so deeply that a recursive parser could run out of stack. */
-function isTooDeep(text: string, maxTokens: number): boolean {
-  let depth = 0;
-  for (const kind of readTokens(text, maxTokens)) {
-    if (OPENING.has(kind)) depth += 1;
-    else if (CLOSING.has(kind)) depth -= 1;
-    if (depth > MAX_BRACKETS) return true;
-  }
-  return false;
-}
-
 /**
- * The kinds of a document's tokens, one more than `limit` at the most. What is no GraphQL ends them: Apollo Server says
- * what is wrong with it.
+ * Tells whether a document nests so deeply that a recursive parser could run out of stack. Reads one token more than a
+ * document may have at the most.
  */
-function* readTokens(text: string, limit: number): Generator<TokenKind> {
+function isTooDeep(text: string, maxTokens: number): boolean {
   const lexer = new Lexer(new Source(text));
+  let depth = 0;
   try {
-    for (let count = 0; count <= limit; count += 1) {
+    for (let count = 0; count <= maxTokens; count += 1) {
       const { kind } = lexer.advance();
-      if (kind === TokenKind.EOF) return;
-      yield kind;
+      if (OPENING.has(kind)) depth += 1;
+      else if (CLOSING.has(kind)) depth -= 1;
+      if (depth > MAX_BRACKETS) return true;
+      if (kind === TokenKind.EOF) return false;
     }
   } catch {
-    return;
+    // It is no GraphQL: Apollo Server says what is wrong with it.
   }
+  return false;
 }
 
 /**

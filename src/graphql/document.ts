@@ -7,9 +7,9 @@ import {
   type FieldNode,
   type FragmentDefinitionNode,
   type OperationDefinitionNode,
-  type SelectionSetNode,
   type SourceLocation,
 } from 'graphql';
+import { StoreError } from '../errors.js';
 
 /** The fragments of a document by name. The record has no prototype, so that any name is safe. */
 export function toFragments(document: DocumentNode): Record<string, FragmentDefinitionNode> {
@@ -20,47 +20,66 @@ export function toFragments(document: DocumentNode): Record<string, FragmentDefi
   return fragments;
 }
 
-/** The operations of a document, in its order. */
-export function listOperations(document: DocumentNode): readonly OperationDefinitionNode[] {
-  return document.definitions.filter((definition) => definition.kind === Kind.OPERATION_DEFINITION);
+/** The names of a document's operations, in its order; undefined for an operation without a name. */
+export function listOperationNames({ definitions }: DocumentNode): readonly (string | undefined)[] {
+  return definitions.flatMap((one) => (one.kind === Kind.OPERATION_DEFINITION ? [one.name?.value] : []));
+}
+
+/** The most operations that a message names, and characters of each name. */
+const MAX_NAMES = 5;
+const MAX_NAME_LENGTH = 40;
+
+/**
+ * The name of the operation that a request asks for: an only operation need not be named.
+ * @param names - those of the document's operations
+ * @throws StoreError `operation_unresolved`
+ */
+export function chooseOperation(names: readonly (string | undefined)[], name: string | undefined): string | undefined {
+  if (name === undefined ? names.length === 1 : names.includes(name)) return name ?? names[0];
+  const listed = names.slice(0, MAX_NAMES).map((one = 'one without a name') => one.slice(0, MAX_NAME_LENGTH));
+  if (names.length > MAX_NAMES) listed.push(`${names.length - MAX_NAMES} more`);
+  const reason =
+    name === undefined
+      ? 'Choose an operation with operationName'
+      : `There is no operation ${name.slice(0, MAX_NAME_LENGTH)}`;
+  const had = listed.length === 0 ? 'none' : new Intl.ListFormat('en-GB').format(listed);
+  throw new StoreError('operation_unresolved', `${reason}: the document has ${had}.`);
+}
+
+/** The operation of a valid document that has the name, or that has none. */
+export function getOperation(document: DocumentNode, name: string | undefined): OperationDefinitionNode {
+  const operation = getOperationAST(document, name);
+  if (!operation) throw new Error('the document does not have the operation');
+  return operation;
 }
 
 /** Tells whether an operation asks about the schema only, which needs no key where introspection is on. */
 export function isIntrospection(document: DocumentNode, operationName: string | undefined): boolean {
   const operation = getOperationAST(document, operationName);
-  return operation != null && listRootFields(document, operation).every(({ name }) => name.value.startsWith('__'));
-}
-
-/** The root fields of an operation with its fragments expanded, whatever its directives say. */
-function listRootFields(document: DocumentNode, operation: OperationDefinitionNode): readonly FieldNode[] {
+  if (!operation) return false;
   const fragments = toFragments(document);
   const visited = new Set<string>();
-  return collect(operation.selectionSet);
-
-  function collect({ selections }: SelectionSetNode): readonly FieldNode[] {
-    return selections.flatMap((selection) => {
-      switch (selection.kind) {
-        case Kind.FIELD:
-          return [selection];
-        case Kind.INLINE_FRAGMENT:
-          return collect(selection.selectionSet);
-        case Kind.FRAGMENT_SPREAD: {
-          const { value: name } = selection.name;
-          const fragment = fragments[name];
-          if (fragment === undefined || visited.has(name)) return [];
-          visited.add(name);
-          return collect(fragment.selectionSet);
-        }
-      }
-    });
-  }
+  let isMeta = true;
+  visit(operation, {
+    [Kind.FIELD]: ({ name }) => {
+      isMeta &&= name.value.startsWith('__');
+      return false;
+    },
+    // Puts the fragment in the place of its first spread. Fragments may be unknown or in a cycle: nothing is validated yet.
+    [Kind.FRAGMENT_SPREAD]: ({ name: { value: name } }) => {
+      if (visited.has(name)) return undefined;
+      visited.add(name);
+      return fragments[name];
+    },
+  });
+  return isMeta;
 }
 
 /**
  * The text of a valid document, which is parsed again when an error has to be worded. Compiled operations keep the text
  * and not the parsed document, which takes a hundred times the memory.
  */
-export class DocumentText {
+export class DocumentSource {
   #document: DocumentNode | undefined;
   #fields: ReadonlyMap<number, FieldNode> | undefined;
 

@@ -100,7 +100,7 @@ export function formatVariableError(error: GraphQLError, format: ErrorFormatter)
 
 const CODE = { code: 'BAD_USER_INPUT' };
 
-/** Tells whether nobody foresaw an error in Apollo Server's pipeline. Its message may leak anything. */
+/** Whether an error is unexpected in Apollo Server's pipeline. Its message may leak anything. */
 export function isUnforeseen(error: unknown): boolean {
   if (!(error instanceof GraphQLError)) return true;
   // Apollo's request errors have a code; graphql-js's validation and syntax errors have no original error.

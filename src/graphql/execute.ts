@@ -5,7 +5,6 @@ import { startSpan, type Tracer } from '../observability/tracing.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { createPetLoader } from '../pets/pet-loader.js';
 import type { PetSource } from '../pets/pet-source.js';
-import type { OperationContext } from './context.js';
 import { isIntrospectionText, type DocumentLimits } from './document-limits.js';
 import type { OperationRecorder } from './operation-recorder.js';
 import type { Prepare, Prepared } from './prepare.js';
@@ -14,9 +13,9 @@ import type { RateLimitGuard } from './rate-limit-guard.js';
 import { Refusal } from './refusal.js';
 import { RequestCall } from './request-call.js';
 import type { OperationRequest } from './request.js';
-import { writeRefusal, writeResponse, type OperationResponse, type ResponseRoom } from './response.js';
-import { price, run, type Executed, type Priced } from './run.js';
-import { inOrder, together } from './steps.js';
+import { writeRefusal, writeResponse, type OperationResponse, type ResponseBudget } from './response.js';
+import { price, run, type Executed, type OperationContext, type Priced } from './run.js';
+import { mapConcurrently, mapInOrder } from './steps.js';
 
 export interface ExecuteOptions {
   readonly prepare: Prepare;
@@ -29,53 +28,59 @@ export interface ExecuteOptions {
   readonly maxResponseBytes: number;
 }
 
-/** Executes the operations of one HTTP request. Returns their responses in the same order. */
-export type Execute = (
-  requests: readonly OperationRequest[],
-  context: RequestContext,
-  session: Session,
-) => Promise<readonly OperationResponse[]>;
-
 /** Pricing and writing the operations of a batch give way to other requests after this time, in milliseconds. */
 const TURN_MS = 5;
 
 /** Creates the straight line that every operation takes. */
-export function createExecute(options: ExecuteOptions): Execute {
+export function createExecute(options: ExecuteOptions) {
   const { prepare, documents, documentLimits, source, guardRateLimit, recorder, tracer, maxResponseBytes } = options;
 
-  /** prepare → price → admit → run → write. A refused operation skips the steps that are left. */
-  return async (requests, context, session) => {
+  return execute;
+
+  /**
+   * Executes the operations of one HTTP request: prepare → price → admit → run → write. A refused operation skips the steps
+   * that are left. Returns the responses in the same order.
+   */
+  async function execute(
+    requests: readonly OperationRequest[],
+    context: RequestContext,
+    session: Session,
+  ): Promise<readonly OperationResponse[]> {
     const startedAt = performance.now();
     const { contexts, spans } = createContexts(requests.length, context, session);
 
-    const prepared = await together(requests, (request) => prepareFor(session, request, context));
-    const giveWay = createGiveWay(context, requests.length > 1);
-    const priced = await inOrder(prepared, (operation) =>
-      chain(giveWay(), () => price(operation, documentLimits.maxResponseValues)),
+    const prepared = await mapConcurrently(requests, (request) =>
+      session.keyId === undefined ? prepareWithoutKey(request, context, session) : prepare(request, context),
     );
-    const admitted = await inOrder(priced, (operation) => admit(operation, session));
-    const executed = await together(admitted, (operation, index) =>
+    const yieldTurn = createYieldTurn(context, requests.length > 1);
+    const priced = await mapInOrder(prepared, (operation) =>
+      chain(yieldTurn(), () => price(operation, documentLimits.maxResponseValues)),
+    );
+    const admitted = await mapInOrder(priced, (operation) => admit(operation, session));
+    const executed = await mapConcurrently(admitted, (operation, index) =>
       run(operation, contexts[index] as OperationContext),
     );
     const responses = await writeAll(executed, context);
 
-    const answered = admitted.map((admittedOne, index) => {
-      const isRefused = admittedOne instanceof Refusal;
-      const { operation } = isRefused ? admittedOne.parts : admittedOne;
-      const response = responses[index] as OperationResponse;
-      return { operation, cost: isRefused ? 0 : admittedOne.cost, response, span: spans?.[index] };
-    });
+    const answered = admitted.map((operation, index) => ({
+      operation: operation.operation,
+      cost: operation instanceof Refusal ? 0 : operation.cost,
+      response: responses[index] as OperationResponse,
+      span: spans?.[index],
+    }));
     recorder.record(answered, (performance.now() - startedAt) / 1_000, context, session.keyId);
     return responses;
-  };
+  }
 
-  function prepareFor(
-    session: Session,
+  /** Without a key, an operation may only ask about the schema. Reading its document takes a turn. */
+  async function prepareWithoutKey(
     request: OperationRequest,
     context: RequestContext,
-  ): MaybePromise<Prepared | Refusal> {
-    const needsKey = session.keyId === undefined && !isIntrospectionText(request, documentLimits);
-    return chain(needsKey ? session.requireKey() : undefined, () => prepare(request, context));
+    session: Session,
+  ): Promise<Prepared | Refusal> {
+    await context.takeTurn(true);
+    if (!isIntrospectionText(request, documentLimits)) await session.requireKey();
+    return prepare(request, context);
   }
 
   function admit(operation: Priced, session: Session): MaybePromise<Priced> {
@@ -89,22 +94,23 @@ export function createExecute(options: ExecuteOptions): Execute {
     operations: readonly (Executed | Refusal)[],
     context: RequestContext,
   ): Promise<OperationResponse[]> {
-    const room: ResponseRoom = { maxBytes: maxResponseBytes, written: 0 };
+    const budget: ResponseBudget = { maxBytes: maxResponseBytes, written: 0 };
     const responses: OperationResponse[] = [];
     const isBatch = operations.length > 1;
     const turn = context.takeTurn(isBatch);
     if (turn) await turn;
-    const giveWay = createGiveWay(context, isBatch);
+    const yieldTurn = createYieldTurn(context, isBatch);
     for (const operation of operations) {
-      const next = giveWay();
+      const next = yieldTurn();
       if (next) await next;
-      responses.push(write(operation, context.requestId, room));
+      responses.push(write(operation, context.requestId, budget));
     }
     return responses;
   }
 
   function createContexts(count: number, context: RequestContext, session: Session) {
-    const key = parseIdempotencyKey(context.header('idempotency-key'), session.keyId);
+    const { keyId } = session;
+    const key = keyId === undefined ? undefined : parseIdempotencyKey(context.header('idempotency-key'), keyId);
     const { span } = context;
     const spans = span.isRecording()
       ? Array.from({ length: count }, () => startSpan(tracer, 'internal', 'GraphQL Operation', { span }))
@@ -121,8 +127,10 @@ export function createExecute(options: ExecuteOptions): Execute {
   }
 }
 
+export type Execute = ReturnType<typeof createExecute>;
+
 /** Creates a function to call before each operation. It waits for another turn if this one has been long. */
-function createGiveWay(context: RequestContext, isLong: boolean): () => MaybePromise<void> {
+function createYieldTurn(context: RequestContext, isLong: boolean): () => MaybePromise<void> {
   let turnEnd = performance.now() + TURN_MS;
   return () => {
     if (performance.now() < turnEnd) return undefined;
@@ -132,10 +140,10 @@ function createGiveWay(context: RequestContext, isLong: boolean): () => MaybePro
   };
 }
 
-function write(operation: Executed | Refusal, requestId: string, room: ResponseRoom): OperationResponse {
+function write(operation: Executed | Refusal, requestId: string, budget: ResponseBudget): OperationResponse {
   if (operation instanceof Refusal) return writeRefusal(operation, requestId);
   try {
-    return writeResponse(operation, requestId, room);
+    return writeResponse(operation, requestId, budget);
   } catch (thrown) {
     return writeRefusal(Refusal.of(thrown, operation.operation), requestId);
   }

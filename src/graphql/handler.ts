@@ -3,10 +3,9 @@ import { StoreError, toStoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
 import { createMediaTypeChooser, prefersHtml, type ChooseMediaType } from '../http/media-type.js';
-import { PAGE_HEADERS } from '../http/page-headers.js';
 import { REVALIDATED } from '../http/representation.js';
 import { logFailures, type Handler } from '../http/server.js';
-import { requireSoundHeaders } from '../http/sound-headers.js';
+import { requireUnambiguousHeaders } from '../http/unambiguous-headers.js';
 import type { Log } from '../observability/log.js';
 import type { Execute } from './execute.js';
 import type { OperationRecorder } from './operation-recorder.js';
@@ -30,8 +29,17 @@ export interface GraphqlHandlerOptions {
 const MEDIA_TYPES = ['application/json; charset=utf-8', 'application/graphql-response+json; charset=utf-8'] as const;
 /** https://www.rfc-editor.org/rfc/rfc10008#name-the-accept-query-header-fie */
 const SAFE_METHOD_HEADERS = { ...REVALIDATED, 'Accept-Query': 'application/json' };
-/** In addition to the policy in the page, which names Apollo's CDN and the nonce of its own scripts. */
-const LANDING_PAGE_POLICY = "frame-ancestors 'none'; form-action 'none'; object-src 'none'";
+/** The headers of the page. Other sites may not show it in a frame, or learn which page a visitor came from. */
+const PAGE_HEADERS = {
+  'Content-Type': 'text/html; charset=utf-8',
+  'X-Frame-Options': 'DENY',
+  'Referrer-Policy': 'strict-origin-when-cross-origin',
+  'Cross-Origin-Opener-Policy': 'same-origin-allow-popups',
+  'Permissions-Policy': 'camera=(), geolocation=(), microphone=()',
+  'Cache-Control': 'no-store',
+  // In addition to the policy in the page, which names Apollo's CDN and the nonce of its own scripts.
+  'Content-Security-Policy': "frame-ancestors 'none'; form-action 'none'; object-src 'none'",
+};
 
 /** Makes the handler of /graphql. */
 export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
@@ -65,14 +73,16 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
 
   async function answer(context: RequestContext, session: Session): Promise<Reply> {
     const { method } = context;
-    requireSoundHeaders(context.request);
+    requireUnambiguousHeaders(context.request);
     if (cors.isPreflight(context)) return { status: 204, headers: cors.preflightHeaders(context), body: '' };
     if (method !== 'GET' && method !== 'POST' && method !== 'QUERY') {
       throw new StoreError('method_not_allowed', '/graphql takes GET, POST and QUERY.', {
         headers: { Allow: 'GET, POST, QUERY' },
       });
     }
-    if (renderLandingPage && prefersHtml(context, MEDIA_TYPES)) return toPage(await renderLandingPage(context.search));
+    if (renderLandingPage && prefersHtml(context, MEDIA_TYPES)) {
+      return { status: 200, headers: PAGE_HEADERS, body: await renderLandingPage(context.search) };
+    }
     const passed = session.keyId || session.isKeyRefused || !introspection ? session.requireKey() : undefined;
     if (passed instanceof Promise) await passed;
     const mediaType = chooseMediaType(context.header('accept'));
@@ -95,14 +105,6 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
   }
 }
 
-function toPage(html: string): Reply {
-  return {
-    status: 200,
-    headers: { ...PAGE_HEADERS, 'Content-Security-Policy': LANDING_PAGE_POLICY },
-    body: html,
-  };
-}
-
 /** The response to a request that is refused as a whole. */
 function toErrorReply(context: RequestContext, error: StoreError, chooseMediaType: ChooseMediaType): Reply {
   const { status, headers, text } = writeRefusal(Refusal.of(error), context.requestId);
@@ -110,19 +112,11 @@ function toErrorReply(context: RequestContext, error: StoreError, chooseMediaTyp
   return { status, headers: { 'Content-Type': mediaType, ...headers }, body: text };
 }
 
-/** Makes a function that gives the same refusal to every request, without writing it anew each time. */
+/** Makes the handler that refuses every request for the same reason. */
 export function createGraphqlRefusal(error: StoreError): (context: RequestContext) => Reply {
-  const { status, headers, text } = writeRefusal(Refusal.of(error), REQUEST_ID_PLACE);
-  const [before, after] = text.split(REQUEST_ID_PLACE) as [string, string];
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
-  return (context) => ({
-    status,
-    headers: { 'Content-Type': toErrorMediaType(context, chooseMediaType), ...headers },
-    body: before + context.requestId + after,
-  });
+  return (context) => toErrorReply(context, error, chooseMediaType);
 }
-
-const REQUEST_ID_PLACE = '{request-id}';
 
 /** The media type of a refusal: the one asked for, or the default when the `Accept` header is the reason. */
 function toErrorMediaType(context: RequestContext, chooseMediaType: ChooseMediaType): string {

@@ -88,7 +88,7 @@ export async function openGraphql(
     log,
     introspection,
     renderLandingPage: hasPages ? (search) => server.renderLandingPage(search) : undefined,
-    limits: { ...limits, maxTokens: documentLimits.maxTokens },
+    limits,
   });
   return {
     handler,

@@ -28,24 +28,18 @@ export interface OperationRecorderOptions {
   readonly marksUntrusted: boolean;
 }
 
-/** Records what was answered: in the metrics, the spans, the usage of the key and the log line of the request. */
-export interface OperationRecorder {
-  /** @param seconds - how long the operations of the request took together */
-  record(operations: readonly AnsweredOperation[], seconds: number, context: RequestContext, keyId?: string): void;
-  /** Records a request that was refused before its operations were known. */
-  recordRefusal(error: StoreError, context: RequestContext, keyId?: string): void;
-}
-
 /** Precedes the names of operations that are not trusted. No name in GraphQL has a colon. */
 const UNTRUSTED = 'untrusted:';
 /** Characters of an operation's name. */
 const MAX_NAME = 100;
 
-export function createOperationRecorder(options: OperationRecorderOptions): OperationRecorder {
+/** Creates what records the answers: in the metrics, the spans, the usage of the key and the log line of the request. */
+export function createOperationRecorder(options: OperationRecorderOptions) {
   const { usage, log, metrics, marksUntrusted } = options;
 
   return {
-    record(operations, seconds, context, keyId) {
+    /** @param seconds - how long the operations of the request took together */
+    record(operations: readonly AnsweredOperation[], seconds: number, context: RequestContext, keyId?: string): void {
       const { isCancelled } = context;
       for (const answered of operations) {
         const { type = 'unknown', name, isPinned } = answered.operation ?? {};
@@ -62,7 +56,8 @@ export function createOperationRecorder(options: OperationRecorderOptions): Oper
       context.logged.cost = operations.reduce((sum, { cost }) => sum + cost, 0);
       context.logged.operations = operations.map(({ operation }) => toLoggedName(operation)).join();
     },
-    recordRefusal(error, context, keyId) {
+    /** Records a request that was refused before its operations were known. */
+    recordRefusal(error: StoreError, context: RequestContext, keyId?: string): void {
       const response = { hasData: false, hasErrors: true, failures: [error] };
       count({ operation: undefined, cost: 0, response }, context, keyId);
     },
@@ -84,6 +79,8 @@ export function createOperationRecorder(options: OperationRecorderOptions): Oper
     });
   }
 }
+
+export type OperationRecorder = ReturnType<typeof createOperationRecorder>;
 
 function toOutcome(response: AnsweredOperation['response'], isCancelled: boolean): OperationOutcome {
   const { hasData, hasErrors, failures } = response;

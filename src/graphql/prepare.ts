@@ -1,28 +1,33 @@
-import { GraphQLError, OperationTypeNode, type DocumentNode, type GraphQLSchema } from 'graphql';
+import { GraphQLError, OperationTypeNode, separateOperations, type DocumentNode, type GraphQLSchema } from 'graphql';
 import { LRUCache } from 'lru-cache';
-import type { MaybePromise } from '../access/maybe-promise.js';
+import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import { StoreError } from '../errors.js';
 import type { RequestContext } from '../http/request-context.js';
 import { compileFields, findConditions, type RootField } from './compile.js';
 import { findDeprecations } from './deprecations.js';
 import type { DocumentBudget, LocalLedger } from './document-budget.js';
 import { requireSmallDocument, type DocumentLimits } from './document-limits.js';
-import { DocumentText, listOperations } from './document.js';
+import { chooseOperation, DocumentSource, getOperation, listOperationNames } from './document.js';
 import { findDocumentStatus, formatVariableError, MAX_ERRORS, type ErrorFormatter } from './errors.js';
 import type { PreparedDocument, PreparedDocuments, PreparedOperation } from './prepared-documents.js';
 import { Refusal } from './refusal.js';
 import { readHash, type OperationRequest } from './request.js';
 import type { GraphqlServer } from './server.js';
+import { recover } from './steps.js';
 import type { TrustedDocuments } from './trusted-documents.js';
 import { compileVariables, VariableErrors, type VariableValues } from './variables.js';
 
+/** A document that is known, and its text. */
+interface Known {
+  readonly document: PreparedDocument;
+  readonly source: DocumentSource;
+}
+
 /** A valid operation with its variables. */
-export interface Prepared {
+export interface Prepared extends Known {
   readonly operation: PreparedOperation;
   readonly fields: readonly RootField[];
   readonly values: VariableValues;
-  readonly text: DocumentText;
-  readonly document: PreparedDocument;
 }
 
 export interface PrepareOptions {
@@ -37,15 +42,10 @@ export interface PrepareOptions {
   readonly registrations: LocalLedger;
 }
 
-/**
- * Prepares an operation: takes it from the cache or has Apollo Server parse and validate its document.
- * @throws StoreError when the document exceeds a limit, or its operation cannot be served
- */
-export type Prepare = (request: OperationRequest, context: RequestContext) => MaybePromise<Prepared | Refusal>;
+/** Does what takes long, at once or in a turn of its own. */
+type Work = <T>(work: () => MaybePromise<T>) => MaybePromise<T>;
 
-/** Prepares the operations of a document before anybody asks for them. Returns why the document is not valid. */
-export type PrepareAhead = (text: string) => Promise<string | undefined>;
-type CompleteParameters = [PreparedDocument, DocumentText, OperationRequest, RequestContext];
+const AT_ONCE: Work = (work) => work();
 
 /** Characters of persisted queries that are found by their hash without asking Apollo Server. */
 const PERSISTED_CHARACTERS = 1_000_000;
@@ -53,62 +53,61 @@ const PERSISTED_CHARACTERS = 1_000_000;
 /** Persisted queries that a caller may register in a minute. */
 const REGISTRATIONS = [{ name: 'minute', seconds: 60, limit: 100 }] as const;
 
-export function createPrepare({
-  server,
-  schema,
-  documents,
-  trusted,
-  documentLimits,
-  formatError,
-  budget,
-  registrations,
-}: PrepareOptions): { prepare: Prepare; prepareAhead: PrepareAhead } {
+export function createPrepare(options: PrepareOptions) {
+  const { server, schema, documents, trusted, documentLimits, formatError, budget, registrations } = options;
   const persisted = new LRUCache<string, string>({
     maxSize: PERSISTED_CHARACTERS,
     sizeCalculation: (text) => text.length + 64,
   });
 
-  return {
-    prepare(sent, context) {
-      const request = trusted.resolve(sent, context);
-      const known = findKnown(request);
-      return (
-        (known && complete(known, new DocumentText(known.text), request, context, false)) ??
-        prepareNew(request, context)
-      );
-    },
-    async prepareAhead(query) {
-      try {
-        const validated = await validate({ query });
-        if (validated instanceof Refusal) return validated.parts.errors[0]?.message;
-        const { document, text } = validated;
-        for (const name of document.names) {
-          const operation = getOperation(document, text, name, true);
-          if (operation?.conditions.length === 0) getFields(document, operation, text, [], true);
-        }
-      } catch (error) {
-        if (error instanceof StoreError) return error.message;
-        throw error;
-      }
-      return undefined;
-    },
-  };
+  return { prepare, prepareAhead };
 
-  /** Validates or compiles what has not been asked for before, at the caller's expense. */
-  async function prepareNew(request: OperationRequest, context: RequestContext): Promise<Prepared | Refusal> {
+  /**
+   * Prepares an operation: takes it from the cache or has Apollo Server parse and validate its document.
+   * @throws StoreError when the document exceeds a limit, or its operation cannot be served
+   */
+  function prepare(sent: OperationRequest, context: RequestContext): MaybePromise<Prepared | Refusal> {
+    const request = trusted.resolve(sent, context);
+    const known = findKnown(request);
+    return known
+      ? complete(known, request, context, (work) => workFor(context, work))
+      : // The wait for a persisted query in Redis is nobody's work.
+        workFor(context, () => prepareNew(request, context), request.query !== undefined);
+  }
+
+  /** Prepares the operations of a document before anybody asks for them. Returns why the document is not valid. */
+  async function prepareAhead(query: string): Promise<string | undefined> {
+    try {
+      const known = await validate({ query });
+      if (known instanceof Refusal) return known.errors[0]?.message;
+      for (const name of known.document.names) {
+        const operation = await findOperation(known, name, AT_ONCE);
+        if (operation.conditions.length === 0) await findFields(known, operation, [], AT_ONCE);
+      }
+    } catch (error) {
+      if (error instanceof StoreError) return error.message;
+      throw error;
+    }
+    return undefined;
+  }
+
+  /** Works on what has not been asked for before, in a turn of its own and at the caller's expense. */
+  async function workFor<T>(context: RequestContext, work: () => MaybePromise<T>, isCharged = true): Promise<T> {
     await context.takeTurn(true);
     budget.require(context.caller);
     const startedAt = performance.now();
     try {
-      const known = findKnown(request);
-      const found = known
-        ? { document: known, text: new DocumentText(known.text) }
-        : await validate(mayRegister(request, context.caller) ? request : { query: request.query });
-      return found instanceof Refusal ? found : complete(found.document, found.text, request, context, true);
+      return await work();
     } finally {
-      // The wait for a persisted query in Redis is nobody's work.
-      if (request.query !== undefined) budget.charge(context.caller, performance.now() - startedAt);
+      if (isCharged) budget.charge(context.caller, performance.now() - startedAt);
     }
+  }
+
+  async function prepareNew(request: OperationRequest, context: RequestContext): Promise<Prepared | Refusal> {
+    const { query } = request;
+    // Another operation of the batch may have had the document validated during the wait for the turn.
+    const known = findKnown(request) ?? (await validate(mayRegister(request, context.caller) ? request : { query }));
+    return known instanceof Refusal ? known : complete(known, request, context, AT_ONCE);
   }
 
   /** Beyond its quota, a caller's documents run but are not kept for their hashes, so that they replace no others. */
@@ -117,154 +116,126 @@ export function createPrepare({
     return registrations.admit({ id: caller, windows: REGISTRATIONS }, 1).outcome === 'admitted';
   }
 
-  function findKnown({ query, extensions }: OperationRequest): PreparedDocument | undefined {
-    if (extensions?.persistedQuery === undefined) return query === undefined ? undefined : documents.find(query);
+  function findKnown({ query, extensions }: OperationRequest): Known | undefined {
     const hash = readHash(extensions);
-    if (hash === undefined) return undefined;
-    const text = persisted.get(hash);
-    return text === undefined || (query !== undefined && query !== text) ? undefined : documents.find(text);
+    // Apollo Server takes null and false for a missing member.
+    const text = extensions?.persistedQuery ? hash && persisted.get(hash) : query;
+    if (text === undefined || (query ?? text) !== text) return undefined;
+    const document = documents.find(text);
+    return document && { document, source: new DocumentSource(document.text) };
   }
 
-  async function validate(
-    request: Pick<OperationRequest, 'query'> & Partial<OperationRequest>,
-  ): Promise<Pick<Prepared, 'document' | 'text'> | Refusal> {
-    if (request.query !== undefined) requireSmallDocument(request.query, documentLimits);
-    const validation = await server.validate({ query: request.query, extensions: request.extensions });
+  async function validate({ query, extensions }: Partial<OperationRequest>): Promise<Known | Refusal> {
+    if (query !== undefined) requireSmallDocument(query, documentLimits);
+    const validation = await server.validate({ query, extensions });
     if (!validation.isValid) {
-      const { status, headers, errors } = validation;
+      const { status, errors } = validation;
       const documentStatus = findDocumentStatus(errors);
-      if (request.query !== undefined && documentStatus !== undefined) {
-        documents.keep({ text: request.query, errors, names: [], operations: new Map() });
+      if (query !== undefined && documentStatus !== undefined) {
+        documents.keep({ text: query, errors, names: [], operations: new Map() });
       }
-      return new Refusal({ status: documentStatus ?? status, headers: withoutCacheControl(headers), errors });
+      // The response has a `Cache-Control` of its own.
+      const { 'cache-control': _, ...headers } = Object.fromEntries(validation.headers);
+      return new Refusal(documentStatus ?? status, headers, errors);
     }
     const { text, document } = validation;
-    const hash = readHash(request.extensions);
+    const hash = readHash(extensions);
     if (hash !== undefined) persisted.set(hash, text);
-    const names = listOperations(document).map(({ name }) => name?.value);
-    const prepared = { text, errors: [], names, operations: new Map<string | undefined, PreparedOperation>() };
-    return { document: prepared, text: new DocumentText(text, document) };
+    const prepared = { text, errors: [], names: listOperationNames(document), operations: new Map() };
+    return { document: prepared, source: new DocumentSource(text, document) };
   }
 
-  /** Returns undefined if something has to be compiled and `mayCompile` is false. */
-  function complete(...args: [...CompleteParameters, mayCompile: true]): Prepared | Refusal;
-  function complete(...args: [...CompleteParameters, mayCompile: boolean]): Prepared | Refusal | undefined;
   function complete(
-    document: PreparedDocument,
-    text: DocumentText,
+    known: Known,
     { operationName, variables = {} }: OperationRequest,
     { method }: RequestContext,
-    mayCompile: boolean,
-  ): Prepared | Refusal | undefined {
-    const { errors } = document;
-    if (errors.length > 0) return new Refusal({ status: findDocumentStatus(errors) ?? 422, errors });
-    const operation = getOperation(document, text, operationName, mayCompile);
-    if (!operation) return undefined;
-    if (method !== 'POST' && operation.type !== 'query') throw mutationBySafeMethod(method);
-    try {
-      const values = operation.variables.coerce(variables, text);
-      const fields = getFields(document, operation, text, values, mayCompile);
-      return fields && { operation, fields, values, text, document };
-    } catch (error) {
-      if (error instanceof VariableErrors) {
-        const errors = error.errors.slice(0, MAX_ERRORS).map((one) => formatVariableError(one, formatError));
-        return new Refusal({ status: 422, errors, operation });
+    work: Work,
+  ): MaybePromise<Prepared | Refusal> {
+    const { document, source } = known;
+    const { errors, names } = document;
+    if (errors.length > 0) return new Refusal(findDocumentStatus(errors) ?? 422, {}, errors);
+    return chain(findOperation(known, chooseOperation(names, operationName), work), (operation) => {
+      if (method !== 'POST' && operation.type !== 'query') {
+        const reason = `${method} runs queries only: send a mutation by POST.`;
+        throw new StoreError('method_not_allowed', reason, { headers: { Allow: 'POST' }, graphqlOnly: true });
       }
-      // A condition of @skip or @include is null.
-      if (error instanceof GraphQLError)
-        return Refusal.ofPlace(
-          new StoreError('invalid_request', error.message, { graphqlOnly: true }),
-          error,
-          operation,
-        );
-      throw error;
-    }
+      return recover<Prepared | Refusal>(
+        () => {
+          const values = operation.variables.coerce(variables, source);
+          const fields = findFields(known, operation, values, work);
+          return chain(fields, (compiled) => ({ operation, fields: compiled, values, source, document }));
+        },
+        (thrown) => refuseValues(thrown, operation),
+      );
+    });
   }
 
-  function getOperation(
-    document: PreparedDocument,
-    text: DocumentText,
-    operationName: string | undefined,
-    mayCompile: boolean,
-  ): PreparedOperation | undefined {
-    const { names, operations } = document;
-    const isFound = operationName === undefined ? names.length === 1 : names.includes(operationName);
-    if (!isFound) throw unknownOperation(operationName, names);
-    const name = operationName ?? names[0];
-    const known = operations.get(name);
-    if (known || !mayCompile) return known;
-    const operation = prepareOperation(text.document, name, documents.isPinned(text.text));
-    operations.set(name, operation);
-    documents.keep(document);
-    return operation;
+  function refuseValues(thrown: unknown, operation: PreparedOperation): Refusal {
+    if (thrown instanceof VariableErrors) {
+      const errors = thrown.errors.slice(0, MAX_ERRORS).map((error) => formatVariableError(error, formatError));
+      return new Refusal(422, {}, errors, operation);
+    }
+    if (!(thrown instanceof GraphQLError)) throw thrown;
+    // A condition of @skip or @include is null.
+    const failure = new StoreError('invalid_request', thrown.message, { graphqlOnly: true });
+    return Refusal.of(failure, operation, thrown.locations);
   }
 
-  function prepareOperation(document: DocumentNode, name: string | undefined, isPinned: boolean): PreparedOperation {
-    const node = findOperation(document, name);
-    const { operation: type } = node;
-    if (type === OperationTypeNode.SUBSCRIPTION || schema.getRootType(type) == null) {
-      throw new StoreError('unprocessable_request', `The schema has no ${type}s.`);
-    }
-    const variables = compileVariables(schema, node);
-    return {
-      type,
-      name,
-      isPinned,
-      variables,
-      deprecations: findDeprecations(schema, document, node),
-      conditions: findConditions({ document, operation: node }, variables),
-      fields: new Map(),
-    };
+  function findOperation(known: Known, name: string | undefined, work: Work): MaybePromise<PreparedOperation> {
+    const { document, source } = known;
+    return findOrCompile(document, document.operations, name, work, () => {
+      const own = separateOperations(source.document)[name ?? ''] as DocumentNode;
+      const node = getOperation(own, name);
+      const { operation: type } = node;
+      if (type === OperationTypeNode.SUBSCRIPTION || schema.getRootType(type) == null) {
+        throw new StoreError('unprocessable_request', `The schema has no ${type}s.`);
+      }
+      const variables = compileVariables(schema, node);
+      return {
+        type,
+        name,
+        isPinned: documents.isPinned(source.text),
+        variables,
+        deprecations: findDeprecations(schema, own),
+        conditions: findConditions(own, variables),
+        fields: new Map(),
+      };
+    });
   }
 
   /** The root fields as the conditions of `@skip` and `@include` leave them. */
-  function getFields(
-    document: PreparedDocument,
+  function findFields(
+    { document, source }: Known,
     { name, conditions, fields, variables }: PreparedOperation,
-    text: DocumentText,
     values: VariableValues,
-    mayCompile: boolean,
-  ): readonly RootField[] | undefined {
-    const combination = conditions.length === 0 ? '' : conditions.map((index) => String(values[index])).join();
-    const known = fields.get(combination);
-    if (known || !mayCompile) return known;
-    const operation = findOperation(text.document, name);
-    const compiled = compileFields({ schema, document: text.document, operation, variables }, values);
-    fields.set(combination, compiled);
-    documents.keep(document);
-    return compiled;
+    work: Work,
+  ): MaybePromise<readonly RootField[]> {
+    const combination = conditions.map((index) => String(values[index])).join();
+    return findOrCompile(document, fields, combination, work, () => {
+      const operation = getOperation(source.document, name);
+      return compileFields({ schema, document: source.document, operation, variables }, values);
+    });
+  }
+
+  function findOrCompile<Key, Value>(
+    document: PreparedDocument,
+    compiled: Map<Key, Value>,
+    key: Key,
+    work: Work,
+    compile: () => Value,
+  ): MaybePromise<Value> {
+    return (
+      compiled.get(key) ??
+      work(() => {
+        // Another operation of the batch may have had it compiled during the wait for the turn.
+        const value = compiled.get(key) ?? compile();
+        compiled.set(key, value);
+        documents.keep(document);
+        return value;
+      })
+    );
   }
 }
 
-/** The response has a `Cache-Control` of its own. */
-function withoutCacheControl(headers: Iterable<readonly [string, string]>): Record<string, string> {
-  return Object.fromEntries([...headers].filter(([name]) => name !== 'cache-control'));
-}
-
-function findOperation(document: DocumentNode, name: string | undefined) {
-  const found = listOperations(document).find((operation) => operation.name?.value === name);
-  if (!found) throw new Error('a prepared operation is not in its document');
-  return found;
-}
-
-function mutationBySafeMethod(method: string): StoreError {
-  return new StoreError('method_not_allowed', `${method} runs queries only: send a mutation by POST.`, {
-    headers: { Allow: 'POST' },
-    graphqlOnly: true,
-  });
-}
-
-/** The most operations that a message names, and characters of each name. */
-const MAX_NAMES = 5;
-const MAX_NAME_LENGTH = 40;
-
-function unknownOperation(name: string | undefined, names: readonly (string | undefined)[]): StoreError {
-  const listed = names.slice(0, MAX_NAMES).map((one = 'one without a name') => one.slice(0, MAX_NAME_LENGTH));
-  if (names.length > MAX_NAMES) listed.push(`${names.length - MAX_NAMES} more`);
-  const reason =
-    name === undefined
-      ? 'Choose an operation with operationName'
-      : `There is no operation ${name.slice(0, MAX_NAME_LENGTH)}`;
-  const had = listed.length === 0 ? 'none' : new Intl.ListFormat('en-GB').format(listed);
-  return new StoreError('operation_unresolved', `${reason}: the document has ${had}.`);
-}
+export type Prepare = ReturnType<typeof createPrepare>['prepare'];
+export type PrepareAhead = ReturnType<typeof createPrepare>['prepareAhead'];

@@ -29,18 +29,6 @@ export interface PreparedDocument {
   readonly operations: Map<string | undefined, PreparedOperation>;
 }
 
-/** The cache of documents, so that none is parsed and validated twice. Entries are weighed by the memory they hold. */
-export interface PreparedDocuments {
-  find(text: string): PreparedDocument | undefined;
-  /** Adds a document, or weighs it again after something was added to it. */
-  keep(document: PreparedDocument): void;
-  /** Moves a document to the part of the cache that is kept for documents which cost something. */
-  promote(document: PreparedDocument): void;
-  /** Replaces the texts whose documents are never pushed out. */
-  pin(texts: Iterable<string>): void;
-  isPinned(text: string): boolean;
-}
-
 /** Bytes kept for documents that have cost something, and for the others: documents that are free never push out paid ones. */
 const PAID_BYTES = 24 * 1_024 * 1_024;
 const FREE_BYTES = 8 * 1_024 * 1_024;
@@ -56,13 +44,15 @@ const VARIABLE_BYTES = 400;
 const FIELD_BYTES = 1_000;
 const VALUE_BYTES = 400;
 
-export function createPreparedDocuments(): PreparedDocuments {
+/** Creates the cache of documents, so that none is parsed and validated twice. Entries are weighed by their memory. */
+export function createPreparedDocuments() {
   let pinned = new Map<string, PreparedDocument | undefined>();
   const paid = createPart(PAID_BYTES);
   const free = createPart(FREE_BYTES);
   return {
-    find: (text) => pinned.get(text) ?? paid.get(text) ?? free.get(text),
-    keep(document) {
+    find: (text: string): PreparedDocument | undefined => pinned.get(text) ?? paid.get(text) ?? free.get(text),
+    /** Adds a document, or weighs it again after something was added to it. */
+    keep(document: PreparedDocument): void {
       for (const { fields } of document.operations.values()) {
         const [oldest] = fields.keys();
         if (fields.size > MAX_COMBINATIONS) fields.delete(oldest as string);
@@ -77,19 +67,23 @@ export function createPreparedDocuments(): PreparedDocuments {
       part.delete(text);
       part.set(text, document);
     },
-    promote(document) {
+    /** Moves a document to the part of the cache that is kept for documents which cost something. */
+    promote(document: PreparedDocument): void {
       if (pinned.has(document.text) || paid.has(document.text)) return;
       free.delete(document.text);
       paid.set(document.text, document);
     },
-    pin(texts) {
+    /** Replaces the texts whose documents are never pushed out. */
+    pin(texts: Iterable<string>): void {
       const previous = pinned;
       pinned = new Map();
       for (const text of texts) pinned.set(text, previous.get(text));
     },
-    isPinned: (text) => pinned.has(text),
+    isPinned: (text: string): boolean => pinned.has(text),
   };
 }
+
+export type PreparedDocuments = ReturnType<typeof createPreparedDocuments>;
 
 function createPart(bytes: number): LRUCache<string, PreparedDocument> {
   return new LRUCache<string, PreparedDocument>({

@@ -21,7 +21,8 @@ type ArgumentsOf<Field> = Field extends keyof QueryResolvers
 type ArgumentsOfResolver<R> =
   NonNullable<R> extends (parent: never, args: infer Args, ...rest: never[]) => unknown ? Args : never;
 
-const FREE: Price = { cost: 0, maxObjects: 1 };
+/** The price of what asks the animal store nothing, such as introspection and `__typename`. */
+export const FREE: Price = { cost: 0, maxObjects: 1 };
 const ONE_REQUEST: Price = { cost: 1, maxObjects: 1 };
 
 /**
@@ -41,11 +42,6 @@ export const PRICES: { readonly [Field in RootFieldName]: (args: ArgumentsOf<Fie
   },
   rateLimit: () => FREE,
 };
-
-/** The price of what the schema itself answers: introspection and `__typename`. */
-export function priceOfMetaField(): Price {
-  return FREE;
-}
 
 /**
  * The requests that an operation costs: what its fields would cost over REST, with equal reads counted once.

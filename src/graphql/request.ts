@@ -3,7 +3,6 @@ import { readBody } from '../http/body.js';
 import { JsonNumber, parseUntrustedJson } from '../json/exact-json.js';
 import { requireJsonBody } from '../http/media-type.js';
 import { StoreError, toStoreError } from '../errors.js';
-import { requireSmallBatch } from './document-limits.js';
 
 /** One operation as it came over HTTP. */
 export interface OperationRequest {
@@ -25,8 +24,6 @@ export interface RequestLimits {
   readonly maxBodyBytes: number;
   /** Operations in a batch. */
   readonly maxBatch: number;
-  /** Tokens in a document. */
-  readonly maxTokens: number;
 }
 
 /** Headers that a page of another origin cannot send without asking first. */
@@ -67,24 +64,19 @@ export function readGetRequest(context: RequestContext): GraphqlRequest {
  */
 export async function readBodyRequest(
   context: RequestContext,
-  { maxBodyBytes, maxBatch, maxTokens }: RequestLimits,
+  { maxBodyBytes, maxBatch }: RequestLimits,
 ): Promise<GraphqlRequest> {
   const { headers } = context.request;
   requireJsonBody(headers['content-type'], headers['content-encoding']);
   const text = await readBody(context, maxBodyBytes);
   if (text === '') throw new StoreError('bad_request', `The request body is empty: send ${EXAMPLE}.`);
-  const body = parseUntrustedJson(text, 'The request body');
+  const body = parseUntrustedJson(text, 'The request body', 'extensions');
   if (!Array.isArray(body)) return { isBatch: false, operations: [toOperation(body, 'The request body')] };
   if (body.length === 0) throw malformed(`The batch is empty: it holds 1 to ${maxBatch} operations.`);
   if (body.length > maxBatch) {
     throw new StoreError('bad_request', `A batch holds 1 to ${maxBatch} operations; this one has ${body.length}.`);
   }
-  const operations = body.map((entry, index) => toOperation(entry, `Entry ${index} of the batch`));
-  requireSmallBatch(
-    operations.map(({ query }) => query),
-    maxTokens,
-  );
-  return { isBatch: true, operations };
+  return { isBatch: true, operations: body.map((entry, index) => toOperation(entry, `Entry ${index} of the batch`)) };
 }
 
 function toOperation(value: unknown, subject: string): OperationRequest {

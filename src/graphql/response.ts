@@ -19,8 +19,8 @@ export interface OperationResponse {
   readonly failures: readonly StoreError[];
 }
 
-/** The room that is left in the response to an HTTP request. */
-export interface ResponseRoom {
+/** How long the response to an HTTP request may be. */
+export interface ResponseBudget {
   readonly maxBytes: number;
   /** Bytes written so far. */
   written: number;
@@ -30,12 +30,12 @@ const NO_HEADERS = {};
 
 /**
  * Writes the response to an operation that has run.
- * @throws StoreError `operation_too_large` when the response has no room for it
+ * @throws StoreError `operation_too_large` when the response would be longer than the budget allows
  */
 export function writeResponse(
-  { operation, fields, results, text: document }: Executed,
+  { operation, fields, results, source }: Executed,
   requestId: string,
-  room: ResponseRoom,
+  budget: ResponseBudget,
 ): OperationResponse {
   const errors: GraphQLFormattedError[] = [];
   const failures: StoreError[] = [];
@@ -52,12 +52,12 @@ export function writeResponse(
     }
     data += `${index === 0 ? '{' : ','}"${field.responseKey}":${value}`;
     // A character takes at least one byte. Counting the bytes of every field would take longer.
-    if (room.written + data.length > room.maxBytes) throw tooLong(room.maxBytes);
+    if (budget.written + data.length > budget.maxBytes) throw tooLong(budget.maxBytes);
   });
   data += fields.length === 0 ? '{}' : '}';
   const bytes = Buffer.byteLength(data);
-  if (room.written + bytes > room.maxBytes) throw tooLong(room.maxBytes);
-  room.written += bytes;
+  if (budget.written + bytes > budget.maxBytes) throw tooLong(budget.maxBytes);
+  budget.written += bytes;
   const { deprecations } = operation;
   const text = join({ data, errors, deprecations, requestId });
   return { status: 200, headers: NO_HEADERS, text, hasData: true, hasErrors: errors.length > 0, failures };
@@ -65,7 +65,7 @@ export function writeResponse(
   function fail({ responseKey, starts }: RootField, { cause, locations }: FieldError): void {
     const { message, extensions } = formatStoreError(cause);
     failures.push(cause);
-    locate ??= document.createLocator();
+    locate ??= source.createLocator();
     errors.push({
       message,
       locations: locations ?? starts.map(locate),
@@ -76,8 +76,8 @@ export function writeResponse(
 }
 
 /** Writes the response to an operation that was refused. */
-export function writeRefusal({ parts }: Refusal, requestId: string): OperationResponse {
-  const { status, headers = {}, errors, operation, failure } = parts;
+export function writeRefusal(refusal: Refusal, requestId: string): OperationResponse {
+  const { status, headers, errors, operation, failure } = refusal;
   return {
     status,
     headers: toHeaders(Object.entries(headers)),

@@ -1,16 +1,33 @@
 import { GraphQLError } from 'graphql';
 import type { Session } from '../access/session.js';
 import { StoreError, toStoreError, withCost, type ErrorName } from '../errors.js';
+import type { IdempotencyKey } from '../pets/idempotency-key.js';
+import type { PetLoader } from '../pets/pet-loader.js';
+import type { Call, PetSource } from '../pets/pet-source.js';
 import type { RootField } from './compile.js';
-import type { OperationContext } from './context.js';
 import type { Prepared } from './prepare.js';
-import { countRequests, responseTooLarge, type Price } from './prices.js';
+import { countRequests, FREE, responseTooLarge, type Price } from './prices.js';
+import type { RateLimitGuard } from './rate-limit-guard.js';
 import type { Variables } from './variables.js';
+
+/** What the resolvers of one operation work with. */
+export interface OperationContext {
+  readonly session: Session;
+  readonly call: Call;
+  readonly source: PetSource;
+  /** Shared by all operations of the HTTP request. */
+  readonly loader: PetLoader;
+  /** The idempotency key of an `addPet` field, by its index among those of the operation; undefined when none was sent. */
+  readonly keyOfAddition?: ((position: number) => IdempotencyKey) | undefined;
+  readonly guardRateLimit: RateLimitGuard;
+}
 
 /** An operation with the arguments of its fields and what it costs. */
 export interface Priced extends Prepared {
   /** The arguments of each field, or the error of a field whose arguments are refused. */
   readonly args: readonly (Readonly<Variables> | FieldError)[];
+  /** The price of each field. */
+  readonly prices: readonly Price[];
   /** Requests to the animal store. */
   readonly cost: number;
 }
@@ -46,17 +63,18 @@ export function price(prepared: Prepared, maxValues: number): Priced {
   let values = 0;
   for (const field of prepared.fields) {
     try {
-      const made = field.toArguments(prepared.values, prepared.text);
+      const made = field.toArguments(prepared.values, prepared.source);
       const asked = field.toPrice(made);
       args.push(made);
       prices.push(asked);
       values += field.valueCount * asked.maxObjects;
     } catch (error) {
       args.push(FieldError.of(error));
+      prices.push(FREE);
     }
   }
   if (values > maxValues) throw responseTooLarge(maxValues);
-  return { ...prepared, args, cost: countRequests(prices) };
+  return { ...prepared, args, prices, cost: countRequests(prices) };
 }
 
 /**
@@ -66,7 +84,8 @@ export function price(prepared: Prepared, maxValues: number): Priced {
 export async function run(priced: Priced, context: OperationContext): Promise<Executed> {
   const isMutation = priced.operation.type === 'mutation';
   const results = await (isMutation ? runInOrder(priced, context) : runTogether(priced, context));
-  const refusal = findUpstreamRefusal(results);
+  // A field with a bad argument was never sent.
+  const refusal = findUpstreamRefusal(results.filter((result, index) => result !== priced.args[index]));
   if (refusal) throw await toWholeRefusal(refusal, priced.cost, context.session);
   return { ...priced, results };
 }
@@ -107,12 +126,13 @@ function call(field: RootField, args: Priced['args'][number] | undefined, contex
 const UNAVAILABLE: ReadonlySet<ErrorName> = new Set(['unavailable', 'overloaded']);
 
 /** One field after the other: https://spec.graphql.org/October2021/#sec-Mutation */
-async function runInOrder({ fields, args }: Priced, context: OperationContext): Promise<unknown[]> {
+async function runInOrder({ fields, args, prices }: Priced, context: OperationContext): Promise<unknown[]> {
   const results: unknown[] = [];
   // Once the store does not answer, each further field would only wait as long again.
   let failure: FieldError | undefined;
   for (const [index, field] of fields.entries()) {
-    const result = isPaid(field, args[index]) && failure ? failure : await settled(call(field, args[index], context));
+    const isHopeless = failure && (prices[index] as Price).cost > 0;
+    const result = isHopeless ? failure : await settled(call(field, args[index], context));
     if (result instanceof FieldError && UNAVAILABLE.has(result.cause.code)) failure = result;
     results.push(result);
   }
@@ -125,10 +145,6 @@ async function settled(result: unknown): Promise<unknown> {
   } catch (error) {
     return FieldError.of(error);
   }
-}
-
-function isPaid(field: RootField, args: Priced['args'][number] | undefined): boolean {
-  return args !== undefined && !(args instanceof FieldError) && field.toPrice(args).cost > 0;
 }
 
 const UPSTREAM_REFUSALS: ReadonlySet<ErrorName> = new Set(['unauthorized', 'rate_limited', 'key_banned']);

@@ -8,7 +8,6 @@ import type { DocumentNode, GraphQLFormattedError, GraphQLSchema } from 'graphql
 import { toStoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import { isUnforeseen, MAX_ERRORS, type ErrorFormatter } from './errors.js';
-import { EXAMPLE_HEADERS, EXAMPLE_OPERATION } from './example-operation.js';
 import type { OperationRequest } from './request.js';
 
 type PersistedQueryCache = NonNullable<
@@ -39,24 +38,32 @@ export type Validation =
       readonly errors: readonly GraphQLFormattedError[];
     };
 
-/** Apollo Server, as far as the program uses it. It parses, validates and finds persisted queries; it runs nothing. */
-export interface GraphqlServer {
-  validate(request: Pick<OperationRequest, 'query' | 'extensions'>): Promise<Validation>;
-  /** Apollo Sandbox as an HTML page. */
-  renderLandingPage(search: string): Promise<string>;
-  stop(): Promise<void>;
+/** What the plugin captures. Apollo Server copies the context itself, but not what is in it. */
+interface ApolloContext {
+  readonly captured: { text?: string; document?: DocumentNode; failure?: unknown };
 }
 
-/** What the plugin hands over. Apollo Server copies the context itself, but not what is in it. */
-interface ApolloContext {
-  readonly handedOver: { text?: string; document?: DocumentNode; failure?: unknown };
+/** What Sandbox opens with, so that a visitor sees where the key goes and what to run. */
+const EXAMPLE_OPERATION = `# Add your API key to the Authorization header in the
+# Headers pane below, after "Bearer ", then run this.
+query ListPets {
+  pets(limit: 5, status: AVAILABLE) {
+    id
+    name
+    categoryId
+    status
+  }
 }
+`;
+
+/** A place for the key. As long as nothing follows the scheme no key was sent, and the schema loads without one. */
+const EXAMPLE_HEADERS = { Authorization: 'Bearer ' };
 
 /** Without Internet access, the Sandbox page cannot load Apollo's script, and the browser goes on to the explorer. */
 const OFFLINE = `addEventListener('error', ({ target }) => target.src && location.replace('explorer'), true);`;
 
-/** Makes and starts the Apollo Server. */
-export async function createGraphqlServer(options: GraphqlServerOptions): Promise<GraphqlServer> {
+/** Makes and starts the Apollo Server. It parses, validates and finds persisted queries; it runs nothing. */
+export async function createGraphqlServer(options: GraphqlServerOptions) {
   const { schema, introspection, landingPage, production, maxTokens, persistedQueries, formatError, log } = options;
   const server = new ApolloServer<ApolloContext>({
     schema,
@@ -84,16 +91,16 @@ export async function createGraphqlServer(options: GraphqlServerOptions): Promis
             headers: EXAMPLE_HEADERS,
           })
         : ApolloServerPluginLandingPageDisabled(),
-      handOver,
+      captureDocument,
     ],
   });
   await server.start();
 
   return {
-    async validate({ query, extensions }) {
-      const handedOver: ApolloContext['handedOver'] = {};
-      const { body, http } = await server.executeOperation({ query, extensions }, { contextValue: { handedOver } });
-      const { text, document, failure } = handedOver;
+    async validate({ query, extensions }: Pick<OperationRequest, 'query' | 'extensions'>): Promise<Validation> {
+      const captured: ApolloContext['captured'] = {};
+      const { body, http } = await server.executeOperation({ query, extensions }, { contextValue: { captured } });
+      const { text, document, failure } = captured;
       if (failure !== undefined) throw toStoreError(failure);
       if (text !== undefined && document) return { isValid: true, text, document };
       if (body.kind !== 'single') throw new Error('Apollo Server answered in parts');
@@ -105,7 +112,8 @@ export async function createGraphqlServer(options: GraphqlServerOptions): Promis
         errors: (body.singleResult.errors ?? []).slice(0, MAX_ERRORS),
       };
     },
-    async renderLandingPage(search) {
+    /** Apollo Sandbox as an HTML page. */
+    async renderLandingPage(search: string): Promise<string> {
       const { body } = await server.executeHTTPGraphQLRequest({
         httpGraphQLRequest: {
           method: 'GET',
@@ -123,18 +131,20 @@ export async function createGraphqlServer(options: GraphqlServerOptions): Promis
   };
 }
 
+export type GraphqlServer = Awaited<ReturnType<typeof createGraphqlServer>>;
+
 /** Takes the validated document out of Apollo's pipeline, and ends the pipeline before it executes anything. */
-const handOver: ApolloServerPlugin<ApolloContext> = {
+const captureDocument: ApolloServerPlugin<ApolloContext> = {
   requestDidStart: () =>
     Promise.resolve({
-      responseForOperation({ contextValue: { handedOver: result }, source, document }) {
-        result.text = source;
-        result.document = document;
+      responseForOperation({ contextValue: { captured }, source, document }) {
+        captured.text = source;
+        captured.document = document;
         return Promise.resolve({ http: { headers: new HeaderMap() }, body: { kind: 'single', singleResult: {} } });
       },
-      didEncounterErrors({ contextValue: { handedOver: result }, errors }) {
+      didEncounterErrors({ contextValue: { captured }, errors }) {
         const unforeseen = errors.find(isUnforeseen);
-        if (unforeseen) result.failure = unforeseen.originalError ?? unforeseen;
+        if (unforeseen) captured.failure = unforeseen.originalError ?? unforeseen;
         return Promise.resolve();
       },
     }),

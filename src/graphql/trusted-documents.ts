@@ -7,17 +7,6 @@ import { readHash, type OperationRequest } from './request.js';
 /** Trusted documents by their identifiers, without prefix. */
 export type Manifest = ReadonlyMap<string, string>;
 
-/** The documents that clients were built with, and what happens to all others. */
-export interface TrustedDocuments {
-  /**
-   * Returns the request with the trusted document that it names, by `documentId` or Apollo's hash.
-   * @throws StoreError `document_not_trusted`, also for a document sent as text if only trusted ones are allowed
-   */
-  resolve(request: OperationRequest, context: RequestContext): OperationRequest;
-  /** Replaces the manifest. */
-  replace(manifest: Manifest): void;
-}
-
 export interface TrustedDocumentsOptions {
   readonly documents: PreparedDocuments;
   /** What happens to documents that are not trusted. */
@@ -28,12 +17,19 @@ export interface TrustedDocumentsOptions {
 /** Characters of a name in the log. */
 const MAX_LOGGED_NAME = 100;
 
-/** Creates the trusted documents, without any: a request cannot name one until there is a manifest. */
-export function createTrustedDocuments({ documents, others, count }: TrustedDocumentsOptions): TrustedDocuments {
+/**
+ * Creates the documents that clients were built with. At first there are none: a request cannot name one until there is a
+ * manifest.
+ */
+export function createTrustedDocuments({ documents, others, count }: TrustedDocumentsOptions) {
   let manifest: Manifest = new Map();
 
   return {
-    resolve(request, context) {
+    /**
+     * Returns the request with the trusted document that it names, by `documentId` or Apollo's hash.
+     * @throws StoreError `document_not_trusted`, also for a document sent as text if only trusted ones are allowed
+     */
+    resolve(request: OperationRequest, context: RequestContext): OperationRequest {
       const { query, documentId, extensions } = request;
       const id = documentId ?? readHash(extensions);
       const named = id === undefined ? undefined : manifest.get(withoutPrefix(id));
@@ -50,7 +46,8 @@ export function createTrustedDocuments({ documents, others, count }: TrustedDocu
           : `No trusted document has the id ${documentId.slice(0, MAX_LOGGED_NAME)}${query === undefined ? '' : ' and this text'}.`,
       );
     },
-    replace(next) {
+    /** Replaces the manifest. */
+    replace(next: Manifest): void {
       manifest = next;
       documents.pin(manifest.values());
     },
@@ -60,6 +57,8 @@ export function createTrustedDocuments({ documents, others, count }: TrustedDocu
     return query !== undefined && documents.isPinned(query);
   }
 }
+
+export type TrustedDocuments = ReturnType<typeof createTrustedDocuments>;
 
 /** Removes the prefix of https://github.com/graphql/graphql-over-http/pull/264, which is optional here. */
 export function withoutPrefix(id: string): string {

@@ -15,7 +15,7 @@ import {
   type TypeNode,
 } from 'graphql';
 import { JsonNumber } from '../json/exact-json.js';
-import { listOperations, type DocumentText } from './document.js';
+import { getOperation, type DocumentSource } from './document.js';
 import { MAX_ERRORS } from './errors.js';
 
 export type Variables = Record<string, unknown>;
@@ -30,7 +30,7 @@ export interface CompiledVariables {
    * Coerces the variables that a client sent. Anything unusual is left to graphql-js, which also words the errors.
    * @throws VariableErrors
    */
-  readonly coerce: (raw: Readonly<Variables>, document: DocumentText) => VariableValues;
+  readonly coerce: (raw: Readonly<Variables>, source: DocumentSource) => VariableValues;
   /** The values by name, as graphql-js takes them. */
   readonly toRecord: (values: VariableValues) => Variables;
 }
@@ -45,7 +45,7 @@ export class VariableErrors extends Error {
 type Coercer = (value: unknown) => unknown;
 
 /** What a coercer returns for a value that graphql-js should look at. */
-const UNSURE = Symbol('unsure');
+const UNCOMPILED = Symbol('uncompiled');
 
 interface Definition {
   readonly name: string;
@@ -80,12 +80,12 @@ function toCompiledVariables(
   const names = definitions.map(({ name }) => name);
   return {
     names,
-    coerce(raw, document) {
+    coerce(raw, source) {
       const values: unknown[] = [];
       for (const { name, isRequired, fallback, coerce } of definitions) {
         const sent = Object.hasOwn(raw, name) ? raw[name] : undefined;
-        const value = sent === undefined ? (isRequired ? UNSURE : fallback) : coerce(sent);
-        if (value === UNSURE) return coerceWithGraphqlJs(schema, document, operationName, names, raw);
+        const value = sent === undefined ? (isRequired ? UNCOMPILED : fallback) : coerce(sent);
+        if (value === UNCOMPILED) return coerceWithGraphqlJs(schema, source, operationName, names, raw);
         values.push(value);
       }
       return values;
@@ -102,13 +102,12 @@ function toCompiledVariables(
 
 function coerceWithGraphqlJs(
   schema: GraphQLSchema,
-  document: DocumentText,
+  source: DocumentSource,
   operationName: string | undefined,
   names: readonly string[],
   raw: Readonly<Variables>,
 ): VariableValues {
-  const operation = listOperations(document.document).find(({ name }) => name?.value === operationName);
-  const definitions = operation?.variableDefinitions ?? [];
+  const { variableDefinitions: definitions = [] } = getOperation(source.document, operationName);
   const { coerced, errors } = getVariableValues(schema, definitions, unwrapNumbers(raw, definitions), {
     maxErrors: MAX_ERRORS,
   });
@@ -136,7 +135,7 @@ export function nameOf(type: TypeNode): string {
 
 function compileCoercer(type: GraphQLInputType): Coercer {
   const coerce = compileNullable(getNullableType(type));
-  const onNull = isNonNullType(type) ? UNSURE : null;
+  const onNull = isNonNullType(type) ? UNCOMPILED : null;
   return (value) => (value === null ? onNull : coerce(value));
 }
 
@@ -146,26 +145,26 @@ function compileNullable(type: GraphQLInputType): Coercer {
       try {
         return type.parseValue(value) as unknown;
       } catch {
-        return UNSURE;
+        return UNCOMPILED;
       }
     };
   }
-  if (!isInputObjectType(type)) return () => UNSURE;
+  if (!isInputObjectType(type)) return () => UNCOMPILED;
   const fields = Object.values(type.getFields()).map((field) => ({ field, coerce: compileCoercer(field.type) }));
   const known = new Set(fields.map(({ field }) => field.name));
   // Defaults inside input objects are rare; graphql-js knows their rules.
-  if (fields.some(({ field }) => field.defaultValue !== undefined)) return () => UNSURE;
+  if (fields.some(({ field }) => field.defaultValue !== undefined)) return () => UNCOMPILED;
   return (value) => {
-    if (typeof value !== 'object' || Array.isArray(value)) return UNSURE;
+    if (typeof value !== 'object' || Array.isArray(value)) return UNCOMPILED;
     const raw = value as Readonly<Variables>;
-    for (const name of Object.keys(raw)) if (!known.has(name)) return UNSURE;
+    for (const name of Object.keys(raw)) if (!known.has(name)) return UNCOMPILED;
     const coerced: Variables = {};
     for (const { field, coerce } of fields) {
       if (Object.hasOwn(raw, field.name)) {
         const result = coerce(raw[field.name]);
-        if (result === UNSURE) return UNSURE;
+        if (result === UNCOMPILED) return UNCOMPILED;
         coerced[field.name] = result;
-      } else if (isNonNullType(field.type)) return UNSURE;
+      } else if (isNonNullType(field.type)) return UNCOMPILED;
     }
     return coerced;
   };

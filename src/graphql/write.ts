@@ -90,7 +90,10 @@ export function createWriterCompiler({ schema, fragments, conditions }: WriterCo
         continue;
       }
       const field = type.getFields()[fieldName];
-      if (!field || field.resolve) throw new Error(`${type.name}.${fieldName} is no plain property`);
+      if (!field || field.resolve)
+        throw new Error(
+          `${type.name}.${fieldName} must be a property of its object: only root fields may have a resolver`,
+        );
       const compiled = compile(field.type, selected);
       parts.push({ constant, fieldName, write: compiled.write });
       valueCount += compiled.valueCount;

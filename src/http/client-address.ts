@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http';
 import { isIP, isIPv4, isIPv6 } from 'node:net';
-import { memoize } from '../access/memoize.js';
 
 /** A client's address. */
 export interface ClientAddress {
@@ -16,15 +15,12 @@ const UNKNOWN: ClientAddress = { address: 'unknown', network: 'unknown' };
  * @param trustProxy - whether it is the last address in `X-Forwarded-For`, if that is valid
  */
 export function createAddressReader(trustProxy: boolean): (request: IncomingMessage) => ClientAddress {
-  const read = memoize((text) => {
-    const address = parseAddress(text);
-    return address === undefined ? undefined : { address, network: toNetwork(address) };
-  });
   return ({ headers, socket }) => {
     const forwarded = trustProxy
       ? [headers['x-forwarded-for'] ?? []].flat().join().split(',').at(-1)?.trim()
       : undefined;
-    return (forwarded ? read(forwarded) : undefined) ?? read(socket.remoteAddress ?? '') ?? UNKNOWN;
+    const address = parseAddress(forwarded ?? '') ?? parseAddress(socket.remoteAddress ?? '');
+    return address === undefined ? UNKNOWN : { address, network: toNetwork(address) };
   };
 }
 
@@ -37,7 +33,8 @@ function parseAddress(text: string): string | undefined {
   const address = (bracketed ?? text.replace(/^(\d+(?:\.\d+){3}):\d+$/, '$1'))
     .replace(/^::ffff:(?=\d+\.)/i, '')
     .replace(/%.*$/s, '');
-  return isIP(address) === 0 ? undefined : address;
+  // A copy, because V8 keeps the whole header in memory as long as a part of it is used.
+  return isIP(address) === 0 ? undefined : Buffer.from(address).toString();
 }
 
 /**

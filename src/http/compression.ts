@@ -14,11 +14,7 @@ export interface Codec {
   readonly compress: (body: Body) => Promise<Uint8Array>;
 }
 
-/** Compresses bodies in the coding that a client prefers. */
-export interface Compression {
-  /** Chooses a codec. Undefined if the client accepts none, or the body is short or already compressed. */
-  choose(acceptEncoding: string | undefined, reply: Reply): Codec | undefined;
-}
+export type Compression = ReturnType<typeof createCompression>;
 
 /** A shorter body fits into two packets. Compressing it would save one, and add a third to the CPU time of its request. */
 const MIN_LENGTH = 2_800;
@@ -59,15 +55,16 @@ interface PreferringNegotiator {
   encoding(available: readonly string[], options: { preferred: readonly string[] }): string | undefined;
 }
 
-/** Creates the compression of responses. */
-export function createCompression(): Compression {
+/** Creates the compression of responses, in the coding that each client prefers. */
+export function createCompression() {
   const negotiate = memoize((accept) => {
     const negotiator = new Negotiator({ headers: { 'accept-encoding': accept } }) as unknown as PreferringNegotiator;
     const chosen = negotiator.encoding([...NAMES, 'identity'], { preferred: NAMES });
     return { codec: CODECS.find(({ name }) => name === chosen) };
   });
   return {
-    choose(acceptEncoding, { body, headers }) {
+    /** Chooses a codec. Undefined if the client accepts none, or the body is short or already compressed. */
+    choose(acceptEncoding: string | undefined, { body, headers }: Reply): Codec | undefined {
       if (body.length < MIN_LENGTH || acceptEncoding === undefined || 'Content-Encoding' in headers) return undefined;
       return negotiate(acceptEncoding).codec;
     },

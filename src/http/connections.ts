@@ -12,7 +12,7 @@ const CONNECTION_ERRORS: Readonly<Record<string, readonly [status: string, code:
   ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'request_timeout', 'The request took too long to arrive.'],
 };
 
-/** Whether the request line alone exceeds the size of the headers. Node tells only of both. */
+/** Whether the request line alone exceeds the size of the headers. Node reports the two as one error. */
 function hasLongUri({ code, rawPacket }: NodeJS.ErrnoException & { readonly rawPacket?: Buffer }): boolean {
   if (code !== 'HPE_HEADER_OVERFLOW' || !rawPacket) return false;
   const start = rawPacket.toString('latin1', 0, maxHeaderSize);
@@ -22,14 +22,6 @@ function hasLongUri({ code, rawPacket }: NodeJS.ErrnoException & { readonly rawP
 /** How long a rejected connection stays open, so that the client can read why. */
 const LINGER_MS = 1_000;
 
-/** The connections of a server, and the responses that each of them still owes. */
-export interface Connections {
-  /** Call this with every request as soon as it arrives. */
-  track(request: IncomingMessage, response: ServerResponse): void;
-  /** Answers what is no valid HTTP request directly on its socket, because Node provides no response object for it. */
-  refuse(error: NodeJS.ErrnoException, socket: Duplex): void;
-}
-
 interface Connection {
   /** The responses that are not complete. */
   readonly responses: Set<ServerResponse>;
@@ -37,26 +29,34 @@ interface Connection {
 }
 
 /**
- * A client may send its next request before it has the last response (pipelining). Before version 24, Node tells only the
- * first of the responses when the connection closes. The others are told here.
+ * Keeps the connections of a server, and their unfinished responses. A client may send its next request before it has the
+ * last response (pipelining). Before version 24, Node tells only the first of the responses when the connection closes.
+ * The others are told here.
  */
-export function createConnections(): Connections {
+export function createConnections() {
   const connections = new WeakMap<Duplex, Connection>();
 
   return {
-    track({ socket }, response) {
+    /** Call this with every request as soon as it arrives. */
+    track({ socket }: IncomingMessage, response: ServerResponse): void {
       const { responses } = connections.get(socket) ?? open(socket);
       responses.add(response);
       response.on('close', () => responses.delete(response));
     },
-    refuse(error, socket) {
+    /** Answers what is no valid HTTP request directly on its socket, because Node provides no response object for it. */
+    refuse(error: NodeJS.ErrnoException, socket: Duplex): void {
       const connection = connections.get(socket);
       if (connection?.isRefused) return;
       if (connection) connection.isRefused = true;
       // What cannot be read follows requests that can: their responses go out, and nothing else.
       const owed = [...(connection?.responses ?? [])].filter(({ req, headersSent }) => req.complete || headersSent);
-      if (owed.length === 0 || error.code === 'ECONNRESET') refuseConnection(error, socket);
-      else for (const response of owed) response.once('close', () => closeAfter(owed, socket));
+      if (owed.length === 0 || error.code === 'ECONNRESET') {
+        refuseConnection(error, socket);
+        return;
+      }
+      // Bytes that still arrive would restart the timeout for clients that do not read.
+      socket.pause();
+      for (const response of owed) response.once('close', () => closeAfter(owed, socket));
     },
   };
 
@@ -77,7 +77,7 @@ function closeAll(responses: ReadonlySet<ServerResponse>): void {
 }
 
 function closeAfter(responses: readonly ServerResponse[], socket: Duplex): void {
-  if (responses.every(({ closed }) => closed)) socket.end(() => socket.destroy());
+  if (responses.every(({ closed }) => closed)) socket.resume().end(() => socket.destroy());
 }
 
 function refuseConnection(error: NodeJS.ErrnoException, socket: Duplex): void {

@@ -39,20 +39,13 @@ const THIS_MACHINE = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
 
 const NO_HEADERS = {};
 
-/** Decides which other origins may read responses. */
-export interface Cors {
-  /** Whether a request is a preflight. */
-  isPreflight(context: RequestContext): boolean;
-  /** The headers of every response to a request. */
-  headers(context: RequestContext): Record<string, string>;
-  /** The additional headers of the response to a preflight. */
-  preflightHeaders(context: RequestContext): Record<string, string>;
-}
+export type Cors = ReturnType<typeof createCors>;
 
 /**
+ * Decides which other origins may read responses.
  * @param origins - the allowed origins. If undefined: Apollo Sandbox, and every page served from this machine
  */
-export function createCors(origins: readonly string[] | undefined): Cors {
+export function createCors(origins: readonly string[] | undefined) {
   const allows =
     origins === undefined
       ? (origin: string) => APOLLO_SANDBOX.includes(origin) || THIS_MACHINE.test(origin)
@@ -60,9 +53,11 @@ export function createCors(origins: readonly string[] | undefined): Cors {
   const isAllowed = (context: RequestContext): boolean => allows(context.header('origin') ?? '');
 
   return {
-    isPreflight: (context) =>
+    /** Whether a request is a preflight. */
+    isPreflight: (context: RequestContext): boolean =>
       context.method === 'OPTIONS' && context.header('access-control-request-method') !== undefined,
-    headers: (context): Record<string, string> => {
+    /** The headers of every response to a request. */
+    headers: (context: RequestContext): Record<string, string> => {
       if (context.header('origin') === undefined) return NO_HEADERS;
       if (!isAllowed(context)) return { Vary: 'Origin' };
       return {
@@ -71,7 +66,8 @@ export function createCors(origins: readonly string[] | undefined): Cors {
         Vary: 'Origin',
       };
     },
-    preflightHeaders: (context): Record<string, string> => {
+    /** The additional headers of the response to a preflight. */
+    preflightHeaders: (context: RequestContext): Record<string, string> => {
       if (!isAllowed(context)) return {};
       return {
         'Access-Control-Allow-Methods': 'GET, POST, QUERY, OPTIONS',

@@ -22,7 +22,7 @@ const REGISTRY = 'https://iana.org/assignments/http-problem-types#';
 export function toErrorReply(context: RequestContext, error: StoreError, windows?: readonly WindowState[]): Reply {
   const { status, headers } = error;
   const accept = context.header('accept');
-  const isProblem = accept?.includes(PROBLEM_TYPE) && accepts(accept, PROBLEM_TYPE);
+  const isProblem = accept?.toLowerCase().includes(PROBLEM_TYPE) && accepts(accept, PROBLEM_TYPE);
   return {
     status,
     headers: { 'Content-Type': isProblem ? PROBLEM_TYPE : 'application/json; charset=utf-8', ...headers },

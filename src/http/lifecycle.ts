@@ -1,22 +1,23 @@
 import type { Server } from 'node:http';
 import { Server as NetServer, type AddressInfo } from 'node:net';
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextPass, setTimeout as sleep } from 'node:timers/promises';
 import type { HttpServer } from './server.js';
 
-/** Starts listening. Returns the URL, such as `http://127.0.0.1:4000`. */
+/** Starts listening. Returns a URL that a browser on this machine can open, such as `http://127.0.0.1:4000`. */
 export function listen(server: Server, host: string, port: number): Promise<string> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, host, () => {
       const { port: actual } = server.address() as AddressInfo;
-      resolve(`http://${host.includes(':') ? `[${host}]` : host}:${actual}`);
+      const name = ['0.0.0.0', '::'].includes(host) ? '127.0.0.1' : host;
+      resolve(`http://${name.includes(':') ? `[${name}]` : name}:${actual}`);
     });
   });
 }
 
 const LOOK_EVERY_MS = 20;
-/** A turn of the event loop that is shorter than this has had nothing to do, in milliseconds. */
-const SHORT_TURN_MS = 0.3;
+/** A pass of the event loop that is shorter than this has had nothing to do, in milliseconds. */
+const SHORT_PASS_MS = 0.3;
 /** Clients that send their next request when they have the last response do so in this time, in milliseconds. */
 const QUIET_MS = 10;
 /** The longest wait for clients that keep sending, in milliseconds. */
@@ -39,8 +40,8 @@ export interface DrainOptions {
  * idle connections, and at the end of the grace period all others.
  *
  * The kernel accepts connections by itself, and resets those that the program has not taken when it stops listening. So
- * the program holds its answers until no client sends anything, for at most a quarter of the grace period. Then it stops
- * listening, and answers.
+ * the program holds new requests until no client sends anything, for at most a quarter of the grace period. Then it
+ * stops listening and serves them.
  */
 export async function drain(
   { server, inFlight, hold }: HttpServer,
@@ -53,7 +54,7 @@ export async function drain(
   const isTooLate = (): boolean => elapsed() >= 0.75 * graceMs;
   await untilQuiet(server, isTooLate);
   const closed = new Promise<void>((resolve) => {
-    // An HTTP server would close idle connections first, and take connections from the kernel no longer meanwhile.
+    // An HTTP server would close idle connections first, and would stop accepting meanwhile.
     NetServer.prototype.close.call(server, () => {
       resolve();
     });
@@ -71,7 +72,7 @@ export async function drain(
 }
 
 /**
- * Waits for a short turn of the event loop in which no connection and no request has arrived, and for some such time
+ * Waits for a short pass of the event loop in which no connection and no request has arrived, and for some such time
  * before it, unless requests keep arriving.
  */
 async function untilQuiet(server: Server, isTooLate: () => boolean): Promise<void> {
@@ -86,12 +87,12 @@ async function untilQuiet(server: Server, isTooLate: () => boolean): Promise<voi
   let isQuiet = false;
   while (!isQuiet && !isTooLate()) {
     arrivals = 0;
-    const turnStart = now;
-    await nextTurn();
+    const passStart = now;
+    await nextPass();
     now = performance.now();
     if (arrivals > 0) quietSince = now;
     const isLongQuiet = now - quietSince >= QUIET_MS || now - startedAt >= LONGEST_WAIT_MS;
-    isQuiet = arrivals === 0 && now - turnStart < SHORT_TURN_MS && isLongQuiet;
+    isQuiet = arrivals === 0 && now - passStart < SHORT_PASS_MS && isLongQuiet;
   }
   server.off('connection', count).off('request', count);
 }

@@ -1,4 +1,5 @@
 import Negotiator from 'negotiator';
+import { memoize } from '../access/memoize.js';
 import { StoreError } from '../errors.js';
 import type { RequestContext } from './request-context.js';
 
@@ -32,9 +33,6 @@ export function requireJsonBody(contentType: string | undefined, contentEncoding
   }
 }
 
-/** The most `Accept` headers to remember. Clients send the same few again and again. */
-const MAX_KNOWN = 100;
-
 /**
  * Chooses the media type of a response.
  * @param accept - the `Accept` header. If absent, the first offer is chosen.
@@ -44,15 +42,14 @@ export type ChooseMediaType = (accept: string | undefined) => string;
 
 /** @param offers - the available types, the preferred one first */
 export function createMediaTypeChooser(offers: readonly [string, ...string[]]): ChooseMediaType {
-  const known = new Map<string, string>();
+  const choose = memoize((accept) => new Negotiator({ headers: { accept } }).mediaType([...offers]));
   return (accept) => {
     if (!accept || accept === '*/*') return offers[0];
-    const choice = known.get(accept) ?? new Negotiator({ headers: { accept } }).mediaType([...offers]);
+    const choice = choose(accept);
     if (choice === undefined) {
       const types = offers.map((offer) => parseMediaType(offer).type).join(' or ');
       throw new StoreError('not_acceptable', `The Accept header must allow ${types}, got ${shorten(accept)}.`);
     }
-    if (known.size < MAX_KNOWN) known.set(accept, choice);
     return choice;
   };
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import type { WindowState } from '../access/ledger.js';
-import type { RequestFields } from '../observability/request-log.js';
+import { createRequestFields } from '../observability/log.js';
 import { CLIENT_NAME_HEADER, parseClientName } from '../access/client-name.js';
 import { NO_SPAN, type Span } from '../observability/tracing.js';
 import type { ClientAddress } from './client-address.js';
@@ -28,7 +28,7 @@ export class RequestContext {
   readonly requestId: string;
   readonly startedAt = performance.now();
   /** What handlers add to the log line of this request. */
-  readonly logged: RequestFields = {};
+  readonly logged = createRequestFields();
   /** The name of the route for metrics. Never the client's path, because that could have any value. */
   route = 'other';
   /** Whose share of the program's time this request uses. The scheduler names it. */

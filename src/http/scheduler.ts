@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { createBoundedCache } from '../bounded-cache.js';
+import type { Log } from '../observability/log.js';
 import type { RequestContext, Reply } from './request-context.js';
 import type { Handler } from './server.js';
 import { createTurns, type Caller } from './turns.js';
@@ -9,23 +10,11 @@ export interface SchedulerOptions {
   readonly budgetMs: number;
   /** The same limit while very many requests are in progress: a fast server gains nothing from a long queue. */
   readonly crowdBudgetMs: number;
-  /** With fewer requests in progress than this, none is refused. */
-  readonly floor?: number;
-  /** Called with undefined when an overload begins, and with the number of refused requests when it has ended. */
-  readonly onChange?: (refused: number | undefined) => void;
+  readonly log: Log;
 }
 
-/** Decides which requests run and when, so that callers get equal shares and each request is answered in time. */
-export interface Scheduler {
-  /**
-   * Wraps a handler. Requests reach it in turns of their callers.
-   * @param refuse - answers a request that has waited for too long
-   */
-  guard(handler: Handler, refuse: (context: RequestContext) => Reply): Handler;
-  /** Whether to refuse a request that has just arrived. If so, the request is counted as refused. */
-  refuses(context: RequestContext): boolean;
-}
-
+/** With fewer requests in progress than this, none is refused. */
+const FLOOR = 32;
 /** More requests in progress than this count as very many. A client with 256 connections stays below it. */
 const CROWD = 288;
 /** The length of a measurement of rate and duration, in milliseconds. */
@@ -55,14 +44,14 @@ interface AdmittedRequest {
 }
 
 /**
- * Creates the scheduler. Callers share the event loop by the time that they use (`turns.ts`): a key that has been valid
+ * Creates the scheduler, which decides which requests run and when. Callers share the event loop by the time that they use (`turns.ts`): a key that has been valid
  * before is a caller, and all others are known by their address.
  *
  * When many requests are in progress and take long, the rate at which they finish tells how many can be answered in time
  * (Little's law). The scheduler refuses requests beyond that number at once, unless their caller has fewer of them in
  * progress than its share.
  */
-export function createScheduler({ budgetMs, crowdBudgetMs, floor = 32, onChange }: SchedulerOptions): Scheduler {
+export function createScheduler({ budgetMs, crowdBudgetMs, log }: SchedulerOptions) {
   const turns = createTurns();
   const names = createBoundedCache<{ readonly name: string }>(KNOWN_KEYS);
   /** Admitted requests without an answer, except those whose body is still arriving. */
@@ -72,7 +61,7 @@ export function createScheduler({ budgetMs, crowdBudgetMs, floor = 32, onChange 
   let finished = 0;
   let spentMs = 0;
   let meanMs = 0;
-  /** Requests finished per millisecond, measured since at least `floor` requests have been in progress. */
+  /** Requests finished per millisecond, measured since at least `FLOOR` requests have been in progress. */
   let rate = 0;
   let crowdedMeasurements = 0;
 
@@ -80,7 +69,8 @@ export function createScheduler({ budgetMs, crowdBudgetMs, floor = 32, onChange 
   let refusedAt = 0;
 
   return {
-    refuses(context) {
+    /** Whether to refuse a request that has just arrived. If so, the request is counted as refused. */
+    refuses(context: RequestContext): boolean {
       const { startedAt, method } = context;
       if (startedAt - measuredAt >= MEASUREMENT_MS) measure(startedAt);
       // Answering a preflight takes no longer than refusing it.
@@ -89,30 +79,36 @@ export function createScheduler({ budgetMs, crowdBudgetMs, floor = 32, onChange 
       countRefusal(startedAt);
       return true;
     },
-    guard: (handler, refuse) => (context) => {
-      const caller = turns.enter(nameCaller(context));
-      const admitted = { caller, since: context.startedAt, isCounted: true, isOver: false };
-      inProgress += 1;
-      context.caller = caller.name;
-      context.takeTurn = (isLong) => turns.take(caller, isLong);
-      context.identify = (keyId) => {
-        const authorization = context.header('authorization');
-        if (authorization === undefined || caller.name === keyId) return;
-        // A valid header can carry up to 16 kB of white space, which would be remembered too.
-        if (authorization.length <= LONGEST_KEPT) names.set(authorization, { name: keyId });
+    /**
+     * Wraps a handler. Requests reach it in turns of their callers.
+     * @param refuse - answers a request that has waited for too long
+     */
+    guard(handler: Handler, refuse: (context: RequestContext) => Reply): Handler {
+      return (context) => {
+        const caller = turns.enter(nameCaller(context));
+        const admitted = { caller, since: context.startedAt, isCounted: true, isOver: false };
+        inProgress += 1;
+        context.caller = caller.name;
+        context.takeTurn = (isLong) => turns.take(caller, isLong);
+        context.identify = (keyId) => {
+          const authorization = context.header('authorization');
+          if (authorization === undefined || caller.name === keyId) return;
+          // A valid header can carry up to 16 kB of white space, which would be remembered too.
+          if (authorization.length <= LONGEST_KEPT) names.set(authorization, { name: keyId });
+        };
+        const turn = turns.take(caller);
+        if (!turn) return run(context, handler, admitted);
+        return turn.then(() => {
+          const now = performance.now();
+          const isGone = context.response.destroyed;
+          const isTooLate = now - admitted.since > LATE_BUDGETS * budgetMs;
+          if (!isTooLate && !isGone) return run(context, handler, admitted);
+          leave(admitted);
+          if (isGone) return NOT_SENT;
+          countRefusal(now);
+          return refuse(context);
+        });
       };
-      const turn = turns.take(caller);
-      if (!turn) return run(context, handler, admitted);
-      return turn.then(() => {
-        const now = performance.now();
-        const isGone = context.response.destroyed;
-        const isTooLate = now - admitted.since > LATE_BUDGETS * budgetMs;
-        if (!isTooLate && !isGone) return run(context, handler, admitted);
-        leave(admitted);
-        if (isGone) return NOT_SENT;
-        countRefusal(now);
-        return refuse(context);
-      });
     },
   };
 
@@ -158,7 +154,7 @@ export function createScheduler({ budgetMs, crowdBudgetMs, floor = 32, onChange 
 
   function measure(now: number): void {
     const elapsed = now - measuredAt;
-    if (inProgress < floor) {
+    if (inProgress < FLOOR) {
       crowdedMeasurements = 0;
       meanMs = 0;
       limit = Infinity;
@@ -167,20 +163,20 @@ export function createScheduler({ budgetMs, crowdBudgetMs, floor = 32, onChange 
       rate += Math.max(WEIGHT, 1 / crowdedMeasurements) * (finished / elapsed - rate);
       meanMs = finished === 0 ? meanMs + elapsed : spentMs / finished;
       const crowdLimit = Math.max(CROWD, rate * crowdBudgetMs);
-      if (meanMs > budgetMs / 2) limit = Math.max(floor, Math.min(rate * budgetMs, crowdLimit));
+      if (meanMs > budgetMs / 2) limit = Math.max(FLOOR, Math.min(rate * budgetMs, crowdLimit));
       else limit = crowdedMeasurements >= RELIABLE_MEASUREMENTS && rate > 0 ? crowdLimit : Infinity;
     }
     measuredAt = now;
     finished = 0;
     spentMs = 0;
     if (refused > 0 && now - refusedAt > OVER_AFTER_MS) {
-      onChange?.(refused);
+      log.warn({ refused }, 'no longer overloaded');
       refused = 0;
     }
   }
 
   function countRefusal(now: number): void {
-    if (refused === 0) onChange?.(undefined);
+    if (refused === 0) log.warn('overloaded: requests are refused');
     refused += 1;
     refusedAt = now;
   }

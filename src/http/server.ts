@@ -1,15 +1,14 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { toStoreError, type StoreError } from '../errors.js';
-import type { Log } from '../observability/log.js';
+import { createRequestLog, type Log, type RequestLog } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
-import { createRequestLog, type RequestLog } from '../observability/request-log.js';
 import type { Tracer } from '../observability/tracing.js';
 import { toErrorReply } from './error-reply.js';
-import { createBodySender, type BodySender } from './body-sender.js';
+import { createBodySender, type SendBody } from './body-sender.js';
 import type { Compression } from './compression.js';
 import { createConnections } from './connections.js';
 import type { Cors } from './cors.js';
-import { drainBody } from './drain-body.js';
+import { drainBody } from './body.js';
 import { createAddressReader, toPrefix } from './client-address.js';
 import { RequestContext, type Reply } from './request-context.js';
 import { formatLimitHeaders } from './limit-headers.js';
@@ -34,19 +33,13 @@ export interface HttpServerOptions {
   readonly refuse?: (context: RequestContext) => Reply | undefined;
   /** True once the server is closing. Responses then ask clients to close their connections. */
   readonly isDraining: () => boolean;
-  /** A client that reads nothing for this long is disconnected, in milliseconds. The default is 15,000. */
+  /** A client that reads nothing for this long is disconnected, up to twice as late. In milliseconds, 15,000 by default. */
   readonly stallMs?: number;
   /** The most response bytes that may wait for clients, over all connections. The default is 64 MiB. */
   readonly maxWaitingBytes?: number;
 }
 
-export interface HttpServer {
-  readonly server: Server;
-  /** The number of requests whose responses are not complete. */
-  readonly inFlight: () => number;
-  /** Holds the requests that arrive from now on, until the function that it returns is called. */
-  readonly hold: () => () => void;
-}
+export type HttpServer = ReturnType<typeof createHttpServer>;
 
 /** Further connections are closed at once, because each costs memory and a file descriptor. */
 const MAX_CONNECTIONS = 10_000;
@@ -61,9 +54,9 @@ const LOOK_EVERY_MS = 1_000;
 const BUSY = 8;
 
 /** Creates the HTTP server: request ids, CORS, slow clients, one log line and one measurement per request. */
-export function createHttpServer(options: HttpServerOptions): HttpServer {
+export function createHttpServer(options: HttpServerOptions) {
   const { stallMs = 15_000, maxWaitingBytes = 64 * 1_024 * 1_024 } = options;
-  const bodySender = createBodySender({ stallMs, maxWaitingBytes });
+  const sendBody = createBodySender({ stallMs, maxWaitingBytes });
   const readAddress = createAddressReader(options.trustProxy);
   let inFlight = 0;
   let held: Promise<void> | undefined;
@@ -78,7 +71,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     const context = new RequestContext(request, response, readAddress(request));
     const refusal = options.refuse?.(context);
     if (refusal) {
-      send(context, refusal, options, bodySender);
+      send(context, refusal, options, sendBody);
       return;
     }
     startRequestSpan(context, options.tracer);
@@ -87,14 +80,14 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       inFlight -= 1;
       finish(context, requestLog, options);
     });
-    void serve(context, handled, bodySender, () => (inFlight > BUSY ? undefined : options.compression));
+    void serve(context, handled, sendBody, () => (inFlight > BUSY ? undefined : options.compression));
   };
   const server = createServer(
     {
       requestTimeout: REQUEST_TIMEOUT_MS,
       headersTimeout: REQUEST_TIMEOUT_MS,
       connectionsCheckingInterval: LOOK_EVERY_MS,
-      // `requireHost` checks this, so that the refusal has an Error body.
+      // `requireUnambiguousHeaders` checks this, so that the refusal has an Error body.
       requireHostHeader: false,
     },
     receive,
@@ -106,11 +99,12 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   server.keepAliveTimeout = 65_000;
   server.maxConnections = MAX_CONNECTIONS;
   server.on('clientError', (error, socket) => connections.refuse(error, socket));
-  server.once('close', () => bodySender.close());
   return {
     server,
-    inFlight: () => inFlight,
-    hold: () => {
+    /** The number of requests whose responses are not complete. */
+    inFlight: (): number => inFlight,
+    /** Holds the requests that arrive from now on, until the function that it returns is called. */
+    hold: (): (() => void) => {
       let release = (): void => undefined;
       held = new Promise((resolve) => {
         release = () => {
@@ -126,7 +120,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 async function serve(
   context: RequestContext,
   options: HttpServerOptions,
-  bodySender: BodySender,
+  sendBody: SendBody,
   getCompression: () => Compression | undefined,
 ): Promise<void> {
   let reply: Reply;
@@ -136,14 +130,14 @@ async function serve(
   } catch (thrown) {
     reply = errorReply(context, thrown, options.log);
   }
-  if (!context.response.destroyed) send(context, reply, options, bodySender);
+  if (!context.response.destroyed) send(context, reply, options, sendBody);
 }
 
 function send(
   context: RequestContext,
   reply: Reply,
   { cors, isDraining }: HttpServerOptions,
-  bodySender: BodySender,
+  sendBody: SendBody,
 ): void {
   const { request, response } = context;
   if (!request.complete) drainBody(request);
@@ -157,7 +151,7 @@ function send(
   addHeaders(headers, reply.headers);
   response.writeHead(reply.status, STATUS_TEXTS[reply.status], headers);
   // ASCII is the same in both encodings, and Node writes Latin-1 without conversion.
-  bodySender.send(response, reply.body, bytes === reply.body.length ? 'latin1' : 'utf8');
+  sendBody(response, reply.body, bytes === reply.body.length ? 'latin1' : 'utf8');
 }
 
 /** The statuses whose texts Node does not know. */
@@ -193,25 +187,13 @@ export function logFailures(log: Log, errors: readonly StoreError[], { requestId
   );
 }
 
-/** Longer paths are cut in the log, in characters. */
-const MAX_LOGGED_PATH = 256;
-
 function finish(context: RequestContext, log: RequestLog, { metrics, logAddress }: HttpServerOptions): void {
-  const { response, requestId, method, path, route, logged } = context;
-  const milliseconds = performance.now() - context.startedAt;
+  const { response, method, route } = context;
+  const ms = performance.now() - context.startedAt;
   const status = response.writableFinished ? response.statusCode : 499;
-  metrics.observeHttp(route, method, status, milliseconds / 1_000);
+  metrics.observeHttp(route, method, status, ms / 1_000);
   endRequestSpan(context, status);
-  // Log lines of probes would outnumber all others.
-  log(route === 'probe' ? 'debug' : 'info', {
-    requestId,
-    method,
-    path: path.slice(0, MAX_LOGGED_PATH),
-    address: toLoggedAddress(context.client.address, logAddress),
-    status,
-    ms: milliseconds,
-    further: logged,
-  });
+  log(context, toLoggedAddress(context.client.address, logAddress), status, ms);
 }
 
 function toLoggedAddress(address: string, logAddress: HttpServerOptions['logAddress']): string | undefined {

@@ -12,28 +12,13 @@ export interface Caller {
   restsUntil: number;
 }
 
-/** Shares the event loop between callers by the time that they use. */
-export interface Turns {
-  /** Finds or creates a caller, and counts a request in progress. */
-  enter(name: string): Caller;
-  /** Ends a request of the caller. */
-  leave(caller: Caller): void;
-  /**
-   * Waits for the caller's turn. What the request does from then on, until it waits for something else, is charged to
-   * the caller. While there is nobody to share with, the turn comes at once, unless the work may take long.
-   */
-  take(caller: Caller, isLong?: boolean): MaybePromise<void>;
-  /** The number of callers with requests in progress. */
-  active(): number;
-  /** The requests that a caller has in progress. */
-  inProgressOf(name: string): number;
-}
+export type Turns = ReturnType<typeof createTurns>;
 
 /** With fewer requests in progress, one caller is not made to wait for itself. */
 const CROWD = 32;
 /** Requests run for this long, in milliseconds, before the event loop looks at the connections again. */
 const SLICE_MS = 3;
-/** After a turn of the event loop longer than this, in milliseconds, the next slice is short: refusals come first. */
+/** After a pass of the event loop longer than this, in milliseconds, the next slice is short: refusals come first. */
 const LONG_TURN_MS = 15;
 const SHORT_SLICE_MS = 1;
 /** A caller that runs while nobody else could is not charged for this much of it, in milliseconds. */
@@ -44,10 +29,10 @@ const MAX_OTHERS = 8;
 const REMEMBERED = 10_000;
 
 /**
- * Creates the turns. Callers that wait run in rotation. A caller that has run rests for as long as each of the others may
+ * Shares the event loop between callers by the time that they use. Callers that wait run in rotation. A caller that has run rests for as long as each of the others may
  * run, so whoever does more work per turn gets fewer turns.
  */
-export function createTurns(): Turns {
+export function createTurns() {
   const callers = new Map<string, Caller>();
   const rests = createBoundedCache<Pick<Caller, 'restsUntil'>>(REMEMBERED);
   /** The callers with waiting requests, in rotation. */
@@ -56,14 +41,15 @@ export function createTurns(): Turns {
   /** Who runs, and since when. */
   let current: Caller | undefined;
   let since = 0;
-  /** When this turn of the event loop ran its first request. */
+  /** When this pass of the event loop ran its first request. */
   let turnStart: number | undefined;
   let isSliceDue = false;
   let timer: NodeJS.Timeout | undefined;
   let sliceEnd = 0;
 
   return {
-    enter(name) {
+    /** Finds or creates a caller, and counts a request in progress. */
+    enter(name: string): Caller {
       const caller = callers.get(name) ?? {
         name,
         inProgress: 0,
@@ -75,14 +61,19 @@ export function createTurns(): Turns {
       inProgress += 1;
       return caller;
     },
-    leave(caller) {
+    /** Ends a request of the caller. */
+    leave(caller: Caller): void {
       inProgress -= 1;
       caller.inProgress -= 1;
       if (caller.inProgress > 0) return;
       callers.delete(caller.name);
       if (caller.restsUntil > performance.now()) rests.set(caller.name, caller);
     },
-    take(caller, isLong = false) {
+    /**
+     * Waits for the caller's turn. What the request does from then on, until it waits for something else, is charged to
+     * the caller. While there is nobody to share with, the turn comes at once, unless the work may take long.
+     */
+    take(caller: Caller, isLong = false): MaybePromise<void> {
       if (callers.size === 1 && inProgress < CROWD && !isLong) return undefined;
       const now = performance.now();
       settle(now);
@@ -97,8 +88,10 @@ export function createTurns(): Turns {
         scheduleSlice(now);
       });
     },
-    active: () => callers.size,
-    inProgressOf: (name) => callers.get(name)?.inProgress ?? 0,
+    /** The number of callers with requests in progress. */
+    active: (): number => callers.size,
+    /** The requests that a caller has in progress. */
+    inProgressOf: (name: string): number => callers.get(name)?.inProgress ?? 0,
   };
 
   /** Charges the time since the last call to the caller that ran. */
@@ -129,7 +122,7 @@ export function createTurns(): Turns {
     });
   }
 
-  /** Starts a slice in the next turn of the event loop, or as soon as a caller that waits has rested. */
+  /** Starts a slice in the next pass of the event loop, or as soon as a caller that waits has rested. */
   function scheduleSlice(now: number): void {
     if (isSliceDue) return;
     clearTimeout(timer);
@@ -148,7 +141,7 @@ export function createTurns(): Turns {
     return time;
   }
 
-  /** @param dueAt - when the slice was meant to start: the rest of that turn of the event loop came in between */
+  /** @param dueAt - when the slice was meant to start: the rest of that pass of the event loop came in between */
   function startSlice(dueAt: number): void {
     const now = performance.now();
     isSliceDue = true;

@@ -8,13 +8,9 @@ const MAX_VALUES = 20_000;
 export interface JsonSummary {
   /** The number of members of all objects. */
   readonly members: number;
+  /** Whether there is a number outside the inexact member. */
   readonly hasNumber: boolean;
-  /** Whether there is a number that JavaScript may have rounded, or a fraction. */
-  readonly hasUnsafeNumber: boolean;
 }
-
-/** Numbers in a member of this name need not be exact: what clients add there changes no response. */
-const INEXACT_MEMBER = 'extensions';
 
 /** Shorter texts are parsed without a look at them, in characters. */
 const HARMLESS_LENGTH = 100_000;
@@ -37,21 +33,19 @@ function tooManyValues(subject: string): StoreError {
 /**
  * Refuses parsed JSON that is nested too deeply, has too many values or has a key `__proto__`.
  * @param subject - the name of the text in the error message
+ * @param inexactMember - as for `parseUntrustedJson`
  * @throws StoreError `bad_request`
  */
-export function requireSmallJson(value: unknown, subject: string): JsonSummary {
+export function requireSmallJson(value: unknown, subject: string, inexactMember?: string): JsonSummary {
   let members = 0;
   let hasNumber = false;
-  let hasUnsafeNumber = false;
   let left = MAX_VALUES;
+  const memberDepth = Array.isArray(value) ? 1 : 0;
   visit(value, 0, false);
-  return { members, hasNumber, hasUnsafeNumber };
+  return { members, hasNumber };
 
   function visit(part: unknown, depth: number, mayBeInexact: boolean): void {
-    if (typeof part === 'number' && !mayBeInexact) {
-      hasNumber = true;
-      hasUnsafeNumber ||= !Number.isSafeInteger(part);
-    }
+    if (typeof part === 'number' && !mayBeInexact) hasNumber = true;
     if (typeof part !== 'object' || part === null) return;
     if (depth === MAX_DEPTH) throw new StoreError('bad_request', `${subject} nests deeper than ${MAX_DEPTH} levels.`);
     const names = Array.isArray(part) ? undefined : Object.keys(part);
@@ -64,68 +58,42 @@ export function requireSmallJson(value: unknown, subject: string): JsonSummary {
     members += names.length;
     for (const name of names) {
       if (name === '__proto__') throw new StoreError('bad_request', `${subject} has a key "__proto__".`);
-      visit((part as Record<string, unknown>)[name], depth + 1, mayBeInexact || name === INEXACT_MEMBER);
+      visit(
+        (part as Record<string, unknown>)[name],
+        depth + 1,
+        mayBeInexact || (depth === memberDepth && name === inexactMember),
+      );
     }
   }
 }
 
 /** A key with white space before its colon. Few programs write this. */
 const SPACED_KEY = /"[ \t\r\n]+:/;
+/** A string, with its colon if it is a key, or the beginning or end of an object. */
+const TOKEN = /("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?|[{}]/g;
 
 /**
- * Whether any object of a valid JSON text has a repeated key. Parsing hides this, because the last value wins.
+ * Finds a repeated key in an object of a valid JSON text. Parsing hides this, because the last value wins.
  *
  * A count comes first, because it is fast. Every key ends in `":`. Only an escaped quote before a colon, inside a
  * string, looks the same. If no key has white space before its colon, and there are as many `":` as members, no key is
  * repeated.
  * @param members - the number of members of all parsed objects
  */
-export function hasRepeatedKey(text: string, members: number): boolean {
+export function findRepeatedKey(text: string, members: number): string | undefined {
   let count = 0;
   for (let at = text.indexOf('":'); at >= 0; at = text.indexOf('":', at + 2)) count += 1;
-  if (count === members && !SPACED_KEY.test(text)) return false;
-  return findRepeatedKey(text) !== undefined;
-}
-
-const QUOTE = '"'.charCodeAt(0);
-const COLON = ':'.charCodeAt(0);
-const OPENING = '{'.charCodeAt(0);
-const CLOSING = '}'.charCodeAt(0);
-const BACKSLASH = '\\'.charCodeAt(0);
-
-/** Finds a repeated key in an object of a valid JSON text, in one pass. */
-export function findRepeatedKey(text: string): string | undefined {
+  if (count === members && !SPACED_KEY.test(text)) return undefined;
   const openObjects: Set<string>[] = [];
-  let stringStart = 0;
-  let stringEnd = 0;
-  for (let at = 0; at < text.length; at++) {
-    switch (text.charCodeAt(at)) {
-      case QUOTE:
-        stringStart = at;
-        at = stringEnd = endOfString(text, at);
-        break;
-      case OPENING:
-        openObjects.push(new Set());
-        break;
-      case CLOSING:
-        openObjects.pop();
-        break;
-      case COLON: {
-        const keys = openObjects.at(-1);
-        const key = JSON.parse(text.slice(stringStart, stringEnd + 1)) as string;
-        if (keys?.has(key)) return key;
-        keys?.add(key);
-      }
+  for (const [token, string, colon] of text.matchAll(TOKEN)) {
+    if (token === '{') openObjects.push(new Set());
+    else if (token === '}') openObjects.pop();
+    else if (string && colon) {
+      const keys = openObjects.at(-1);
+      const key = JSON.parse(string) as string;
+      if (keys?.has(key)) return key;
+      keys?.add(key);
     }
   }
   return undefined;
-}
-
-/** Returns the index of the quote that ends the string at `start`. */
-function endOfString(text: string, start: number): number {
-  let at = start + 1;
-  for (let code = text.charCodeAt(at); code !== QUOTE && at < text.length; code = text.charCodeAt(at)) {
-    at += code === BACKSLASH ? 2 : 1;
-  }
-  return at;
 }

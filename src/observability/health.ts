@@ -24,7 +24,7 @@ interface BackendState {
 /** Probes that arrive within this time share one check, so that they cost the backend next to nothing. */
 const CHECK_LASTS_MS = 1_000;
 /** Probes often give up after a second. An outage of the backend must not make `/readyz` that slow. */
-const CHECK_PATIENCE_MS = 500;
+const CHECK_TIMEOUT_MS = 500;
 
 /** Handles `/livez`, `/readyz` and `/metrics`, which need no key. Returns undefined for any other path. */
 export function createHealthHandler({ metrics, withMetrics, phase, check }: HealthOptions) {
@@ -77,7 +77,7 @@ function toState(problem: string | undefined): BackendState {
 }
 
 async function noAnswer(): Promise<BackendState> {
-  await sleep(CHECK_PATIENCE_MS, undefined, { ref: false });
+  await sleep(CHECK_TIMEOUT_MS, undefined, { ref: false });
   return { backend: 'unavailable', reason: 'The backend does not answer in time.' };
 }
 

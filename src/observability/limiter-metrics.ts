@@ -1,16 +1,10 @@
 import type { Registry } from 'prom-client';
 import { createCounter, createGauge, createPlainGauge } from './prometheus.js';
 
-/** The state of the limits that instances share through Redis. */
-export interface SharingMetrics {
-  /** Reports whether limits are shared now, or counted per instance. */
-  setShared(isShared: boolean): void;
-  /** Counts one failure of Redis. */
-  countFailure(reason: SharingFailure): void;
-}
-
 const SHARING_FAILURES = ['unreachable', 'timeout', 'closed', 'error', 'garbage'] as const;
 export type SharingFailure = (typeof SHARING_FAILURES)[number];
+/** The state of the limits that instances share through Redis. */
+export type SharingMetrics = ReturnType<ReturnType<typeof createLimiterMetrics>['watchSharing']>;
 
 /** `in_process`: no Redis is configured. `per_instance`: Redis is configured, but unavailable. */
 const LIMITER_MODES = ['in_process', 'shared', 'per_instance'] as const;
@@ -65,7 +59,7 @@ export function createLimiterMetrics(registry: Registry, knownPlans: readonly st
       refused: (plan = UNKNOWN, reason: string): void => refusals.inc({ plan, reason }),
     },
     /** Starts to report the sharing through Redis. Called only if Redis is configured. */
-    watchSharing(): SharingMetrics {
+    watchSharing() {
       const failures = createCounter(
         registry,
         'redis_failures_total',
@@ -75,8 +69,12 @@ export function createLimiterMetrics(registry: Registry, knownPlans: readonly st
       );
       mode = 'per_instance';
       return {
-        setShared: (isShared) => (mode = isShared ? 'shared' : 'per_instance'),
-        countFailure: (reason) => failures.inc({ reason }),
+        /** Reports whether limits are shared now, or counted per instance. */
+        setShared(isShared: boolean): void {
+          mode = isShared ? 'shared' : 'per_instance';
+        },
+        /** Counts one failure of Redis. */
+        countFailure: (reason: SharingFailure): void => failures.inc({ reason }),
       };
     },
   };

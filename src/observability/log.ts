@@ -1,4 +1,5 @@
 import { pino, type Logger } from 'pino';
+import type { RequestContext } from '../http/request-context.js';
 
 /** The part of a pino logger that the program uses. */
 export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child'>;
@@ -39,4 +40,46 @@ export function createLog({ level, pretty }: LogOptions): Logger {
     periodicFlush: FLUSH_MS,
   });
   return pino(options, standardOutput);
+}
+
+export type RequestFields = ReturnType<typeof createRequestFields>;
+
+/** Creates the fields of a log line that only some requests have, in their order. No field ever contains a key. */
+export const createRequestFields = () => ({
+  trace_id: undefined as string | undefined,
+  /** The identifier of the key. */
+  keyId: undefined as string | undefined,
+  /** Requests charged. */
+  cost: undefined as number | undefined,
+  /** The names of the operations. An operation without a name is listed by its type. */
+  operations: undefined as string | undefined,
+  /** True if the request used something deprecated. */
+  deprecated: undefined as boolean | undefined,
+  /** The names and ids of documents that are not trusted. */
+  untrusted: undefined as string | undefined,
+  /** The client's name, if the request used something deprecated or not trusted. */
+  client: undefined as string | undefined,
+});
+
+type LoggedRequest = Pick<RequestContext, 'requestId' | 'method' | 'path' | 'route' | 'logged'>;
+export type RequestLog = ReturnType<typeof createRequestLog>;
+
+/** Longer paths are cut, in characters. */
+const MAX_PATH = 256;
+
+/** Creates the function that writes the log line of a request. pino omits undefined fields. */
+export function createRequestLog(log: Log) {
+  // The program sets every field itself. Redaction would double the cost of a line.
+  const requestLog = log.child({}, { redact: [] });
+  return (
+    { requestId, method, path, route, logged }: LoggedRequest,
+    address: string | undefined,
+    status: number,
+    milliseconds: number,
+  ): void => {
+    const ms = Math.round(milliseconds * 100) / 100;
+    const line = { requestId, method, path: path.slice(0, MAX_PATH), address, status, ms, ...logged };
+    // Lines of probes would outnumber all others.
+    requestLog[route === 'probe' ? 'debug' : 'info'](line, 'request');
+  };
 }

@@ -15,13 +15,6 @@ export interface PagesOptions extends DescribedServer {
   readonly findDevelopmentKeys: (() => Promise<object | undefined>) | undefined;
 }
 
-export interface Pages {
-  /** Answers a request for a page or one of its files. Returns undefined for any other path. */
-  readonly handle: (context: RequestContext) => Promise<Reply> | Reply | undefined;
-  /** The fragment of the explorer's address, with which it fetches the development keys once. Empty without keys. */
-  readonly tokenFragment: string;
-}
-
 const KEYS_PATH = '/explorer/development-keys';
 const JSON_TYPE = 'application/json; charset=utf-8';
 const SCHEMA = new URL('../../schema/animal-store.graphql', import.meta.url);
@@ -40,7 +33,7 @@ const POLICY = [
 ].join('; ');
 
 /** Creates the handler of the front page, the explorer, the REST reference and the schema. */
-export function createPages(options: PagesOptions): Pages {
+export function createPages(options: PagesOptions) {
   const { isStore, hasSchema, findDevelopmentKeys } = options;
   const description = describeServer(options);
   const renderFront = (html: string): string => renderFrontPage(html, description);
@@ -117,8 +110,10 @@ export function createPages(options: PagesOptions): Pages {
   }
 
   return {
+    /** The fragment of the explorer's address, with which it fetches the development keys once. Empty without keys. */
     tokenFragment: token === undefined ? '' : `#token=${token}`,
-    handle(context) {
+    /** Answers a request for a page or one of its files. Returns undefined for any other path. */
+    handle(context: RequestContext): Promise<Reply> | Reply | undefined {
       const { path, method } = context;
       const isForKeys = path === KEYS_PATH;
       const answer = isForKeys ? replyKeys : findAnswer(path);

@@ -96,7 +96,7 @@ function findCancellation({ call }: Waiting): Error | undefined {
   return call.isCancelled ? new CallCancelled() : undefined;
 }
 
-/** The call of a batch: it goes on when one of several clients disconnects. */
+/** The call of a batch: it is not cancelled if one of several clients disconnects. */
 function toSharedCall(waiting: readonly Waiting[]): Call {
   const { call } = waiting[0] as Waiting;
   if (waiting.length === 1) return call;

@@ -67,7 +67,7 @@ export async function addOnce(
     if (!fingerprint.equals(known.fingerprint)) throw keyReused();
     return toPet(known.pet_id, newPet);
   }
-  throw new Error('an idempotency key was forgotten over and over while it was asked for');
+  throw new Error('the idempotency key expired during each of 3 attempts');
 }
 
 /**

@@ -1,15 +1,12 @@
 /** Stops requests to an upstream that keeps failing, and detects when it is back. */
-export interface Breaker {
-  /** While this is true, nothing is sent upstream except probes. */
-  readonly isOpen: boolean;
-  /** The upstream answered, with any status. */
-  succeeded(): void;
-  /** The upstream could not be reached. */
-  failed(): void;
-  /** The upstream did not answer a request in time. Whether it answers others decides a probe. */
-  suspect(): void;
-  close(): void;
-}
+export type Breaker = ReturnType<typeof createBreaker>;
+
+/** The breaker opens after this many failures in a row. */
+const THRESHOLD = 10;
+/** It stays closed until failures have lasted this long, because fifty lookups of one operation fail at once. */
+const SUSTAINED_MS = 500;
+/** Time between probes while the breaker is open. */
+const PROBE_EVERY_MS = 1_000;
 
 export interface BreakerOptions {
   /** Sends the upstream a harmless request; resolves when it answers. */
@@ -17,15 +14,8 @@ export interface BreakerOptions {
   readonly onChange?: (isOpen: boolean) => void;
 }
 
-/** The breaker opens after this many failures in a row. */
-const THRESHOLD = 10;
-/** It stays closed until the failures have lasted this long, because fifty lookups of one slow operation fail at once. */
-const SUSTAINED_MS = 500;
-/** Time between probes while the breaker is open. */
-const PROBE_EVERY_MS = 1_000;
-
-/** Creates a breaker. While it is open, it sends probes in the background, so no client's request has to test the upstream. */
-export function createBreaker({ probe, onChange }: BreakerOptions): Breaker {
+/** Creates a breaker. While open, it probes in the background, so no request of a client has to test the upstream. */
+export function createBreaker({ probe, onChange }: BreakerOptions) {
   let failures = 0;
   let failingSince = 0;
   let timer: NodeJS.Timeout | undefined;
@@ -33,16 +23,20 @@ export function createBreaker({ probe, onChange }: BreakerOptions): Breaker {
   let isClosed = false;
 
   return {
+    /** While this is true, nothing is sent upstream except probes. */
     get isOpen() {
       return timer !== undefined;
     },
+    /** The upstream answered, with any status. */
     succeeded: recover,
+    /** The upstream could not be reached. */
     failed() {
       if (failures === 0) failingSince = performance.now();
       failures += 1;
       if (timer || failures < THRESHOLD || performance.now() - failingSince < SUSTAINED_MS) return;
       open();
     },
+    /** The upstream did not answer a request in time. A probe decides whether it answers others. */
     suspect() {
       if (timer || isSuspected) return;
       isSuspected = true;

@@ -10,6 +10,11 @@ export class FairQueue<Item> {
   /** The index of the line that is next. */
   #turn = 0;
 
+  /** Whether a key has items. */
+  has(key: string): boolean {
+    return this.#linesByKey.has(key);
+  }
+
   push(key: string, item: Item): void {
     const node: Node<Item> = { item, next: undefined };
     const line = this.#linesByKey.get(key);

@@ -1,36 +1,50 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { UpstreamAnswerHead } from '../access/upstream-key.js';
 import type { WindowState } from '../access/ledger.js';
-import { parseWait } from '../access/limit-fields.js';
+import type { MaybePromise } from '../access/maybe-promise.js';
 import { keyBanned, keyRefused, rateLimited, secondsUntil } from '../access/refusals.js';
+import type { UpstreamAnswerHead } from '../access/upstream-key.js';
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
-import type { Cooldown } from './cooldown.js';
+import type { Span } from '../observability/tracing.js';
+import { parseWait } from './limit-fields.js';
 import { LimitState } from './limit-state.js';
-import type { PendingRequest, Result } from './pending-request.js';
+
+/** A period in which the gateway sends nothing with a key, because the upstream answered 429. */
+export interface Cooldown {
+  /** By `monotonicNow`. */
+  readonly until: number;
+  readonly code: 'rate_limited' | 'key_banned';
+}
+
+/** Cooldowns that several gateways share. */
+export interface SharedCooldowns {
+  /** Finds the cooldown of a key that any gateway has shared. */
+  find(keyId: string, span: Span): MaybePromise<Cooldown | undefined>;
+  /** Shares a cooldown with the other gateways, without waiting for them. */
+  share(keyId: string, cooldown: Cooldown): void;
+}
+
+/** Used by a gateway without Redis. */
+export const UNSHARED_COOLDOWNS: SharedCooldowns = { find: () => undefined, share: () => undefined };
 
 /** How long a key counts as refused after a 401 of the upstream. */
 const REFUSED_KEY_MS = 5_000;
 
 /** The states of all keys. */
-export interface KeyStates {
-  /** Returns the state of a key, and creates it if there is none. */
-  get(keyId: string): KeyState;
-  /** Keeps a state apart from those of keys that were never answered, so that made-up keys cannot evict it. */
-  keep(keyId: string, state: KeyState): void;
-}
+export type KeyStates = ReturnType<typeof createKeyStates>;
 
 /**
  * When a cache is full, the least recently used key is removed first.
  * @param capacity - the most keys that the upstream has answered
  * @param newCapacity - the most other keys
  */
-export function createKeyStates(capacity = 100_000, newCapacity = 10_000): KeyStates {
+export function createKeyStates(capacity = 100_000, newCapacity = 10_000) {
   const answered = createBoundedCache<KeyState>(capacity);
   const others = createBoundedCache<KeyState>(newCapacity);
   return {
-    get(keyId) {
+    /** Returns the state of a key, and creates it if there is none. */
+    get(keyId: string): KeyState {
       let state = answered.get(keyId) ?? others.get(keyId);
       if (!state) {
         state = new KeyState();
@@ -38,7 +52,8 @@ export function createKeyStates(capacity = 100_000, newCapacity = 10_000): KeySt
       }
       return state;
     },
-    keep(keyId, state) {
+    /** Keeps a state apart from those of keys that were never answered, so that made-up keys cannot evict it. */
+    keep(keyId: string, state: KeyState): void {
       if (answered.has(keyId)) return;
       others.delete(keyId);
       answered.set(keyId, state);
@@ -53,14 +68,13 @@ export class KeyState {
   newSince = performance.now();
   /** Whether the upstream has accepted the key. */
   isAccepted = false;
-  /** Resolves when the request that goes first has ended, with the refusal of the key if there was one. */
-  first: Promise<Result | undefined> | undefined;
+  /** Resolves when the request that goes first has been answered, with the refusal of the key if there was one. */
+  first: Promise<Error | undefined> | undefined;
   #cooldown: Cooldown | undefined;
   #refusedUntil = 0;
   /** Admitted requests without an answer so far. */
   #inFlight = 0;
-  #probe: PromiseWithEnd<boolean> | undefined;
-  #pending: Map<string, PendingRequest> | undefined;
+  #probe: ReturnType<typeof withResolvers<boolean>> | undefined;
 
   /** True for a while after the upstream answered 401. */
   get isRefused(): boolean {
@@ -86,35 +100,30 @@ export class KeyState {
   }
 
   /**
-   * Admits `cost` requests against the last numbers of the upstream. While there are none, one operation is the probe and
-   * the others wait for its answer, so that a burst does not exceed limits that are still unknown.
-   * @param until - how long the operation may wait for a probe, by `performance.now()`; it is then admitted without limits
+   * Admits `cost` requests against the last numbers of the upstream. While there are none, one operation is the probe
+   * and the others wait for its answer, so that a burst does not exceed limits that are still unknown.
+   * @param until - how long to wait for a probe, by `performance.now()`; the operation is then admitted without limits
+   * @param isProbe - true for further operations of the probe's batch, which must not wait for their own probe
    * @returns true for the probe, which must call `endProbe`
    * @throws StoreError `unauthorized`, `rate_limited`, `key_banned` or `operation_too_large`
    */
-  async admit(cost: number, until: number): Promise<boolean> {
-    for (let mayWait = true; ;) {
+  async admit(cost: number, until: number, isProbe: boolean): Promise<boolean> {
+    for (let mayWait = true; !isProbe;) {
       const refusal = this.findRefusal(cost) ?? this.#findLimitRefusal(cost);
       if (refusal) throw refusal;
-      const isProbe = this.limits.isUnknown(monotonicNow()) && !this.#probe;
-      if (isProbe) this.#probe = createPromise<boolean>();
+      isProbe = this.limits.isUnknown(monotonicNow()) && !this.#probe;
+      if (isProbe) this.#probe = withResolvers();
       const left = until - performance.now();
-      if (isProbe || !mayWait || !this.#probe || left <= 0) {
-        this.#inFlight += cost;
-        return isProbe;
-      }
-      mayWait = !(await Promise.race([this.#probe.ended, sleep(left, true, { ref: false })]));
+      if (isProbe || !mayWait || !this.#probe || left <= 0) break;
+      mayWait = !(await Promise.race([this.#probe.promise, sleep(left, true, { ref: false })]));
     }
-  }
-
-  /** Admits `cost` more requests of the probe's batch, which must not wait for its own probe. */
-  admitWithProbe(cost: number): void {
     this.#inFlight += cost;
+    return isProbe;
   }
 
   /** Why the rest of a probe's requests does not fit into the limits that its first answer stated. */
   findRestRefusal(rest: number): StoreError | undefined {
-    // The first request of the operation has run, so the rest is late and not too large: a client may repeat it in parts.
+    // The first request has run, so the rest is late and not too large: a client may repeat it in parts.
     const largest = Math.min(...this.windows.map(({ limit }) => limit));
     return this.#findLimitRefusal(Math.min(rest, largest), this.#inFlight - rest);
   }
@@ -129,21 +138,20 @@ export class KeyState {
    * @param hasFailed - true if the upstream did not answer: they then wait for no other probe
    */
   endProbe(hasFailed: boolean): void {
-    this.#probe?.end(hasFailed);
+    this.#probe?.resolve(hasFailed);
     this.#probe = undefined;
   }
 
   /**
-   * Makes the other requests of the key wait for one, if nothing is known of the key's limits.
-   * @returns the function that ends the wait; undefined if there is none
+   * Makes the other requests of the key wait for one.
+   * @returns the function that ends the wait
    */
-  startFirst(): ((refusal: Result | undefined) => void) | undefined {
-    if (!this.limits.isUnknown(monotonicNow())) return undefined;
-    const { ended, end } = createPromise<Result | undefined>();
-    this.first = ended;
+  startFirst(): (refusal?: Error) => void {
+    const { promise, resolve } = withResolvers<Error | undefined>();
+    this.first = promise;
     return (refusal) => {
-      this.first = undefined;
-      end(refusal);
+      if (this.first === promise) this.first = undefined;
+      resolve(refusal);
     };
   }
 
@@ -187,31 +195,11 @@ export class KeyState {
     const refusal = this.limits.findRefusal(cost, inFlight, now);
     return refusal && !this.limits.doubt(cost, now) ? refusal : undefined;
   }
-
-  /** Finds the pending GET of this path. */
-  findPending(path: string): PendingRequest | undefined {
-    return this.#pending?.get(path);
-  }
-
-  addPending(request: PendingRequest): void {
-    (this.#pending ??= new Map()).set(request.path, request);
-  }
-
-  /** Removes a request, unless another one has replaced it. */
-  removePending(request: PendingRequest): void {
-    if (this.findPending(request.path) !== request) return;
-    this.#pending?.delete(request.path);
-    if (this.#pending?.size === 0) this.#pending = undefined;
-  }
 }
 
-interface PromiseWithEnd<T> {
-  readonly ended: Promise<T>;
-  readonly end: (value: T) => void;
-}
-
-function createPromise<T>(): PromiseWithEnd<T> {
-  let end!: (value: T) => void;
-  const ended = new Promise<T>((resolve) => (end = resolve));
-  return { ended, end };
+/** Like `Promise.withResolvers`, which Node 20 lacks. */
+function withResolvers<T>() {
+  let resolve!: (value: T) => void;
+  const promise = new Promise<T>((settle) => (resolve = settle));
+  return { promise, resolve };
 }

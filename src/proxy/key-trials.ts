@@ -3,14 +3,7 @@ import { createBoundedCache } from '../bounded-cache.js';
 import type { KeyState } from './key-state.js';
 
 /** Limits how fast keys that the upstream has never accepted are tried, by client address. */
-export interface KeyTrials {
-  /**
-   * Waits until a key may be tried.
-   * @returns the function that ends the trial
-   * @throws StoreError `rate_limited` if too many other keys of the address wait
-   */
-  start(address: string, key: KeyState): Promise<() => void>;
-}
+export type KeyTrials = ReturnType<typeof createKeyTrials>;
 
 /** Keys of one address that are tried at the same time, until too many of them are refused. */
 const AT_ONCE = 16;
@@ -26,10 +19,15 @@ const MAX_WAITING_UNREFUSED = 1_000;
 /** The most addresses that are remembered. */
 const ADDRESSES = 50_000;
 
-export function createKeyTrials(): KeyTrials {
+export function createKeyTrials() {
   const addresses = createBoundedCache<AddressTrials>(ADDRESSES);
   return {
-    start(address, key) {
+    /**
+     * Waits until a key may be tried.
+     * @returns the function that ends the trial
+     * @throws StoreError `rate_limited` if too many other keys of the address wait
+     */
+    start(address: string, key: KeyState): Promise<() => void> {
       const trials = addresses.get(address) ?? new AddressTrials();
       addresses.set(address, trials);
       return trials.start(key);

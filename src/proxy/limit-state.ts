@@ -1,6 +1,6 @@
 import type { UpstreamAnswerHead } from '../access/upstream-key.js';
 import type { WindowState } from '../access/ledger.js';
-import { parseStatedWindows, type StatedWindow } from '../access/limit-fields.js';
+import { parseStatedWindows, type StatedWindow } from './limit-fields.js';
 import { operationTooLarge, rateLimited, secondsUntil } from '../access/refusals.js';
 import type { StoreError } from '../errors.js';
 
@@ -104,7 +104,7 @@ export class LimitState {
 
   /**
    * The last answer counts, but answers may arrive out of order. If two requests were in flight together, the smaller
-   * `remaining` of the same window is the newer one. Resets are rounded up to seconds, so the earliest is the most exact.
+   * `remaining` of the same window is the newer one. Resets are rounded up to seconds: the earliest is the most exact.
    */
   #merge(stated: StatedWindow, now: number, hasOverlapped: boolean): StatedWindow {
     const known = this.#stated.find(({ name }) => name === stated.name);

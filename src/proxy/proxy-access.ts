@@ -1,34 +1,27 @@
 import type { AdmissionObserver, AdmissionRefusal } from '../access/admission-observer.js';
 import { digestApiKey } from '../access/api-key.js';
-import { NO_BEARER, parseBearer } from '../access/bearer.js';
+import { parseBearer } from '../access/bearer.js';
 import { KeylessSession } from '../access/keyless-session.js';
-import type { Admission, Ledger, WindowState } from '../access/ledger.js';
-import type { MaybePromise } from '../access/maybe-promise.js';
-import { PUBLISHED_LIMITS, toWindows, type Plan, type PlanLimits } from '../access/plans.js';
-import { keyMissing, keyRefused, operationTooLarge, rateLimited } from '../access/refusals.js';
+import type { Ledger, WindowState } from '../access/ledger.js';
 import { memoize } from '../access/memoize.js';
-import { UnknownCaller } from '../access/unknown-caller.js';
-import type { UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js';
+import { PUBLISHED_LIMITS, type Plan, type PlanLimits } from '../access/plans.js';
+import { keyMissing, keyRefused } from '../access/refusals.js';
 import type { Access, Allowance, Session } from '../access/session.js';
+import type { UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js';
 import { monotonicNow } from '../clock.js';
-import { StoreError, toStoreError, type ErrorName } from '../errors.js';
+import { StoreError, type ErrorName } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
-import type { SharedCooldowns } from './cooldown.js';
-import type { KeyState, KeyStates } from './key-state.js';
+import { DefaultPlanCharges, type DefaultPlan, type PublishedPlan } from './default-plan.js';
+import type { KeyState, KeyStates, SharedCooldowns } from './key-state.js';
 import type { KeyTrials } from './key-trials.js';
-
-/** A plan with published limits. */
-export type PublishedPlan = keyof typeof PUBLISHED_LIMITS;
 
 export interface ProxyAccessOptions {
   readonly keys: KeyStates;
   readonly trials: KeyTrials;
   /** Counts the 401 responses of client addresses. */
   readonly addressLedger: Ledger;
-  /** Counts the requests of keys whose limits the upstream does not state. */
-  readonly defaultLedger: Ledger;
-  /** The plan of such keys. Without it, they are not limited. */
-  readonly defaultPlan: PublishedPlan | undefined;
+  /** Without it, keys whose limits the upstream does not state are not limited. */
+  readonly defaultPlan: DefaultPlan | undefined;
   readonly cooldowns: SharedCooldowns;
   /** How long an operation waits for the first answer about its key, in milliseconds. */
   readonly probeWaitMs: number;
@@ -43,15 +36,12 @@ export function createProxyAccess(options: ProxyAccessOptions): Access {
 
   return {
     open(authorization, address, span) {
-      const bearer = authorization === undefined ? NO_BEARER : readBearer(authorization);
-      if (bearer.kind === 'none' || authorization === undefined) {
-        return new KeylessSession(
-          new UnknownCaller(addressLedger, address, () => keyMissing(authorization), observer, span),
-          false,
-        );
+      const key = authorization === undefined ? undefined : readBearer(authorization);
+      if (key === undefined || authorization === undefined) {
+        return new KeylessSession(addressLedger, address, () => keyMissing(authorization), observer, span, false);
       }
-      const id = digest(bearer.key);
-      const refusedCaller = new UnknownCaller(addressLedger, address, () => keyRefused(), observer, span);
+      const id = digest(key);
+      const refusedCaller = new KeylessSession(addressLedger, address, () => keyRefused(), observer, span, true);
       return new ProxySession(id, authorization, address, keys.get(id), refusedCaller, span, options);
     },
   };
@@ -62,23 +52,23 @@ class ProxySession implements Session, UpstreamKey {
   #inFlight = 0;
   #isProbe = false;
   #endTrial: (() => void) | undefined;
-  /** Admitted requests that the default plan has not been charged, because the upstream might state limits. */
-  #uncharged = 0;
   /** Whether requests were admitted before the limits of the key were known, and why the rest of them does not fit. */
   #isUnchecked = false;
   #restRefusal: StoreError | undefined;
-  /** The windows of the default plan after its last admission. */
-  #defaultWindows: readonly WindowState[] | undefined;
+  readonly #defaultCharges: DefaultPlanCharges | undefined;
 
   constructor(
     readonly id: string,
     readonly authorization: string,
     private readonly address: string,
     private readonly key: KeyState,
-    private readonly refusedCaller: UnknownCaller,
+    private readonly refusedCaller: KeylessSession,
     private readonly span: Span,
     private readonly options: ProxyAccessOptions,
-  ) {}
+  ) {
+    const { defaultPlan } = options;
+    this.#defaultCharges = defaultPlan && new DefaultPlanCharges(id, span, defaultPlan);
+  }
 
   get upstreamKey(): UpstreamKey {
     return this;
@@ -97,7 +87,7 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   async requireKey(): Promise<void> {
-    if (this.isKeyRefused) throw await this.refusedCaller.refuse();
+    if (this.isKeyRefused) await this.refusedCaller.requireKey();
     const refusal = this.key.findRefusal();
     if (refusal?.code === 'key_banned') throw this.#count(refusal);
   }
@@ -122,7 +112,7 @@ class ProxySession implements Session, UpstreamKey {
       this.#isUnchecked = false;
       this.#restRefusal ??= this.key.findRestRefusal(this.#inFlight);
     }
-    return this.key.findRefusal() ?? this.#restRefusal;
+    return this.key.findRefusal() ?? this.#restRefusal ?? this.#defaultCharges?.refusal;
   }
 
   learn(answer: UpstreamAnswerHead, sentAt: number): void {
@@ -131,22 +121,17 @@ class ProxySession implements Session, UpstreamKey {
     if (answer.status < 500 && answer.status !== 401) this.options.keys.keep(this.id, this.key);
     if (answer.status === 429 && cooldown) this.options.cooldowns.share(this.id, cooldown);
     if (this.#inFlight > 0) this.#release(1);
-    if (this.#uncharged > 0 && this.key.limits.isUnstated) {
-      this.#chargeFirst().catch((error: unknown) => {
-        this.#restRefusal = toStoreError(error);
-      });
-    }
+    const charges = this.#defaultCharges;
+    if (charges?.hasPostponed && this.key.limits.isUnstated) void charges.chargePostponed();
     this.#endProbe(answer.status >= 500);
   }
 
   async allowance(): Promise<Allowance | undefined> {
-    if (this.isKeyRefused) return { plan: undefined, windows: await this.refusedCaller.windows() };
+    if (this.isKeyRefused) return this.refusedCaller.allowance();
     const { windows, limits } = this.key;
     if (windows.length > 0) return { plan: toPlan(windows), windows };
-    const { defaultPlan } = this.options;
-    if (!defaultPlan || !limits.isUnstated) return undefined;
-    const defaultWindows = this.#defaultWindows ?? (await this.#askDefaultLedger(defaultPlan, 0)).windows;
-    return { plan: defaultPlan, windows: defaultWindows };
+    const charges = limits.isUnstated ? this.#defaultCharges : undefined;
+    return charges && { plan: this.options.defaultPlan?.plan, windows: await charges.windows() };
   }
 
   close(): void {
@@ -156,7 +141,7 @@ class ProxySession implements Session, UpstreamKey {
 
   get #plan(): Plan | undefined {
     const { limits } = this.key;
-    return limits.isUnstated ? this.options.defaultPlan : toPlan(limits.policies);
+    return limits.isUnstated ? this.options.defaultPlan?.plan : toPlan(limits.policies);
   }
 
   async #findSharedCooldown(): Promise<void> {
@@ -167,8 +152,7 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   async #admitByUpstreamLimits(cost: number): Promise<void> {
-    if (this.#isProbe) this.key.admitWithProbe(cost);
-    else this.#isProbe = await this.key.admit(cost, performance.now() + this.options.probeWaitMs);
+    this.#isProbe = await this.key.admit(cost, performance.now() + this.options.probeWaitMs, this.#isProbe);
     this.#inFlight += cost;
     this.#isUnchecked ||= this.#isProbe;
     if (!this.#isProbe || this.key.isAccepted || this.#endTrial) return;
@@ -182,39 +166,12 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   async #admitByDefaultPlan(cost: number): Promise<void> {
-    if (!this.key.limits.isUnstated) {
-      this.#uncharged += cost;
-      return;
-    }
-    const refusal = await this.#chargeDefaultPlan(cost);
+    const charges = this.#defaultCharges;
+    if (!charges || !this.key.limits.isUnstated) return charges?.postpone(cost);
+    const refusal = await charges.charge(cost);
     if (!refusal) return;
     this.#release(cost);
     throw refusal;
-  }
-
-  /** Charges what was admitted before the first answer, which states no limits. */
-  async #chargeFirst(): Promise<void> {
-    const cost = this.#uncharged;
-    this.#uncharged = 0;
-    this.#restRefusal = await this.#chargeDefaultPlan(cost);
-  }
-
-  /** @returns why the default plan refuses the requests */
-  async #chargeDefaultPlan(cost: number): Promise<StoreError | undefined> {
-    const { defaultPlan } = this.options;
-    if (!defaultPlan) return undefined;
-    const asked = this.#askDefaultLedger(defaultPlan, cost);
-    const admission = asked instanceof Promise ? await asked : asked;
-    this.#defaultWindows = admission.windows;
-    if (admission.outcome === 'admitted') return undefined;
-    return admission.outcome === 'too-large'
-      ? operationTooLarge(cost, admission.limit)
-      : rateLimited(admission.retryAfter, cost, admission.windows);
-  }
-
-  #askDefaultLedger(plan: PublishedPlan, cost: number): MaybePromise<Admission> {
-    const account = { id: this.id, windows: toWindows(PUBLISHED_LIMITS[plan]) };
-    return this.options.defaultLedger.admit(account, cost, this.span);
   }
 
   #release(count: number): void {

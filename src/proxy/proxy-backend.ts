@@ -1,25 +1,25 @@
+import { Client } from 'undici';
+import { ADDRESS_CAPACITY } from '../access/keyless-session.js';
 import { openLimitsFile } from '../access/limits-file.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
-import { ADDRESS_CAPACITY, nameAddress, type Backend } from '../backend.js';
+import type { Backend } from '../backend.js';
 import type { ProxyConfig } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import type { Tracer } from '../observability/tracing.js';
 import { createRedisCooldowns } from '../redis/redis-cooldowns.js';
-import { createRedisLedger } from '../redis/redis-ledger.js';
+import { createRedisLedger, nameAddress } from '../redis/redis-ledger.js';
 import type { RedisLink } from '../redis/redis-link.js';
 import { createBreaker } from './breaker.js';
-import { UNSHARED_COOLDOWNS } from './cooldown.js';
-import { createKeyStates } from './key-state.js';
+import { createConnections } from './connections.js';
+import { createRequestIds } from './exchange.js';
+import { createKeyStates, UNSHARED_COOLDOWNS } from './key-state.js';
 import { createKeyTrials } from './key-trials.js';
 import { createProxyAccess } from './proxy-access.js';
-import { createRequestIds } from './request-ids.js';
 import { createRestPetSource } from './rest-pet-source.js';
-import { createRetryBudget } from './retry-budget.js';
-import { createUpstreamClient } from './upstream-client.js';
-import { unavailable } from './upstream-errors.js';
 import { createUpstreamDescription } from './upstream-span.js';
+import { unavailable } from './wire.js';
 
 /** The longest time for a probe of the upstream, so that its recovery is detected soon. */
 const MAX_PROBE_MS = 2_500;
@@ -33,12 +33,14 @@ export async function openProxyBackend(
   redis?: RedisLink,
 ): Promise<Backend> {
   const { url, timeoutMs, defaultPlan } = proxy;
-  const observer = metrics.watchUpstream(() => ({ ...client.load(), isBreakerOpen: breaker.isOpen }));
+  const observer = metrics.watchUpstream(() => ({ ...connections.load(), isBreakerOpen: breaker.isOpen }));
   const ids = createRequestIds();
-  const clientOptions = { ...proxy, connectTimeoutMs: timeoutMs, ids, observe: observer?.observe };
-  const client = createUpstreamClient(clientOptions);
+  const connections = createConnections({ ...proxy, connectTimeoutMs: timeoutMs, ids, observe: observer?.observe });
+  const { origin, pathname } = new URL(url);
+  const base = pathname.replace(/\/+$/, '');
   // Probes have a connection of their own, so that they wait for no request.
-  const probeClient = createUpstreamClient({ ...clientOptions, connections: 1 });
+  const probeMs = Math.min(timeoutMs, MAX_PROBE_MS);
+  const probeClient = new Client(origin, { connect: { timeout: probeMs } });
   const breaker = createBreaker({
     probe: probeUpstream,
     onChange: (isOpen) =>
@@ -47,7 +49,7 @@ export async function openProxyBackend(
   const keys = createKeyStates();
   const addressLedger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
   const defaultLedger = createMemoryLedger();
-  const limitsFile =
+  const closeLimitsFile =
     redis || defaultPlan === undefined ? undefined : await openLimitsFile(proxy.limitsFile, defaultLedger, log);
   const shared = redis && {
     addressLedger: createRedisLedger({
@@ -64,10 +66,9 @@ export async function openProxyBackend(
   };
   return {
     source: createRestPetSource({
-      client,
+      connections,
       breaker,
       keys,
-      budget: createRetryBudget(),
       timeoutMs,
       describe: createUpstreamDescription(url),
       tracer,
@@ -75,11 +76,9 @@ export async function openProxyBackend(
     access: createProxyAccess({
       keys,
       trials: createKeyTrials(),
-      addressLedger,
-      defaultLedger,
-      cooldowns: UNSHARED_COOLDOWNS,
-      ...shared,
-      defaultPlan,
+      addressLedger: shared?.addressLedger ?? addressLedger,
+      defaultPlan: defaultPlan && { plan: defaultPlan, ledger: shared?.defaultLedger ?? defaultLedger },
+      cooldowns: shared?.cooldowns ?? UNSHARED_COOLDOWNS,
       probeWaitMs: timeoutMs,
       observer: metrics.admissions,
     }),
@@ -89,26 +88,30 @@ export async function openProxyBackend(
     check: () => (breaker.isOpen ? Promise.reject(unavailable()) : probeUpstream()),
     close: async () => {
       breaker.close();
-      await Promise.all([client.close(), probeClient.close(), limitsFile?.close()]);
+      await Promise.all([connections.close(), probeClient.destroy(), closeLimitsFile?.()]);
     },
   };
 
   /** Requests the interface description, which needs no key. Any answer below 500 will do. */
   async function probeUpstream(): Promise<undefined> {
-    const attempt = probeClient.send({
-      method: 'GET',
-      path: '/openapi.json',
-      headers: {},
-      requestId: 'probe',
-      keyId: '',
-      beforeSending: () => undefined,
-    });
-    const tooLate = new StoreError('upstream_timeout', 'The upstream did not answer in time.');
-    const timer = setTimeout(() => attempt.cancel(tooLate), Math.min(timeoutMs, MAX_PROBE_MS));
-    const outcome = await attempt.outcome;
-    clearTimeout(timer);
-    if (outcome instanceof Error) throw outcome instanceof StoreError ? outcome : unavailable(outcome);
-    if (outcome.status >= 500) throw unavailable();
+    const id = ids.create('probe');
+    const startedAt = performance.now();
+    let outcome: number | string = 'unreachable';
+    try {
+      const { statusCode, headers, body } = await probeClient.request({
+        method: 'GET',
+        path: `${base}/openapi.json`,
+        headers: { 'x-request-id': id },
+        signal: AbortSignal.timeout(probeMs),
+      });
+      await body.dump();
+      outcome = ids.matches(id, headers['x-request-id']?.toString(), statusCode) ? statusCode : 'mismatched';
+      if (typeof outcome === 'string' || outcome >= 500) throw unavailable();
+    } catch (error) {
+      throw error instanceof StoreError ? error : unavailable(error);
+    } finally {
+      observer?.observe('GET', outcome, (performance.now() - startedAt) / 1_000);
+    }
     return undefined;
   }
 }

@@ -4,13 +4,11 @@ import { toTraceHeaders } from '../observability/tracing.js';
 import { formatIdempotencyKey } from '../pets/idempotency-key.js';
 import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call, type PetSource } from '../pets/pet-source.js';
+import type { UpstreamAnswer } from './exchange.js';
 import type { KeyState, KeyStates } from './key-state.js';
 import { createListReader } from './list-reader.js';
-import type { RequestTemplate, Result } from './pending-request.js';
-import type { UpstreamAnswer } from './upstream-answer.js';
-import { fromAnswer, notUnderstood } from './upstream-errors.js';
-import { createUpstreamRequests, type UpstreamRequestsOptions } from './upstream-requests.js';
-import { formatNewPet, parsePet } from './wire.js';
+import { createUpstreamRequests, type RequestTemplate, type Result, type UpstreamRequestsOptions } from './requests.js';
+import { formatNewPet, fromAnswer, notUnderstood, parsePet } from './wire.js';
 
 export interface RestPetSourceOptions extends UpstreamRequestsOptions {
   readonly keys: KeyStates;

@@ -1,6 +1,5 @@
-import { StoreError } from '../errors.js';
 import { endSpan, joinSpans, startSpan, type Attributes, type Span, type Tracer } from '../observability/tracing.js';
-import { UpstreamFailure, type Outcome } from './upstream-answer.js';
+import type { Outcome } from './exchange.js';
 
 /** Returns the span attributes of a request. */
 export type DescribeUpstream = (method: string, path: string) => Attributes;
@@ -44,14 +43,7 @@ export function startUpstreamSpan(
 }
 
 export function endUpstreamSpan(span: Span, outcome: Outcome): void {
-  if (outcome instanceof Error) endSpan(span, {}, toErrorType(outcome));
-  else {
-    const { status } = outcome;
-    endSpan(span, { 'http.response.status_code': status }, status >= 400 ? String(status) : undefined);
-  }
-}
-
-function toErrorType(error: Error): string {
-  if (error instanceof UpstreamFailure) return error.kind;
-  return error instanceof StoreError ? error.code : 'cancelled';
+  if (outcome.kind !== 'answer') return endSpan(span, {}, outcome.kind);
+  const { status } = outcome;
+  endSpan(span, { 'http.response.status_code': status }, status >= 400 ? String(status) : undefined);
 }

@@ -1,7 +1,10 @@
-import type { ErrorBody } from '../errors.js';
+import { monotonicNow } from '../clock.js';
+import { StoreError, type ErrorBody, type ErrorName } from '../errors.js';
 import { JsonNumber, parseExactJson } from '../json/exact-json.js';
 import { isInt64, type Int64 } from '../pets/int64.js';
 import { PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pets/pet.js';
+import type { UpstreamAnswer } from './exchange.js';
+import { parseRetryAfter, parseWait } from './limit-fields.js';
 
 /**
  * Reads an animal from a response. Unknown fields are ignored.
@@ -65,3 +68,49 @@ function isStatus(value: unknown): value is PetStatus {
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
+
+/** The upstream could not be reached, or the breaker is open. */
+export function unavailable(cause?: unknown): StoreError {
+  const message = 'The animal store behind this gateway cannot be reached. Try again shortly.';
+  return new StoreError('upstream_unavailable', message, { cause });
+}
+
+/** The call's time limit has passed. */
+export function timedOut(): StoreError {
+  return new StoreError('upstream_timeout', 'The animal store behind this gateway did not answer in time.');
+}
+
+/** The interface does not allow the upstream's response. The message does not quote it. */
+export function notUnderstood(what: string, cause?: unknown): StoreError {
+  const message = `The animal store behind this gateway gave an answer that its interface does not allow (${what}).`;
+  return new StoreError('upstream_error', message, { cause });
+}
+
+/** Converts a response that is not a success to an error, by its HTTP status and with its Error body unchanged. */
+export function fromAnswer(answer: UpstreamAnswer): StoreError {
+  const { status, body } = answer;
+  const error = body === undefined ? undefined : parseErrorBody(body);
+  const now = monotonicNow();
+  const retryAfter = parseRetryAfter(answer, now);
+  const details = { body: error, ...(retryAfter !== undefined && { retryAfter }) };
+  const message = error?.message;
+  switch (status) {
+    case 401:
+      return new StoreError('unauthorized', message ?? 'The API key is unknown, revoked or expired.', {
+        ...details,
+        graphqlOnly: !error,
+        headers: { 'WWW-Authenticate': 'Bearer realm="animal-store", error="invalid_token"' },
+      });
+    case 429:
+      return new StoreError(
+        error?.code === 'key_banned' ? 'key_banned' : 'rate_limited',
+        message ?? 'The rate limit is exceeded.',
+        { ...details, retryAfter: parseWait(answer, now), graphqlOnly: !error },
+      );
+    default:
+      if (!error || status < 400) return notUnderstood(status < 400 ? 'an unexpected status' : 'no Error body');
+      return new StoreError(NAMES[status] ?? 'upstream_error', error.message, details);
+  }
+}
+
+const NAMES: Readonly<Record<number, ErrorName>> = { 400: 'invalid_request', 404: 'not_found', 422: 'invalid_request' };

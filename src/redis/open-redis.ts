@@ -7,15 +7,9 @@ import type { WaitUntilAvailable } from '../startup.js';
 import { observeLink } from './observed-link.js';
 import { openRedisLink, type RedisLink } from './redis-link.js';
 
-/** The links of an instance: one for limits, and one for persisted queries, whose failures do not affect the limits. */
-export interface Redis {
-  readonly limits: RedisLink;
-  readonly queries: RedisLink;
-  close(): void;
-}
-
 /**
- * Opens the links.
+ * Opens the links of an instance: one for limits, and one for persisted queries, whose failures do not affect the
+ * limits.
  * @throws ConfigError if Redis refuses the connection, or does not answer within the time that the start may take
  */
 export async function openRedis(
@@ -24,7 +18,7 @@ export async function openRedis(
   metrics: Metrics,
   tracer: Tracer,
   waitUntilAvailable: WaitUntilAvailable,
-): Promise<Redis> {
+) {
   const [limits, queries] = await Promise.all([
     openRedisLink({ url, log, metrics: metrics.watchSharing() }),
     openRedisLink({ url, log }),

@@ -4,25 +4,15 @@ import { parseRedisUrl, type RedisAddress } from './redis-url.js';
 
 export type RedisClient = Redis | Cluster;
 
-/** Creates the clients of a link: a new one for each attempt to connect. */
-export interface RedisClients {
-  /** Creates a client, which is not connected: of the next host, of the primary that Sentinels name, or of a cluster. */
-  create(): RedisClient;
-  /**
-   * Connects and checks that Redis can write. A server that loads its data, a replica or a full server cannot.
-   * @returns `cluster` if the server is a node of a cluster. The next client is then one of the cluster.
-   */
-  check(client: RedisClient): Promise<'usable' | 'cluster'>;
-}
-
 /** How long a Sentinel may take, in milliseconds, so that there is time to ask another one. */
 const SENTINEL_MS = 300;
 
 /**
- * Creates the clients for a URL that has been validated. None of them queues or repeats a command.
+ * Creates the clients of a link, for a URL that has been validated: a new one for each attempt to connect. None of them
+ * queues or repeats a command.
  * @param connectMs - how long connecting may take
  */
-export async function createRedisClients(url: string, connectMs: number): Promise<RedisClients> {
+export async function createRedisClients(url: string, connectMs: number) {
   // Imported on demand, so that a program without Redis starts faster. The default export, because a bundle has no named
   // exports of a CommonJS package.
   const { Redis, Cluster } = (await import('ioredis')).default;
@@ -35,7 +25,8 @@ export async function createRedisClients(url: string, connectMs: number): Promis
   let created = 0;
 
   return {
-    create() {
+    /** Creates a client that is not connected: of the next host, the primary that Sentinels name, or a cluster. */
+    create(): RedisClient {
       const next = created++ % hosts.length;
       if (nodes) return createCluster([...nodes, ...hosts]);
       if (primaryName === undefined) return new Redis({ ...options, ...hosts[next] });
@@ -51,7 +42,11 @@ export async function createRedisClients(url: string, connectMs: number): Promis
         ...(address.tls && { tls: {}, sentinelTLS: {} }),
       });
     },
-    async check(client) {
+    /**
+     * Connects and checks that Redis can write. A server that loads its data, a replica or a full server cannot.
+     * @returns `cluster` if the server is a node of a cluster. The next client is then one of the cluster.
+     */
+    async check(client: RedisClient): Promise<'usable' | 'cluster'> {
       await client.connect();
       if (client instanceof Cluster) {
         const primaries = client.nodes('master');
@@ -65,7 +60,7 @@ export async function createRedisClients(url: string, connectMs: number): Promis
       const word = String(Math.random());
       const write = `redis.call('SET', KEYS[1], ARGV[1], 'PX', 60000) return redis.call('GET', KEYS[1])`;
       if ((await client.eval(write, 1, 'animals:greeting', word)) !== word)
-        throw new Error('what was written was not read back');
+        throw new Error('Redis did not return the value just written');
       return 'usable';
     },
   };

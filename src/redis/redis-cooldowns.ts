@@ -1,12 +1,14 @@
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { Span } from '../observability/tracing.js';
-import type { Cooldown, SharedCooldowns } from '../proxy/cooldown.js';
+import type { Cooldown, SharedCooldowns } from '../proxy/key-state.js';
 import { RedisUnavailableError, type RedisLink } from './redis-link.js';
 import { createScript } from './redis-script.js';
 
 /** The most cooldowns that a gateway keeps, to share them again after an outage. Redis may then be empty. */
 const CAPACITY = 10_000;
+/** How many cooldowns are sent at once after an outage. Redis answers so many long before the deadline of a call. */
+const CHUNK = 100;
 
 /**
  * Finds the cooldown of a key, or starts one. If there is one already, the longer wait counts, and a ban stays a ban.
@@ -28,19 +30,35 @@ export function createRedisCooldowns(link: RedisLink): SharedCooldowns {
   const script = createScript(link, 'cool-down', COOL_DOWN);
   const shared = createBoundedCache<Cooldown>(CAPACITY);
 
-  link.onUp(() => {
-    for (const [keyId, cooldown] of shared) void send(keyId, cooldown);
-  });
+  /** The keys whose cooldowns were sent again, while others still have to be. */
+  const resent = new Set<string>();
+
+  link.onUp(() => void sendAgain());
 
   return {
     find: (keyId, span) => (link.isUp ? run(keyId, 0, false, span) : undefined),
     share(keyId, cooldown) {
       shared.set(keyId, cooldown);
-      void send(keyId, cooldown);
+      resent.delete(keyId);
+      void send(keyId);
     },
   };
 
-  async function send(keyId: string, { until, code }: Cooldown): Promise<void> {
+  /** Sends all cooldowns after an outage. If the link fails meanwhile, the next call continues with the rest. */
+  async function sendAgain(): Promise<void> {
+    for (const [keyId, { until }] of [...shared]) if (until <= monotonicNow()) shared.delete(keyId);
+    const unsent = [...shared.keys()].filter((keyId) => !resent.has(keyId));
+    for (let start = 0; start < unsent.length; start += CHUNK) {
+      const chunk = unsent.slice(start, start + CHUNK);
+      await Promise.all(chunk.map(send));
+      if (!link.isUp) return;
+      for (const keyId of chunk) resent.add(keyId);
+    }
+    resent.clear();
+  }
+
+  async function send(keyId: string): Promise<void> {
+    const { until = 0, code } = shared.peek(keyId) ?? {};
     const milliseconds = until - monotonicNow();
     if (milliseconds <= 0) shared.delete(keyId);
     else await run(keyId, Math.ceil(milliseconds), code === 'key_banned');

@@ -1,6 +1,6 @@
+import { hash } from 'node:crypto';
 import type { Account, Admission, Counts, Ledger } from '../access/ledger.js';
-import { view, type MemoryLedger } from '../access/memory-ledger.js';
-import { secondsUntil } from '../access/refusals.js';
+import { banned, findLargestCost, refused, view, type MemoryLedger } from '../access/memory-ledger.js';
 import { monotonicNow } from '../clock.js';
 import type { Span } from '../observability/tracing.js';
 import { ADMIT } from './admit-script.js';
@@ -24,6 +24,21 @@ export interface RedisLedgerOptions {
 
 /** A smaller change in the difference between the clocks is ignored, so that the end of a window does not move. */
 const CLOCK_TOLERANCE_MS = 1_000;
+
+/** Returns a ledger that all processes with the same Redis share. Without Redis, it is the local one. */
+export function shareLedger(
+  link: RedisLink | undefined,
+  local: MemoryLedger,
+  nameOf: RedisLedgerOptions['nameOf'],
+  bans?: Pick<RedisLedgerOptions, 'banAfter' | 'banSeconds'>,
+): Ledger {
+  return link ? createRedisLedger({ link, local, nameOf, ...bans }) : local;
+}
+
+/** Names a client address in Redis, as a hash: Redis should not hold personal data that counting does not need. */
+export function nameAddress(prefix: string, address: string): string {
+  return `${prefix}{${hash('sha256', address, 'base64url').slice(0, 22)}}`;
+}
 
 /** Creates a ledger that all processes with the same Redis share. During an outage, each process counts alone. */
 export function createRedisLedger({
@@ -102,15 +117,12 @@ function toAdmission(
   switch (outcome) {
     case 0:
       return { outcome: 'admitted', windows };
-    case 1: {
-      const full = windows.filter(({ remaining }) => remaining < cost);
-      const retryAfter = Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now)));
-      return { outcome: 'refused', windows, retryAfter };
-    }
+    case 1:
+      return refused(windows, cost, now);
     case 2:
-      return { outcome: 'banned', windows, retryAfter: secondsUntil(counts.bannedUntil, now) };
+      return banned(counts, windows, now);
     case 3:
-      return { outcome: 'too-large', windows, limit: Math.min(...account.windows.map(({ limit }) => limit)) };
+      return { outcome: 'too-large', windows, limit: findLargestCost(account) };
     default:
       throw new Error(`the script knows no outcome ${outcome}`);
   }

@@ -203,7 +203,7 @@ export async function openRedisLink({
     if (isOutageLogged || isClosed) return;
     isOutageLogged = true;
     // Do not log the error itself: it may contain the command with the password.
-    log[metrics ? 'warn' : 'debug']({ reason, failure }, 'Redis is unavailable: limits go on per instance');
+    log[metrics ? 'warn' : 'debug']({ reason, failure }, 'Redis is unavailable: this instance counts limits alone');
   }
 
   function connectLater(milliseconds: number): void {

@@ -2,13 +2,6 @@ import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { RedisUnavailableError, type RedisLink } from './redis-link.js';
 
-/** Apollo Server's cache of persisted queries. A key is `apq:` and the SHA-256 of the text. */
-export interface QueryCache {
-  get(key: string): Promise<string | undefined>;
-  set(key: string, text: string): Promise<void>;
-  delete(key: string): Promise<boolean>;
-}
-
 /** The most characters of queries in this process. */
 const CAPACITY = 4_000_000;
 /**
@@ -21,15 +14,15 @@ const MAX_BYTES = 4_096;
 const KEPT_MS = 86_400_000;
 
 /**
- * Creates the cache of persisted queries that all processes with the same Redis share. While Redis is unavailable, each
- * process has its own.
+ * Creates Apollo Server's cache of persisted queries, which all processes with the same Redis share. While Redis is
+ * unavailable, each process has its own. A key is `apq:` and the SHA-256 of the text.
  * @param link - used for nothing else, so that its failures do not affect the limits
  */
-export function createRedisQueryCache(link: RedisLink): QueryCache {
+export function createRedisQueryCache(link: RedisLink) {
   const known = new LRUCache<string, string>({ maxSize: CAPACITY, sizeCalculation: (text) => text.length + 100 });
 
   return {
-    async get(key) {
+    async get(key: string): Promise<string | undefined> {
       const found = known.get(key);
       if (found !== undefined || !isQueryKey(key)) return found;
       const text = await ask(
@@ -44,18 +37,18 @@ export function createRedisQueryCache(link: RedisLink): QueryCache {
       known.set(key, text);
       return text;
     },
-    async set(key, text) {
+    async set(key: string, text: string): Promise<void> {
       known.set(key, text);
       if (Buffer.byteLength(text) > MAX_BYTES || !isQueryKey(key)) return;
       await ask(
         { name: 'set-query', operation: 'SET' },
         (client) => client.set(toRedisKey(key), text, 'PX', KEPT_MS),
         (reply) => {
-          if (reply !== 'OK') throw new Error('an answer that belongs to no question');
+          if (reply !== 'OK') throw new Error('the reply does not match the call');
         },
       );
     },
-    delete: (key) => Promise.resolve(known.delete(key)),
+    delete: (key: string) => Promise.resolve(known.delete(key)),
   };
 
   async function ask<T>(...args: Parameters<typeof link.ask<T>>): Promise<T | undefined> {

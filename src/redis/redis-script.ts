@@ -28,7 +28,7 @@ export function createScript(link: RedisLink, name: string, lua: string): Script
       { name, operation: 'EVALSHA', span },
       (client) => run(client, [...keys, call, ...args], keys.length),
       (reply) => {
-        if (!isIntegers(reply) || reply[0] !== call) throw new Error('an answer that belongs to no question');
+        if (!isIntegers(reply) || reply[0] !== call) throw new Error('the reply does not match the call');
         return reply.slice(1);
       },
     );

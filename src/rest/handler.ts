@@ -4,12 +4,12 @@ import { StoreError, toStoreError } from '../errors.js';
 import { readBody } from '../http/body.js';
 import type { Cors } from '../http/cors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
-import { parseStrictJson } from '../json/exact-json.js';
+import { MAX_EXACT_LENGTH, parseUntrustedJson } from '../json/exact-json.js';
 import { PROBLEM_TYPE, toErrorReply } from '../http/error-reply.js';
 import { createMediaTypeChooser, requireJsonBody } from '../http/media-type.js';
 import { REVALIDATED } from '../http/representation.js';
 import { errorReply, logFailures, type Handler } from '../http/server.js';
-import { requireSoundHeaders } from '../http/sound-headers.js';
+import { requireUnambiguousHeaders } from '../http/unambiguous-headers.js';
 import type { Log } from '../observability/log.js';
 import { parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { notFound, type Pet } from '../pets/pet.js';
@@ -39,18 +39,16 @@ export interface RestOptions {
   readonly maxBodyBytes: number;
 }
 
-/** One operation of the interface. `parse` validates the request, uncharged, and returns the function to run. */
-interface Operation {
-  readonly keyless?: boolean;
-  parse(context: RequestContext, petId: string, keyId: string | undefined): Promise<Run> | Run;
-}
+/** One operation of the interface: validates the request, uncharged, and returns the function to run. */
+type Operation = (context: RequestContext, petId: string, keyId: string | undefined) => Promise<Run> | Run;
 
 type Run = (call: Call) => Promise<Reply>;
 
 interface Route {
   readonly name: string;
   readonly pattern: RegExp;
-  readonly operations: Readonly<Record<string, Operation>>;
+  /** By method. The OpenAPI document needs no key and costs nothing. */
+  readonly operations: Readonly<Record<string, Operation | 'document'>>;
 }
 
 const JSON_TYPE = 'application/json; charset=utf-8';
@@ -73,51 +71,42 @@ export function createRestHandler(options: RestOptions): Handler {
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
   const openApi = JSON.stringify(createOpenApiDocument());
 
-  const list: Operation = {
-    parse({ search }) {
-      const query = toPetQuery(parseInput(listQuery, toParameters(search), LIST_QUERY));
-      return async (call) => jsonReply(200, `[${(await source.list(query, call)).map(formatPet).join(',')}]`);
-    },
+  const list: Operation = ({ search }) => {
+    const query = toPetQuery(parseInput(listQuery, toParameters(search), LIST_QUERY));
+    return async (call) => jsonReply(200, `[${(await source.list(query, call)).map(formatPet).join(',')}]`);
   };
 
-  const add: Operation = {
-    async parse(context, _petId, keyId) {
-      const { request, search } = context;
-      parseInput(noQuery, toParameters(search), QUERY);
-      const key = parseIdempotencyKey(context.header('idempotency-key'), keyId);
-      requireJsonBody(request.headers['content-type'], request.headers['content-encoding']);
-      const text = await readBody(context, maxBodyBytes);
-      if (text === '') throw new StoreError('bad_request', `The request body is empty: send ${EXAMPLE}.`);
-      const newPet = toNewPet(parseInput(newPetBody, parseStrictJson(text, BODY.subject), BODY));
-      return async (call) => {
-        const pet = await source.add(newPet, call, key);
-        return jsonReply(201, formatPet(pet), { Location: `/v1/pets/${pet.id}` });
-      };
-    },
+  const add: Operation = async (context, _petId, keyId) => {
+    const { request, search } = context;
+    parseInput(noQuery, toParameters(search), QUERY);
+    const key = parseIdempotencyKey(context.header('idempotency-key'), keyId);
+    requireJsonBody(request.headers['content-type'], request.headers['content-encoding']);
+    const text = await readBody(context, maxBodyBytes);
+    if (text === '') throw new StoreError('bad_request', `The request body is empty: send ${EXAMPLE}.`);
+    if (text.length > MAX_EXACT_LENGTH)
+      throw new StoreError('bad_request', `${BODY.subject} is longer than ${MAX_EXACT_LENGTH} characters.`);
+    const newPet = toNewPet(parseInput(newPetBody, parseUntrustedJson(text, BODY.subject), BODY));
+    return async (call) => {
+      const pet = await source.add(newPet, call, key);
+      return jsonReply(201, formatPet(pet), { Location: `/v1/pets/${pet.id}` });
+    };
   };
 
-  const lookup: Operation = {
-    parse({ search }, petId) {
-      parseInput(noQuery, toParameters(search), QUERY);
-      const { petId: id } = parseInput(lookupPath, { petId }, PATH);
-      return async (call) => {
-        const [pet] = await source.findMany([id], call);
-        if (pet instanceof Error) throw pet;
-        if (pet === undefined) throw notFound(id);
-        return jsonReply(200, formatPet(pet));
-      };
-    },
-  };
-
-  const describe: Operation = {
-    keyless: true,
-    parse: () => () => Promise.resolve(jsonReply(200, openApi)),
+  const lookup: Operation = ({ search }, petId) => {
+    parseInput(noQuery, toParameters(search), QUERY);
+    const { petId: id } = parseInput(lookupPath, { petId }, PATH);
+    return async (call) => {
+      const [pet] = await source.findMany([id], call);
+      if (pet instanceof Error) throw pet;
+      if (pet === undefined) throw notFound(id);
+      return jsonReply(200, formatPet(pet));
+    };
   };
 
   const routes: readonly Route[] = [
     { name: '/v1/pets', pattern: /^\/v1\/pets$/, operations: { GET: list, POST: add } },
     { name: LOOKUP_ROUTE, pattern: /^\/v1\/pets\/([^/]+)$/, operations: { GET: lookup } },
-    { name: '/v1/openapi.json', pattern: /^\/v1\/openapi\.json$/, operations: { GET: describe } },
+    { name: '/v1/openapi.json', pattern: /^\/v1\/openapi\.json$/, operations: { GET: 'document' } },
   ];
 
   return async (context) => {
@@ -127,48 +116,54 @@ export function createRestHandler(options: RestOptions): Handler {
       ...(route?.name === LOOKUP_ROUTE && LOOKUP_HEADERS),
       ...(context.method !== 'POST' && REVALIDATED),
     };
-    let session: Session;
+    let session: Session | undefined;
     try {
       session = await access.open(context.header('authorization'), context.client.network, context.span);
     } catch (thrown) {
-      // The key cannot be looked up, so only operations that need no key can succeed.
-      const reply = route?.operations.GET?.keyless
-        ? await answer(context, unknownSession(toStoreError(thrown)), route)
-        : errorReply(context, thrown, log);
-      return { ...reply, headers: { ...headers, ...reply.headers } };
+      // While the key cannot be looked up, the client gets only the document.
+      if (route?.operations.GET !== 'document') {
+        const reply = errorReply(context, thrown, log);
+        return { ...reply, headers: { ...headers, ...reply.headers } };
+      }
     }
-    context.logged.keyId = session.keyId;
-    if (session.isKeyAccepted && session.keyId) context.identify(session.keyId);
+    context.logged.keyId = session?.keyId;
+    if (session?.isKeyAccepted && session.keyId) context.identify(session.keyId);
     const reply = await answer(context, session, route).catch((thrown: unknown) => toStoreError(thrown));
-    const windows = (await session.allowance())?.windows;
+    const windows = (await session?.allowance())?.windows;
     if (reply instanceof StoreError) logFailures(log, [reply], context);
-    count(context, session, route, reply);
+    count(context, session?.keyId, route, reply);
     const sent = reply instanceof StoreError ? toErrorReply(context, reply, windows) : reply;
     return { ...sent, headers: { ...headers, ...sent.headers }, windows };
   };
 
-  async function answer(context: RequestContext, session: Session, route: Route | undefined): Promise<Reply> {
+  async function answer(
+    context: RequestContext,
+    session: Session | undefined,
+    route: Route | undefined,
+  ): Promise<Reply> {
     const { path, method } = context;
-    requireSoundHeaders(context.request);
+    requireUnambiguousHeaders(context.request);
     if (!route)
       throw new StoreError('no_such_route', 'There is no such path. /v1/openapi.json lists those that there are.');
     if (cors.isPreflight(context)) return { status: 204, headers: cors.preflightHeaders(context), body: '' };
     const operation = route.operations[method === 'HEAD' ? 'GET' : method];
     if (!operation) throw methodNotAllowed(Object.keys(route.operations));
-    if (!operation.keyless) await session.requireKey();
-    chooseMediaType(context.header('accept'));
-    const run = await operation.parse(context, decodePath(route.pattern.exec(path)?.[1] ?? ''), session.keyId);
-    if (!operation.keyless) {
-      await session.admit(1);
-      context.logged.cost = 1;
+    if (operation === 'document' || !session) {
+      chooseMediaType(context.header('accept'));
+      return jsonReply(200, openApi);
     }
+    await session.requireKey();
+    chooseMediaType(context.header('accept'));
+    const run = await operation(context, decodePath(route.pattern.exec(path)?.[1] ?? ''), session.keyId);
+    await session.admit(1);
+    context.logged.cost = 1;
     if (route.name === LOOKUP_ROUTE) Object.assign(context.logged, { deprecated: true, client: context.clientName });
     return run(context);
   }
 
   function count(
     { method, clientName: client, logged }: RequestContext,
-    { keyId }: Session,
+    keyId: string | undefined,
     route: Route | undefined,
     reply: Reply | StoreError,
   ): void {
@@ -185,18 +180,6 @@ export function createRestHandler(options: RestOptions): Handler {
       outcome,
     });
   }
-}
-
-/** Creates the session of a caller whose key cannot be looked up for this reason. */
-function unknownSession(reason: StoreError): Session {
-  return {
-    keyId: undefined,
-    isKeyRefused: false,
-    requireKey: () => Promise.reject(reason),
-    admit: () => Promise.reject(reason),
-    allowance: () => undefined,
-    close: () => undefined,
-  };
 }
 
 function methodNotAllowed(methods: readonly string[]): StoreError {

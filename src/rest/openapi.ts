@@ -143,7 +143,7 @@ const EXAMPLES: Readonly<Record<number, Readonly<Record<string, string>>>> = {
   },
   500: { internal_error: 'Something went wrong on our side.' },
   503: {
-    overloaded: 'The store has more to do than it can. Try again shortly.',
+    overloaded: 'The store is overloaded. Try again shortly.',
     unavailable: 'The store is temporarily unavailable.',
   },
 };

@@ -13,19 +13,21 @@ const name = z
   .superRefine(asIssue(parseName))
   .meta({ minLength: NAME_LENGTH.minimum, maxLength: NAME_LENGTH.maximum, description: "The animal's name." });
 
+/** The parser returns a JsonNumber for a number that is not an exact integer in plain decimal. */
+const isNumber = (value: unknown): boolean => typeof value === 'number' || value instanceof JsonNumber;
+
 const int64 = z
-  .custom<JsonNumber>((value) => value instanceof JsonNumber && isInt64(value.text), {
+  .custom<number | JsonNumber>((value) => isNumber(value) && isInt64(String(value)), {
     error: ({ input }) =>
-      input instanceof JsonNumber ? expectInt64(input.text, '42') : 'must be a number such as 42, without quotes',
+      isNumber(input) ? expectInt64(String(input), '42') : 'must be a number such as 42, without quotes',
   })
-  .transform(({ text }) => text as Int64)
+  .transform((value) => String(value) as Int64)
   .meta({ type: 'integer', format: 'int64' });
 
 /** An int64 in a path. */
 const int64Text = z
   .string()
   .refine(isInt64, { error: ({ input }) => expectInt64(String(input), '42') })
-  .transform((text) => text)
   .meta({ type: 'integer', format: 'int64' });
 
 const categoryId = int64.meta({

@@ -12,15 +12,6 @@ export interface Caller extends Account {
   readonly plan: Plan;
 }
 
-export interface Authenticator {
-  /**
-   * Finds the caller of a key; undefined if the key is unknown, revoked or expired. Returns the caller of a cached key
-   * without a promise.
-   * @throws StoreError `unavailable` if the key is not cached and cannot be looked up
-   */
-  authenticate(key: string): MaybePromise<Caller | undefined>;
-}
-
 /** How long a lookup is valid. A revocation takes this long at most, and a cached key works this long in an outage. */
 const TRUSTED_MS = 5_000;
 /** After this time, a key in use is looked up again in the background, so that no request waits for the lookup. */
@@ -45,12 +36,10 @@ export interface AuthenticatorOptions {
   readonly unknownCapacity?: number;
 }
 
+export type Authenticator = ReturnType<typeof createAuthenticator>;
+
 /** Creates an authenticator that caches valid and unknown keys for five seconds. */
-export function createAuthenticator({
-  keys,
-  capacity = 50_000,
-  unknownCapacity = 10_000,
-}: AuthenticatorOptions): Authenticator {
+export function createAuthenticator({ keys, capacity = 50_000, unknownCapacity = 10_000 }: AuthenticatorOptions) {
   const valid = createBoundedCache<Known>(capacity);
   const unknown = createBoundedCache<Known>(unknownCapacity);
   const lookups = new Map<string, Promise<Known>>();
@@ -58,7 +47,12 @@ export function createAuthenticator({
   const readKey = memoize((key) => (isPlausibleApiKey(key) ? digestApiKey(key) : IMPLAUSIBLE));
 
   return {
-    authenticate(key) {
+    /**
+     * Finds the caller of a key; undefined if the key is unknown, revoked or expired. Returns the caller of a cached
+     * key without a promise.
+     * @throws StoreError `unavailable` if the key is not cached and cannot be looked up
+     */
+    authenticate(key: string): MaybePromise<Caller | undefined> {
       const digest = readKey(key);
       if (digest === IMPLAUSIBLE) return undefined;
       const known = valid.get(digest) ?? unknown.get(digest);

@@ -1,3 +1,4 @@
+import type { DatabaseConnections } from '../observability/backend-metrics.js';
 import type { SpanParent } from '../observability/tracing.js';
 
 /** One SQL statement. The name lets a server keep its plan. */
@@ -29,21 +30,11 @@ export interface Database extends Queryable {
   /** Runs `work` in one transaction on one connection. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>;
   /** The current state of the connection pool, if there is a pool. */
-  readonly connections?: () => Connections;
+  readonly connections?: () => DatabaseConnections;
   /**
    * Whether the embedded database can write.
    * @throws StoreError `unavailable` while its disk is full
    */
   readonly checkSpace?: () => Promise<void>;
   close(): Promise<void>;
-}
-
-/** The connections of a pool. */
-export interface Connections {
-  readonly used: number;
-  readonly idle: number;
-  /** Statements that wait for a connection. */
-  readonly waiting: number;
-  /** The most connections. */
-  readonly max: number;
 }

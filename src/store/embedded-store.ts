@@ -5,7 +5,7 @@ import { ConfigError } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Database } from './database.js';
 import { openPgliteDatabase } from './pglite-database.js';
-import { acquireStoreLock, StoreBusyError, type StoreLock } from './store-lock.js';
+import { acquireStoreLock, StoreBusyError } from './store-lock.js';
 
 /** The major version of PostgreSQL in PGlite. */
 const POSTGRES_VERSION = '18';
@@ -15,23 +15,29 @@ const POSTGRES_VERSION = '18';
  * @throws StoreBusyError if another process has the lock; ConfigError if the directory cannot be used
  */
 export async function openEmbeddedDatabase(directory: string): Promise<Database> {
-  const lock = await lockDirectory(directory);
+  const release = await lockDirectory(directory);
   try {
     const database = watchSpace(await openFiles(directory), directory);
     return {
       ...database,
       close: async () => {
         await database.close();
-        await lock.release();
+        await release();
       },
     };
   } catch (error) {
-    await lock.release();
+    await release();
     throw error;
   }
 }
 
-async function lockDirectory(directory: string): Promise<StoreLock> {
+/** @throws Error if the directory has no store, for commands that do not create one */
+export function requireEmbeddedStore(directory: string): void {
+  if (!existsSync(join(directory, 'postgres')))
+    throw new Error(`there is no store in DATA_DIR ${JSON.stringify(directory)}`);
+}
+
+async function lockDirectory(directory: string): Promise<() => Promise<void>> {
   try {
     return await acquireStoreLock(directory);
   } catch (error) {

@@ -1,37 +1,33 @@
 import pg from 'pg';
 
-/** Several PostgreSQL servers, of which one accepts writes. */
-export interface Hosts {
-  /** The URL to connect to: that of the primary or, while there is none, of a standby that answers. */
-  readonly url: string;
-  /** Looks for the primary. */
-  search(): Promise<void>;
-  close(): void;
-}
-
 const ANSWER_MS = 1_000;
 const SEARCH_EVERY_MS = 1_000;
 
+export type Hosts = ReturnType<typeof createHosts>;
+
 /**
+ * Creates the choice among several PostgreSQL servers, of which one accepts writes.
  * @param onMove - called when another server has become the one to connect to
  */
-export function createHosts(urls: readonly string[], onMove: () => void): Hosts {
+export function createHosts(urls: readonly string[], onMove: () => void) {
   let url = urls[0] as string;
   let searching: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
   let isClosed = false;
 
   return {
+    /** The URL to connect to: that of the primary or, while there is none, of a standby that answers. */
     get url() {
       return url;
     },
     search,
-    close() {
+    close(): void {
       isClosed = true;
       clearTimeout(timer);
     },
   };
 
+  /** Looks for the primary. */
   function search(): Promise<void> {
     clearTimeout(timer);
     searching ??= find().finally(() => (searching = undefined));

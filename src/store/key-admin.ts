@@ -68,7 +68,10 @@ export interface KeyAdminOptions {
 }
 
 const MAX_LABEL = 100;
-const CONTROL_CHARACTER = /\p{Cc}/u;
+/** How often to read a key again that others change at the same time. */
+const UPDATE_ATTEMPTS = 10;
+/** Control characters, and characters that some programs take for the end of a line. */
+const UNPRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}]/u;
 
 /** Creates the operations on the keys of a store. */
 export function createKeyAdmin({ keys, usage, peek }: KeyAdminOptions): KeyAdmin {
@@ -80,20 +83,24 @@ export function createKeyAdmin({ keys, usage, peek }: KeyAdminOptions): KeyAdmin
     },
     show: async ({ id }) => toStatus(await get(id)),
     async update({ actor, id, ...update }) {
-      const record = await get(id);
-      if (record.revokedAt) throw new Error(`${id} is revoked: create another key`);
-      const { plan = record.plan } = update;
-      // The numbers of the old plan say nothing about a new one.
-      const numbers = plan === 'enterprise' && record.plan === plan ? record.limits : {};
-      const { label, expiresAt } = record;
-      const settings = toSettings({ label, expiresAt, ...numbers, ...withoutAbsent(update), plan }, update.expiresAt);
-      return toStatus((await keys.update(record, settings, actor)) ?? record);
+      for (let attempt = 1; attempt <= UPDATE_ATTEMPTS; attempt++) {
+        const record = await get(id);
+        if (record.revokedAt) throw new Error(`${id} is revoked: create another key`);
+        const { plan = record.plan } = update;
+        // The numbers of the old plan say nothing about a new one.
+        const numbers = plan === 'enterprise' && record.plan === plan ? record.limits : {};
+        const { label, expiresAt } = record;
+        const settings = toSettings({ label, expiresAt, ...numbers, ...withoutAbsent(update), plan }, update.expiresAt);
+        const updated = await keys.update(record, settings, actor);
+        if (updated) return toStatus(updated);
+      }
+      throw new Error(`${id} is being changed by others: try again`);
     },
     async rotate({ actor, id, overlapMs }) {
       const { revokedAt, expiresAt } = await get(id);
       if (revokedAt) throw new Error(`${id} is revoked: create another key`);
       if (expiresAt && expiresAt <= new Date()) throw new Error(`${id} has expired: give it another expiry first`);
-      const previousEndsAt = new Date(Date.now() + overlapMs);
+      const previousEndsAt = new Date(Math.min(Date.now() + overlapMs, expiresAt?.getTime() ?? Infinity));
       const rotated = (await keys.rotate(id, previousEndsAt, actor)) as CreatedKey;
       return { ...rotated, previousEndsAt };
     },
@@ -157,8 +164,10 @@ function toSettings(
   newExpiry: Date | null | undefined,
 ): KeySettings {
   const { length } = Array.from(label ?? '');
-  if (label !== null && (length > MAX_LABEL || label.trim() === '' || CONTROL_CHARACTER.test(label)))
-    throw new Error(`--label takes 1 to ${MAX_LABEL} characters without control characters, got ${length}`);
+  if (label !== null && (length > MAX_LABEL || label.trim() === '' || UNPRINTABLE.test(label)))
+    throw new Error(
+      `--label takes 1 to ${MAX_LABEL} characters without control characters and line breaks, got ${length}`,
+    );
   if (newExpiry && newExpiry <= new Date())
     throw new Error(`--expires takes a date in the future, got ${newExpiry.toISOString()}`);
   return { plan, label, expiresAt, limits: toLimits(plan, perMinute, perDay) };

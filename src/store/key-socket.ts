@@ -1,8 +1,8 @@
 import { chmod, rm } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
 import { relative, resolve } from 'node:path';
-import { createInterface } from 'node:readline';
 import { KEY_OPERATIONS, type KeyAdmin } from './key-admin.js';
+import { toLines } from './lines.js';
 
 /** A request of the `keys` command to the server that has the store open. Requests and replies are lines of JSON. */
 interface KeyRequest {
@@ -13,25 +13,21 @@ interface KeyRequest {
 type KeyReply = { readonly result: unknown } | { readonly error: string };
 
 /** The longest socket path, in characters, that every operating system accepts. */
-const MAX_SOCKET_PATH = 100;
+export const MAX_SOCKET_PATH = 100;
 
-/** Returns the path of the socket: relative to the working directory if that is shorter. */
-function socketPath(directory: string): string {
-  const absolute = resolve(directory, 'keys.sock');
+/** Returns the path of a socket: relative to the working directory if that is shorter. */
+export function socketPath(directory: string, name = 'keys.sock'): string {
+  const absolute = resolve(directory, name);
   const fromHere = relative(process.cwd(), absolute);
   return fromHere.length < absolute.length ? fromHere : absolute;
 }
 
-export interface KeyServer {
-  /** Stops listening and closes open connections. */
-  close(): Promise<void>;
-}
-
 /**
  * Listens for the `keys` command. Only the user who runs the server can connect.
- * @returns the server, or undefined if the directory's path is too long for a socket
+ * @returns a function that stops listening and closes open connections; undefined if the directory's path is too long
+ * for a socket
  */
-export async function serveKeys(directory: string, admin: KeyAdmin): Promise<KeyServer | undefined> {
+export async function serveKeys(directory: string, admin: KeyAdmin): Promise<(() => Promise<void>) | undefined> {
   const path = socketPath(directory);
   if (path.length > MAX_SOCKET_PATH) return undefined;
   // This process holds the store's lock, so an existing socket file belongs to a dead server.
@@ -51,18 +47,16 @@ export async function serveKeys(directory: string, admin: KeyAdmin): Promise<Key
     process.umask(previous);
   }
   await chmod(path, 0o600);
-  return {
-    close: () =>
-      new Promise((closed) => {
-        server.close(() => closed());
-        for (const socket of sockets) socket.destroy();
-      }),
-  };
+  return () =>
+    new Promise((closed) => {
+      server.close(() => closed());
+      for (const socket of sockets) socket.destroy();
+    });
 }
 
 async function serveConnection(socket: Socket, admin: KeyAdmin): Promise<void> {
   try {
-    for await (const line of createInterface({ input: socket })) {
+    for await (const line of toLines(socket.setEncoding('utf8') as AsyncIterable<string>)) {
       const reply: KeyReply = await handle(line, admin).then(
         (result) => ({ result }),
         (error: unknown) => ({ error: error instanceof Error ? error.message : 'unknown' }),
@@ -99,7 +93,7 @@ export async function connectKeys(
     socket.once('connect', () => done(true)).once('error', () => done(false));
   });
   if (!isConnected) return undefined;
-  const lines = createInterface({ input: socket })[Symbol.asyncIterator]();
+  const lines = toLines(socket.setEncoding('utf8') as AsyncIterable<string>);
 
   async function send(operation: keyof KeyAdmin, request: unknown): Promise<unknown> {
     socket.write(`${JSON.stringify({ operation, request })}\n`);
@@ -115,7 +109,7 @@ export async function connectKeys(
     admin: Object.fromEntries(operations) as unknown as KeyAdmin,
     close: async () => {
       socket.destroy();
-      await lines.return?.();
+      await lines.return(undefined);
     },
   };
 }

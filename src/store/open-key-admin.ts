@@ -6,21 +6,14 @@ import { createLog } from '../observability/log.js';
 import { openRedisLink, type RedisLink } from '../redis/redis-link.js';
 import { splitHosts } from '../setting-types.js';
 import type { Database } from './database.js';
-import { createKeyAdmin, type KeyAdmin, type KeyAdminOptions } from './key-admin.js';
+import { createKeyAdmin, type KeyAdminOptions } from './key-admin.js';
 import { createRedisPeek } from './key-limits.js';
 import { connectKeys } from './key-socket.js';
 import { readLimits } from '../access/limits-file.js';
 import { createPostgresKeyStore } from './postgres-key-store.js';
 import { listPendingMigrations, migrate } from './migrate.js';
 import { createPostgresUsage } from './postgres-usage.js';
-import { openDatabase, toConfigError } from './store-backend.js';
-
-export interface OpenedKeyAdmin {
-  readonly admin: KeyAdmin;
-  /** Describes the store, for the operator. */
-  readonly store: string;
-  readonly close: () => Promise<void>;
-}
+import { openDatabase } from './store-backend.js';
 
 /** A report on all keys may take longer than a request may. */
 const REPORT_TIMEOUT_MS = 60_000;
@@ -28,8 +21,9 @@ const REPORT_TIMEOUT_MS = 60_000;
 /**
  * Opens the keys of an existing store for the `keys` command: through the server that has the store open, otherwise
  * directly.
+ * @returns the keys, and a description of the store for the operator
  */
-export async function openKeyAdmin({ backend, bans, redisUrl }: Config): Promise<OpenedKeyAdmin> {
+export async function openKeyAdmin({ backend, bans, redisUrl }: Config) {
   if (backend.kind === 'proxy')
     throw new Error('UPSTREAM_URL is set: keys belong to the animal store behind the gateway');
   const store = describeStore(backend);
@@ -49,9 +43,7 @@ export async function openKeyAdmin({ backend, bans, redisUrl }: Config): Promise
     const database = await openDatabase(backend, undefined, REPORT_TIMEOUT_MS);
     closers.push(() => database.close());
     await requireTables(database, store);
-    await prepareTables(database, backend.migrate).catch((error: unknown) => {
-      throw toConfigError(error);
-    });
+    await prepareTables(database, backend.migrate);
     const redis = redisUrl === undefined ? undefined : await openLink(redisUrl);
     closers.push(() => redis?.close());
     const admin = createKeyAdmin({

@@ -73,7 +73,10 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
         } catch (error) {
           if (isBroken(error)) retireIdle();
           const isEarly = performance.now() - startedAt < REPEAT_WITHIN_MS;
-          if (hosts && !isRepeated && isEarly && mayRepeat(error, text)) await hosts.search();
+          const isToRepeat = !isRepeated && isEarly && mayRepeat(error, text);
+          // A primary that vanishes does not close its connections, so errors come late. Later statements need the search.
+          const searching = isToRepeat || isOfHost(error) ? hosts?.search() : undefined;
+          if (searching && isToRepeat) await searching;
           else throw toFailure(error);
         }
       }
@@ -109,12 +112,14 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   async function run(config: pg.QueryConfig): Promise<unknown[]> {
     const client = await pool.connect();
     let isReleased = false;
+    let isGivenUp = false;
     const release = (isBroken?: boolean): void => {
       if (!isReleased) client.release(isBroken);
       isReleased = true;
     };
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
+        isGivenUp = true;
         reject(new Error('the statement took too long'));
         // Until the server has ended it, its connection counts as used, so that the server never has many more sessions
         // than the pool has connections.
@@ -124,7 +129,8 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       }, statementTimeoutMs + GIVE_UP_MS);
       client.query(config, (error: Error | undefined, result: pg.QueryResult) => {
         clearTimeout(timer);
-        release(error && (isBroken(error) || (error as NodeJS.ErrnoException).code === READ_ONLY));
+        // A late cancellation must not end another request's statement, so its connection is not used again.
+        release(isGivenUp || (error && (isBroken(error) || (error as NodeJS.ErrnoException).code === READ_ONLY)));
         if (error) reject(error);
         else resolve(result.rows as unknown[]);
       });
@@ -206,6 +212,12 @@ const UNAVAILABLE_CLASSES = new Set(['08', '25', '28', '3D', '53', '55', '57', '
 /** Whether the connection failed or timed out, as opposed to an error that the server reported. */
 function isBroken(error: unknown): boolean {
   return !(error instanceof pg.DatabaseError) && !isPoolTimeout(error);
+}
+
+/** Whether another host may be the primary now. */
+function isOfHost(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return isBroken(error) || code === READ_ONLY || code === STARTING_UP;
 }
 
 /** Whether all connections were busy for too long. The database itself may be fine. */

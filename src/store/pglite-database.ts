@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
-import type { Database } from './database.js';
+import type { Transaction } from '@electric-sql/pglite';
+import type { Database, Session } from './database.js';
 
 const INT8 = 20;
 
@@ -20,15 +21,12 @@ export async function openPgliteDatabase(directory?: string): Promise<Database> 
     async query<Row>({ text }: { text: string }, values: readonly unknown[]) {
       return (await database.query<Row>(text, values as unknown[])).rows;
     },
-    session: (work) => work({ execute: async (text) => ({ rows: (await database.exec(text)).at(-1)?.rows ?? [] }) }),
-    transaction: (work) =>
-      database.transaction((transaction) =>
-        work({
-          execute: async (text) => ({
-            rows: (await transaction.exec(text)).at(-1)?.rows ?? [],
-          }),
-        }),
-      ),
+    session: (work) => work(toSession(database)),
+    transaction: (work) => database.transaction((transaction) => work(toSession(transaction))),
     close: () => database.close(),
   };
+}
+
+function toSession(connection: Pick<Transaction, 'exec'>): Session {
+  return { execute: async (text) => ({ rows: (await connection.exec(text)).at(-1)?.rows ?? [] }) };
 }

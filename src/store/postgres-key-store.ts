@@ -44,7 +44,11 @@ const CREATE = logged(
 );
 const UPDATE = logged(
   'update',
-  `UPDATE api_keys SET plan = $4, label = $5, per_minute = $6, per_day = $7, expires_at = $8 WHERE id = $3`,
+  // A date of JavaScript has milliseconds.
+  `UPDATE api_keys SET plan = $4, label = $5, per_minute = $6, per_day = $7, expires_at = $8
+   WHERE id = $3 AND revoked_at IS NULL
+     AND (plan, label, per_minute, per_day, date_trunc('milliseconds', expires_at))
+         IS NOT DISTINCT FROM ($9::text, $10::text, $11::integer, $12::integer, $13::timestamptz)`,
 );
 const ROTATE = logged(
   'rotate',
@@ -90,7 +94,7 @@ export function createPostgresKeyStore(database: Queryable): KeyStore {
       return { ...(toFound(await database.query<KeyRow>(CREATE, values)) as KeyRecord), key };
     },
     async update(record, settings, actor) {
-      const values = [actor, toChanges(record, settings), record.id, ...toValues(settings)];
+      const values = [actor, toChanges(record, settings), record.id, ...toValues(settings), ...toValues(record)];
       return toFound(await database.query<KeyRow>(UPDATE, values));
     },
     async rotate(id, previousEndsAt, actor) {

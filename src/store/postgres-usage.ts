@@ -1,5 +1,5 @@
 import { OTHER, type DeprecatedCaller, type Usage, type UsageGroup, type UsageReports } from '../access/usage.js';
-import type { Queryable } from './database.js';
+import type { Queryable, Statement } from './database.js';
 import type { UsageCount } from './usage-counter.js';
 
 /** The most pairs of client and operation per key and hour, or per key and day. The others are added up as `(other)`. */
@@ -59,21 +59,32 @@ const ADD = {
     ${INSERT}`,
 };
 
+/** How many rows one statement turns into days, beside those of its last key and day. It has little time. */
+const MAX_ROWS_TO_DAYS = 2_000;
+
 /**
  * Turns the hours of some keys and days into days. The names with the highest cost are kept. One instance does this at a
- * time: the number of the lock is arbitrary.
+ * time: the number of the lock is arbitrary. The limit is no parameter, because PostgreSQL would expect that a parameter
+ * lets a tenth of all rows through, and would read the whole table.
  */
-const TO_DAYS = {
-  name: 'usage-to-days',
+const toDays = (batchSize: number): Statement => ({
+  name: `usage-to-days-${batchSize}`,
   text: `
     WITH turn AS MATERIALIZED (
       SELECT pg_try_advisory_xact_lock(7236012031) AS is_mine
     ), old AS (
       SELECT key_id, starts_at FROM usage
       WHERE hours = 1 AND starts_at < date_trunc('day', now() - interval '7 days', 'UTC') AND (SELECT is_mine FROM turn)
-      ORDER BY starts_at LIMIT $2
+      ORDER BY starts_at LIMIT ${batchSize}
+    ), sizes AS (
+      SELECT key_id, day, (
+        SELECT count(*) FROM usage
+        WHERE usage.key_id = old_days.key_id AND hours = 1 AND starts_at >= day AND starts_at < day + interval '24 hours'
+      ) AS size FROM (SELECT DISTINCT key_id, date_trunc('day', starts_at, 'UTC') AS day FROM old) AS old_days
     ), days AS (
-      SELECT DISTINCT key_id, date_trunc('day', starts_at, 'UTC') AS day FROM old
+      SELECT key_id, day FROM (
+        SELECT key_id, day, size, sum(size) OVER (ORDER BY day, key_id) AS total FROM sizes
+      ) AS totals WHERE total - size < ${MAX_ROWS_TO_DAYS}
     ), deleted AS (
       DELETE FROM usage USING days
       WHERE usage.key_id = days.key_id AND hours = 1 AND starts_at >= day AND starts_at < day + interval '24 hours'
@@ -87,7 +98,7 @@ const TO_DAYS = {
       FROM deleted JOIN pairs USING (key_id, day, client, operation)
     )
     ${INSERT} RETURNING 1`,
-};
+});
 
 const FORGET = {
   name: 'forget-usage',
@@ -140,8 +151,11 @@ export function createPostgresUsage(database: Queryable): PostgresUsage {
       await database.query(ADD, [MAX_NAMES, JSON.stringify(counts.map(fromCount))]);
     },
     async prune(batchSize = 100) {
-      while ((await database.query(TO_DAYS, [MAX_NAMES, batchSize])).length > 0);
-      while ((await database.query(FORGET, [10 * batchSize])).length > 0);
+      try {
+        while ((await database.query(toDays(batchSize), [MAX_NAMES])).length > 0);
+      } finally {
+        while ((await database.query(FORGET, [10 * batchSize])).length > 0);
+      }
     },
     list({ id, since, by, limit }) {
       const columns = by.map((group) => GROUPS[group]);

@@ -1,13 +1,12 @@
 import type { AdmissionObserver } from '../access/admission-observer.js';
 import type { Authenticator, Caller } from './authenticator.js';
 import { chain, type MaybePromise } from '../access/maybe-promise.js';
-import { NO_BEARER, parseBearer } from '../access/bearer.js';
+import { parseBearer } from '../access/bearer.js';
 import type { Admission, Ledger, WindowState } from '../access/ledger.js';
 import { memoize } from '../access/memoize.js';
 import { explainMistake } from '../access/api-key.js';
 import { keyBanned, keyMissing, keyRefused, operationTooLarge, rateLimited } from '../access/refusals.js';
 import { KeylessSession } from '../access/keyless-session.js';
-import { UnknownCaller } from '../access/unknown-caller.js';
 import type { Access, Allowance, Session } from '../access/session.js';
 import type { StoreError } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
@@ -26,27 +25,18 @@ export function createStoreAccess({ authenticator, ledger, addressLedger, observ
   const readBearer = memoize(parseBearer);
   return {
     open(authorization, address, span) {
-      const bearer = authorization === undefined ? NO_BEARER : readBearer(authorization);
-      if (bearer.kind === 'none')
-        return new KeylessSession(
-          refuse(() => keyMissing(authorization), address, span),
-          false,
-        );
-      return chain(authenticator.authenticate(bearer.key), (caller) => begin(caller, bearer.key, address, span));
+      const key = authorization === undefined ? undefined : readBearer(authorization);
+      if (key === undefined) return refuse(address, () => keyMissing(authorization), span, false);
+      return chain(authenticator.authenticate(key), (caller) =>
+        caller
+          ? new CallerSession(caller, ledger, observer, span)
+          : refuse(address, () => keyRefused(explainMistake(key)), span, true),
+      );
     },
   };
 
-  function begin(caller: Caller | undefined, key: string, address: string, span: Span): Session {
-    return caller
-      ? new CallerSession(caller, ledger, observer, span)
-      : new KeylessSession(
-          refuse(() => keyRefused(explainMistake(key)), address, span),
-          true,
-        );
-  }
-
-  function refuse(explain: () => StoreError, address: string, span: Span): UnknownCaller {
-    return new UnknownCaller(addressLedger, address, explain, observer, span);
+  function refuse(address: string, explain: () => StoreError, span: Span, isKeyRefused: boolean): Session {
+    return new KeylessSession(addressLedger, address, explain, observer, span, isKeyRefused);
   }
 }
 

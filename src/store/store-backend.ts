@@ -1,5 +1,6 @@
 import { createAuthenticator } from './authenticator.js';
 import type { Account } from '../access/ledger.js';
+import { ADDRESS_CAPACITY } from '../access/keyless-session.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import { createPostgresKeyStore } from './postgres-key-store.js';
 import { createStoreAccess } from './store-access.js';
@@ -19,6 +20,7 @@ import { createRedisPeek, nameKey } from './key-limits.js';
 import { serveKeys } from './key-socket.js';
 import { openLimitsFile } from '../access/limits-file.js';
 import { StoreError } from '../errors.js';
+import { repeat } from '../repeat.js';
 import { splitHosts } from '../setting-types.js';
 import type { WaitUntilAvailable } from '../startup.js';
 import type { Log } from '../observability/log.js';
@@ -27,10 +29,9 @@ import type { Attributes, Tracer } from '../observability/tracing.js';
 import { pruneIdempotentAdds } from '../pets/idempotent-adds.js';
 import { createBatchingPetSource } from '../pets/batching-pet-source.js';
 import { createPostgresPetSource } from '../pets/postgres-pet-source.js';
-import { createRedisLedger } from '../redis/redis-ledger.js';
+import { nameAddress, shareLedger } from '../redis/redis-ledger.js';
 import type { RedisLink } from '../redis/redis-link.js';
-import { ADDRESS_CAPACITY, nameAddress, type Backend } from '../backend.js';
-import { startPruner } from './pruner.js';
+import type { Backend } from '../backend.js';
 import { guardWrites, type WriteGateOptions } from './write-gate.js';
 
 export interface StoreBackendOptions {
@@ -47,6 +48,8 @@ export interface StoreBackendOptions {
   /** Wraps the database, for tests. */
   readonly decorateDatabase?: ((database: Database) => Database) | undefined;
 }
+
+const HOUR_MS = 3_600_000;
 
 /** The scheduler's budgets: they leave an admitted request enough time to finish within a second. */
 const SHEDDER_BUDGETS = { budgetMs: 400, crowdBudgetMs: 150 };
@@ -79,38 +82,26 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
 
     let prunedAt = performance.now();
     metrics.watchPruning(() => (performance.now() - prunedAt) / 1_000);
-    const pruner = startPruner({
-      prune: async () => {
+    const stopPruning = repeat({
+      run: async () => {
         await Promise.all([pruneIdempotentAdds(database), reports.prune()]);
         prunedAt = performance.now();
       },
-      onError: (err) => log.warn({ err }, 'what is too old could not be pruned; it will be tried again'),
+      // At random, so that instances spread out.
+      pauseMs: () => HOUR_MS * (0.5 + Math.random() / 2),
+      onError: (err) => log.warn({ err }, 'cannot delete expired rows; the next run tries again'),
     });
-    closers.push(() => pruner.close());
+    closers.push(stopPruning);
 
     const keys = createPostgresKeyStore(database);
     const source = createBatchingPetSource(createPostgresPetSource(guarded, store.kind === 'embedded'));
     const ledger = createMemoryLedger(bans);
     const addressLedger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
-    const shared = redis && {
-      ledger: createRedisLedger({
-        link: redis,
-        local: ledger,
-        nameOf: nameKey,
-        ...bans,
-      }),
-      addressLedger: createRedisLedger({
-        link: redis,
-        local: addressLedger,
-        nameOf: (address) => nameAddress('animals:store:address:', address),
-      }),
-    };
     const access = createStoreAccess({
       authenticator: createAuthenticator({ keys }),
-      ledger,
-      addressLedger,
+      ledger: shareLedger(redis, ledger, nameKey, bans),
+      addressLedger: shareLedger(redis, addressLedger, (address) => nameAddress('animals:store:address:', address)),
       observer: metrics.admissions,
-      ...shared,
     });
     const check = async () => {
       await opened.checkSpace?.();
@@ -132,8 +123,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       close,
     };
     if (!redis || store.kind === 'embedded') {
-      const limitsFile = await openLimitsFile(store.limitsFile, ledger, log);
-      closers.push(() => limitsFile.close());
+      closers.push(await openLimitsFile(store.limitsFile, ledger, log));
     }
     if (store.kind === 'server') return backend;
 
@@ -144,8 +134,8 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       findLastUses: (keyIds) => usage.flush().then(() => reports.findLastUses(keyIds)),
     };
     const peek = redis ? createRedisPeek(redis, bans) : (account: Account) => ledger.peek(account);
-    const socket = await serveKeys(directory, createKeyAdmin({ keys, usage: upToDate, peek }));
-    if (socket) closers.push(() => socket.close());
+    const closeSocket = await serveKeys(directory, createKeyAdmin({ keys, usage: upToDate, peek }));
+    if (closeSocket) closers.push(closeSocket);
     else log.warn({ directory }, 'the path is too long for a socket: the keys command cannot ask this server');
     if (!store.developmentKeys) return backend;
     return {

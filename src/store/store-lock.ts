@@ -1,82 +1,95 @@
-import { readFileSync } from 'node:fs';
-import { readdir, rm, writeFile } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { open, readdir, rename, rm } from 'node:fs/promises';
+import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { makeDirectory } from '../make-directory.js';
-
-/** An exclusive lock on an embedded store. PGlite does not detect a second process, which would corrupt the files. */
-export interface StoreLock {
-  release(): Promise<void>;
-}
+import { MAX_SOCKET_PATH, socketPath } from './key-socket.js';
 
 /** Another process has the lock. The message is one line with its process id. */
 export class StoreBusyError extends Error {
   override readonly name = 'StoreBusyError';
 }
 
-interface Owner {
-  readonly pid: number;
-  /** When the process started, in ticks since boot, because process ids are reused; empty if the system does not tell. */
-  readonly startedAt: string;
-}
-
 const ATTEMPTS = 10;
 
 /**
- * Locks a store with a file whose name identifies the process. Each process first creates its file and then looks for
- * others, so if two try at once, at least one sees the other. Files of dead processes are removed.
+ * Locks an embedded store, because PGlite does not detect a second process, which would corrupt the files. The lock is a
+ * socket in its directory, on which the process listens while it lives. Other processes recognize a living owner by
+ * connecting, even from another container, where process ids mean nothing. The system ends the listening with the process,
+ * so a socket that refuses connections is left over from a dead process, and is removed.
+ *
+ * Each process first creates its socket and then looks for others, so if two try at once, at least one sees the other.
+ * @returns a function that releases the lock
  * @throws StoreBusyError if a living process has the lock
  */
-export async function acquireStoreLock(directory: string): Promise<StoreLock> {
+export async function acquireStoreLock(directory: string): Promise<() => Promise<void>> {
   await makeDirectory(directory);
-  const own = `lock.${process.pid}.${startOf(process.pid)}`;
-  const path = join(directory, own);
   for (let attempt = 1; ; attempt++) {
     const holder = await findHolder(directory);
-    if (holder) throw new StoreBusyError(`the store in ${directory} is in use by process ${holder.pid}`);
-    await writeFile(path, '', { mode: 0o600 });
+    if (holder) throw new StoreBusyError(`the store in ${directory} is in use by process ${holder}`);
+    const own = `lock.${process.pid}.${randomBytes(4).toString('hex')}`;
+    const release = await listen(directory, own);
     const rival = await findHolder(directory, own);
-    if (!rival) return { release: () => rm(path, { force: true }) };
-    await rm(path, { force: true });
+    if (!rival) return release;
+    await release();
     if (attempt === ATTEMPTS) {
-      throw new StoreBusyError(`the store in ${directory} is being opened by process ${rival.pid}`);
+      throw new StoreBusyError(`the store in ${directory} is being opened by process ${rival}`);
     }
     await sleep(Math.random() * 20 * attempt);
   }
 }
 
-/** Finds a living process that has the lock or tries to take it. Removes the files of dead processes. */
-async function findHolder(directory: string, except?: string): Promise<Owner | undefined> {
+/**
+ * Finds the id of a living process that has the lock or tries to take it. In another container, the id is the one that the
+ * process has there. Removes the sockets of dead processes.
+ */
+async function findHolder(directory: string, except?: string): Promise<string | undefined> {
   for (const name of await readdir(directory)) {
-    const [, pid, startedAt] = /^lock\.(\d+)\.(\d*)$/.exec(name) ?? [];
-    if (pid === undefined || startedAt === undefined || name === except) continue;
-    const owner = { pid: Number(pid), startedAt };
-    if (isAlive(owner)) return owner;
-    // No other process ever creates a file of this name.
+    const [, pid] = /^lock\.(\d+)\./.exec(name) ?? [];
+    if (pid === undefined || name === except) continue;
+    if (await isListening(directory, name)) return pid;
+    // No other process ever creates a socket of this name.
     await rm(join(directory, name), { force: true });
   }
   return undefined;
 }
 
-function isAlive({ pid, startedAt }: Owner): boolean {
-  try {
-    process.kill(pid, 0);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
-  }
-  return startedAt === '' || startOf(pid) === startedAt;
+/** Listens on a socket. It gets its name only then, because others would take one that does not listen yet for dead. */
+async function listen(directory: string, name: string): Promise<() => Promise<void>> {
+  const server = createServer((socket) => socket.destroy()).unref();
+  const unnamed = name.replace('lock', 'new');
+  await withPath(directory, unnamed, (path) => {
+    return new Promise<void>((ready, fail) => {
+      server.on('error', fail).listen(path, ready);
+    });
+  });
+  await rename(join(directory, unnamed), join(directory, name));
+  return async () => {
+    await rm(join(directory, name), { force: true });
+    server.close();
+  };
 }
 
-/**
- * Returns when a process started: field 22 of https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html. Field 2, in
- * brackets, may contain spaces. Empty if the system does not tell, and for a zombie.
- */
-function startOf(pid: number): string {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return fields[0] === 'Z' ? '' : (fields[19] ?? '');
-  } catch {
-    return '';
-  }
+function isListening(directory: string, name: string): Promise<boolean> {
+  return withPath(directory, name, (path) => {
+    return new Promise<boolean>((done) => {
+      const socket = connect(path);
+      const end = (isAlive: boolean): void => {
+        socket.destroy();
+        done(isAlive);
+      };
+      socket.once('connect', () => end(true));
+      socket.once('error', ({ code }: NodeJS.ErrnoException) => end(code !== 'ECONNREFUSED' && code !== 'ENOENT'));
+    });
+  });
+}
+
+/** Calls `use` with a path of a socket that is short enough for the operating system. */
+async function withPath<T>(directory: string, name: string, use: (path: string) => Promise<T>): Promise<T> {
+  const path = socketPath(directory, name);
+  if (Buffer.byteLength(path) <= MAX_SOCKET_PATH) return use(path);
+  if (process.platform !== 'linux') throw new Error('its path is too long for a socket');
+  const handle = await open(directory);
+  return use(`/proc/self/fd/${handle.fd}/${name}`).finally(() => handle.close());
 }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Database, Session } from './database.js';
+import { toLines } from './lines.js';
 
 /** What is exported, in this order, and by which columns rows are sorted: the same way in every database. */
 const TABLES: Readonly<Record<string, string>> = {
@@ -25,6 +26,9 @@ type Table = Header['tables'][number];
 
 /** Called after each batch with how many rows of all are done. */
 export type OnProgress = (done: number, total: number) => void;
+
+/** Takes rows of a table as JSON texts, and how many of all rows were read so far. */
+type TakeRows = (table: Table, rows: readonly string[], done: number, total: number) => Promise<void> | void;
 
 /** How many rows of each table were exported or imported. */
 export type Transferred = readonly { readonly name: string; readonly rows: number }[];
@@ -75,8 +79,7 @@ export async function importStore(
     const full = own.tables.filter(({ rows }) => rows > 0).map(({ name, rows }) => `${rows} rows in ${name}`);
     if (full.length > 0) throw new Error(`the store is not empty: it has ${full.join(' and ')}`);
 
-    const { header, checksum } = await readExport(chunks, async (table, rows, done, total) => {
-      requireKnown(table, own);
+    const take: TakeRows = async (table, rows, done, total) => {
       const columns = table.columns.join();
       const json = `[${rows.join()}]`.replaceAll("'", "''");
       await session.execute(
@@ -84,27 +87,32 @@ export async function importStore(
          SELECT ${columns} FROM json_populate_recordset(NULL::${table.name}, '${json}')`,
       );
       onProgress(done, total);
+    };
+    const { header, checksum } = await readExport(chunks, take, ({ tables }) => {
+      for (const table of tables) requireKnown(table, own);
     });
-    await continueIds(session, 'pets', header.lastPetId);
-    await continueIds(session, 'key_log', null);
+    await continueIds(session, header.lastPetId);
     const stored = createHash('sha256').update(`${JSON.stringify(header)}\n`);
     await readTables(session, header, (text) => Promise.resolve(void stored.update(text)));
-    if (stored.digest('hex') !== checksum) throw new Error('the store would hold something else than the export');
+    if (stored.digest('hex') !== checksum)
+      throw new Error('the imported rows differ from the export; nothing was imported');
     return header.tables;
   });
 }
 
 /**
  * Reads an export and checks that it is complete and undamaged.
- * @param take - takes rows of a table as JSON texts, and how many of all rows were read so far
+ * @param check - is called first, with the header
  */
 export async function readExport(
   chunks: AsyncIterable<string>,
-  take: (table: Table, rows: readonly string[], done: number, total: number) => Promise<void> | void,
+  take: TakeRows,
+  check: (header: Header) => void = () => undefined,
 ): Promise<{ readonly header: Header; readonly checksum: string }> {
   const lines = toLines(chunks);
   const first = await lines.next();
   const header = parseHeader(first.done ? '' : first.value);
+  check(header);
   const checksum = createHash('sha256').update(`${first.value}\n`);
   const total = header.tables.reduce((sum, { rows }) => sum + rows, 0);
   let done = 0;
@@ -128,17 +136,6 @@ export async function readExport(
   const digest = checksum.digest('hex');
   if (last.value !== toLastLine(digest)) throw new Error('the export is damaged: its checksum is wrong');
   return { header, checksum: digest };
-}
-
-async function* toLines(chunks: AsyncIterable<string>): AsyncGenerator<string, undefined> {
-  let rest = '';
-  for await (const chunk of chunks) {
-    const lines = (rest + chunk).split('\n');
-    rest = lines.pop() as string;
-    yield* lines;
-  }
-  // A line without its end is not complete.
-  return undefined;
 }
 
 function toLastLine(sha256: string): string {
@@ -213,12 +210,13 @@ async function findSequence(session: Session, table: string): Promise<string> {
   return String(rows[0]?.name);
 }
 
-/** Lets the next id follow the last one of the export, even if that row is gone. */
-async function continueIds(session: Session, table: string, last: string | null): Promise<void> {
-  if (last !== null && !/^-?\d{1,19}$/.test(last)) throw new Error('the export is damaged: lastPetId is no id');
+/** Lets the next ids follow the last ones: of animals, the last one that the export states, even if that animal is gone. */
+async function continueIds(session: Session, lastPetId: string | null): Promise<void> {
+  if (lastPetId !== null) {
+    if (!/^[1-9]\d{0,18}$/.test(lastPetId)) throw new Error('the export is damaged: lastPetId is no id');
+    await session.execute(`SELECT setval('${await findSequence(session, 'pets')}', ${lastPetId})`);
+  }
   await session.execute(
-    `SELECT setval('${await findSequence(session, table)}', last) FROM (
-       SELECT greatest(${last ?? 'NULL'}, max(id)) AS last FROM ${table}
-     ) AS ids WHERE last IS NOT NULL`,
+    `SELECT setval('${await findSequence(session, 'key_log')}', max(id)) FROM key_log HAVING max(id) IS NOT NULL`,
   );
 }

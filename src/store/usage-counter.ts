@@ -1,5 +1,5 @@
 import type { Log } from '../observability/log.js';
-import { OTHER, type Use, type UsageCounter } from '../access/usage.js';
+import { OTHER, type Use } from '../access/usage.js';
 
 /** How often a key was used in one way within an hour. Times are in milliseconds since the epoch. */
 export interface UsageCount extends Pick<Use, 'keyId' | 'operation' | 'deprecated'> {
@@ -12,14 +12,6 @@ export interface UsageCount extends Pick<Use, 'keyId' | 'operation' | 'deprecate
   errors: number;
   refused: number;
   lastAt: number;
-}
-
-/** Counts in memory and writes the counts to the database every few seconds. */
-export interface BufferedUsageCounter extends UsageCounter {
-  /** Writes all counts. Never rejects: counts that cannot be written stay in memory. */
-  flush(): Promise<void>;
-  /** Writes all counts once more. Later requests are not counted. */
-  close(): Promise<void>;
 }
 
 export interface UsageCounterOptions {
@@ -38,7 +30,10 @@ const BATCH_SIZE = 1_000;
 const MAX_COUNTS_OF_KEY = 100;
 const HOUR_MS = 3_600_000;
 
-export function createUsageCounter(options: UsageCounterOptions): BufferedUsageCounter {
+export type BufferedUsageCounter = ReturnType<typeof createUsageCounter>;
+
+/** Creates a `UsageCounter` that counts in memory and writes the counts to the database every few seconds. */
+export function createUsageCounter(options: UsageCounterOptions) {
   const { write, log, flushEveryMs = 5_000, capacity = 20_000 } = options;
   /** By key, then by everything else that is not a number. */
   let counts = new Map<string, Map<string, UsageCount>>();
@@ -50,7 +45,7 @@ export function createUsageCounter(options: UsageCounterOptions): BufferedUsageC
   let writing: Promise<void> | undefined;
 
   return {
-    count({ keyId, client = '', operation, deprecated, cost, outcome }) {
+    count({ keyId, client = '', operation, deprecated, cost, outcome }: Use): void {
       if (isClosed) return;
       const lastAt = Date.now();
       add({
@@ -64,11 +59,12 @@ export function createUsageCounter(options: UsageCounterOptions): BufferedUsageC
       else timer ??= setTimeout(() => void startWriting(), flushEveryMs).unref();
     },
     flush,
-    async close() {
+    /** Writes all counts once more. Later requests are not counted. */
+    async close(): Promise<void> {
       isClosed = true;
       await flush();
       const requests = take().reduce((sum, count) => sum + count.requests, notCounted);
-      if (requests > 0) log.warn({ requests }, 'the usage of keys could not be written down, and is forgotten');
+      if (requests > 0) log.warn({ requests }, 'key usage could not be stored and is lost');
     },
   };
 
@@ -105,6 +101,7 @@ export function createUsageCounter(options: UsageCounterOptions): BufferedUsageC
     return taken;
   }
 
+  /** Writes all counts. Never rejects: counts that cannot be written stay in memory. */
   async function flush(): Promise<void> {
     await writing;
     await startWriting();
@@ -127,7 +124,7 @@ export function createUsageCounter(options: UsageCounterOptions): BufferedUsageC
         await write(taken.slice(start, start + BATCH_SIZE));
       } catch (err) {
         for (const count of taken.slice(start)) add(count);
-        if (!isFailing) log.warn({ err }, 'the usage of keys cannot be written down; it will be tried again');
+        if (!isFailing) log.warn({ err }, 'key usage cannot be stored yet; trying again');
         isFailing = true;
         return;
       }

@@ -89,15 +89,15 @@ describe('a ban', () => {
   it('never starts if bans are off, and refusals then store nothing', () => {
     ledger = createMemoryLedger({ now: () => now });
     ask();
-    const size = JSON.stringify(ledger.snapshot()).length;
+    const size = JSON.stringify([...ledger.snapshot()]).length;
     for (let i = 0; i < 10_000; i++) expect(ask()).toBe('refused');
-    expect(JSON.stringify(ledger.snapshot())).toHaveLength(size);
+    expect(JSON.stringify([...ledger.snapshot()])).toHaveLength(size);
   });
 });
 
 describe('a snapshot', () => {
   function restart(): void {
-    const written = JSON.stringify(ledger.snapshot());
+    const written = JSON.stringify([...ledger.snapshot()]);
     ledger = createLedger();
     ledger.restore(JSON.parse(written) as LedgerSnapshot);
   }
@@ -126,22 +126,66 @@ describe('a snapshot', () => {
     expect(ledger.admit(key, 1)).toMatchObject({ outcome: 'banned', retryAfter: 200 });
   });
 
+  it('of an earlier version, with its refusals in another order, is restored', () => {
+    const refusedAt = [now, now - 50_000, now - 20_000];
+    const saved = {
+      used: [1, 1],
+      closesAt: [now + 60_000, now + 86_400_000],
+      refusedAt,
+      oldestRefusal: 1,
+      bannedUntil: 0,
+    };
+    ledger = createLedger();
+    ledger.restore([['key_a', saved]]);
+    now += 15_000;
+    expect([ask(), ask()]).toEqual(['refused', 'banned']);
+    expect([...ledger.snapshot()]).toEqual([
+      ['key_a', expect.not.objectContaining({ oldestRefusal: expect.anything() })],
+    ]);
+  });
+
   it('keeps the order in which accounts were last used', () => {
     const [first, ...later] = ['a', 'b', 'c'].map((id) => ({ ...key, id })) as [Account, Account, Account];
     ledger = createMemoryLedger({ now: () => now });
     for (const account of [first, ...later]) ledger.admit(account, 1);
     const small = createMemoryLedger({ now: () => now, capacity: 2 });
-    small.restore(JSON.parse(JSON.stringify(ledger.snapshot())) as LedgerSnapshot);
+    small.restore(JSON.parse(JSON.stringify([...ledger.snapshot()])) as LedgerSnapshot);
     expect(later.map((account) => small.admit(account, 1).outcome)).toEqual(['refused', 'refused']);
     expect(small.admit(first, 1).outcome).toBe('admitted');
   });
 
   it('contains only counts, without the limits or secrets of an account', () => {
-    expect(ledger.snapshot()).toEqual([
-      [
-        'key_a',
-        { used: [1, 1], closesAt: [now + 60_000, now + 86_400_000], refusedAt: [], oldestRefusal: 0, bannedUntil: 0 },
-      ],
+    expect([...ledger.snapshot()]).toEqual([
+      ['key_a', { used: [1, 1], closesAt: [now + 60_000, now + 86_400_000], refusedAt: [], bannedUntil: 0 }],
     ]);
+  });
+});
+
+describe('a snapshot leaves out an account that nothing is left of', () => {
+  const ids = (): string[] => [...ledger.snapshot()].map(([id]) => id);
+
+  it('when its windows have closed', () => {
+    now += 86_399_999;
+    expect(ids()).toEqual(['key_a']);
+    now += 1;
+    expect(ids()).toEqual([]);
+  });
+
+  it('but not while it is banned, or was refused within the last minute', () => {
+    now += 86_390_000;
+    ask();
+    now += 59_999;
+    expect(ids()).toEqual(['key_a']);
+    now += 1;
+    expect(ids()).toEqual([]);
+  });
+
+  it('but not while it is banned', () => {
+    now += 86_390_000;
+    for (let i = 0; i < 4; i++) ask();
+    now += 299_999;
+    expect(ids()).toEqual(['key_a']);
+    now += 1;
+    expect(ids()).toEqual([]);
   });
 });

@@ -107,17 +107,20 @@ describe.each(MODES)('browser pages, %s store', (mode) => {
 
   it('show the documents, which link to each other', async () => {
     const read = async (path: string): Promise<string> => (await gateway.fetch(path, { headers: BROWSER })).text();
+    let links = 0;
     const names = (await readdir(new URL('../../docs/', import.meta.url))).filter((name) => name.endsWith('.md'));
     for (const path of ['README', ...names.map((name) => name.replace(/\.md$/, ''))].map((name) => `/docs/${name}`)) {
       const page = await read(path);
       expect(page, path).not.toMatch(/\{\{|<script(?![^>]*\bsrc=)/);
       for (const [, href = ''] of page.matchAll(/\bhref="([^":]+)"/g)) {
         const { pathname, hash } = new URL(href, gateway.url + path);
+        links += 1;
         const target = await gateway.fetch(pathname, { headers: BROWSER });
         expect(target.status, `${path} → ${href}`).toBe(200);
         if (hash !== '') expect(await target.text(), `${path} → ${href}`).toContain(`id="${hash.slice(1)}"`);
       }
     }
+    expect(links).toBeGreaterThan(names.length);
     expect((await gateway.fetch('/docs/nothing')).status).toBe(404);
   });
 

@@ -12,6 +12,7 @@ const readText = (name: string): string => readFileSync(new URL(`../../${name}`,
 
 /** The parts of the file that these tests read. */
 interface Service {
+  image: string;
   read_only: boolean;
   cap_drop: string[];
   security_opt: string[];
@@ -36,6 +37,12 @@ describe('compose.yaml', () => {
     expect(Object.keys(others).sort()).toEqual(['balancer', 'postgres', 'redis']);
     for (const service of Object.values(others)) expect(service.healthcheck.test).toBeDefined();
     expect(readText('Dockerfile')).toContain('HEALTHCHECK');
+  });
+
+  it('names images by digest', () => {
+    expect(readText('Dockerfile')).toMatch(/^FROM node:\S+@sha256:[0-9a-f]{64} AS base$/m);
+    const { balancer, postgres, redis } = compose.services;
+    for (const { image } of [balancer, postgres, redis]) expect(image).toMatch(/^[\w.:-]+@sha256:[0-9a-f]{64}$/);
   });
 
   it('gives no service a right to change its files or to gain capabilities', () => {

@@ -162,7 +162,9 @@ async function openReader(steps: readonly Step[], checkout: Checkout): Promise<R
         const [program, command, file] =
           language === 'go' ? ['go', 'go run', `block-${line}.go`] : ['python3', 'python3', `block-${line}.py`];
         if (!findProgram(program)) {
-          console.warn(`skipped, ${program} is not installed: a block of ${language}`);
+          const reason = `${program} is not installed: a block of ${language}`;
+          if (process.env.CI === 'true') throw new Error(reason);
+          console.warn(`skipped, ${reason}`);
           return format(answer?.text ?? '');
         }
         await writeFile(join(directory, file), toHere(text));

@@ -28,7 +28,9 @@ describe('the embedded store on a full disk', () => {
   });
 
   it('refuses additions with 503 and says so in /readyz, until there is space again', async (context) => {
-    if (!isMounted) context.skip('mounting a file system takes root');
+    const reason = 'mounting a file system takes root';
+    if (!isMounted && process.env.CI === 'true') throw new Error(reason);
+    if (!isMounted) context.skip(reason);
     const filler = join(disk, 'filler');
     const limits = ['--per-minute', '1000000', '--per-day', '1000000'];
     const { stdout } = await place.keys(['create', '--plan', 'enterprise', ...limits, '--json'], env);

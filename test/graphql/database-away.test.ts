@@ -1,7 +1,7 @@
-import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { takeDatabaseAccess, type DatabaseAccess } from '../support/database-access.js';
 import { petStatements, startGateway, type Gateway } from '../support/gateway.js';
+import { whileLocked } from '../support/table-lock.js';
 
 describe('GraphQL while PostgreSQL accepts no connections', () => {
   let gateway: Gateway;
@@ -60,18 +60,12 @@ describe('GraphQL while PostgreSQL accepts no connections', () => {
   it.each(['', '@include(if: true)'])('stops a mutation at its first failed addPet %s', async (directive) => {
     const { key } = await gateway.createKey();
     await gateway.graphql('{ pets { id } }', { key });
-    const url = new URL(inject('postgresUrl'));
-    url.pathname = `/${access.database}`;
-    const blocker = new pg.Client({ connectionString: url.href });
-    await blocker.connect();
-    await blocker.query('BEGIN; LOCK TABLE pets IN ACCESS EXCLUSIVE MODE');
     gateway.statements.length = 0;
     const input = 'input: { name: "Rex", categoryId: 1 }';
-    const { data, errors } = await gateway.graphql(
-      `mutation { a: addPet(${input}) ${directive} { id } b: addPet(${input}) { id } c: addPet(input: { name: "", categoryId: 1 }) { id } }`,
-      { key },
-    );
-    await blocker.end();
+    const mutation = `mutation {
+      a: addPet(${input}) ${directive} { id } b: addPet(${input}) { id } c: addPet(input: { name: "", categoryId: 1 }) { id }
+    }`;
+    const { data, errors } = await whileLocked(access.url, () => gateway.graphql(mutation, { key }));
     expect(data).toEqual({ a: null, b: null, c: null });
     expect(errors?.map(({ extensions }) => extensions.code)).toEqual([
       'SERVICE_UNAVAILABLE',
@@ -121,13 +115,9 @@ describe('GraphQL while PostgreSQL accepts no connections', () => {
   it('returns a field error when a statement times out', async () => {
     const { key } = await gateway.createKey();
     await gateway.graphql('{ pets { id } }', { key });
-    const url = new URL(inject('postgresUrl'));
-    url.pathname = `/${access.database}`;
-    const blocker = new pg.Client({ connectionString: url.href });
-    await blocker.connect();
-    await blocker.query('BEGIN; LOCK TABLE pets IN ACCESS EXCLUSIVE MODE');
-    const { status, data, errors } = await gateway.graphql('{ pets { id } rateLimit { plan } }', { key });
-    await blocker.end();
+    const { status, data, errors } = await whileLocked(access.url, () =>
+      gateway.graphql('{ pets { id } rateLimit { plan } }', { key }),
+    );
     expect(status).toBe(200);
     expect(data).toEqual({ pets: null, rateLimit: { plan: 'BUSINESS' } });
     expect(errors?.[0]?.extensions.code).toBe('SERVICE_UNAVAILABLE');

@@ -1,18 +1,36 @@
 import { expect, it } from 'vitest';
-import { parseUntrustedJson } from '../../src/json/exact-json.js';
+import { JsonNumber, parseUntrustedJson } from '../../src/json/exact-json.js';
 
 /** So many characters take the parser that keeps numbers exact too long. */
 const PADDING = ' '.repeat(140_000);
-const read = (body: string): unknown => parseUntrustedJson(body + PADDING, 'The request body');
+const read = (body: string): unknown => parseUntrustedJson(body, 'The request body', 'extensions');
 
 it.each([
-  '{"variables":{"limit":20},"extensions":{"sampling":0.5}}',
+  ['white space', '', PADDING],
+  ['a string', `"padding":"${'\\"1.0'.repeat(30_000)}",`, ''],
+])('a long body keeps every number exact, without parsing slowly what makes it long: %s', (_, start, end) => {
+  for (const number of ['9007199254740993', '1.0', '1e0', '-0', '2.5', '9223372036854775807'])
+    expect(read(`{${start}"variables":{"id":[${number},7]}}${end}`)).toMatchObject({
+      variables: { id: [new JsonNumber(number), 7] },
+    });
+});
+
+it.each([
+  '{"variables":{"limit":"20"},"extensions":{"sampling":0.5}}',
   '[{"extensions":{"trace":12345678901234567890}}]',
-])('a long body is read whatever the numbers in its extensions are: %s', (body) =>
-  expect(read(body)).toEqual(JSON.parse(body)),
+])('numbers in the extensions of an operation need no slow parsing: %s', (body) =>
+  expect(read(body + PADDING)).toEqual(JSON.parse(body)),
 );
 
-it.each(['{"variables":{"id":9007199254740993}}', '{"variables":{"limit":2.5},"extensions":{}}'])(
-  'a long body is refused if JavaScript would round a number in it: %s',
-  (body) => expect(() => read(body)).toThrow('send such numbers as strings'),
-);
+it('a variable with the name extensions stays exact', () => {
+  const exact = new JsonNumber('9007199254740993');
+  expect(read('{"variables":{"extensions":9007199254740993}}')).toEqual({ variables: { extensions: exact } });
+  expect(read('[{"variables":{"extensions":[9007199254740993]}}]')).toEqual([{ variables: { extensions: [exact] } }]);
+  expect(parseUntrustedJson('{"extensions":9007199254740993}', 'variables')).toEqual({ extensions: exact });
+});
+
+it('a long body of numbers is refused if JavaScript would round one', () => {
+  const numbers = Array.from({ length: 15_000 }, () => 1_234_567_890).join();
+  expect(read(`{"variables":{"ids":[${numbers}]}}`)).toHaveProperty('variables.ids.length', 15_000);
+  expect(() => read(`{"variables":{"ids":[${numbers},1.5]}}`)).toThrow('send such numbers as strings');
+});

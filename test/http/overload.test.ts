@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { takeDatabaseAccess, type DatabaseAccess } from '../support/database-access.js';
 import {
   startGateway,
   startProxyBefore,
@@ -11,6 +11,7 @@ import {
   type ProxyOnly,
 } from '../support/gateway.js';
 import { startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
+import { whileLocked } from '../support/table-lock.js';
 
 /** More requests than may wait for a store that does not respond. */
 const MANY = 80;
@@ -18,20 +19,16 @@ const LIST = '{ pets(limit: 5) { id } }';
 
 describe('an overloaded store', () => {
   let gateway: Gateway;
-  let blocker: pg.Client;
+  let access: DatabaseAccess;
   let key: string;
 
   beforeAll(async () => {
     gateway = await startGateway('server');
     ({ key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1_000_000, perDay: 1_000_000 } }));
-    const [row] = await gateway.sql<{ name: string }>('SELECT current_database() AS name');
-    const url = new URL(inject('postgresUrl'));
-    url.pathname = `/${row?.name ?? ''}`;
-    blocker = new pg.Client({ connectionString: url.href });
-    await blocker.connect();
+    access = await takeDatabaseAccess(gateway);
   });
   afterAll(async () => {
-    await blocker.end();
+    await access.close();
     await gateway.close();
   });
 
@@ -42,14 +39,12 @@ describe('an overloaded store', () => {
   /** Runs `work` while many requests wait for a locked table and more arrive. */
   async function whileOverloaded(work: () => Promise<void>, ask: () => Promise<unknown> = rest): Promise<void> {
     await list();
-    await blocker.query('BEGIN; LOCK TABLE pets IN ACCESS EXCLUSIVE MODE');
-    const crowd = startCrowd(ask);
-    try {
+    const crowd = await whileLocked(access.url, async () => {
+      const started = startCrowd(ask);
       await work();
-    } finally {
-      await blocker.query('ROLLBACK');
-      await crowd.leave();
-    }
+      return started;
+    });
+    await crowd.leave();
   }
 
   /** Sends requests until one is refused. A request before that may be admitted to wait. */

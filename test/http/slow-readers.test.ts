@@ -92,6 +92,15 @@ it('disconnects a client that sends requests without end and reads no response',
   await once(serverEnd, 'close');
 });
 
+it('disconnects a client that reads no response and sends a request without end, byte by byte', async () => {
+  await serve();
+  const { client, serverEnd } = await send('/large');
+  client.write('GET / HTTP/1.1\r\nX: ');
+  const dripping = setInterval(() => client.write('x'), STALL_MS / 3);
+  await once(serverEnd, 'close');
+  clearInterval(dripping);
+}, 60_000);
+
 it('waits for a client that reads slowly', async () => {
   await serve();
   const startedAt = performance.now();

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startApp, type App } from '../../src/app.js';
-import { startPruner } from '../../src/store/pruner.js';
 import { loadConfig } from '../../src/config.js';
 import { pruneIdempotentAdds } from '../../src/pets/idempotent-adds.js';
+import { repeat } from '../../src/repeat.js';
 import { createDatabase, startGateway, type Gateway } from '../support/gateway.js';
 import { startScriptedUpstream } from '../support/scripted-upstream.js';
 import { startProxyBefore } from '../support/gateway.js';
@@ -65,13 +65,13 @@ describe('idempotency keys of several instances on one database', () => {
   });
 });
 
-describe('the pruner', () => {
-  it('prunes repeatedly, continues after a failure, and stops when it is closed', async () => {
+describe('a repeated task, such as the pruning', () => {
+  it('runs repeatedly, continues after a failure, and stops when it is closed', async () => {
     const prune = vi.fn(() => (prune.mock.calls.length === 2 ? Promise.reject(new Error('away')) : Promise.resolve()));
     const onError = vi.fn();
-    const pruner = startPruner({ prune, onError, everyMs: 10 });
+    const stop = repeat({ run: prune, onError, pauseMs: () => 10 });
     await vi.waitFor(() => expect(prune.mock.calls.length).toBeGreaterThan(4));
-    await pruner.close();
+    await stop();
     expect(onError).toHaveBeenCalledTimes(1);
     const count = prune.mock.calls.length;
     await new Promise((resolve) => setTimeout(resolve, 100));

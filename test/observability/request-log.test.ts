@@ -1,6 +1,11 @@
 import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
-import { createRequestLog, type RequestFields, type RequestLine } from '../../src/observability/request-log.js';
+import {
+  createRequestFields,
+  createRequestLog,
+  type RequestFields,
+  type RequestLog,
+} from '../../src/observability/log.js';
 
 function createLog(level: string) {
   const lines: Record<string, unknown>[] = [];
@@ -9,22 +14,26 @@ function createLog(level: string) {
     { level, base: undefined, redact },
     { write: (line: string) => void lines.push(JSON.parse(line) as Record<string, unknown>) },
   );
-  return { write: createRequestLog(log), lines };
+  return { log: createRequestLog(log), lines };
 }
 
-const FURTHER: RequestFields = { keyId: 'key_abc', cost: 2, operations: 'Pets,query' };
-const LINE: RequestLine = {
+const FURTHER = { keyId: 'key_abc', cost: 2, operations: 'Pets,query' };
+const LINE = {
   requestId: '0190f4a2-58cb-4df3-9b52-7b1e7ef0a001',
   method: 'POST',
   path: '/graphql',
   address: '203.0.113.7',
   status: 200,
   ms: 1.25,
-  further: FURTHER,
+  further: FURTHER as Partial<RequestFields>,
 };
 
+function write(log: RequestLog, { requestId, method, path, address, status, ms, further } = LINE, route = path): void {
+  log({ requestId, method, path, route, logged: Object.assign(createRequestFields(), further) }, address, status, ms);
+}
+
 describe('the log line of a request', () => {
-  it.each<Partial<RequestLine>>([
+  it.each<Partial<typeof LINE>>([
     {},
     { method: 'GET', path: '/v1/pets/"quoted"\\\u0007\u2028ハチ' },
     { status: 401, further: {} },
@@ -33,15 +42,15 @@ describe('the log line of a request', () => {
     { further: { operations: 'a"b\n' } },
     { further: { ...FURTHER, deprecated: true, client: 'shop "1"', trace_id: '4bf92f3577b34da6a3ce929d0e0e4736' } },
   ])('contains only the fields of the request: %j', (changes) => {
-    const { write, lines } = createLog('info');
+    const { log, lines } = createLog('info');
     const { further, ...fields } = { ...LINE, ...changes };
-    write('info', { ...fields, further });
+    write(log, { ...fields, further });
     expect(lines).toEqual([{ level: 30, time: expect.any(Number), ...fields, ...further, msg: 'request' }]);
   });
 
   it('rounds the duration to a hundredth of a millisecond', () => {
-    const { write, lines } = createLog('info');
-    for (const ms of [0.996, 9.004, 1.23456]) write('info', { ...LINE, ms });
+    const { log, lines } = createLog('info');
+    for (const ms of [0.996, 9.004, 1.23456]) write(log, { ...LINE, ms });
     expect(lines.map(({ ms }) => ms)).toEqual([1, 9, 1.23]);
   });
 
@@ -51,9 +60,9 @@ describe('the log line of a request', () => {
     ['warn', 0],
     ['silent', 0],
   ])('is written or not, depending on the level %s', (level, count) => {
-    const { write, lines } = createLog(level);
-    write('info', LINE);
-    write('debug', LINE);
+    const { log, lines } = createLog(level);
+    write(log);
+    write(log, LINE, 'probe');
     expect(lines).toHaveLength(count);
   });
 });

@@ -13,10 +13,9 @@ import type { Pet, PetStatus } from '../../src/pets/pet.js';
 import { createCall, type BulkPetSource } from '../../src/pets/pet-source.js';
 import { createPostgresPetSource } from '../../src/pets/postgres-pet-source.js';
 import { createBreaker } from '../../src/proxy/breaker.js';
+import { createConnections } from '../../src/proxy/connections.js';
 import { createKeyStates } from '../../src/proxy/key-state.js';
 import { createRestPetSource } from '../../src/proxy/rest-pet-source.js';
-import { createRetryBudget } from '../../src/proxy/retry-budget.js';
-import { createUpstreamClient } from '../../src/proxy/upstream-client.js';
 import { createUpstreamDescription } from '../../src/proxy/upstream-span.js';
 import { createDatabase, startGateway } from '../support/gateway.js';
 import { describePetSource, type SourceUnderTest } from './pet-source.contract.js';
@@ -70,14 +69,13 @@ describePetSource('another animal store, over REST', async () => {
   const store = await startGateway('server');
   const { key } = await store.createKey({ plan: 'enterprise', limits: { perMinute: 1_000_000, perDay: 1_000_000 } });
   const url = `${store.url}/v1`;
-  const client = createUpstreamClient({ url, connections: 8, connectTimeoutMs: 5_000 });
+  const connections = createConnections({ url, connections: 8, connectTimeoutMs: 5_000 });
   const breaker = createBreaker({ probe: () => Promise.resolve() });
   return {
     source: createRestPetSource({
-      client,
+      connections,
       breaker,
       keys: createKeyStates(),
-      budget: createRetryBudget(),
       timeoutMs: 20_000,
       describe: createUpstreamDescription(url),
       tracer: NO_TRACING.tracer,
@@ -97,7 +95,7 @@ describePetSource('another animal store, over REST', async () => {
       return status === null ? pet : { ...pet, status };
     },
     async close() {
-      await client.close();
+      await connections.close();
       await store.close();
     },
   };

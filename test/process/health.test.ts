@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { readFile } from 'node:fs/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
@@ -161,6 +163,13 @@ describe('a database that the program cannot work with', () => {
     expect(applied.stdout).toBe(pending.stdout.replaceAll('pending', 'applied'));
     expect(await place.migrate(['--check'], env)).toMatchObject({ code: 0, stdout: 'No migrations are pending.\n' });
     await until('it is ready', async () => (await program.fetch('/readyz')).status === 200);
+  });
+
+  it('`migrate --check` creates no store', async () => {
+    const checked = await place.migrate(['--check'], { DATA_DIR: 'nothing' });
+    expect(checked).toMatchObject({ code: 1, stdout: '' });
+    expect(linesOf(checked.stderr)).toEqual([expect.stringContaining('there is no store in DATA_DIR "nothing"')]);
+    expect(existsSync(join(place.directory, 'nothing'))).toBe(false);
   });
 
   it('makes it unready if the role lacks permissions; those that the guide lists suffice', async () => {

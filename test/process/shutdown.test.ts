@@ -5,9 +5,9 @@ import { Agent, request, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { linesOf, makePlace, until, type Place, type Program } from '../support/process.js';
+import { statementWaits, whileLocked } from '../support/table-lock.js';
 
 describe('stopping a server', () => {
   let place: Place;
@@ -124,20 +124,15 @@ describe('stopping a server', () => {
     const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '20000' });
     const key = await createKey();
     expect((await ask(program, key)).status).toBe(200);
-    const database = new pg.Client({ connectionString: env.DATABASE_URL });
-    await database.connect();
-    await database.query('BEGIN; LOCK TABLE pets IN ACCESS EXCLUSIVE MODE');
-    const answers = Array.from({ length: 30 }, () => ask(program, key));
-    const isWaiting = async (): Promise<boolean> => {
-      const text = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`;
-      return (await database.query(text)).rows.length > 0;
-    };
-    await until('a statement waits for the table', isWaiting);
-    const toldAt = performance.now();
-    expect((await program.stop()).code).toBe(0);
-    expect(performance.now() - toldAt).toBeLessThan(20_000);
-    for (const answer of await Promise.all(answers)) expect([200, 503]).toContain(answer.status);
-    await database.end();
+    const url = env.DATABASE_URL as string;
+    await whileLocked(url, async () => {
+      const answers = Array.from({ length: 30 }, () => ask(program, key));
+      await statementWaits(url);
+      const toldAt = performance.now();
+      expect((await program.stop()).code).toBe(0);
+      expect(performance.now() - toldAt).toBeLessThan(20_000);
+      for (const answer of await Promise.all(answers)) expect([200, 503]).toContain(answer.status);
+    });
   });
 
   it.each([

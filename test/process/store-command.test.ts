@@ -49,6 +49,20 @@ describe('the store command', () => {
     await program.stop();
   });
 
+  it('gives the next id of the export, whatever ids the animals have', async () => {
+    const source = await place.database();
+    const add = `INSERT INTO pets (name, category_id) VALUES ('Next', 1) RETURNING id::text`;
+    await runSql(source, `INSERT INTO pets (id, name, category_id) VALUES (9223372036854775807, 'Last', 1)`);
+    for (const expected of ['1', '2']) {
+      const { stdout } = await place.store(['export', '-'], { DATABASE_URL: source });
+      await writeFile(join(place.directory, 'ids.jsonl'), stdout);
+      const target = await place.database();
+      expect(await place.store(['import', 'ids.jsonl'], { DATABASE_URL: target })).toMatchObject({ code: 0 });
+      expect(await runSql(target, add)).toEqual([{ id: expected }]);
+      expect(await runSql(source, add)).toEqual([{ id: expected }]);
+    }
+  });
+
   it('refuses a store that is not empty, and files that are incomplete, damaged, newer or something else', async () => {
     const full = await place.store(['import', FILE], { DATABASE_URL: url });
     expect([full.code, linesOf(full.stderr)]).toEqual([1, [expect.stringContaining('the store is not empty')]]);
@@ -60,6 +74,7 @@ describe('the store command', () => {
       [exported.slice(0, -1), 'incomplete'],
       [exported.replace('Bella', 'Bolla'), 'checksum'],
       [exported.replace('"category_id"', '"category_id","colour"'), 'newer'],
+      [exported.replace('"tables":[', '"tables":[{"name":"orders","columns":["id"],"rows":0},'), 'newer'],
       ['{"animals":[]}\n', 'no export'],
     ] as const) {
       await writeFile(join(place.directory, 'wrong.jsonl'), text);

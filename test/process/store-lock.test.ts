@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { linesOf, makePlace, type Place } from '../support/process.js';
+import { linesOf, makePlace, whyNoContainers, type Place } from '../support/process.js';
+
+const noContainers = whyNoContainers();
 
 describe('the lock of an embedded store', () => {
   let place: Place;
@@ -51,7 +53,29 @@ describe('the lock of an embedded store', () => {
       expect(linesOf(program.stderr)).toEqual([expect.stringMatching(/process \d+/)]);
     }
   });
+
+  it.skipIf(noContainers)(`keeps out other containers, until its owner is killed${skipped(noContainers)}`, async () => {
+    await place.prepareStore();
+    const env = { PORT: '0', SAMPLE_DATA: 'false' };
+    const refusal = { code: 1, stdout: '', stderr: expect.stringMatching(/^.*in use by process \d+.*\n$/) };
+    const outside = await place.start(env);
+    expect(await place.launchInContainer(env).ended).toMatchObject(refusal);
+    await outside.stop('SIGKILL');
+
+    for (let start = 1; start <= 2; start++) {
+      const inside = place.launchInContainer(env);
+      expect(await inside.listens()).toBe(true);
+      expect(await place.launchInContainer(env).ended).toMatchObject(refusal);
+      expect(await place.run(env)).toMatchObject(refusal);
+      expect((await inside.fetch('/readyz')).status).toBe(200);
+      await inside.stop('SIGKILL');
+    }
+  });
 });
+
+function skipped(reason: string | undefined): string {
+  return reason === undefined ? '' : ` (SKIPPED: ${reason})`;
+}
 
 describe('an embedded store', () => {
   let place: Place;

@@ -1,7 +1,7 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { Pool } from 'undici';
 import { expect, it } from 'vitest';
-import { createUpstreamClient } from '../../src/proxy/upstream-client.js';
+import { createConnections } from '../../src/proxy/connections.js';
 import { startProxyBefore } from '../support/gateway.js';
 
 const KEYS = 16;
@@ -103,14 +103,14 @@ it.each(FAULTS)(
     upstream.close();
 
     upstream = await startFaultyUpstream(fault, false);
-    const client = createUpstreamClient({ url: upstream.url, connections: 64, connectTimeoutMs: 5_000 });
+    const connections = createConnections({ url: upstream.url, connections: 64, connectTimeoutMs: 5_000 });
     const ours = await countWrong(60, async (key) => {
       const headers = { authorization: `Bearer ${key}` };
       const request = { method: 'GET', path: '/', headers, requestId: 'r', keyId: key } as const;
-      const outcome = await client.send({ ...request, beforeSending: () => undefined }).outcome;
-      return outcome instanceof Error ? undefined : toName(outcome.body as string);
+      const outcome = await connections.send({ ...request, beforeSending: () => undefined });
+      return outcome.kind === 'answer' ? toName(outcome.body as string) : undefined;
     });
-    await client.close();
+    await connections.close();
     upstream.close();
     expect(ours.wrong).toBeLessThanOrEqual(ofPool.wrong);
   },

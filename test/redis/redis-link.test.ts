@@ -99,7 +99,7 @@ describe('a Redis server that cannot be used', () => {
       "-ERR unknown command 'AUTH', with args beginning with: 's3cret-word'\r\n",
       'AUTH',
     ],
-    ['sends the same reply to everything', '+OK\r\n', 'read back'],
+    ['sends the same reply to everything', '+OK\r\n', 'did not return the value just written'],
   ])('%s: it counts as unavailable, and the log states the reason without the password', async (_, text, why) => {
     const { link, logged, failures } = await openTestLink(`redis://:s3cret-word@127.0.0.1:${await answering(text)}`);
     expect(link.isUp).toBe(false);

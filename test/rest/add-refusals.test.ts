@@ -32,7 +32,7 @@ describe.each(STORES)('invalid POST /v1/pets, %s store', (mode) => {
     ['{"name":"Rex","category_id":1}', /categoryId.*"category_id"/],
     ['{"name":"Rex","categoryId":1,"constructor":1}', /"constructor"/],
     ['{"name":"Rex","categoryId":1,"__proto__":{}}', /"__proto__"/],
-    ['{"__proto__":{"name":"Rex","categoryId":1}}', /name is required.*"__proto__"/],
+    ['{"__proto__":{"name":"Rex","categoryId":1}}', /has a key "__proto__"/],
     ['{"name":"Rex","categoryId":1,"":1}', /""/],
   ])('refuses the properties %s', expectRefused);
 
@@ -124,7 +124,7 @@ describe.each(STORES)('invalid POST /v1/pets, %s store', (mode) => {
     ['{"name":"Rex","categoryId":1,"categoryId":1}', /"categoryId" twice/],
     ['{"name":"Rex","categoryId":1,"categoryId":2}', /"categoryId" twice/],
     ['{"name":"a \\"}{ b","categoryId":1,"status":"sold","status":"sold"}', /"status" twice/],
-    ['{"name":"Rex","categoryId":1,"__proto__":1,"__proto__":1}', /"__proto__" twice/],
+    ['{"name":"Rex","categoryId":1,"__proto__":1,"__proto__":1}', /has a key "__proto__"/],
     ['{"name":{"first":"a","first":"a"},"categoryId":1}', /"first" twice/],
   ])('refuses repeated properties: %s', expectRefused);
 

@@ -23,7 +23,7 @@ describe('usage while the PostgreSQL server accepts no connections', () => {
       return status;
     };
     expect(await ask()).toBe(404);
-    const warnings = () => gateway.logged.filter(({ msg }) => String(msg).includes('cannot be written down'));
+    const warnings = () => gateway.logged.filter(({ msg }) => String(msg).includes('key usage cannot be stored yet'));
     await access.whileAway(async () => {
       expect([await ask(), await ask()]).toEqual([503, 503]);
       await expect.poll(warnings, { timeout: 20_000 }).toHaveLength(1);

@@ -3,10 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { startApp } from '../../src/app.js';
-import { loadConfig } from '../../src/config.js';
 import type { Database } from '../../src/store/database.js';
 import { listPendingMigrations, migrate } from '../../src/store/migrate.js';
 import { createPgDatabase } from '../../src/store/pg-database.js';
@@ -60,20 +57,7 @@ describe('migrating a fresh PostgreSQL database', () => {
       FIVE.map(() => [{ count: 0 }]),
     );
     const versions = await ask('SELECT version, count(*)::int AS count FROM schema_version GROUP BY version');
-    expect(versions.every(({ count }) => count === 1)).toBe(true);
-  });
-
-  it('is safe for five programs that start at once and then serve the same animals', async () => {
-    const config = loadConfig({ DATABASE_URL: url, PORT: '0', NODE_ENV: 'test', DATABASE_POOL: '2' });
-    const apps = await Promise.all(FIVE.map(() => startApp(config, pino({ level: 'silent' }))));
-    try {
-      await ask(`INSERT INTO pets (name, category_id) VALUES ('Rex', 1)`);
-      const answers = await Promise.all(apps.map((app) => fetch(`${app.url}/readyz`)));
-      expect(answers.map(({ status }) => status)).toEqual(FIVE.map(() => 200));
-      expect(await ask('SELECT count(*)::int AS count FROM pets')).toEqual([{ count: 1 }]);
-    } finally {
-      for (const app of apps) await app.close();
-    }
+    expect(new Set(versions.map(({ count }) => count))).toEqual(new Set([1]));
   });
 
   it('changes nothing when it runs again', async () => {

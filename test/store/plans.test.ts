@@ -10,6 +10,7 @@ import { PET_STATUSES } from '../../src/pets/pet.js';
 import { createCall } from '../../src/pets/pet-source.js';
 import { createPostgresPetSource } from '../../src/pets/postgres-pet-source.js';
 import { createDatabase } from '../support/gateway.js';
+import { until } from '../support/process.js';
 
 const FEW = 30;
 const MANY = 100_000;
@@ -61,6 +62,7 @@ describe.each([
     // A connection reports its statistics when it ends, at the latest.
     await database.close();
     expect(answered).toBe((1 + PET_STATUSES.length) * PAGE + IDS.length + 1);
+    await until('the statistics are complete', async () => (await countRowsRead()) >= answered);
     expect(await countRowsRead()).toBeLessThan((UNTIL_SETTLED + 1) * answered + 1_000);
   });
 

@@ -1,7 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createPgDatabase } from '../../src/store/pg-database.js';
 import { createDatabase, startGateway, type Gateway } from '../support/gateway.js';
+import { noStatementWaits, statementWaits, whileLocked } from '../support/table-lock.js';
 
 describe('a store without prepared statements', () => {
   let database: { url: string; drop: () => Promise<void> };
@@ -34,17 +35,29 @@ describe('a store without prepared statements', () => {
     const gateway = await start();
     const { key } = await gateway.createKey();
     await gateway.graphql('{ rateLimit { plan } }', { key });
-    await client.query('BEGIN; LOCK TABLE pets IN ACCESS EXCLUSIVE MODE');
-    const { errors } = await gateway.graphql('{ pets { id } }', { key });
-    const waiting = async (): Promise<number> => {
-      const text = `SELECT count(*)::int AS count FROM pg_stat_activity
-                    WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-      return (await client.query(text)).rows[0].count as number;
-    };
-    while ((await waiting()) > 0) await sleep(20);
-    await client.query('ROLLBACK');
+    const { errors } = await whileLocked(database.url, async () => {
+      const answering = gateway.graphql('{ pets { id } }', { key });
+      await statementWaits(database.url);
+      const answer = await answering;
+      await noStatementWaits(database.url);
+      return answer;
+    });
     await gateway.close();
     expect(errors?.[0]?.extensions.code).toBe('SERVICE_UNAVAILABLE');
     expect(warnings(gateway)).toEqual([]);
+  });
+
+  it('does not reuse the connection of a cancelled statement, which a late cancellation might still reach', async () => {
+    const store = createPgDatabase({ url: database.url, pool: 1, prepare: false, statementTimeoutMs: 100 });
+    const readPid = async (): Promise<number | undefined> => {
+      const rows = await store.query<{ pid: number }>({ name: 'pid', text: 'SELECT pg_backend_pid() AS pid' }, []);
+      return rows[0]?.pid;
+    };
+    const first = await readPid();
+    await expect(store.query({ name: 'sleep', text: 'SELECT pg_sleep(10)' }, [])).rejects.toThrow();
+    const second = await readPid();
+    await store.close();
+    expect(second).toEqual(expect.any(Number));
+    expect(second).not.toBe(first);
   });
 });

@@ -4,8 +4,9 @@ import type { Gateway } from './gateway.js';
 
 /** Makes the database of a store unavailable, and available again. */
 export interface DatabaseAccess {
-  /** The name of the database. */
   readonly database: string;
+  /** The address of the database, for other connections. */
+  readonly url: string;
   /** With false, ends the store's connections and refuses new ones. */
   allow(allowed: boolean): Promise<void>;
   /** Runs a function while the database is unavailable. */
@@ -18,6 +19,8 @@ export interface DatabaseAccess {
 export async function takeDatabaseAccess(gateway: Gateway): Promise<DatabaseAccess> {
   const [row] = await gateway.sql<{ name: string }>('SELECT current_database() AS name');
   const database = row?.name ?? '';
+  const url = new URL(inject('postgresUrl'));
+  url.pathname = `/${database}`;
   const server = new pg.Client({ connectionString: inject('postgresUrl') });
   await server.connect();
 
@@ -29,6 +32,7 @@ export async function takeDatabaseAccess(gateway: Gateway): Promise<DatabaseAcce
 
   return {
     database,
+    url: url.href,
     allow,
     async whileAway(work) {
       await allow(false);

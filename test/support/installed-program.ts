@@ -31,7 +31,7 @@ function isExecutable(path: string): boolean {
 
 /**
  * Defines a suite that needs programs npm does not install. If one is missing, the suite is skipped with a warning, or
- * fails with `CI=true` and in a drill.
+ * fails with `CI=true`, as in drills.
  * @param names - the programs, separated by spaces
  */
 export function describeWith(names: string, title: string, suite: (...paths: string[]) => void): void {
@@ -43,7 +43,7 @@ export function describeWith(names: string, title: string, suite: (...paths: str
   }
   const packages = missing.map((name) => PACKAGES[name] ?? name).join(' ');
   const reason = `${missing.join(', ')} not installed (on Debian: apt-get install ${packages}): ${title}`;
-  const isNeeded = process.env.CI === 'true' || process.env.DRILL === 'true';
+  const isNeeded = process.env.CI === 'true';
   if (!isNeeded) console.warn(`skipped, ${reason}`);
   describe.runIf(isNeeded)(title, () => {
     it(`needs ${missing.join(', ')}`, () => {

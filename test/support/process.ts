@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,6 +12,19 @@ const KEYS = fileURLToPath(new URL('../../dist/bundle/keys.js', import.meta.url)
 const MIGRATE = fileURLToPath(new URL('../../dist/bundle/migrate.js', import.meta.url));
 const STORE = fileURLToPath(new URL('../../dist/bundle/store.js', import.meta.url));
 const TIME_LIMIT_MS = 60_000;
+
+/** The options with which `unshare` runs a command as process 1. They are killed together. */
+const IN_CONTAINER = ['--pid', '--fork', '--mount-proc', '--kill-child'];
+if (process.getuid?.() !== 0) IN_CONTAINER.push('--map-root-user');
+
+/** Why this machine cannot start a process in a PID namespace of its own; undefined if it can. */
+export function whyNoContainers(): string | undefined {
+  const { error, status, stderr } = spawnSync('unshare', [...IN_CONTAINER, 'true'], { encoding: 'utf8' });
+  if (error) return 'unshare is not installed';
+  if (status === 0) return undefined;
+  if (process.env.CI === 'true') throw new Error(`With CI=true no test may be skipped, but unshare says: ${stderr}`);
+  return `unshare says: ${stderr.trim()}`;
+}
 
 /** The exit status and the output of a process. */
 export interface Ended {
@@ -49,6 +62,8 @@ export interface Place {
   start(env: Environment): Promise<Program>;
   /** Runs a server that the test expects to exit by itself. */
   run(env: Environment): Promise<Ended>;
+  /** Starts the server as process 1 of a PID namespace of its own, like a container. Does not wait until it listens. */
+  launchInContainer(env: Environment): Program;
   /** Runs the `keys` command. */
   keys(args: readonly string[], env?: Environment): Promise<Ended>;
   /** Runs the `migrate` command. */
@@ -74,8 +89,9 @@ export async function makePlace(): Promise<Place> {
   };
   process.once('exit', endAll);
 
-  function run(file: string, args: readonly string[], env: Environment): Running {
-    const child = spawn(process.execPath, [file, ...args], {
+  function run(file: string, args: readonly string[], env: Environment, inContainer = false): Running {
+    const [command, before] = inContainer ? ['unshare', [...IN_CONTAINER, process.execPath]] : [process.execPath, []];
+    const child = spawn(command, [...before, file, ...args], {
       cwd: directory,
       env: { PATH: process.env.PATH, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -95,6 +111,7 @@ export async function makePlace(): Promise<Place> {
       return running;
     },
     run: (env) => run(MAIN, [], env).end(),
+    launchInContainer: (env) => run(MAIN, [], env, true),
     keys: (args, env = {}) => run(KEYS, args, env).end(),
     migrate: (args, env = {}) => run(MIGRATE, args, env).end(),
     store: (args, env = {}) => run(STORE, args, env).end(),

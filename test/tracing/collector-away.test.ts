@@ -72,12 +72,11 @@ describe('a collector that does not respond', () => {
     collector.answer('silence');
     const gateway = await startGateway('server', { ...SETTINGS, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
     const { key } = await gateway.createKey();
-    expect(await ask(gateway, key, 100)).toBeLessThan(5_000);
+    expect(await ask(gateway, key, 30)).toBeLessThan(5_000);
     await until('an export waits', () => collector.received.length > 0);
-    expect(await ask(gateway, key, 100)).toBeLessThan(5_000);
+    expect(await ask(gateway, key, 30)).toBeLessThan(5_000);
     // The collector has one batch, the queue is full, and the other spans are dropped.
-    const sent = collector.received.map(({ body }) => body.match(/"spanId"/g)?.length ?? 0);
-    expect(sent).toEqual([expect.any(Number)]);
+    expect(collector.received).toHaveLength(1);
     const startedAt = performance.now();
     await gateway.close();
     expect(performance.now() - startedAt).toBeLessThan(8_000);

@@ -2,7 +2,7 @@ import { useMutation } from '@apollo/client/react';
 import { useRef, type FormEvent } from 'react';
 import { graphql } from './gql';
 import type { PetStatus } from './gql/graphql';
-import { STATUSES } from './pet-list';
+import { StatusOptions } from './pet-list';
 import { toRefusal } from './refusal';
 import { RefusalNotice } from './refusal-notice';
 
@@ -58,9 +58,7 @@ export function AddPet() {
         Status
         <select name="status">
           <option value="">none</option>
-          {STATUSES.map((status) => (
-            <option key={status}>{status}</option>
-          ))}
+          <StatusOptions />
         </select>
       </label>
       <button disabled={loading}>Add</button>

@@ -16,7 +16,20 @@ const LIST_PETS = graphql(`
   }
 `);
 
-export const STATUSES: readonly PetStatus[] = ['AVAILABLE', 'PENDING', 'SOLD'];
+/** What people read for each status. */
+const STATUS_LABELS: Readonly<Record<PetStatus, string>> = {
+  AVAILABLE: 'available',
+  PENDING: 'pending',
+  SOLD: 'sold',
+};
+
+export function StatusOptions() {
+  return Object.entries(STATUS_LABELS).map(([status, label]) => (
+    <option key={status} value={status}>
+      {label}
+    </option>
+  ));
+}
 
 export function PetList() {
   const [status, setStatus] = useState<PetStatus>();
@@ -33,9 +46,7 @@ export function PetList() {
         Show
         <select value={status ?? ''} onChange={({ target }) => setStatus((target.value || undefined) as PetStatus)}>
           <option value="">all animals</option>
-          {STATUSES.map((each) => (
-            <option key={each}>{each}</option>
-          ))}
+          <StatusOptions />
         </select>
       </label>
       {error && !loading && <RefusalNotice refusal={toRefusal(error)} onRetry={retry} />}
@@ -44,7 +55,7 @@ export function PetList() {
       <ul>
         {data?.pets?.map(({ id, name, categoryId, status: has }) => (
           <li key={id}>
-            <b>{name}</b> <span>category {categoryId}</span> <em>{has ?? 'no status'}</em>
+            <b>{name}</b> <span>category {categoryId}</span> <em>{has ? STATUS_LABELS[has] : 'no status'}</em>
           </li>
         ))}
       </ul>

@@ -2,7 +2,7 @@ import type { PetStatus } from '../../pets/pet.js';
 import type { Plan } from '../../access/plans.js';
 import type { FieldInfo as GraphQLResolveInfo } from '../compile.js';
 import type { Pet as StoredPet } from '../../pets/pet.js';
-import type { OperationContext } from '../context.js';
+import type { OperationContext } from '../run.js';
 export type Maybe<T> = T | null;
 export type InputMaybe<T> = Maybe<T>;
 export type RequireFields<T, K extends keyof T> = Omit<T, K> & { [P in K]-?: NonNullable<T[P]> };

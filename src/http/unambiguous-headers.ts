@@ -10,18 +10,15 @@ const SINGLE_HEADERS = ['host', 'authorization'];
  * Refuses a request whose headers could mean one thing here and another to a proxy in front.
  * @throws StoreError `headers_too_large`, `invalid_request`
  */
-export function requireSoundHeaders({ httpVersion, headers, rawHeaders }: IncomingMessage): void {
+export function requireUnambiguousHeaders({ httpVersion, headers, rawHeaders }: IncomingMessage): void {
   if (rawHeaders.length > 2 * MAX_HEADERS)
     throw new StoreError('headers_too_large', `A request may have ${MAX_HEADERS} headers.`);
   // https://www.rfc-editor.org/rfc/rfc9112#section-3.2
   if (httpVersion === '1.1' && headers.host === undefined) throw ambiguous('An HTTP/1.1 request needs a Host header.');
   for (const name of SINGLE_HEADERS) {
-    let count = 0;
-    for (let i = 0; i < rawHeaders.length; i += 2) {
-      const sent = rawHeaders[i] as string;
-      if (sent.length === name.length && sent.toLowerCase() === name) count += 1;
-    }
-    if (count > 1) throw ambiguous(`A request may have one ${name} header.`);
+    const isNamed = (text: string, index: number): boolean =>
+      index % 2 === 0 && text.length === name.length && text.toLowerCase() === name;
+    if (rawHeaders.filter(isNamed).length > 1) throw ambiguous(`A request may have one ${name} header.`);
   }
 }
 

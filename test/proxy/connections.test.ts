@@ -1,13 +1,19 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Attempt } from '../../src/proxy/attempt.js';
-import type { UpstreamAnswer } from '../../src/proxy/upstream-answer.js';
-import { createUpstreamClient, type UpstreamClient } from '../../src/proxy/upstream-client.js';
+import { CallCancelled } from '../../src/pets/pet-source.js';
+import { createConnections, type Connections } from '../../src/proxy/connections.js';
+import type { Outcome, UpstreamAnswer, UpstreamRequest } from '../../src/proxy/exchange.js';
 
-describe('the client of an upstream, with one connection', () => {
+/** A request on its way. */
+interface Sent {
+  readonly request: UpstreamRequest;
+  readonly outcome: Promise<Outcome>;
+}
+
+describe('the connections to an upstream, with only one', () => {
   let server: Server;
-  let client: UpstreamClient;
+  let connections: Connections;
   /** The responses of the upstream, by path. */
   let asked: Map<string, ServerResponse>;
 
@@ -16,25 +22,27 @@ describe('the client of an upstream, with one connection', () => {
     server = createServer(({ url = '' }, response) => void asked.set(url, response));
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
     const { port } = server.address() as AddressInfo;
-    client = createUpstreamClient({ url: `http://127.0.0.1:${port}/v1`, connections: 1, connectTimeoutMs: 5_000 });
+    connections = createConnections({ url: `http://127.0.0.1:${port}/v1`, connections: 1, connectTimeoutMs: 5_000 });
   });
   afterEach(async () => {
-    await client.close();
+    await connections.close();
     server.closeAllConnections();
     await new Promise((closed) => server.close(closed));
   });
 
-  function send(path: string, { keyId = 'a', refusal }: { keyId?: string; refusal?: Error } = {}): Attempt {
-    return client.send({ method: 'GET', path, headers: {}, requestId: 'r', keyId, beforeSending: () => refusal });
+  function send(path: string, { keyId = 'a', refusal }: { keyId?: string; refusal?: Error } = {}): Sent {
+    const about = { method: 'GET', path, headers: {}, requestId: 'r', keyId } as const;
+    const request: UpstreamRequest = { ...about, beforeSending: () => refusal };
+    return { request, outcome: connections.send(request) };
   }
   const arrivalOf = (path: string) => vi.waitFor(() => expect([...asked.keys()]).toContain(path), { timeout: 5_000 });
 
   it('sends waiting requests in their order, and skips cancelled ones', async () => {
     const [first, second, third] = [send('/1'), send('/2'), send('/3')];
-    expect(client.load()).toEqual({ active: 1, idle: 0, waiting: 2 });
-    second.cancel(new Error('gone'));
-    expect(await second.outcome).toMatchObject({ message: 'gone' });
-    expect(client.load()).toEqual({ active: 1, idle: 0, waiting: 1 });
+    expect(connections.load()).toEqual({ active: 1, idle: 0, waiting: 2 });
+    expect(second.request.progress?.cancel(new Error('gone'))).toBe(false);
+    expect(await second.outcome).toMatchObject({ kind: 'timeout', error: { message: 'gone' }, wasSent: false });
+    expect(connections.load()).toEqual({ active: 1, idle: 0, waiting: 1 });
     await arrivalOf('/v1/1');
     asked.get('/v1/1')?.end('one');
     expect(await first.outcome).toMatchObject({ status: 200, body: 'one' });
@@ -42,7 +50,7 @@ describe('the client of an upstream, with one connection', () => {
     asked.get('/v1/3')?.end('three');
     expect(await third.outcome).toMatchObject({ status: 200, body: 'three' });
     expect([...asked.keys()]).toEqual(['/v1/1', '/v1/3']);
-    expect(client.load()).toEqual({ active: 0, idle: 1, waiting: 0 });
+    expect(connections.load()).toEqual({ active: 0, idle: 1, waiting: 0 });
   });
 
   it('serves keys in turn', async () => {
@@ -59,11 +67,13 @@ describe('the client of an upstream, with one connection', () => {
   it('cancels no other request that uses the same connection later', async () => {
     const first = send('/1');
     await arrivalOf('/v1/1');
+    const { progress } = first.request;
     asked.get('/v1/1')?.end('one');
     await first.outcome;
     const second = send('/2');
     await arrivalOf('/v1/2');
-    first.cancel(new Error('too late'));
+    progress?.cancel(new Error('too late'));
+    first.request.progress?.cancel(new Error('too late'));
     asked.get('/v1/2')?.end('two');
     expect(await second.outcome).toMatchObject({ status: 200, body: 'two' });
   });
@@ -71,15 +81,15 @@ describe('the client of an upstream, with one connection', () => {
   it('continues after a request is cancelled in flight, and after one is refused right before it is sent', async () => {
     const first = send('/1');
     await arrivalOf('/v1/1');
-    first.cancel(new Error('gone'));
-    expect(await first.outcome).toMatchObject({ message: 'gone' });
+    expect(first.request.progress?.cancel(new CallCancelled())).toBe(true);
+    expect(await first.outcome).toMatchObject({ kind: 'cancelled', error: expect.any(CallCancelled), wasSent: true });
     const second = send('/2', { refusal: new Error('not now') });
-    expect(await second.outcome).toMatchObject({ message: 'not now' });
+    expect(await second.outcome).toMatchObject({ kind: 'refused', error: { message: 'not now' }, wasSent: false });
     const third = send('/3');
     await arrivalOf('/v1/3');
     asked.get('/v1/3')?.writeHead(404, { 'X-Kind': 'none' }).end('');
     const answer = await third.outcome;
-    expect(answer).toMatchObject({ status: 404, body: '' });
+    expect(answer).toMatchObject({ kind: 'answer', status: 404, body: '' });
     expect((answer as UpstreamAnswer).header('x-kind')).toBe('none');
     expect([...asked.keys()]).toEqual(['/v1/1', '/v1/3']);
   });
@@ -91,9 +101,13 @@ describe('the client of an upstream, with one connection', () => {
     response?.writeHead(200, { 'Content-Length': '100' });
     response?.write('some');
     setTimeout(() => response?.socket?.destroy(), 50);
-    expect(await first.outcome).toMatchObject({ name: 'UpstreamFailure', kind: 'broken', wasSent: true });
+    expect(await first.outcome).toMatchObject({ kind: 'broken', error: { code: 'upstream_error' }, wasSent: true });
     await new Promise((closed) => server.close(closed));
-    expect(await send('/2').outcome).toMatchObject({ name: 'UpstreamFailure', kind: 'unreachable', wasSent: false });
+    expect(await send('/2').outcome).toMatchObject({
+      kind: 'unreachable',
+      error: { code: 'upstream_unavailable' },
+      wasSent: false,
+    });
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   });
 });

@@ -1,5 +1,5 @@
+import type { UpstreamAnswerHead } from '../access/upstream-key.js';
 import { toWallTime } from '../clock.js';
-import type { UpstreamAnswerHead } from './upstream-key.js';
 
 /** A window, as a response of the upstream states it. */
 export interface StatedWindow {
@@ -23,19 +23,21 @@ export function parseStatedWindows(
   now: number,
 ): readonly StatedWindow[] {
   const trio = parseTrio(header, now);
-  const states = parseStates(header('ratelimit'));
+  const states = parseItems(header, STATES);
   const windows: StatedWindow[] = [];
-  for (const { name, q, w } of parsePolicies(header('ratelimit-policy'))) {
-    const { r, t } = states.find((state) => state.name === name) ?? NO_STATE;
+  for (const { name, values } of parseItems(header, POLICIES)) {
+    const [limit, seconds] = values;
+    const [remaining, left] = states.find((state) => state.name === name)?.values ?? NO_VALUES;
     // A limit of 0 would refuse everything, for good.
-    if (r === undefined || t === undefined || q === 0) continue;
-    const resetAt = now + Math.max(1, Math.min(t, w ?? DAY, DAY)) * 1_000;
+    if (!limit || remaining === undefined || left === undefined) continue;
+    const resetAt = now + Math.max(1, Math.min(left, seconds ?? DAY, DAY)) * 1_000;
     // Both headers round up, X-RateLimit-Reset to a full second of the clock. The earlier time is therefore more exact,
     // and never further away than the length of the window.
-    const isTrio = trio?.limit === q && Math.abs(trio.resetAt - resetAt) < CLOCK_TOLERANCE_MS;
+    const isTrio = trio?.limit === limit && Math.abs(trio.resetAt - resetAt) < CLOCK_TOLERANCE_MS;
     const closest = isTrio ? Math.min(trio.resetAt, resetAt) : resetAt;
-    windows.push({ name, seconds: w ?? null, limit: q, remaining: Math.min(r, q), resetAt: closest });
+    windows.push({ name, seconds: seconds ?? null, limit, remaining: Math.min(remaining, limit), resetAt: closest });
   }
+  windows.sort((a, b) => (a.seconds ?? Infinity) - (b.seconds ?? Infinity));
   return windows.length === 0 && trio ? [trio] : windows;
 }
 
@@ -47,7 +49,7 @@ function parseTrio(header: UpstreamAnswerHead['header'], now: number): StatedWin
   const remaining = toCount(header('x-ratelimit-remaining'));
   const reset = toCount(header('x-ratelimit-reset'));
   if (!limit || remaining === undefined || reset === undefined) return undefined;
-  const date = parseDate(header('date'));
+  const date = Date.parse(header('date') ?? '');
   const resetAt = toResetAt(reset, date, now);
   return { name: 'default', seconds: null, limit, remaining: Math.min(remaining, limit), resetAt };
 }
@@ -56,8 +58,8 @@ function parseTrio(header: UpstreamAnswerHead['header'], now: number): StatedWin
 const DAY = 86_400;
 
 /**
- * Converts `X-RateLimit-Reset`, which is in Unix seconds of the clock that `Date` shows. If that makes no sense, `Date` may
- * be wrong, or the upstream may state Unix milliseconds, or the seconds that are left.
+ * Converts `X-RateLimit-Reset`, which is in Unix seconds of the clock that `Date` shows. If that makes no sense, `Date`
+ * may be wrong, or the upstream may state Unix milliseconds, or the seconds that are left.
  */
 function toResetAt(reset: number, date: number, now: number): number {
   // The upstream's clock, or that of this machine, may differ from `monotonicNow`.
@@ -100,7 +102,7 @@ const HTTP_DATE = /^\s*(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/;
 function toSeconds(value: string | undefined, sentAt: string | undefined, now: number): number | undefined {
   const date = value !== undefined && HTTP_DATE.test(value) ? Date.parse(value) : NaN;
   if (Number.isNaN(date)) return undefined;
-  const waits = [parseDate(sentAt), toWallTime(now)].map((from) => Math.ceil((date - from) / 1_000));
+  const waits = [Date.parse(sentAt ?? ''), toWallTime(now)].map((from) => Math.ceil((date - from) / 1_000));
   return Math.max(0, waits.find((wait) => Math.abs(wait) <= DAY) ?? (waits[1] as number));
 }
 
@@ -108,28 +110,20 @@ function toCount(text: string | undefined): number | undefined {
   return text !== undefined && /^\s*\d{1,15}\s*$/.test(text) ? Number(text) : undefined;
 }
 
-/** The last date parsed. Dates change only once a second. */
-let lastDate = { field: '', time: NaN };
-
-function parseDate(field = ''): number {
-  if (field !== lastDate.field) lastDate = { field, time: Date.parse(field) };
-  return lastDate.time;
-}
-
-/** A list item with its numeric parameters. */
-type Item = { readonly name: string } & Readonly<Record<string, number | undefined>>;
-interface State {
+/** A list item with two of its parameters. */
+interface Item {
   readonly name: string;
-  readonly r?: number | undefined;
-  readonly t?: number | undefined;
-}
-interface Policy {
-  readonly name: string;
-  readonly q: number;
-  readonly w: number | undefined;
+  readonly values: readonly [number | undefined, number | undefined];
 }
 
-const NO_STATE: Partial<State> = {};
+const NO_VALUES: Item['values'] = [undefined, undefined];
+
+/** A header that lists windows, each with the same two parameters. */
+interface Field {
+  readonly name: string;
+  readonly parameters: readonly [string, string];
+  readonly usualForm: RegExp;
+}
 
 /**
  * The name of a window. Clients receive it, so it must be printable ASCII:
@@ -137,47 +131,36 @@ const NO_STATE: Partial<State> = {};
  */
 const NAME = /"([ !#-[\]-~]*)"/.source;
 
-/**
- * One or two windows in the form that this program and most others write. Matching this form is faster than searching
- * for parameters, and almost every response has it.
- */
-const STATES = new RegExp(`^${NAME};r=(\\d{1,15});t=(\\d{1,15})(?:, ${NAME};r=(\\d{1,15});t=(\\d{1,15}))?$`);
+const POLICIES = createField('ratelimit-policy', 'q', 'w');
+const STATES = createField('ratelimit', 'r', 't');
 
-function parseStates(field: string | undefined): readonly State[] {
-  const match = field === undefined ? null : STATES.exec(field);
-  if (!match) return parseItems(field);
-  const [, name = '', r, t, secondName, secondR, secondT] = match;
-  const first = { name, r: Number(r), t: Number(t) };
-  return secondName === undefined ? [first] : [first, { name: secondName, r: Number(secondR), t: Number(secondT) }];
+/**
+ * The usual form is that which this program and most others write, with one or two windows. Matching it is faster than
+ * searching for parameters, and almost every response has it.
+ */
+function createField(name: string, first: string, second: string): Field {
+  const item = `${NAME};${first}=(\\d{1,15});${second}=(\\d{1,15})`;
+  return { name, parameters: [first, second], usualForm: new RegExp(`^${item}(?:, ${item})?$`) };
 }
 
 /** One item of a list such as `"minute";q=60;w=60, "day";q=1000;w=86400`, and one parameter of an item. */
 const ITEM = new RegExp(`(?:^|,)\\s*${NAME}([^,]*)`, 'g');
 const PARAMETER = /;\s*(\w+)\s*=\s*(\d{1,15})\s*(?=;|$)/g;
 
-/** The last policies parsed. Nearly every response has the same ones. */
-let lastPolicies: { readonly field: string | undefined; readonly policies: readonly Policy[] } = {
-  field: undefined,
-  policies: [],
-};
-
-/** Parses the policies of a response, the shorter window first. */
-function parsePolicies(field: string | undefined): readonly Policy[] {
-  if (field !== lastPolicies.field) {
-    const policies = parseItems(field).flatMap(({ name, q, w }) => (q === undefined ? [] : [{ name, q, w }]));
-    lastPolicies = { field, policies: policies.sort((a, b) => (a.w ?? Infinity) - (b.w ?? Infinity)) };
-  }
-  return lastPolicies.policies;
+function parseItems(header: UpstreamAnswerHead['header'], field: Field): readonly Item[] {
+  const text = header(field.name) ?? '';
+  const match = field.usualForm.exec(text);
+  if (!match) return searchItems(text, field);
+  const [, name = '', first, second, otherName, otherFirst, otherSecond] = match;
+  const item: Item = { name, values: [Number(first), Number(second)] };
+  return otherName === undefined
+    ? [item]
+    : [item, { name: otherName, values: [Number(otherFirst), Number(otherSecond)] }];
 }
 
-/** Parses a list of named items and their numeric parameters. */
-function parseItems(field: string | undefined): readonly Item[] {
-  if (field === undefined) return [];
-  const items: Item[] = [];
-  for (const [, name = '', rest = ''] of field.matchAll(ITEM)) {
-    const parameters: Record<string, number> = {};
-    for (const [, key = '', value] of rest.matchAll(PARAMETER)) parameters[key] = Number(value);
-    items.push({ ...parameters, name } as Item);
-  }
-  return items;
+function searchItems(text: string, { parameters: [first, second] }: Field): readonly Item[] {
+  return Array.from(text.matchAll(ITEM), ([, name = '', rest = '']) => {
+    const parameters = new Map(Array.from(rest.matchAll(PARAMETER), ([, key, value]) => [key, Number(value)]));
+    return { name, values: [parameters.get(first), parameters.get(second)] };
+  });
 }

@@ -1,0 +1,229 @@
+import { buildConnector, Client } from 'undici';
+import {
+  createRequestIds,
+  exchange,
+  toCancelled,
+  type Cancellable,
+  type Connection,
+  type Outcome,
+  type RequestIds,
+  type UpstreamFailure,
+  type UpstreamRequest,
+} from './exchange.js';
+import { FairQueue } from './fair-queue.js';
+
+/** The connections to the upstream. */
+export type Connections = ReturnType<typeof createConnections>;
+
+export interface ConnectionsOptions {
+  /** The base address, such as `https://host/v1`. */
+  readonly url: string;
+  /** The most connections that are open at the same time. */
+  readonly connections: number;
+  readonly connectTimeoutMs: number;
+  readonly ids?: RequestIds;
+  /**
+   * Called for every request that was sent or should have been sent.
+   * @param outcome - the status, or why there is none
+   * @param seconds - the time since the request was created, including the wait for a connection
+   */
+  readonly observe?: ((method: string, outcome: number | UpstreamFailure['kind'], seconds: number) => void) | undefined;
+}
+
+/** A key may use this many times as many connections as it leaves free, so that a new key always finds one. */
+const SHARE = 3;
+/**
+ * If the upstream returns no ids, a connection should rest this long, in milliseconds, before its next request. A
+ * kernel may hold back the second of two responses for 40 ms.
+ */
+const REST_MS = 50;
+/** How long a new connection waits, in milliseconds, for a response that nobody has asked for. */
+const LISTEN_MS = 5;
+/** A connection in constant use rests after this many requests, for twice the usual time of a response. */
+const USES_WITHOUT_REST = 8;
+const LONGEST_REST_MS = 200;
+
+/** Its client is one connection, which undici opens when it is needed, and again after it was closed. */
+interface KeptConnection extends Connection {
+  /** The key of its current request, and when that started, by `performance.now()`. */
+  keyId: string;
+  startedAt: number;
+  /** When its last response ended, by `performance.now()`. */
+  usedAt: number;
+  /** Requests since it last rested. */
+  uses: number;
+}
+
+/** A request that waits for a connection. */
+class Waiting implements Cancellable {
+  isCancelled = false;
+
+  constructor(
+    readonly keyId: string,
+    readonly start: (turn: KeptConnection | UpstreamFailure) => void,
+  ) {}
+
+  cancel(reason: Error): boolean {
+    this.isCancelled = true;
+    this.start(toCancelled(reason, false));
+    return false;
+  }
+}
+
+/**
+ * Creates kept-alive connections. They follow no redirects, keep no cookies and retry nothing. Requests wait in one
+ * queue, in which the keys take turns, so that no key can use all connections.
+ *
+ * Each connection has one request at a time. undici closes a connection that receives a response without a request. If
+ * the upstream does not return the request's id, that is the only way to detect a surplus response, so connections then
+ * rest between requests. undici's Pool always takes the first free connection, which has rested least.
+ */
+export function createConnections(options: ConnectionsOptions) {
+  const { url, connections, connectTimeoutMs, ids = createRequestIds(), observe } = options;
+  const { origin, pathname } = new URL(url);
+  const base = pathname.replace(/\/+$/, '');
+  // No timeouts here: callers cancel at their own deadlines.
+  const clientOptions = { connect, headersTimeout: 0, bodyTimeout: 0 };
+  const openConnection = buildConnector({ timeout: connectTimeoutMs });
+  const clients: Client[] = [];
+  /** The connections without a request, in the order of their last use. */
+  const idle: KeptConnection[] = [];
+  const waiting = new FairQueue<Waiting>();
+  /** The connections that each key uses. */
+  const used = new Map<string, number>();
+  let free = connections;
+  let active = 0;
+  let usualMs = 0;
+
+  return {
+    /** Sends a request when it is its key's turn. */
+    async send(request: UpstreamRequest): Promise<Outcome> {
+      const { method, keyId } = request;
+      const createdAt = performance.now();
+      const isFirst = mayStart(keyId) && !waiting.has(keyId);
+      const turn = isFirst ? take(keyId) : await waitForTurn(request);
+      const outcome = 'kind' in turn ? turn : await exchange(turn, base + request.path, request, ids);
+      request.progress = undefined;
+      const observed = toObserved(outcome);
+      if (observed !== undefined) observe?.(method, observed, (performance.now() - createdAt) / 1_000);
+      return outcome;
+    },
+    load: () => ({
+      /** Connections with a request on them. */
+      active,
+      idle: Math.max(0, clients.filter(({ stats }) => stats.connected).length - active),
+      /** Requests that wait for a connection. */
+      waiting: [...waiting].filter(({ isCancelled }) => !isCancelled).length,
+    }),
+    close: async () => {
+      await Promise.all(clients.map((client) => client.destroy()));
+    },
+  };
+
+  function mayStart(keyId: string): boolean {
+    return (used.get(keyId) ?? 0) < SHARE * free;
+  }
+
+  function waitForTurn(request: UpstreamRequest): Promise<KeptConnection | UpstreamFailure> {
+    return new Promise((resolve) => {
+      const place = new Waiting(request.keyId, resolve);
+      request.progress = place;
+      waiting.push(request.keyId, place);
+      startNext();
+    });
+  }
+
+  /** Takes a connection for a key. */
+  function take(keyId: string): KeptConnection {
+    free -= 1;
+    active += 1;
+    used.set(keyId, (used.get(keyId) ?? 0) + 1);
+    const now = performance.now();
+    const connection = chooseConnection(now);
+    connection.keyId = keyId;
+    connection.startedAt = now;
+    return connection;
+  }
+
+  function finish(connection: KeptConnection): void {
+    const { keyId, startedAt } = connection;
+    active -= 1;
+    const left = (used.get(keyId) ?? 0) - 1;
+    if (left > 0) used.set(keyId, left);
+    else used.delete(keyId);
+    connection.usedAt = performance.now();
+    usualMs += (connection.usedAt - startedAt - usualMs) / 16;
+    const restMs = toRest(connection);
+    // In a later turn of the event loop, undici has seen what follows the response.
+    if (restMs === 0) setImmediate(release, connection);
+    else setTimeout(release, restMs, connection).unref();
+  }
+
+  function release(connection: KeptConnection): void {
+    free += 1;
+    idle.push(connection);
+    startNext();
+  }
+
+  function startNext(): void {
+    while (free > 0) {
+      const next = waiting.shift(mayStart);
+      if (!next) return;
+      if (!next.isCancelled) next.start(take(next.keyId));
+    }
+  }
+
+  function connect(to: buildConnector.Options, callback: buildConnector.Callback): void {
+    openConnection(to, (...opened) => {
+      const [, socket] = opened;
+      if (!socket || ids.isReturned) callback(...opened);
+      else {
+        setTimeout(() => {
+          if (socket.readableLength > 0) socket.destroy(new Error('a response without a request'));
+          callback(null, socket);
+        }, LISTEN_MS);
+      }
+    });
+  }
+
+  /** The connection used last, so that few stay open; without ids in responses, the last that has rested. */
+  function chooseConnection(now: number): KeptConnection {
+    const restMs = ids.isReturned ? 0 : REST_MS;
+    let index = idle.findLastIndex(({ usedAt }) => now - usedAt >= restMs);
+    if (index < 0 && clients.length === connections) index = 0;
+    const [connection] = index < 0 ? [] : idle.splice(index, 1);
+    if (connection) {
+      if (now - connection.usedAt >= REST_MS) connection.uses = 0;
+      return connection;
+    }
+    const client = new Client(origin, clientOptions);
+    clients.push(client);
+    const opened: KeptConnection = {
+      client,
+      keyId: '',
+      startedAt: now,
+      usedAt: now,
+      uses: 0,
+      onDone: () => finish(opened),
+    };
+    return opened;
+  }
+
+  /**
+   * How long a connection rests. If its responses have shifted, the one that is missing arrives meanwhile, and undici
+   * closes the connection.
+   */
+  function toRest(connection: KeptConnection): number {
+    connection.uses += 1;
+    if (ids.isReturned || connection.uses < USES_WITHOUT_REST) return 0;
+    connection.uses = 0;
+    return Math.min(1 + 2 * usualMs, LONGEST_REST_MS);
+  }
+}
+
+/** What counts in the metrics; undefined for a request that was not to be sent. */
+function toObserved(outcome: Outcome): number | UpstreamFailure['kind'] | undefined {
+  const { kind } = outcome;
+  if (kind === 'answer') return outcome.status;
+  return kind === 'refused' || (kind === 'cancelled' && !outcome.wasSent) ? undefined : kind;
+}

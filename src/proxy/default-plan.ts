@@ -1,0 +1,70 @@
+import type { Admission, Ledger, WindowState } from '../access/ledger.js';
+import { chain, type MaybePromise } from '../access/maybe-promise.js';
+import { PUBLISHED_LIMITS, toWindows } from '../access/plans.js';
+import { operationTooLarge, rateLimited } from '../access/refusals.js';
+import { toStoreError, type StoreError } from '../errors.js';
+import type { Span } from '../observability/tracing.js';
+
+/** A plan with published limits. */
+export type PublishedPlan = keyof typeof PUBLISHED_LIMITS;
+
+/** The plan of keys whose limits the upstream does not state, and the ledger that counts their requests. */
+export interface DefaultPlan {
+  readonly plan: PublishedPlan;
+  readonly ledger: Ledger;
+}
+
+/** What the requests of one session cost by the default plan. */
+export class DefaultPlanCharges {
+  /** Why the plan refuses what was charged late. */
+  refusal: StoreError | undefined;
+  #postponed = 0;
+  #windows: readonly WindowState[] | undefined;
+
+  constructor(
+    private readonly keyId: string,
+    private readonly span: Span,
+    private readonly defaultPlan: DefaultPlan,
+  ) {}
+
+  /** Notes requests of a key that the upstream has not answered yet: it might state limits, or refuse the key. */
+  postpone(cost: number): void {
+    this.#postponed += cost;
+  }
+
+  get hasPostponed(): boolean {
+    return this.#postponed > 0;
+  }
+
+  /** Charges what was postponed, because the upstream has answered and states no limits. Never rejects. */
+  async chargePostponed(): Promise<void> {
+    const cost = this.#postponed;
+    this.#postponed = 0;
+    try {
+      this.refusal = await this.charge(cost);
+    } catch (error) {
+      this.refusal = toStoreError(error);
+    }
+  }
+
+  /** @returns why the plan refuses the requests */
+  charge(cost: number): MaybePromise<StoreError | undefined> {
+    return chain(this.#ask(cost), (admission) => {
+      this.#windows = admission.windows;
+      if (admission.outcome === 'admitted') return undefined;
+      return admission.outcome === 'too-large'
+        ? operationTooLarge(cost, admission.limit)
+        : rateLimited(admission.retryAfter, cost, admission.windows);
+    });
+  }
+
+  /** The windows after the last charge. */
+  windows(): MaybePromise<readonly WindowState[]> {
+    return this.#windows ?? chain(this.#ask(0), ({ windows }) => windows);
+  }
+
+  #ask(cost: number): MaybePromise<Admission> {
+    const { plan, ledger } = this.defaultPlan;
+    return ledger.admit({ id: this.keyId, windows: toWindows(PUBLISHED_LIMITS[plan]) }, cost, this.span);
+  }
+}

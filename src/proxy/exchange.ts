@@ -1,0 +1,223 @@
+import { isUtf8 } from 'node:buffer';
+import { randomBytes } from 'node:crypto';
+import type { Client, Dispatcher } from 'undici';
+import { CallCancelled } from '../pets/pet-source.js';
+import { notUnderstood, unavailable } from './wire.js';
+
+/** A request to the upstream. */
+export interface UpstreamRequest {
+  readonly method: 'GET' | 'POST';
+  /** The path under the upstream's base address, with its leading slash. */
+  readonly path: string;
+  /** All headers except `X-Request-Id`. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | undefined;
+  /** The id of the client's request. */
+  readonly requestId: string;
+  /** The caller's key. When requests wait for a connection, the keys take turns. */
+  readonly keyId: string;
+  /** Called right before the request is written to a connection. Returns an error if it must not be sent any more. */
+  beforeSending(): Error | undefined;
+  /** What the request waits for now, if it is on its way. */
+  progress?: Cancellable | undefined;
+}
+
+/** A part of a request's way to the upstream. */
+export interface Cancellable {
+  /** Ends the request at once. Returns whether the upstream may have received it. */
+  cancel(reason: Error): boolean;
+}
+
+/** A response of the upstream, with any status. */
+export interface UpstreamAnswer {
+  readonly kind: 'answer';
+  readonly status: number;
+  readonly header: (name: string) => string | undefined;
+  /** Undefined if the body is too large, incomplete or not UTF-8. */
+  readonly body: string | undefined;
+}
+
+/** Why there is no response. */
+export interface UpstreamFailure {
+  /**
+   * - `unreachable`: there was no connection, or it broke before the response began
+   * - `broken`: the response was incomplete or not HTTP
+   * - `mismatched`: it was the response to another request
+   * - `refused`: `beforeSending` returned an error
+   * - `timeout` and `cancelled`: nobody waits any more, because time is up or because the client has disconnected
+   */
+  readonly kind: 'unreachable' | 'broken' | 'mismatched' | 'refused' | 'timeout' | 'cancelled';
+  /** The error for the client. */
+  readonly error: Error;
+  /** Whether the upstream may have received the request. */
+  readonly wasSent: boolean;
+}
+
+/** How a request ended. Failures are values, because many requests run at once and each may fail on its own. */
+export type Outcome = UpstreamAnswer | UpstreamFailure;
+
+/** A hundred animals with the longest names, with every character escaped, take a third of this. */
+const MAX_ANSWER_BYTES = 1_048_576;
+
+const TOO_MANY_REQUESTS = 429;
+
+type Headers = Readonly<Record<string, string | string[] | undefined>>;
+
+const NO_HEADERS: Headers = {};
+
+/** A connection to the upstream. */
+export interface Connection {
+  readonly client: Client;
+  /** Called when the connection has no request any more, which may be after the outcome of a cancelled one. */
+  onDone(): void;
+}
+
+/**
+ * Sends a request on a connection.
+ * @param path - with the path of the base address
+ */
+export function exchange(
+  connection: Connection,
+  path: string,
+  request: UpstreamRequest,
+  ids: RequestIds,
+): Promise<Outcome> {
+  const { method, headers, body = null } = request;
+  const id = ids.create(request.requestId);
+  return new Promise((resolve) => {
+    const handler = new ExchangeHandler(connection, request, ids, id, resolve);
+    request.progress = handler;
+    connection.client.dispatch({ method, path, headers: { ...headers, 'x-request-id': id }, body }, handler);
+  });
+}
+
+/** Reads the response. It is a class, because a literal's methods are new functions for each request. */
+class ExchangeHandler implements Dispatcher.DispatchHandler, Cancellable {
+  #controller: Dispatcher.DispatchController | undefined;
+  #isOver = false;
+  #wasSent = false;
+  #status = 0;
+  #headers = NO_HEADERS;
+  #chunks: Buffer[] | undefined;
+  #size = 0;
+
+  constructor(
+    private readonly connection: Connection,
+    private readonly request: UpstreamRequest,
+    private readonly ids: RequestIds,
+    private readonly id: string,
+    private readonly resolve: (outcome: Outcome) => void,
+  ) {}
+
+  cancel(reason: Error): boolean {
+    this.#end(toCancelled(reason, this.#wasSent));
+    this.#controller?.abort(reason);
+    return this.#wasSent;
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    const error = this.#isOver ? undefined : this.request.beforeSending();
+    if (error) this.#end({ kind: 'refused', error, wasSent: this.#wasSent });
+    if (this.#isOver) controller.abort(new Error('cancelled'));
+    else this.#wasSent = true;
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
+    const isInformational = status < 200;
+    if (isInformational) return;
+    if (!this.ids.matches(this.id, readHeader(headers, 'x-request-id'), status)) {
+      const error = new Error('the response is not that of the request');
+      this.#fail('mismatched', notUnderstood('the answer to another request', error));
+      controller.abort(error);
+      return;
+    }
+    this.#status = status;
+    this.#headers = headers;
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#size += chunk.length;
+    if (this.#size <= MAX_ANSWER_BYTES) (this.#chunks ??= []).push(chunk);
+    else {
+      this.#answer(undefined);
+      controller.abort(new Error('the response is too large'));
+    }
+  }
+
+  onResponseEnd(): void {
+    const chunks = this.#chunks ?? [];
+    const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+    this.#answer(isUtf8(bytes) ? bytes.toString('utf8') : undefined);
+    this.connection.onDone();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
+    const isBroken = this.#status !== 0 || error.name === 'HTTPParserError';
+    // The gateway needs only the headers of a 429, so it counts even if its body is incomplete.
+    if (this.#status === TOO_MANY_REQUESTS) this.#answer(undefined);
+    else if (isBroken) this.#fail('broken', notUnderstood('incomplete or no HTTP', error));
+    else this.#fail('unreachable', unavailable(error));
+    this.connection.onDone();
+  }
+
+  #answer(body: string | undefined): void {
+    const headers = this.#headers;
+    this.#end({ kind: 'answer', status: this.#status, body, header: (name) => readHeader(headers, name) });
+  }
+
+  #fail(kind: UpstreamFailure['kind'], error: Error): void {
+    this.#end({ kind, error, wasSent: this.#wasSent });
+  }
+
+  /** Only the first outcome counts. */
+  #end(outcome: Outcome): void {
+    this.#isOver = true;
+    this.resolve(outcome);
+  }
+}
+
+/** The outcome of a request that nobody waits for any more. */
+export function toCancelled(reason: Error, wasSent: boolean): UpstreamFailure {
+  return { kind: reason instanceof CallCancelled ? 'cancelled' : 'timeout', error: reason, wasSent };
+}
+
+function readHeader(headers: Headers, name: string): string | undefined {
+  const value = headers[name];
+  return Array.isArray(value) ? value.join(', ') : value;
+}
+
+/** The ids of the requests to an upstream, which tell whether a response belongs to its request. */
+export type RequestIds = ReturnType<typeof createRequestIds>;
+
+/** Stores accept ids of up to 128 characters, and the part that is added here takes about 20. */
+const MAX_CLIENT_ID = 100;
+
+export function createRequestIds() {
+  // A client chooses its request ids and may use one twice, so they do not tell its requests apart.
+  const tag = `.${randomBytes(6).toString('base64url')}.`;
+  let count = 0;
+  let isReturned = false;
+  return {
+    /** Whether the upstream has returned the id of a request. */
+    get isReturned() {
+      return isReturned;
+    },
+    /** Creates an id that no other request has. It begins with the id of the client's request. */
+    create(requestId: string): string {
+      count += 1;
+      return requestId.slice(0, MAX_CLIENT_ID) + tag + count.toString(36);
+    },
+    /** Whether a response may belong to the request with this id. */
+    matches(id: string, returned: string | undefined, status: number): boolean {
+      if (returned === id || returned?.split(', ').includes(id)) {
+        isReturned = true;
+        return true;
+      }
+      // A load balancer in front of the upstream may add refusals without the id. They contain no data of another key.
+      if (returned === undefined) return !isReturned || status >= 300;
+      // An upstream may have ids of its own. It then never returns the id of another request.
+      return !isReturned && !returned.includes(tag);
+    },
+  };
+}

@@ -1,0 +1,35 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+export interface RepeatOptions {
+  readonly run: () => Promise<unknown>;
+  /**
+   * Returns the pause before the next run, in milliseconds.
+   * @param tookMs - how long the last run took; 0 before the first one
+   */
+  readonly pauseMs: (tookMs: number) => number;
+  /** Called when a run fails. The next run tries again. */
+  readonly onError?: (error: unknown) => void;
+}
+
+/**
+ * Runs a task again and again, without keeping the process alive. A pause comes first.
+ * @returns a function that stops the task, and waits for a run in progress
+ */
+export function repeat({ run, pauseMs, onError }: RepeatOptions): () => Promise<void> {
+  const closing = new AbortController();
+  const options = { signal: closing.signal, ref: false };
+  const running = runUntilClosed();
+  return async () => {
+    closing.abort();
+    await running;
+  };
+
+  async function runUntilClosed(): Promise<void> {
+    let tookMs = 0;
+    while (await sleep(pauseMs(tookMs), true, options).catch(() => false)) {
+      const startedAt = performance.now();
+      await run().catch(onError);
+      tookMs = performance.now() - startedAt;
+    }
+  }
+}
