@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WindowState } from '../access/ledger.js';
 import type { MaybePromise } from '../access/maybe-promise.js';
-import { keyBanned, keyRefused, rateLimited, secondsUntil } from '../access/refusals.js';
+import { keyBanned, keyRefused, operationTooLarge, rateLimited, secondsUntil } from '../access/refusals.js';
 import type { UpstreamAnswerHead } from '../access/upstream-key.js';
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
@@ -90,13 +90,20 @@ export class KeyState {
     return this.limits.windows(this.#inFlight, monotonicNow());
   }
 
-  /** Why nothing may be sent now: the upstream refused the key, or the key is in a cooldown. */
+  /**
+   * Why nothing may be sent now: the upstream refused the key, or the key is in a cooldown.
+   * @param cost - of an operation that is not admitted yet
+   */
   findRefusal(cost?: number): StoreError | undefined {
     if (this.isRefused) return keyRefused();
     const { cooldown } = this;
     if (!cooldown) return undefined;
     const retryAfter = secondsUntil(cooldown.until, monotonicNow());
-    return cooldown.code === 'key_banned' ? keyBanned(retryAfter) : rateLimited(retryAfter, cost);
+    if (cooldown.code === 'key_banned') return keyBanned(retryAfter);
+    const largestCost = Math.min(...this.windows.map(({ limit }) => limit));
+    // Waiting would not help.
+    if (cost !== undefined && cost > largestCost) return operationTooLarge(cost, largestCost);
+    return rateLimited(retryAfter, cost);
   }
 
   /**

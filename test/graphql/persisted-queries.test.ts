@@ -40,6 +40,19 @@ describe.each(MODES)('automatic persisted queries, %s store', (mode) => {
     return { status: answer.status, headers: answer.headers, ...body };
   }
 
+  it.each([null, false])('are not meant by a persistedQuery of %s', async (persistedQuery) => {
+    const query = `{ pet(id: 1) { name } } # ${persistedQuery}`;
+    // The first time, the document is new.
+    for (let time = 1; time <= 2; time++) {
+      const response = await gateway.fetch('/graphql', {
+        method: 'POST',
+        headers: { Authorization: mine, 'Content-Type': 'application/json' },
+        body: JSON.stringify({ query, extensions: { persistedQuery } }),
+      });
+      expect([response.status, await response.json()]).toMatchObject([200, { data: { pet: { name: 'Bella' } } }]);
+    }
+  });
+
   it.each([
     ['POST', 'POST'],
     ['GET', 'GET'],

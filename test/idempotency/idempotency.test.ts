@@ -39,6 +39,11 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
     expect((await countOf()) - before).toBe(1);
   });
 
+  it('is not read for a request without a valid key', async () => {
+    const { status, errors } = await gateway.graphql(ADD, { headers: { 'Idempotency-Key': 'x'.repeat(1_000) } });
+    expect([status, errors?.[0]?.extensions.code]).toEqual([401, 'UNAUTHENTICATED']);
+  });
+
   it("refuses another input with the same key as BAD_USER_INPUT with the store's message, and adds nothing", async () => {
     const idempotencyKey = randomUUID();
     const added = await add(idempotencyKey);

@@ -1,8 +1,8 @@
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { findFreePort, makePlace, type Place, type Program } from '../support/process.js';
+import { findFreePort, makePlace, until, type Place, type Program } from '../support/process.js';
 import { startScriptedUpstream } from '../support/scripted-upstream.js';
 
 describe('the counters of an instance without Redis', () => {
@@ -21,11 +21,23 @@ describe('the counters of an instance without Redis', () => {
     return response.headers.get('x-ratelimit-remaining');
   }
 
-  async function expectToSurvive(env: Record<string, string>, findKey: () => Promise<string>): Promise<void> {
+  /** Waits until the counters file of a server has what this many requests of one key used. */
+  function untilSaved(count: number, file: string): Promise<void> {
+    const path = join(place.directory, '.data', file);
+    const isSaved = async (): Promise<boolean> =>
+      (await readFile(path, 'utf8').catch(() => '')).includes(`"used":[${count},`);
+    return until(`${file} has the counters`, isSaved);
+  }
+
+  async function expectToSurvive(
+    env: Record<string, string>,
+    findKey: () => Promise<string>,
+    file = 'limits-0.json',
+  ): Promise<void> {
     const program = await place.start(env);
     const key = await findKey();
     for (let i = 0; i < 9; i++) await remaining(program, key);
-    await sleep(1_500);
+    await untilSaved(9, file);
     await program.stop('SIGKILL');
     const next = await place.start(env);
     expect(await remaining(next, key)).toBe('50');
@@ -37,7 +49,11 @@ describe('the counters of an instance without Redis', () => {
   }
 
   it('survive kill -9 of an embedded store', async () => {
-    await expectToSurvive({ PORT: '0', SAMPLE_DATA: 'false' }, async () => (await place.developmentKeys()).free);
+    await expectToSurvive(
+      { PORT: '0', SAMPLE_DATA: 'false' },
+      async () => (await place.developmentKeys()).free,
+      'limits.json',
+    );
   });
 
   it('survive kill -9 of a store on a PostgreSQL server', async () => {
@@ -73,9 +89,9 @@ describe('the counters of an instance without Redis', () => {
     const second = await place.start({ ...database, PORT: String(secondPort) });
     const key = await createKey(database);
     for (let i = 0; i < 9; i++) await remaining(first, key);
-    await sleep(1_500);
+    await untilSaved(9, `limits-${firstPort}.json`);
     await remaining(second, await createKey(database));
-    await sleep(1_500);
+    await untilSaved(1, `limits-${secondPort}.json`);
     await first.stop('SIGKILL');
     const next = await place.start({ ...database, PORT: String(firstPort) });
     expect(await remaining(next, key)).toBe('50');

@@ -141,6 +141,19 @@ describe('limits learned from an upstream', () => {
     for (const request of others) expect(request.at - (probe?.at ?? 0)).toBeGreaterThanOrEqual(45);
   });
 
+  it('say during a cooldown which operations never fit', async () => {
+    upstream.play((_, response) =>
+      send(response, 429, { code: 'rate_limited', message: 'No.', status: 429 }, freeLimits(0)),
+    );
+    expect((await gateway.graphql('{ pets { id } }', { key: 'a' })).status).toBe(429);
+    const aliases = Array.from({ length: 61 }, (_, i) => `p${i}: pet(id: ${i}) { id }`).join(' ');
+    const tooLarge = await gateway.graphql(`{ ${aliases} }`, { key: 'a' });
+    expect(tooLarge.status).toBe(400);
+    expect(tooLarge.errors?.[0]?.extensions).toMatchObject({ code: 'OPERATION_TOO_LARGE', cost: 61 });
+    expect((await gateway.graphql('{ pets { id } }', { key: 'a' })).errors?.[0]?.extensions.code).toBe('RATE_LIMITED');
+    expect(upstream.seen).toHaveLength(1);
+  });
+
   const trio = (limit: number, remaining: number, reset: number) => ({
     'X-RateLimit-Limit': String(limit),
     'X-RateLimit-Remaining': String(remaining),

@@ -56,6 +56,14 @@ describe('an upstream response', () => {
     }
   });
 
+  it('sets the status beside a field whose argument is refused', async () => {
+    const body = { code: 'unauthorized', message: 'No.', status: 401 };
+    upstream.play((_, response) => send(response, 401, body));
+    const answer = await gateway.graphql('{ pets { id } bad: pets(limit: 500) { id } }', { key: freshKey() });
+    expect(answer.status).toBe(401);
+    expect(answer.errors).toMatchObject([{ extensions: { code: 'UNAUTHENTICATED', error: body } }]);
+  });
+
   it('with 429 leaves the status at 200 if another field got data', async () => {
     upstream.play(({ path }, response) =>
       path.startsWith('/pets/')

@@ -40,6 +40,8 @@ describe.each(STORES)('problem details, %s store', (mode) => {
       code: 'unauthorized',
     });
     expectProblem(await client.get('/nowhere', PROBLEM), { title: 'Not Found', status: 404, code: 'not_found' });
+    const upperCase = { Accept: 'Application/Problem+JSON' };
+    expectProblem(await client.get('/v1/pets/404', upperCase), { title: 'Not Found', status: 404, code: 'not_found' });
   });
 
   it('name the policies that a key has exhausted, and a ban', async () => {
