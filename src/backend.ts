@@ -21,8 +21,8 @@ export interface Backend {
   /** When the scheduler refuses new requests. */
   readonly loadShedding: Pick<SchedulerOptions, 'budgetMs' | 'crowdBudgetMs'>;
   /**
-   * Rejects while the backend does not answer. Resolves with a reason if it answers, but the program cannot work with it,
-   * otherwise with undefined.
+   * Rejects while the backend does not answer. Resolves with a reason if it answers, but the program cannot work with
+   * it, otherwise with undefined.
    */
   readonly check: () => Promise<string | undefined>;
   close(): Promise<void>;

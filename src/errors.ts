@@ -1,6 +1,6 @@
 /**
- * Every error of a request, with its HTTP status and its `extensions.code` in GraphQL. No other place pairs the two. The
- * status is that of REST, and of GraphQL if the whole request is refused.
+ * Every error of a request, with its HTTP status and its `extensions.code` in GraphQL. No other place pairs the two.
+ * The status is that of REST, and of GraphQL if the whole request is refused.
  */
 export const ERRORS = {
   unauthorized: { status: 401, graphqlCode: 'UNAUTHENTICATED' },

@@ -22,8 +22,8 @@ const NOTICE_MS = 500;
 const LEAST_GRACE_MS = 1_000;
 
 /**
- * A signal that follows the first within this time, in milliseconds, is the same one: a terminal or systemd sends it to the
- * whole process group, and npm passes it on as well.
+ * A signal that follows the first within this time, in milliseconds, is the same one: a terminal or systemd sends it to
+ * the whole process group, and npm passes it on as well.
  */
 const REPEATED_WITHIN_MS = 500;
 
@@ -38,8 +38,8 @@ function toLine({ message, cause }: Error): string {
 }
 
 async function main(): Promise<void> {
-  // Under load, V8 takes the arrays of a request for long-lived ones and allocates them in the old generation. They then
-  // keep everything that they hold alive: scavenges took twice as long (bench/README.md).
+  // Under load, V8 takes the arrays of a request for long-lived ones and allocates them in the old generation. They
+  // then keep everything that they hold alive: scavenges took twice as long (bench/README.md).
   setFlagsFromString('--no-allocation-site-pretenuring');
   // Otherwise this signal would open a debugger.
   process.on('SIGUSR1', () => undefined);

@@ -1,4 +1,5 @@
-// Loaded into the program with --import: measures how long each turn of the event loop takes, in CPU time of its thread.
+// Loaded into the program with --import: measures how long each turn of the event loop takes, in CPU time of its
+// thread.
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 

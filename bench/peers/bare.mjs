@@ -3,8 +3,8 @@ import { fromQueryString } from '../documents.mjs';
 import { HOST, openSource, PORT } from './source.mjs';
 
 /**
- * The least that could answer: node:http and one statement (or one upstream request per animal) per operation. It has no
- * GraphQL engine: it knows the documents of the benchmark by their text, and nothing else.
+ * The least that could answer: node:http and one statement (or one upstream request per animal) per operation. It has
+ * no GraphQL engine: it knows the documents of the benchmark by their text, and nothing else.
  */
 const source = openSource();
 const aliases = Array.from({ length: 50 }, (_, index) => `p${index}`);

@@ -28,8 +28,8 @@ interface Log {
 }
 
 /**
- * Restores the counters from the file, then writes them to it every second in the background. If they cannot be written,
- * one warning says so.
+ * Restores the counters from the file, then writes them to it every second in the background. If they cannot be
+ * written, one warning says so.
  * @returns a function that stops this, and writes the counters once more
  */
 export async function openLimitsFile(path: string, ledger: MemoryLedger, log: Log): Promise<() => Promise<void>> {

@@ -24,8 +24,8 @@ export interface MemoryLedger extends Ledger {
   /** Replaces the counts of an account by those of another ledger, except for the refusals that lead to a ban. */
   adopt(account: Account, counts: Counts): void;
   /**
-   * Lists the accounts with an open window, a ban or a refusal within the last minute, one at a time: the ledger may change
-   * in between.
+   * Lists the accounts with an open window, a ban or a refusal within the last minute, one at a time: the ledger may
+   * change in between.
    */
   snapshot(): Iterable<LedgerSnapshot[number]>;
   restore(snapshot: LedgerSnapshot): void;

@@ -3,8 +3,8 @@ const FREE_TEXT: readonly string[] = ['label', 'client', 'operation', 'who', 'wh
 const LEAST_WIDTH = 4;
 
 /**
- * Formats rows as a table. If it is wider than the terminal, columns of free text are cut, the widest first. If that is not
- * enough, each row is a block of lines instead.
+ * Formats rows as a table. If it is wider than the terminal, columns of free text are cut, the widest first. If that is
+ * not enough, each row is a block of lines instead.
  */
 export function formatTable(
   headings: readonly string[],

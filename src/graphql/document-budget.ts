@@ -12,7 +12,8 @@ export interface LocalLedger {
 const BUDGET_MS = 10_000;
 
 /**
- * Creates the limit of the time that each caller may have the program spend on new documents. It is separate from the plan of a key, and each instance counts for itself.
+ * Creates the limit of the time that each caller may have the program spend on new documents. It is separate from the
+ * plan of a key, and each instance counts for itself.
  * @param ledger - counts milliseconds, for this budget only
  */
 export function createDocumentBudget(ledger: LocalLedger, budgetMs = BUDGET_MS) {

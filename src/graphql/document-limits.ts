@@ -59,10 +59,10 @@ const MAX_INTROSPECTION = 500;
 
 /**
  * Refuses a document that would take long to validate or select very many values: fragments and aliases multiply, and
- * validation compares every selection with every other. A document that cannot be parsed passes: Apollo Server says what
- * is wrong with it.
- * @throws StoreError `bad_request` if the text is too long or too deep to be parsed, otherwise `unprocessable_request` or
- * `operation_too_large`, saying which limit is exceeded
+ * validation compares every selection with every other. A document that cannot be parsed passes: Apollo Server says
+ * what is wrong with it.
+ * @throws StoreError `bad_request` if the text is too long or too deep to be parsed, otherwise `unprocessable_request`
+ * or `operation_too_large`, saying which limit is exceeded
  */
 export function requireSmallDocument(text: string, limits: DocumentLimits): void {
   const fault = findSizeFault(text, limits);

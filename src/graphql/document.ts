@@ -65,7 +65,8 @@ export function isIntrospection(document: DocumentNode, operationName: string | 
       isMeta &&= name.value.startsWith('__');
       return false;
     },
-    // Puts the fragment in the place of its first spread. Fragments may be unknown or in a cycle: nothing is validated yet.
+    // Puts the fragment in the place of its first spread. Fragments may be unknown or in a cycle: nothing is validated
+    // yet.
     [Kind.FRAGMENT_SPREAD]: ({ name: { value: name } }) => {
       if (visited.has(name)) return undefined;
       visited.add(name);

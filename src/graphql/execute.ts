@@ -38,8 +38,8 @@ export function createExecute(options: ExecuteOptions) {
   return execute;
 
   /**
-   * Executes the operations of one HTTP request: prepare → price → admit → run → write. A refused operation skips the steps
-   * that are left. Returns the responses in the same order.
+   * Executes the operations of one HTTP request: prepare → price → admit → run → write. A refused operation skips the
+   * steps that are left. Returns the responses in the same order.
    */
   async function execute(
     requests: readonly OperationRequest[],

@@ -4,8 +4,9 @@ import { JsonNumber } from '../json/exact-json.js';
 /**
  * How this program reads an ID: as the text that was written, whatever scalar it was.
  *
- * The built-in ID rounds large JSON numbers and refuses fractions and booleans for the whole operation. Here every scalar
- * comes through as its text, so that the field itself can refuse what is no int64, with its siblings' data in place.
+ * The built-in ID rounds large JSON numbers and refuses fractions and booleans for the whole operation. Here every
+ * scalar comes through as its text, so that the field itself can refuse what is no int64, with its siblings' data in
+ * place.
  */
 export const ID = {
   __serialize: (value: unknown): unknown => (typeof value === 'string' ? value : GraphQLID.serialize(value)),

@@ -3,8 +3,8 @@ import type { Span } from '../observability/tracing.js';
 import type { Call } from '../pets/pet-source.js';
 
 /**
- * What the store is asked on behalf of an HTTP request. A class, because V8 takes over a microsecond for an object literal
- * with getters.
+ * What the store is asked on behalf of an HTTP request. A class, because V8 takes over a microsecond for an object
+ * literal with getters.
  */
 export class RequestCall implements Call {
   constructor(

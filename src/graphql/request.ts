@@ -59,8 +59,8 @@ export function readGetRequest(context: RequestContext): GraphqlRequest {
 
 /**
  * Reads the operation or batch in the body of a POST or QUERY.
- * @throws StoreError `bad_request`, `unprocessable_request`, `unsupported_media_type`, `payload_too_large`; one malformed
- * entry refuses the batch
+ * @throws StoreError `bad_request`, `unprocessable_request`, `unsupported_media_type`, `payload_too_large`; one
+ * malformed entry refuses the batch
  */
 export async function readBodyRequest(
   context: RequestContext,

@@ -10,7 +10,8 @@ export const resolvers: Resolvers & { ID: typeof ID } = {
     pets: (_, args, { loader }) => loader.list(toPetQuery(args)),
     pet: (_, args, { loader }) => loader.get(toPetId(args)),
     rateLimit: async (_, _args, context, info) => {
-      // What is left is asked first: how long the guard takes must not decide whether an upstream has answered meanwhile.
+      // What is left is asked first: how long the guard takes must not decide whether an upstream has answered
+      // meanwhile.
       const [allowance] = await Promise.all([context.session.allowance(), context.guardRateLimit(context, info)]);
       return allowance === undefined ? null : toRateLimit(allowance);
     },

@@ -18,8 +18,8 @@ export interface TrustedDocumentsOptions {
 const MAX_LOGGED_NAME = 100;
 
 /**
- * Creates the documents that clients were built with. At first there are none: a request cannot name one until there is a
- * manifest.
+ * Creates the documents that clients were built with. At first there are none: a request cannot name one until there is
+ * a manifest.
  */
 export function createTrustedDocuments({ documents, others, count }: TrustedDocumentsOptions) {
   let manifest: Manifest = new Map();

@@ -19,8 +19,8 @@ export interface ManifestOptions {
 /** How often to look whether the file has changed, in milliseconds. */
 const LOOK_EVERY_MS = 1_000;
 /**
- * Reads the manifest and prepares its documents, and does so again whenever the file changes. If the new file is broken,
- * the previous manifest stays in use.
+ * Reads the manifest and prepares its documents, and does so again whenever the file changes. If the new file is
+ * broken, the previous manifest stays in use.
  * @returns a function that stops watching the file
  * @throws ConfigError when the file is not a manifest
  */

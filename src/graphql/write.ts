@@ -139,8 +139,8 @@ function toObjectWriter(parts: readonly Part[], end: string, onNull: NullWriter)
 const WRITTEN = Symbol('written');
 
 /**
- * Requests that were answered by one statement share a list, which keeps the text that was last written of it. A WeakMap
- * from lists to texts would keep the texts longer: V8 frees them only with the old generation.
+ * Requests that were answered by one statement share a list, which keeps the text that was last written of it. A
+ * WeakMap from lists to texts would keep the texts longer: V8 frees them only with the old generation.
  */
 interface SharedList extends ReadonlyArray<unknown> {
   [WRITTEN]?: { readonly write: Writer; readonly text: string };

@@ -22,8 +22,8 @@ export function createBodySender({ stallMs, maxWaitingBytes }: BodySenderOptions
   return (response: ServerResponse, body: string | Uint8Array, encoding: BufferEncoding): void => {
     response.end(body, encoding);
     if (response.writableFinished) return;
-    // Node restarts this timeout when the socket has accepted some bytes in the meantime. It begins when the response to
-    // an earlier pipelined request is complete.
+    // Node restarts this timeout when the socket has accepted some bytes in the meantime. It begins when the response
+    // to an earlier pipelined request is complete.
     response.setTimeout(stallMs);
     // When a response has finished, Node sets the timeout of an idle connection, unless another response follows.
     response.prependOnceListener('finish', () => response.setTimeout(0));

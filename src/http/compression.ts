@@ -22,8 +22,8 @@ const MIN_LENGTH = 2_800;
 const MAX_SYNC_LENGTH = 32_768;
 
 /**
- * The fastest levels save three quarters of a list. Slower ones save a tenth more and take up to twice the time. A small
- * window saves as much, and is faster to set up.
+ * The fastest levels save three quarters of a list. Slower ones save a tenth more and take up to twice the time. A
+ * small window saves as much, and is faster to set up.
  */
 const GZIP = { level: 1, windowBits: 12, memLevel: 4 };
 const BROTLI = { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 1 } };

@@ -29,9 +29,9 @@ interface Connection {
 }
 
 /**
- * Keeps the connections of a server, and their unfinished responses. A client may send its next request before it has the
- * last response (pipelining). Before version 24, Node tells only the first of the responses when the connection closes.
- * The others are told here.
+ * Keeps the connections of a server, and their unfinished responses. A client may send its next request before it has
+ * the last response (pipelining). Before version 24, Node tells only the first of the responses when the connection
+ * closes. The others are told here.
  */
 export function createConnections() {
   const connections = new WeakMap<Duplex, Connection>();

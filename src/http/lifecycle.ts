@@ -62,7 +62,8 @@ export async function drain(
   await untilQuiet(server, isTooLate);
   server.closeIdleConnections();
   release();
-  // A browser opens connections in advance. They do not count as idle, and would stay open for the rest of the grace period.
+  // A browser opens connections in advance. They do not count as idle, and would stay open for the rest of the grace
+  // period.
   server.headersTimeout = UNUSED_MS;
   const timer = setTimeout(() => {
     server.closeAllConnections();

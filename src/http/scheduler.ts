@@ -44,12 +44,12 @@ interface AdmittedRequest {
 }
 
 /**
- * Creates the scheduler, which decides which requests run and when. Callers share the event loop by the time that they use (`turns.ts`): a key that has been valid
- * before is a caller, and all others are known by their address.
+ * Creates the scheduler, which decides which requests run and when. Callers share the event loop by the time that they
+ * use (`turns.ts`): a key that has been valid before is a caller, and all others are known by their address.
  *
- * When many requests are in progress and take long, the rate at which they finish tells how many can be answered in time
- * (Little's law). The scheduler refuses requests beyond that number at once, unless their caller has fewer of them in
- * progress than its share.
+ * When many requests are in progress and take long, the rate at which they finish tells how many can be answered in
+ * time (Little's law). The scheduler refuses requests beyond that number at once, unless their caller has fewer of them
+ * in progress than its share.
  */
 export function createScheduler({ budgetMs, crowdBudgetMs, log }: SchedulerOptions) {
   const turns = createTurns();

@@ -29,8 +29,8 @@ const MAX_OTHERS = 8;
 const REMEMBERED = 10_000;
 
 /**
- * Shares the event loop between callers by the time that they use. Callers that wait run in rotation. A caller that has run rests for as long as each of the others may
- * run, so whoever does more work per turn gets fewer turns.
+ * Shares the event loop between callers by the time that they use. Callers that wait run in rotation. A caller that has
+ * run rests for as long as each of the others may run, so whoever does more work per turn gets fewer turns.
  */
 export function createTurns() {
   const callers = new Map<string, Caller>();

@@ -10,8 +10,8 @@ export interface HealthOptions {
   /** Where the program is in its life. */
   readonly phase: () => 'starting' | 'ready' | 'shutting down';
   /**
-   * Rejects while the backend does not answer. Resolves with a reason if it answers, but the program cannot work with it
-   * (for example because a permission is missing), otherwise with undefined.
+   * Rejects while the backend does not answer. Resolves with a reason if it answers, but the program cannot work with
+   * it (for example because a permission is missing), otherwise with undefined.
    */
   readonly check: () => Promise<string | undefined>;
 }

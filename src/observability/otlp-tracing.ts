@@ -22,8 +22,8 @@ import { SERVICE_NAME, type Tracing } from './tracing.js';
 const MAX_VALUE_LENGTH = 1_024;
 
 /**
- * Creates tracing that exports spans to a collector in the background. It does not register its provider globally, so two
- * programs in one process do not mix their traces.
+ * Creates tracing that exports spans to a collector in the background. It does not register its provider globally, so
+ * two programs in one process do not mix their traces.
  */
 export function createOtlpTracing(config: TracingConfig, log: Log): Tracing {
   const exporter = createReportingExporter(new OTLPTraceExporter({ url: config.url }), log);

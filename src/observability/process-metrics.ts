@@ -19,7 +19,8 @@ export function registerProcessMetrics(registry: Registry): void {
       this.inc({ nodejs_eventloop_state: 'idle' }, idle / 1_000);
     },
   });
-  // The labels are the resource's attributes: https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/
+  // The labels are the resource's attributes:
+  // https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/
   const build = {
     service_name: 'animal-store-gateway',
     service_version: readPackage().version,

@@ -12,7 +12,8 @@ export interface Call extends SpanParent {
   /** True if the client has disconnected. A source then starts no further work. */
   readonly isCancelled: boolean;
   /**
-   * Adds a listener for the client's disconnect. (An AbortSignal would add a twentieth to the cost of an upstream list.)
+   * Adds a listener for the client's disconnect. (An AbortSignal would add a twentieth to the cost of an upstream
+   * list.)
    */
   onCancel(listener: () => void): void;
   /** Removes a listener. */
@@ -55,8 +56,8 @@ export interface PetSource {
   list(query: PetQuery, call: Call): Promise<readonly Pet[]>;
   /**
    * Looks up many animals at once.
-   * @returns one entry for each id, in the order of `ids`: the animal, undefined if it does not exist, or the Error of this
-   * id alone (also `not_found`, if the backend supplies its own message)
+   * @returns one entry for each id, in the order of `ids`: the animal, undefined if it does not exist, or the Error of
+   * this id alone (also `not_found`, if the backend supplies its own message)
    */
   findMany(ids: readonly Int64[], call: Call): Promise<readonly (Pet | Error | undefined)[]>;
   /**

@@ -17,8 +17,8 @@ const COLUMNS = 'id, name, category_id AS "categoryId", status';
 
 const LIST = { name: 'list-pets', text: `SELECT ${COLUMNS} FROM pets ORDER BY id LIMIT $1` };
 /**
- * Only the index on status and id has this order. For `status = $2 ORDER BY id`, PostgreSQL may scan the primary key and
- * skip every animal with another status, because it assumes that each status is spread evenly over the ids.
+ * Only the index on status and id has this order. For `status = $2 ORDER BY id`, PostgreSQL may scan the primary key
+ * and skip every animal with another status, because it assumes that each status is spread evenly over the ids.
  */
 const LIST_BY_STATUS = {
   name: 'list-pets-by-status',

@@ -10,11 +10,12 @@
  * Reply: the number of the call; the outcome (0 admitted, 1 refused, 2 banned, 3 too large); the time; the end of the
  * ban; and for each window its count and end. Times are milliseconds since the epoch, or 0 for none.
  *
- * The caller's own counts matter if Redis has lost its data, or if the caller counted alone during an outage. The script
- * uses the larger count of each window and the later end of the ban, so a caller may send the same counts repeatedly.
+ * The caller's own counts matter if Redis has lost its data, or if the caller counted alone during an outage. The
+ * script uses the larger count of each window and the later end of the ban, so a caller may send the same counts
+ * repeatedly.
  *
- * If the clock of Redis steps, what the caller has left of a window is right, because it measures with a clock that never
- * steps. What no caller knows lasts for its length at most.
+ * If the clock of Redis steps, what the caller has left of a window is right, because it measures with a clock that
+ * never steps. What no caller knows lasts for its length at most.
  */
 export const ADMIT = `
 local time = redis.call('TIME')

@@ -13,8 +13,8 @@ const SENTINEL_MS = 300;
  * @param connectMs - how long connecting may take
  */
 export async function createRedisClients(url: string, connectMs: number) {
-  // Imported on demand, so that a program without Redis starts faster. The default export, because a bundle has no named
-  // exports of a CommonJS package.
+  // Imported on demand, so that a program without Redis starts faster. The default export, because a bundle has no
+  // named exports of a CommonJS package.
   const { Redis, Cluster } = (await import('ioredis')).default;
   const address = parseRedisUrl(url);
   if (!address) throw new Error('the URL of Redis has not been validated');

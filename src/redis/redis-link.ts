@@ -29,8 +29,8 @@ export interface RedisCall {
 }
 
 /**
- * A connection to Redis, which may be unavailable at any time: one server, the primary that Sentinels name, or a cluster.
- * A cluster is available while all of its primaries are, so that all keys are counted in the same way.
+ * A connection to Redis, which may be unavailable at any time: one server, the primary that Sentinels name, or a
+ * cluster. A cluster is available while all of its primaries are, so that all keys are counted in the same way.
  */
 export interface RedisLink {
   /** Whether there is a working connection. */
@@ -69,8 +69,9 @@ const LASTING_MS = 1_000;
 /**
  * Creates the link and waits until its first attempt to connect has succeeded or failed.
  *
- * After any failure, the link discards the connection and its client: after a late or unexpected reply, each further reply
- * would belong to another command. Without a connection, `ask` fails at once, and the link reconnects in the background.
+ * After any failure, the link discards the connection and its client: after a late or unexpected reply, each further
+ * reply would belong to another command. Without a connection, `ask` fails at once, and the link reconnects in the
+ * background.
  */
 export async function openRedisLink({
   url,

@@ -3,8 +3,8 @@ import type { Span } from '../observability/tracing.js';
 import type { RedisCommands, RedisLink } from './redis-link.js';
 
 /**
- * A Lua script that Redis runs in one atomic step. Its first argument is a number unique to the call, and its reply is an
- * array of integers that starts with this number, so the reply to another call is never mistaken for its own.
+ * A Lua script that Redis runs in one atomic step. Its first argument is a number unique to the call, and its reply is
+ * an array of integers that starts with this number, so the reply to another call is never mistaken for its own.
  */
 export type Script = (
   keys: readonly string[],

@@ -17,8 +17,8 @@ const DEFAULT_PORT = 6_379;
 const SENTINEL_PORT = 26_379;
 
 /**
- * Parses `redis://user:password@host:port/database`, or `redis+sentinel://user:password@host:port,host:port/name/database`.
- * With TLS, the scheme begins with `rediss`.
+ * Parses `redis://user:password@host:port/database`, or
+ * `redis+sentinel://user:password@host:port,host:port/name/database`. With TLS, the scheme begins with `rediss`.
  * @returns undefined if the text has another form
  */
 export function parseRedisUrl(text: string): RedisAddress | undefined {

@@ -13,8 +13,8 @@ const CANCEL_REQUEST = 80_877_102;
 const ANSWER_MS = 1_000;
 
 /**
- * Asks the server to end the statement of a client, on a connection of its own. That also ends a commit that waits for a
- * standby, which statement_timeout does not.
+ * Asks the server to end the statement of a client, on a connection of its own. That also ends a commit that waits for
+ * a standby, which statement_timeout does not.
  * https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-CANCELING-REQUESTS
  * @returns whether the server has processed the request
  */

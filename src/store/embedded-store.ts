@@ -47,8 +47,8 @@ async function lockDirectory(directory: string): Promise<() => Promise<void>> {
 }
 
 /**
- * Opens the database's files. A marker file exists while they are first created. A start that finds the marker deletes the
- * files and creates them again, because their creation was interrupted.
+ * Opens the database's files. A marker file exists while they are first created. A start that finds the marker deletes
+ * the files and creates them again, because their creation was interrupted.
  */
 async function openFiles(directory: string): Promise<Database> {
   const files = join(directory, 'postgres');

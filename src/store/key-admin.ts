@@ -37,8 +37,8 @@ export interface KeyRequest extends KeyUpdate {
 }
 
 /**
- * The operations of the `keys` command. Each takes one object of JSON values and dates, so that it can be sent to another
- * process.
+ * The operations of the `keys` command. Each takes one object of JSON values and dates, so that it can be sent to
+ * another process.
  * @throws Error with a message for the operator, if the input is wrong or there is no such key
  */
 export interface KeyAdmin {

@@ -14,8 +14,8 @@ const MIGRATION_LOCK = 7_236_012_030;
 const NO_TRANSACTION = '-- no transaction\n';
 
 /**
- * A migration that waits for a lock blocks all later requests for the table, so it gives up soon and tries again. If this
- * process dies, the server notices within a second and rolls back. (Not every server supports that setting.)
+ * A migration that waits for a lock blocks all later requests for the table, so it gives up soon and tries again. If
+ * this process dies, the server notices within a second and rolls back. (Not every server supports that setting.)
  */
 const CAUTION = `SET LOCAL lock_timeout = '2s';
   DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '1s', true); EXCEPTION WHEN OTHERS THEN END $$`;
@@ -37,8 +37,8 @@ export interface MigrateOptions {
 }
 
 /**
- * Runs the migrations that the database lacks, each file in one transaction. If several instances start at once, one at a
- * time migrates.
+ * Runs the migrations that the database lacks, each file in one transaction. If several instances start at once, one at
+ * a time migrates.
  * @returns the names of the files that it ran
  * @throws MigrationError; StoreError `unavailable` if the database cannot be reached
  */

@@ -16,9 +16,9 @@ import type { Database, Statement } from './database.js';
 export type ObserveStatement = (name: string, failure: string | undefined, seconds: number) => void;
 
 /**
- * Wraps a database. It reports how long each statement took, and creates a span for each statement of a recorded request.
- * Both include the wait for a connection. The span contains no values. Transactions are left out, because only migrations
- * use them.
+ * Wraps a database. It reports how long each statement took, and creates a span for each statement of a recorded
+ * request. Both include the wait for a connection. The span contains no values. Transactions are left out, because only
+ * migrations use them.
  * @param server - span attributes with the address of the database
  */
 export function observeDatabase(

@@ -28,9 +28,10 @@ const REPEAT_WITHIN_MS = 250;
 const ABANDONED_MS = 30_000;
 
 /**
- * Every statement of a request can read an index in the order it needs, at any table size. These settings make PostgreSQL
- * plan that way, and only once per statement. By default it plans a list anew each time, and a plan for a few rows reads
- * the whole table and stays until the table is analysed again. `options` in the URL replace these settings.
+ * Every statement of a request can read an index in the order it needs, at any table size. These settings make
+ * PostgreSQL plan that way, and only once per statement. By default it plans a list anew each time, and a plan for a
+ * few rows reads the whole table and stays until the table is analysed again. `options` in the URL replace these
+ * settings.
  */
 const LASTING_PLANS = '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off';
 
@@ -58,8 +59,8 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
     application_name: 'animal-store-gateway',
   });
   pool.on('error', (error) => onConnectionError?.(error));
-  // A connection that breaks in use fails its statement, and emits this event as well. Without a listener, it would crash
-  // the process.
+  // A connection that breaks in use fails its statement, and emits this event as well. Without a listener, it would
+  // crash the process.
   pool.on('connect', (client) => client.on('error', () => undefined));
 
   return {
@@ -74,7 +75,8 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
           if (isBroken(error)) retireIdle();
           const isEarly = performance.now() - startedAt < REPEAT_WITHIN_MS;
           const isToRepeat = !isRepeated && isEarly && mayRepeat(error, text);
-          // A primary that vanishes does not close its connections, so errors come late. Later statements need the search.
+          // A primary that vanishes does not close its connections, so errors come late. Later statements need the
+          // search.
           const searching = isToRepeat || isOfHost(error) ? hosts?.search() : undefined;
           if (searching && isToRepeat) await searching;
           else throw toFailure(error);

@@ -9,8 +9,8 @@ const MAX_NAMES = 50;
 const NAMES = `CASE WHEN place > $1::int THEN '${OTHER}' ELSE client END AS client,
                CASE WHEN place > $1::int AND operation NOT LIKE '% %' THEN '${OTHER}' ELSE operation END AS operation`;
 /**
- * Sums as double precision, which is exact far enough and which the database returns as a number. The sum of a bigint would
- * be numeric, which is much slower.
+ * Sums as double precision, which is exact far enough and which the database returns as a number. The sum of a bigint
+ * would be numeric, which is much slower.
  */
 const SUMS = `sum(requests::float8) AS requests, sum(cost::float8) AS cost, sum(errors::float8) AS errors,
               sum(refused::float8) AS refused, max(last_at) AS last_at`;
@@ -29,8 +29,8 @@ const INSERT = `
         last_at = greatest(total.last_at, excluded.last_at)`;
 
 /**
- * Adds to the counts. Instances that insert new names at the same moment do not see each other's names, so together they
- * may exceed the limit.
+ * Adds to the counts. Instances that insert new names at the same moment do not see each other's names, so together
+ * they may exceed the limit.
  */
 const ADD = {
   name: 'add-usage',
@@ -63,9 +63,9 @@ const ADD = {
 const MAX_ROWS_TO_DAYS = 2_000;
 
 /**
- * Turns the hours of some keys and days into days. The names with the highest cost are kept. One instance does this at a
- * time: the number of the lock is arbitrary. The limit is no parameter, because PostgreSQL would expect that a parameter
- * lets a tenth of all rows through, and would read the whole table.
+ * Turns the hours of some keys and days into days. The names with the highest cost are kept. One instance does this at
+ * a time: the number of the lock is arbitrary. The limit is no parameter, because PostgreSQL would expect that a
+ * parameter lets a tenth of all rows through, and would read the whole table.
  */
 const toDays = (batchSize: number): Statement => ({
   name: `usage-to-days-${batchSize}`,

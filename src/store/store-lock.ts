@@ -14,10 +14,10 @@ export class StoreBusyError extends Error {
 const ATTEMPTS = 10;
 
 /**
- * Locks an embedded store, because PGlite does not detect a second process, which would corrupt the files. The lock is a
- * socket in its directory, on which the process listens while it lives. Other processes recognize a living owner by
- * connecting, even from another container, where process ids mean nothing. The system ends the listening with the process,
- * so a socket that refuses connections is left over from a dead process, and is removed.
+ * Locks an embedded store, because PGlite does not detect a second process, which would corrupt the files. The lock is
+ * a socket in its directory, on which the process listens while it lives. Other processes recognize a living owner by
+ * connecting, even from another container, where process ids mean nothing. The system ends the listening with the
+ * process, so a socket that refuses connections is left over from a dead process, and is removed.
  *
  * Each process first creates its socket and then looks for others, so if two try at once, at least one sees the other.
  * @returns a function that releases the lock
@@ -41,8 +41,8 @@ export async function acquireStoreLock(directory: string): Promise<() => Promise
 }
 
 /**
- * Finds the id of a living process that has the lock or tries to take it. In another container, the id is the one that the
- * process has there. Removes the sockets of dead processes.
+ * Finds the id of a living process that has the lock or tries to take it. In another container, the id is the one that
+ * the process has there. Removes the sockets of dead processes.
  */
 async function findHolder(directory: string, except?: string): Promise<string | undefined> {
   for (const name of await readdir(directory)) {

@@ -34,7 +34,8 @@ type TakeRows = (table: Table, rows: readonly string[], done: number, total: num
 export type Transferred = readonly { readonly name: string; readonly rows: number }[];
 
 /**
- * Rows look the same in every session. A plan for many rows may read whole tables, and the other end of a pipe may pause.
+ * Rows look the same in every session. A plan for many rows may read whole tables, and the other end of a pipe may
+ * pause.
  */
 const SESSION = `SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL TimeZone = 'UTC'; SET LOCAL bytea_output = 'hex'; SET LOCAL standard_conforming_strings = on;
   SET LOCAL enable_seqscan = on`;

@@ -11,9 +11,9 @@ export interface WriteGateOptions {
 }
 
 /**
- * Wraps the database of the animals so that stalled writes do not keep reads from it. A commit may hang, for example if it waits for a
- * standby that is lost. From then on, writes are refused at once, except for one at a time that finds out whether they
- * work again.
+ * Wraps the database of the animals so that stalled writes do not keep reads from it. A commit may hang, for example if
+ * it waits for a standby that is lost. From then on, writes are refused at once, except for one at a time that finds
+ * out whether they work again.
  */
 export function guardWrites(database: Database, { max, onChange, stalledMs = 1_000 }: WriteGateOptions): Database {
   let running = 0;

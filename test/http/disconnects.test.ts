@@ -36,7 +36,8 @@ describe('a client that disconnects while the store is busy', () => {
       const waiting = ask(null);
       await statementWaits(database.url);
       gateway.logged.length = 0;
-      // While a statement runs, the next one waits for up to 20 ms, so some of these leave before and some after it began.
+      // While a statement runs, the next one waits for up to 20 ms, so some of these leave before and some after it
+      // began.
       for (let milliseconds = 4; milliseconds <= 40; milliseconds += 4) {
         const leaving = ask(AbortSignal.timeout(milliseconds));
         await expect(leaving).rejects.toThrow('aborted');
