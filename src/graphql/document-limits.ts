@@ -9,7 +9,7 @@ import {
   type FieldNode,
   type SelectionSetNode,
 } from 'graphql';
-import { StoreError } from '../errors.js';
+import { StoreError, type ErrorName } from '../errors.js';
 import { isIntrospection, toFragments } from './document.js';
 
 /** How much a document may ask for. */
@@ -50,10 +50,12 @@ const MAX_DEFINITIONS = 200;
 const MAX_DEPTH = 40;
 /** Selections of one field, repeated ones counted: fragments of many components may each ask for the same. */
 const MAX_SELECTIONS = 100;
-/** Times that one name may be selected of one field: comparing them all takes the square of it. */
+/**
+ * Times that one name may be selected of one field, with a selection of its own and without: comparing them all takes
+ * the square of it.
+ */
 const MAX_REPEATS = 20;
-/** Names under which the fields of one animal may be answered; there are five fields. */
-const MAX_NAMES = 20;
+const MAX_LEAF_REPEATS = 50;
 /** Selections of introspection in one operation: the fullest query of the usual tools has some 330. */
 const MAX_INTROSPECTION = 500;
 
@@ -83,7 +85,7 @@ function requireSmallDefinition(
 ): void {
   if (definition.kind !== Kind.OPERATION_DEFINITION && definition.kind !== Kind.FRAGMENT_DEFINITION) return;
   const isOperation = definition.kind === Kind.OPERATION_DEFINITION;
-  const maxSteps = 1_000 + MAX_NAMES * maxRootFields;
+  const maxSteps = 1_000 + 20 * maxRootFields;
   let steps = 0;
   let introspection = 0;
   let values = 0;
@@ -102,12 +104,14 @@ function requireSmallDefinition(
       const name = (field.alias ?? field.name).value;
       const repeated = (repeats.get(name) ?? 0) + 1;
       repeats.set(name, repeated);
-      if (++count > most) throw tooMany(isRoot ? 'root fields' : 'fields selected of one', most);
-      if (repeated > MAX_REPEATS) throw tooMany('fields of one name in one place', MAX_REPEATS);
+      if (++count > most) {
+        throw isRoot ? tooMany('root fields', most) : tooMany('fields of one animal', most, 'operation_too_large');
+      }
+      const maxRepeats = field.selectionSet ? MAX_REPEATS : MAX_LEAF_REPEATS;
+      if (repeated > maxRepeats) throw tooMany('fields of one name in one place', maxRepeats);
       if (isIntrospection) {
         if (++introspection > MAX_INTROSPECTION) throw tooMany('introspection fields', MAX_INTROSPECTION);
       } else if (!isRoot && isOperation) {
-        if (repeats.size > MAX_NAMES) throw tooMany('aliases of one animal', MAX_NAMES);
         if (repeated === 1 && ++values > maxSelectedValues) throw tooManyValues(maxSelectedValues);
       }
       if (field.selectionSet) {
@@ -147,8 +151,8 @@ function parseOrNothing(text: string, { maxTokens }: DocumentLimits): DocumentNo
   }
 }
 
-function tooMany(what: string, limit: number): StoreError {
-  return new StoreError('unprocessable_request', `An operation may have ${limit} ${what}; this one has more.`);
+function tooMany(what: string, limit: number, code: ErrorName = 'unprocessable_request'): StoreError {
+  return new StoreError(code, `An operation may have ${limit} ${what}; this one has more.`);
 }
 
 function tooManyValues(limit: number): StoreError {

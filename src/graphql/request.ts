@@ -91,6 +91,8 @@ function toOperation(value: unknown, subject: string): OperationRequest {
   };
   const { extensions: { persistedQuery } = {} } = operation;
   if (operation.query === undefined && operation.documentId === undefined && !isRecord(persistedQuery)) {
+    // Apollo Server says that it is no document.
+    if (query === '') return { ...operation, query };
     throw malformed(`${subject} has no query, documentId or persistedQuery extension: send ${EXAMPLE}.`);
   }
   return operation;

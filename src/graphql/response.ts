@@ -37,7 +37,8 @@ export function writeResponse(
   requestId: string,
   budget: ResponseBudget,
 ): OperationResponse {
-  const errors: GraphQLFormattedError[] = [];
+  const errors: string[] = [];
+  let errorsLength = 0;
   const failures: StoreError[] = [];
   let locate: ((start: number) => SourceLocation) | undefined;
   let data = '';
@@ -52,26 +53,29 @@ export function writeResponse(
     }
     data += `${index === 0 ? '{' : ','}"${field.responseKey}":${value}`;
     // A character takes at least one byte. Counting the bytes of every field would take longer.
-    if (budget.written + data.length > budget.maxBytes) throw tooLong(budget.maxBytes);
+    requireFit(data.length + errorsLength);
   });
   data += fields.length === 0 ? '{}' : '}';
-  const bytes = Buffer.byteLength(data);
-  if (budget.written + bytes > budget.maxBytes) throw tooLong(budget.maxBytes);
+  const text = join(errors, operation.deprecations, data);
+  const bytes = Buffer.byteLength(text);
+  requireFit(bytes);
   budget.written += bytes;
-  const { deprecations } = operation;
-  const text = join({ data, errors, deprecations, requestId });
   return { status: 200, headers: NO_HEADERS, text, hasData: true, hasErrors: errors.length > 0, failures };
 
   function fail({ responseKey, starts }: RootField, { cause, locations }: FieldError): void {
     const { message, extensions } = formatStoreError(cause);
     failures.push(cause);
     locate ??= source.createLocator();
-    errors.push({
-      message,
-      locations: locations ?? starts.map(locate),
-      path: [responseKey],
-      extensions: extensions ?? {},
-    });
+    const error = { message, locations: locations ?? starts.map(locate), path: [responseKey], extensions };
+    const text = formatError(error, requestId);
+    errors.push(text);
+    errorsLength += text.length;
+  }
+
+  function requireFit(length: number): void {
+    if (budget.written + length <= budget.maxBytes) return;
+    const reason = `The response is longer than ${budget.maxBytes} bytes: ask for less at once.`;
+    throw new StoreError('operation_too_large', reason);
   }
 }
 
@@ -81,19 +85,14 @@ export function writeRefusal(refusal: Refusal, requestId: string): OperationResp
   return {
     status,
     headers: toHeaders(Object.entries(headers)),
-    text: join({ errors, deprecations: operation?.deprecations ?? [], requestId }),
+    text: join(
+      errors.map((error) => formatError(error, requestId)),
+      operation?.deprecations,
+    ),
     hasData: false,
     hasErrors: true,
     failures: failure ? [failure] : [],
   };
-}
-
-interface ResponseParts {
-  /** JSON text; absent when the operation did not run. */
-  readonly data?: string;
-  readonly errors: readonly GraphQLFormattedError[];
-  readonly deprecations: readonly Deprecation[];
-  readonly requestId: string;
 }
 
 /**
@@ -106,14 +105,20 @@ export function toStatus({ status, hasData, hasErrors }: OperationResponse, medi
   return hasData ? 294 : 422;
 }
 
-/** Puts a response together. Every error names the request. */
-function join({ data, errors, deprecations, requestId }: ResponseParts): string {
+/** Writes an error as JSON. Every error names the request. */
+function formatError(error: GraphQLFormattedError, requestId: string): string {
+  return JSON.stringify({ ...error, extensions: { ...error.extensions, requestId } });
+}
+
+/**
+ * Puts a response together.
+ * @param errors - as JSON
+ * @param data - as JSON; absent when the operation did not run
+ */
+function join(errors: readonly string[], deprecations: readonly Deprecation[] = [], data?: string): string {
   if (data !== undefined && errors.length === 0 && deprecations.length === 0) return `{"data":${data}}`;
   const members: string[] = [];
-  if (errors.length > 0) {
-    const named = errors.map((error) => ({ ...error, extensions: { ...error.extensions, requestId } }));
-    members.push(`"errors":${JSON.stringify(named)}`);
-  }
+  if (errors.length > 0) members.push(`"errors":[${errors.join()}]`);
   if (data !== undefined) members.push(`"data":${data}`);
   if (deprecations.length > 0) members.push(`"extensions":${JSON.stringify({ deprecations })}`);
   return `{${members.join()}}`;
@@ -140,8 +145,4 @@ function longestWait(responses: readonly OperationResponse[]): Record<string, st
 
 function toHeaders(headers: Iterable<readonly [string, string]>): Record<string, string> {
   return Object.fromEntries([...headers].map(([name, value]) => [name.toLowerCase(), value]));
-}
-
-function tooLong(maxBytes: number): StoreError {
-  return new StoreError('operation_too_large', `The response is longer than ${maxBytes} bytes: ask for less at once.`);
 }

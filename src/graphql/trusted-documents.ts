@@ -34,8 +34,10 @@ export function createTrustedDocuments({ documents, others, count }: TrustedDocu
       const id = documentId ?? readHash(extensions);
       const named = id === undefined ? undefined : manifest.get(withoutPrefix(id));
       if (named !== undefined && (query ?? named) === named) return { ...request, query: named, extensions: undefined };
-      if (documentId === undefined && (others === 'allowed' || isTrusted(query))) return request;
-      const outcome = documentId === undefined && others === 'reported' ? 'reported' : 'refused';
+      // Without its text, a document that is not in the manifest cannot run.
+      const mayRun = documentId === undefined || (query !== undefined && named === undefined);
+      if (mayRun && (others === 'allowed' || isTrusted(query))) return request;
+      const outcome = mayRun && others === 'reported' ? 'reported' : 'refused';
       count(outcome);
       noteUntrusted(request, id, context);
       if (outcome === 'reported') return request;

@@ -18,7 +18,7 @@ export interface DefaultPlan {
 export class DefaultPlanCharges {
   /** Why the plan refuses what was charged late. */
   refusal: StoreError | undefined;
-  #postponed = 0;
+  #postponed: number[] = [];
   #windows: readonly WindowState[] | undefined;
 
   constructor(
@@ -29,19 +29,23 @@ export class DefaultPlanCharges {
 
   /** Notes requests of a key that the upstream has not answered yet: it might state limits, or refuse the key. */
   postpone(cost: number): void {
-    this.#postponed += cost;
+    this.#postponed.push(cost);
   }
 
   get hasPostponed(): boolean {
-    return this.#postponed > 0;
+    return this.#postponed.length > 0;
   }
 
   /** Charges what was postponed, because the upstream has answered and states no limits. Never rejects. */
   async chargePostponed(): Promise<void> {
-    const cost = this.#postponed;
-    this.#postponed = 0;
+    const costs = this.#postponed;
+    this.#postponed = [];
     try {
-      this.refusal = await this.charge(cost);
+      const refusal = await this.charge(costs.reduce((sum, cost) => sum + cost, 0));
+      // One at a time, the operations of a batch are not too large.
+      this.refusal = refusal?.code === 'operation_too_large' && costs.length > 1 ? rateLimited(1) : refusal;
+      const answered = 1;
+      if (refusal) await this.charge(answered);
     } catch (error) {
       this.refusal = toStoreError(error);
     }

@@ -56,6 +56,9 @@ export interface UpstreamFailure {
 /** How a request ended. Failures are values, because many requests run at once and each may fail on its own. */
 export type Outcome = UpstreamAnswer | UpstreamFailure;
 
+/** How undici calls a response that is not proper HTTP, or that has more headers than it reads. */
+const NOT_HTTP = new Set(['HTTPParserError', 'HeadersOverflowError', 'ResponseContentLengthMismatchError']);
+
 /** A hundred animals with the longest names, with every character escaped, take a third of this. */
 const MAX_ANSWER_BYTES = 1_048_576;
 
@@ -153,7 +156,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler, Cancellable {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
-    const isBroken = this.#status !== 0 || error.name === 'HTTPParserError';
+    const isBroken = this.#status !== 0 || NOT_HTTP.has(error.name) || error.message === 'bad upgrade';
     // The gateway needs only the headers of a 429, so it counts even if its body is incomplete.
     if (this.#status === TOO_MANY_REQUESTS) this.#answer(undefined);
     else if (isBroken) this.#fail('broken', notUnderstood('incomplete or no HTTP', error));

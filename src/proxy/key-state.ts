@@ -64,7 +64,7 @@ export function createKeyStates(capacity = 100_000, newCapacity = 10_000) {
 /** What the gateway knows about one key: its limits, its cooldown and its requests in flight. */
 export class KeyState {
   readonly limits = new LimitState();
-  /** When the key was first sent, or last refused by the upstream, by `performance.now()`. */
+  /** When the key was first seen or last tried, by `performance.now()`. */
   newSince = performance.now();
   /** Whether the upstream has accepted the key. */
   isAccepted = false;
@@ -100,9 +100,8 @@ export class KeyState {
     if (!cooldown) return undefined;
     const retryAfter = secondsUntil(cooldown.until, monotonicNow());
     if (cooldown.code === 'key_banned') return keyBanned(retryAfter);
-    const largestCost = Math.min(...this.windows.map(({ limit }) => limit));
     // Waiting would not help.
-    if (cost !== undefined && cost > largestCost) return operationTooLarge(cost, largestCost);
+    if (cost !== undefined && cost > this.#largestCost) return operationTooLarge(cost, this.#largestCost);
     return rateLimited(retryAfter, cost);
   }
 
@@ -128,11 +127,20 @@ export class KeyState {
     return isProbe;
   }
 
-  /** Why the rest of a probe's requests does not fit into the limits that its first answer stated. */
-  findRestRefusal(rest: number): StoreError | undefined {
-    // The first request has run, so the rest is late and not too large: a client may repeat it in parts.
-    const largest = Math.min(...this.windows.map(({ limit }) => limit));
-    return this.#findLimitRefusal(Math.min(rest, largest), this.#inFlight - rest);
+  /**
+   * Why the rest of a probe's requests does not fit into the limits that its first answer stated.
+   * @param highestCost - of an operation in the probe's batch
+   */
+  findRestRefusal(rest: number, highestCost: number): StoreError | undefined {
+    const largestCost = this.#largestCost;
+    if (highestCost > largestCost) return operationTooLarge(highestCost, largestCost);
+    // Together, the operations of a batch may be too large. One at a time, they are only late.
+    return this.#findLimitRefusal(Math.min(rest, largestCost), this.#inFlight - rest);
+  }
+
+  /** The cost of the largest operation that the known windows can hold. */
+  get #largestCost(): number {
+    return Math.min(...this.windows.map(({ limit }) => limit));
   }
 
   /** Removes requests that have been answered or never will be. */
@@ -173,7 +181,6 @@ export class KeyState {
       // The headers of a 401 state the limits of the gateway's address, not of the key.
       this.#refusedUntil = now + REFUSED_KEY_MS;
       this.isAccepted = false;
-      this.newSince = performance.now();
       this.limits.forget();
       return;
     }

@@ -44,14 +44,16 @@ class AddressTrials {
   #startedAt = -Infinity;
 
   async start(key: KeyState): Promise<() => void> {
-    if (this.#waiting.size === 0 && this.#isFree()) this.#count();
+    if (this.#waiting.size === 0 && this.#isFree()) this.#count(key);
     else if (!(await this.#wait(key))) throw addressLimited(1);
     return () => this.#end(key);
   }
 
-  #count(): void {
+  /** Counts a trial, even if its client disconnects before the key is sent: the key then waits behind the others. */
+  #count(key: KeyState): void {
     this.#running += 1;
     this.#startedAt = performance.now();
+    key.newSince = this.#startedAt;
   }
 
   /** Whether too many keys of the address have been refused lately. */
@@ -91,18 +93,21 @@ class AddressTrials {
   /** Refuses the newest keys if too many wait. */
   #dropExcess(): void {
     const most = this.#isRefused() ? MAX_WAITING : MAX_WAITING_UNREFUSED;
-    if (this.#waiting.size > most) for (const settle of this.#byAge().slice(most)) settle(false);
+    if (this.#waiting.size > most) for (const [, settle] of this.#byAge().slice(most)) settle(false);
   }
 
   #startNext(): void {
-    while (this.#waiting.size > 0 && this.#isFree()) {
-      this.#count();
-      this.#byAge()[0]?.(true);
+    while (this.#isFree()) {
+      const [oldest] = this.#byAge();
+      if (!oldest) return;
+      const [key, settle] = oldest;
+      this.#count(key);
+      settle(true);
     }
   }
 
   /** What waits, the key that has been new for longest at the front: its client may have tried before. */
-  #byAge(): ((mayStart: boolean) => void)[] {
-    return [...this.#waiting].sort(([a], [b]) => a.newSince - b.newSince).map(([, settle]) => settle);
+  #byAge(): [KeyState, (mayStart: boolean) => void][] {
+    return [...this.#waiting].sort(([a], [b]) => a.newSince - b.newSince);
   }
 }

@@ -27,7 +27,7 @@ export function parseStatedWindows(
   const windows: StatedWindow[] = [];
   for (const { name, values } of parseItems(header, POLICIES)) {
     const [limit, seconds] = values;
-    const [remaining, left] = states.find((state) => state.name === name)?.values ?? NO_VALUES;
+    const [remaining, left = seconds] = states.find((state) => state.name === name)?.values ?? NO_VALUES;
     // A limit of 0 would refuse everything, for good.
     if (!limit || remaining === undefined || left === undefined) continue;
     const resetAt = now + Math.max(1, Math.min(left, seconds ?? DAY, DAY)) * 1_000;
@@ -143,6 +143,9 @@ function createField(name: string, first: string, second: string): Field {
   return { name, parameters: [first, second], usualForm: new RegExp(`^${item}(?:, ${item})?$`) };
 }
 
+/** The unit of a policy that does not limit requests. */
+const OTHER_UNIT = /;\s*qu\s*=\s*"(?!requests")/;
+
 /** One item of a list such as `"minute";q=60;w=60, "day";q=1000;w=86400`, and one parameter of an item. */
 const ITEM = new RegExp(`(?:^|,)\\s*${NAME}([^,]*)`, 'g');
 const PARAMETER = /;\s*(\w+)\s*=\s*(\d{1,15})\s*(?=;|$)/g;
@@ -159,7 +162,8 @@ function parseItems(header: UpstreamAnswerHead['header'], field: Field): readonl
 }
 
 function searchItems(text: string, { parameters: [first, second] }: Field): readonly Item[] {
-  return Array.from(text.matchAll(ITEM), ([, name = '', rest = '']) => {
+  const items = Array.from(text.matchAll(ITEM)).filter(([, , rest = '']) => !OTHER_UNIT.test(rest));
+  return items.map(([, name = '', rest = '']) => {
     const parameters = new Map(Array.from(rest.matchAll(PARAMETER), ([, key, value]) => [key, Number(value)]));
     return { name, values: [parameters.get(first), parameters.get(second)] };
   });

@@ -52,8 +52,9 @@ class ProxySession implements Session, UpstreamKey {
   #inFlight = 0;
   #isProbe = false;
   #endTrial: (() => void) | undefined;
-  /** Whether requests were admitted before the limits of the key were known, and why the rest of them does not fit. */
-  #isUnchecked = false;
+  /** The highest cost of an operation that was admitted before the limits of the key were known. */
+  #uncheckedCost = 0;
+  /** Why the rest of those operations does not fit into the limits. */
   #restRefusal: StoreError | undefined;
   readonly #defaultCharges: DefaultPlanCharges | undefined;
 
@@ -108,9 +109,9 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   findRefusal(): StoreError | undefined {
-    if (this.#isUnchecked && !this.key.limits.isUnknown(monotonicNow())) {
-      this.#isUnchecked = false;
-      this.#restRefusal ??= this.key.findRestRefusal(this.#inFlight);
+    if (this.#uncheckedCost > 0 && !this.key.limits.isUnknown(monotonicNow())) {
+      this.#restRefusal ??= this.key.findRestRefusal(this.#inFlight, this.#uncheckedCost);
+      this.#uncheckedCost = 0;
     }
     return this.key.findRefusal() ?? this.#restRefusal ?? this.#defaultCharges?.refusal;
   }
@@ -120,7 +121,8 @@ class ProxySession implements Session, UpstreamKey {
     const { cooldown } = this.key;
     if (answer.status < 500 && answer.status !== 401) this.options.keys.keep(this.id, this.key);
     if (answer.status === 429 && cooldown) this.options.cooldowns.share(this.id, cooldown);
-    if (this.#inFlight > 0) this.#release(1);
+    // After a 5xx, the request may be sent again.
+    if (this.#inFlight > 0 && answer.status < 500) this.#release(1);
     const charges = this.#defaultCharges;
     if (charges?.hasPostponed && this.key.limits.isUnstated) void charges.chargePostponed();
     this.#endProbe(answer.status >= 500);
@@ -154,7 +156,7 @@ class ProxySession implements Session, UpstreamKey {
   async #admitByUpstreamLimits(cost: number): Promise<void> {
     this.#isProbe = await this.key.admit(cost, performance.now() + this.options.probeWaitMs, this.#isProbe);
     this.#inFlight += cost;
-    this.#isUnchecked ||= this.#isProbe;
+    if (this.#isProbe) this.#uncheckedCost = Math.max(this.#uncheckedCost, cost);
     if (!this.#isProbe || this.key.isAccepted || this.#endTrial) return;
     try {
       this.#endTrial = await this.options.trials.start(this.address, this.key);

@@ -87,9 +87,12 @@ describe.each(MODES)('GraphQL over GET, %s store', (mode) => {
     expect((await get({ query, operationName: 'Q' })).status).toBe(200);
   });
 
+  it('returns 400 for an empty query', async () => {
+    expect((await get({ query: '' })).status).toBe(400);
+  });
+
   it.each<[string, Record<string, string>]>([
     ['no query', {}],
-    ['an empty query', { query: '' }],
     ['variables that are not JSON', { query: '{ __typename }', variables: '{' }],
     ['variables that are a list', { query: '{ __typename }', variables: '[]' }],
     ['extensions that are not JSON', { query: '{ __typename }', extensions: 'x' }],

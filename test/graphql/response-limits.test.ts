@@ -30,6 +30,7 @@ describe.each(MODES)('response size, %s store', (mode) => {
       'twenty names of a hundred animals, a hundred times',
       `{ ${repeat(100, (i) => `a${i}: pets(limit: 100) { ...F }`)} } ${NAMES}`,
     ],
+    ['two hundred names of a hundred animals', `{ pets(limit: 100) { ${repeat(200, (i) => `n${i}: name`)} } }`],
     [
       'seven values of a hundred animals, a hundred times',
       `{ ${repeat(100, (i) => `a${i}: pets(limit: 100) { ${repeat(7, (j) => `n${j}: name`)} }`)} }`,
@@ -53,6 +54,19 @@ describe.each(MODES)('response size, %s store', (mode) => {
     expect(errors?.map(({ message, extensions }) => [message, extensions.code])).toEqual([
       ['The response is longer than 20000 bytes: ask for less at once.', 'OPERATION_TOO_LARGE'],
     ]);
+  });
+
+  it('includes the errors', async () => {
+    const aliases = (count: number) => repeat(count, (i) => `a${i}: pet(id: "${'x'.repeat(80)}") { id }`);
+    expect((await gateway.graphql(`{ ${aliases(10)} }`, { key })).status).toBe(200);
+    const { status, errors } = await gateway.graphql(`{ ${aliases(100)} }`, { key });
+    expect([status, errors?.map(({ extensions }) => extensions.code)]).toEqual([400, ['OPERATION_TOO_LARGE']]);
+  });
+
+  it('is not refused for what the fragments of many components have in common', async () => {
+    const fragments = repeat(30, (i) => `fragment F${i} on Pet { __typename id name }`);
+    const query = `{ pets(limit: 1) { ${repeat(30, (i) => `...F${i}`)} } } ${fragments}`;
+    expect((await gateway.graphql(query, { key })).errors).toBeUndefined();
   });
 
   it('is limited for the whole HTTP request', async () => {

@@ -110,6 +110,10 @@ describe.each(MODES)('trusted documents, %s store', (mode) => {
       expect((await post({ documentId: 42 })).status).toBe(422);
     });
 
+    it('are not needed for an unknown id with a text', async () => {
+      expect((await post({ documentId: 'unknown', query: UNTRUSTED })).status).toBe(200);
+    });
+
     it('leave automatic persisted queries as they are', async () => {
       expect((await outcome(await post(persisted(hash(UNTRUSTED)))))[1]).toEqual(['PERSISTED_QUERY_NOT_FOUND']);
       expect((await post({ query: UNTRUSTED, ...persisted(hash(UNTRUSTED)) })).status).toBe(200);
@@ -208,15 +212,21 @@ describe.each(MODES)('trusted documents, %s store', (mode) => {
     it('run like them, and only others are counted and logged', async () => {
       const before = sum(await scrape(gateway), COUNTED, { outcome: 'reported' }) ?? 0;
       gateway.logged.length = 0;
-      const bodies = [{ query: UNTRUSTED }, { query: NAMES }, { documentId: hash(NAMES) }];
+      const bodies = [
+        { query: UNTRUSTED },
+        { query: NAMES },
+        { documentId: hash(NAMES) },
+        { documentId: 'old', query: UNTRUSTED },
+      ];
       for (const body of bodies) expect((await post(body)).status).toBe(200);
-      await vi.waitFor(() => expect(gateway.logged).toHaveLength(3));
+      await vi.waitFor(() => expect(gateway.logged).toHaveLength(4));
       expect(gateway.logged.map(({ untrusted }) => untrusted)).toEqual([
         `sha256:${hash(UNTRUSTED)}`,
         undefined,
         undefined,
+        'old',
       ]);
-      expect(sum(await scrape(gateway), COUNTED, { outcome: 'reported' })).toBe(before + 1);
+      expect(sum(await scrape(gateway), COUNTED, { outcome: 'reported' })).toBe(before + 2);
     });
 
     it('have another name in the usage of the key', { timeout: 30_000 }, async () => {

@@ -33,6 +33,10 @@ export const HOSTILE_DOCUMENTS: readonly (readonly [name: string, document: stri
   ['duplicated root fields with conflicting arguments', fill('{', (i) => `pets(limit: ${i}) { id }`, '}')],
   ['duplicated fields', fill('{ pets {', () => 'id', '} }')],
   ['duplicated conflicting fields', fill('{ pets {', () => 'a: id a: name', '} }')],
+  [
+    'duplicated fields in pairs of fragments',
+    `{ ${list(100, (i) => `a${i}: pets { ...F${i % 50} ...F${(i * 7 + 1) % 50} }`)} nonsense } ${list(50, (i) => `fragment F${i} on Pet { ${list(25, () => 'id')} }`)}`,
+  ],
   ['duplicated fields in inline fragments', fill('{ pets {', () => '... { id }', '} }')],
   ['duplicated arguments', fill('{ pets(', () => 'limit: 1', ') { id } }')],
   ['duplicated input fields', fill('mutation { addPet(input: {', () => 'name: "x"', '}) { id } }')],

@@ -176,13 +176,28 @@ describe('a gateway whose upstream is not an HTTP server', () => {
     for (const server of servers) server.close();
   });
 
-  it('returns UPSTREAM_ERROR for garbage', async () => {
+  it.each([
+    ['what is not HTTP', '\u0000\u0001 not HTTP at all\r\n\r\n'],
+    ['two lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n[]'],
+    ['two lengths in one header', 'HTTP/1.1 200 OK\r\nContent-Length: 5, 7\r\n\r\n[]'],
+    [
+      'a length and chunks',
+      `HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n`,
+    ],
+    ['headers that are too long', `HTTP/1.1 200 OK\r\nX-Long: ${'x'.repeat(20_000)}\r\nContent-Length: 2\r\n\r\n[]`],
+    ['another protocol', 'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'],
+  ])('returns UPSTREAM_ERROR at once for %s', async (_, response) => {
+    let requests = 0;
     const gateway = await before((socket) =>
-      socket.on('data', () => socket.end('\u0000\u0001 not HTTP at all\r\n\r\n')),
+      socket.on('data', (bytes) => {
+        if (bytes.includes('/v1/pets')) requests += 1;
+        socket.write(response);
+      }),
     );
     const { status, errors } = await gateway.graphql('{ pets { id } }', { key: 'a' });
     expect(status).toBe(200);
     expect(errors?.[0]?.extensions.code).toBe('UPSTREAM_ERROR');
+    expect(requests).toBe(1);
   });
 
   it('returns UPSTREAM_UNAVAILABLE if nothing listens, for reads and writes', async () => {

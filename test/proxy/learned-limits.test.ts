@@ -141,6 +141,32 @@ describe('limits learned from an upstream', () => {
     for (const request of others) expect(request.at - (probe?.at ?? 0)).toBeGreaterThanOrEqual(45);
   });
 
+  it('that are still unknown are not exceeded by requests that are sent again', async () => {
+    upstream.play((_, response) => send(response, 200, '[]', freeLimits(3)));
+    await gateway.graphql('{ pets { id } }', { key: 'a' });
+    upstream.seen.length = 0;
+    upstream.play((_, response, index) =>
+      index < 2 ? send(response, 503, '{}') : void setTimeout(() => send(response, 200, '[]', freeLimits(1)), 500),
+    );
+    const two = gateway.graphql('{ a: pets(limit: 1) { id } b: pets(limit: 2) { id } }', { key: 'a' });
+    await expect.poll(() => upstream.seen.length).toBeGreaterThan(2);
+    const aliases = '{ c: pets(limit: 3) { id } d: pets(limit: 4) { id } e: pets(limit: 5) { id } }';
+    expect((await gateway.graphql(aliases, { key: 'a' })).status).toBe(429);
+    expect((await two).errors).toBeUndefined();
+  });
+
+  it('tell that the first operation of a key never fits', async () => {
+    upstream.play(({ path }, response) =>
+      send(response, 200, `{"id":${path.slice(6)},"name":"x","categoryId":1}`, freeLimits(59)),
+    );
+    const aliases = Array.from({ length: 61 }, (_, i) => `p${i}: pet(id: ${i}) { id }`).join(' ');
+    const { data, errors } = await gateway.graphql(`{ ${aliases} }`, { key: 'a' });
+    expect(data.p0).toEqual({ id: '0' });
+    expect(errors).toHaveLength(60);
+    expect(errors?.[0]?.extensions).toMatchObject({ code: 'OPERATION_TOO_LARGE', cost: 61 });
+    expect(upstream.seen).toHaveLength(1);
+  });
+
   it('say during a cooldown which operations never fit', async () => {
     upstream.play((_, response) =>
       send(response, 429, { code: 'rate_limited', message: 'No.', status: 429 }, freeLimits(0)),
@@ -291,6 +317,31 @@ describe('made-up keys', () => {
   });
 });
 
+it('a disconnecting client does not keep the valid keys of its address out', async () => {
+  const upstream = await startScriptedUpstream(({ headers }, response) => {
+    if (headers.authorization === 'Bearer valid') send(response, 200, '[]');
+    else send(response, 401, { code: 'unauthorized', message: 'No.', status: 401 });
+  });
+  const gateway = await startProxyBefore(upstream.url);
+  for (let i = 0; i < 5; i++) await gateway.graphql('{ pets { id } }', { key: `no-${i}` });
+  const ask = (key: string, signal?: AbortSignal) =>
+    gateway.fetch('/graphql?query={pets{id}}', {
+      headers: { Authorization: `Bearer ${key}` },
+      ...(signal && { signal }),
+    });
+  const flood = setInterval(() => {
+    for (let i = 0; i < 18; i++) ask(`made-up-${i}`, AbortSignal.timeout(40)).catch(() => undefined);
+  }, 1_500);
+  try {
+    await sleep(1_600);
+    await expect.poll(async () => (await ask('valid')).status, { interval: 1_000, timeout: 15_000 }).toBe(200);
+  } finally {
+    clearInterval(flood);
+    await gateway.close();
+    await upstream.close();
+  }
+});
+
 describe('DEFAULT_PLAN', () => {
   it('limits keys whose limits the upstream does not state, from their first request', async () => {
     const upstream = await startScriptedUpstream(answerAnimals);
@@ -302,6 +353,27 @@ describe('DEFAULT_PLAN', () => {
     expect(upstream.seen).toHaveLength(60);
     const { data } = await gateway.graphql(RATE_LIMIT, { key: 'a' });
     expect(data.rateLimit).toMatchObject({ plan: 'FREE', windows: [{ remaining: 0 }, { remaining: 940 }] });
+    await gateway.close();
+    await upstream.close();
+  });
+
+  it('charges what was sent of a first batch that is too large as a whole', async () => {
+    const upstream = await startScriptedUpstream(answerAnimals);
+    const gateway = await startProxyBefore(upstream.url, { DEFAULT_PLAN: 'free' });
+    const batch = Array.from({ length: 20 }, (_, i) => ({
+      query: `{ ${[0, 1, 2, 3].map((j) => `p${j}: pet(id: ${4 * i + j}) { id }`).join(' ')} }`,
+    }));
+    const response = await gateway.fetch('/graphql', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', Authorization: 'Bearer a' },
+      body: JSON.stringify(batch),
+    });
+    const codes = ((await response.json()) as { errors: { extensions: { code: string } }[] }[]).flatMap(({ errors }) =>
+      errors.map(({ extensions }) => extensions.code),
+    );
+    expect(new Set(codes)).toEqual(new Set(['RATE_LIMITED']));
+    expect(upstream.seen).toHaveLength(1);
+    expect(response.headers.get('x-ratelimit-remaining')).toBe('59');
     await gateway.close();
     await upstream.close();
   });

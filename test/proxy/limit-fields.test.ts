@@ -22,6 +22,11 @@ describe('limits read from response headers', () => {
     expect(parse({ 'ratelimit-policy': POLICY, ratelimit: state })).toEqual([MINUTE, DAY]);
   });
 
+  it('leave out policies that limit something other than requests', () => {
+    const policy = '"bytes";q=10;w=60;qu="content-bytes", "minute";q=60;w=60;qu="requests"';
+    expect(parse({ 'ratelimit-policy': policy, ratelimit: '"bytes";r=3;t=50, "minute";r=57;t=42' })).toEqual([MINUTE]);
+  });
+
   it('list the shorter window first, in whatever order the headers do', () => {
     const windows = parse({
       'ratelimit-policy': '"day";q=1000;w=86400, "minute";q=60;w=60',
@@ -32,7 +37,7 @@ describe('limits read from response headers', () => {
 
   it.each([
     ['"minute";r=57;t=42', [MINUTE]],
-    ['"minute";r=57, "day";r=997;t=86300', [DAY]],
+    ['"minute";r=57, "day";r=997;t=86300', [{ ...MINUTE, resetAt: NOW + 60_000 }, DAY]],
     ['"minute";r=-1;t=42, "day";r=997;t=86300', [DAY]],
     ['"minute";r=1e3;t=42', []],
     ['"name";r=57;t=42', []],
