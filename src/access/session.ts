@@ -19,6 +19,8 @@ export interface Session {
   readonly isKeyRefused: boolean;
   /** True if the key is valid: in proxy mode, if the upstream has accepted it before. */
   readonly isKeyAccepted?: boolean;
+  /** True if nothing is known of the limits: one operation of a batch then runs before the others are admitted. */
+  readonly areLimitsUnknown?: boolean;
   /** The key to send upstream. Undefined with a store backend, which looks up keys itself. */
   readonly upstreamKey?: UpstreamKey | undefined;
   /**

@@ -56,10 +56,7 @@ export function createExecute(options: ExecuteOptions) {
     const priced = await mapInOrder(prepared, (operation) =>
       chain(yieldTurn(), () => price(operation, documentLimits.maxResponseValues)),
     );
-    const admitted = await mapInOrder(priced, (operation) => admit(operation, session));
-    const executed = await mapConcurrently(admitted, (operation, index) =>
-      run(operation, contexts[index] as OperationContext),
-    );
+    const { admitted, executed } = await admitAndRun(priced, contexts, session);
     const responses = await writeAll(executed, context);
 
     const answered = admitted.map((operation, index) => ({
@@ -81,6 +78,26 @@ export function createExecute(options: ExecuteOptions) {
     await context.takeTurn(true);
     if (!isIntrospectionText(request, documentLimits)) await session.requireKey();
     return prepare(request, context);
+  }
+
+  async function admitAndRun(
+    operations: readonly (Priced | Refusal)[],
+    contexts: readonly OperationContext[],
+    session: Session,
+  ) {
+    const admitted: (Priced | Refusal)[] = [];
+    const executed: (Executed | Refusal)[] = [];
+    while (executed.length < operations.length) {
+      const start = executed.length;
+      const next = operations.slice(start, session.areLimitsUnknown ? start + 1 : undefined);
+      const some = await mapInOrder(next, (operation) => admit(operation, session));
+      const done = await mapConcurrently(some, (operation, index) =>
+        run(operation, contexts[start + index] as OperationContext),
+      );
+      admitted.push(...some);
+      executed.push(...done);
+    }
+    return { admitted, executed };
   }
 
   function admit(operation: Priced, session: Session): MaybePromise<Priced> {

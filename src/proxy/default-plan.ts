@@ -18,7 +18,7 @@ export interface DefaultPlan {
 export class DefaultPlanCharges {
   /** Why the plan refuses what was charged late. */
   refusal: StoreError | undefined;
-  #postponed: number[] = [];
+  #postponed = 0;
   #windows: readonly WindowState[] | undefined;
 
   constructor(
@@ -29,23 +29,21 @@ export class DefaultPlanCharges {
 
   /** Notes requests of a key that the upstream has not answered yet: it might state limits, or refuse the key. */
   postpone(cost: number): void {
-    this.#postponed.push(cost);
+    this.#postponed += cost;
   }
 
   get hasPostponed(): boolean {
-    return this.#postponed.length > 0;
+    return this.#postponed > 0;
   }
 
   /** Charges what was postponed, because the upstream has answered and states no limits. Never rejects. */
   async chargePostponed(): Promise<void> {
-    const costs = this.#postponed;
-    this.#postponed = [];
+    const cost = this.#postponed;
+    this.#postponed = 0;
     try {
-      const refusal = await this.charge(costs.reduce((sum, cost) => sum + cost, 0));
-      // One at a time, the operations of a batch are not too large.
-      this.refusal = refusal?.code === 'operation_too_large' && costs.length > 1 ? rateLimited(1) : refusal;
+      this.refusal = await this.charge(cost);
       const answered = 1;
-      if (refusal) await this.charge(answered);
+      if (this.refusal) await this.charge(answered);
     } catch (error) {
       this.refusal = toStoreError(error);
     }

@@ -109,12 +109,12 @@ export class KeyState {
    * Admits `cost` requests against the last numbers of the upstream. While there are none, one operation is the probe
    * and the others wait for its answer, so that a burst does not exceed limits that are still unknown.
    * @param until - how long to wait for a probe, by `performance.now()`; the operation is then admitted without limits
-   * @param isProbe - true for further operations of the probe's batch, which must not wait for their own probe
    * @returns true for the probe, which must call `endProbe`
    * @throws StoreError `unauthorized`, `rate_limited`, `key_banned` or `operation_too_large`
    */
-  async admit(cost: number, until: number, isProbe: boolean): Promise<boolean> {
-    for (let mayWait = true; !isProbe;) {
+  async admit(cost: number, until: number): Promise<boolean> {
+    let isProbe = false;
+    for (let mayWait = true; ;) {
       const refusal = this.findRefusal(cost) ?? this.#findLimitRefusal(cost);
       if (refusal) throw refusal;
       isProbe = this.limits.isUnknown(monotonicNow()) && !this.#probe;
@@ -129,13 +129,11 @@ export class KeyState {
 
   /**
    * Why the rest of a probe's requests does not fit into the limits that its first answer stated.
-   * @param highestCost - of an operation in the probe's batch
+   * @param cost - of the whole probe
    */
-  findRestRefusal(rest: number, highestCost: number): StoreError | undefined {
-    const largestCost = this.#largestCost;
-    if (highestCost > largestCost) return operationTooLarge(highestCost, largestCost);
-    // Together, the operations of a batch may be too large. One at a time, they are only late.
-    return this.#findLimitRefusal(Math.min(rest, largestCost), this.#inFlight - rest);
+  findRestRefusal(rest: number, cost: number): StoreError | undefined {
+    if (cost > this.#largestCost) return operationTooLarge(cost, this.#largestCost);
+    return this.#findLimitRefusal(rest, this.#inFlight - rest);
   }
 
   /** The cost of the largest operation that the known windows can hold. */

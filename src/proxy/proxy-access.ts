@@ -52,9 +52,9 @@ class ProxySession implements Session, UpstreamKey {
   #inFlight = 0;
   #isProbe = false;
   #endTrial: (() => void) | undefined;
-  /** The highest cost of an operation that was admitted before the limits of the key were known. */
-  #uncheckedCost = 0;
-  /** Why the rest of those operations does not fit into the limits. */
+  /** The cost of the operation that was admitted as the probe, until an answer states the limits. */
+  #probeCost = 0;
+  /** Why the rest of the probe's requests does not fit into them. */
   #restRefusal: StoreError | undefined;
   readonly #defaultCharges: DefaultPlanCharges | undefined;
 
@@ -87,6 +87,10 @@ class ProxySession implements Session, UpstreamKey {
     return this.key.isRefused;
   }
 
+  get areLimitsUnknown(): boolean {
+    return this.key.limits.isUnknown(monotonicNow());
+  }
+
   async requireKey(): Promise<void> {
     if (this.isKeyRefused) await this.refusedCaller.requireKey();
     const refusal = this.key.findRefusal();
@@ -109,9 +113,9 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   findRefusal(): StoreError | undefined {
-    if (this.#uncheckedCost > 0 && !this.key.limits.isUnknown(monotonicNow())) {
-      this.#restRefusal ??= this.key.findRestRefusal(this.#inFlight, this.#uncheckedCost);
-      this.#uncheckedCost = 0;
+    if (this.#probeCost > 0 && !this.areLimitsUnknown) {
+      this.#restRefusal = this.key.findRestRefusal(this.#inFlight, this.#probeCost);
+      this.#probeCost = 0;
     }
     return this.key.findRefusal() ?? this.#restRefusal ?? this.#defaultCharges?.refusal;
   }
@@ -154,10 +158,13 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   async #admitByUpstreamLimits(cost: number): Promise<void> {
-    this.#isProbe = await this.key.admit(cost, performance.now() + this.options.probeWaitMs, this.#isProbe);
+    // The operation before this one got no answer.
+    this.#endProbe(true);
+    this.#restRefusal = undefined;
+    this.#isProbe = await this.key.admit(cost, performance.now() + this.options.probeWaitMs);
     this.#inFlight += cost;
-    if (this.#isProbe) this.#uncheckedCost = Math.max(this.#uncheckedCost, cost);
-    if (!this.#isProbe || this.key.isAccepted || this.#endTrial) return;
+    this.#probeCost = this.#isProbe ? cost : 0;
+    if (!this.#isProbe || this.key.isAccepted) return;
     try {
       this.#endTrial = await this.options.trials.start(this.address, this.key);
     } catch (error) {

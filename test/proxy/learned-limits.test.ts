@@ -357,7 +357,7 @@ describe('DEFAULT_PLAN', () => {
     await upstream.close();
   });
 
-  it('charges what was sent of a first batch that is too large as a whole', async () => {
+  it('admits the operations of the first batch of a key in order', async () => {
     const upstream = await startScriptedUpstream(answerAnimals);
     const gateway = await startProxyBefore(upstream.url, { DEFAULT_PLAN: 'free' });
     const batch = Array.from({ length: 20 }, (_, i) => ({
@@ -368,12 +368,13 @@ describe('DEFAULT_PLAN', () => {
       headers: { 'Content-Type': 'application/json', Authorization: 'Bearer a' },
       body: JSON.stringify(batch),
     });
-    const codes = ((await response.json()) as { errors: { extensions: { code: string } }[] }[]).flatMap(({ errors }) =>
-      errors.map(({ extensions }) => extensions.code),
-    );
-    expect(new Set(codes)).toEqual(new Set(['RATE_LIMITED']));
-    expect(upstream.seen).toHaveLength(1);
-    expect(response.headers.get('x-ratelimit-remaining')).toBe('59');
+    const entries = (await response.json()) as { errors?: { extensions: { code: string } }[] }[];
+    expect(entries.map(({ errors }) => errors?.map(({ extensions }) => extensions.code).join() ?? 'ok')).toEqual([
+      ...Array<string>(15).fill('ok'),
+      ...Array<string>(5).fill('RATE_LIMITED'),
+    ]);
+    expect(upstream.seen).toHaveLength(60);
+    expect(response.headers.get('x-ratelimit-remaining')).toBe('0');
     await gateway.close();
     await upstream.close();
   });
