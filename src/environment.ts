@@ -46,7 +46,7 @@ function readEnvFile(): Record<string, string | undefined> {
     return parseEnv(readFileSync('.env', 'utf8'));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
-    throw error;
+    throw new ConfigError(`.env cannot be read: ${(error as Error).message}`);
   }
 }
 

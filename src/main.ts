@@ -43,6 +43,10 @@ async function main(): Promise<void> {
   setFlagsFromString('--no-allocation-site-pretenuring');
   // Otherwise this signal would open a debugger.
   process.on('SIGUSR1', () => undefined);
+  const [argument] = process.argv.slice(2);
+  if (argument !== undefined) {
+    throw new ConfigError(`unexpected argument ${JSON.stringify(argument)}: settings are environment variables`);
+  }
   const config = loadEnvironment();
   const log = createLog({ level: config.logLevel, pretty: !config.production && process.stdout.isTTY });
   const crash = (err: unknown): never => {

@@ -6,6 +6,7 @@ const USAGE = `Usage: animal-store-gateway             serves; the environment h
        animal-store-gateway keys …      manages API keys and reports usage
        animal-store-gateway migrate …   applies or reports pending migrations
        animal-store-gateway store …     exports or imports the whole store
+       animal-store-gateway --help      prints this and all settings
        animal-store-gateway --version`;
 
 const COMMANDS = new Map<string, () => Promise<unknown>>([
@@ -23,7 +24,7 @@ if (first === undefined) {
   await runCommand();
 } else if (first === '--version' && rest.length === 0) {
   console.log(readPackage().version);
-} else if (first === '--help' && rest.length === 0) {
+} else if (['--help', '-h'].includes(first) && rest.length === 0) {
   console.log(`${USAGE}\n\nSettings (environment variables), with their defaults:\n${listSettings()}`);
 } else {
   console.error(`animal-store-gateway: no such command: ${JSON.stringify(first)}\n${USAGE}`);

@@ -71,7 +71,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     if (opened.connections) metrics.watchPool(opened.connections);
     const database = observeDatabase(decorated, metrics.observeStatement, tracer, toServer(store));
     const guarded = store.kind === 'server' ? guardWrites(database, toWriteGate(store.pool, log)) : database;
-    await waitUntilAvailable('DATABASE_URL names a database', () =>
+    const pending = await waitUntilAvailable('DATABASE_URL names a database', () =>
       migrateAtStart(database, store, startTimeoutMs, log),
     );
     if (store.kind === 'server' && !store.prepare) await warnOfNoStatementTimeout(database, log);
@@ -140,7 +140,10 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     if (!store.developmentKeys) return backend;
     return {
       ...backend,
-      fill: () => fillEmptyStore({ directory, keys, source, sampleAnimals: store.sampleAnimals }),
+      fill:
+        pending.length === 0
+          ? () => fillEmptyStore({ directory, keys, source, sampleAnimals: store.sampleAnimals })
+          : undefined,
       findDevelopmentKeys: () => findDevelopmentKeys(directory),
     };
   } catch (error) {
@@ -169,15 +172,24 @@ function toWriteGate(pool: number, log: Log): WriteGateOptions {
   };
 }
 
-/** Migrates, or reports what is pending if MIGRATE is false. */
-async function migrateAtStart(database: Database, store: StoreConfig, waitMs: number, log: Log): Promise<void> {
+/**
+ * Migrates, or reports what is pending if MIGRATE is false.
+ * @returns the names of the migrations that are still pending
+ */
+async function migrateAtStart(
+  database: Database,
+  store: StoreConfig,
+  waitMs: number,
+  log: Log,
+): Promise<readonly string[]> {
   try {
     if (store.migrate) {
       await migrate(database, { waitMs, onWait: (reason) => log.warn(reason) });
-      return;
+      return [];
     }
     const pending = await listPendingMigrations(database);
     if (pending.length > 0) log.warn({ pending }, 'migrations are pending: run npm run migrate');
+    return pending;
   } catch (error) {
     throw mayPass(error) ? error : toConfigError(error);
   }

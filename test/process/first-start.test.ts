@@ -82,6 +82,20 @@ describe('the first start of an empty embedded store', () => {
   });
 });
 
+it('with MIGRATE=false, a new store gets no tables, sample animals and keys until it is migrated', async () => {
+  const place = await makePlace();
+  try {
+    const program = await place.start({ PORT: '0', MIGRATE: 'false' });
+    expect(program.stdout).toContain('migrations are pending');
+    expect(program.stdout).not.toContain('development key');
+    expect((await program.stop()).stderr).toBe('');
+    await place.migrate([]);
+    expect((await place.start({ PORT: '0', MIGRATE: 'false' })).stdout).toContain('development key');
+  } finally {
+    await place.close();
+  }
+});
+
 it('without any key, a server prints the command that creates one', async () => {
   const place = await makePlace();
   try {

@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -73,6 +73,12 @@ describe('a start that cannot succeed', () => {
     expect(await refusal({ PORT: '0', ...both })).toMatch(/REDIS_URL and REDIS_URL_FILE are both set/);
   });
 
+  it('is refused in one line if the server gets an argument', async () => {
+    const { code, stdout, stderr } = await place.run({ PORT: '0' }, ['--nonsense']);
+    expect({ code, stdout, lines: linesOf(stderr).length }).toEqual({ code: 1, stdout: '', lines: 1 });
+    expect(stderr).toContain('unexpected argument "--nonsense"');
+  });
+
   it('is refused in one line if the port is in use', async () => {
     const line = await refusal({ PORT: String(port), DATABASE_URL: await place.database() });
     expect(line).toMatch(new RegExp(`PORT ${port}\\b.*already in use`));
@@ -144,5 +150,12 @@ describe('a .env file in the working directory', () => {
     await writeFile(join(place.directory, '.env'), 'MAX_BATCH=lots\n');
     const program = await place.start({ PORT: '0', NODE_ENV: 'production', DATABASE_URL: await place.database() });
     expect((await program.fetch('/readyz')).status).toBe(200);
+  });
+
+  it('is named if it cannot be read', async () => {
+    await rm(join(place.directory, '.env'));
+    await mkdir(join(place.directory, '.env'));
+    const { code, stderr } = await place.run({ PORT: '0' });
+    expect([code, linesOf(stderr)]).toEqual([1, [expect.stringContaining('.env cannot be read: EISDIR')]]);
   });
 });

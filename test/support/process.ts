@@ -61,7 +61,7 @@ export interface Place {
   /** Starts the server and waits until it listens. */
   start(env: Environment): Promise<Program>;
   /** Runs a server that the test expects to exit by itself. */
-  run(env: Environment): Promise<Ended>;
+  run(env: Environment, args?: readonly string[]): Promise<Ended>;
   /** Starts the server as process 1 of a PID namespace of its own, like a container. Does not wait until it listens. */
   launchInContainer(env: Environment): Program;
   /** Runs the `keys` command. */
@@ -110,7 +110,7 @@ export async function makePlace(): Promise<Place> {
       if (!(await running.listens())) throw new Error(`the server ended: ${(await running.ended).stderr}`);
       return running;
     },
-    run: (env) => run(MAIN, [], env).end(),
+    run: (env, args = []) => run(MAIN, args, env).end(),
     launchInContainer: (env) => run(MAIN, [], env, true),
     keys: (args, env = {}) => run(KEYS, args, env).end(),
     migrate: (args, env = {}) => run(MIGRATE, args, env).end(),
