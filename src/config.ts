@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { parseRedisUrl } from './redis/redis-url.js';
-import { databaseUrl, flag, integer, url } from './setting-types.js';
+import { databaseUrl, flag, integer, UNPRINTABLE, url } from './setting-types.js';
 import { parseTracing, TRACING_SWITCH } from './tracing-config.js';
 
 /** Whether a URL has no credentials, query or fragment, because the program would not send them upstream. */
@@ -76,7 +76,11 @@ const ENVIRONMENT = z.object({
   START_TIMEOUT_MS: integer(0, 3_600_000).default(60_000),
   SHUTDOWN_GRACE_MS: integer(0, 3_600_000).default(10_000),
   SAMPLE_DATA: flag.default(true),
-  KEYS_ACTOR: z.string().max(100, 'must have at most 100 characters').optional(),
+  KEYS_ACTOR: z
+    .string()
+    .max(100, 'must have at most 100 characters')
+    .refine((text) => !UNPRINTABLE.test(text), 'must be a text without control characters and line breaks')
+    .optional(),
   ...TRACING_SWITCH,
 });
 

@@ -1,5 +1,8 @@
 import { z } from 'zod';
 
+/** Control characters, and characters that some programs take for the end of a line. */
+export const UNPRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}]/u;
+
 export const flag = z.enum(['true', 'false'], 'must be true or false').transform((text) => text === 'true');
 
 export function integer(minimum: number, maximum: number) {

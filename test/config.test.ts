@@ -175,6 +175,7 @@ describe('a wrong setting', () => {
     ['UPSTREAM_TIMEOUT_MS', '0', 'from 1'],
     ['UPSTREAM_CONNECTIONS', 'x', 'from 1'],
     ['DEFAULT_PLAN', 'gold', 'free, pro or business'],
+    ['KEYS_ACTOR', 'ada\nbob', 'without control characters'],
     ['SHUTDOWN_GRACE_MS', '-5', 'from 0'],
     ['SHUTDOWN_GRACE_MS', '99999999999999999999', 'from 0'],
   ])('%s=%s is refused in one line with the value and what is allowed', (name, value, expected) => {

@@ -14,14 +14,18 @@ export function toJson({ unbannedAt: _, ...key }: KeyStatus): object {
 }
 
 /** Usage is kept for a year. */
-const NOT_USED = 'not in a year';
+const YEAR_MS = 365 * 86_400_000;
+
+function toLastUse({ lastUsedAt, createdAt }: KeyStatus): string {
+  return formatTime(lastUsedAt, Date.now() - createdAt.getTime() < YEAR_MS ? 'never' : 'not in a year');
+}
 
 /** The columns of `toRow`. */
 export const COLUMNS = ['id', 'plan', 'left min/day', 'last used', 'ends', 'label'];
 
 export function toRow(key: KeyStatus): string[] {
   const { id, plan, label } = key;
-  return [id, plan, toLeft(key), formatTime(key.lastUsedAt, NOT_USED), toEnd(key), label ?? ''];
+  return [id, plan, toLeft(key), toLastUse(key), toEnd(key), label ?? ''];
 }
 
 function toLeft({ left, bannedUntil }: KeyStatus): string {
@@ -36,14 +40,14 @@ function toEnd({ expiresAt, revokedAt }: Pick<KeyRecord, 'expiresAt' | 'revokedA
 }
 
 export function describeStatus(key: KeyStatus): string {
-  const { id, label, plan, limits, left, bannedUntil, lastUsedAt, createdAt, expiresAt, revokedAt } = key;
+  const { id, label, plan, limits, left, bannedUntil, createdAt, expiresAt, revokedAt } = key;
   const rows = [
     ['id', id],
     ['label', label ?? ''],
     ['plan', `${plan}: ${limits.perMinute} a minute, ${limits.perDay} a day`],
     ['left', left ? `${left.minute} this minute, ${left.day} this day` : LEFT_UNKNOWN],
     ['banned', formatTime(bannedUntil) && `until ${formatTime(bannedUntil)}`],
-    ['last used', formatTime(lastUsedAt, NOT_USED)],
+    ['last used', toLastUse(key)],
     ['created', formatTime(createdAt)],
     ['expires', formatTime(expiresAt, 'never')],
     ['revoked', formatTime(revokedAt)],

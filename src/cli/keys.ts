@@ -1,10 +1,10 @@
 #!/usr/bin/env node
 import { userInfo } from 'node:os';
-import { Command, Option } from 'commander';
+import { Option, type Command } from 'commander';
 import type { KeyFilter } from '../access/key-store.js';
 import { PLANS, type Plan } from '../access/plans.js';
 import { USAGE_GROUPS, type UsageGroup } from '../access/usage.js';
-import { loadEnvironment } from '../environment.js';
+import { findKeysCommand, loadEnvironment } from '../environment.js';
 import type { KeyAdmin, KeyStatus } from '../store/key-admin.js';
 import { openKeyAdmin } from '../store/open-key-admin.js';
 import {
@@ -21,7 +21,7 @@ import {
   toUsageRow,
 } from './keys-output.js';
 import { toCount, toDate, toGroups, toMilliseconds } from './option-values.js';
-import { runProgram } from './run-program.js';
+import { createProgram, runProgram } from './run-program.js';
 import { formatTable, formatTime } from './table.js';
 
 interface Json {
@@ -52,7 +52,7 @@ const DAY_MS = 86_400_000;
 const NEVER = 'never';
 const ID = 'the id of the key, as create and list print it';
 
-const program = new Command('keys').description('Manages API keys. Times are in UTC.').showHelpAfterError(false);
+const program = createProgram('keys').description('Manages API keys. Times are in UTC.');
 
 withSettings(command('create', 'creates a key and prints its secret, once'), true).action(
   async ({ json, expires, ...settings }: Settings & Json & { plan: Plan }) => {
@@ -71,7 +71,8 @@ command('list', 'lists keys without their secrets, the newest first')
   .action(async ({ json, limit = json ? Infinity : 50, ...filter }: Partial<KeyFilter> & Json) => {
     const { keys, last } = await withKeys(({ admin }) => listKeys(admin, filter, limit, json));
     if (json) return;
-    if (keys.length === 0) console.log('There are no such keys. To create one: keys create --plan free');
+    if (keys.length === 0)
+      console.log(`There are no such keys. To create one: ${findKeysCommand()} create --plan free`);
     else console.log(formatTable(COLUMNS, keys.map(toRow)));
     if (keys.length === limit) console.log(`There may be more: add --after ${last}`);
   });
@@ -121,7 +122,7 @@ command('unban', 'lifts the ban of a key on every instance')
   .argument('<id>', ID)
   .action(async (id: string, { json }: Json) => {
     const key = await withKeys(({ admin, actor }) => admin.unban({ id, actor }));
-    print(json, toJson(key), () => `Lifted the ban of ${id}. It takes effect within 5 seconds.`);
+    print(json, toJson(key), () => `If ${id} was banned, the ban ends within 5 seconds.`);
   });
 
 command('log', 'lists who did what to which key, the latest first')
@@ -216,18 +217,17 @@ async function listKeys(admin: KeyAdmin, filter: Partial<KeyFilter>, limit: numb
   const keys: KeyStatus[] = [];
   let { after: last } = filter;
   let listed = 0;
-  if (json) process.stdout.write('[');
   for (;;) {
     const size = Math.min(PAGE, limit - listed);
     const page = await admin.list({ ...filter, after: last, limit: size });
     if (json)
-      process.stdout.write(page.map((key, i) => (listed + i > 0 ? ',' : '') + JSON.stringify(toJson(key))).join(''));
+      process.stdout.write(page.map((key, i) => (listed + i > 0 ? ',' : '[') + JSON.stringify(toJson(key))).join(''));
     else keys.push(...page);
     listed += page.length;
     last = page.at(-1)?.id ?? last;
     if (page.length < size || listed === limit) break;
   }
-  if (json) process.stdout.write(']\n');
+  if (json) process.stdout.write(listed > 0 ? ']\n' : '[]\n');
   return { keys, last };
 }
 

@@ -1,15 +1,13 @@
 #!/usr/bin/env node
-import { Command } from 'commander';
 import { loadEnvironment } from '../environment.js';
 import { requireEmbeddedStore } from '../store/embedded-store.js';
 import { listPendingMigrations, migrate } from '../store/migrate.js';
 import { openDatabase } from '../store/store-backend.js';
-import { runProgram } from './run-program.js';
+import { createProgram, runProgram } from './run-program.js';
 
-const program = new Command('migrate')
+const program = createProgram('migrate')
   .description('Applies pending migrations to the store that DATABASE_URL or DATA_DIR names.')
   .option('--check', 'only report what is pending; the exit status is 1 if anything is')
-  .showHelpAfterError(false)
   .action(async ({ check = false }: { check?: boolean }) => {
     const { backend, startTimeoutMs } = loadEnvironment();
     if (backend.kind === 'proxy') {

@@ -1,5 +1,12 @@
-import type { Command } from 'commander';
+import { Command } from 'commander';
 import { toConfigError } from '../store/store-backend.js';
+
+/** Creates a command whose errors are one line each, which begins with its name. */
+export function createProgram(name: string): Command {
+  const toLine = (text: string): string =>
+    `${name}: ${text.replace(/^error: |\.?\s*$/g, '').replace('\n', ' ')}; see --help\n`;
+  return new Command(name).configureOutput({ outputError: (text, write) => write(toLine(text)) });
+}
 
 /** Runs a command. If it fails, prints one line and sets the exit status. */
 export async function runProgram(program: Command): Promise<void> {

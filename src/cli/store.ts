@@ -2,22 +2,29 @@
 import { createReadStream, existsSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
-import { Command } from 'commander';
 import type { StoreConfig } from '../config.js';
 import { loadEnvironment } from '../environment.js';
+import { StoreError } from '../errors.js';
 import type { Database } from '../store/database.js';
 import { requireEmbeddedStore } from '../store/embedded-store.js';
-import { describeStore } from '../store/open-key-admin.js';
+import { describeStore, requireTables } from '../store/open-key-admin.js';
 import { migrate } from '../store/migrate.js';
 import { openDatabase } from '../store/store-backend.js';
-import { exportStore, importStore, readExport, type OnProgress, type Transferred } from '../store/transfer.js';
-import { runProgram } from './run-program.js';
+import {
+  exportStore,
+  importStore,
+  readExport,
+  summarize,
+  type OnProgress,
+  type Transferred,
+} from '../store/transfer.js';
+import { createProgram, runProgram } from './run-program.js';
 
 const STANDARD = '-';
 
-const program = new Command('store')
-  .description('Exports and imports the animals, the keys as hashes, their log and their usage, as one file.')
-  .showHelpAfterError(false);
+const program = createProgram('store').description(
+  'Exports and imports the animals, the keys as hashes, their log and their usage, as one file.',
+);
 
 program
   .command('export')
@@ -26,7 +33,10 @@ program
   .action(async (file: string) => {
     const { store, config } = selectStore();
     if (config.kind === 'embedded') requireEmbeddedStore(config.directory);
-    const tables = await withDatabase(config, (database) => writeFile(file, database));
+    const tables = await withDatabase(config, async (database) => {
+      await requireTables(database, store);
+      return writeFile(file, database);
+    });
     console.error(`store: exported ${summarize(tables)} from ${store}`);
   });
 
@@ -40,7 +50,13 @@ program
     const chunks = input.setEncoding('utf8');
     const tables = await withDatabase(config, async (database) => {
       await migrate(database, { onWait: console.error });
-      return importStore(database, chunks as AsyncIterable<string>, showProgress('importing'));
+      return importStore(database, chunks as AsyncIterable<string>, showProgress('importing')).catch(
+        (error: unknown) => {
+          throw error instanceof StoreError
+            ? error
+            : new Error(`${file} was not imported: ${(error as Error).message}`);
+        },
+      );
     });
     console.error(`store: imported ${summarize(tables)} into ${store}; count and checksum are right`);
   });
@@ -98,18 +114,6 @@ function showProgress(what: string): OnProgress {
     process.stderr.write(`\r${what} [${bar}] ${done.toLocaleString('en')} of ${total.toLocaleString('en')} rows`);
     if (done === total) process.stderr.write('\n');
   };
-}
-
-const NAMES: Readonly<Record<string, string>> = {
-  pets: 'animals',
-  api_keys: 'keys',
-  key_log: 'entries of the key log',
-  usage: 'counts of usage',
-  idempotent_adds: 'idempotency keys',
-};
-
-function summarize(tables: Transferred): string {
-  return tables.map(({ name, rows }) => `${rows} ${NAMES[name] ?? name}`).join(', ');
 }
 
 void runProgram(program);

@@ -4,6 +4,7 @@ import type { CreatedKey, KeyEvent, KeyFilter, KeyRecord, KeySettings, KeyStore 
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { PUBLISHED_LIMITS, toWindows, type Plan } from '../access/plans.js';
 import type { DeprecatedCaller, Usage, UsageFilter, UsageReports } from '../access/usage.js';
+import { UNPRINTABLE } from '../setting-types.js';
 
 /** A key with its current state. */
 export interface KeyStatus extends KeyRecord {
@@ -70,8 +71,6 @@ export interface KeyAdminOptions {
 const MAX_LABEL = 100;
 /** How often to read a key again that others change at the same time. */
 const UPDATE_ATTEMPTS = 10;
-/** Control characters, and characters that some programs take for the end of a line. */
-const UNPRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}]/u;
 
 /** Creates the operations on the keys of a store. */
 export function createKeyAdmin({ keys, usage, peek }: KeyAdminOptions): KeyAdmin {
@@ -164,10 +163,10 @@ function toSettings(
   newExpiry: Date | null | undefined,
 ): KeySettings {
   const { length } = Array.from(label ?? '');
-  if (label !== null && (length > MAX_LABEL || label.trim() === '' || UNPRINTABLE.test(label)))
-    throw new Error(
-      `--label takes 1 to ${MAX_LABEL} characters without control characters and line breaks, got ${length}`,
-    );
+  if (label !== null && UNPRINTABLE.test(label))
+    throw new Error('--label must not have control characters or line breaks');
+  if (label !== null && (length > MAX_LABEL || label.trim() === ''))
+    throw new Error(`--label takes 1 to ${MAX_LABEL} characters, not all of them spaces, got ${length}`);
   if (newExpiry && newExpiry <= new Date())
     throw new Error(`--expires takes a date in the future, got ${newExpiry.toISOString()}`);
   return { plan, label, expiresAt, limits: toLimits(plan, perMinute, perDay) };

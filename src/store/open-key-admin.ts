@@ -11,7 +11,7 @@ import { createRedisPeek } from './key-limits.js';
 import { connectKeys } from './key-socket.js';
 import { readLimits } from '../access/limits-file.js';
 import { createPostgresKeyStore } from './postgres-key-store.js';
-import { listPendingMigrations, migrate } from './migrate.js';
+import { listPendingMigrations } from './migrate.js';
 import { createPostgresUsage } from './postgres-usage.js';
 import { openDatabase } from './store-backend.js';
 
@@ -43,7 +43,7 @@ export async function openKeyAdmin({ backend, bans, redisUrl }: Config) {
     const database = await openDatabase(backend, undefined, REPORT_TIMEOUT_MS);
     closers.push(() => database.close());
     await requireTables(database, store);
-    await prepareTables(database, backend.migrate);
+    await requireMigrated(database, store);
     const redis = redisUrl === undefined ? undefined : await openLink(redisUrl);
     closers.push(() => redis?.close());
     const admin = createKeyAdmin({
@@ -65,16 +65,16 @@ export function describeStore(store: StoreConfig): string {
   return `the store on ${urls.map(({ host }) => host).join(',')}${urls[0]?.pathname ?? ''}`;
 }
 
-async function requireTables(database: Database, store: string): Promise<void> {
+/** @throws Error if the program has never migrated the database */
+export async function requireTables(database: Database, store: string): Promise<void> {
   const text = "SELECT to_regclass('api_keys') IS NOT NULL AS exists";
   const [row] = await database.query<{ exists: boolean }>({ name: 'find-tables', text }, []);
-  if (!row?.exists) throw new Error(`${store} has no tables: start the program to create them`);
+  if (!row?.exists) throw new Error(`${store} has no tables: start the program or run npm run migrate`);
 }
 
-async function prepareTables(database: Database, mayMigrate: boolean): Promise<void> {
-  if (mayMigrate) await migrate(database);
-  else if ((await listPendingMigrations(database)).length > 0)
-    throw new Error('migrations are pending and MIGRATE is false: run npm run migrate');
+async function requireMigrated(database: Database, store: string): Promise<void> {
+  const { length } = await listPendingMigrations(database);
+  if (length > 0) throw new Error(`${store} has pending migrations (${length}): run npm run migrate`);
 }
 
 /** Without Redis, each server counts for itself. The counters of a stopped embedded store are in a file. */

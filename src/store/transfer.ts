@@ -33,6 +33,19 @@ type TakeRows = (table: Table, rows: readonly string[], done: number, total: num
 /** How many rows of each table were exported or imported. */
 export type Transferred = readonly { readonly name: string; readonly rows: number }[];
 
+const NAMES: Readonly<Record<string, string>> = {
+  pets: 'animals',
+  api_keys: 'keys',
+  key_log: 'entries of the key log',
+  usage: 'counts of usage',
+  idempotent_adds: 'idempotency keys',
+};
+
+/** Says how many rows of each table there are, for the operator. */
+export function summarize(tables: Transferred): string {
+  return tables.map(({ name, rows }) => `${rows} ${NAMES[name] ?? name}`).join(', ');
+}
+
 /**
  * Rows look the same in every session. A plan for many rows may read whole tables, and the other end of a pipe may
  * pause.
@@ -77,8 +90,10 @@ export async function importStore(
     await session.execute(SESSION);
     const own = await describe(session);
     await session.execute(`LOCK TABLE ${own.tables.map(({ name }) => name).join()} IN SHARE ROW EXCLUSIVE MODE`);
-    const full = own.tables.filter(({ rows }) => rows > 0).map(({ name, rows }) => `${rows} rows in ${name}`);
-    if (full.length > 0) throw new Error(`the store is not empty: it has ${full.join(' and ')}`);
+    const full = own.tables.filter(({ rows }) => rows > 0);
+    if (full.length > 0) {
+      throw new Error(`the store is not empty (${summarize(full)}): name a new one with DATABASE_URL or DATA_DIR`);
+    }
 
     const take: TakeRows = async (table, rows, done, total) => {
       const columns = table.columns.join();
@@ -95,8 +110,7 @@ export async function importStore(
     await continueIds(session, header.lastPetId);
     const stored = createHash('sha256').update(`${JSON.stringify(header)}\n`);
     await readTables(session, header, (text) => Promise.resolve(void stored.update(text)));
-    if (stored.digest('hex') !== checksum)
-      throw new Error('the imported rows differ from the export; nothing was imported');
+    if (stored.digest('hex') !== checksum) throw new Error('the imported rows differ from the export');
     return header.tables;
   });
 }

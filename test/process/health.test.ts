@@ -155,6 +155,10 @@ describe('a database that the program cannot work with', () => {
     expect(ready.status).toBe(503);
     expect(await ready.json()).toMatchObject({ status: 'not ready', backend: 'unusable' });
 
+    for (const ended of [await place.keys(['list'], env), await place.store(['export', '-'], env)]) {
+      expect(ended).toMatchObject({ code: 1, stdout: '' });
+      expect(linesOf(ended.stderr)).toEqual([expect.stringMatching(/has no tables: start the program or run npm run/)]);
+    }
     const pending = await place.migrate(['--check'], env);
     expect(pending).toMatchObject({ code: 1, stderr: '' });
     expect(linesOf(pending.stdout)).toContain('pending: 001.do.create-pets-and-keys.sql');
@@ -163,6 +167,16 @@ describe('a database that the program cannot work with', () => {
     expect(applied.stdout).toBe(pending.stdout.replaceAll('pending', 'applied'));
     expect(await place.migrate(['--check'], env)).toMatchObject({ code: 0, stdout: 'No migrations are pending.\n' });
     await until('it is ready', async () => (await program.fetch('/readyz')).status === 200);
+  });
+
+  it('is not migrated by the keys command, which states what is pending', async () => {
+    const env = { DATABASE_URL: await place.database() };
+    await runSql(env.DATABASE_URL, 'DELETE FROM schema_version WHERE version = 5');
+    const { code, stderr } = await place.keys(['list'], env);
+    expect([code, linesOf(stderr)]).toEqual([
+      1,
+      [expect.stringContaining('has pending migrations (1): run npm run migrate')],
+    ]);
   });
 
   it('`migrate --check` creates no store', async () => {

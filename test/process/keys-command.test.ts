@@ -95,7 +95,7 @@ describe.each(['no server running', 'the server of the embedded store running', 
         expect(rotated).toMatchObject({ ...state, key: expect.stringMatching(SECRET) });
         const overlap = Date.parse(rotated.previousEndsAt as string) - Date.now();
         expect(Math.abs(overlap - 86_400_000)).toBeLessThan(60_000);
-        await keys('unban', id);
+        expect((await keys('unban', id)).stdout).toBe(`If ${id} was banned, the ban ends within 5 seconds.\n`);
         expect(JSON.parse((await keys('show', id, '--json')).stdout)).toMatchObject(state);
         expect((await keys('show', id)).stdout).toMatch(/^plan +enterprise: 5 a minute, 60 a day$/m);
 
@@ -126,11 +126,12 @@ describe.each(['no server running', 'the server of the embedded store running', 
         const { id } = JSON.parse(created.stdout) as { id: string };
         await runSql(
           String(env.DATABASE_URL),
-          `UPDATE api_keys SET expires_at = now() - interval '1 day' WHERE id = '${id}'`,
+          `UPDATE api_keys SET created_at = now() - interval '2 years', expires_at = now() - interval '1 day' WHERE id = '${id}'`,
         );
         expect(JSON.parse((await keys('update', id, '--label', 'old', '--json')).stdout)).toMatchObject({
           label: 'old',
         });
+        expect((await keys('show', id)).stdout).toMatch(/^last used +not in a year$/m);
         const rotated = await place.keys(['rotate', id], env);
         expect([rotated.code, rotated.stderr]).toEqual([1, expect.stringContaining('has expired')]);
       });
@@ -152,7 +153,7 @@ describe.each(['no server running', 'the server of the embedded store running', 
         const table = await place.keys(['list', '--plan', 'business', '--limit', '2'], { ...env, COLUMNS: '80' });
         const [heading, , row, more] = linesOf(table.stdout);
         expect(heading).toMatch(/^id +plan +left min\/day +last used +ends +label$/);
-        expect(row).toMatch(/^key_\w+ +business +\S+ +not in a year +revoked +猫+…$/);
+        expect(row).toMatch(/^key_\w+ +business +\S+ +never +revoked +猫+…$/);
         expect((row?.length ?? 0) + (row?.match(/猫/g)?.length ?? 0)).toBeLessThanOrEqual(80);
         expect(more).toContain(`--after ${next}`);
       });
@@ -163,7 +164,7 @@ describe.each(['no server running', 'the server of the embedded store running', 
         for (const [args, said] of [
           [['show', 'key_nobody'], 'no key with the id "key_nobody"'],
           [['revoke', 'key_nobody'], 'key_nobody'],
-          [['list', '--after', 'key_nobody'], 'no key with the id'],
+          [['list', '--json', '--after', 'key_nobody'], 'no key with the id'],
           [['usage', 'key_nobody'], 'no key with the id'],
           [['log', 'key_nobody'], 'no key with the id'],
           [[...ENTERPRISE], '--per-minute'],

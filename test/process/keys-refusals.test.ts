@@ -24,16 +24,19 @@ describe('the keys command refuses, in one line and without changing anything,',
     ['a revocation without an id', ['revoke'], 'id'],
     ['a word as the --since date', ['deprecated', '--since', 'yesterday'], 'ISO date'],
     ['an overlap without a unit', ['rotate', 'key_1', '--overlap', '24'], '24h'],
+    ['an overlap of more than a year', ['rotate', 'key_1', '--overlap', '366d'], 'at most 365d; see --help'],
     ['a store that does not exist', ['list'], 'no store in DATA_DIR ".data"'],
     ['an unknown argument', ['deprecated', 'Query.pet'], 'argument'],
     ['an unknown option', ['list', '--yaml'], '--yaml'],
-    ['an unknown command', ['destroy'], 'destroy'],
+    ['an unknown command', ['destroy'], "unknown command 'destroy'; see --help"],
+    ['a mistyped command', ['lst'], 'Did you mean list?'],
   ])('%s', async (_, args, said) => {
     const { code, stdout, stderr } = await place.keys(args);
     expect(code).not.toBe(0);
     expect(code).not.toBeNull();
     expect(stdout).toBe('');
     expect(linesOf(stderr)).toEqual([expect.stringContaining(said)]);
+    expect(stderr).toMatch(/^keys: (?!error)/);
     expect(await readdir(place.directory)).toEqual([]);
   });
 });

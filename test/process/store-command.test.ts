@@ -65,7 +65,10 @@ describe('the store command', () => {
 
   it('refuses a store that is not empty, and files that are incomplete, damaged, newer or something else', async () => {
     const full = await place.store(['import', FILE], { DATABASE_URL: url });
-    expect([full.code, linesOf(full.stderr)]).toEqual([1, [expect.stringContaining('the store is not empty')]]);
+    expect([full.code, linesOf(full.stderr)]).toEqual([
+      1,
+      [expect.stringMatching(/the store is not empty \(10 animals, 3 keys, .*\): name a new one with DATABASE_URL or/)],
+    ]);
     const empty = await place.database();
     const lines = linesOf(exported);
     for (const [text, said] of [
@@ -80,6 +83,7 @@ describe('the store command', () => {
       await writeFile(join(place.directory, 'wrong.jsonl'), text);
       const { code, stderr } = await place.store(['import', 'wrong.jsonl'], { DATABASE_URL: empty });
       expect([code, linesOf(stderr)]).toEqual([1, [expect.stringContaining(said)]]);
+      expect(stderr).toContain('wrong.jsonl was not imported: ');
     }
     const missing = await place.store(['import', 'missing.jsonl'], { DATABASE_URL: empty });
     expect([missing.code, linesOf(missing.stderr)]).toEqual([1, [expect.stringContaining('no such file')]]);
