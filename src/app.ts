@@ -103,7 +103,8 @@ export async function startApp(
           throw new StoreError('no_such_route', 'Only /metrics is served here.');
         },
       });
-      await listenAt(metricsServer.server, 'METRICS_PORT', config.host, config.metricsPort);
+      const metricsUrl = await listenAt(metricsServer.server, 'METRICS_PORT', config.host, config.metricsPort);
+      log.info(`the metrics are at ${metricsUrl}/metrics`);
       closers.push(() => drain(metricsServer, { graceMs: 0, noticeMs: 0 }));
     }
     // The server listens before the backend is open, so that probes get answers while the start waits for it.

@@ -59,6 +59,9 @@ export async function openManifest({
       if (reason !== undefined) log.warn({ id, reason }, 'a trusted document is not valid');
       await setImmediate();
     }
+    if (ids.size === 0) {
+      log.warn('the manifest of trusted documents is empty: TRUSTED_DOCUMENTS_ONLY=true refuses every document');
+    }
     log.info({ documents: ids.size }, 'the manifest of trusted documents is loaded');
   }
 }

@@ -40,6 +40,7 @@ export async function openProxyBackend(
   const base = pathname.replace(/\/+$/, '');
   // Probes have a connection of their own, so that they wait for no request.
   const probeMs = Math.min(timeoutMs, MAX_PROBE_MS);
+  let isPathReported = false;
   const probeClient = new Client(origin, { connect: { timeout: probeMs } });
   const breaker = createBreaker({
     probe: probeUpstream,
@@ -107,6 +108,10 @@ export async function openProxyBackend(
       await body.dump();
       outcome = ids.matches(id, headers['x-request-id']?.toString(), statusCode) ? statusCode : 'mismatched';
       if (typeof outcome === 'string' || outcome >= 500) throw unavailable();
+      if (outcome === 404 && !base.endsWith('/v1') && !isPathReported) {
+        isPathReported = true;
+        log.warn(`UPSTREAM_URL ${url} has no openapi.json: its path should probably end in /v1`);
+      }
     } catch (error) {
       throw error instanceof StoreError ? error : unavailable(error);
     } finally {

@@ -86,6 +86,7 @@ export async function openRedisLink({
   let connecting: RedisClient | undefined;
   let current: { readonly client: RedisClient; readonly since: number } | undefined;
   let timer: NodeJS.Timeout | undefined;
+  let hasBeenUp = false;
   let isOutageLogged = false;
   let failure: string | undefined;
   let isClosed = false;
@@ -139,6 +140,7 @@ export async function openRedisLink({
       return;
     }
     current = { client, since: performance.now() };
+    hasBeenUp = true;
     metrics?.setShared(true);
     if (isOutageLogged) log[metrics ? 'info' : 'debug']('Redis is back: limits are shared again');
     isOutageLogged = false;
@@ -201,7 +203,8 @@ export async function openRedisLink({
     failure = withoutArguments(message);
     metrics?.setShared(false);
     metrics?.countFailure(reason);
-    if (isOutageLogged || isClosed) return;
+    // Until the link is up for the first time, the start waits for it and says so.
+    if (isOutageLogged || isClosed || !hasBeenUp) return;
     isOutageLogged = true;
     // Do not log the error itself: it may contain the command with the password.
     log[metrics ? 'warn' : 'debug']({ reason, failure }, 'Redis is unavailable: this instance counts limits alone');

@@ -195,6 +195,12 @@ describe.each(MODES)('trusted documents, %s store', (mode) => {
       expect(await outcome(await post({ documentId: 'second' }))).toEqual([422, ['GRAPHQL_VALIDATION_FAILED']]);
       expect(await outcome(await post({ query: NAMES }))).toEqual([400, ['DOCUMENT_NOT_TRUSTED']]);
 
+      await manifest.write({});
+      await has('the manifest of trusted documents is empty: TRUSTED_DOCUMENTS_ONLY=true refuses every document');
+      expect((await post({ documentId: 'first' })).status).toBe(400);
+      await manifest.write({ first: UNTRUSTED });
+      await vi.waitFor(async () => expect((await post({ documentId: 'first' })).status).toBe(200), 5_000);
+
       gateway.logged.length = 0;
       await manifest.write('{ "first": ');
       await has('the previous manifest of trusted documents stays in use');

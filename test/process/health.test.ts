@@ -43,8 +43,10 @@ describe('operator routes, without a key', () => {
   });
 
   it('/metrics is served only at METRICS_PORT if that is set', async () => {
-    const port = await findFreePort();
-    const other = await place.start({ PORT: '0', METRICS_PORT: String(port), DATABASE_URL: database });
+    const other = await place.start({ PORT: '0', METRICS_PORT: '0', DATABASE_URL: database });
+    const findPort = () => /the metrics are at http:\/\/127\.0\.0\.1:(\d+)\/metrics/.exec(other.stdout)?.[1];
+    await until('the log has the address', () => findPort() !== undefined);
+    const port = findPort();
     const there = await fetch(`http://127.0.0.1:${port}/metrics`);
     expect(there.status).toBe(200);
     expect(await there.text()).toContain('# TYPE ');

@@ -30,9 +30,13 @@ describeWithRedis('two processes with a Redis', () => {
   });
 
   it('do not start without Redis, and say so in one line', async () => {
-    const env = { PORT: '0', DATABASE_URL: await place.database(), START_TIMEOUT_MS: '300', LOG_LEVEL: 'fatal' };
-    const { code, stderr } = await place.run({ ...env, REDIS_URL: `redis://127.0.0.1:${await findFreePort()}` });
+    const env = { PORT: '0', DATABASE_URL: await place.database(), START_TIMEOUT_MS: '300' };
+    const { code, stdout, stderr } = await place.run({
+      ...env,
+      REDIS_URL: `redis://127.0.0.1:${await findFreePort()}`,
+    });
     expect(code).toBe(1);
     expect(linesOf(stderr)).toEqual([expect.stringContaining('REDIS_URL')]);
+    expect(stdout).not.toContain('counts limits alone');
   });
 });

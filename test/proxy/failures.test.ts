@@ -223,3 +223,16 @@ describe('a gateway whose upstream is not an HTTP server', () => {
     expect(errors?.[0]?.extensions.code).toBe('UPSTREAM_TIMEOUT');
   });
 });
+
+it('warns once if the path of UPSTREAM_URL has no openapi.json and does not end in /v1', async () => {
+  const upstream = await startScriptedUpstream((_, response) => void response.writeHead(404).end());
+  const gateway = await startProxyBefore(upstream.url.replace(/\/v1$/, '/store'));
+  try {
+    await gateway.fetch('/readyz');
+    const warned = gateway.logged.filter(({ msg }) => /^UPSTREAM_URL .*\/store has no openapi\.json/.test(String(msg)));
+    expect(warned).toMatchObject([{ level: 40 }]);
+  } finally {
+    await gateway.close();
+    await upstream.close();
+  }
+});
