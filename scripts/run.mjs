@@ -1,7 +1,8 @@
 // Runs the program, as `npm start` and `npm run keys` do. Builds it first if a source is newer than the build.
 //
-// The program runs in this process, so that npm's signals reach it directly. For the same reason, `npm start` begins with
-// `exec`, because npm signals the shell. A shell without `exec`, as on Windows, goes on with what follows the `||`.
+// The program runs in this process, so that npm's signals reach it directly. For the same reason, `npm start` and
+// `npm run dev` begin with `exec`, because npm signals the shell. A shell without `exec`, as on Windows, goes on with what
+// follows the `||`.
 import { execSync } from 'node:child_process';
 import { readdirSync, statSync, utimesSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
