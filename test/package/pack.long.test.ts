@@ -131,10 +131,13 @@ describe('the package of the server, packed and installed in an empty folder', (
     await expect(fetch(`${url}/livez`)).rejects.toThrow();
   });
 
-  it('prints its version, and rejects unknown commands', async () => {
+  it('prints its version and its usage, and rejects unknown commands', async () => {
     const command = join(folder, 'node_modules/.bin', NAME);
     const { version } = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8')) as { version: string };
     expect((await run(command, ['--version'])).stdout).toBe(`${version}\n`);
+    const { stdout: usage } = await run(command, ['-h']);
+    expect(usage).toContain('animal-store-gateway --help');
+    expect((await run(command, ['--help'])).stdout).toBe(usage);
     await expect(run(command, ['sevre'])).rejects.toMatchObject({
       code: 1,
       stderr: expect.stringContaining('no such command: "sevre"'),
