@@ -127,13 +127,10 @@ export class KeyState {
     return isProbe;
   }
 
-  /**
-   * Why the rest of a probe's requests does not fit into the limits that its first answer stated.
-   * @param cost - of the whole probe
-   */
-  findRestRefusal(rest: number, cost: number): StoreError | undefined {
-    if (cost > this.#largestCost) return operationTooLarge(cost, this.#largestCost);
-    return this.#findLimitRefusal(rest, this.#inFlight - rest);
+  /** Why the rest of a probe's requests does not fit into the limits that its first answer stated. */
+  findRestRefusal(rest: number): StoreError | undefined {
+    // The first request has run, so the rest is late and not too large: a client may repeat it in parts.
+    return this.#findLimitRefusal(Math.min(rest, this.#largestCost), this.#inFlight - rest);
   }
 
   /** The cost of the largest operation that the known windows can hold. */

@@ -52,9 +52,8 @@ class ProxySession implements Session, UpstreamKey {
   #inFlight = 0;
   #isProbe = false;
   #endTrial: (() => void) | undefined;
-  /** The cost of the operation that was admitted as the probe, until an answer states the limits. */
-  #probeCost = 0;
-  /** Why the rest of the probe's requests does not fit into them. */
+  /** Whether the rest of the probe's requests is still to be checked against limits, and why it does not fit. */
+  #isUnchecked = false;
   #restRefusal: StoreError | undefined;
   readonly #defaultCharges: DefaultPlanCharges | undefined;
 
@@ -113,9 +112,9 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   findRefusal(): StoreError | undefined {
-    if (this.#probeCost > 0 && !this.areLimitsUnknown) {
-      this.#restRefusal = this.key.findRestRefusal(this.#inFlight, this.#probeCost);
-      this.#probeCost = 0;
+    if (this.#isUnchecked && !this.areLimitsUnknown) {
+      this.#isUnchecked = false;
+      this.#restRefusal = this.key.findRestRefusal(this.#inFlight);
     }
     return this.key.findRefusal() ?? this.#restRefusal ?? this.#defaultCharges?.refusal;
   }
@@ -163,7 +162,7 @@ class ProxySession implements Session, UpstreamKey {
     this.#restRefusal = undefined;
     this.#isProbe = await this.key.admit(cost, performance.now() + this.options.probeWaitMs);
     this.#inFlight += cost;
-    this.#probeCost = this.#isProbe ? cost : 0;
+    this.#isUnchecked = this.#isProbe;
     if (!this.#isProbe || this.key.isAccepted) return;
     try {
       this.#endTrial = await this.options.trials.start(this.address, this.key);

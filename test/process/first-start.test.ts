@@ -85,10 +85,10 @@ describe('the first start of an empty embedded store', () => {
 it('with MIGRATE=false, a new store gets no tables, sample animals and keys until it is migrated', async () => {
   const place = await makePlace();
   try {
-    const program = await place.start({ PORT: '0', MIGRATE: 'false' });
-    expect(program.stdout).toContain('migrations are pending');
-    expect(program.stdout).not.toContain('development key');
-    expect((await program.stop()).stderr).toBe('');
+    const { stdout, stderr } = await (await place.start({ PORT: '0', MIGRATE: 'false' })).stop();
+    expect(stdout).toContain('migrations are pending');
+    expect(stdout).not.toContain('development key');
+    expect(stderr).toBe('');
     await place.migrate([]);
     expect((await place.start({ PORT: '0', MIGRATE: 'false' })).stdout).toContain('development key');
   } finally {

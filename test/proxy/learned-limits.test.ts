@@ -155,18 +155,6 @@ describe('limits learned from an upstream', () => {
     expect((await two).errors).toBeUndefined();
   });
 
-  it('tell that the first operation of a key never fits', async () => {
-    upstream.play(({ path }, response) =>
-      send(response, 200, `{"id":${path.slice(6)},"name":"x","categoryId":1}`, freeLimits(59)),
-    );
-    const aliases = Array.from({ length: 61 }, (_, i) => `p${i}: pet(id: ${i}) { id }`).join(' ');
-    const { data, errors } = await gateway.graphql(`{ ${aliases} }`, { key: 'a' });
-    expect(data.p0).toEqual({ id: '0' });
-    expect(errors).toHaveLength(60);
-    expect(errors?.[0]?.extensions).toMatchObject({ code: 'OPERATION_TOO_LARGE', cost: 61 });
-    expect(upstream.seen).toHaveLength(1);
-  });
-
   it('say during a cooldown which operations never fit', async () => {
     upstream.play((_, response) =>
       send(response, 429, { code: 'rate_limited', message: 'No.', status: 429 }, freeLimits(0)),
