@@ -105,7 +105,7 @@ function requireSmallDefinition(
       const repeated = (repeats.get(name) ?? 0) + 1;
       repeats.set(name, repeated);
       if (++count > most) {
-        throw isRoot ? tooMany('root fields', most) : tooMany('fields of one animal', most, 'operation_too_large');
+        throw isRoot ? tooMany('root fields', most) : tooMany('fields of one object', most, 'operation_too_large');
       }
       const maxRepeats = field.selectionSet ? MAX_REPEATS : MAX_LEAF_REPEATS;
       if (repeated > maxRepeats) throw tooMany('fields of one name in one place', maxRepeats);
