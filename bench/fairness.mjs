@@ -63,7 +63,9 @@ async function main() {
         (rate(beside) / rate(alone)).toFixed(2),
         (alone.p99 / 1_000).toFixed(0),
         (beside.p99 / 1_000).toFixed(0),
-        `${(other.requests / (other.duration / 1e6)).toFixed(0)}/s`,
+        Object.entries(other.statuses)
+          .map(([status, count]) => `${status}: ${(count / (other.duration / 1e6)).toFixed(0)}/s`)
+          .join(),
       ];
       console.log(
         `| ${cells.join(' | ')} |${beside.failed > 0 ? ` ${beside.failed} of the key's responses failed` : ''}`,

@@ -138,10 +138,12 @@ export function toRequests(work, form, key) {
   });
 }
 
-/** A request in the bytes of HTTP/1.1. */
+/** A request in the bytes of HTTP/1.1, which refuses requests without a host. */
 export function toBytes({ method, path, headers, body }) {
   const length = body === '' ? {} : { 'content-length': Buffer.byteLength(body) };
-  const lines = Object.entries({ ...headers, ...length }).map(([name, value]) => `${name}: ${value}\r\n`);
+  const lines = Object.entries({ host: '127.0.0.1', ...headers, ...length }).map(
+    ([name, value]) => `${name}: ${value}\r\n`,
+  );
   return `${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body}`;
 }
 

@@ -1,6 +1,7 @@
 -- Sends the requests of a file in turn, checks each response, and prints one line of JSON for load.mjs.
 local requests, at, thread = {}, 0, nil
 failed = 0
+statuses = {}
 
 function setup(created)
   thread = created
@@ -23,13 +24,17 @@ function request()
 end
 
 function response(status, _, body)
+  statuses[status] = (statuses[status] or 0) + 1
   if status ~= 200 or body:find('"errors":', 1, true) then failed = failed + 1 end
 end
 
 function done(summary, latency)
-  local errors = summary.errors
+  local errors, counts = summary.errors, {}
+  for status, count in pairs(thread:get('statuses')) do
+    counts[#counts + 1] = string.format('"%d":%d', status, count)
+  end
   io.write(string.format(
-    '\n{"requests":%d,"failed":%d,"socketErrors":%d,"duration":%d,"p50":%d,"p99":%d}\n',
-    summary.requests, thread:get('failed'), errors.connect + errors.read + errors.write + errors.timeout,
+    '\n{"requests":%d,"failed":%d,"statuses":{%s},"socketErrors":%d,"duration":%d,"p50":%d,"p99":%d}\n',
+    summary.requests, thread:get('failed'), table.concat(counts, ','), errors.connect + errors.read + errors.write + errors.timeout,
     summary.duration, latency:percentile(50), latency:percentile(99)))
 end
