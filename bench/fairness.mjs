@@ -1,6 +1,6 @@
 // Measures what is left for one key while another caller does its worst: its throughput and 99th percentile alone and
-// beside that caller: node bench/fairness.mjs [--program DIR] [--modes server,embedded,proxy] [--seconds 5] [--only
-// TEXT]
+// beside that caller:
+// node bench/fairness.mjs [--program DIR] [--modes server,embedded,proxy] [--seconds 5] [--only TEXT]
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
