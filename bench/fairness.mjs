@@ -48,7 +48,8 @@ async function main() {
       const load = (seconds) => runWrk(server.port, files.honest, CONNECTIONS, seconds, cores.load);
       await load(3);
       const alone = await load(values.seconds);
-      const attack = runWrk(server.port, files.other, connections, Number(values.seconds) + 2, cores.load);
+      const attackSeconds = Number(values.seconds) + 2;
+      const attack = runWrk(server.port, files.other, connections, attackSeconds, cores.load, { isUnchecked: true });
       await sleep(1_000);
       const beside = await load(values.seconds);
       const other = await attack;

@@ -17,7 +17,7 @@ import type { RequestContext, Reply } from './http/request-context.js';
 import { drain, listen } from './http/lifecycle.js';
 import { createScheduler } from './http/scheduler.js';
 import { toErrorReply } from './http/error-reply.js';
-import { createHttpServer, type Handler, type HttpServerOptions } from './http/server.js';
+import { createHttpServer, type Handler } from './http/server.js';
 import { createHealthHandler, notStarted } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics } from './observability/metrics.js';
@@ -110,11 +110,9 @@ export async function startApp(
     // The server listens before the backend is open, so that probes get answers while the start waits for it.
     const refuseStarting = createRefusal(notStarted());
     let handler: Handler = (context) => health(context) ?? refuseStarting(context);
-    let refuse: NonNullable<HttpServerOptions['refuse']> = () => undefined;
     const server = createHttpServer({
       ...servers,
       handler: (context) => handler(context),
-      refuse: (context) => refuse(context),
     });
     metrics.watchRequests(server.inFlight);
     const url = await listenAt(server.server, 'PORT', config.host, config.port);
@@ -149,10 +147,13 @@ export async function startApp(
     const pagesOptions = { version, isStore, hasSchema, findDevelopmentKeys, newKeyCommand };
     const pages = config.explorer ? createPages(pagesOptions) : undefined;
 
-    const scheduler = createScheduler({ ...backend.loadShedding, log });
+    const scheduler = createScheduler({ lateMs: backend.lateMs, log });
     const refuseOverload = createRefusal(overloaded());
-    const refuseAny = (context: RequestContext): Reply => {
-      metrics.countOverload(isGraphqlPath(context) ? '/graphql' : '/v1');
+    /** Probes, pages and preflights take little longer than a refusal. */
+    const refuse = (context: RequestContext): Reply | undefined => {
+      const isGraphql = isGraphqlPath(context);
+      if (context.method === 'OPTIONS' || !(isGraphql || (rest && isRestPath(context)))) return undefined;
+      metrics.countOverload(isGraphql ? '/graphql' : '/v1');
       return refuseOverload(context);
     };
 
@@ -168,11 +169,7 @@ export async function startApp(
       );
     };
     const firstStart = await backend.fill?.();
-    refuse = (context) =>
-      (isGraphqlPath(context) || (rest && isRestPath(context))) && scheduler.refuses(context)
-        ? refuseAny(context)
-        : undefined;
-    handler = scheduler.guard(route, refuseAny);
+    handler = scheduler.guard(route, refuse);
     check = backend.check;
     const hasKeys = (await backend.hasKeys?.()) ?? true;
     phase = 'ready';

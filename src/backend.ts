@@ -1,7 +1,6 @@
 import type { Access } from './access/session.js';
 import type { UsageCounter } from './access/usage.js';
 import type { DevelopmentKeys, FirstStart } from './store/first-start.js';
-import type { SchedulerOptions } from './http/scheduler.js';
 import type { PetSource } from './pets/pet-source.js';
 
 /** A store or a proxy to one, behind GraphQL and REST. */
@@ -18,8 +17,8 @@ export interface Backend {
   readonly hasKeys?: () => Promise<boolean>;
   /** Finds the development keys. Absent if the backend has none. */
   readonly findDevelopmentKeys?: (() => Promise<DevelopmentKeys | undefined>) | undefined;
-  /** When the scheduler refuses new requests. */
-  readonly loadShedding: Pick<SchedulerOptions, 'budgetMs' | 'crowdBudgetMs'>;
+  /** After this long in progress, a request is late (`http/scheduler.ts`), in milliseconds. */
+  readonly lateMs: number;
   /**
    * Rejects while the backend does not answer. Resolves with a reason if it answers, but the program cannot work with
    * it, otherwise with undefined.

@@ -3,8 +3,8 @@ import { ANIMAL_COUNT, ANIMALS, list } from '../animals.mjs';
 
 /**
  * The animal store behind the gateways of proxy mode. It serves the REST interface from memory, with the headers of a
- * key whose limits are never reached, and with the id of the request; every key is valid. It shares a core with the
- * load generator, so it speaks the least of HTTP/1.1 that gateways need: keep-alive, pipelining, and bodies with a
+ * key whose limits are never reached, and with the id of the request. Keys that begin with `bench-key-` are valid. It
+ * shares a core with the load generator, so it speaks the least of HTTP/1.1 that gateways need: keep-alive, pipelining, and bodies with a
  * length.
  */
 const toJson = ({ id, name, categoryId, status }) =>
@@ -28,6 +28,12 @@ setInterval(stateLimits, 1_000);
 
 const response = (status, headers, body) =>
   `HTTP/1.1 ${status}\r\n${limits}${headers}Content-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+
+const UNAUTHORIZED = response(
+  '401 Unauthorized',
+  '',
+  '{"code":"unauthorized","message":"The key is not valid.","status":401}',
+);
 
 function toList(path) {
   if (!lists.has(path)) {
@@ -70,7 +76,8 @@ createServer({ noDelay: true }, (socket) => {
       if (next > pending.length) break;
       // As the real store does; a request without an id gets none.
       const [, id] = /\r\nx-request-id: *(\S+)/i.exec(head) ?? [];
-      const text = respond(method, path, pending.slice(end + 4, next));
+      const isValid = /\r\nauthorization: *Bearer bench-key-/i.test(head) || path === '/added';
+      const text = isValid ? respond(method, path, pending.slice(end + 4, next)) : UNAUTHORIZED;
       out += id === undefined ? text : text.replace('\r\n', `\r\nX-Request-Id: ${id}\r\n`);
       start = next;
     }

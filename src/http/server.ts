@@ -29,8 +29,6 @@ export interface HttpServerOptions {
   readonly logAddress: 'full' | 'network' | 'none';
   /** Absent if responses are not compressed. */
   readonly compression?: Compression | undefined;
-  /** Refuses a request under overload, before any work on it. The server neither logs nor measures that request. */
-  readonly refuse?: (context: RequestContext) => Reply | undefined;
   /** True once the server is closing. Responses then ask clients to close their connections. */
   readonly isDraining: () => boolean;
   /** A client that reads nothing for this long is disconnected, up to twice as late. In milliseconds, 15,000 by default. */
@@ -69,11 +67,6 @@ export function createHttpServer(options: HttpServerOptions) {
   const receive = (request: IncomingMessage, response: ServerResponse): void => {
     connections.track(request, response);
     const context = new RequestContext(request, response, readAddress(request));
-    const refusal = options.refuse?.(context);
-    if (refusal) {
-      send(context, refusal, options, sendBody);
-      return;
-    }
     startRequestSpan(context, options.tracer);
     inFlight += 1;
     response.on('close', () => {

@@ -6,10 +6,16 @@ export interface Caller {
   readonly name: string;
   /** Its requests in progress. */
   inProgress: number;
-  /** The requests that wait for their turn. */
+  /** Those that have had their first turn, and when they arrived. */
+  readonly running: Map<object, number>;
+  /** Those that wait for a turn. */
   readonly waiting: (() => void)[];
-  /** When it may run again, in milliseconds of `performance.now()`: it has used its share until then. */
-  restsUntil: number;
+  /** How many of them get their turn together. */
+  together: number;
+  /** How long it has used the event loop, in milliseconds. A caller that is new counts from what others have used. */
+  usedMs: number;
+  /** Until when it is expected to have more to do, in milliseconds of `performance.now()`, though none waits. */
+  expectedUntil: number;
 }
 
 export type Turns = ReturnType<typeof createTurns>;
@@ -17,46 +23,42 @@ export type Turns = ReturnType<typeof createTurns>;
 /** With fewer requests in progress, one caller is not made to wait for itself. */
 const CROWD = 32;
 /** Requests run for this long, in milliseconds, before the event loop looks at the connections again. */
-const SLICE_MS = 3;
-/** After a pass of the event loop longer than this, in milliseconds, the next slice is short: refusals come first. */
-const LONG_TURN_MS = 15;
-const SHORT_SLICE_MS = 1;
-/** A caller that runs while nobody else could is not charged for this much of it, in milliseconds. */
-const FREE_MS = 1;
-/** A caller rests for as long as it ran, once for each other caller, but for at most this many. */
-const MAX_OTHERS = 8;
-/** The most callers whose rest is remembered after their last request. */
+const SLICE_MS = 1;
+/** A turn of this length, in milliseconds, counts double: what others wait for it is more than it takes. */
+const DOUBLE_MS = 10;
+/** The most requests of a caller that get their turn together. */
+const MAX_TOGETHER = 8;
+/** The most that a caller may catch up after it had nothing to do, in milliseconds. */
+const CREDIT_MS = 100;
+/** The most callers that are remembered after their last request. */
 const REMEMBERED = 10_000;
 
 /**
- * Shares the event loop between callers by the time that they use. Callers that wait run in rotation. A caller that has
- * run rests for as long as each of the others may run, so whoever does more work per turn gets fewer turns.
+ * Shares the event loop between callers by the time that they use (https://en.wikipedia.org/wiki/Fair_queuing): the
+ * caller that has used least is next. While all its requests wait for the store, others that have used more leave it as
+ * much time to go on as it has just used. Otherwise a caller with long turns would get one in each such moment.
  */
 export function createTurns() {
+  /** The callers with requests in progress. */
   const callers = new Map<string, Caller>();
-  const rests = createBoundedCache<Pick<Caller, 'restsUntil'>>(REMEMBERED);
-  /** The callers with waiting requests, in rotation. */
+  const remembered = createBoundedCache<Caller>(REMEMBERED);
+  /** The callers with requests that wait for a turn, and those that are expected. */
   const queue = new Set<Caller>();
   let inProgress = 0;
+  /** What the caller whose turn it is had used when its turn began. */
+  let clock = 0;
   /** Who runs, and since when. */
   let current: Caller | undefined;
   let since = 0;
-  /** When this pass of the event loop ran its first request. */
-  let turnStart: number | undefined;
   let isSliceDue = false;
-  let timer: NodeJS.Timeout | undefined;
   let sliceEnd = 0;
+  /** When this pass of the event loop ran its first request. */
+  let passStart: number | undefined;
 
   return {
     /** Finds or creates a caller, and counts a request in progress. */
     enter(name: string): Caller {
-      const caller = callers.get(name) ?? {
-        name,
-        inProgress: 0,
-        waiting: [],
-        restsUntil: rests.get(name)?.restsUntil ?? 0,
-      };
-      callers.set(name, caller);
+      const caller = callers.get(name) ?? revive(name);
       caller.inProgress += 1;
       inProgress += 1;
       return caller;
@@ -67,109 +69,99 @@ export function createTurns() {
       caller.inProgress -= 1;
       if (caller.inProgress > 0) return;
       callers.delete(caller.name);
-      if (caller.restsUntil > performance.now()) rests.set(caller.name, caller);
+      queue.delete(caller);
+      remembered.set(caller.name, caller);
     },
     /**
      * Waits for the caller's turn. What the request does from then on, until it waits for something else, is charged to
      * the caller. While there is nobody to share with, the turn comes at once, unless the work may take long.
      */
     take(caller: Caller, isLong = false): MaybePromise<void> {
-      if (callers.size === 1 && inProgress < CROWD && !isLong) return undefined;
-      const now = performance.now();
-      settle(now);
-      watchTurn(now);
-      if (queue.size === 0 && !isLong && now - (turnStart as number) <= SLICE_MS && caller.restsUntil <= now) {
-        current = caller;
-        return undefined;
+      if (!isLong) {
+        if (current === caller && performance.now() < sliceEnd) return undefined;
+        if (callers.size === 1 && inProgress < CROWD && isPassShort()) return undefined;
       }
       return new Promise((resolve) => {
+        if (caller.waiting.length === 0) caller.usedMs = Math.max(caller.usedMs, clock - CREDIT_MS);
         caller.waiting.push(resolve);
         queue.add(caller);
-        scheduleSlice(now);
+        scheduleSlice();
       });
     },
-    /** The number of callers with requests in progress. */
-    active: (): number => callers.size,
-    /** The requests that a caller has in progress. */
-    inProgressOf: (name: string): number => callers.get(name)?.inProgress ?? 0,
   };
 
-  /** Charges the time since the last call to the caller that ran. */
-  function settle(now: number): void {
-    if (current && callers.size > 1) {
-      const used = now - since;
-      const charged = isAnyoneReady(now, current) ? used : used - FREE_MS;
-      if (charged > 0) {
-        const others = Math.min(callers.size - 1, MAX_OTHERS);
-        current.restsUntil = Math.max(now, current.restsUntil) + charged * others;
-      }
+  function revive(name: string): Caller {
+    const caller = remembered.get(name) ?? {
+      name,
+      inProgress: 0,
+      running: new Map(),
+      waiting: [],
+      together: 1,
+      usedMs: 0,
+      expectedUntil: 0,
+    };
+    caller.usedMs = Math.max(caller.usedMs, clock);
+    callers.set(name, caller);
+    return caller;
+  }
+
+  /** Whether this pass of the event loop has run requests for less than a slice. */
+  function isPassShort(): boolean {
+    const now = performance.now();
+    if (passStart === undefined) {
+      passStart = now;
+      setImmediate(() => {
+        passStart = undefined;
+      });
     }
-    current = undefined;
-    since = now;
+    return now - passStart < SLICE_MS;
   }
 
-  function isAnyoneReady(now: number, except: Caller): boolean {
-    for (const caller of queue) if (caller !== except && caller.restsUntil <= now) return true;
-    return false;
-  }
-
-  function watchTurn(now: number): void {
-    if (turnStart !== undefined) return;
-    turnStart = now;
+  /** Starts a slice when the event loop has looked at the connections. */
+  function scheduleSlice(): void {
+    if (isSliceDue) return;
+    isSliceDue = true;
     setImmediate(() => {
-      settle(performance.now());
-      turnStart = undefined;
+      sliceEnd = performance.now() + SLICE_MS;
+      step();
     });
   }
 
-  /** Starts a slice in the next pass of the event loop, or as soon as a caller that waits has rested. */
-  function scheduleSlice(now: number): void {
-    if (isSliceDue) return;
-    clearTimeout(timer);
-    const wait = earliest() - now;
-    if (wait > 1) {
-      timer = setTimeout(startSlice, wait, now + wait);
-      return;
-    }
-    isSliceDue = true;
-    setImmediate(startSlice, now);
-  }
-
-  function earliest(): number {
-    let time = Infinity;
-    for (const { restsUntil } of queue) time = Math.min(time, restsUntil);
-    return time;
-  }
-
-  /** @param dueAt - when the slice was meant to start: the rest of that pass of the event loop came in between */
-  function startSlice(dueAt: number): void {
-    const now = performance.now();
-    isSliceDue = true;
-    clearTimeout(timer);
-    sliceEnd = now + (now - dueAt > LONG_TURN_MS ? SHORT_SLICE_MS : SLICE_MS);
-    step();
-  }
-
+  /** Ends one turn and begins the next. A caller goes on until the end of the slice. */
   function step(): void {
     const now = performance.now();
-    settle(now);
-    const caller = now < sliceEnd ? findNext(now) : undefined;
-    if (!caller) {
+    const last = current;
+    if (last) endTurn(last, now);
+    const next = now < sliceEnd ? (last?.waiting.length ? last : findNext(now)) : undefined;
+    current = next;
+    if (!next) {
       isSliceDue = false;
-      if (queue.size > 0) scheduleSlice(now);
+      if (queue.size > 0) scheduleSlice();
       return;
     }
-    queue.delete(caller);
-    const resume = caller.waiting.shift() as () => void;
-    if (caller.waiting.length > 0) queue.add(caller);
-    current = caller;
-    resume();
-    // What the request does before it waits again, in promises, is part of its turn.
-    queueMicrotask(() => process.nextTick(step));
+    clock = Math.max(clock, next.usedMs);
+    since = now;
+    for (const resume of next.waiting.splice(0, next.together)) resume();
+    // What the request does in promises is part of its turn, and so is a body that has arrived with it.
+    queueMicrotask(() => process.nextTick(() => process.nextTick(step)));
   }
 
+  function endTurn(caller: Caller, now: number): void {
+    const used = now - since;
+    caller.usedMs += used * (1 + used / DOUBLE_MS);
+    caller.expectedUntil = now + used;
+    // Each turn costs a little, so short ones are taken together.
+    if (used > SLICE_MS) caller.together = 1;
+    else if (used < SLICE_MS / 2) caller.together = Math.min(2 * caller.together, MAX_TOGETHER);
+  }
+
+  /** The caller that has used least, if one of its requests waits. */
   function findNext(now: number): Caller | undefined {
-    for (const caller of queue) if (caller.restsUntil <= now) return caller;
-    return undefined;
+    let next: Caller | undefined;
+    for (const caller of queue) {
+      if (caller.waiting.length === 0 && caller.expectedUntil <= now) queue.delete(caller);
+      else if (!next || caller.usedMs < next.usedMs) next = caller;
+    }
+    return next?.waiting.length ? next : undefined;
   }
 }

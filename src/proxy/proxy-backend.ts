@@ -85,7 +85,7 @@ export async function openProxyBackend(
     }),
     isStore: false,
     // The upstream decides how long an answer takes. A request that has waited half of its time limit rarely succeeds.
-    loadShedding: { budgetMs: timeoutMs / 2, crowdBudgetMs: timeoutMs / 2 },
+    lateMs: timeoutMs / 2,
     check: () => (breaker.isOpen ? Promise.reject(unavailable()) : probeUpstream()),
     close: async () => {
       breaker.close();

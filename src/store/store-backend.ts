@@ -51,8 +51,8 @@ export interface StoreBackendOptions {
 
 const HOUR_MS = 3_600_000;
 
-/** The scheduler's budgets: they leave an admitted request enough time to finish within a second. */
-const SHEDDER_BUDGETS = { budgetMs: 400, crowdBudgetMs: 150 };
+/** After this long in progress, a request is late, in milliseconds. The rest of a second is enough to finish it. */
+const LATE_MS = 400;
 
 /**
  * Opens a store and migrates its database. With the embedded store, it also opens the socket for the `keys` command.
@@ -118,7 +118,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       usage,
       isStore: true,
       hasKeys,
-      loadShedding: SHEDDER_BUDGETS,
+      lateMs: LATE_MS,
       check,
       close,
     };
