@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { CALLERS, MODES } from './attackers.mjs';
+import { CALLERS, MODES, requireStatuses } from './attackers.mjs';
 import { runWrk, send, writeRequests } from './load/load.mjs';
 import { killAll, planCores } from './machine.mjs';
 import { toRequests } from './requests.mjs';
@@ -36,14 +36,15 @@ async function main() {
   async function measureMode(mode) {
     const backend = await MODES[mode](root, { cores, directory });
     const place = { core: cores.server, directory };
-    const isWanted = ([name]) => name.includes(values.only);
-    for (const [name, connections, toAttack] of CALLERS.filter(isWanted)) {
+    const isWanted = ({ name }) => name.includes(values.only);
+    for (const caller of CALLERS.filter(isWanted)) {
+      const { name, connections } = caller;
       const server = await startProgram(root, backend.env, place);
       const keys = await backend.getKeys();
       const honest = toRequests('W1', 'apollo', keys.honest);
       const files = { honest: join(directory, 'honest'), other: join(directory, 'other') };
       writeRequests(files.honest, honest);
-      writeRequests(files.other, toAttack(keys));
+      writeRequests(files.other, caller.toRequests(keys));
       await send(server.port, honest[0]);
       const load = (seconds) => runWrk(server.port, files.honest, CONNECTIONS, seconds, cores.load);
       await load(3);
@@ -55,6 +56,7 @@ async function main() {
       const other = await attack;
       server.assertAlive();
       await server.stop();
+      requireStatuses(caller, other.statuses);
       const rate = ({ requests, failed, duration }) => (requests - failed) / (duration / 1e6);
       const cells = [
         mode,

@@ -39,12 +39,14 @@ const REMEMBERED = 10_000;
  * much time to go on as it has just used. Otherwise a caller with long turns would get one in each such moment.
  */
 export function createTurns() {
-  /** The callers with requests in progress. */
+  /** Those with requests in progress. */
   const callers = new Map<string, Caller>();
   const remembered = createBoundedCache<Caller>(REMEMBERED);
   /** The callers with requests that wait for a turn, and those that are expected. */
   const queue = new Set<Caller>();
+  /** Requests in progress, and those of them that wait for a turn. */
   let inProgress = 0;
+  let waiting = 0;
   /** What the caller whose turn it is had used when its turn began. */
   let clock = 0;
   /** Who runs, and since when. */
@@ -69,7 +71,6 @@ export function createTurns() {
       caller.inProgress -= 1;
       if (caller.inProgress > 0) return;
       callers.delete(caller.name);
-      queue.delete(caller);
       remembered.set(caller.name, caller);
     },
     /**
@@ -84,6 +85,7 @@ export function createTurns() {
       return new Promise((resolve) => {
         if (caller.waiting.length === 0) caller.usedMs = Math.max(caller.usedMs, clock - CREDIT_MS);
         caller.waiting.push(resolve);
+        waiting += 1;
         queue.add(caller);
         scheduleSlice();
       });
@@ -136,12 +138,14 @@ export function createTurns() {
     current = next;
     if (!next) {
       isSliceDue = false;
-      if (queue.size > 0) scheduleSlice();
+      if (waiting > 0) scheduleSlice();
       return;
     }
     clock = Math.max(clock, next.usedMs);
     since = now;
-    for (const resume of next.waiting.splice(0, next.together)) resume();
+    const resumed = next.waiting.splice(0, next.together);
+    waiting -= resumed.length;
+    for (const resume of resumed) resume();
     // What the request does in promises is part of its turn, and so is a body that has arrived with it.
     queueMicrotask(() => process.nextTick(() => process.nextTick(step)));
   }

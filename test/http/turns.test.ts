@@ -1,5 +1,6 @@
+import { setImmediate as nextPass } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { createTurns, type Caller, type Turns } from '../../src/http/turns.js';
+import { createTurns, type Caller } from '../../src/http/turns.js';
 
 const TRIAL_MS = 600;
 
@@ -8,24 +9,29 @@ interface Work {
   readonly msPerTurn: number;
 }
 
+function work(ms: number): void {
+  const start = performance.now();
+  while (performance.now() - start < ms);
+}
+
 /** Runs requests of several callers at the same time, each taking turns until the trial ends. Returns each caller's time. */
-async function share(turns: Turns, works: Readonly<Record<string, Work>>): Promise<Record<string, number>> {
+async function share(works: Readonly<Record<string, Work>>): Promise<Record<string, number>> {
+  const turns = createTurns();
   const used = Object.fromEntries(Object.keys(works).map((name) => [name, 0]));
   const end = performance.now() + TRIAL_MS;
   const send = async (name: string, { msPerTurn }: Work): Promise<void> => {
     while (performance.now() < end) {
       const caller: Caller = turns.enter(name);
       await turns.take(caller);
-      const start = performance.now();
-      while (performance.now() - start < msPerTurn);
+      work(msPerTurn);
       used[name] = (used[name] as number) + msPerTurn;
-      // A response takes at least a turn of the event loop.
-      await new Promise((resolve) => setImmediate(resolve));
+      // A response takes at least a pass of the event loop.
+      await nextPass();
       turns.leave(caller);
     }
   };
   await Promise.all(
-    Object.entries(works).flatMap(([name, work]) => Array.from({ length: work.requests }, () => send(name, work))),
+    Object.entries(works).flatMap(([name, each]) => Array.from({ length: each.requests }, () => send(name, each))),
   );
   return used;
 }
@@ -34,22 +40,32 @@ async function share(turns: Turns, works: Readonly<Record<string, Work>>): Promi
 const REPEATED = { retry: 2 };
 
 describe('turns', () => {
-  it('give a caller with one short request at a time a fair share beside many long ones', REPEATED, async () => {
-    const used = await share(createTurns(), {
-      long: { requests: 8, msPerTurn: 10 },
-      short: { requests: 1, msPerTurn: 1 },
-    });
-    // In the order of arrival, it would be one in 81.
-    expect((used.short as number) / (used.long as number)).toBeGreaterThan(0.05);
+  it.each([
+    ['few requests beside many', { requests: 4, msPerTurn: 1 }, { requests: 40, msPerTurn: 1 }],
+    ['short turns beside long ones', { requests: 4, msPerTurn: 0.2 }, { requests: 8, msPerTurn: 10 }],
+    ['one request at a time beside many', { requests: 1, msPerTurn: 1 }, { requests: 8, msPerTurn: 10 }],
+    ['many short turns beside one long turn at a time', { requests: 40, msPerTurn: 0.1 }, { requests: 1, msPerTurn: 10 }],
+    ['short turns beside many shorter ones', { requests: 4, msPerTurn: 1 }, { requests: 100, msPerTurn: 0.05 }],
+  ])('give each caller its share of the time: %s', REPEATED, async (_, one, other) => {
+    const used = await share({ one, other });
+    expect((used.one as number) / TRIAL_MS).toBeGreaterThan(0.3);
   });
 
-  it('do not share by the number of requests', REPEATED, async () => {
-    const used = await share(createTurns(), {
-      many: { requests: 40, msPerTurn: 1 },
-      few: { requests: 4, msPerTurn: 1 },
-    });
-    // In the order of arrival, it would be one in ten.
-    expect((used.few as number) / (used.many as number)).toBeGreaterThan(0.2);
+  it('end after a millisecond when others are to be looked at, however short each of them is', async () => {
+    const turns = createTurns();
+    const atOnce: boolean[] = [];
+    for (let request = 0; request < 20; request++) {
+      const caller = turns.enter('alone');
+      const turn = turns.take(caller);
+      atOnce.push(turn === undefined);
+      work(0.2);
+      void Promise.resolve(turn).then(() => turns.leave(caller));
+    }
+    expect(atOnce[0]).toBe(true);
+    expect(atOnce.filter(Boolean).length).toBeLessThan(8);
+    await nextPass();
+    await nextPass();
+    expect(turns.take(turns.enter('alone'))).toBeUndefined();
   });
 
   it('come at once to a caller that is alone', () => {
