@@ -54,7 +54,13 @@ export async function measure({ server, file, connections, seconds, cores }) {
 /** Runs wrk with the requests of a file in turn. Reading long responses would take the core that others need too. */
 export async function runWrk(port, file, connections, seconds, core, { isUnchecked = false } = {}) {
   const options = ['-t', '1', '-c', String(connections), '-d', `${seconds}s`, '--timeout', '10s', '-s', SCRIPT];
-  const child = startProcess(core, 'wrk', [...options, `http://127.0.0.1:${port}`, '--', file, ...(isUnchecked ? ['unchecked'] : [])]);
+  const child = startProcess(core, 'wrk', [
+    ...options,
+    `http://127.0.0.1:${port}`,
+    '--',
+    file,
+    ...(isUnchecked ? ['unchecked'] : []),
+  ]);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text));
   await once(child, 'close');

@@ -87,26 +87,25 @@ export function createScheduler({ lateMs, log }: SchedulerOptions) {
 
   async function run(context: RequestContext, { running }: Caller, handler: Handler): Promise<Reply> {
     const { request, method } = context;
+    let isOver = false;
     running.set(context, context.startedAt);
     if (method === 'POST' || method === 'QUERY') {
       queueMicrotask(() => {
-        if (!request.complete) waitForBody(context, running);
+        if (request.complete || isOver) return;
+        // The time of a slow sender does not count.
+        running.delete(context);
+        request.once('end', () => {
+          if (!isOver) running.set(context, performance.now());
+        });
       });
     }
     try {
       return await handler(context);
     } finally {
+      isOver = true;
       running.delete(context);
     }
   }
-}
-
-/** A request is not in progress while its body arrives: the time of a slow sender does not count. */
-function waitForBody(context: RequestContext, running: Caller['running']): void {
-  if (!running.delete(context)) return;
-  context.request.once('end', () => {
-    if (!context.response.writableEnded) running.set(context, performance.now());
-  });
 }
 
 /** @param running - the earliest first */

@@ -20,10 +20,10 @@ export interface Caller {
 
 export type Turns = ReturnType<typeof createTurns>;
 
-/** With fewer requests in progress, one caller is not made to wait for itself. */
-const CROWD = 32;
 /** Requests run for this long, in milliseconds, before the event loop looks at the connections again. */
 const SLICE_MS = 1;
+/** The same for a caller that is alone. */
+const LONG_SLICE_MS = 3;
 /** A turn of this length, in milliseconds, counts double: what others wait for it is more than it takes. */
 const DOUBLE_MS = 10;
 /** The most requests of a caller that get their turn together. */
@@ -41,11 +41,10 @@ const REMEMBERED = 10_000;
 export function createTurns() {
   /** Those with requests in progress. */
   const callers = new Map<string, Caller>();
-  const remembered = createBoundedCache<Caller>(REMEMBERED);
+  const remembered = createBoundedCache<Pick<Caller, 'usedMs'>>(REMEMBERED);
   /** The callers with requests that wait for a turn, and those that are expected. */
   const queue = new Set<Caller>();
-  /** Requests in progress, and those of them that wait for a turn. */
-  let inProgress = 0;
+  /** The requests that wait for a turn. */
   let waiting = 0;
   /** What the caller whose turn it is had used when its turn began. */
   let clock = 0;
@@ -54,24 +53,20 @@ export function createTurns() {
   let since = 0;
   let isSliceDue = false;
   let sliceEnd = 0;
-  /** When this pass of the event loop ran its first request. */
-  let passStart: number | undefined;
 
   return {
     /** Finds or creates a caller, and counts a request in progress. */
     enter(name: string): Caller {
-      const caller = callers.get(name) ?? revive(name);
+      const caller = callers.get(name) ?? create(name);
       caller.inProgress += 1;
-      inProgress += 1;
       return caller;
     },
     /** Ends a request of the caller. */
     leave(caller: Caller): void {
-      inProgress -= 1;
       caller.inProgress -= 1;
       if (caller.inProgress > 0) return;
       callers.delete(caller.name);
-      remembered.set(caller.name, caller);
+      remember(caller);
     },
     /**
      * Waits for the caller's turn. What the request does from then on, until it waits for something else, is charged to
@@ -79,8 +74,8 @@ export function createTurns() {
      */
     take(caller: Caller, isLong = false): MaybePromise<void> {
       if (!isLong) {
-        if (current === caller && performance.now() < sliceEnd) return undefined;
-        if (callers.size === 1 && inProgress < CROWD && isPassShort()) return undefined;
+        const isAlone = callers.size === 1 && waiting === 0;
+        if ((isAlone || current === caller) && performance.now() < sliceEnd) return undefined;
       }
       return new Promise((resolve) => {
         if (caller.waiting.length === 0) caller.usedMs = Math.max(caller.usedMs, clock - CREDIT_MS);
@@ -92,31 +87,15 @@ export function createTurns() {
     },
   };
 
-  function revive(name: string): Caller {
-    const caller = remembered.get(name) ?? {
-      name,
-      inProgress: 0,
-      running: new Map(),
-      waiting: [],
-      together: 1,
-      usedMs: 0,
-      expectedUntil: 0,
-    };
-    caller.usedMs = Math.max(caller.usedMs, clock);
+  function create(name: string): Caller {
+    const usedMs = Math.max(remembered.get(name)?.usedMs ?? 0, clock);
+    const caller = { name, inProgress: 0, running: new Map(), waiting: [], together: 1, usedMs, expectedUntil: 0 };
     callers.set(name, caller);
     return caller;
   }
 
-  /** Whether this pass of the event loop has run requests for less than a slice. */
-  function isPassShort(): boolean {
-    const now = performance.now();
-    if (passStart === undefined) {
-      passStart = now;
-      setImmediate(() => {
-        passStart = undefined;
-      });
-    }
-    return now - passStart < SLICE_MS;
+  function remember({ name, usedMs }: Caller): void {
+    if (usedMs > clock) remembered.set(name, { usedMs });
   }
 
   /** Starts a slice when the event loop has looked at the connections. */
@@ -124,7 +103,7 @@ export function createTurns() {
     if (isSliceDue) return;
     isSliceDue = true;
     setImmediate(() => {
-      sliceEnd = performance.now() + SLICE_MS;
+      sliceEnd = performance.now() + (callers.size === 1 ? LONG_SLICE_MS : SLICE_MS);
       step();
     });
   }
@@ -154,6 +133,7 @@ export function createTurns() {
     const used = now - since;
     caller.usedMs += used * (1 + used / DOUBLE_MS);
     caller.expectedUntil = now + used;
+    if (caller.inProgress === 0) remember(caller);
     // Each turn costs a little, so short ones are taken together.
     if (used > SLICE_MS) caller.together = 1;
     else if (used < SLICE_MS / 2) caller.together = Math.min(2 * caller.together, MAX_TOGETHER);
