@@ -4,8 +4,8 @@ import { ANIMAL_COUNT, ANIMALS, list } from '../animals.mjs';
 /**
  * The animal store behind the gateways of proxy mode. It serves the REST interface from memory, with the headers of a
  * key whose limits are never reached, and with the id of the request. Keys that begin with `bench-key-` are valid. It
- * shares a core with the load generator, so it speaks the least of HTTP/1.1 that gateways need: keep-alive, pipelining, and bodies with a
- * length.
+ * shares a core with the load generator, so it speaks the least of HTTP/1.1 that gateways need: keep-alive, pipelining,
+ * and bodies with a length.
  */
 const toJson = ({ id, name, categoryId, status }) =>
   `{"id":${id},"name":${JSON.stringify(name)},"categoryId":${categoryId}${status === null ? '' : `,"status":"${status}"`}}`;

@@ -24,7 +24,7 @@ export type Turns = ReturnType<typeof createTurns>;
 const SLICE_MS = 1;
 /** The same for a caller that is alone. */
 const LONG_SLICE_MS = 3;
-/** A turn of this length, in milliseconds, counts double: what others wait for it is more than it takes. */
+/** A turn of this length, in milliseconds, counts double, because all others wait while it lasts. */
 const DOUBLE_MS = 10;
 /** The most requests of a caller that get their turn together. */
 const MAX_TOGETHER = 8;
