@@ -71,12 +71,15 @@ function ratio(some, others, figure) {
     const other = others.find(({ round }) => round === one.round);
     return other ? [one[figure] / other[figure]] : [];
   });
-  return ratios.length === 0
-    ? ''
-    : `${show(median(ratios))} (${show(Math.min(...ratios))}–${show(Math.max(...ratios))})`;
+  return ratios.length === 0 ? '' : formatRange(ratios, show);
 }
 
-function median(values) {
+/** The median, with the lowest and the highest value. */
+export function formatRange(values, format) {
+  return `${format(median(values))} (${format(Math.min(...values))}–${format(Math.max(...values))})`;
+}
+
+export function median(values) {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { createDatabase } from './database.mjs';
 import { cpuTimeOf, killAll, moveToCore, planCores } from './machine.mjs';
+import { median } from './report.mjs';
 import { startProgram } from './servers.mjs';
 
 const CONNECTIONS = 8;
@@ -86,11 +87,6 @@ function createRequest(port, agent, key) {
       }).once('error', failed);
     });
   };
-}
-
-function median(values) {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[sorted.length >> 1];
 }
 
 main().catch((error) => {
