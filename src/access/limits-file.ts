@@ -1,5 +1,4 @@
-import { createHash } from 'node:crypto';
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { appendFile, readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { makeDirectory } from '../make-directory.js';
@@ -8,18 +7,26 @@ import type { LedgerSnapshot, MemoryLedger } from './memory-ledger.js';
 
 /** A crash loses what was counted in this time. */
 const SAVE_EVERY_MS = 900;
-/** With very many keys, a save takes a while. At most one part of this many of the time is spent on it. */
-const SHARE_OF_TIME = 20;
-/** After this time, a save lets requests use the event loop. */
+/** After this time, writing lets requests use the event loop. */
 const SLICE_MS = 5;
+/** The file is written anew when it has grown by as many lines as it had, and this many. */
+const GROWTH = 10_000;
 
 /** Reads the counters of a store that no server has open. There are none if the file is missing or damaged. */
 export async function readLimits(path: string): Promise<LedgerSnapshot> {
   try {
-    return JSON.parse(await readFile(path, 'utf8')) as LedgerSnapshot;
+    return parse(await readFile(path, 'utf8'));
   } catch {
     return [];
   }
+}
+
+/** Parses a file with one account a line, of which the last counts. A crash may have cut off the end. */
+function parse(text: string): LedgerSnapshot {
+  // Earlier versions wrote one list of all accounts.
+  if (text.startsWith('[[')) return JSON.parse(text) as LedgerSnapshot;
+  const lines = text.split('\n').slice(0, -1);
+  return [...new Map(lines.map((line) => JSON.parse(line) as LedgerSnapshot[number]))];
 }
 
 /** Where problems are logged. */
@@ -28,64 +35,96 @@ interface Log {
 }
 
 /**
- * Restores the counters from the file, then writes them to it every second in the background. If they cannot be
- * written, one warning says so.
- * @returns a function that stops this, and writes the counters once more
+ * Restores the counters from the file, then adds those that change to it every second in the background. If they cannot
+ * be written, one warning says so.
+ * @returns a function that stops this, and writes once more
  */
 export async function openLimitsFile(path: string, ledger: MemoryLedger, log: Log): Promise<() => Promise<void>> {
   let isFailing = false;
-  const text = await readFile(path, 'utf8').catch(() => '[]');
-  let saved = createHash('sha256').update(text).digest('hex');
+  /** The lines of the file, and how many it may have before it is written anew. */
+  let lines = Infinity;
+  let most = 0;
+  const text = await readFile(path, 'utf8').catch(() => '');
   try {
-    ledger.restore(JSON.parse(text) as LedgerSnapshot);
+    ledger.restore(parse(text));
   } catch (err) {
     log.warn({ err }, 'cannot read the file of the counters: counting starts at zero');
   }
-  const stop = repeat({ run: save, pauseMs: (tookMs) => Math.max(SAVE_EVERY_MS, SHARE_OF_TIME * tookMs) });
+  if (text !== '') await save();
+  const stop = repeat({ run: save, pauseMs: () => SAVE_EVERY_MS });
   return () => stop().then(save);
 
   async function save(): Promise<void> {
-    const { slices, digest } = await serialize(ledger);
-    if (digest === saved) return;
     try {
-      await makeDirectory(dirname(path));
-      await writeFile(`${path}.new`, slices, { mode: 0o600 });
-      await rename(`${path}.new`, path);
-      saved = digest;
+      await (lines > most ? rewrite() : append());
       isFailing = false;
     } catch (error) {
+      // A line may be incomplete.
+      lines = Infinity;
       const { message } = error as Error;
       if (!isFailing) log.warn({ reason: message }, 'the file of the counters cannot be written: a crash resets them');
       isFailing = true;
     }
   }
+
+  /** Adds the accounts that have changed. */
+  async function append(): Promise<Lines> {
+    const added = await format(ledger.changes());
+    if (added.count > 0) await appendFile(path, added.slices.join(''));
+    lines += added.count;
+    return added;
+  }
+
+  /** Writes all accounts. Those that change meanwhile are still added to the present file every second. */
+  async function rewrite(): Promise<void> {
+    const isWhole = lines < Infinity;
+    // What has changed so far is in the snapshot.
+    ledger.changes();
+    const meanwhile: Lines[] = [];
+    let savedAt = performance.now();
+    const all = await format(ledger.snapshot(), async () => {
+      if (!isWhole || performance.now() - savedAt < SAVE_EVERY_MS) return;
+      meanwhile.push(await append());
+      savedAt = performance.now();
+    });
+    if (all.count === 0 && !isWhole) return;
+    const parts = [all, ...meanwhile];
+    await makeDirectory(dirname(path));
+    await writeFile(
+      `${path}.new`,
+      parts.flatMap(({ slices }) => slices),
+      { mode: 0o600 },
+    );
+    await rename(`${path}.new`, path);
+    lines = parts.reduce((sum, { count }) => sum + count, 0);
+    most = 2 * lines + GROWTH;
+  }
 }
 
-interface Serialized {
-  /** The parts of a JSON text. */
+interface Lines {
+  readonly count: number;
+  /** Their text, in the parts that were formatted without a pause. */
   readonly slices: readonly string[];
-  readonly digest: string;
 }
 
-/** Writes the counters as JSON. With very many keys, this takes many turns of the event loop. */
-async function serialize(ledger: MemoryLedger): Promise<Serialized> {
+/**
+ * Formats accounts as lines. With very many, this takes many turns of the event loop.
+ * @param onTurn - called before each turn but the first
+ */
+async function format(accounts: Iterable<LedgerSnapshot[number]>, onTurn?: () => Promise<void>): Promise<Lines> {
   const slices: string[] = [];
-  const hash = createHash('sha256');
-  let slice = '[';
+  let slice = '';
+  let count = 0;
   let startedAt = performance.now();
-  const endSlice = (): void => {
-    slices.push(slice);
-    hash.update(slice);
-    slice = '';
-  };
-  for (const entry of ledger.snapshot()) {
-    slice += (slice === '[' ? '' : ',') + JSON.stringify(entry);
+  for (const account of accounts) {
+    slice += `${JSON.stringify(account)}\n`;
+    count += 1;
     if (performance.now() - startedAt < SLICE_MS) continue;
-    endSlice();
+    slices.push(slice);
+    slice = '';
     await nextTurn();
+    await onTurn?.();
     startedAt = performance.now();
   }
-  slice += ']';
-  endSlice();
-  return { slices, digest: hash.digest('hex') };
+  return { count, slices: [...slices, slice] };
 }

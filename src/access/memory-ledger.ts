@@ -28,6 +28,8 @@ export interface MemoryLedger extends Ledger {
    * change in between.
    */
   snapshot(): Iterable<LedgerSnapshot[number]>;
+  /** Lists those of these accounts that have changed since the last call. The first call lists none. */
+  changes(): Iterable<LedgerSnapshot[number]>;
   restore(snapshot: LedgerSnapshot): void;
 }
 
@@ -52,6 +54,7 @@ export function createMemoryLedger({
 }: MemoryLedgerOptions = {}): MemoryLedger {
   /** The accounts in `entries`, the oldest first. A snapshot can go through a Set in parts while it changes. */
   const ids = new Set<string>();
+  let changed: Set<string> | undefined;
   const entries = createBoundedCache<Entry>(capacity, undefined, (id) => ids.delete(id));
 
   return {
@@ -64,6 +67,7 @@ export function createMemoryLedger({
       if (cost === 0) return { outcome: 'admitted', windows };
       const largestCost = findLargestCost(account);
       if (cost > largestCost) return { outcome: 'too-large', windows, limit: largestCost };
+      changed?.add(account.id);
       if (windows.some(({ remaining }) => remaining < cost)) {
         if (!isOneTooMany(entry, now)) return refused(windows, cost, now);
         entry.bannedUntil = now + banSeconds * 1_000;
@@ -93,11 +97,11 @@ export function createMemoryLedger({
       entry.closesAt = [...closesAt];
       entry.bannedUntil = bannedUntil;
     },
-    *snapshot() {
-      for (const id of ids) {
-        const entry = entries.peek(id);
-        if (entry && isInUse(entry, clock())) yield [id, mapTimes(entry, toWallTime)];
-      }
+    snapshot: () => list(ids),
+    changes() {
+      const since = changed ?? [];
+      changed = new Set();
+      return list(since);
     },
     restore(snapshot) {
       const now = clock();
@@ -111,6 +115,13 @@ export function createMemoryLedger({
       }
     },
   };
+
+  function* list(accounts: Iterable<string>): Iterable<LedgerSnapshot[number]> {
+    for (const id of accounts) {
+      const entry = entries.peek(id);
+      if (entry && isInUse(entry, clock())) yield [id, mapTimes(entry, toWallTime)];
+    }
+  }
 
   function open(account: Account): Entry {
     return keep(account.id, createEntry(account));

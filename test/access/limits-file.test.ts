@@ -1,6 +1,7 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { openLimitsFile, readLimits } from '../../src/access/limits-file.js';
 import { createMemoryLedger, type MemoryLedger } from '../../src/access/memory-ledger.js';
@@ -51,11 +52,70 @@ it('saves 200,000 accounts without occupying the event loop', async () => {
   expect(new Map(saved).get('key_7')).toMatchObject({ used: [1, 1] });
 });
 
-it.each([0, 1, 2])('writes JSON that it reads again: %i accounts', async (keys) => {
+it.each([0, 1, 2])('writes what it reads again: %i accounts', async (keys) => {
   const file = await openLimitsFile(path, createLedger(keys), { warn: () => undefined });
   await file();
-  if (keys > 0) expect(JSON.parse(await readFile(path, 'utf8'))).toHaveLength(keys);
   expect(await readLimits(path)).toHaveLength(keys);
+});
+
+it('saves what changes within a second, however many accounts there are', async () => {
+  const ledger = createLedger(100_000);
+  const file = await openLimitsFile(path, ledger, { warn: () => undefined });
+  await expect.poll(async () => (await readLimits(path)).length, { timeout: 10_000 }).toBe(100_000);
+  const { size } = await stat(path);
+  for (let n = 0; n < 3; n++) {
+    ledger.admit({ id: `key_${n}`, windows }, 1);
+    await sleep(1_500);
+    expect(new Map(await readLimits(path)).get(`key_${n}`)).toMatchObject({ used: [2, 2] });
+  }
+  expect((await stat(path)).size - size).toBeLessThan(1_000);
+  await file();
+});
+
+it('writes the file anew when it has grown', async () => {
+  const ledger = createLedger(1);
+  const file = await openLimitsFile(path, ledger, { warn: () => undefined });
+  await sleep(1_100);
+  for (let n = 0; n < 12_000; n++) ledger.admit({ id: `key_${n}`, windows }, 1);
+  await sleep(1_500);
+  now += 86_400_000;
+  ledger.admit({ id: 'key_7', windows }, 1);
+  await file();
+  expect((await readFile(path, 'utf8')).split('\n')).toHaveLength(2);
+});
+
+it('survives a crash in the middle of a line, and adds to what is left', async () => {
+  await writeFile(path, '');
+  const file = await openLimitsFile(path, createLedger(2), { warn: () => undefined });
+  await file();
+  const text = await readFile(path, 'utf8');
+  await writeFile(path, text.slice(0, -10));
+  const ledger = createMemoryLedger({ now: () => now });
+  const next = await openLimitsFile(path, ledger, { warn: () => undefined });
+  ledger.admit({ id: 'key_5', windows }, 1);
+  await next();
+  expect((await readLimits(path)).map(([id]) => id)).toEqual(['key_0', 'key_5']);
+});
+
+it('reads the list that earlier versions wrote', async () => {
+  await writeFile(path, JSON.stringify([...createLedger(2).snapshot()]));
+  const ledger = createMemoryLedger({ now: () => now });
+  const file = await openLimitsFile(path, ledger, { warn: () => undefined });
+  expect(ledger.find('key_1')).toMatchObject({ used: [1, 1] });
+  await file();
+  expect(await readLimits(path)).toHaveLength(2);
+});
+
+it('can be written again after it could not', async () => {
+  const warnings: string[] = [];
+  await mkdir(`${path}.new`);
+  const ledger = createLedger(1);
+  const file = await openLimitsFile(path, ledger, { warn: (_, message) => warnings.push(message) });
+  await expect.poll(() => warnings.length, { timeout: 5_000 }).toBe(1);
+  await rm(`${path}.new`, { recursive: true });
+  await file();
+  expect(warnings).toHaveLength(1);
+  expect(await readLimits(path)).toHaveLength(1);
 });
 
 it('forgets accounts whose windows have closed', async () => {
