@@ -4,8 +4,9 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createMemoryLedger } from '../src/access/memory-ledger.js';
 import { toWindows } from '../src/access/plans.js';
 import { createRedisLedger } from '../src/redis/redis-ledger.js';
-import { startGateway, type Gateway } from './support/gateway.js';
+import { startGateway, startProxyBefore, type Gateway } from './support/gateway.js';
 import { connectRedis, describeWithRedis, openTestLink, redisUrl } from './support/redis.js';
+import { send, startScriptedUpstream } from './support/scripted-upstream.js';
 
 const HOUR_MS = 3_600_000;
 const STEPS = [
@@ -64,14 +65,34 @@ describe.each(STEPS)('a wall clock that steps %s', (_, stepMs) => {
     expect((await gateway.graphql('{ rateLimit { plan } }', { key })).status).toBe(200);
   });
 
-  it('does not lock the field rateLimit', async () => {
+  it('neither forgets nor lengthens the count of the field rateLimit', async () => {
     const { key } = await gateway.createKey();
     const query = `{ ${Array.from({ length: 60 }, (_, i) => `r${i}: rateLimit { plan }`).join(' ')} }`;
     await gateway.graphql(query, { key });
     stepClock(stepMs);
     const { errors } = await gateway.graphql('{ rateLimit { plan } }', { key });
-    expect(errors?.[0]?.extensions.retryAfter ?? 0).toBeLessThanOrEqual(60);
+    const retryAfter = errors?.[0]?.extensions.retryAfter;
+    expect(retryAfter).toBeGreaterThan(30);
+    expect(retryAfter).toBeLessThanOrEqual(60);
   });
+});
+
+it.each(STEPS)('a wall clock that steps %s neither ends nor lengthens a cooldown', async (_, stepMs) => {
+  const upstream = await startScriptedUpstream((_request, response) => {
+    const body = { code: 'rate_limited', message: 'No.', status: 429 };
+    send(response, 429, body, { 'Retry-After': '2' });
+  });
+  const gateway = await startProxyBefore(upstream.url);
+  expect((await gateway.graphql(PETS, { key: 'a' })).status).toBe(429);
+  stepClock(stepMs);
+  expect((await gateway.graphql(PETS, { key: 'a' })).errors?.[0]?.extensions.retryAfter).toBe(2);
+  expect(upstream.seen).toHaveLength(1);
+  await sleep(2_100);
+  await gateway.graphql(PETS, { key: 'a' });
+  expect(upstream.seen).toHaveLength(2);
+  vi.restoreAllMocks();
+  await gateway.close();
+  await upstream.close();
 });
 
 it('bounds what a snapshot restores after the wall clock has stepped back', () => {

@@ -1,6 +1,8 @@
 import type { GraphQLResolveInfo } from 'graphql';
 import type { Store } from 'graphql-rate-limit';
+import { secondsUntil } from '../access/refusals.js';
 import { createBoundedCache } from '../bounded-cache.js';
+import { fromWallTime, monotonicNow, toWallTime } from '../clock.js';
 import { StoreError } from '../errors.js';
 import type { FieldInfo } from './compile.js';
 import type { OperationContext } from './run.js';
@@ -19,7 +21,7 @@ const MAX_KEYS = 50_000;
 
 /** Makes the guard of the free field `rateLimit`, which the ledger does not count. */
 export function createRateLimitGuard(): RateLimitGuard {
-  /** The times at which each key used the field, at most `MAX_USES` of them. */
+  /** When each key used the field, by `monotonicNow`, at most `MAX_USES` times. */
   const uses = createBoundedCache<readonly number[]>(MAX_KEYS, WINDOW_MS);
   let loading: ReturnType<typeof loadLimiter> | undefined;
   let last = Promise.resolve();
@@ -39,8 +41,8 @@ export function createRateLimitGuard(): RateLimitGuard {
       { max: MAX_USES, window: `${WINDOW_MS}ms`, uncountRejected: true },
     );
     if (refusal === undefined) return;
-    const oldest = uses.get(toKey(context))?.[0] ?? Date.now();
-    const retryAfter = Math.max(1, Math.ceil((oldest + WINDOW_MS - Date.now()) / 1_000));
+    const now = monotonicNow();
+    const retryAfter = secondsUntil((uses.get(toKey(context))?.[0] ?? now) + WINDOW_MS, now);
     throw new StoreError('field_rate_limited', `rateLimit is served ${MAX_USES} times a minute.`, { retryAfter });
   }
 }
@@ -49,9 +51,9 @@ export function createRateLimitGuard(): RateLimitGuard {
 async function loadLimiter(uses: ReturnType<typeof createBoundedCache<readonly number[]>>) {
   const { getGraphQLRateLimiter } = await import('graphql-rate-limit');
   const store: Pick<Store, keyof Store> = {
-    setForIdentity: ({ contextIdentity: key }, timestamps) => void uses.set(key, timestamps),
-    // The package measures with the wall clock. After a step back, later times would count for longer than the window.
-    getForIdentity: ({ contextIdentity: key }) => (uses.get(key) ?? []).filter((time) => time <= Date.now()),
+    // The package measures with the wall clock, which may step.
+    setForIdentity: ({ contextIdentity: key }, times) => void uses.set(key, times.map(fromWallTime)),
+    getForIdentity: ({ contextIdentity: key }) => (uses.get(key) ?? []).map(toWallTime),
   };
   return getGraphQLRateLimiter({ identifyContext: toKey, store });
 }
