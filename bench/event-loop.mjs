@@ -136,6 +136,34 @@ const COSTLY = [
     'a variable of 1 MB beside a float',
     () => `{"query":"query($i: ID!) { pet(id: $i) { id } }","variables":{"i":1.5,"x":"${'1.5e3 '.repeat(170_000)}"}}`,
   ],
+  ...[
+    ['a long name', 'name: $x, categoryId: 1', 'x'],
+    ['a long name of white space', 'name: $x, categoryId: 1', '\u00a0'],
+    ['a long category', 'name: "x", categoryId: $x', '0'],
+  ].map(([name, input, character]) => [
+    `100 additions with ${name}`,
+    (n) =>
+      graphql({
+        query: `mutation M${n}($x: ${name.includes('name') ? 'String' : 'ID'}!) { ${list(100, (j) => `a${j}: addPet(input: { ${input} }) { id }`)} }`,
+        variables: { x: character.repeat(name.includes('white') ? 500_000 : 1_000_000) },
+      }),
+  ]),
+  [
+    '20 times 100 additions with a long name',
+    (n) =>
+      batch((i) => ({
+        query: `mutation M${n}x${i}($x: String!) { ${list(100, (j) => `a${j}: addPet(input: { name: $x, categoryId: 1 }) { id }`)} }`,
+        variables: { x: 'x'.repeat(40_000) },
+      })),
+  ],
+  ...[' ', '1', '0'].map((character) => [
+    `100 lookups of a long identifier of ${JSON.stringify(character)}`,
+    (n) =>
+      graphql({
+        query: `query Q${n}($i: ID!) { ${list(100, (j) => `a${j}: pet(id: $i) { id }`)} }`,
+        variables: { i: character.repeat(1_000_000) },
+      }),
+  ]),
   [
     'a variable of 130 kB of floats',
     () => `{"query":"query($i: ID!) { pet(id: $i) { id } }","variables":{"i":1,"x":[${'1.5,'.repeat(32_000)}1]}}`,

@@ -7,6 +7,9 @@ const CANONICAL_DECIMAL = /^(?:0|-?[1-9]\d{0,18})$/;
 const MAX = 9223372036854775807n;
 const MIN = -9223372036854775808n;
 
+/** The first characters of a text that is no int64, which are enough to say why: it may have a million. */
+const READ = 40;
+
 /** Whether a text is an int64 in canonical decimal. */
 export function isInt64(text: string): text is Int64 {
   if (!CANONICAL_DECIMAL.test(text)) return false;
@@ -22,7 +25,7 @@ export function isInt64(text: string): text is Int64 {
  */
 export function parseInt64(text: string, name: string): Int64 {
   if (isInt64(text)) return text;
-  const shown = JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text);
+  const shown = JSON.stringify(text.length > READ ? `${text.slice(0, READ)}…` : text);
   throw new StoreError('invalid_request', `${name} ${expectInt64(text, '"42"')}, got ${shown}.`);
 }
 
@@ -31,8 +34,9 @@ export function parseInt64(text: string, name: string): Int64 {
  * @param example - as it is written where the text comes from
  */
 export function expectInt64(text: string, example: string): string {
-  if (/^-?[1-9]\d*$/.test(text)) return `must be from ${MIN} to ${MAX}`;
-  const isNumber = text.trim() !== '' && !Number.isNaN(Number(text));
+  const start = text.slice(0, READ);
+  if (/^-?[1-9]\d*$/.test(start)) return `must be from ${MIN} to ${MAX}`;
+  const isNumber = start.trim() !== '' && !Number.isNaN(Number(start));
   const plain = isNumber ? ' in plain digits (no leading zeros, plus sign, fraction or exponent)' : '';
   return `must be a whole number such as ${example}${plain}`;
 }

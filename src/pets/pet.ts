@@ -40,14 +40,17 @@ export function parseName(name: string): string {
   throw new StoreError('invalid_request', `name must be 1 to 255 characters that are not all white space: ${reason}.`);
 }
 
+const TOO_LONG = `it has more than ${NAME_LENGTH.maximum}`;
+
 function whyNotAName(name: string): string | undefined {
   if (name.length === 0) return 'it is empty';
+  // Each character has one or two UTF-16 units. A longer name is not read: a hundred additions may share one of 1 MB.
+  if (name.length > 2 * NAME_LENGTH.maximum) return TOO_LONG;
   if (!name.isWellFormed()) return 'it holds an unpaired surrogate';
   if (name.includes('\0')) return 'it holds a NUL';
   if (/^\p{White_Space}+$/u.test(name)) return 'it is all white space';
   if (name.length <= NAME_LENGTH.maximum) return undefined;
-  const { length } = Array.from(name);
-  return length > NAME_LENGTH.maximum ? `it has ${length} characters` : undefined;
+  return Array.from(name).length > NAME_LENGTH.maximum ? TOO_LONG : undefined;
 }
 
 /** An animal to add, as the client sent it. */

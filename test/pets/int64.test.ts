@@ -89,8 +89,10 @@ describe('parsing an int64', () => {
     expect(refusalOf('1e3').code).toBe('invalid_request');
   });
 
-  it('does not repeat all of a long text in the error', () => {
+  it('neither reads nor repeats all of a long text', () => {
     expect(refusalOf('9'.repeat(100_000)).message.length).toBeLessThan(250);
+    // The first part would be a number.
+    expect(refusalOf(`${'0'.repeat(1_000_000)}x`).message).toMatch(/in plain digits/);
   });
 });
 
