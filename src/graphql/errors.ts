@@ -13,6 +13,9 @@ const SCHEMA_DETAILS: readonly (readonly [RegExp, string])[] = [
   [/Field "[^"]*" of required type "[^"]*" was not provided\./, 'A required field was not provided.'],
   [/ argument "[^"]*" of type "[^"]*" is required, but it was not provided\./, ' needs another argument.'],
   [/ (?:on|by|of) type "[^"]*"/, ''],
+  [/(?<!Unknown) type "[^"]*"/, ' type'],
+  [/Enum "[^"]*"/, 'The enum'],
+  [/"[^"]*" enum/, 'the enum'],
 ];
 
 /** Gives a request error of Apollo Server or graphql-js the form in which clients see it. */

@@ -131,11 +131,14 @@ describe.each(MODES)('GraphQL keys without introspection, %s store', (mode) => {
       ['{ pets }', 'Field "pets" must have a selection of subfields.'],
       ['mutation { addPet(input: { nam: "Rex" }) { id } }', 'A required field was not provided.'],
       ['mutation ($input: NewPet!) { addPet(input: $input) { id } }', 'A required field was not provided.'],
-    ])('hide the names of fields that the client did not write: %s', async (query, message) => {
+      ['{ pets(status: "x") { id: __typename } }', 'The enum cannot represent non-enum value: "x".'],
+      ['query ($input: ID!) { pets(status: $input) { __typename } }', 'used in position expecting type.'],
+      ['{ pets(limit: 1) { ...F } } fragment F on Query { __typename }', 'Fragment "F" cannot be spread here'],
+    ])('hide the names of fields and types that the client did not write: %s', async (query, message) => {
       const { key } = await gateway.createKey();
       const { status, text, errors } = await gateway.graphql(query, { key, variables: { input: { nam: 'Rex' } } });
       expect([status, errors?.[0]?.message]).toEqual([422, expect.stringContaining(message)]);
-      expect(text).not.toMatch(/name|categoryId|"id"|Did you mean/);
+      expect(text).not.toMatch(/name|categoryId|"id"|Did you mean|PetStatus|NewPet|"Pet"/);
     });
   });
 });
