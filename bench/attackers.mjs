@@ -23,7 +23,7 @@ const LISTS = { query: `{ ${list(100, (j) => `a${j}: pets(limit: 100) { id name 
 
 /**
  * What each caller sends, over how many connections, and the statuses that it gets. `key` has the plan free, `paid` has
- * no limit to speak of.
+ * no limit to speak of. A caller with a `metricsPort` sends it there.
  */
 export const CALLERS = [
   {
@@ -80,6 +80,13 @@ export const CALLERS = [
     statuses: [400],
   },
   { name: '/metrics', connections: 100, toRequests: () => [get('/metrics')], statuses: [200] },
+  {
+    name: '/metrics at METRICS_PORT',
+    metricsPort: 9464,
+    connections: 100,
+    toRequests: () => [get('/metrics')],
+    statuses: [200],
+  },
   {
     name: '/readyz?backend=true',
     connections: 100,

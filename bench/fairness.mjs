@@ -47,8 +47,10 @@ async function main() {
     const place = { core: cores.server, directory };
     const isWanted = ({ name }) => name.includes(values.only);
     for (const caller of CALLERS.filter(isWanted)) {
-      const { name, connections } = caller;
-      const server = await startProgram(root, backend.env, place);
+      const { name, connections, metricsPort } = caller;
+      const env = { ...backend.env, ...(metricsPort && { METRICS_PORT: String(metricsPort) }) };
+      const server = await startProgram(root, env, place);
+      const port = metricsPort ?? server.port;
       const keys = await backend.getKeys();
       const honest = toRequests('W1', 'apollo', keys.honest);
       const files = { honest: join(directory, 'honest'), other: join(directory, 'other') };
@@ -61,7 +63,7 @@ async function main() {
       for (let round = 0; round < Number(values.rounds); round += 1) {
         const alone = await load(values.seconds);
         const attackSeconds = Number(values.seconds) + 2;
-        const attack = runWrk(server.port, files.other, connections, attackSeconds, cores.load, { isUnchecked: true });
+        const attack = runWrk(port, files.other, connections, attackSeconds, cores.load, { isUnchecked: true });
         await sleep(1_000);
         const beside = await load(values.seconds);
         const other = await attack;

@@ -91,17 +91,19 @@ export async function startApp(
       compression: config.compression ? createCompression() : undefined,
       isDraining: () => phase === 'shutting down',
     };
+    const scheduler = createScheduler(log);
     const healthOptions = { metrics, phase: () => phase, check: () => check() };
     const health = createHealthHandler({ ...healthOptions, withMetrics: config.metricsPort === undefined });
     if (config.metricsPort !== undefined) {
       const metricsHealth = createHealthHandler({ ...healthOptions, withMetrics: true });
       const metricsServer = createHttpServer({
         ...servers,
-        handler: (context) => {
+        handler: scheduler.guard((context) => {
+          requireUnambiguousHeaders(context.request);
           const answer = context.path === '/metrics' ? metricsHealth(context) : undefined;
           if (answer) return answer;
           throw new StoreError('no_such_route', 'Only /metrics is served here.');
-        },
+        }),
       });
       const metricsUrl = await listenAt(metricsServer.server, 'METRICS_PORT', config.host, config.metricsPort);
       log.info(`the metrics are at ${metricsUrl}/metrics`);
@@ -147,7 +149,6 @@ export async function startApp(
     const pagesOptions = { version, isStore, hasSchema, findDevelopmentKeys, newKeyCommand };
     const pages = config.explorer ? createPages(pagesOptions) : undefined;
 
-    const scheduler = createScheduler({ lateMs: backend.lateMs, log });
     const refuseOverload = createRefusal(overloaded());
     /** Probes, pages and preflights take little longer than a refusal. */
     const refuse = (context: RequestContext): Reply | undefined => {
@@ -169,7 +170,7 @@ export async function startApp(
       );
     };
     const firstStart = await backend.fill?.();
-    handler = scheduler.guard(route, refuse);
+    handler = scheduler.guard(route, { lateMs: backend.lateMs, refuse });
     check = backend.check;
     const hasKeys = (await backend.hasKeys?.()) ?? true;
     phase = 'ready';

@@ -31,7 +31,7 @@ export class RequestContext {
   readonly logged = createRequestFields();
   /** The name of the route for metrics. Never the client's path, because that could have any value. */
   route = 'other';
-  /** Whose share of the program's time this request uses. The scheduler names it. */
+  /** Who pays for new documents: the key, once it is known to be valid, otherwise the client's address. */
   caller = 'unknown';
   /**
    * Waits for the caller's turn, before work that takes the event loop a while. The scheduler replaces it.

@@ -4,10 +4,12 @@ import type { RequestContext, Reply } from './request-context.js';
 import type { Handler } from './server.js';
 import { createTurns, type Caller } from './turns.js';
 
-export interface SchedulerOptions {
+/** What happens to requests that wait for too long. */
+export interface Overload {
   /** Requests that have been in progress for longer than this, in milliseconds, are late. */
   readonly lateMs: number;
-  readonly log: Log;
+  /** Answers a request because of overload, if it may be refused. */
+  readonly refuse: (context: RequestContext) => Reply | undefined;
 }
 
 /** A caller with this many late requests gets no more. */
@@ -27,23 +29,21 @@ const NOT_SENT: Reply = { status: 499, headers: {}, body: '' };
  * they use (`turns.ts`): a key that has been valid before is a caller, and all others are known by their address. When
  * the turn of a request comes, it is refused if it is late, or if too many requests of its caller are.
  */
-export function createScheduler({ lateMs, log }: SchedulerOptions) {
+export function createScheduler(log: Log) {
   const turns = createTurns();
   const names = createBoundedCache<{ readonly name: string }>(KNOWN_KEYS);
   let refused = 0;
   let refusedAt = 0;
 
   return {
-    /**
-     * Wraps a handler. Requests reach it in turns of their callers.
-     * @param refuse - answers a request because of overload, if it may be refused
-     */
-    guard(handler: Handler, refuse: (context: RequestContext) => Reply | undefined): Handler {
+    /** Wraps a handler. Requests reach it in turns of their callers, of whom all guarded handlers have the same ones. */
+    guard(handler: Handler, overload?: Overload): Handler {
       return async (context) => {
         const caller = turns.enter(nameCaller(context));
         context.caller = caller.name;
         context.takeTurn = (isLong) => turns.take(caller, isLong);
         context.identify = (keyId) => {
+          context.caller = keyId;
           const authorization = context.header('authorization');
           if (authorization === undefined || caller.name === keyId) return;
           // A valid header can carry up to 16 kB of white space, which would be remembered too.
@@ -53,7 +53,8 @@ export function createScheduler({ lateMs, log }: SchedulerOptions) {
           const turn = turns.take(caller);
           if (turn) await turn;
           if (context.response.destroyed) return NOT_SENT;
-          const refusal = isOverloaded(context, caller) ? refuse(context) : undefined;
+          const refusal =
+            overload && isOverloaded(context, caller, overload.lateMs) ? overload.refuse(context) : undefined;
           noteOverload(refusal !== undefined);
           return refusal ?? (await run(context, caller, handler));
         } finally {
@@ -69,7 +70,7 @@ export function createScheduler({ lateMs, log }: SchedulerOptions) {
     return known?.name ?? context.client.network;
   }
 
-  function isOverloaded({ startedAt }: RequestContext, { running }: Caller): boolean {
+  function isOverloaded({ startedAt }: RequestContext, { running }: Caller, lateMs: number): boolean {
     const lateSince = performance.now() - lateMs;
     return startedAt < lateSince || hasTooManyBefore(lateSince, running);
   }
