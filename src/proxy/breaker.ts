@@ -27,6 +27,10 @@ export function createBreaker({ probe, onChange }: BreakerOptions) {
     get isOpen() {
       return timer !== undefined;
     },
+    /** Whether the last request got no answer. */
+    get isFailing() {
+      return failures > 0 || isSuspected || timer !== undefined;
+    },
     /** The upstream answered, with any status. */
     succeeded: recover,
     /** The upstream could not be reached. */

@@ -201,6 +201,7 @@ export function createRequestIds() {
   const tag = `.${randomBytes(6).toString('base64url')}.`;
   let count = 0;
   let isReturned = false;
+  let isReturnedWithRefusals = false;
   return {
     /** Whether the upstream has returned the id of a request. */
     get isReturned() {
@@ -215,10 +216,11 @@ export function createRequestIds() {
     matches(id: string, returned: string | undefined, status: number): boolean {
       if (returned === id || returned?.split(', ').includes(id)) {
         isReturned = true;
+        if (status >= 400) isReturnedWithRefusals = true;
         return true;
       }
-      // A load balancer in front of the upstream may add refusals without the id. They contain no data of another key.
-      if (returned === undefined) return !isReturned || status >= 300;
+      // A load balancer in front of the upstream may add refusals without the id.
+      if (returned === undefined) return !(status < 400 ? isReturned : isReturnedWithRefusals) || status >= 500;
       // An upstream may have ids of its own. It then never returns the id of another request.
       return !isReturned && !returned.includes(tag);
     },

@@ -8,7 +8,7 @@ import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
 import { parseWait } from './limit-fields.js';
-import { LimitState } from './limit-state.js';
+import { LimitState, LONG_MS } from './limit-state.js';
 
 /** A period in which the gateway sends nothing with a key, because the upstream answered 429. */
 export interface Cooldown {
@@ -35,28 +35,31 @@ const REFUSED_KEY_MS = 5_000;
 export type KeyStates = ReturnType<typeof createKeyStates>;
 
 /**
- * When a cache is full, the least recently used key is removed first.
- * @param capacity - the most keys that the upstream has answered
- * @param newCapacity - the most other keys
+ * Accepted keys, those with a cooldown and all others are kept apart, so that made-up keys evict neither. When there are
+ * too many of a kind, the least recently used one is removed first.
+ * @param capacity - the most keys that the upstream has accepted
+ * @param otherCapacity - the most keys of each other kind
  */
-export function createKeyStates(capacity = 100_000, newCapacity = 10_000) {
-  const answered = createBoundedCache<KeyState>(capacity);
-  const others = createBoundedCache<KeyState>(newCapacity);
+export function createKeyStates(capacity = 100_000, otherCapacity = 10_000) {
+  const accepted = createBoundedCache<KeyState>(capacity);
+  const limited = createBoundedCache<KeyState>(otherCapacity);
+  const others = createBoundedCache<KeyState>(otherCapacity);
   return {
     /** Returns the state of a key, and creates it if there is none. */
     get(keyId: string): KeyState {
-      let state = answered.get(keyId) ?? others.get(keyId);
+      let state = accepted.get(keyId) ?? limited.get(keyId) ?? others.get(keyId);
       if (!state) {
         state = new KeyState();
         others.set(keyId, state);
       }
       return state;
     },
-    /** Keeps a state apart from those of keys that were never answered, so that made-up keys cannot evict it. */
+    /** Keeps the state of a key that the upstream has accepted, or that has a cooldown. */
     keep(keyId: string, state: KeyState): void {
-      if (answered.has(keyId)) return;
+      if (accepted.has(keyId) || (!state.isAccepted && !state.cooldown)) return;
       others.delete(keyId);
-      answered.set(keyId, state);
+      limited.delete(keyId);
+      (state.isAccepted ? accepted : limited).set(keyId, state);
     },
   };
 }
@@ -66,11 +69,13 @@ export class KeyState {
   readonly limits = new LimitState();
   /** When the key was first seen or last tried, by `performance.now()`. */
   newSince = performance.now();
-  /** Whether the upstream has accepted the key. */
+  /** Whether the upstream has accepted the key: other refusals than 401 say nothing about it. */
   isAccepted = false;
   /** Resolves when the request that goes first has been answered, with the refusal of the key if there was one. */
   first: Promise<Error | undefined> | undefined;
   #cooldown: Cooldown | undefined;
+  /** What clients are told during the cooldown. */
+  #retryAt = 0;
   #refusedUntil = 0;
   /** Admitted requests without an answer so far. */
   #inFlight = 0;
@@ -98,7 +103,7 @@ export class KeyState {
     if (this.isRefused) return keyRefused();
     const { cooldown } = this;
     if (!cooldown) return undefined;
-    const retryAfter = secondsUntil(cooldown.until, monotonicNow());
+    const retryAfter = secondsUntil(this.#retryAt, monotonicNow());
     if (cooldown.code === 'key_banned') return keyBanned(retryAfter);
     // Waiting would not help.
     if (cost !== undefined && cost > this.#largestCost) return operationTooLarge(cost, this.#largestCost);
@@ -180,17 +185,24 @@ export class KeyState {
       return;
     }
     this.limits.learn(answer, sentAt, now);
-    if (status !== 429) {
-      if (status < 500 && status !== 403) this.isAccepted = true;
-      return;
-    }
+    if (status < 300 || status === 304 || status === 404) this.isAccepted = true;
+    // Until the upstream has accepted the key, one request goes first each time.
+    if (!this.isAccepted) this.limits.forget();
+    if (status !== 429) return;
     const code = answer.errorCode === 'key_banned' ? 'key_banned' : 'rate_limited';
-    this.coolDown({ until: now + parseWait(answer, now) * 1_000, code });
+    const retryAt = now + parseWait(answer, now) * 1_000;
+    // The limit may be raised meanwhile. A request with a banned key could prolong the ban.
+    const until = code === 'key_banned' ? retryAt : Math.min(retryAt, now + LONG_MS);
+    this.coolDown({ until, code }, retryAt);
   }
 
-  /** Starts a cooldown, or extends the one in progress. After it, one operation is the probe again. */
-  coolDown({ until, code }: Cooldown): void {
+  /**
+   * Starts a cooldown, or extends the one in progress. After it, one operation is the probe again.
+   * @param retryAt - when the upstream will serve the key again, as far as is known, by `monotonicNow`
+   */
+  coolDown({ until, code }: Cooldown, retryAt = until): void {
     const known = this.cooldown;
+    this.#retryAt = known ? Math.max(this.#retryAt, retryAt) : retryAt;
     this.#cooldown = {
       until: Math.max(known?.until ?? 0, until),
       code: code === 'key_banned' ? code : (known?.code ?? code),

@@ -5,9 +5,12 @@ import type { KeyState } from './key-state.js';
 /** Limits how fast keys that the upstream has never accepted are tried, by client address. */
 export type KeyTrials = ReturnType<typeof createKeyTrials>;
 
-/** Keys of one address that are tried at the same time, until too many of them are refused. */
+/** @param hasFailed - whether there was no answer because the upstream failed */
+export type EndTrial = (hasFailed: boolean) => void;
+
+/** Keys of one address that are tried at the same time, until too many of them are not accepted. */
 const AT_ONCE = 16;
-/** After this many refused keys within a minute, the keys of an address are tried one at a time. */
+/** After this many keys that were not accepted within a minute, the keys of an address are tried one at a time. */
 const REFUSALS = 5;
 const REFUSAL_MS = 60_000;
 /** The time from one such trial to the next, and how long a key waits for its trial, in milliseconds. */
@@ -24,10 +27,11 @@ export function createKeyTrials() {
   return {
     /**
      * Waits until a key may be tried.
-     * @returns the function that ends the trial
+     * @returns the function that ends the trial, which counts against the address unless the key was accepted or the
+     * upstream failed
      * @throws StoreError `rate_limited` if too many other keys of the address wait
      */
-    start(address: string, key: KeyState): Promise<() => void> {
+    start(address: string, key: KeyState): Promise<EndTrial> {
       const trials = addresses.get(address) ?? new AddressTrials();
       addresses.set(address, trials);
       return trials.start(key);
@@ -37,16 +41,16 @@ export function createKeyTrials() {
 
 /** The trials of one address. */
 class AddressTrials {
-  /** The times of the latest refusals, by `performance.now()`. */
+  /** When the latest keys were tried that were not accepted, by `performance.now()`. */
   readonly #refusedAt: number[] = [];
   readonly #waiting = new Map<KeyState, (mayStart: boolean) => void>();
   #running = 0;
   #startedAt = -Infinity;
 
-  async start(key: KeyState): Promise<() => void> {
+  async start(key: KeyState): Promise<EndTrial> {
     if (this.#waiting.size === 0 && this.#isFree()) this.#count(key);
     else if (!(await this.#wait(key))) throw addressLimited(1);
-    return () => this.#end(key);
+    return (hasFailed) => this.#end(key, hasFailed);
   }
 
   /** Counts a trial, even if its client disconnects before the key is sent: the key then waits behind the others. */
@@ -56,7 +60,7 @@ class AddressTrials {
     key.newSince = this.#startedAt;
   }
 
-  /** Whether too many keys of the address have been refused lately. */
+  /** Whether too many keys of the address have not been accepted lately. */
   #isRefused(): boolean {
     const oldest = this.#refusedAt[0] ?? -Infinity;
     return this.#refusedAt.length === REFUSALS && performance.now() - oldest < REFUSAL_MS;
@@ -82,9 +86,9 @@ class AddressTrials {
     });
   }
 
-  #end(key: KeyState): void {
+  #end(key: KeyState, hasFailed: boolean): void {
     this.#running -= 1;
-    if (key.isRefused && this.#refusedAt.push(performance.now()) > REFUSALS) this.#refusedAt.shift();
+    if (!key.isAccepted && !hasFailed && this.#refusedAt.push(performance.now()) > REFUSALS) this.#refusedAt.shift();
     this.#dropExcess();
     this.#startNext();
     setTimeout(() => this.#startNext(), INTERVAL_MS).unref();

@@ -89,11 +89,17 @@ export function parseRetryAfter({ header }: Pick<UpstreamAnswerHead, 'header'>, 
   return seconds === undefined ? undefined : Math.min(seconds, DAY);
 }
 
-/** Returns the wait in seconds after a 429: `Retry-After`, or otherwise until every exhausted window has reset. */
-export function parseWait(answer: Pick<UpstreamAnswerHead, 'header'>, now: number): number {
-  const resets = parseStatedWindows(answer, now).flatMap(({ remaining, resetAt }) => (remaining === 0 ? resetAt : []));
-  const guess = Math.min(Math.ceil((Math.max(now, ...resets) - now) / 1_000), LONGEST_GUESS);
-  return Math.max(LEAST_WAIT, parseRetryAfter(answer, now) ?? guess);
+/**
+ * Returns the wait in seconds after a 429: `Retry-After`, or otherwise until every exhausted window has reset. Unless the
+ * key is banned, it is not longer than the longest of these windows.
+ */
+export function parseWait(answer: Pick<UpstreamAnswerHead, 'header' | 'errorCode'>, now: number): number {
+  const exhausted = parseStatedWindows(answer, now).filter(({ remaining }) => remaining === 0);
+  const reset = Math.max(now, ...exhausted.map(({ resetAt }) => resetAt));
+  const guess = Math.min(Math.ceil((reset - now) / 1_000), LONGEST_GUESS);
+  const isBounded = exhausted.length > 0 && answer.errorCode !== 'key_banned';
+  const longest = isBounded ? Math.max(...exhausted.map(({ seconds }) => seconds ?? DAY)) : DAY;
+  return Math.max(LEAST_WAIT, Math.min(parseRetryAfter(answer, now) ?? guess, longest));
 }
 
 /** Every HTTP date begins with a weekday. `Date.parse` alone would accept much more. */

@@ -7,7 +7,7 @@ import type { StoreError } from '../errors.js';
 /** Two resets closer than this belong to the same window, because the upstream states whole seconds. */
 const SAME_WINDOW_MS = 2_000;
 /** Before refusing for longer than this, or by numbers older than this, the gateway asks the upstream. */
-const LONG_MS = 60_000;
+export const LONG_MS = 60_000;
 
 /** The limits of one key, as the upstream's answers state them. */
 export class LimitState {

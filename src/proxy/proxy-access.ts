@@ -13,7 +13,7 @@ import { StoreError, type ErrorName } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
 import { DefaultPlanCharges, type DefaultPlan, type PublishedPlan } from './default-plan.js';
 import type { KeyState, KeyStates, SharedCooldowns } from './key-state.js';
-import type { KeyTrials } from './key-trials.js';
+import type { EndTrial, KeyTrials } from './key-trials.js';
 
 export interface ProxyAccessOptions {
   readonly keys: KeyStates;
@@ -23,6 +23,7 @@ export interface ProxyAccessOptions {
   /** Without it, keys whose limits the upstream does not state are not limited. */
   readonly defaultPlan: DefaultPlan | undefined;
   readonly cooldowns: SharedCooldowns;
+  readonly isUpstreamFailing: () => boolean;
   /** How long an operation waits for the first answer about its key, in milliseconds. */
   readonly probeWaitMs: number;
   readonly observer: AdmissionObserver;
@@ -51,7 +52,7 @@ class ProxySession implements Session, UpstreamKey {
   /** Admitted requests of this session without an answer so far. */
   #inFlight = 0;
   #isProbe = false;
-  #endTrial: (() => void) | undefined;
+  #endTrial: EndTrial | undefined;
   /** Whether the rest of the probe's requests is still to be checked against limits, and why it does not fit. */
   #isUnchecked = false;
   #restRefusal: StoreError | undefined;
@@ -122,13 +123,16 @@ class ProxySession implements Session, UpstreamKey {
   learn(answer: UpstreamAnswerHead, sentAt: number): void {
     this.key.learn(answer, sentAt);
     const { cooldown } = this.key;
-    if (answer.status < 500 && answer.status !== 401) this.options.keys.keep(this.id, this.key);
+    this.options.keys.keep(this.id, this.key);
     if (answer.status === 429 && cooldown) this.options.cooldowns.share(this.id, cooldown);
     // After a 5xx, the request may be sent again.
     if (this.#inFlight > 0 && answer.status < 500) this.#release(1);
     const charges = this.#defaultCharges;
     if (charges?.hasPostponed && this.key.limits.isUnstated) void charges.chargePostponed();
-    this.#endProbe(answer.status >= 500);
+    const hasFailed = answer.status >= 500;
+    this.#endTrial?.(hasFailed);
+    this.#endTrial = undefined;
+    this.#endProbe(hasFailed);
   }
 
   async allowance(): Promise<Allowance | undefined> {
@@ -190,7 +194,8 @@ class ProxySession implements Session, UpstreamKey {
   #endProbe(hasFailed: boolean): void {
     if (!this.#isProbe) return;
     this.#isProbe = false;
-    this.#endTrial?.();
+    // Without an answer, the upstream has failed, or the client has disconnected.
+    this.#endTrial?.(this.options.isUpstreamFailing());
     this.#endTrial = undefined;
     this.key.endProbe(hasFailed);
   }

@@ -80,6 +80,7 @@ export async function openProxyBackend(
       addressLedger: shared?.addressLedger ?? addressLedger,
       defaultPlan: defaultPlan && { plan: defaultPlan, ledger: shared?.defaultLedger ?? defaultLedger },
       cooldowns: shared?.cooldowns ?? UNSHARED_COOLDOWNS,
+      isUpstreamFailing: () => breaker.isFailing,
       probeWaitMs: timeoutMs,
       observer: metrics.admissions,
     }),

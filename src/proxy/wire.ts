@@ -105,7 +105,11 @@ export function fromAnswer(answer: UpstreamAnswer): StoreError {
       return new StoreError(
         error?.code === 'key_banned' ? 'key_banned' : 'rate_limited',
         message ?? 'The rate limit is exceeded.',
-        { ...details, retryAfter: parseWait(answer, now), graphqlOnly: !error },
+        {
+          ...details,
+          retryAfter: parseWait({ header: answer.header, errorCode: error?.code }, now),
+          graphqlOnly: !error,
+        },
       );
     default:
       if (!error || status < 400) return notUnderstood(status < 400 ? 'an unexpected status' : 'no Error body');

@@ -3,12 +3,15 @@ import { Pool } from 'undici';
 import { expect, it } from 'vitest';
 import { createConnections } from '../../src/proxy/connections.js';
 import { startProxyBefore } from '../support/gateway.js';
+import { send, startScriptedUpstream } from '../support/scripted-upstream.js';
 
 const KEYS = 16;
 const FAULTS = ['surplus', 'late', 'later', 'early', 'informational', 'close'] as const;
 
+const REFUSAL = 'HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n';
+
 /** An upstream that answers each request with the name of its key, and makes a fault with every tenth answer. */
-async function startFaultyUpstream(fault: (typeof FAULTS)[number], returnsIds: boolean) {
+async function startFaultyUpstream(fault: (typeof FAULTS)[number] | 'refusal without an id', returnsIds: boolean) {
   const sockets = new Set<Socket>();
   let answered = 0;
   const server = createServer((socket) => {
@@ -26,7 +29,7 @@ async function startFaultyUpstream(fault: (typeof FAULTS)[number], returnsIds: b
   function toResponse(key: string, id: string): string {
     const body = `[{"id":1,"name":"${key}","categoryId":1}]`;
     const header = returnsIds ? `X-Request-Id: ${id}\r\n` : '';
-    return `HTTP/1.1 200 OK\r\n${header}Content-Length: ${body.length}\r\n\r\n${body}`;
+    return `HTTP/1.1 ${key === 'refused' ? '401 Unauthorized' : '200 OK'}\r\n${header}Content-Length: ${body.length}\r\n\r\n${body}`;
   }
 
   function answer(socket: Socket, head: string): void {
@@ -39,6 +42,7 @@ async function startFaultyUpstream(fault: (typeof FAULTS)[number], returnsIds: b
     if (isFaulty && fault === 'late') setImmediate(() => socket.write(response));
     if (isFaulty && fault === 'later') setTimeout(() => socket.write(response), 3);
     if (isFaulty && fault === 'close') socket.end();
+    if (isFaulty && fault === 'refusal without an id') setTimeout(() => socket.write(REFUSAL), 3);
   }
 
   await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
@@ -69,23 +73,46 @@ async function countWrong(requests: number, ask: (key: string) => Promise<string
 
 const toName = (text: string): string => (JSON.parse(text) as { name: string }[])[0]?.name as string;
 
-it.each(FAULTS)('no key gets the response of another if the upstream returns request ids: %s', async (fault) => {
-  const upstream = await startFaultyUpstream(fault, true);
-  const gateway = await startProxyBefore(`${upstream.url}/v1`, { UPSTREAM_CONNECTIONS: '8' });
-  await expect.poll(async () => (await gateway.graphql('{ pets { name } }', { key: 'first' })).status).toBe(200);
-  const { wrong, right } = await countWrong(20, async (key) => {
-    if (Math.random() < 0.1) {
-      const leaving = AbortSignal.timeout(Math.ceil(Math.random() * 5));
-      const init = { headers: { Authorization: `Bearer ${key}` }, signal: leaving };
-      await gateway.fetch('/graphql?query={pets{name}}', init).catch(() => undefined);
-    }
-    const { data } = await gateway.graphql('{ pets { name } }', { key });
-    return (data as { pets: { name: string }[] | null } | undefined)?.pets?.[0]?.name;
+it.each([...FAULTS, 'refusal without an id'] as const)(
+  'no key gets the response of another if the upstream returns request ids: %s',
+  async (fault) => {
+    const upstream = await startFaultyUpstream(fault, true);
+    const gateway = await startProxyBefore(`${upstream.url}/v1`, { UPSTREAM_CONNECTIONS: '8' });
+    await expect.poll(async () => (await gateway.graphql('{ pets { name } }', { key: 'first' })).status).toBe(200);
+    expect((await gateway.graphql('{ pets { name } }', { key: 'refused' })).status).toBe(401);
+    const { wrong, right } = await countWrong(20, async (key) => {
+      if (Math.random() < 0.1) {
+        const leaving = AbortSignal.timeout(Math.ceil(Math.random() * 5));
+        const init = { headers: { Authorization: `Bearer ${key}` }, signal: leaving };
+        await gateway.fetch('/graphql?query={pets{name}}', init).catch(() => undefined);
+      }
+      const { data, errors } = await gateway.graphql('{ pets { name } }', { key });
+      const code = errors?.[0]?.extensions.code;
+      if (code !== undefined) return code.startsWith('UPSTREAM') ? undefined : code;
+      return (data as { pets: { name: string }[] }).pets[0]?.name;
+    });
+    expect(wrong).toBe(0);
+    expect(right).toBeGreaterThan(KEYS * 20 * 0.9);
+    await gateway.close();
+    upstream.close();
+  },
+);
+
+it('a POST that gets the response of another request fails, and is not sent again', async () => {
+  let isMixedUp = false;
+  const upstream = await startScriptedUpstream(({ headers }, response) => {
+    response.setHeader('X-Request-Id', isMixedUp ? 'another' : String(headers['x-request-id']));
+    send(response, 200, isMixedUp ? '{"id":1,"name":"x","categoryId":1}' : '[]');
   });
-  expect(wrong).toBe(0);
-  expect(right).toBeGreaterThan(KEYS * 20 * 0.9);
+  const gateway = await startProxyBefore(upstream.url);
+  expect((await gateway.graphql('{ pets { id } }', { key: 'a' })).errors).toBeUndefined();
+  isMixedUp = true;
+  const add = 'mutation { addPet(input: { name: "x", categoryId: 1 }) { id } }';
+  const { data, errors } = await gateway.graphql(add, { key: 'a' });
+  expect([data, errors?.[0]?.extensions.code]).toEqual([{ addPet: null }, 'UPSTREAM_ERROR']);
+  expect(upstream.seen.filter(({ method }) => method === 'POST')).toHaveLength(1);
   await gateway.close();
-  upstream.close();
+  await upstream.close();
 });
 
 // How many are wrong depends on chance, so there are three trials.
@@ -96,9 +123,10 @@ it.each(FAULTS)(
     let upstream = await startFaultyUpstream(fault, false);
     const pool = new Pool(upstream.url, { connections: 64 });
     const ofPool = await countWrong(60, async (key) => {
-      const { body } = await pool.request({ method: 'GET', path: '/', headers: { authorization: `Bearer ${key}` } });
-      return toName(await body.text());
-    }).catch(() => ({ wrong: Infinity, right: 0 }));
+      const answer = pool.request({ method: 'GET', path: '/', headers: { authorization: `Bearer ${key}` } });
+      const text = await answer.then(({ body }) => body.text()).catch(() => undefined);
+      return text === undefined ? undefined : toName(text);
+    });
     await pool.destroy();
     upstream.close();
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createKeyStates } from '../../src/proxy/key-state.js';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createKeyStates, KeyState } from '../../src/proxy/key-state.js';
 import { startGateway, startProxyBefore, type Gateway, type ProxyOnly } from '../support/gateway.js';
 import {
   answerAnimals,
@@ -258,6 +258,51 @@ describe('a batch of a key without known limits', () => {
   }, 4_000);
 });
 
+describe('a long cooldown', () => {
+  const startedAt = performance.now();
+  let later = 0;
+  const learn = (
+    key: KeyState,
+    status: number,
+    headers: Readonly<Record<string, string>>,
+    errorCode = 'rate_limited',
+  ) => key.learn({ status, header: (name) => headers[name], errorCode }, performance.now());
+
+  beforeEach(() => {
+    vi.spyOn(performance, 'now').mockImplementation(() => startedAt + later);
+  });
+  afterEach(() => {
+    vi.restoreAllMocks();
+    later = 0;
+  });
+
+  it('lets one operation a minute go first, and ends when the upstream serves it', async () => {
+    const key = new KeyState();
+    learn(key, 429, { 'retry-after': '40000' });
+    expect(key.findRefusal()).toMatchObject({ code: 'rate_limited', retryAfter: 40_000 });
+    later = 61_000;
+    expect(await key.admit(2, Infinity)).toBe(true);
+    learn(key, 429, { 'retry-after': '39939' });
+    key.endProbe(false);
+    expect(key.findRefusal()).toMatchObject({ code: 'rate_limited', retryAfter: 39_939 });
+    later = 122_000;
+    expect(await key.admit(2, Infinity)).toBe(true);
+    learn(key, 200, {});
+    key.endProbe(false);
+    expect(key.findRefusal()).toBeUndefined();
+    expect(await key.admit(2, Infinity)).toBe(false);
+  });
+
+  it('of a banned key ends when the upstream has said', () => {
+    const key = new KeyState();
+    learn(key, 429, { 'retry-after': '300' }, 'key_banned');
+    later = 299_000;
+    expect(key.findRefusal()).toMatchObject({ code: 'key_banned', retryAfter: 1 });
+    later = 300_001;
+    expect(key.findRefusal()).toBeUndefined();
+  });
+});
+
 it('keys that were never answered do not evict the cooldown of another', () => {
   const keys = createKeyStates(10, 10);
   const key = keys.get('real');
@@ -266,6 +311,18 @@ it('keys that were never answered do not evict the cooldown of another', () => {
   keys.keep('real', key);
   for (let i = 0; i < 100; i += 1) keys.get(`made-up-${i}`);
   expect(keys.get('real').cooldown).toBeDefined();
+});
+
+it('keys that the upstream refused do not evict one that it has accepted', () => {
+  const keys = createKeyStates(10, 10);
+  const learn = (name: string, status: number): void => {
+    const key = keys.get(name);
+    key.learn({ status, header: () => undefined }, performance.now());
+    keys.keep(name, key);
+  };
+  learn('real', 200);
+  for (let i = 0; i < 100; i += 1) learn(`made-up-${i}`, [400, 401, 403, 429][i % 4] as number);
+  expect(keys.get('real').isAccepted).toBe(true);
 });
 
 describe('made-up keys', () => {
@@ -303,6 +360,47 @@ describe('made-up keys', () => {
     await gateway.close();
     await upstream.close();
   });
+});
+
+it.each([
+  ['400', 400, undefined],
+  ['403', 403, undefined],
+  ['429 for their address', 429, undefined],
+  ['401, whose clients disconnect before', 401, 15],
+])('made-up keys cost the upstream a few requests a second if it answers %s', async (_, status, patienceMs) => {
+  const upstream = await startScriptedUpstream((_request, response) => {
+    setTimeout(() => send(response, status, { code: 'no', message: 'No.', status }, { 'Retry-After': '1' }), 30);
+  });
+  const gateway = await startProxyBefore(upstream.url);
+  const startedAt = performance.now();
+  await Promise.all(
+    Array.from({ length: 20 }, async (_value, client) => {
+      for (let i = 0; performance.now() < startedAt + 2_000; i++) {
+        const signal = patienceMs === undefined ? undefined : AbortSignal.timeout(patienceMs);
+        const headers = { Authorization: `Bearer made-up-${client}-${i}` };
+        await gateway.fetch('/graphql?query={pets{id}}', { headers, signal: signal ?? null }).catch(() => undefined);
+      }
+    }),
+  );
+  expect(upstream.seen.length).toBeGreaterThan(0);
+  const seconds = (performance.now() - startedAt) / 1_000;
+  expect(upstream.seen.length).toBeLessThan(16 + 4 * (seconds + 1));
+  await gateway.close();
+  await upstream.close();
+});
+
+it('keys that were tried while the upstream was away are tried at once when it is back', async () => {
+  const upstream = await startScriptedUpstream((_, response) => response.socket?.destroy());
+  const gateway = await startProxyBefore(upstream.url, { UPSTREAM_TIMEOUT_MS: '500' });
+  const ask = (i: number) => gateway.graphql('{ pets { id } }', { key: `valid-${i}` });
+  for (const { status } of await Promise.all(Array.from({ length: 30 }, (_, i) => ask(i))))
+    expect(status).not.toBe(429);
+  upstream.play((_, response) => send(response, 200, '[]'));
+  await expect.poll(async () => (await ask(100)).status, { timeout: 5_000 }).toBe(200);
+  const answers = await Promise.all(Array.from({ length: 30 }, (_, i) => ask(i)));
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+  await gateway.close();
+  await upstream.close();
 });
 
 it('a disconnecting client does not keep the valid keys of its address out', async () => {
