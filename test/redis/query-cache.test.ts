@@ -4,6 +4,7 @@ import { createMemoryLedger } from '../../src/access/memory-ledger.js';
 import { toWindows } from '../../src/access/plans.js';
 import { createRedisLedger } from '../../src/redis/redis-ledger.js';
 import { createRedisQueryCache } from '../../src/redis/redis-query-cache.js';
+import { createDatabase, startGateway, type Gateway } from '../support/gateway.js';
 import { connectRedis, describeWithRedisServer, openTestLink } from '../support/redis.js';
 import { startRedisServer } from '../support/redis-server.js';
 
@@ -33,5 +34,38 @@ describeWithRedisServer('persisted queries in Redis', () => {
     for (const one of [link, queries]) one.close();
     client.disconnect();
     await server.close();
+  });
+
+  it('do not affect the limits when their connection breaks', async () => {
+    const server = await startRedisServer();
+    const database = await createDatabase();
+    const env = { DATABASE_URL: database.url, REDIS_URL: server.url };
+    const instances = [await startGateway('server', env), await startGateway('server', env)];
+    const { key } = await (instances[0] as Gateway).createKey({ plan: 'free' });
+    const client = await connectRedis(server.url);
+    let broken = 0;
+    const breakConnections = async (): Promise<void> => {
+      const clients = String(await client.client('LIST')).split('\n');
+      for (const one of clients.filter((line) => /cmd=[gs]et /.test(line)))
+        broken += Number(await client.client('KILL', 'ID', /id=(\d+)/.exec(one)?.[1] ?? ''));
+    };
+    const statuses: number[] = [];
+    for (let i = 0; i < 120; i++) {
+      const query = `{ q${i}: pets(limit: 1) { id } }`;
+      const sha256Hash = createHash('sha256').update(query).digest('hex');
+      const body = JSON.stringify({ query, extensions: { persistedQuery: { version: 1, sha256Hash } } });
+      const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+      const response = await instances[i % 2]?.fetch('/graphql', { method: 'POST', headers, body });
+      statuses.push(response?.status ?? 0);
+      await response?.text();
+      if (i % 5 === 0) await breakConnections();
+    }
+    expect(broken).toBeGreaterThan(1);
+    expect(statuses).toEqual([...Array<number>(60).fill(200), ...Array<number>(60).fill(429)]);
+
+    client.disconnect();
+    await Promise.all(instances.map((instance) => instance.close()));
+    await server.close();
+    await database.drop();
   });
 });
