@@ -19,7 +19,8 @@ export interface GraphqlHandlerOptions {
   readonly access: Access;
   readonly cors: Cors;
   readonly log: Log;
-  readonly introspection: boolean;
+  /** Whether introspection needs no key. */
+  readonly openIntrospection: boolean;
   /** Renders the page for browsers; absent: there is none. */
   readonly renderLandingPage?: ((search: string) => Promise<string>) | undefined;
   readonly limits: RequestLimits;
@@ -43,7 +44,7 @@ const PAGE_HEADERS = {
 
 /** Makes the handler of /graphql. */
 export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
-  const { execute, recorder, access, cors, log, introspection, renderLandingPage, limits } = options;
+  const { execute, recorder, access, cors, log, openIntrospection, renderLandingPage, limits } = options;
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
 
   return async (context) => {
@@ -83,7 +84,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     if (renderLandingPage && prefersHtml(context, MEDIA_TYPES)) {
       return { status: 200, headers: PAGE_HEADERS, body: await renderLandingPage(context.search) };
     }
-    const passed = session.keyId || session.isKeyRefused || !introspection ? session.requireKey() : undefined;
+    const passed = session.keyId || session.isKeyRefused || !openIntrospection ? session.requireKey() : undefined;
     if (passed instanceof Promise) await passed;
     const mediaType = chooseMediaType(context.header('accept'));
     const { isBatch, operations } = method === 'GET' ? readGetRequest(context) : await readBodyRequest(context, limits);

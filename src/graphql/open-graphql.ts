@@ -86,7 +86,7 @@ export async function openGraphql(
     access,
     cors,
     log,
-    introspection,
+    openIntrospection: introspection && !production,
     renderLandingPage: hasPages ? (search) => server.renderLandingPage(search) : undefined,
     limits,
   });

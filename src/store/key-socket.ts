@@ -1,8 +1,9 @@
 import { chmod, rm } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
-import { relative, resolve } from 'node:path';
+import { join } from 'node:path';
 import { KEY_OPERATIONS, type KeyAdmin } from './key-admin.js';
 import { toLines } from './lines.js';
+import { withSocketPath } from './socket-path.js';
 
 /** A request of the `keys` command to the server that has the store open. Requests and replies are lines of JSON. */
 interface KeyRequest {
@@ -12,26 +13,16 @@ interface KeyRequest {
 
 type KeyReply = { readonly result: unknown } | { readonly error: string };
 
-/** The longest socket path, in characters, that every operating system accepts. */
-export const MAX_SOCKET_PATH = 100;
-
-/** Returns the path of a socket: relative to the working directory if that is shorter. */
-export function socketPath(directory: string, name = 'keys.sock'): string {
-  const absolute = resolve(directory, name);
-  const fromHere = relative(process.cwd(), absolute);
-  return fromHere.length < absolute.length ? fromHere : absolute;
-}
+const SOCKET = 'keys.sock';
 
 /**
  * Listens for the `keys` command. Only the user who runs the server can connect.
- * @returns a function that stops listening and closes open connections; undefined if the directory's path is too long
- * for a socket
+ * @returns a function that stops listening and closes open connections
  */
-export async function serveKeys(directory: string, admin: KeyAdmin): Promise<(() => Promise<void>) | undefined> {
-  const path = socketPath(directory);
-  if (path.length > MAX_SOCKET_PATH) return undefined;
+export async function serveKeys(directory: string, admin: KeyAdmin): Promise<() => Promise<void>> {
+  const file = join(directory, SOCKET);
   // This process holds the store's lock, so an existing socket file belongs to a dead server.
-  await rm(path, { force: true });
+  await rm(file, { force: true });
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);
@@ -40,18 +31,22 @@ export async function serveKeys(directory: string, admin: KeyAdmin): Promise<(()
   });
   const previous = process.umask(0o177);
   try {
-    await new Promise<void>((ready, fail) => {
-      server.once('error', fail).listen(path, ready);
+    await withSocketPath(directory, SOCKET, (path) => {
+      return new Promise<void>((ready, fail) => {
+        server.once('error', fail).listen(path, ready);
+      });
     });
   } finally {
     process.umask(previous);
   }
-  await chmod(path, 0o600);
-  return () =>
-    new Promise((closed) => {
-      server.close(() => closed());
+  await chmod(file, 0o600);
+  return async () => {
+    await new Promise((closed) => {
+      server.close(closed);
       for (const socket of sockets) socket.destroy();
     });
+    await rm(file, { force: true });
+  };
 }
 
 async function serveConnection(socket: Socket, admin: KeyAdmin): Promise<void> {
@@ -88,21 +83,24 @@ function parse(line: string): unknown {
 export async function connectKeys(
   directory: string,
 ): Promise<{ readonly admin: KeyAdmin; readonly close: () => Promise<void> } | undefined> {
-  const socket = connect(socketPath(directory));
-  const isConnected = await new Promise<boolean>((done) => {
-    socket.once('connect', () => done(true)).once('error', () => done(false));
-  });
-  if (!isConnected) return undefined;
+  const socket = await withSocketPath(directory, SOCKET, (path) => {
+    return new Promise<Socket | undefined>((done) => {
+      const opened = connect(path);
+      opened.once('connect', () => done(opened)).once('error', () => done(undefined));
+    });
+    // There may be no such directory.
+  }).catch(() => undefined);
+  if (!socket) return undefined;
   const lines = toLines(socket.setEncoding('utf8') as AsyncIterable<string>);
 
-  async function send(operation: keyof KeyAdmin, request: unknown): Promise<unknown> {
+  const send = async (operation: keyof KeyAdmin, request: unknown): Promise<unknown> => {
     socket.write(`${JSON.stringify({ operation, request })}\n`);
     const line = await lines.next();
     if (line.done) throw new Error('the server closed the connection');
     const reply = parse(line.value) as KeyReply;
     if ('error' in reply) throw new Error(reply.error);
     return reply.result;
-  }
+  };
 
   const operations = KEY_OPERATIONS.map((name) => [name, (request: unknown) => send(name, request)]);
   return {

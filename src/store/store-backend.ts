@@ -134,9 +134,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       findLastUses: (keyIds) => usage.flush().then(() => reports.findLastUses(keyIds)),
     };
     const peek = redis ? createRedisPeek(redis, bans) : (account: Account) => ledger.peek(account);
-    const closeSocket = await serveKeys(directory, createKeyAdmin({ keys, usage: upToDate, peek }));
-    if (closeSocket) closers.push(closeSocket);
-    else log.warn({ directory }, 'the path is too long for a socket: the keys command cannot ask this server');
+    closers.push(await serveKeys(directory, createKeyAdmin({ keys, usage: upToDate, peek })));
     if (!store.developmentKeys) return backend;
     return {
       ...backend,

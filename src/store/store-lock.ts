@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { open, readdir, rename, rm } from 'node:fs/promises';
+import { readdir, rename, rm } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { makeDirectory } from '../make-directory.js';
-import { MAX_SOCKET_PATH, socketPath } from './key-socket.js';
+import { withSocketPath } from './socket-path.js';
 
 /** Another process has the lock. The message is one line with its process id. */
 export class StoreBusyError extends Error {
@@ -59,7 +59,7 @@ async function findHolder(directory: string, except?: string): Promise<string | 
 async function listen(directory: string, name: string): Promise<() => Promise<void>> {
   const server = createServer((socket) => socket.destroy()).unref();
   const unnamed = name.replace('lock', 'new');
-  await withPath(directory, unnamed, (path) => {
+  await withSocketPath(directory, unnamed, (path) => {
     return new Promise<void>((ready, fail) => {
       server.on('error', fail).listen(path, ready);
     });
@@ -72,7 +72,7 @@ async function listen(directory: string, name: string): Promise<() => Promise<vo
 }
 
 function isListening(directory: string, name: string): Promise<boolean> {
-  return withPath(directory, name, (path) => {
+  return withSocketPath(directory, name, (path) => {
     return new Promise<boolean>((done) => {
       const socket = connect(path);
       const end = (isAlive: boolean): void => {
@@ -83,13 +83,4 @@ function isListening(directory: string, name: string): Promise<boolean> {
       socket.once('error', ({ code }: NodeJS.ErrnoException) => end(code !== 'ECONNREFUSED' && code !== 'ENOENT'));
     });
   });
-}
-
-/** Calls `use` with a path of a socket that is short enough for the operating system. */
-async function withPath<T>(directory: string, name: string, use: (path: string) => Promise<T>): Promise<T> {
-  const path = socketPath(directory, name);
-  if (Buffer.byteLength(path) <= MAX_SOCKET_PATH) return use(path);
-  if (process.platform !== 'linux') throw new Error('its path is too long for a socket');
-  const handle = await open(directory);
-  return use(`/proc/self/fd/${handle.fd}/${name}`).finally(() => handle.close());
 }

@@ -151,8 +151,11 @@ describe.each(MODES)('GraphQL keys in production with INTROSPECTION=true, %s sto
   });
   afterAll(() => gateway.close());
 
-  it('are needed for data but not for the schema', async () => {
-    expect((await gateway.graphql('{ __schema { queryType { name } } }')).status).toBe(200);
-    expect((await gateway.graphql(PETS)).status).toBe(401);
+  it('are needed for the schema too, and before a document is parsed', async () => {
+    const schema = '{ __schema { queryType { name } } }';
+    const { key } = await gateway.createKey();
+    for (const query of [schema, PETS, '{']) expect((await gateway.graphql(query)).status).toBe(401);
+    const { status, data } = await gateway.graphql(schema, { key });
+    expect([status, data]).toEqual([200, { __schema: { queryType: { name: 'Query' } } }]);
   });
 });

@@ -23,6 +23,7 @@ describe.each(MODES)('animal names in GraphQL, %s store', (mode) => {
     ['control characters other than NUL', 'a\u0001\u001f\u007fb'],
     ['combining marks and joiners, unnormalised', 'e\u0301 👩\u200d👩\u200d👧'],
     ['a name of digits', '1e400'],
+    ['a byte order mark at the beginning', '\ufeffRex'],
   ])('accepts %s and returns it unchanged', async (_, name) => {
     const added = await gateway.graphql(ADD, { key, variables: { name } });
     expect(added.errors).toBeUndefined();
