@@ -179,5 +179,7 @@ function toLimits(plan: Plan, perMinute: number | undefined, perDay: number | un
   }
   if (perMinute === undefined || perDay === undefined)
     throw new Error('the enterprise plan needs --per-minute and --per-day');
+  if (perDay < perMinute)
+    throw new Error(`--per-day must be at least --per-minute, got ${perDay} a day and ${perMinute} a minute`);
   return { perMinute, perDay };
 }
