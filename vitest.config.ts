@@ -23,6 +23,8 @@ export default defineConfig({
     // Twice the cores of the smallest machine: most files wait for servers, windows and timeouts half of their time. The long
     // run has browsers and installations, which use the cores themselves, so `test:long` takes two.
     maxWorkers: 4,
+    // V8 would take longer to optimize PGlite's WebAssembly than most tests take to use it.
+    execArgv: ['--liftoff-only'],
     expect: { poll: { timeout: 20_000 } },
     projects: [
       {

@@ -91,7 +91,8 @@ export async function makePlace(): Promise<Place> {
 
   function run(file: string, args: readonly string[], env: Environment, inContainer = false): Running {
     const [command, before] = inContainer ? ['unshare', [...IN_CONTAINER, process.execPath]] : [process.execPath, []];
-    const child = spawn(command, [...before, file, ...args], {
+    // Like the tests themselves, see vitest.config.ts.
+    const child = spawn(command, [...before, '--liftoff-only', file, ...args], {
       cwd: directory,
       env: { PATH: process.env.PATH, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
