@@ -84,8 +84,7 @@ export function price(prepared: Prepared, maxValues: number): Priced {
 export async function run(priced: Priced, context: OperationContext): Promise<Executed> {
   const isMutation = priced.operation.type === 'mutation';
   const results = await (isMutation ? runInOrder(priced, context) : runTogether(priced, context));
-  // A field with a bad argument was never sent.
-  const refusal = findUpstreamRefusal(results.filter((result, index) => result !== priced.args[index]));
+  const refusal = findUpstreamRefusal(results.filter((_, index) => priced.prices[index]?.cost === 1));
   if (refusal) throw await toWholeRefusal(refusal, priced.cost, context.session);
   return { ...priced, results };
 }

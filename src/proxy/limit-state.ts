@@ -18,7 +18,7 @@ export class LimitState {
   #stated: readonly StatedWindow[] = [];
   /** When that answer arrived, by `performance.now()`. */
   #statedAt = 0;
-  /** True while a request goes out that the numbers would refuse. */
+  /** True while a request goes out although the numbers say that none is left. */
   #isDoubted = false;
 
   /** Whether one request must go first: nothing is known of the limits, or a window has ended since. */
@@ -65,11 +65,11 @@ export class LimitState {
    */
   doubt(cost: number, now: number): boolean {
     const full = this.#stated.filter(({ remaining, resetAt }) => remaining < cost && resetAt > now);
-    const isLong =
-      full.some(({ resetAt }) => resetAt - now > LONG_MS) && full.every(({ remaining }) => remaining === 0);
+    const isUsedUp = full.every(({ remaining }) => remaining === 0);
+    const isLong = isUsedUp && full.some(({ resetAt }) => resetAt - now > LONG_MS);
     if (!isLong && performance.now() - this.#statedAt < LONG_MS) return false;
     this.forget();
-    this.#isDoubted = true;
+    this.#isDoubted = isUsedUp;
     return true;
   }
 

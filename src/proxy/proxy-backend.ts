@@ -94,7 +94,7 @@ export async function openProxyBackend(
     },
   };
 
-  /** Requests the interface description, which needs no key. Any answer below 500 will do. */
+  /** Requests the interface description, which needs no key. Any answer but one of a gateway without its server will do. */
   async function probeUpstream(): Promise<undefined> {
     const id = ids.create('probe');
     const startedAt = performance.now();
@@ -108,7 +108,7 @@ export async function openProxyBackend(
       });
       await body.dump();
       outcome = ids.matches(id, headers['x-request-id']?.toString(), statusCode) ? statusCode : 'mismatched';
-      if (typeof outcome === 'string' || outcome >= 500) throw unavailable();
+      if (typeof outcome === 'string' || (outcome >= 502 && outcome <= 504)) throw unavailable();
       if (outcome === 404 && !base.endsWith('/v1') && !isPathReported) {
         isPathReported = true;
         log.warn(`UPSTREAM_URL ${url} has no openapi.json: its path should probably end in /v1`);

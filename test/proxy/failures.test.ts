@@ -1,4 +1,5 @@
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
 import { answerAnimals, send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
@@ -105,6 +106,17 @@ describe('a gateway whose upstream fails', () => {
       expect((await timed('{ pets { id } }')).data.pets).toEqual([{ id: '1' }]);
     }
     expect((await gateway.fetch('/readyz')).status).toBe(200);
+  });
+
+  it('keeps the breaker closed if only the interface description fails', async () => {
+    upstream.play((request, response) => {
+      if (request.path === '/openapi.json')
+        send(response, 500, { code: 'internal_error', message: 'No.', status: 500 });
+      else if (request.path !== '/pets?limit=99') answerAnimals(request, response);
+    });
+    expect((await timed('{ pets(limit: 99) { id } }')).errors?.[0]?.extensions.code).toBe('UPSTREAM_TIMEOUT');
+    await sleep(200);
+    expect((await timed('{ pets { id } }')).data.pets).toEqual([{ id: '1' }]);
   });
 
   it('logs a failed batch in one line', async () => {

@@ -258,6 +258,27 @@ describe('a batch of a key without known limits', () => {
   }, 4_000);
 });
 
+it('numbers that refuse an operation are tried once they are old, and count if the answer confirms them', async () => {
+  const key = new KeyState();
+  const answer = (remaining: number): void => {
+    const headers: Record<string, string> = {
+      'ratelimit-policy': '"day";q=10;w=86400',
+      ratelimit: `"day";r=${remaining};t=9999`,
+    };
+    key.learn({ status: 200, header: (name) => headers[name] }, performance.now());
+  };
+  const startedAt = performance.now();
+  const clock = vi.spyOn(performance, 'now');
+  answer(1);
+  await expect(key.admit(2, Infinity)).rejects.toMatchObject({ code: 'rate_limited' });
+  clock.mockImplementation(() => startedAt + 61_000);
+  expect(await key.admit(2, Infinity)).toBe(true);
+  answer(0);
+  key.endProbe(false);
+  expect(key.windows).toMatchObject([{ name: 'day', remaining: 0 }]);
+  vi.restoreAllMocks();
+});
+
 describe('a long cooldown', () => {
   const startedAt = performance.now();
   let later = 0;

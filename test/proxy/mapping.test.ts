@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
-import { send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
+import { freeLimits, send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
 
 describe('an upstream response', () => {
   let upstream: ScriptedUpstream;
@@ -62,6 +62,18 @@ describe('an upstream response', () => {
     const answer = await gateway.graphql('{ pets { id } bad: pets(limit: 500) { id } }', { key: freshKey() });
     expect(answer.status).toBe(401);
     expect(answer.errors).toMatchObject([{ extensions: { code: 'UNAUTHENTICATED', error: body } }]);
+  });
+
+  it.each([401, 429])('with %i sets the status beside fields that ask the upstream nothing', async (status) => {
+    const headers = { ...freeLimits(9), 'Retry-After': '1' };
+    const key = freshKey();
+    upstream.play((_, response) => send(response, 200, [], headers));
+    await gateway.graphql('{ pets { id } }', { key });
+    upstream.play((_, response) => send(response, status, { code: 'no', message: 'No.', status }, headers));
+    const answer = await gateway.graphql('{ __typename rateLimit { plan } pets { id } }', { key });
+    expect(answer.status).toBe(status);
+    expect(answer.text).not.toContain('"data"');
+    expect(answer.errors).toHaveLength(1);
   });
 
   it('with 429 leaves the status at 200 if another field got data', async () => {
