@@ -88,7 +88,8 @@ export class StoreError extends Error {
     // A stack takes most of the time of an error, a batch may have two thousand, and nobody looks at it.
     const { stackTraceLimit } = V8_ERROR;
     V8_ERROR.stackTraceLimit = 0;
-    super(message, { cause: details.cause });
+    // What a message quotes may be cut in the middle of a character.
+    super(message.toWellFormed(), { cause: details.cause });
     V8_ERROR.stackTraceLimit = stackTraceLimit;
     this.code = code;
     this.retryAfter = details.retryAfter;

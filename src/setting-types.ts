@@ -28,12 +28,23 @@ export function databaseUrl(expected: string) {
   const protocols = ['postgres:', 'postgresql:'];
   return z
     .string()
-    .refine((text) => splitHosts(text).every((one) => isValidUrl(one, protocols, namesPrimary)), expected);
+    .refine((text) => splitHosts(text).every((one) => isValidUrl(one, protocols, namesPrimary)), expected)
+    .refine(
+      (text) => splitHosts(text).every((one) => isValidUrl(one, protocols, hasSslMode)),
+      `must be a URL with an sslmode of ${SSL_MODES.join(', ')}, or without one`,
+    );
 }
 
 /** The program needs a server that accepts writes. */
 function namesPrimary({ searchParams }: URL): boolean {
   return ['read-write', 'primary', 'any'].includes(searchParams.get('target_session_attrs') ?? 'any');
+}
+
+/** Those that pg knows: https://node-postgres.com/features/ssl */
+const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];
+
+function hasSslMode({ searchParams }: URL): boolean {
+  return SSL_MODES.includes(searchParams.get('sslmode') ?? 'prefer');
 }
 
 /** Splits a URL with several hosts, as libpq accepts it, into one URL for each host. */

@@ -190,6 +190,7 @@ describe('a wrong setting', () => {
     ['DATABASE_URL', 'mysql://gateway:s3cret@db.example/store', 'postgres://'],
     ['DATABASE_URL', 'postgres://gateway:s3cret@one:5432,:two/store', 'postgres://'],
     ['DATABASE_URL', 'postgres://gateway:s3cret@one,two/store?target_session_attrs=standby', 'read-write'],
+    ['DATABASE_URL', 'postgres://gateway:s3cret@one/store?sslmode=bogus', 'verify-full'],
     ['DATABASE_URL', 'gateway:s3cret@db.example/store', 'postgres://'],
     ['DATABASE_URL', 'postgres://gateway:s3 cret@db.example:99999/store', 'postgres://'],
     ['UPSTREAM_URL', 'ftp://gateway:s3cret@store.example/v1', 'https://'],

@@ -5,8 +5,6 @@ export interface UpstreamAnswerHead {
   readonly status: number;
   /** Returns a header by its lower-case name. */
   readonly header: (name: string) => string | undefined;
-  /** The `code` of the Error body, if the response has one. */
-  readonly errorCode?: string | undefined;
 }
 
 /** A caller's key, with which the proxy source sends requests upstream. */
@@ -20,6 +18,7 @@ export interface UpstreamKey {
   /**
    * Called for every response as soon as it arrives.
    * @param sentAt - when its request was sent, by `performance.now()`
+   * @param refusal - the error for the client, if the upstream refused the key or its rate
    */
-  learn(answer: UpstreamAnswerHead, sentAt: number): void;
+  learn(answer: UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void;
 }

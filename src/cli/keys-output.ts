@@ -58,7 +58,7 @@ export function describeStatus(key: KeyStatus): string {
     .join('\n');
 }
 
-const LEFT_UNKNOWN = 'unknown: without REDIS_URL, each server counts for itself';
+const LEFT_UNKNOWN = 'unknown: each server counts for itself, unless REDIS_URL names a Redis that can be reached';
 
 export function toEventRow({ at, actor, action, keyId, changes }: KeyEvent): string[] {
   const what = Object.entries(changes).map(([name, [from, to]]) => `${name}: ${toText(from)} → ${toText(to)}`);

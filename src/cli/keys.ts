@@ -21,7 +21,7 @@ import {
   toUsageRow,
 } from './keys-output.js';
 import { toCount, toDate, toGroups, toMilliseconds } from './option-values.js';
-import { createProgram, runProgram } from './run-program.js';
+import { createProgram, runProgram, write } from './run-program.js';
 import { formatTable, formatTime } from './table.js';
 
 interface Json {
@@ -59,7 +59,7 @@ withSettings(command('create', 'creates a key and prints its secret, once'), tru
     const created = await withKeys(({ admin, actor }) =>
       admin.create({ ...settings, expiresAt: toExpiry(expires), actor }),
     );
-    print(json, toCreatedJson(created), () => `Created ${describe(created)}.\n${describeSecret(created)}`);
+    await printSecret(created.id, json, toCreatedJson(created), () => `Created ${describe(created)}.\n${describeSecret(created)}`);
   },
 );
 
@@ -71,17 +71,17 @@ command('list', 'lists keys without their secrets, the newest first')
   .action(async ({ json, limit = json ? Infinity : 50, ...filter }: Partial<KeyFilter> & Json) => {
     const { keys, last } = await withKeys(({ admin }) => listKeys(admin, filter, limit, json));
     if (json) return;
-    if (keys.length === 0)
-      console.log(`There are no such keys. To create one: ${findKeysCommand()} create --plan free`);
-    else console.log(formatTable(COLUMNS, keys.map(toRow)));
-    if (keys.length === limit) console.log(`There may be more: add --after ${last}`);
+    const table = formatTable(COLUMNS, keys.map(toRow));
+    const none = `There are no such keys. To create one: ${findKeysCommand()} create --plan free`;
+    await printText(`${keys.length === 0 ? none : table}\n`);
+    if (keys.length === limit) await printText(`There may be more: add --after ${last}\n`);
   });
 
 command('show', 'shows a key, when it was last used and what it has left')
   .argument('<id>', ID)
   .action(async (id: string, { json }: Json) => {
     const key = await withKeys(({ admin }) => admin.show({ id }));
-    print(json, toJson(key), () => describeStatus(key));
+    await print(json, toJson(key), () => describeStatus(key));
   });
 
 withSettings(command('update', 'changes the plan, label or expiry of a key, which keeps its secret'), false)
@@ -91,7 +91,7 @@ withSettings(command('update', 'changes the plan, label or expiry of a key, whic
     if (Object.values(update).every((value) => value === undefined))
       throw new Error('update needs --plan, --label, --expires, --per-minute or --per-day');
     const key = await withKeys(({ admin, actor }) => admin.update({ ...update, id, actor }));
-    print(json, toJson(key), () => `Updated ${describe(key)}. It takes effect within 5 seconds.`);
+    await print(json, toJson(key), () => `Updated ${describe(key)}. It takes effect within 5 seconds.`);
   });
 
 command('rotate', 'gives a key a new secret and prints it, once')
@@ -100,7 +100,8 @@ command('rotate', 'gives a key a new secret and prints it, once')
   .action(async (id: string, { json, overlap: overlapMs }: Json & { overlap: number }) => {
     const rotated = await withKeys(({ admin, actor }) => admin.rotate({ id, overlapMs, actor }));
     const { previousEndsAt } = rotated;
-    print(
+    await printSecret(
+      id,
       json,
       { ...toCreatedJson(rotated), previousEndsAt },
       () => `Rotated ${id}. The old secret works until ${formatTime(previousEndsAt)}.\n${describeSecret(rotated)}`,
@@ -111,7 +112,7 @@ command('revoke', 'revokes a key for good')
   .argument('<id>', ID)
   .action(async (id: string, { json }: Json) => {
     const key = await withKeys(({ admin, actor }) => admin.revoke({ id, actor }));
-    print(
+    await print(
       json,
       toJson(key),
       () => `Revoked ${id} at ${formatTime(key.revokedAt)}. Servers refuse it within 5 seconds.`,
@@ -122,7 +123,7 @@ command('unban', 'lifts the ban of a key on every instance')
   .argument('<id>', ID)
   .action(async (id: string, { json }: Json) => {
     const key = await withKeys(({ admin, actor }) => admin.unban({ id, actor }));
-    print(json, toJson(key), () => `If ${id} was banned, the ban ends within 5 seconds.`);
+    await print(json, toJson(key), () => `If ${id} was banned, the ban ends within 5 seconds.`);
   });
 
 command('log', 'lists who did what to which key, the latest first')
@@ -130,7 +131,7 @@ command('log', 'lists who did what to which key, the latest first')
   .option('--limit <n>', 'how many entries at most', toCount, 50)
   .action(async (id: string | undefined, { json, limit }: Json & { limit: number }) => {
     const events = await withKeys(({ admin }) => admin.log({ id, limit }));
-    print(json, events, () =>
+    await print(json, events, () =>
       events.length === 0
         ? 'Nothing was done yet.'
         : formatTable(['when', 'who', 'did', 'key', 'what'], events.map(toEventRow)),
@@ -146,7 +147,7 @@ command('usage', 'adds up what keys requested, the highest cost first')
     const groups = by ?? (id === undefined ? ['key', 'client', 'operation'] : ['client', 'operation']);
     const filter = { id, since: since ?? new Date(Date.now() - DAY_MS), by: groups, limit };
     const usage = await withKeys(({ admin }) => admin.usage(filter));
-    print(json, usage, () =>
+    await print(json, usage, () =>
       usage.length === 0
         ? `Nothing was requested since ${formatTime(filter.since)}.`
         : formatTable(
@@ -160,7 +161,7 @@ command('deprecated', 'lists who calls what is deprecated, the latest caller fir
   .option('--since <iso-date>', 'leave out who has not called since then', toDate)
   .action(async ({ since, json }: Json & { since?: Date }) => {
     const callers = await withKeys(({ admin }) => admin.deprecated({ since }));
-    print(json, callers, () =>
+    await print(json, callers, () =>
       callers.length === 0
         ? `Nobody has called anything deprecated${since ? ` since ${since.toISOString()}` : ''}.`
         : formatTable(
@@ -221,13 +222,13 @@ async function listKeys(admin: KeyAdmin, filter: Partial<KeyFilter>, limit: numb
     const size = Math.min(PAGE, limit - listed);
     const page = await admin.list({ ...filter, after: last, limit: size });
     if (json)
-      process.stdout.write(page.map((key, i) => (listed + i > 0 ? ',' : '[') + JSON.stringify(toJson(key))).join(''));
+      await printText(page.map((key, i) => (listed + i > 0 ? ',' : '[') + JSON.stringify(toJson(key))).join(''));
     else keys.push(...page);
     listed += page.length;
     last = page.at(-1)?.id ?? last;
     if (page.length < size || listed === limit) break;
   }
-  if (json) process.stdout.write(listed > 0 ? ']\n' : '[]\n');
+  if (json) await printText(listed > 0 ? ']\n' : '[]\n');
   return { keys, last };
 }
 
@@ -235,8 +236,21 @@ function toExpiry(expires: Settings['expires']): Date | null | undefined {
   return expires === NEVER ? null : expires;
 }
 
-function print(json: boolean | undefined, value: unknown, describeValue: () => string): void {
-  console.log(json ? JSON.stringify(value) : describeValue());
+function print(json: boolean | undefined, value: unknown, describeValue: () => string): Promise<void> {
+  return printText(`${json ? JSON.stringify(value) : describeValue()}\n`);
+}
+
+/** Prints the secret of a key, which cannot be shown again. */
+async function printSecret(id: string, ...printed: Parameters<typeof print>): Promise<void> {
+  try {
+    await print(...printed);
+  } catch (error) {
+    throw new Error(`${(error as Error).message}: the new secret of ${id} is lost. Rotate or revoke the key`);
+  }
+}
+
+function printText(text: string): Promise<void> {
+  return write(process.stdout, text);
 }
 
 void runProgram(program);

@@ -1,3 +1,4 @@
+import type { Writable } from 'node:stream';
 import { Command } from 'commander';
 import { toConfigError } from '../store/store-backend.js';
 
@@ -17,4 +18,11 @@ export async function runProgram(program: Command): Promise<void> {
     console.error(`${program.name()}: ${error instanceof Error ? error.message : String(error)}`);
     process.exitCode = 1;
   }
+}
+
+/** Writes text. Rejects if it cannot be written, such as to a full disk or a closed pipe. */
+export function write(stream: Writable, text: string): Promise<void> {
+  // Without a listener, an error would end the process before `fail` is called.
+  if (stream.listenerCount('error') === 0) stream.on('error', () => undefined);
+  return new Promise((done, fail) => stream.write(text, (error) => (error ? fail(error) : done())));
 }

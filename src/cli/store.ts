@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 import { createReadStream, existsSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
-import type { Writable } from 'node:stream';
 import type { StoreConfig } from '../config.js';
 import { loadEnvironment } from '../environment.js';
 import { StoreError } from '../errors.js';
@@ -18,7 +17,7 @@ import {
   type OnProgress,
   type Transferred,
 } from '../store/transfer.js';
-import { createProgram, runProgram } from './run-program.js';
+import { createProgram, runProgram, write } from './run-program.js';
 
 const STANDARD = '-';
 
@@ -96,12 +95,6 @@ async function writeFile(file: string, database: Database): Promise<Transferred>
   } finally {
     await handle.close();
   }
-}
-
-function write(stream: Writable, text: string): Promise<void> {
-  // Without a listener, an error would end the process before `fail` is called.
-  if (stream.listenerCount('error') === 0) stream.on('error', () => undefined);
-  return new Promise((done, fail) => stream.write(text, (error) => (error ? fail(error) : done())));
 }
 
 const BAR_WIDTH = 30;

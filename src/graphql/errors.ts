@@ -35,9 +35,11 @@ export function createErrorFormatter(schema: GraphQLSchema, hideSchema: boolean)
       ? { ...formatted, ...formatStoreError(new StoreError('bad_request', formatted.message)) }
       : formatted;
     const message =
-      findEmptySelection(error) ?? (hideSchema ? hideDetails(whole) : (findOtherRoot(whole, schema) ?? whole));
+      findEmptySelection(error) ??
+      findIntrospection(whole) ??
+      (hideSchema ? hideDetails(whole) : (findOtherRoot(whole, schema) ?? whole));
     return {
-      message: message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message,
+      message: message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE).toWellFormed()}…` : message,
       ...(locations && { locations: locations.slice(0, MAX_LOCATIONS) }),
       ...rest,
     };
@@ -58,6 +60,11 @@ const DOCUMENT_ERRORS: ReadonlyMap<unknown, number> = new Map([
 export function findDocumentStatus(errors: readonly GraphQLFormattedError[]): number | undefined {
   const statuses = errors.map(({ extensions }) => DOCUMENT_ERRORS.get(extensions?.code));
   return statuses.includes(undefined) ? undefined : statuses[0];
+}
+
+/** Apollo Server's message tells clients how to configure the server. */
+function findIntrospection(message: string): string | undefined {
+  return message.startsWith('GraphQL introspection is not allowed') ? 'Introspection is turned off here.' : undefined;
 }
 
 const OPENING_BRACE = /\{(?:[\s,\ufeff]|#.*\n)*$/;

@@ -74,7 +74,8 @@ export function price(prepared: Prepared, maxValues: number): Priced {
     }
   }
   if (values > maxValues) throw responseTooLarge(maxValues);
-  return { ...prepared, args, prices, cost: countRequests(prices) };
+  const { document, source, operation, fields, values: variables } = prepared;
+  return { document, source, operation, fields, values: variables, args, prices, cost: countRequests(prices) };
 }
 
 /**

@@ -15,6 +15,7 @@ import {
   type GraphQLSchema,
 } from 'graphql';
 import { collectSubfields } from 'graphql/execution/collectFields.js';
+import { WHOLE } from '../pets/pet-source.js';
 import type { toFragments } from './document.js';
 import type { Variables } from './variables.js';
 
@@ -143,20 +144,30 @@ const WRITTEN = Symbol('written');
  * WeakMap from lists to texts would keep the texts longer: V8 frees them only with the old generation.
  */
 interface SharedList extends ReadonlyArray<unknown> {
-  [WRITTEN]?: { readonly write: Writer; readonly text: string };
+  readonly [WHOLE]?: SharedList;
+  [WRITTEN]?: WrittenList;
+}
+
+/** The text of the first items of a list. */
+interface WrittenList {
+  readonly write: Writer;
+  text: string;
+  /** Where the text of each item ends. */
+  readonly ends: number[];
 }
 
 function toListWriter(write: Writer, onNull: NullWriter): Writer {
   return (value) => {
     if (value == null) return onNull();
     const list = value as SharedList;
-    const written = list[WRITTEN];
-    if (written?.write === write) return written.text;
-    let text = '';
-    for (const item of list) text += text === '' ? write(item) : `,${write(item)}`;
-    text = `[${text}]`;
-    list[WRITTEN] = { write, text };
-    return text;
+    const whole = list[WHOLE] ?? list;
+    let written = whole[WRITTEN];
+    if (written?.write !== write) whole[WRITTEN] = written = { write, text: '', ends: [] };
+    for (let index = written.ends.length; index < list.length; index += 1) {
+      written.text += index === 0 ? write(whole[index]) : `,${write(whole[index])}`;
+      written.ends.push(written.text.length);
+    }
+    return list.length === 0 ? '[]' : `[${written.text.slice(0, written.ends[list.length - 1])}]`;
   };
 }
 

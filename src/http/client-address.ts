@@ -19,7 +19,9 @@ export function createAddressReader(trustProxy: boolean): (request: IncomingMess
     const forwarded = trustProxy
       ? [headers['x-forwarded-for'] ?? []].flat().join().split(',').at(-1)?.trim()
       : undefined;
-    const address = parseAddress(forwarded ?? '') ?? parseAddress(socket.remoteAddress ?? '');
+    const { remoteAddress = '' } = socket;
+    if (forwarded === undefined && isIPv4(remoteAddress)) return { address: remoteAddress, network: remoteAddress };
+    const address = parseAddress(forwarded ?? '') ?? parseAddress(remoteAddress);
     return address === undefined ? UNKNOWN : { address, network: toNetwork(address) };
   };
 }

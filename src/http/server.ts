@@ -135,7 +135,7 @@ function send(
   const { request, response } = context;
   if (!request.complete) drainBody(request);
   // Names and values alternately. Node writes such a list directly, but iterates over an object more than once.
-  const headers = reply.windows ? formatLimitHeaders(reply.windows) : [];
+  const headers = reply.windows && reply.status !== 431 ? formatLimitHeaders(reply.windows) : [];
   headers.push('X-Request-Id', context.requestId, 'X-Content-Type-Options', 'nosniff');
   const bytes = Buffer.byteLength(reply.body);
   if (reply.status !== 204 && reply.status !== 304) headers.push('Content-Length', String(bytes));

@@ -56,7 +56,7 @@ export function parseUntrustedJson(text: string, subject: string, inexactMember?
 }
 
 /** The parser that keeps numbers exact takes some 25 ms for this many characters. */
-export const MAX_EXACT_LENGTH = 131_072;
+const MAX_EXACT_LENGTH = 131_072;
 
 /** What makes most texts long: strings that are no keys, and white space. */
 const FILLING = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|\s+/g;

@@ -3,7 +3,7 @@ import { StoreError } from '../errors.js';
 import { joinSpans } from '../observability/tracing.js';
 import type { Int64 } from './int64.js';
 import type { NewPet, Pet, PetQuery } from './pet.js';
-import { CallCancelled, NEVER_CANCELLED, type BulkPetSource, type Call, type PetSource } from './pet-source.js';
+import { CallCancelled, NEVER_CANCELLED, WHOLE, type BulkPetSource, type Call, type PetSource } from './pet-source.js';
 
 /** A question that waits for its batch. */
 interface Waiting {
@@ -54,7 +54,7 @@ export function createBatchingPetSource(source: BulkPetSource): PetSource {
   ): Promise<readonly (readonly Pet[])[]> {
     const limit = Math.max(...requests.map((request) => request.limit));
     const pets = await source.list({ limit, status }, toSharedCall(requests));
-    return requests.map(shareCuts(pets));
+    return requests.map((request) => cut(pets, request.limit));
   }
 
   async function findBatch(lookups: readonly Lookup[]): Promise<readonly (readonly (Pet | undefined)[])[]> {
@@ -81,15 +81,9 @@ export function createBatchingPetSource(source: BulkPetSource): PetSource {
   }
 }
 
-/** Cuts a list to the limit of each request. Requests with equal limits share one list, so that it is written once. */
-function shareCuts(pets: readonly Pet[]): (request: ListRequest) => readonly Pet[] {
-  const cuts = new Map<number, readonly Pet[]>();
-  return ({ limit }) => {
-    if (pets.length <= limit) return pets;
-    const cut = cuts.get(limit) ?? pets.slice(0, limit);
-    cuts.set(limit, cut);
-    return cut;
-  };
+/** The beginning of a list. It names the list, so that both are written once. */
+function cut(pets: readonly Pet[], limit: number): readonly Pet[] {
+  return pets.length <= limit ? pets : Object.assign(pets.slice(0, limit), { [WHOLE]: pets });
 }
 
 function findCancellation({ call }: Waiting): Error | undefined {

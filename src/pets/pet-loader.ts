@@ -10,14 +10,11 @@ export type PetLoader = ReturnType<typeof createPetLoader>;
  * call of the source.
  */
 export function createPetLoader(source: PetSource, call: Call) {
-  const lookups = new DataLoader<Int64, Pet>(async (ids) => {
-    const pets = await source.findMany(ids, call);
-    return ids.map((id, index) => pets[index] ?? notFound(id));
-  });
+  let lookups: DataLoader<Int64, Pet> | undefined;
   const lists = new Map<string, Promise<readonly Pet[]>>();
   return {
     /** @throws StoreError `not_found` */
-    get: (id: Int64): Promise<Pet> => lookups.load(id),
+    get: (id: Int64): Promise<Pet> => (lookups ??= new DataLoader(findMany)).load(id),
     list(query: PetQuery): Promise<readonly Pet[]> {
       const key = `${query.limit} ${query.status ?? ''}`;
       const list = lists.get(key) ?? source.list(query, call);
@@ -25,4 +22,8 @@ export function createPetLoader(source: PetSource, call: Call) {
       return list;
     },
   };
+  async function findMany(ids: readonly Int64[]): Promise<(Pet | Error)[]> {
+    const pets = await source.findMany(ids, call);
+    return ids.map((id, index) => pets[index] ?? notFound(id));
+  }
 }

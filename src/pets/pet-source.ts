@@ -45,6 +45,9 @@ export function createCall(requestId: string): Call {
   return { ...NEVER_CANCELLED, requestId, startedAt: performance.now() };
 }
 
+/** Names the longer list of which a list is the beginning, so that both are written once. */
+export const WHOLE = Symbol('whole');
+
 /**
  * The source of the animals. One test suite checks this contract for every backend.
  *

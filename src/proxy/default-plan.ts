@@ -1,5 +1,6 @@
-import type { Admission, Ledger, WindowState } from '../access/ledger.js';
+import type { Account, Admission, Ledger, WindowState } from '../access/ledger.js';
 import { chain, type MaybePromise } from '../access/maybe-promise.js';
+import { findLargestCost } from '../access/memory-ledger.js';
 import { PUBLISHED_LIMITS, toWindows } from '../access/plans.js';
 import { operationTooLarge, rateLimited } from '../access/refusals.js';
 import { toStoreError, type StoreError } from '../errors.js';
@@ -41,9 +42,13 @@ export class DefaultPlanCharges {
     const cost = this.#postponed;
     this.#postponed = 0;
     try {
-      this.refusal = await this.charge(cost);
+      const refusal = await this.charge(cost);
+      if (!refusal) return;
       const answered = 1;
-      if (this.refusal) await this.charge(answered);
+      await this.charge(answered);
+      // The first request has run, so the rest is late and not too large: a client may repeat it in parts.
+      const isTooLarge = refusal.code === 'operation_too_large';
+      this.refusal = isTooLarge ? await this.charge(findLargestCost(this.#account)) : refusal;
     } catch (error) {
       this.refusal = toStoreError(error);
     }
@@ -66,7 +71,10 @@ export class DefaultPlanCharges {
   }
 
   #ask(cost: number): MaybePromise<Admission> {
-    const { plan, ledger } = this.defaultPlan;
-    return ledger.admit({ id: this.keyId, windows: toWindows(PUBLISHED_LIMITS[plan]) }, cost, this.span);
+    return this.defaultPlan.ledger.admit(this.#account, cost, this.span);
+  }
+
+  get #account(): Account {
+    return { id: this.keyId, windows: toWindows(PUBLISHED_LIMITS[this.defaultPlan.plan]) };
   }
 }

@@ -62,7 +62,8 @@ const NOT_HTTP = new Set(['HTTPParserError', 'HeadersOverflowError', 'ResponseCo
 /** A hundred animals with the longest names, with every character escaped, take a third of this. */
 const MAX_ANSWER_BYTES = 1_048_576;
 
-const TOO_MANY_REQUESTS = 429;
+/** The gateway needs only the headers of these answers, so they count even if their bodies are incomplete. */
+const REFUSALS = new Set([401, 429]);
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
@@ -113,7 +114,8 @@ class ExchangeHandler implements Dispatcher.DispatchHandler, Cancellable {
   ) {}
 
   cancel(reason: Error): boolean {
-    this.#end(toCancelled(reason, this.#wasSent));
+    if (REFUSALS.has(this.#status)) this.#answer(undefined);
+    else this.#end(toCancelled(reason, this.#wasSent));
     this.#controller?.abort(reason);
     return this.#wasSent;
   }
@@ -157,9 +159,9 @@ class ExchangeHandler implements Dispatcher.DispatchHandler, Cancellable {
 
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
     const isBroken = this.#status !== 0 || NOT_HTTP.has(error.name) || error.message === 'bad upgrade';
-    // The gateway needs only the headers of a 429, so it counts even if its body is incomplete.
-    if (this.#status === TOO_MANY_REQUESTS) this.#answer(undefined);
-    else if (isBroken) this.#fail('broken', notUnderstood('incomplete or no HTTP', error));
+    if (REFUSALS.has(this.#status)) this.#answer(undefined);
+    // undici's error has what the upstream sent, which may contain the client's key.
+    else if (isBroken) this.#fail('broken', notUnderstood('incomplete or no HTTP', new Error(error.message)));
     else this.#fail('unreachable', unavailable(error));
     this.connection.onDone();
   }

@@ -1,19 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WindowState } from '../access/ledger.js';
 import type { MaybePromise } from '../access/maybe-promise.js';
-import { keyBanned, keyRefused, operationTooLarge, rateLimited, secondsUntil } from '../access/refusals.js';
+import { keyBanned, operationTooLarge, rateLimited, secondsUntil } from '../access/refusals.js';
 import type { UpstreamAnswerHead } from '../access/upstream-key.js';
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
-import { parseWait } from './limit-fields.js';
 import { LimitState, LONG_MS } from './limit-state.js';
 
 /** A period in which the gateway sends nothing with a key, because the upstream answered 429. */
 export interface Cooldown {
-  /** By `monotonicNow`. */
+  /** By `monotonicNow`. Unless the key is banned, one operation a minute is tried, because limits may be raised. */
   readonly until: number;
+  /** When the upstream will serve the key again, as far as is known: what clients are told. By `monotonicNow`. */
+  readonly retryAt: number;
   readonly code: 'rate_limited' | 'key_banned';
 }
 
@@ -74,16 +75,14 @@ export class KeyState {
   /** Resolves when the request that goes first has been answered, with the refusal of the key if there was one. */
   first: Promise<Error | undefined> | undefined;
   #cooldown: Cooldown | undefined;
-  /** What clients are told during the cooldown. */
-  #retryAt = 0;
-  #refusedUntil = 0;
+  #refusal: { readonly error: StoreError; readonly until: number } | undefined;
   /** Admitted requests without an answer so far. */
   #inFlight = 0;
   #probe: ReturnType<typeof withResolvers<boolean>> | undefined;
 
-  /** True for a while after the upstream answered 401. */
-  get isRefused(): boolean {
-    return this.#refusedUntil > monotonicNow();
+  /** The upstream's 401, for a while. */
+  get refusal(): StoreError | undefined {
+    return this.#refusal && this.#refusal.until > monotonicNow() ? this.#refusal.error : undefined;
   }
 
   get cooldown(): Cooldown | undefined {
@@ -100,10 +99,9 @@ export class KeyState {
    * @param cost - of an operation that is not admitted yet
    */
   findRefusal(cost?: number): StoreError | undefined {
-    if (this.isRefused) return keyRefused();
-    const { cooldown } = this;
-    if (!cooldown) return undefined;
-    const retryAfter = secondsUntil(this.#retryAt, monotonicNow());
+    const { refusal, cooldown } = this;
+    if (refusal || !cooldown) return refusal;
+    const retryAfter = secondsUntil(cooldown.retryAt, monotonicNow());
     if (cooldown.code === 'key_banned') return keyBanned(retryAfter);
     // Waiting would not help.
     if (cost !== undefined && cost > this.#largestCost) return operationTooLarge(cost, this.#largestCost);
@@ -173,13 +171,14 @@ export class KeyState {
   /**
    * Updates the state from an answer.
    * @param sentAt - when its request was sent, by `performance.now()`
+   * @param refusal - the error for the client, if the upstream refused the key or its rate
    */
-  learn(answer: UpstreamAnswerHead, sentAt: number): void {
+  learn(answer: UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void {
     const now = monotonicNow();
     const { status } = answer;
-    if (status === 401) {
+    if (refusal?.code === 'unauthorized') {
       // The headers of a 401 state the limits of the gateway's address, not of the key.
-      this.#refusedUntil = now + REFUSED_KEY_MS;
+      this.#refusal = { error: refusal, until: now + REFUSED_KEY_MS };
       this.isAccepted = false;
       this.limits.forget();
       return;
@@ -188,23 +187,19 @@ export class KeyState {
     if (status < 300 || status === 304 || status === 404) this.isAccepted = true;
     // Until the upstream has accepted the key, one request goes first each time.
     if (!this.isAccepted) this.limits.forget();
-    if (status !== 429) return;
-    const code = answer.errorCode === 'key_banned' ? 'key_banned' : 'rate_limited';
-    const retryAt = now + parseWait(answer, now) * 1_000;
-    // The limit may be raised meanwhile. A request with a banned key could prolong the ban.
-    const until = code === 'key_banned' ? retryAt : Math.min(retryAt, now + LONG_MS);
-    this.coolDown({ until, code }, retryAt);
+    if (!refusal) return;
+    const code = refusal.code === 'key_banned' ? 'key_banned' : 'rate_limited';
+    const retryAt = now + (refusal.retryAfter ?? 0) * 1_000;
+    // A request with a banned key could prolong the ban.
+    this.coolDown({ until: code === 'key_banned' ? retryAt : Math.min(retryAt, now + LONG_MS), retryAt, code });
   }
 
-  /**
-   * Starts a cooldown, or extends the one in progress. After it, one operation is the probe again.
-   * @param retryAt - when the upstream will serve the key again, as far as is known, by `monotonicNow`
-   */
-  coolDown({ until, code }: Cooldown, retryAt = until): void {
+  /** Starts a cooldown, or extends the one in progress. After it, one operation is the probe again. */
+  coolDown({ until, retryAt, code }: Cooldown): void {
     const known = this.cooldown;
-    this.#retryAt = known ? Math.max(this.#retryAt, retryAt) : retryAt;
     this.#cooldown = {
       until: Math.max(known?.until ?? 0, until),
+      retryAt: Math.max(known?.retryAt ?? 0, retryAt),
       code: code === 'key_banned' ? code : (known?.code ?? code),
     };
     this.limits.forget();

@@ -13,16 +13,16 @@ const AT_ONCE = 16;
 /** After this many keys that were not accepted within a minute, the keys of an address are tried one at a time. */
 const REFUSALS = 5;
 const REFUSAL_MS = 60_000;
-/** The time from one such trial to the next, and how long a key waits for its trial, in milliseconds. */
+/** The time from one such trial to the next, in milliseconds. */
 const INTERVAL_MS = 350;
-const WAIT_MS = 2_000;
 /** The most keys of an address that wait while keys are refused, and at other times. */
 const MAX_WAITING = 16;
 const MAX_WAITING_UNREFUSED = 1_000;
 /** The most addresses that are remembered. */
 const ADDRESSES = 50_000;
 
-export function createKeyTrials() {
+/** @param waitMs - how long a key waits for its trial, in milliseconds */
+export function createKeyTrials(waitMs = 2_000) {
   const addresses = createBoundedCache<AddressTrials>(ADDRESSES);
   return {
     /**
@@ -32,7 +32,7 @@ export function createKeyTrials() {
      * @throws StoreError `rate_limited` if too many other keys of the address wait
      */
     start(address: string, key: KeyState): Promise<EndTrial> {
-      const trials = addresses.get(address) ?? new AddressTrials();
+      const trials = addresses.get(address) ?? new AddressTrials(waitMs);
       addresses.set(address, trials);
       return trials.start(key);
     },
@@ -46,6 +46,8 @@ class AddressTrials {
   readonly #waiting = new Map<KeyState, (mayStart: boolean) => void>();
   #running = 0;
   #startedAt = -Infinity;
+
+  constructor(private readonly waitMs: number) {}
 
   async start(key: KeyState): Promise<EndTrial> {
     if (this.#waiting.size === 0 && this.#isFree()) this.#count(key);
@@ -74,7 +76,7 @@ class AddressTrials {
 
   #wait(key: KeyState): Promise<boolean> {
     return new Promise((resolve) => {
-      const timer = setTimeout(() => settle(false), WAIT_MS);
+      const timer = setTimeout(() => settle(false), this.waitMs);
       const settle = (mayStart: boolean): void => {
         clearTimeout(timer);
         this.#waiting.delete(key);

@@ -74,8 +74,8 @@ function toResetAt(reset: number, date: number, now: number): number {
 
 /** The shortest wait after a 429, in seconds. It is also the wait after a 429 that states none. */
 const LEAST_WAIT = 1;
-/** The longest wait, in seconds, if the upstream does not state it, or states one that its windows do not explain. */
-const LONGEST_WAIT = 60;
+/** The longest wait, in seconds, if the upstream does not state it. Then one request is tried. */
+const LONGEST_GUESS = 60;
 
 /**
  * Parses `Retry-After`, which is a number of seconds or an HTTP date. Clocks differ, so the wait until a date is
@@ -90,16 +90,14 @@ export function parseRetryAfter({ header }: Pick<UpstreamAnswerHead, 'header'>, 
 }
 
 /**
- * Returns the wait in seconds after a 429: `Retry-After`, or otherwise until every exhausted window has reset. Unless the
- * key is banned, it is not longer than a minute or the longest of these windows.
+ * Returns the wait in seconds after a 429: `Retry-After`, or otherwise until every exhausted window has reset, at most a
+ * minute.
  */
-export function parseWait(answer: Pick<UpstreamAnswerHead, 'header' | 'errorCode'>, now: number): number {
+export function parseWait(answer: Pick<UpstreamAnswerHead, 'header'>, now: number): number {
   const exhausted = parseStatedWindows(answer, now).filter(({ remaining }) => remaining === 0);
   const reset = Math.max(now, ...exhausted.map(({ resetAt }) => resetAt));
-  const guess = Math.min(Math.ceil((reset - now) / 1_000), LONGEST_WAIT);
-  const isBounded = exhausted.length > 0 && answer.errorCode !== 'key_banned';
-  const longest = isBounded ? Math.max(LONGEST_WAIT, ...exhausted.map(({ seconds }) => seconds ?? DAY)) : DAY;
-  return Math.max(LEAST_WAIT, Math.min(parseRetryAfter(answer, now) ?? guess, longest));
+  const guess = Math.min(Math.ceil((reset - now) / 1_000), LONGEST_GUESS);
+  return Math.max(LEAST_WAIT, parseRetryAfter(answer, now) ?? guess);
 }
 
 /** Every HTTP date begins with a weekday. `Date.parse` alone would accept much more. */

@@ -9,7 +9,7 @@ import { keyMissing, keyRefused } from '../access/refusals.js';
 import type { Access, Allowance, Session } from '../access/session.js';
 import type { UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js';
 import { monotonicNow } from '../clock.js';
-import { StoreError, type ErrorName } from '../errors.js';
+import { StoreError, withCost, type ErrorName } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
 import { DefaultPlanCharges, type DefaultPlan, type PublishedPlan } from './default-plan.js';
 import type { KeyState, KeyStates, SharedCooldowns } from './key-state.js';
@@ -42,8 +42,10 @@ export function createProxyAccess(options: ProxyAccessOptions): Access {
         return new KeylessSession(addressLedger, address, () => keyMissing(authorization), observer, span, false);
       }
       const id = digest(key);
-      const refusedCaller = new KeylessSession(addressLedger, address, () => keyRefused(), observer, span, true);
-      return new ProxySession(id, authorization, address, keys.get(id), refusedCaller, span, options);
+      const state = keys.get(id);
+      const explain = (): StoreError => state.refusal ?? keyRefused();
+      const refusedCaller = new KeylessSession(addressLedger, address, explain, observer, span, true);
+      return new ProxySession(id, authorization, address, state, refusedCaller, span, options);
     },
   };
 }
@@ -84,7 +86,7 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   get isKeyRefused(): boolean {
-    return this.key.isRefused;
+    return this.key.refusal !== undefined;
   }
 
   get areLimitsUnknown(): boolean {
@@ -120,8 +122,8 @@ class ProxySession implements Session, UpstreamKey {
     return this.key.findRefusal() ?? this.#restRefusal ?? this.#defaultCharges?.refusal;
   }
 
-  learn(answer: UpstreamAnswerHead, sentAt: number): void {
-    this.key.learn(answer, sentAt);
+  learn(answer: UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void {
+    this.key.learn(answer, sentAt, refusal);
     const { cooldown } = this.key;
     this.options.keys.keep(this.id, this.key);
     if (answer.status === 429 && cooldown) this.options.cooldowns.share(this.id, cooldown);
@@ -173,7 +175,7 @@ class ProxySession implements Session, UpstreamKey {
     } catch (error) {
       this.#release(this.#inFlight);
       this.#endProbe(false);
-      throw error;
+      throw error instanceof StoreError ? withCost(error, cost) : error;
     }
   }
 

@@ -24,6 +24,9 @@ import { unavailable } from './wire.js';
 /** The longest time for a probe of the upstream, so that its recovery is detected soon. */
 const MAX_PROBE_MS = 2_500;
 
+/** The longest time for which a key waits for its trial. It needs the rest of its time limit for its request. */
+const MAX_TRIAL_WAIT_MS = 2_000;
+
 /** Opens the backend for proxy mode. It connects with the first request. */
 export async function openProxyBackend(
   proxy: ProxyConfig,
@@ -76,7 +79,7 @@ export async function openProxyBackend(
     }),
     access: createProxyAccess({
       keys,
-      trials: createKeyTrials(),
+      trials: createKeyTrials(Math.min(MAX_TRIAL_WAIT_MS, timeoutMs / 2)),
       addressLedger: shared?.addressLedger ?? addressLedger,
       defaultPlan: defaultPlan && { plan: defaultPlan, ledger: shared?.defaultLedger ?? defaultLedger },
       cooldowns: shared?.cooldowns ?? UNSHARED_COOLDOWNS,

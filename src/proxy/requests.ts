@@ -11,7 +11,7 @@ import type { Outcome, UpstreamAnswer, UpstreamRequest } from './exchange.js';
 import type { KeyState } from './key-state.js';
 import { backoffMs, createRetryBudget, isWorthRetrying } from './retries.js';
 import { endUpstreamSpan, startUpstreamSpan, type DescribeUpstream } from './upstream-span.js';
-import { parseErrorBody, timedOut, unavailable } from './wire.js';
+import { timedOut, unavailable } from './wire.js';
 
 export interface UpstreamRequestsOptions {
   readonly connections: Pick<Connections, 'send'>;
@@ -124,8 +124,8 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
       if (request.result) break;
       startSpan(request, retries);
       const outcome = await connections.send(request);
-      conclude(request, outcome);
       const result = request.toResult(outcome);
+      conclude(request, outcome, result);
       request.endFirst?.(outcome.kind === 'answer' && isRefusal(result) ? result : undefined);
       const pauseMs = isWorthRetrying(request.method, outcome) ? backoffMs(retries) : Infinity;
       if (!request.deadline.leaves(pauseMs) || breaker.isOpen || !budget.withdraw()) {
@@ -153,12 +153,12 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
   }
 
   /** Tells the trace, the breaker and the key what an attempt has come to. */
-  function conclude(request: SharedRequest, outcome: Outcome): void {
+  function conclude(request: SharedRequest, outcome: Outcome, result: Result): void {
     if (request.span) endUpstreamSpan(request.span, outcome);
     const { kind } = outcome;
     if (kind === 'answer') {
       breaker.succeeded();
-      request.learn(outcome);
+      request.learn(outcome, result);
     } else if (kind === 'unreachable' || kind === 'broken' || kind === 'mismatched') {
       request.lastFailure = outcome.error;
       if (kind !== 'mismatched') breaker.failed();
@@ -232,9 +232,8 @@ class SharedRequest implements UpstreamRequest {
   }
 
   /** Updates the key's limits from the answer. */
-  learn({ status, header, body }: UpstreamAnswer): void {
-    const errorCode = status === 429 && body !== undefined ? parseErrorBody(body)?.code : undefined;
-    this.template.call.key?.learn({ status, header, errorCode }, this.#sentAt ?? 0);
+  learn(answer: UpstreamAnswer, result: Result): void {
+    this.template.call.key?.learn(answer, this.#sentAt ?? 0, isRefusal(result) ? result : undefined);
   }
 
   toResult(outcome: Outcome): Result {

@@ -107,7 +107,7 @@ export function fromAnswer(answer: UpstreamAnswer): StoreError {
         message ?? 'The rate limit is exceeded.',
         {
           ...details,
-          retryAfter: parseWait({ header: answer.header, errorCode: error?.code }, now),
+          retryAfter: parseWait(answer, now),
           graphqlOnly: !error,
         },
       );

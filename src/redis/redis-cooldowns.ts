@@ -13,16 +13,19 @@ const CHUNK = 100;
 /**
  * Finds the cooldown of a key, or starts one. If there is one already, the longer wait counts, and a ban stays a ban.
  *
- * KEYS: the cooldown. ARGV: the number of the call; the wait to start in milliseconds, or 0 to only read; 1 for a ban,
- * otherwise 0. Reply: the number of the call; the rest of the wait in milliseconds, or 0; 1 for a ban, otherwise 0.
+ * KEYS: the cooldown. ARGV: the number of the call; the wait to start in milliseconds, or 0 to only read; how much
+ * later the upstream will serve the key, in milliseconds; 1 for a ban, otherwise 0. Reply: the number of the call; the
+ * rest of the wait, or 0; how much later; 1 for a ban, otherwise 0.
  */
 const COOL_DOWN = `
-local wait, ban = math.max(redis.call('PTTL', KEYS[1]), 0), redis.call('GET', KEYS[1]) == 'ban'
+local wait, value = math.max(redis.call('PTTL', KEYS[1]), 0), redis.call('GET', KEYS[1]) or ''
+local ban, later = value == 'ban', tonumber(value:match('%d+')) or 0
 if tonumber(ARGV[2]) > 0 then
-  wait, ban = math.max(wait, tonumber(ARGV[2])), ban or ARGV[3] == '1'
-  redis.call('SET', KEYS[1], ban and 'ban' or 'limit', 'PX', wait)
+  wait, later = math.max(wait, tonumber(ARGV[2])), math.max(later, tonumber(ARGV[3]))
+  ban = ban or ARGV[4] == '1'
+  redis.call('SET', KEYS[1], ban and 'ban' or 'limit ' .. later, 'PX', wait)
 end
-return {tonumber(ARGV[1]), wait, ban and 1 or 0}
+return {tonumber(ARGV[1]), wait, later, ban and 1 or 0}
 `;
 
 /** Creates the cooldowns that all gateways with the same Redis share. During an outage, each gateway has its own. */
@@ -36,7 +39,7 @@ export function createRedisCooldowns(link: RedisLink): SharedCooldowns {
   link.onUp(() => void sendAgain());
 
   return {
-    find: (keyId, span) => (link.isUp ? run(keyId, 0, false, span) : undefined),
+    find: (keyId, span) => (link.isUp ? run(keyId, [0, 0, 0], span) : undefined),
     share(keyId, cooldown) {
       shared.set(keyId, cooldown);
       resent.delete(keyId);
@@ -58,16 +61,17 @@ export function createRedisCooldowns(link: RedisLink): SharedCooldowns {
   }
 
   async function send(keyId: string): Promise<void> {
-    const { until = 0, code } = shared.peek(keyId) ?? {};
-    const milliseconds = until - monotonicNow();
-    if (milliseconds <= 0) shared.delete(keyId);
-    else await run(keyId, Math.ceil(milliseconds), code === 'key_banned');
+    const cooldown = shared.peek(keyId);
+    const wait = cooldown ? cooldown.until - monotonicNow() : 0;
+    if (!cooldown || wait <= 0) shared.delete(keyId);
+    else await run(keyId, [wait, cooldown.retryAt - cooldown.until, cooldown.code === 'key_banned' ? 1 : 0]);
   }
 
-  async function run(keyId: string, milliseconds: number, isBan: boolean, span?: Span): Promise<Cooldown | undefined> {
+  async function run(keyId: string, argv: readonly number[], span?: Span): Promise<Cooldown | undefined> {
     try {
-      const [left = 0, ban] = await script([`animals:proxy:cooldown:{${keyId}}`], [milliseconds, isBan ? 1 : 0], span);
-      return left > 0 ? { until: monotonicNow() + left, code: ban === 1 ? 'key_banned' : 'rate_limited' } : undefined;
+      const [left = 0, later = 0, ban] = await script([`animals:proxy:cooldown:{${keyId}}`], argv.map(Math.ceil), span);
+      const until = monotonicNow() + left;
+      return left > 0 ? { until, retryAt: until + later, code: ban === 1 ? 'key_banned' : 'rate_limited' } : undefined;
     } catch (error) {
       if (error instanceof RedisUnavailableError) return undefined;
       throw error;

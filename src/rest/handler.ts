@@ -4,7 +4,7 @@ import { StoreError, toStoreError } from '../errors.js';
 import { readBody } from '../http/body.js';
 import type { Cors } from '../http/cors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
-import { MAX_EXACT_LENGTH, parseUntrustedJson } from '../json/exact-json.js';
+import { parseUntrustedJson } from '../json/exact-json.js';
 import { PROBLEM_TYPE, toErrorReply } from '../http/error-reply.js';
 import { createMediaTypeChooser, requireJsonBody } from '../http/media-type.js';
 import { REVALIDATED } from '../http/representation.js';
@@ -83,8 +83,6 @@ export function createRestHandler(options: RestOptions): Handler {
     requireJsonBody(request.headers['content-type'], request.headers['content-encoding']);
     const text = await readBody(context, maxBodyBytes);
     if (text === '') throw new StoreError('bad_request', `The request body is empty: send ${EXAMPLE}.`);
-    if (text.length > MAX_EXACT_LENGTH)
-      throw new StoreError('bad_request', `${BODY.subject} is longer than ${MAX_EXACT_LENGTH} characters.`);
     const newPet = toNewPet(parseInput(newPetBody, parseUntrustedJson(text, BODY.subject), BODY));
     return async (call) => {
       const pet = await source.add(newPet, call, key);
@@ -116,31 +114,28 @@ export function createRestHandler(options: RestOptions): Handler {
       ...(route?.name === LOOKUP_ROUTE && LOOKUP_HEADERS),
       ...(context.method !== 'POST' && REVALIDATED),
     };
-    let session: Session | undefined;
+    let session: Session;
     try {
       session = await access.open(context.header('authorization'), context.client.network, context.span);
     } catch (thrown) {
-      // While the key cannot be looked up, the client gets only the document.
       if (route?.operations.GET !== 'document') {
         const reply = errorReply(context, thrown, log);
         return { ...reply, headers: { ...headers, ...reply.headers } };
       }
+      // While keys cannot be looked up, a client gets the document as if it had sent none.
+      session = await access.open(undefined, context.client.network, context.span);
     }
-    context.logged.keyId = session?.keyId;
-    if (session?.isKeyAccepted && session.keyId) context.identify(session.keyId);
+    context.logged.keyId = session.keyId;
+    if (session.isKeyAccepted && session.keyId) context.identify(session.keyId);
     const reply = await answer(context, session, route).catch((thrown: unknown) => toStoreError(thrown));
-    const windows = (await session?.allowance())?.windows;
+    const windows = (await session.allowance())?.windows;
     if (reply instanceof StoreError) logFailures(log, [reply], context);
-    count(context, session?.keyId, route, reply);
+    count(context, session.keyId, route, reply);
     const sent = reply instanceof StoreError ? toErrorReply(context, reply, windows) : reply;
     return { ...sent, headers: { ...headers, ...sent.headers }, windows };
   };
 
-  async function answer(
-    context: RequestContext,
-    session: Session | undefined,
-    route: Route | undefined,
-  ): Promise<Reply> {
+  async function answer(context: RequestContext, session: Session, route: Route | undefined): Promise<Reply> {
     const { path, method } = context;
     requireUnambiguousHeaders(context.request);
     if (!route)
@@ -148,7 +143,7 @@ export function createRestHandler(options: RestOptions): Handler {
     if (cors.isPreflight(context)) return { status: 204, headers: cors.preflightHeaders(context), body: '' };
     const operation = route.operations[method === 'HEAD' ? 'GET' : method];
     if (!operation) throw methodNotAllowed(Object.keys(route.operations));
-    if (operation === 'document' || !session) {
+    if (operation === 'document') {
       chooseMediaType(context.header('accept'));
       return jsonReply(200, openApi);
     }

@@ -15,7 +15,7 @@ export interface Caller extends Account {
 /** How long a lookup is valid. A revocation takes this long at most, and a cached key works this long in an outage. */
 const TRUSTED_MS = 5_000;
 /** After this time, a key in use is looked up again in the background, so that no request waits for the lookup. */
-const REFRESH_MS = 2_000;
+const REFRESH_MS = 1_000;
 
 /** Replaces the digest of a text that cannot be a key. */
 const IMPLAUSIBLE = '';

@@ -42,6 +42,8 @@ const SESSION_TIMEOUT_MS = 3_600_000;
 export function createPgDatabase(options: PgDatabaseOptions): Database {
   const { url, pool: max, prepare, statementTimeoutMs = STATEMENT_TIMEOUT_MS, onConnectionError } = options;
   const urls = splitHosts(url);
+  // Throws now, and not with the first statement, if a certificate that the URL names cannot be read.
+  for (const one of urls) new pg.Client({ connectionString: one });
   const hosts = urls.length > 1 ? createHosts(urls, retireIdle) : undefined;
   let firstSearch = hosts?.search();
   const pool = new pg.Pool({

@@ -51,8 +51,8 @@ export interface StoreBackendOptions {
 
 const HOUR_MS = 3_600_000;
 
-/** After this long in progress, a request is late, in milliseconds. The rest of a second is enough to finish it. */
-const LATE_MS = 400;
+/** After this long in progress, a request is late, in milliseconds: its client has usually left. */
+const LATE_MS = 1_000;
 
 /**
  * Opens a store and migrates its database. With the embedded store, it also opens the socket for the `keys` command.
@@ -202,8 +202,11 @@ function mayPass(error: unknown): boolean {
 
 /** Converts the error of a database that cannot be opened to one with a message for the operator. */
 export function toConfigError(error: unknown): unknown {
-  if (!(error instanceof StoreError && error.cause instanceof Error)) return error;
-  const { message, code } = error.cause as NodeJS.ErrnoException;
+  // The server refuses a connection with an error of this severity.
+  const isFatal = error instanceof Error && 'severity' in error && error.severity === 'FATAL';
+  const cause = isFatal ? error : error instanceof StoreError && error.cause;
+  if (!(cause instanceof Error)) return error;
+  const { message, code } = cause as NodeJS.ErrnoException;
   if (message.startsWith('unsupported startup parameter')) {
     return new ConfigError('DATABASE_URL names a pooler that keeps no sessions: set DATABASE_PREPARE=false');
   }
@@ -224,10 +227,14 @@ async function warnOfNoStatementTimeout(database: Database, log: Log): Promise<v
 /** Opens the database of a store. It connects to a server with the first statement. */
 export async function openDatabase(store: StoreConfig, log?: Log, statementTimeoutMs?: number): Promise<Database> {
   if (store.kind === 'embedded') return openEmbeddedDatabase(store.directory);
-  return createPgDatabase({
-    ...store,
-    ...(statementTimeoutMs !== undefined && { statementTimeoutMs }),
-    // The error has the whole client on it.
-    onConnectionError: ({ message }) => log?.warn({ reason: message }, 'an idle database connection broke'),
-  });
+  try {
+    return createPgDatabase({
+      ...store,
+      ...(statementTimeoutMs !== undefined && { statementTimeoutMs }),
+      // The error has the whole client on it.
+      onConnectionError: ({ message }) => log?.warn({ reason: message }, 'an idle database connection broke'),
+    });
+  } catch (error) {
+    throw new ConfigError(`DATABASE_URL cannot be used: ${(error as Error).message}`);
+  }
 }

@@ -1,8 +1,11 @@
+import { spawnSync } from 'node:child_process';
 import { userInfo } from 'node:os';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { linesOf, makePlace, type Ended, type Place } from '../support/process.js';
 import { runSql } from '../support/sql.js';
 
+const KEYS = fileURLToPath(new URL('../../dist/bundle/keys.js', import.meta.url));
 const SECRET = /^pets_[0-9A-Za-z]{38}$/;
 const ENTERPRISE = ['create', '--plan', 'enterprise'];
 const ISO = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
@@ -184,6 +187,16 @@ describe.each(['no server running', 'the server of the embedded store running', 
       });
   },
 );
+
+it('keys says which secret was lost if it cannot be printed', async () => {
+  const place = await makePlace();
+  await place.prepareStore();
+  const command = `"${process.execPath}" "${KEYS}" create --plan free > /dev/full`;
+  const { status, stderr } = spawnSync('sh', ['-c', command], { cwd: place.directory, encoding: 'utf8' });
+  expect(status).toBe(1);
+  expect(stderr).toMatch(/the new secret of key_\w+ is lost\. Rotate or revoke the key\n$/);
+  await place.close();
+});
 
 it('keys usage answers who requested what, who is left, and who used up the daily limit', async () => {
   const place = await makePlace();

@@ -43,6 +43,17 @@ describe('a gateway whose upstream fails', () => {
     expect((await timed('{ pets { id } }')).code).toBe('UPSTREAM_TIMEOUT');
   });
 
+  it.each([401, 429])('remembers a %i whose body does not arrive in time', async (status) => {
+    upstream.play((_, response) => {
+      response.writeHead(status, { 'Content-Length': '100', 'Retry-After': '30' });
+      response.flushHeaders();
+    });
+    await timed('{ pets { id } }');
+    const { errors } = await gateway.graphql('{ pets { id } }', { key: 'a' });
+    expect(errors?.[0]?.extensions.code).toBe(status === 401 ? 'UNAUTHENTICATED' : 'RATE_LIMITED');
+    expect(upstream.seen).toHaveLength(1);
+  });
+
   it('returns UPSTREAM_UNAVAILABLE after a connection reset, and does not retry a POST that was sent', async () => {
     upstream.play((_, response) => response.socket?.destroy());
     expect((await timed(ADD)).code).toBe('UPSTREAM_UNAVAILABLE');

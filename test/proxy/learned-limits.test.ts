@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createKeyStates, KeyState } from '../../src/proxy/key-state.js';
+import { fromAnswer } from '../../src/proxy/wire.js';
 import { startGateway, startProxyBefore, type Gateway, type ProxyOnly } from '../support/gateway.js';
 import {
   answerAnimals,
@@ -9,6 +10,13 @@ import {
   startScriptedUpstream,
   type ScriptedUpstream,
 } from '../support/scripted-upstream.js';
+
+/** Tells a key of an answer with an Error body. */
+function learn(key: KeyState, status: number, headers: Readonly<Record<string, string>> = {}, code = 'c'): void {
+  const body = JSON.stringify({ code, message: 'm', status });
+  const answer = { kind: 'answer', status, header: (name: string) => headers[name], body } as const;
+  key.learn(answer, performance.now(), status === 401 || status === 429 ? fromAnswer(answer) : undefined);
+}
 
 const RATE_LIMIT = '{ rateLimit { plan windows { seconds limit remaining } } }';
 
@@ -260,13 +268,8 @@ describe('a batch of a key without known limits', () => {
 
 it('numbers that refuse an operation are tried once they are old, and count if the answer confirms them', async () => {
   const key = new KeyState();
-  const answer = (remaining: number): void => {
-    const headers: Record<string, string> = {
-      'ratelimit-policy': '"day";q=10;w=86400',
-      ratelimit: `"day";r=${remaining};t=9999`,
-    };
-    key.learn({ status: 200, header: (name) => headers[name] }, performance.now());
-  };
+  const answer = (remaining: number): void =>
+    learn(key, 200, { 'ratelimit-policy': '"day";q=10;w=86400', ratelimit: `"day";r=${remaining};t=9999` });
   const startedAt = performance.now();
   const clock = vi.spyOn(performance, 'now');
   answer(1);
@@ -282,12 +285,6 @@ it('numbers that refuse an operation are tried once they are old, and count if t
 describe('a long cooldown', () => {
   const startedAt = performance.now();
   let later = 0;
-  const learn = (
-    key: KeyState,
-    status: number,
-    headers: Readonly<Record<string, string>>,
-    errorCode = 'rate_limited',
-  ) => key.learn({ status, header: (name) => headers[name], errorCode }, performance.now());
 
   beforeEach(() => {
     vi.spyOn(performance, 'now').mockImplementation(() => startedAt + later);
@@ -327,8 +324,7 @@ describe('a long cooldown', () => {
 it('keys that were never answered do not evict the cooldown of another', () => {
   const keys = createKeyStates(10, 10);
   const key = keys.get('real');
-  const header = (name: string): string | undefined => (name === 'retry-after' ? '60' : undefined);
-  key.learn({ status: 429, header }, performance.now());
+  learn(key, 429, { 'retry-after': '60' });
   keys.keep('real', key);
   for (let i = 0; i < 100; i += 1) keys.get(`made-up-${i}`);
   expect(keys.get('real').cooldown).toBeDefined();
@@ -336,13 +332,13 @@ it('keys that were never answered do not evict the cooldown of another', () => {
 
 it('keys that the upstream refused do not evict one that it has accepted', () => {
   const keys = createKeyStates(10, 10);
-  const learn = (name: string, status: number): void => {
+  const learnAndKeep = (name: string, status: number): void => {
     const key = keys.get(name);
-    key.learn({ status, header: () => undefined }, performance.now());
+    learn(key, status);
     keys.keep(name, key);
   };
-  learn('real', 200);
-  for (let i = 0; i < 100; i += 1) learn(`made-up-${i}`, [400, 401, 403, 429][i % 4] as number);
+  learnAndKeep('real', 200);
+  for (let i = 0; i < 100; i += 1) learnAndKeep(`made-up-${i}`, [400, 401, 403, 429][i % 4] as number);
   expect(keys.get('real').isAccepted).toBe(true);
 });
 

@@ -101,19 +101,43 @@ describe('an upstream response', () => {
     expect(data.rateLimit.windows).toEqual([{ limit: 2_147_483_647, remaining: 2_147_483_647 }]);
   });
 
-  it('with 429 and an incomplete body is still treated as 429', async () => {
+  it.each([
+    [429, 'RATE_LIMITED'],
+    [401, 'UNAUTHENTICATED'],
+  ])('with %i and an incomplete body is still treated as that', async (refusal, code) => {
     const key = freshKey();
     upstream.play((_, response) => {
-      response.writeHead(429, { 'Content-Length': '100', 'Retry-After': '30' });
+      response.writeHead(refusal, { 'Content-Length': '100', 'Retry-After': '30' });
       response.write('{"code":', () => response.destroy());
     });
     const before = upstream.seen.length;
-    for (const retryAfter of [30, expect.any(Number)]) {
+    for (let i = 0; i < 2; i += 1) {
       const { status, errors } = await gateway.graphql('{ pets { id } }', { key });
-      expect(status).toBe(429);
-      expect(errors?.[0]?.extensions).toMatchObject({ code: 'RATE_LIMITED', retryAfter });
+      expect(status).toBe(refusal);
+      expect(errors?.[0]?.extensions.code).toBe(code);
     }
     expect(upstream.seen).toHaveLength(before + 1);
+  });
+
+  it('with 401 is remembered with its body', async () => {
+    const key = freshKey();
+    const body = { code: 'bad_key', message: 'In their own words.', status: 401 };
+    upstream.play((_, response) => send(response, 401, body));
+    const before = upstream.seen.length;
+    for (let i = 0; i < 2; i += 1) {
+      const { errors } = await gateway.graphql('{ pets { id } }', { key });
+      expect(errors?.[0]).toMatchObject({ message: body.message, extensions: { error: body } });
+    }
+    expect(upstream.seen).toHaveLength(before + 1);
+  });
+
+  it('that is not HTTP and repeats the key does not bring it into the log', async () => {
+    const key = `secret-${freshKey()}`;
+    upstream.play((request, response) => response.socket?.end(`NONSENSE ${request.headers.authorization}\r\n\r\n`));
+    const { errors } = await gateway.graphql('{ pets { id } }', { key });
+    expect(errors?.[0]?.extensions.code).toBe('UPSTREAM_ERROR');
+    expect(gateway.logged.some(({ code }) => code === 'upstream_error')).toBe(true);
+    expect(JSON.stringify(gateway.logged)).not.toContain(key);
   });
 
   it('may state Retry-After as an HTTP date', async () => {

@@ -52,6 +52,18 @@ describeWithRedis('two gateways in front of one store', () => {
     expect((await outcome(gateways[1], ONE, other)).status).toBe(200);
   });
 
+  it('tell clients the same wait, though one operation a minute is tried', async () => {
+    const upstream = await startScriptedUpstream((_, response) =>
+      send(response, 429, { code: 'c', message: 'm', status: 429 }, { 'Retry-After': '3600' }),
+    );
+    const start = (): Promise<ProxyOnly> => startProxyBefore(upstream.url, { REDIS_URL: redisUrl() });
+    const both = [await start(), await start()] as const;
+    const key = `any-${Math.random()}`;
+    for (const gateway of both) expect((await outcome(gateway, ONE, key)).retryAfter).toBeGreaterThan(3_590);
+    expect(upstream.seen).toHaveLength(1);
+    await Promise.all([...both, upstream].map((one) => one.close()));
+  });
+
   it('refuse every operation of a key that the store banned', async () => {
     const key = await exhaustedKey();
     for (let i = 0; i < 2; i++) await store.fetch('/v1/pets', { headers: { Authorization: `Bearer ${key}` } });

@@ -58,8 +58,10 @@ describe('cooldowns after an outage', () => {
     listeners = [];
     failAfter = Infinity;
     cooldowns = createRedisCooldowns(link);
-    const share = (keyId: string, milliseconds: number): void =>
-      cooldowns.share(keyId, { until: monotonicNow() + milliseconds, code: 'rate_limited' });
+    const share = (keyId: string, milliseconds: number): void => {
+      const until = monotonicNow() + milliseconds;
+      cooldowns.share(keyId, { until, retryAt: until, code: 'rate_limited' });
+    };
     for (let n = 0; n < LIVE; n++) share(`live ${n}`, 60_000);
     for (let n = 0; n < 100; n++) share(`expired ${n}`, -1);
   });

@@ -22,6 +22,11 @@ describe.each(STORES)('adding animals over REST, %s store', (mode) => {
     expect((await client.get(headers.get('location') as string)).body).toEqual(body);
   });
 
+  it('reads a body of MAX_BODY_BYTES', async () => {
+    const { status } = await client.post('{"name":"Bella","categoryId":10}'.padEnd(1_048_576));
+    expect(status).toBe(201);
+  });
+
   it('keeps an omitted status absent', async () => {
     const added = await client.post('{"categoryId":10,"name":"Flocke"}');
     expect(added.body).toEqual({ id: added.body.id, name: 'Flocke', categoryId: 10 });

@@ -55,7 +55,7 @@ describe('a valid key', () => {
       expect(authenticator.authenticate(key)).not.toBeInstanceOf(Promise);
     }
     expect(keys.asked.length).toBeGreaterThanOrEqual(12);
-    expect(keys.asked.length).toBeLessThanOrEqual(31);
+    expect(keys.asked.length).toBeLessThanOrEqual(61);
   });
 
   it('is looked up again before use if it was unused for five seconds', async () => {
@@ -135,9 +135,9 @@ describe('a key that becomes invalid', () => {
   });
 
   it('is refused the moment it expires, without a lookup', async () => {
-    const key = keys.add({ expiresAt: new Date(Date.now() + 1_500) });
+    const key = keys.add({ expiresAt: new Date(Date.now() + 900) });
     await authenticator.authenticate(key);
-    await vi.advanceTimersByTimeAsync(1_499);
+    await vi.advanceTimersByTimeAsync(899);
     expect(authenticator.authenticate(key)).toMatchObject({ id: 'key_0' });
     await vi.advanceTimersByTimeAsync(1);
     expect(authenticator.authenticate(key)).toBeUndefined();
