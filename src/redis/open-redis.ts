@@ -2,10 +2,9 @@ import { ConfigError } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
-import type { Tracer } from '../observability/tracing.js';
+import { endSpan, startSpan, type Tracer } from '../observability/tracing.js';
 import type { WaitUntilAvailable } from '../startup.js';
-import { observeLink } from './observed-link.js';
-import { openRedisLink, type RedisLink } from './redis-link.js';
+import { openRedisLink, type ObserveCall } from './redis-link.js';
 
 /**
  * Opens the links of an instance: one for limits, and one for persisted queries, whose failures do not affect the
@@ -19,9 +18,10 @@ export async function openRedis(
   tracer: Tracer,
   waitUntilAvailable: WaitUntilAvailable,
 ) {
+  const observe = createCallObserver(metrics, tracer);
   const [limits, queries] = await Promise.all([
-    openRedisLink({ url, log, metrics: metrics.watchSharing() }),
-    openRedisLink({ url, log }),
+    openRedisLink({ url, log, metrics: metrics.watchSharing(), observe }),
+    openRedisLink({ url, log, observe }),
   ]);
   const close = (): void => {
     limits.close();
@@ -35,8 +35,20 @@ export async function openRedis(
     close();
     throw error;
   }
-  const observe = (link: RedisLink): RedisLink => observeLink(link, metrics.observeRedis, tracer);
-  return { limits: observe(limits), queries: observe(queries), close };
+  return { limits, queries, close };
+}
+
+/** Measures each call, and creates a span for each call of a recorded request. The span contains no values. */
+function createCallObserver(metrics: Metrics, tracer: Tracer): ObserveCall {
+  return ({ name, operation, span: parent }) => {
+    const startedAt = performance.now();
+    const attributes = { 'db.system.name': 'redis', 'db.operation.name': operation, 'db.query.summary': name };
+    const span = parent?.isRecording() ? startSpan(tracer, 'client', name, { span: parent }, attributes) : undefined;
+    return (failure) => {
+      metrics.observeRedis(name, failure, (performance.now() - startedAt) / 1_000);
+      if (span) endSpan(span, {}, failure);
+    };
+  };
 }
 
 /** What Redis answers to a wrong password, user or database number. Waiting does not help. */

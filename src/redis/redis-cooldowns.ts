@@ -2,7 +2,7 @@ import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { Span } from '../observability/tracing.js';
 import type { Cooldown, SharedCooldowns } from '../proxy/key-state.js';
-import { RedisUnavailableError, type RedisLink } from './redis-link.js';
+import type { RedisLink } from './redis-link.js';
 import { createScript } from './redis-script.js';
 
 /** The most cooldowns that a gateway keeps, to share them again after an outage. Redis may then be empty. */
@@ -32,10 +32,8 @@ return {tonumber(ARGV[1]), wait, later, ban and 1 or 0}
 export function createRedisCooldowns(link: RedisLink): SharedCooldowns {
   const script = createScript(link, 'cool-down', COOL_DOWN);
   const shared = createBoundedCache<Cooldown>(CAPACITY);
-
   /** The keys whose cooldowns were sent again, while others still have to be. */
   const resent = new Set<string>();
-
   link.onUp(() => void sendAgain());
 
   return {
@@ -68,13 +66,9 @@ export function createRedisCooldowns(link: RedisLink): SharedCooldowns {
   }
 
   async function run(keyId: string, argv: readonly number[], span?: Span): Promise<Cooldown | undefined> {
-    try {
-      const [left = 0, later = 0, ban] = await script([`animals:proxy:cooldown:{${keyId}}`], argv.map(Math.ceil), span);
-      const until = monotonicNow() + left;
-      return left > 0 ? { until, retryAt: until + later, code: ban === 1 ? 'key_banned' : 'rate_limited' } : undefined;
-    } catch (error) {
-      if (error instanceof RedisUnavailableError) return undefined;
-      throw error;
-    }
+    const reply = await script([`animals:proxy:cooldown:{${keyId}}`], argv.map(Math.ceil), span);
+    const [left = 0, later = 0, ban] = reply ?? [];
+    const until = monotonicNow() + left;
+    return left > 0 ? { until, retryAt: until + later, code: ban === 1 ? 'key_banned' : 'rate_limited' } : undefined;
   }
 }

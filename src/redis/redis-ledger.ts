@@ -4,7 +4,7 @@ import { banned, findLargestCost, refused, view, type MemoryLedger } from '../ac
 import { monotonicNow } from '../clock.js';
 import type { Span } from '../observability/tracing.js';
 import { ADMIT } from './admit-script.js';
-import { RedisUnavailableError, type RedisLink } from './redis-link.js';
+import type { RedisLink } from './redis-link.js';
 import { createScript } from './redis-script.js';
 
 export interface RedisLedgerOptions {
@@ -55,13 +55,7 @@ export function createRedisLedger({
 
   return {
     findBan: (account) => local.findBan(account),
-    admit: (account, cost, span) =>
-      link.isUp
-        ? askRedis(account, cost, span).catch((error: unknown) => {
-            if (error instanceof RedisUnavailableError) return local.admit(account, cost);
-            throw error;
-          })
-        : local.admit(account, cost),
+    admit: (account, cost, span) => (link.isUp ? askRedis(account, cost, span) : local.admit(account, cost)),
   };
 
   async function askRedis(account: Account, cost: number, span?: Span): Promise<Admission> {
@@ -82,7 +76,7 @@ export function createRedisLedger({
       [cost, ...bans, left(known?.bannedUntil), unbannedAgo, ...windows],
       span,
     );
-    return settle(account, cost, reply);
+    return reply ? settle(account, cost, reply) : local.admit(account, cost);
   }
 
   function settle(

@@ -4,18 +4,6 @@ import type { SharingFailure, SharingMetrics } from '../observability/limiter-me
 import type { Span } from '../observability/tracing.js';
 import { createRedisClients, type RedisClient } from './redis-client.js';
 
-/** Redis is unavailable, or its reply was late or corrupt. The command may or may not have run. */
-export class RedisUnavailableError extends Error {
-  override readonly name = 'RedisUnavailableError';
-
-  constructor(
-    message: string,
-    readonly reason: SharingFailure,
-  ) {
-    super(message);
-  }
-}
-
 /** The commands that the program sends. */
 export type RedisCommands = Pick<Redis, 'evalsha' | 'eval' | 'get' | 'set'>;
 
@@ -27,6 +15,12 @@ export interface RedisCall {
   /** The span of the request that needs the reply. Absent if no single request does. */
   readonly span?: Span | undefined;
 }
+
+/**
+ * Called when a call is sent. Not called for a call without a connection.
+ * @returns a function to call when the call ends, with the kind of failure if it failed
+ */
+export type ObserveCall = (call: RedisCall) => (failure?: SharingFailure) => void;
 
 /**
  * A connection to Redis, which may be unavailable at any time: one server, the primary that Sentinels name, or a
@@ -41,9 +35,14 @@ export interface RedisLink {
    * Sends commands once. Nothing is queued or retried.
    * @param send - sends the commands
    * @param read - parses the reply; throws if the reply is corrupt, and the connection is then closed
-   * @throws RedisUnavailableError by the deadline at the latest
+   * @returns undefined, by the deadline at the latest, if Redis is unavailable or its reply is late or corrupt. The
+   * commands may or may not have run.
    */
-  ask<T>(call: RedisCall, send: (client: RedisCommands) => Promise<unknown>, read: (reply: unknown) => T): Promise<T>;
+  ask<T>(
+    call: RedisCall,
+    send: (client: RedisCommands) => Promise<unknown>,
+    read: (reply: unknown) => T,
+  ): Promise<T | undefined>;
   /** Adds a listener that is called whenever the link connects, and at once if it is connected now. */
   onUp(listener: () => void): void;
   close(): void;
@@ -55,14 +54,15 @@ export interface RedisLinkOptions {
   readonly log: Log;
   /** Absent for a link whose outages do not matter. They are logged at the level `debug`. */
   readonly metrics?: SharingMetrics | undefined;
+  readonly observe?: ObserveCall | undefined;
   /** How long a reply may take, in milliseconds. */
   readonly deadlineMs?: number;
-  /** Time between attempts to connect, in milliseconds. */
-  readonly retryMs?: number;
 }
 
 /** How long an attempt to connect may take, including the check that Redis can write and read. */
 const CONNECT_MS = 1_000;
+/** Time between attempts to connect, in milliseconds. */
+const RETRY_MS = 500;
 /** If a connection that lasted longer than this breaks, the link reconnects at once. */
 const LASTING_MS = 1_000;
 
@@ -77,14 +77,15 @@ export async function openRedisLink({
   url,
   log,
   metrics,
+  observe,
   deadlineMs = 100,
-  retryMs = 500,
 }: RedisLinkOptions): Promise<RedisLink> {
   const clients = await createRedisClients(url, CONNECT_MS);
-  const waiting = new Set<(error: RedisUnavailableError) => void>();
+  const waiting = new Set<(reason: SharingFailure) => void>();
   const listeners: (() => void)[] = [];
-  let connecting: RedisClient | undefined;
-  let current: { readonly client: RedisClient; readonly since: number } | undefined;
+  let client: RedisClient | undefined;
+  /** When the client's connection was found to work, by `performance.now()`. Undefined while it does not. */
+  let upSince: number | undefined;
   let timer: NodeJS.Timeout | undefined;
   let hasBeenUp = false;
   let isOutageLogged = false;
@@ -94,7 +95,7 @@ export async function openRedisLink({
   await connect();
   return {
     get isUp() {
-      return current !== undefined;
+      return upSince !== undefined;
     },
     get failure() {
       return failure;
@@ -102,44 +103,43 @@ export async function openRedisLink({
     ask,
     onUp(listener) {
       listeners.push(listener);
-      if (current) listener();
+      if (upSince !== undefined) listener();
     },
     close() {
       isClosed = true;
       clearTimeout(timer);
-      connecting?.disconnect();
-      if (current) discard(current.client, 'closed');
+      discard('closed');
     },
   };
 
   async function connect(): Promise<void> {
-    const client = clients.create();
-    connecting = client;
+    const created = clients.create();
+    client = created;
     const errors: Error[] = [];
-    client.on('error', (error: Error) => {
+    created.on('error', (error: Error) => {
       errors.push(error);
-      lose(client, reasonOf(error), error);
+      lose(created, reasonOf(error), error);
     });
-    client.on('close', () => lose(client, 'closed', new Error('the connection was closed')));
+    created.on('close', () => lose(created, 'closed', new Error('the connection was closed')));
     try {
-      if ((await within(CONNECT_MS, clients.check(client))) === 'cluster') {
-        client.disconnect();
+      if ((await within(CONNECT_MS, clients.check(created))) === 'cluster') {
+        created.disconnect();
         await connect();
         return;
       }
       // After a wrong password or database number, ioredis emits an error and continues.
       if (errors[0]) throw errors[0];
     } catch (error) {
-      client.disconnect();
+      created.disconnect();
       reportOutage('unreachable', errors[0] ?? (error as Error));
-      connectLater(retryMs);
+      connectLater(RETRY_MS);
       return;
     }
     if (isClosed) {
-      client.disconnect();
+      created.disconnect();
       return;
     }
-    current = { client, since: performance.now() };
+    upSince = performance.now();
     hasBeenUp = true;
     metrics?.setShared(true);
     if (isOutageLogged) log[metrics ? 'info' : 'debug']('Redis is back: limits are shared again');
@@ -148,55 +148,56 @@ export async function openRedisLink({
   }
 
   function ask<T>(
-    _call: RedisCall,
+    call: RedisCall,
     send: (client: RedisCommands) => Promise<unknown>,
     read: (reply: unknown) => T,
-  ): Promise<T> {
-    if (!current) return Promise.reject(new RedisUnavailableError('Redis is unavailable', 'unreachable'));
-    const { client } = current;
-    return new Promise((resolve, reject) => {
+  ): Promise<T | undefined> {
+    const asked = client;
+    if (!asked || upSince === undefined) return Promise.resolve(undefined);
+    const end = observe?.(call);
+    return new Promise((resolve) => {
+      const settle = (result: T | undefined, failure?: SharingFailure): void => {
+        clearTimeout(deadline);
+        waiting.delete(fail);
+        end?.(failure);
+        resolve(result);
+      };
+      const fail = (reason: SharingFailure): void => settle(undefined, reason);
       const deadline = setTimeout(() => {
         // If this process was paused, the reply may have arrived unread. Node reads it before it runs the immediate.
         setImmediate(() => {
-          if (waiting.has(fail)) lose(client, 'timeout', new Error(`no answer within ${deadlineMs} ms`));
+          if (waiting.has(fail)) lose(asked, 'timeout', new Error(`no answer within ${deadlineMs} ms`));
         });
       }, deadlineMs);
-      const fail = (error: RedisUnavailableError): void => {
-        clearTimeout(deadline);
-        reject(error);
-      };
       waiting.add(fail);
-      send(client).then(
+      send(asked).then(
         (reply) => {
           if (!waiting.has(fail)) return;
           try {
-            resolve(read(reply));
-            clearTimeout(deadline);
-            waiting.delete(fail);
+            settle(read(reply));
           } catch (error) {
-            lose(client, 'garbage', error as Error);
+            lose(asked, 'garbage', error as Error);
           }
         },
-        (error: unknown) => lose(client, reasonOf(error as Error), error as Error),
+        (error: unknown) => lose(asked, reasonOf(error as Error), error as Error),
       );
     });
   }
 
-  function lose(client: RedisClient, reason: SharingFailure, error: Error): void {
-    if (current?.client !== client) return;
-    const hasLasted = performance.now() - current.since > LASTING_MS;
-    discard(client, reason);
+  function lose(lost: RedisClient, reason: SharingFailure, error: Error): void {
+    if (lost !== client || upSince === undefined) return;
+    const hasLasted = performance.now() - upSince > LASTING_MS;
+    discard(reason);
     if (isClosed) return;
     reportOutage(reason, error);
-    connectLater(hasLasted ? 0 : retryMs);
+    connectLater(hasLasted ? 0 : RETRY_MS);
   }
 
-  function discard(client: RedisClient, reason: SharingFailure): void {
-    current = undefined;
-    client.disconnect();
-    const unanswered = [...waiting];
-    waiting.clear();
-    for (const fail of unanswered) fail(new RedisUnavailableError('the connection to Redis is lost', reason));
+  /** Closes the connection, and ends all calls that wait for a reply. */
+  function discard(reason: SharingFailure): void {
+    upSince = undefined;
+    client?.disconnect();
+    for (const fail of [...waiting]) fail(reason);
   }
 
   function reportOutage(reason: SharingFailure, { message }: Error): void {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { RedisUnavailableError, type RedisLink } from './redis-link.js';
+import type { RedisLink } from './redis-link.js';
 
 /** The most characters of queries in this process. */
 const CAPACITY = 4_000_000;
@@ -25,7 +25,7 @@ export function createRedisQueryCache(link: RedisLink) {
     async get(key: string): Promise<string | undefined> {
       const found = known.get(key);
       if (found !== undefined || !isQueryKey(key)) return found;
-      const text = await ask(
+      const text = await link.ask(
         { name: 'get-query', operation: 'GET' },
         (client) => client.get(toRedisKey(key)),
         (reply) => {
@@ -40,7 +40,7 @@ export function createRedisQueryCache(link: RedisLink) {
     async set(key: string, text: string): Promise<void> {
       known.set(key, text);
       if (Buffer.byteLength(text) > MAX_BYTES || !isQueryKey(key)) return;
-      await ask(
+      await link.ask(
         { name: 'set-query', operation: 'SET' },
         (client) => client.set(toRedisKey(key), text, 'PX', KEPT_MS),
         (reply) => {
@@ -50,15 +50,6 @@ export function createRedisQueryCache(link: RedisLink) {
     },
     delete: (key: string) => Promise.resolve(known.delete(key)),
   };
-
-  async function ask<T>(...args: Parameters<typeof link.ask<T>>): Promise<T | undefined> {
-    try {
-      return await link.ask(...args);
-    } catch (error) {
-      if (error instanceof RedisUnavailableError) return undefined;
-      throw error;
-    }
-  }
 }
 
 /** Whether a key is well formed. Clients supply the hash. */

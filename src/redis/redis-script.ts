@@ -5,17 +5,17 @@ import type { RedisCommands, RedisLink } from './redis-link.js';
 /**
  * A Lua script that Redis runs in one atomic step. Its first argument is a number unique to the call, and its reply is
  * an array of integers that starts with this number, so the reply to another call is never mistaken for its own.
+ * It returns undefined if Redis is unavailable.
  */
 export type Script = (
   keys: readonly string[],
   args: readonly (string | number)[],
   span?: Span,
-) => Promise<readonly number[]>;
+) => Promise<readonly number[] | undefined>;
 
 /**
  * Creates a script. It sends the digest, and the whole text only if Redis does not know the digest.
  * @param name - its name in metrics and traces
- * @throws RedisUnavailableError
  */
 export function createScript(link: RedisLink, name: string, lua: string): Script {
   const digest = createHash('sha1').update(lua).digest('hex');
