@@ -3,7 +3,6 @@ import {
   createRequestIds,
   exchange,
   toCancelled,
-  type Cancellable,
   type Connection,
   type Outcome,
   type RequestIds,
@@ -55,19 +54,10 @@ interface KeptConnection extends Connection {
 }
 
 /** A request that waits for a connection. */
-class Waiting implements Cancellable {
-  isCancelled = false;
-
-  constructor(
-    readonly keyId: string,
-    readonly start: (turn: KeptConnection | UpstreamFailure) => void,
-  ) {}
-
-  cancel(reason: Error): boolean {
-    this.isCancelled = true;
-    this.start(toCancelled(reason, false));
-    return false;
-  }
+interface Waiting {
+  readonly keyId: string;
+  readonly start: (turn: KeptConnection | UpstreamFailure) => void;
+  isCancelled: boolean;
 }
 
 /**
@@ -80,15 +70,16 @@ class Waiting implements Cancellable {
  */
 export function createConnections(options: ConnectionsOptions) {
   const { url, connections, connectTimeoutMs, ids = createRequestIds(), observe } = options;
-  const { origin, pathname } = new URL(url);
-  const base = pathname.replace(/\/+$/, '');
+  const { origin, basePath } = parseBaseUrl(url);
   // No timeouts here: callers cancel at their own deadlines.
   const clientOptions = { connect, headersTimeout: 0, bodyTimeout: 0 };
   const openConnection = buildConnector({ timeout: connectTimeoutMs });
   const clients: Client[] = [];
   /** The connections without a request, in the order of their last use. */
   const idle: KeptConnection[] = [];
-  const waiting = new FairQueue<Waiting>();
+  const queue = new FairQueue<Waiting>();
+  /** Requests in the queue that are not cancelled. */
+  let waiting = 0;
   /** The connections that each key uses. */
   const used = new Map<string, number>();
   let free = connections;
@@ -98,11 +89,12 @@ export function createConnections(options: ConnectionsOptions) {
   return {
     /** Sends a request when it is its key's turn. */
     async send(request: UpstreamRequest): Promise<Outcome> {
-      const { method, keyId } = request;
+      const { method, path, call } = request;
+      const keyId = call.key?.id ?? '';
       const createdAt = performance.now();
-      const isFirst = mayStart(keyId) && !waiting.has(keyId);
-      const turn = isFirst ? take(keyId) : await waitForTurn(request);
-      const outcome = 'kind' in turn ? turn : await exchange(turn, base + request.path, request, ids);
+      const isFirst = mayStart(keyId) && !queue.has(keyId);
+      const turn = isFirst ? take(keyId) : await waitForTurn(keyId, request);
+      const outcome = 'kind' in turn ? turn : await exchange(turn, basePath + path, request, ids);
       request.progress = undefined;
       const observed = toObserved(outcome);
       if (observed !== undefined) observe?.(method, observed, (performance.now() - createdAt) / 1_000);
@@ -113,7 +105,7 @@ export function createConnections(options: ConnectionsOptions) {
       active,
       idle: Math.max(0, clients.filter(({ stats }) => stats.connected).length - active),
       /** Requests that wait for a connection. */
-      waiting: [...waiting].filter(({ isCancelled }) => !isCancelled).length,
+      waiting,
     }),
     close: async () => {
       await Promise.all(clients.map((client) => client.destroy()));
@@ -124,11 +116,19 @@ export function createConnections(options: ConnectionsOptions) {
     return (used.get(keyId) ?? 0) < SHARE * free;
   }
 
-  function waitForTurn(request: UpstreamRequest): Promise<KeptConnection | UpstreamFailure> {
-    return new Promise((resolve) => {
-      const place = new Waiting(request.keyId, resolve);
-      request.progress = place;
-      waiting.push(request.keyId, place);
+  function waitForTurn(keyId: string, request: UpstreamRequest): Promise<KeptConnection | UpstreamFailure> {
+    return new Promise((start) => {
+      const place: Waiting = { keyId, start, isCancelled: false };
+      queue.push(keyId, place);
+      waiting += 1;
+      request.progress = {
+        cancel(reason) {
+          place.isCancelled = true;
+          waiting -= 1;
+          start(toCancelled(reason, false));
+          return false;
+        },
+      };
       startNext();
     });
   }
@@ -167,9 +167,11 @@ export function createConnections(options: ConnectionsOptions) {
 
   function startNext(): void {
     while (free > 0) {
-      const next = waiting.shift(mayStart);
+      const next = queue.shift(mayStart);
       if (!next) return;
-      if (!next.isCancelled) next.start(take(next.keyId));
+      if (next.isCancelled) continue;
+      waiting -= 1;
+      next.start(take(next.keyId));
     }
   }
 
@@ -219,6 +221,12 @@ export function createConnections(options: ConnectionsOptions) {
     connection.uses = 0;
     return Math.min(1 + 2 * usualMs, LONGEST_REST_MS);
   }
+}
+
+/** Splits a store's base address into its origin and its path, which has no slash at its end. */
+export function parseBaseUrl(url: string): { readonly origin: string; readonly basePath: string } {
+  const { origin, pathname } = new URL(url);
+  return { origin, basePath: pathname.replace(/\/+$/, '') };
 }
 
 /** What counts in the metrics; undefined for a request that was not to be sent. */

@@ -1,5 +1,5 @@
 import type { Account, Admission, Ledger, WindowState } from '../access/ledger.js';
-import { chain, type MaybePromise } from '../access/maybe-promise.js';
+import type { MaybePromise } from '../access/maybe-promise.js';
 import { findLargestCost } from '../access/memory-ledger.js';
 import { PUBLISHED_LIMITS, toWindows } from '../access/plans.js';
 import { operationTooLarge, rateLimited } from '../access/refusals.js';
@@ -19,27 +19,27 @@ export interface DefaultPlan {
 export class DefaultPlanCharges {
   /** Why the plan refuses what was charged late. */
   refusal: StoreError | undefined;
+  readonly #account: Account;
   #postponed = 0;
   #windows: readonly WindowState[] | undefined;
 
   constructor(
-    private readonly keyId: string,
+    keyId: string,
     private readonly span: Span,
     private readonly defaultPlan: DefaultPlan,
-  ) {}
+  ) {
+    this.#account = { id: keyId, windows: toWindows(PUBLISHED_LIMITS[defaultPlan.plan]) };
+  }
 
   /** Notes requests of a key that the upstream has not answered yet: it might state limits, or refuse the key. */
   postpone(cost: number): void {
     this.#postponed += cost;
   }
 
-  get hasPostponed(): boolean {
-    return this.#postponed > 0;
-  }
-
   /** Charges what was postponed, because the upstream has answered and states no limits. Never rejects. */
   async chargePostponed(): Promise<void> {
     const cost = this.#postponed;
+    if (cost === 0) return;
     this.#postponed = 0;
     try {
       const refusal = await this.charge(cost);
@@ -55,26 +55,21 @@ export class DefaultPlanCharges {
   }
 
   /** @returns why the plan refuses the requests */
-  charge(cost: number): MaybePromise<StoreError | undefined> {
-    return chain(this.#ask(cost), (admission) => {
-      this.#windows = admission.windows;
-      if (admission.outcome === 'admitted') return undefined;
-      return admission.outcome === 'too-large'
-        ? operationTooLarge(cost, admission.limit)
-        : rateLimited(admission.retryAfter, cost, admission.windows);
-    });
+  async charge(cost: number): Promise<StoreError | undefined> {
+    const admission = await this.#admit(cost);
+    this.#windows = admission.windows;
+    if (admission.outcome === 'admitted') return undefined;
+    return admission.outcome === 'too-large'
+      ? operationTooLarge(cost, admission.limit)
+      : rateLimited(admission.retryAfter, cost, admission.windows);
   }
 
   /** The windows after the last charge. */
-  windows(): MaybePromise<readonly WindowState[]> {
-    return this.#windows ?? chain(this.#ask(0), ({ windows }) => windows);
+  async windows(): Promise<readonly WindowState[]> {
+    return this.#windows ?? (await this.#admit(0)).windows;
   }
 
-  #ask(cost: number): MaybePromise<Admission> {
+  #admit(cost: number): MaybePromise<Admission> {
     return this.defaultPlan.ledger.admit(this.#account, cost, this.span);
-  }
-
-  get #account(): Account {
-    return { id: this.keyId, windows: toWindows(PUBLISHED_LIMITS[this.defaultPlan.plan]) };
   }
 }

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
 import type { Client, Dispatcher } from 'undici';
-import { CallCancelled } from '../pets/pet-source.js';
+import { CallCancelled, type Call } from '../pets/pet-source.js';
 import { notUnderstood, unavailable } from './wire.js';
 
 /** A request to the upstream. */
@@ -12,12 +12,10 @@ export interface UpstreamRequest {
   /** All headers except `X-Request-Id`. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
-  /** The id of the client's request. */
-  readonly requestId: string;
-  /** The caller's key. When requests wait for a connection, the keys take turns. */
-  readonly keyId: string;
-  /** Called right before the request is written to a connection. Returns an error if it must not be sent any more. */
-  beforeSending(): Error | undefined;
+  /** The client's request. Its key is asked again right before the request is written to a connection. */
+  readonly call: Pick<Call, 'requestId' | 'key'>;
+  /** When the request was last sent, by `performance.now()`. */
+  sentAt?: number | undefined;
   /** What the request waits for now, if it is on its way. */
   progress?: Cancellable | undefined;
 }
@@ -43,7 +41,7 @@ export interface UpstreamFailure {
    * - `unreachable`: there was no connection, or it broke before the response began
    * - `broken`: the response was incomplete or not HTTP
    * - `mismatched`: it was the response to another request
-   * - `refused`: `beforeSending` returned an error
+   * - `refused`: the key may not be used any more
    * - `timeout` and `cancelled`: nobody waits any more, because time is up or because the client has disconnected
    */
   readonly kind: 'unreachable' | 'broken' | 'mismatched' | 'refused' | 'timeout' | 'cancelled';
@@ -67,8 +65,6 @@ const REFUSALS = new Set([401, 429]);
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
-const NO_HEADERS: Headers = {};
-
 /** A connection to the upstream. */
 export interface Connection {
   readonly client: Client;
@@ -87,7 +83,7 @@ export function exchange(
   ids: RequestIds,
 ): Promise<Outcome> {
   const { method, headers, body = null } = request;
-  const id = ids.create(request.requestId);
+  const id = ids.create(request.call.requestId);
   return new Promise((resolve) => {
     const handler = new ExchangeHandler(connection, request, ids, id, resolve);
     request.progress = handler;
@@ -101,7 +97,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler, Cancellable {
   #isOver = false;
   #wasSent = false;
   #status = 0;
-  #headers = NO_HEADERS;
+  #headers: Headers | undefined;
   #chunks: Buffer[] | undefined;
   #size = 0;
 
@@ -122,10 +118,11 @@ class ExchangeHandler implements Dispatcher.DispatchHandler, Cancellable {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    const error = this.#isOver ? undefined : this.request.beforeSending();
-    if (error) this.#end({ kind: 'refused', error, wasSent: this.#wasSent });
-    if (this.#isOver) controller.abort(new Error('cancelled'));
-    else this.#wasSent = true;
+    const error = this.#isOver ? undefined : this.request.call.key?.findRefusal();
+    if (error) this.#fail('refused', error);
+    if (this.#isOver) return controller.abort(new Error('cancelled'));
+    this.#wasSent = true;
+    this.request.sentAt = performance.now();
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
@@ -167,7 +164,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler, Cancellable {
   }
 
   #answer(body: string | undefined): void {
-    const headers = this.#headers;
+    const headers = this.#headers ?? {};
     this.#end({ kind: 'answer', status: this.#status, body, header: (name) => readHeader(headers, name) });
   }
 

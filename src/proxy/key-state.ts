@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WindowState } from '../access/ledger.js';
-import type { MaybePromise } from '../access/maybe-promise.js';
 import { keyBanned, operationTooLarge, rateLimited, secondsUntil } from '../access/refusals.js';
 import type { UpstreamAnswerHead } from '../access/upstream-key.js';
 import { createBoundedCache } from '../bounded-cache.js';
@@ -21,13 +20,10 @@ export interface Cooldown {
 /** Cooldowns that several gateways share. */
 export interface SharedCooldowns {
   /** Finds the cooldown of a key that any gateway has shared. */
-  find(keyId: string, span: Span): MaybePromise<Cooldown | undefined>;
+  find(keyId: string, span: Span): Promise<Cooldown | undefined>;
   /** Shares a cooldown with the other gateways, without waiting for them. */
   share(keyId: string, cooldown: Cooldown): void;
 }
-
-/** Used by a gateway without Redis. */
-export const UNSHARED_COOLDOWNS: SharedCooldowns = { find: () => undefined, share: () => undefined };
 
 /** How long a key counts as refused after a 401 of the upstream. */
 const REFUSED_KEY_MS = 5_000;
@@ -65,20 +61,35 @@ export function createKeyStates(capacity = 100_000, otherCapacity = 10_000) {
   };
 }
 
+/** The request that goes first, while nothing is known of the limits of its key. */
+interface Probe {
+  /** The session whose operation was admitted first, or that sends a request first. */
+  readonly owner: unknown;
+  /** Whether one of the owner's requests is on its way. Its others wait, like those of other sessions. */
+  isSent: boolean;
+  readonly end: (ended: ProbeEnd) => void;
+  readonly ended: Promise<ProbeEnd>;
+}
+
+export interface ProbeEnd {
+  /** Whether the upstream did not answer. The operations that wait then wait for no other probe. */
+  readonly hasFailed: boolean;
+  /** The error for the client, if the upstream refused the key or its rate. */
+  readonly refusal?: StoreError | undefined;
+}
+
 /** What the gateway knows about one key: its limits, its cooldown and its requests in flight. */
 export class KeyState {
-  readonly limits = new LimitState();
   /** When the key was first seen or last tried, by `performance.now()`. */
   newSince = performance.now();
   /** Whether the upstream has accepted the key: other refusals than 401 say nothing about it. */
   isAccepted = false;
-  /** Resolves when the request that goes first has been answered, with the refusal of the key if there was one. */
-  first: Promise<Error | undefined> | undefined;
+  readonly #limits = new LimitState();
   #cooldown: Cooldown | undefined;
   #refusal: { readonly error: StoreError; readonly until: number } | undefined;
   /** Admitted requests without an answer so far. */
   #inFlight = 0;
-  #probe: ReturnType<typeof withResolvers<boolean>> | undefined;
+  #probe: Probe | undefined;
 
   /** The upstream's 401, for a while. */
   get refusal(): StoreError | undefined {
@@ -89,9 +100,23 @@ export class KeyState {
     return this.#cooldown && this.#cooldown.until > monotonicNow() ? this.#cooldown : undefined;
   }
 
+  get areLimitsUnknown(): boolean {
+    return this.#limits.isUnknown;
+  }
+
+  /** True if the upstream has answered for this key and states no limits. */
+  get areLimitsUnstated(): boolean {
+    return this.#limits.isUnstated;
+  }
+
+  /** The lengths and limits of the windows; empty while none are known. */
+  get policies(): LimitState['policies'] {
+    return this.#limits.policies;
+  }
+
   /** The windows now, minus the requests in flight; empty while none are known. */
   get windows(): readonly WindowState[] {
-    return this.limits.windows(this.#inFlight, monotonicNow());
+    return this.#limits.windows(this.#inFlight, monotonicNow());
   }
 
   /**
@@ -112,19 +137,20 @@ export class KeyState {
    * Admits `cost` requests against the last numbers of the upstream. While there are none, one operation is the probe
    * and the others wait for its answer, so that a burst does not exceed limits that are still unknown.
    * @param until - how long to wait for a probe, by `performance.now()`; the operation is then admitted without limits
-   * @returns true for the probe, which must call `endProbe`
+   * @returns true for the probe
    * @throws StoreError `unauthorized`, `rate_limited`, `key_banned` or `operation_too_large`
    */
-  async admit(cost: number, until: number): Promise<boolean> {
+  async admit(cost: number, until: number, owner: unknown): Promise<boolean> {
     let isProbe = false;
     for (let mayWait = true; ;) {
-      const refusal = this.findRefusal(cost) ?? this.#findLimitRefusal(cost);
+      const refusal = this.findRefusal(cost) ?? this.#limits.findRefusal(cost, this.#inFlight);
       if (refusal) throw refusal;
-      isProbe = this.limits.isUnknown(monotonicNow()) && !this.#probe;
-      if (isProbe) this.#probe = withResolvers();
+      isProbe = this.areLimitsUnknown && !this.#probe;
+      if (isProbe) this.#probe = createProbe(owner);
       const left = until - performance.now();
       if (isProbe || !mayWait || !this.#probe || left <= 0) break;
-      mayWait = !(await Promise.race([this.#probe.promise, sleep(left, true, { ref: false })]));
+      const end = await Promise.race([this.#probe.ended, sleep(left, undefined, { ref: false })]);
+      mayWait = end !== undefined && !end.hasFailed;
     }
     this.#inFlight += cost;
     return isProbe;
@@ -133,7 +159,7 @@ export class KeyState {
   /** Why the rest of a probe's requests does not fit into the limits that its first answer stated. */
   findRestRefusal(rest: number): StoreError | undefined {
     // The first request has run, so the rest is late and not too large: a client may repeat it in parts.
-    return this.#findLimitRefusal(Math.min(rest, this.#largestCost), this.#inFlight - rest);
+    return this.#limits.findRefusal(Math.min(rest, this.#largestCost), this.#inFlight - rest);
   }
 
   /** The cost of the largest operation that the known windows can hold. */
@@ -146,26 +172,31 @@ export class KeyState {
     this.#inFlight -= count;
   }
 
-  /**
-   * Ends the probe. The operations that wait for it continue.
-   * @param hasFailed - true if the upstream did not answer: they then wait for no other probe
-   */
-  endProbe(hasFailed: boolean): void {
-    this.#probe?.resolve(hasFailed);
-    this.#probe = undefined;
+  /** What a session has to wait for before it sends another request, while nothing is known of the limits. */
+  findProbe(owner: unknown): Promise<ProbeEnd> | undefined {
+    const probe = this.#probe;
+    return probe && this.areLimitsUnknown && (probe.isSent || probe.owner !== owner) ? probe.ended : undefined;
   }
 
   /**
-   * Makes the other requests of the key wait for one.
-   * @returns the function that ends the wait
+   * Makes all other requests of the key wait for the one that the session sends next.
+   * @returns the function that ends the wait if there is no answer
    */
-  startFirst(): (refusal?: Error) => void {
-    const { promise, resolve } = withResolvers<Error | undefined>();
-    this.first = promise;
-    return (refusal) => {
-      if (this.first === promise) this.first = undefined;
-      resolve(refusal);
-    };
+  sendProbe(owner: unknown): () => void {
+    const probe = (this.#probe ??= createProbe(owner));
+    probe.isSent = true;
+    return () => this.#endProbe(probe, { hasFailed: true });
+  }
+
+  /** Ends the probe, if it is that of the session. */
+  endProbe(owner: unknown, end: ProbeEnd): void {
+    const probe = this.#probe;
+    if (probe && probe.owner === owner) this.#endProbe(probe, end);
+  }
+
+  #endProbe(probe: Probe, end: ProbeEnd): void {
+    if (this.#probe === probe) this.#probe = undefined;
+    probe.end(end);
   }
 
   /**
@@ -180,13 +211,13 @@ export class KeyState {
       // The headers of a 401 state the limits of the gateway's address, not of the key.
       this.#refusal = { error: refusal, until: now + REFUSED_KEY_MS };
       this.isAccepted = false;
-      this.limits.forget();
+      this.#limits.forget();
       return;
     }
-    this.limits.learn(answer, sentAt, now);
+    this.#limits.learn(answer, sentAt, now);
     if (status < 300 || status === 304 || status === 404) this.isAccepted = true;
     // Until the upstream has accepted the key, one request goes first each time.
-    if (!this.isAccepted) this.limits.forget();
+    if (!this.isAccepted) this.#limits.forget();
     if (!refusal) return;
     const code = refusal.code === 'key_banned' ? 'key_banned' : 'rate_limited';
     const retryAt = now + (refusal.retryAfter ?? 0) * 1_000;
@@ -202,20 +233,12 @@ export class KeyState {
       retryAt: Math.max(known?.retryAt ?? 0, retryAt),
       code: code === 'key_banned' ? code : (known?.code ?? code),
     };
-    this.limits.forget();
-  }
-
-  /** Why the limits refuse `cost` requests, unless one request should test that. */
-  #findLimitRefusal(cost: number, inFlight = this.#inFlight): StoreError | undefined {
-    const now = monotonicNow();
-    const refusal = this.limits.findRefusal(cost, inFlight, now);
-    return refusal && !this.limits.doubt(cost, now) ? refusal : undefined;
+    this.#limits.forget();
   }
 }
 
-/** Like `Promise.withResolvers`, which Node 20 lacks. */
-function withResolvers<T>() {
-  let resolve!: (value: T) => void;
-  const promise = new Promise<T>((settle) => (resolve = settle));
-  return { promise, resolve };
+function createProbe(owner: unknown): Probe {
+  let end!: Probe['end'];
+  const ended = new Promise<ProbeEnd>((resolve) => (end = resolve));
+  return { owner, isSent: false, end, ended };
 }

@@ -1,8 +1,9 @@
-import type { UpstreamAnswerHead } from '../access/upstream-key.js';
 import type { WindowState } from '../access/ledger.js';
-import { parseStatedWindows, type StatedWindow } from './limit-fields.js';
 import { operationTooLarge, rateLimited, secondsUntil } from '../access/refusals.js';
+import type { UpstreamAnswerHead } from '../access/upstream-key.js';
+import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
+import { parseStatedWindows, type StatedWindow } from './limit-fields.js';
 
 /** Two resets closer than this belong to the same window, because the upstream states whole seconds. */
 const SAME_WINDOW_MS = 2_000;
@@ -22,8 +23,10 @@ export class LimitState {
   #isDoubted = false;
 
   /** Whether one request must go first: nothing is known of the limits, or a window has ended since. */
-  isUnknown(now: number): boolean {
-    return !this.#isKnown || this.#stated.some(({ resetAt }) => resetAt <= now);
+  get isUnknown(): boolean {
+    if (!this.#isKnown) return true;
+    const now = monotonicNow();
+    return this.#stated.some(({ resetAt }) => resetAt <= now);
   }
 
   /** True if the upstream has answered for this key and states no limits. */
@@ -49,21 +52,26 @@ export class LimitState {
     });
   }
 
-  /** Why `cost` requests do not fit into the open windows: `rate_limited` or `operation_too_large`. */
-  findRefusal(cost: number, inFlight: number, now: number): StoreError | undefined {
+  /**
+   * Why `cost` requests do not fit into the open windows, `rate_limited` or `operation_too_large`, unless one request
+   * should test whether that is still true.
+   */
+  findRefusal(cost: number, inFlight: number): StoreError | undefined {
     if (!this.#isKnown) return undefined;
+    const now = monotonicNow();
     const open = this.windows(inFlight, now).filter((_, index) => (this.#stated[index]?.resetAt ?? 0) > now);
     const smallest = Math.min(...open.map(({ limit }) => limit));
+    const full = open.filter(({ remaining }) => remaining < cost);
+    if (full.length === 0 || this.#doubt(cost, now)) return undefined;
     if (cost > smallest) return operationTooLarge(cost, smallest);
-    const resets = open.filter(({ remaining }) => remaining < cost).map(({ resetAt }) => secondsUntil(resetAt, now));
-    return resets.length > 0 ? rateLimited(Math.max(...resets), cost, open) : undefined;
+    return rateLimited(Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now))), cost, open);
   }
 
   /**
    * Returns true to try one request instead of refusing, because the limit may have been raised or the numbers may be
    * wrong. An upstream that means a window that is used up answers 429 and charges nothing, and a cooldown begins.
    */
-  doubt(cost: number, now: number): boolean {
+  #doubt(cost: number, now: number): boolean {
     const full = this.#stated.filter(({ remaining, resetAt }) => remaining < cost && resetAt > now);
     const isUsedUp = full.every(({ remaining }) => remaining === 0);
     const isLong = isUsedUp && full.some(({ resetAt }) => resetAt - now > LONG_MS);
@@ -84,10 +92,9 @@ export class LimitState {
    */
   learn(answer: UpstreamAnswerHead, sentAt: number, now: number): void {
     const stated = parseStatedWindows(answer, now);
-    const isAnswer = answer.status < 500;
     // The upstream has served a request that its numbers, old and new, would refuse: they mean nothing.
     const isWrong = this.#isDoubted && answer.status < 400 && stated.some(({ remaining }) => remaining === 0);
-    if (isAnswer) {
+    if (answer.status < 500) {
       this.#hasAnswered = true;
       this.#isDoubted = false;
       this.#isKnown = true;
@@ -110,7 +117,6 @@ export class LimitState {
     const known = this.#stated.find(({ name }) => name === stated.name);
     if (!known || known.resetAt <= now || Math.abs(stated.resetAt - known.resetAt) > SAME_WINDOW_MS) return stated;
     const remaining = hasOverlapped ? Math.min(known.remaining, stated.remaining) : stated.remaining;
-    const resetAt = Math.min(known.resetAt, stated.resetAt);
-    return { name: stated.name, seconds: stated.seconds, limit: stated.limit, remaining, resetAt };
+    return { ...stated, remaining, resetAt: Math.min(known.resetAt, stated.resetAt) };
   }
 }

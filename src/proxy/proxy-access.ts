@@ -8,11 +8,10 @@ import { PUBLISHED_LIMITS, type Plan, type PlanLimits } from '../access/plans.js
 import { keyMissing, keyRefused } from '../access/refusals.js';
 import type { Access, Allowance, Session } from '../access/session.js';
 import type { UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js';
-import { monotonicNow } from '../clock.js';
 import { StoreError, withCost, type ErrorName } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
 import { DefaultPlanCharges, type DefaultPlan, type PublishedPlan } from './default-plan.js';
-import type { KeyState, KeyStates, SharedCooldowns } from './key-state.js';
+import type { KeyState, KeyStates, ProbeEnd, SharedCooldowns } from './key-state.js';
 import type { EndTrial, KeyTrials } from './key-trials.js';
 
 export interface ProxyAccessOptions {
@@ -22,7 +21,8 @@ export interface ProxyAccessOptions {
   readonly addressLedger: Ledger;
   /** Without it, keys whose limits the upstream does not state are not limited. */
   readonly defaultPlan: DefaultPlan | undefined;
-  readonly cooldowns: SharedCooldowns;
+  /** Absent in a gateway without Redis. */
+  readonly cooldowns: SharedCooldowns | undefined;
   readonly isUpstreamFailing: () => boolean;
   /** How long an operation waits for the first answer about its key, in milliseconds. */
   readonly probeWaitMs: number;
@@ -53,7 +53,6 @@ export function createProxyAccess(options: ProxyAccessOptions): Access {
 class ProxySession implements Session, UpstreamKey {
   /** Admitted requests of this session without an answer so far. */
   #inFlight = 0;
-  #isProbe = false;
   #endTrial: EndTrial | undefined;
   /** Whether the rest of the probe's requests is still to be checked against limits, and why it does not fit. */
   #isUnchecked = false;
@@ -90,7 +89,7 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   get areLimitsUnknown(): boolean {
-    return this.key.limits.isUnknown(monotonicNow());
+    return this.key.areLimitsUnknown;
   }
 
   async requireKey(): Promise<void> {
@@ -126,62 +125,57 @@ class ProxySession implements Session, UpstreamKey {
     this.key.learn(answer, sentAt, refusal);
     const { cooldown } = this.key;
     this.options.keys.keep(this.id, this.key);
-    if (answer.status === 429 && cooldown) this.options.cooldowns.share(this.id, cooldown);
-    // After a 5xx, the request may be sent again.
-    if (this.#inFlight > 0 && answer.status < 500) this.#release(1);
-    const charges = this.#defaultCharges;
-    if (charges?.hasPostponed && this.key.limits.isUnstated) void charges.chargePostponed();
+    if (answer.status === 429 && cooldown) this.options.cooldowns?.share(this.id, cooldown);
     const hasFailed = answer.status >= 500;
-    this.#endTrial?.(hasFailed);
-    this.#endTrial = undefined;
-    this.#endProbe(hasFailed);
+    // After a failure, the request may be sent again.
+    if (this.#inFlight > 0 && !hasFailed) this.#release(1);
+    if (this.key.areLimitsUnstated) void this.#defaultCharges?.chargePostponed();
+    this.#endProbe({ hasFailed, refusal }, hasFailed);
   }
 
   async allowance(): Promise<Allowance | undefined> {
     if (this.isKeyRefused) return this.refusedCaller.allowance();
-    const { windows, limits } = this.key;
+    const { windows, areLimitsUnstated } = this.key;
     if (windows.length > 0) return { plan: toPlan(windows), windows };
-    const charges = limits.isUnstated ? this.#defaultCharges : undefined;
+    const charges = areLimitsUnstated ? this.#defaultCharges : undefined;
     return charges && { plan: this.options.defaultPlan?.plan, windows: await charges.windows() };
   }
 
   close(): void {
     this.#release(this.#inFlight);
-    this.#endProbe(true);
+    this.#endProbe({ hasFailed: true });
   }
 
   get #plan(): Plan | undefined {
-    const { limits } = this.key;
-    return limits.isUnstated ? this.options.defaultPlan?.plan : toPlan(limits.policies);
+    return this.key.areLimitsUnstated ? this.options.defaultPlan?.plan : toPlan(this.key.policies);
   }
 
   async #findSharedCooldown(): Promise<void> {
     if (this.key.findRefusal()) return;
-    const found = this.options.cooldowns.find(this.id, this.span);
-    const cooldown = found instanceof Promise ? await found : found;
+    const cooldown = await this.options.cooldowns?.find(this.id, this.span);
     if (cooldown) this.key.coolDown(cooldown);
   }
 
   async #admitByUpstreamLimits(cost: number): Promise<void> {
     // The operation before this one got no answer.
-    this.#endProbe(true);
+    this.#endProbe({ hasFailed: true });
     this.#restRefusal = undefined;
-    this.#isProbe = await this.key.admit(cost, performance.now() + this.options.probeWaitMs);
+    const isProbe = await this.key.admit(cost, performance.now() + this.options.probeWaitMs, this);
     this.#inFlight += cost;
-    this.#isUnchecked = this.#isProbe;
-    if (!this.#isProbe || this.key.isAccepted) return;
+    this.#isUnchecked = isProbe;
+    if (!isProbe || this.key.isAccepted) return;
     try {
       this.#endTrial = await this.options.trials.start(this.address, this.key);
     } catch (error) {
       this.#release(this.#inFlight);
-      this.#endProbe(false);
+      this.#endProbe({ hasFailed: false });
       throw error instanceof StoreError ? withCost(error, cost) : error;
     }
   }
 
   async #admitByDefaultPlan(cost: number): Promise<void> {
     const charges = this.#defaultCharges;
-    if (!charges || !this.key.limits.isUnstated) return charges?.postpone(cost);
+    if (!charges || !this.key.areLimitsUnstated) return charges?.postpone(cost);
     const refusal = await charges.charge(cost);
     if (!refusal) return;
     this.#release(cost);
@@ -193,19 +187,16 @@ class ProxySession implements Session, UpstreamKey {
     this.#inFlight -= count;
   }
 
-  #endProbe(hasFailed: boolean): void {
-    if (!this.#isProbe) return;
-    this.#isProbe = false;
-    // Without an answer, the upstream has failed, or the client has disconnected.
-    this.#endTrial?.(this.options.isUpstreamFailing());
+  /** Ends the probe of this session, if it has one. Without an answer, the upstream may have failed or the client left. */
+  #endProbe(end: ProbeEnd, hasUpstreamFailed = this.options.isUpstreamFailing()): void {
+    this.#endTrial?.(hasUpstreamFailed);
     this.#endTrial = undefined;
-    this.key.endProbe(hasFailed);
+    this.key.endProbe(this, end);
   }
 
   #count<T>(error: T): T {
-    if (error instanceof StoreError && isAdmissionRefusal(error.code)) {
+    if (error instanceof StoreError && isAdmissionRefusal(error.code))
       this.options.observer.refused(this.#plan, error.code);
-    }
     return error;
   }
 }

@@ -9,16 +9,16 @@ import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import type { Tracer } from '../observability/tracing.js';
 import { createRedisCooldowns } from '../redis/redis-cooldowns.js';
-import { createRedisLedger, nameAddress } from '../redis/redis-ledger.js';
+import { nameAddress, shareLedger } from '../redis/redis-ledger.js';
 import type { RedisLink } from '../redis/redis-link.js';
 import { createBreaker } from './breaker.js';
-import { createConnections } from './connections.js';
+import { createConnections, parseBaseUrl } from './connections.js';
 import { createRequestIds } from './exchange.js';
-import { createKeyStates, UNSHARED_COOLDOWNS } from './key-state.js';
+import { createKeyStates } from './key-state.js';
 import { createKeyTrials } from './key-trials.js';
 import { createProxyAccess } from './proxy-access.js';
 import { createRestPetSource } from './rest-pet-source.js';
-import { createUpstreamDescription } from './upstream-span.js';
+import { createUpstreamSpans } from './upstream-span.js';
 import { unavailable } from './wire.js';
 
 /** The longest time for a probe of the upstream, so that its recovery is detected soon. */
@@ -39,8 +39,7 @@ export async function openProxyBackend(
   const observer = metrics.watchUpstream(() => ({ ...connections.load(), isBreakerOpen: breaker.isOpen }));
   const ids = createRequestIds();
   const connections = createConnections({ ...proxy, connectTimeoutMs: timeoutMs, ids, observe: observer?.observe });
-  const { origin, pathname } = new URL(url);
-  const base = pathname.replace(/\/+$/, '');
+  const { origin, basePath } = parseBaseUrl(url);
   // Probes have a connection of their own, so that they wait for no request.
   const probeMs = Math.min(timeoutMs, MAX_PROBE_MS);
   let isPathReported = false;
@@ -51,38 +50,22 @@ export async function openProxyBackend(
       log.warn(isOpen ? 'the upstream does not answer: it is not asked for now' : 'the upstream is back'),
   });
   const keys = createKeyStates();
-  const addressLedger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
   const defaultLedger = createMemoryLedger();
   const closeLimitsFile =
     redis || defaultPlan === undefined ? undefined : await openLimitsFile(proxy.limitsFile, defaultLedger, log);
-  const shared = redis && {
-    addressLedger: createRedisLedger({
-      link: redis,
-      local: addressLedger,
-      nameOf: (address) => nameAddress('animals:proxy:address:', address),
-    }),
-    defaultLedger: createRedisLedger({
-      link: redis,
-      local: defaultLedger,
-      nameOf: (digest) => `animals:proxy:key:{${digest}}`,
-    }),
-    cooldowns: createRedisCooldowns(redis),
-  };
   return {
-    source: createRestPetSource({
-      connections,
-      breaker,
-      keys,
-      timeoutMs,
-      describe: createUpstreamDescription(url),
-      tracer,
-    }),
+    source: createRestPetSource({ connections, breaker, keys, timeoutMs, startSpan: createUpstreamSpans(tracer, url) }),
     access: createProxyAccess({
       keys,
       trials: createKeyTrials(Math.min(MAX_TRIAL_WAIT_MS, timeoutMs / 2)),
-      addressLedger: shared?.addressLedger ?? addressLedger,
-      defaultPlan: defaultPlan && { plan: defaultPlan, ledger: shared?.defaultLedger ?? defaultLedger },
-      cooldowns: shared?.cooldowns ?? UNSHARED_COOLDOWNS,
+      addressLedger: shareLedger(redis, createMemoryLedger({ capacity: ADDRESS_CAPACITY }), (address) =>
+        nameAddress('animals:proxy:address:', address),
+      ),
+      defaultPlan: defaultPlan && {
+        plan: defaultPlan,
+        ledger: shareLedger(redis, defaultLedger, (digest) => `animals:proxy:key:{${digest}}`),
+      },
+      cooldowns: redis && createRedisCooldowns(redis),
       isUpstreamFailing: () => breaker.isFailing,
       probeWaitMs: timeoutMs,
       observer: metrics.admissions,
@@ -105,14 +88,14 @@ export async function openProxyBackend(
     try {
       const { statusCode, headers, body } = await probeClient.request({
         method: 'GET',
-        path: `${base}/openapi.json`,
+        path: `${basePath}/openapi.json`,
         headers: { 'x-request-id': id },
         signal: AbortSignal.timeout(probeMs),
       });
       await body.dump();
       outcome = ids.matches(id, headers['x-request-id']?.toString(), statusCode) ? statusCode : 'mismatched';
       if (typeof outcome === 'string' || (outcome >= 502 && outcome <= 504)) throw unavailable();
-      if (outcome === 404 && !base.endsWith('/v1') && !isPathReported) {
+      if (outcome === 404 && !basePath.endsWith('/v1') && !isPathReported) {
         isPathReported = true;
         log.warn(`UPSTREAM_URL ${url} has no openapi.json: its path should probably end in /v1`);
       }

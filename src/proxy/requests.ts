@@ -1,16 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { monotonicNow } from '../clock.js';
 import { StoreError } from '../errors.js';
-import { toTraceHeaders, type Span, type Tracer } from '../observability/tracing.js';
+import type { Span } from '../observability/tracing.js';
 import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import type { Breaker } from './breaker.js';
 import type { Connections } from './connections.js';
-import { createDeadline, type Deadline } from './deadline.js';
 import type { Outcome, UpstreamAnswer, UpstreamRequest } from './exchange.js';
 import type { KeyState } from './key-state.js';
-import { backoffMs, createRetryBudget, isWorthRetrying } from './retries.js';
-import { endUpstreamSpan, startUpstreamSpan, type DescribeUpstream } from './upstream-span.js';
+import type { StartUpstreamSpan, UpstreamSpan } from './upstream-span.js';
 import { timedOut, unavailable } from './wire.js';
 
 export interface UpstreamRequestsOptions {
@@ -18,8 +15,7 @@ export interface UpstreamRequestsOptions {
   readonly breaker: Breaker;
   /** Time for all requests of one call, from its start, in milliseconds. */
   readonly timeoutMs: number;
-  readonly describe: DescribeUpstream;
-  readonly tracer: Tracer;
+  readonly startSpan: StartUpstreamSpan;
 }
 
 /** What all requests of one call share. */
@@ -36,12 +32,21 @@ export type Result = readonly Pet[] | Error;
 /** Requests several paths of the upstream at once. Returns one result for each path, in order. */
 export type AskUpstream = (paths: readonly string[], template: RequestTemplate) => Promise<readonly Result[]>;
 
+/** Statuses of a temporary failure, after which a GET is sent again. */
+const RETRIED_STATUSES = new Set([502, 503, 504]);
+/** Each request earns this part of a retry, so that retries add little load to an upstream in trouble. */
+const RETRY_SHARE = 0.15;
+/** The most retries that can be saved up, which is also the number at the start. */
+const MAX_RETRIES = 5;
+const FIRST_BACKOFF_MS = 50;
+const LONGEST_BACKOFF_MS = 1_000;
+
 /** Creates the function that sends all requests to the upstream. */
 export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUpstream {
-  const { connections, breaker, timeoutMs, describe, tracer } = options;
-  const budget = createRetryBudget();
+  const { connections, breaker, timeoutMs, startSpan } = options;
+  let retriesLeft = MAX_RETRIES;
   /** The GETs that have not ended, by key and path. */
-  const pending = new Map<string, SharedRequest>();
+  const pending = new Map<string, PendingRequest>();
   let endOfTurn: Promise<void> | undefined;
 
   return async (paths, template) => {
@@ -50,15 +55,14 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
     const deadline = createDeadline(call, timeoutMs);
     const results: Result[] = [];
     while (results.length < paths.length) {
-      const refusal = key.first && (await Promise.race([key.first, deadline.passed]));
+      const probe = key.findProbe(call.key);
+      const refusal = probe && (await Promise.race([probe, deadline.passed]))?.refusal;
       const error = refusal ?? deadline.findReason();
       const rest = paths.slice(results.length);
       if (error) results.push(...rest.map(() => error));
-      else if (key.first) continue;
-      else if (!key.limits.isUnknown(monotonicNow())) results.push(...(await askAll(rest, template, deadline)));
-      else {
-        const [path] = rest as [string];
-        const first = await askFirst(path, template, deadline);
+      else if (!key.areLimitsUnknown) results.push(...(await askAll(rest, template, deadline)));
+      else if (!key.findProbe(call.key)) {
+        const [first] = (await askAll(rest.slice(0, 1), template, deadline, key.sendProbe(call.key))) as [Result];
         // If the upstream refuses the first request, the thousands of a batch are not even created.
         results.push(...(isRefusal(first) ? rest.map(() => first) : [first]));
       }
@@ -67,29 +71,33 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
     return results;
   };
 
-  /** Asks for one path while nothing is known of the key's limits. Its other requests wait for the answer. */
-  async function askFirst(path: string, template: RequestTemplate, deadline: Deadline): Promise<Result> {
-    const request = join(path, template, deadline);
-    request.endFirst = template.key.startFirst();
-    const [result] = (await waitFor([request], deadline)) as [Result];
-    request.endFirst();
-    return result;
-  }
-
-  function askAll(paths: readonly string[], template: RequestTemplate, deadline: Deadline): Promise<Result[]> {
-    return waitFor(
-      paths.map((path) => join(path, template, deadline)),
-      deadline,
-    );
+  /**
+   * Waits for the results of requests until the deadline.
+   * @param endProbe - ends the wait of the key's other requests for the one of these
+   */
+  async function askAll(
+    paths: readonly string[],
+    template: RequestTemplate,
+    deadline: Deadline,
+    endProbe?: () => void,
+  ): Promise<Result[]> {
+    const requests = paths.map((path) => join(path, template, deadline));
+    if (endProbe) for (const request of requests) request.endProbe = endProbe;
+    await Promise.race([Promise.all(requests.map(({ done }) => done)), deadline.passed]);
+    endProbe?.();
+    return requests.map((request) => {
+      request.waiting -= 1;
+      return request.result ?? giveUp(request, deadline.findReason() ?? timedOut());
+    });
   }
 
   /** Joins an equal request of the key, or starts one. */
-  function join(path: string, template: RequestTemplate, deadline: Deadline): SharedRequest {
+  function join(path: string, template: RequestTemplate, deadline: Deadline): PendingRequest {
     const { call, method } = template;
     const id = `${call.key?.id ?? ''} ${path}`;
     let request = method === 'GET' ? pending.get(id) : undefined;
     if (!request?.isJoinable) {
-      request = new SharedRequest(id, path, template, deadline);
+      request = new PendingRequest(id, path, template, deadline);
       if (method === 'GET') pending.set(id, request);
       request.done = run(request);
     }
@@ -97,17 +105,8 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
     return request;
   }
 
-  /** Waits for the results of requests until the deadline. */
-  async function waitFor(requests: readonly SharedRequest[], deadline: Deadline): Promise<Result[]> {
-    await Promise.race([Promise.all(requests.map(({ done }) => done)), deadline.passed]);
-    return requests.map((request) => {
-      request.waiting -= 1;
-      return request.result ?? giveUp(request, deadline.findReason() ?? timedOut());
-    });
-  }
-
   /** Stops waiting for a request, and cancels it if no other call waits. */
-  function giveUp(request: SharedRequest, reason: Error): Error {
+  function giveUp(request: PendingRequest, reason: Error): Error {
     const isCancelled = reason instanceof CallCancelled;
     const wasSent = request.waiting === 0 && request.progress?.cancel(reason);
     // A disconnected client or a full queue is no failure of the upstream.
@@ -116,22 +115,23 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
   }
 
   /** Makes attempts until one succeeds or a retry makes no sense. */
-  async function run(request: SharedRequest): Promise<void> {
-    budget.deposit();
+  async function run(request: PendingRequest): Promise<void> {
+    retriesLeft = Math.min(MAX_RETRIES, retriesLeft + RETRY_SHARE);
     await untilEndOfTurn();
     for (let retries = 0; request.waiting > 0; retries += 1) {
-      request.result = request.template.call.key?.findRefusal();
+      request.result = request.call.key?.findRefusal();
       if (request.result) break;
-      startSpan(request, retries);
+      request.span = request.spans && startSpan(request, request.spans, retries);
       const outcome = await connections.send(request);
-      const result = request.toResult(outcome);
-      conclude(request, outcome, result);
-      request.endFirst?.(outcome.kind === 'answer' && isRefusal(result) ? result : undefined);
-      const pauseMs = isWorthRetrying(request.method, outcome) ? backoffMs(retries) : Infinity;
-      if (!request.deadline.leaves(pauseMs) || breaker.isOpen || !budget.withdraw()) {
+      const result = conclude(request, outcome);
+      // Exponential backoff with full jitter.
+      const pauseMs = Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** retries);
+      const mayRetry = isWorthRetrying(request, outcome) && request.deadline.leaves(pauseMs) && !breaker.isOpen;
+      if (!mayRetry || retriesLeft < 1) {
         request.result = result;
         break;
       }
+      retriesLeft -= 1;
       await sleep(pauseMs);
     }
     if (pending.get(request.id) === request) pending.delete(request.id);
@@ -147,27 +147,30 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
     }));
   }
 
-  function startSpan(request: SharedRequest, retries: number): void {
-    const { method, path, spans } = request;
-    if (spans) request.span = startUpstreamSpan(tracer, spans, () => describe(method, path), retries);
-  }
-
-  /** Tells the trace, the breaker and the key what an attempt has come to. */
-  function conclude(request: SharedRequest, outcome: Outcome, result: Result): void {
-    if (request.span) endUpstreamSpan(request.span, outcome);
-    const { kind } = outcome;
-    if (kind === 'answer') {
+  /** Reads what an attempt has come to, and tells the trace, the breaker and the key. */
+  function conclude(request: PendingRequest, outcome: Outcome): Result {
+    request.span?.end(outcome);
+    let result: Result;
+    if (outcome.kind === 'answer') {
+      result = request.template.read(outcome, request.path);
       breaker.succeeded();
-      request.learn(outcome, result);
-    } else if (kind === 'unreachable' || kind === 'broken' || kind === 'mismatched') {
-      request.lastFailure = outcome.error;
-      if (kind !== 'mismatched') breaker.failed();
+      request.call.key?.learn(outcome, request.sentAt ?? 0, isRefusal(result) ? result : undefined);
+    } else {
+      const { kind, error } = outcome;
+      result = error;
+      if (kind === 'unreachable' || kind === 'broken') breaker.failed();
+      if (kind === 'unreachable' || kind === 'broken' || kind === 'mismatched') request.lastFailure = error;
     }
+    request.endProbe?.();
+    return result;
   }
 }
 
 /** A request with all its attempts. Calls with the same path and key may join it until it is sent. */
-class SharedRequest implements UpstreamRequest {
+class PendingRequest implements UpstreamRequest {
+  readonly call: Call;
+  readonly method: UpstreamRequest['method'];
+  readonly body: string | undefined;
   /** Resolves when there is a result. */
   done!: Promise<void>;
   result: Result | undefined;
@@ -176,13 +179,12 @@ class SharedRequest implements UpstreamRequest {
   /** Why the last attempt that got no answer got none. */
   lastFailure: Error | undefined;
   progress: UpstreamRequest['progress'];
-  /** Ends the wait of the key's other requests. */
-  endFirst: ((refusal?: Error) => void) | undefined;
+  sentAt: number | undefined;
+  /** Ends the wait of the key's other requests for this one. */
+  endProbe: (() => void) | undefined;
   /** The span of the current attempt, and those of the waiting calls, if tracing is on. */
-  span: Span | undefined;
+  span: UpstreamSpan | undefined;
   spans: Span[] | undefined;
-  /** When the last attempt was sent, by `performance.now()`. */
-  #sentAt: number | undefined;
 
   /**
    * @param id - the key and the path
@@ -193,28 +195,20 @@ class SharedRequest implements UpstreamRequest {
     readonly path: string,
     readonly template: RequestTemplate,
     readonly deadline: Deadline,
-  ) {}
+  ) {
+    this.call = template.call;
+    this.method = template.method;
+    this.body = template.body;
+  }
 
-  get keyId(): string {
-    return this.template.call.key?.id ?? '';
-  }
-  get requestId(): string {
-    return this.template.call.requestId;
-  }
-  get method(): UpstreamRequest['method'] {
-    return this.template.method;
-  }
   get headers(): UpstreamRequest['headers'] {
     const { headers } = this.template;
-    return this.span ? { ...headers, ...toTraceHeaders(this.span) } : headers;
-  }
-  get body(): string | undefined {
-    return this.template.body;
+    return this.span ? { ...headers, ...this.span.headers } : headers;
   }
 
   /** Whether another call may join. A call that arrives after the request was sent must see newer data. */
   get isJoinable(): boolean {
-    return this.#sentAt === undefined && this.waiting > 0;
+    return this.sentAt === undefined && this.waiting > 0;
   }
 
   /** Adds a call that waits for the result. */
@@ -222,26 +216,46 @@ class SharedRequest implements UpstreamRequest {
     this.waiting += 1;
     if (!span?.isRecording() || this.spans?.includes(span)) return;
     (this.spans ??= []).push(span);
-    this.span?.addLink({ context: span.spanContext() });
+    this.span?.addLink(span);
   }
+}
 
-  beforeSending(): Error | undefined {
-    const refusal = this.template.call.key?.findRefusal();
-    if (!refusal) this.#sentAt = performance.now();
-    return refusal;
-  }
-
-  /** Updates the key's limits from the answer. */
-  learn(answer: UpstreamAnswer, result: Result): void {
-    this.template.call.key?.learn(answer, this.#sentAt ?? 0, isRefusal(result) ? result : undefined);
-  }
-
-  toResult(outcome: Outcome): Result {
-    return outcome.kind === 'answer' ? this.template.read(outcome, this.path) : outcome.error;
-  }
+/** A GET may be sent twice. A POST is sent again only if the upstream certainly never received it. */
+function isWorthRetrying({ method }: UpstreamRequest, outcome: Outcome): boolean {
+  if (outcome.kind === 'answer') return method === 'GET' && RETRIED_STATUSES.has(outcome.status);
+  if (outcome.kind !== 'unreachable' && outcome.kind !== 'mismatched') return false;
+  return method === 'GET' || !outcome.wasSent;
 }
 
 /** Whether the upstream refused the key or its rate. */
 function isRefusal(result: Result): result is StoreError {
   return result instanceof StoreError && (result.status === 401 || result.status === 429);
+}
+
+type Deadline = ReturnType<typeof createDeadline>;
+
+/**
+ * When a call stops waiting for its requests: at its time limit, or when its client disconnects.
+ * @param timeoutMs - time for the call, counted from its start
+ */
+function createDeadline(call: Call, timeoutMs: number) {
+  const endsAt = call.startedAt + timeoutMs;
+  let pass!: () => void;
+  const passed = new Promise<undefined>((resolve) => (pass = () => resolve(undefined)));
+  const timer = setTimeout(pass, Math.ceil(endsAt - performance.now()));
+  call.onCancel(pass);
+  /** Whether at least this much time is left. */
+  const leaves = (milliseconds: number): boolean => performance.now() + milliseconds < endsAt;
+
+  return {
+    passed,
+    leaves,
+    /** Why the call stops waiting; undefined while there is time. */
+    findReason: () => (call.isCancelled ? new CallCancelled() : leaves(0) ? undefined : timedOut()),
+    /** Removes the timer and the listener. Call it when the call no longer waits. */
+    close() {
+      clearTimeout(timer);
+      call.offCancel(pass);
+    },
+  };
 }

@@ -6,20 +6,19 @@ import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call, type PetSource } from '../pets/pet-source.js';
 import type { UpstreamAnswer } from './exchange.js';
 import type { KeyState, KeyStates } from './key-state.js';
-import { createListReader } from './list-reader.js';
 import { createUpstreamRequests, type RequestTemplate, type Result, type UpstreamRequestsOptions } from './requests.js';
-import { formatNewPet, fromAnswer, notUnderstood, parsePet } from './wire.js';
+import { formatNewPet, fromAnswer, notUnderstood, parsePet, parsePets } from './wire.js';
 
 export interface RestPetSourceOptions extends UpstreamRequestsOptions {
   readonly keys: KeyStates;
 }
 
-/** The last list that the upstream sent to a key, and its entity tag. */
+/** The last list that the upstream sent to a key. */
 interface KnownList {
-  readonly etag: string;
+  /** Its strong entity tag, if it has one. */
+  readonly etag: string | undefined;
+  readonly body: string;
   readonly pets: readonly Pet[];
-  /** Length of the response, in characters. */
-  readonly size: number;
 }
 
 /** Characters of responses whose lists are kept. */
@@ -29,11 +28,10 @@ const KNOWN_CHARACTERS = 16_000_000;
 export function createRestPetSource(options: RestPetSourceOptions): PetSource {
   const { keys } = options;
   const ask = createUpstreamRequests(options);
-  const readPets = createListReader();
   /** By key and path: whatever an upstream's tags mean, no key gets what another was sent. */
   const knownLists = new LRUCache<string, KnownList>({
     maxSize: KNOWN_CHARACTERS,
-    sizeCalculation: ({ size }) => size,
+    sizeCalculation: ({ body }) => body.length,
   });
 
   return {
@@ -41,8 +39,8 @@ export function createRestPetSource(options: RestPetSourceOptions): PetSource {
       const path = `/pets?limit=${limit}${status === undefined ? '' : `&status=${status}`}`;
       const id = `${call.key?.id ?? ''} ${path}`;
       const known = knownLists.get(id);
-      const template = toGet(call, (answer) => readList(answer, path, id, known));
-      const headers = known ? { ...template.headers, 'if-none-match': known.etag } : template.headers;
+      const template = toGet(call, (answer) => readList(answer, id, known));
+      const headers = known?.etag ? { ...template.headers, 'if-none-match': known.etag } : template.headers;
       const pets = await askOne(path, { ...template, headers });
       return pets.length > limit ? pets.slice(0, limit) : pets;
     },
@@ -80,15 +78,16 @@ export function createRestPetSource(options: RestPetSourceOptions): PetSource {
     return keys.get(call.key?.id ?? '');
   }
 
-  function readList(answer: UpstreamAnswer, path: string, id: string, known: KnownList | undefined): Result {
+  function readList(answer: UpstreamAnswer, id: string, known: KnownList | undefined): Result {
     const { status, body, header } = answer;
-    if (status === 304 && known) return known.pets;
+    if (status === 304 && known?.etag) return known.pets;
     if (status !== 200) return fromAnswer(answer);
-    const pets = body === undefined ? undefined : readPets(path, body);
+    // Most lists are equal to the last one. Comparing them costs less than parsing them again.
+    const pets = body !== undefined && body === known?.body ? known.pets : parsePets(body);
     if (body === undefined || !pets) return notUnderstood('no list of animals');
     const etag = header('etag');
     // Only a strong tag stands for every byte: https://www.rfc-editor.org/rfc/rfc9110#section-8.8.1
-    if (etag?.startsWith('"')) knownLists.set(id, { etag, pets, size: body.length });
+    knownLists.set(id, { etag: etag?.startsWith('"') ? etag : undefined, body, pets });
     return pets;
   }
 }
@@ -98,14 +97,14 @@ const LOOKUP = '/pets/';
 function readLookup(answer: UpstreamAnswer, path: string): Result {
   const { status, body } = answer;
   if (status !== 200) return fromAnswer(answer);
-  const pet = body === undefined ? undefined : parsePet(body);
+  const pet = parsePet(body);
   return pet && LOOKUP + pet.id === path ? [pet] : notUnderstood('not the animal asked for');
 }
 
 function readAdded(answer: UpstreamAnswer): Result {
   const { status, body } = answer;
   if (status < 200 || status > 299) return fromAnswer(answer);
-  const pet = body === undefined ? undefined : parsePet(body);
+  const pet = parsePet(body);
   return pet ? [pet] : notUnderstood('no animal');
 }
 

@@ -1,49 +1,49 @@
-import { endSpan, joinSpans, startSpan, type Attributes, type Span, type Tracer } from '../observability/tracing.js';
+import { endSpan, joinSpans, startSpan, toTraceHeaders, type Span, type Tracer } from '../observability/tracing.js';
+import { parseBaseUrl } from './connections.js';
 import type { Outcome } from './exchange.js';
 
-/** Returns the span attributes of a request. */
-export type DescribeUpstream = (method: string, path: string) => Attributes;
-
-/** @param baseUrl - the store's base address */
-export function createUpstreamDescription(baseUrl: string): DescribeUpstream {
-  const { origin, protocol, hostname, port, pathname } = new URL(baseUrl);
-  const base = pathname.replace(/\/+$/, '');
-  const server = {
-    'server.address': hostname,
-    'server.port': Number(port || (protocol === 'https:' ? 443 : 80)),
-  };
-  return (method, path) => ({
-    ...server,
-    'http.request.method': method,
-    'url.full': origin + base + path,
-    'url.template': base + (path.startsWith('/pets/') ? '/pets/{petId}' : '/pets'),
-  });
+/** The span of one attempt, which includes the wait for a connection. */
+export interface UpstreamSpan {
+  /** The headers that let the upstream continue the trace. */
+  readonly headers: Readonly<Record<string, string>> | undefined;
+  /** Links the span of another call that waits for the same request. */
+  addLink(span: Span): void;
+  end(outcome: Outcome): void;
 }
 
 /**
- * Starts the span of one attempt, which includes the wait for a connection. Returns undefined if no waiting call is
- * recorded.
- * @param waiting - the spans of the waiting calls
+ * Starts the span of an attempt.
+ * @param waiting - the recorded spans of the calls that wait for the request, at least one
  * @param retries - the number of earlier attempts
  */
-export function startUpstreamSpan(
-  tracer: Tracer,
-  waiting: readonly (Span | undefined)[],
-  describe: () => Attributes,
+export type StartUpstreamSpan = (
+  request: { readonly method: string; readonly path: string },
+  waiting: readonly Span[],
   retries: number,
-): Span | undefined {
-  const parent = joinSpans(waiting);
-  if (!parent.span) return undefined;
-  const attributes = describe();
-  const name = `${String(attributes['http.request.method'])} ${String(attributes['url.template'])}`;
-  return startSpan(tracer, 'client', name, parent, {
-    ...attributes,
-    'http.request.resend_count': retries > 0 ? retries : undefined,
-  });
-}
+) => UpstreamSpan;
 
-export function endUpstreamSpan(span: Span, outcome: Outcome): void {
-  if (outcome.kind !== 'answer') return endSpan(span, {}, outcome.kind);
-  const { status } = outcome;
-  endSpan(span, { 'http.response.status_code': status }, status >= 400 ? String(status) : undefined);
+/** @param url - the store's base address */
+export function createUpstreamSpans(tracer: Tracer, url: string): StartUpstreamSpan {
+  const { protocol, hostname, port } = new URL(url);
+  const { origin, basePath } = parseBaseUrl(url);
+  return ({ method, path }, waiting, retries) => {
+    const template = basePath + (path.startsWith('/pets/') ? '/pets/{petId}' : '/pets');
+    const span = startSpan(tracer, 'client', `${method} ${template}`, joinSpans(waiting), {
+      'server.address': hostname,
+      'server.port': Number(port || (protocol === 'https:' ? 443 : 80)),
+      'http.request.method': method,
+      'url.full': origin + basePath + path,
+      'url.template': template,
+      ...(retries > 0 && { 'http.request.resend_count': retries }),
+    });
+    return {
+      headers: toTraceHeaders(span),
+      addLink: (other) => span.addLink({ context: other.spanContext() }),
+      end(outcome) {
+        if (outcome.kind !== 'answer') { endSpan(span, {}, outcome.kind); return; }
+        const { status } = outcome;
+        endSpan(span, { 'http.response.status_code': status }, status >= 400 ? String(status) : undefined);
+      },
+    };
+  };
 }

@@ -1,7 +1,7 @@
 import { monotonicNow } from '../clock.js';
 import { StoreError, type ErrorBody, type ErrorName } from '../errors.js';
 import { JsonNumber, parseExactJson } from '../json/exact-json.js';
-import { isInt64, type Int64 } from '../pets/int64.js';
+import { compareInt64, isInt64, type Int64 } from '../pets/int64.js';
 import { PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pets/pet.js';
 import type { UpstreamAnswer } from './exchange.js';
 import { parseRetryAfter, parseWait } from './limit-fields.js';
@@ -10,20 +10,23 @@ import { parseRetryAfter, parseWait } from './limit-fields.js';
  * Reads an animal from a response. Unknown fields are ignored.
  * @returns undefined if the interface does not allow the body
  */
-export function parsePet(body: string): Pet | undefined {
+export function parsePet(body: string | undefined): Pet | undefined {
   return toPet(parse(body));
 }
 
-/** Reads a list of animals; undefined if the interface does not allow the body. */
-export function parsePets(body: string): readonly Pet[] | undefined {
+/**
+ * Reads a list of animals, and sorts it by id, because the interface does not define the order.
+ * @returns undefined if the interface does not allow the body
+ */
+export function parsePets(body: string | undefined): readonly Pet[] | undefined {
   const list = parse(body);
   if (!Array.isArray(list)) return undefined;
   const pets = list.map(toPet);
-  return pets.every((pet) => pet !== undefined) ? pets : undefined;
+  return pets.every((pet) => pet !== undefined) ? pets.sort((a, b) => compareInt64(a.id, b.id)) : undefined;
 }
 
 /** Reads an Error body; undefined if the body is something else. */
-export function parseErrorBody(body: string): ErrorBody | undefined {
+export function parseErrorBody(body: string | undefined): ErrorBody | undefined {
   const value = parse(body);
   if (!isRecord(value)) return undefined;
   const { code, message, status } = value;
@@ -37,9 +40,9 @@ export function formatNewPet({ name, categoryId, status }: NewPet): string {
   return `{"name":${JSON.stringify(name)},"categoryId":${categoryId}${rest}}`;
 }
 
-function parse(body: string): unknown {
+function parse(body: string | undefined): unknown {
   try {
-    return parseExactJson(body, 'The answer');
+    return body === undefined ? undefined : parseExactJson(body, 'The answer');
   } catch {
     return undefined;
   }
@@ -89,7 +92,7 @@ export function notUnderstood(what: string, cause?: unknown): StoreError {
 /** Converts a response that is not a success to an error, by its HTTP status and with its Error body unchanged. */
 export function fromAnswer(answer: UpstreamAnswer): StoreError {
   const { status, body } = answer;
-  const error = body === undefined ? undefined : parseErrorBody(body);
+  const error = parseErrorBody(body);
   const now = monotonicNow();
   const retryAfter = parseRetryAfter(answer, now);
   const details = { body: error, ...(retryAfter !== undefined && { retryAfter }) };

@@ -16,7 +16,7 @@ import { createBreaker } from '../../src/proxy/breaker.js';
 import { createConnections } from '../../src/proxy/connections.js';
 import { createKeyStates } from '../../src/proxy/key-state.js';
 import { createRestPetSource } from '../../src/proxy/rest-pet-source.js';
-import { createUpstreamDescription } from '../../src/proxy/upstream-span.js';
+import { createUpstreamSpans } from '../../src/proxy/upstream-span.js';
 import { createDatabase, startGateway } from '../support/gateway.js';
 import { describePetSource, type SourceUnderTest } from './pet-source.contract.js';
 
@@ -77,8 +77,7 @@ describePetSource('another animal store, over REST', async () => {
       breaker,
       keys: createKeyStates(),
       timeoutMs: 20_000,
-      describe: createUpstreamDescription(url),
-      tracer: NO_TRACING.tracer,
+      startSpan: createUpstreamSpans(NO_TRACING.tracer, url),
     }),
     call: {
       key: { id: 'test', authorization: `Bearer ${key}`, findRefusal: () => undefined, learn: () => undefined },

@@ -1,6 +1,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { StoreError } from '../../src/errors.js';
 import { CallCancelled } from '../../src/pets/pet-source.js';
 import { createConnections, type Connections } from '../../src/proxy/connections.js';
 import type { Outcome, UpstreamAnswer, UpstreamRequest } from '../../src/proxy/exchange.js';
@@ -30,9 +31,9 @@ describe('the connections to an upstream, with only one', () => {
     await new Promise((closed) => server.close(closed));
   });
 
-  function send(path: string, { keyId = 'a', refusal }: { keyId?: string; refusal?: Error } = {}): Sent {
-    const about = { method: 'GET', path, headers: {}, requestId: 'r', keyId } as const;
-    const request: UpstreamRequest = { ...about, beforeSending: () => refusal };
+  function send(path: string, { keyId = 'a', refusal }: { keyId?: string; refusal?: StoreError } = {}): Sent {
+    const key = { id: keyId, authorization: '', findRefusal: () => refusal, learn: () => undefined };
+    const request: UpstreamRequest = { method: 'GET', path, headers: {}, call: { requestId: 'r', key } };
     return { request, outcome: connections.send(request) };
   }
   const arrivalOf = (path: string) => vi.waitFor(() => expect([...asked.keys()]).toContain(path), { timeout: 5_000 });
@@ -83,7 +84,7 @@ describe('the connections to an upstream, with only one', () => {
     await arrivalOf('/v1/1');
     expect(first.request.progress?.cancel(new CallCancelled())).toBe(true);
     expect(await first.outcome).toMatchObject({ kind: 'cancelled', error: expect.any(CallCancelled), wasSent: true });
-    const second = send('/2', { refusal: new Error('not now') });
+    const second = send('/2', { refusal: new StoreError('rate_limited', 'not now') });
     expect(await second.outcome).toMatchObject({ kind: 'refused', error: { message: 'not now' }, wasSent: false });
     const third = send('/3');
     await arrivalOf('/v1/3');

@@ -1,16 +1,17 @@
 import { expect, it } from 'vitest';
 import { FairQueue } from '../../src/proxy/fair-queue.js';
 
+const anyKey = (): boolean => true;
+
 function drain(queue: FairQueue<string>): string[] {
   const items: string[] = [];
-  for (let item = queue.shift(); item !== undefined; item = queue.shift()) items.push(item);
+  for (let item = queue.shift(anyKey); item !== undefined; item = queue.shift(anyKey)) items.push(item);
   return items;
 }
 
 it('keeps the order of one key', () => {
   const queue = new FairQueue<string>();
   for (const item of ['a1', 'a2', 'a3']) queue.push('a', item);
-  expect([...queue]).toEqual(['a1', 'a2', 'a3']);
   expect(drain(queue)).toEqual(['a1', 'a2', 'a3']);
   expect(drain(queue)).toEqual([]);
 });
@@ -19,8 +20,8 @@ it('serves keys in turn, however many items each has', () => {
   const queue = new FairQueue<string>();
   for (const item of ['a1', 'a2', 'a3', 'a4']) queue.push('a', item);
   queue.push('b', 'b1');
-  expect(queue.shift()).toBe('a1');
+  expect(queue.shift(anyKey)).toBe('a1');
   queue.push('c', 'c1');
   queue.push('c', 'c2');
-  expect(drain(queue)).toEqual(['b1', 'c1', 'a2', 'c2', 'a3', 'a4']);
+  expect(drain(queue)).toEqual(['b1', 'a2', 'c1', 'a3', 'c2', 'a4']);
 });

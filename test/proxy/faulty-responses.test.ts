@@ -135,8 +135,11 @@ it.each(FAULTS)(
     const connections = createConnections({ url: upstream.url, connections: 64, connectTimeoutMs: 5_000 });
     const ours = await countWrong(60, async (key) => {
       const headers = { authorization: `Bearer ${key}` };
-      const request = { method: 'GET', path: '/', headers, requestId: 'r', keyId: key } as const;
-      const outcome = await connections.send({ ...request, beforeSending: () => undefined });
+      const call = {
+        requestId: 'r',
+        key: { id: key, authorization: '', findRefusal: () => undefined, learn: () => undefined },
+      };
+      const outcome = await connections.send({ method: 'GET', path: '/', headers, call });
       return outcome.kind === 'answer' ? toName(outcome.body as string) : undefined;
     });
     await connections.close();

@@ -18,6 +18,7 @@ function learn(key: KeyState, status: number, headers: Readonly<Record<string, s
   key.learn(answer, performance.now(), status === 401 || status === 429 ? fromAnswer(answer) : undefined);
 }
 
+const SESSION = 'a session';
 const RATE_LIMIT = '{ rateLimit { plan windows { seconds limit remaining } } }';
 
 describe('limits learned from an upstream', () => {
@@ -273,11 +274,11 @@ it('numbers that refuse an operation are tried once they are old, and count if t
   const startedAt = performance.now();
   const clock = vi.spyOn(performance, 'now');
   answer(1);
-  await expect(key.admit(2, Infinity)).rejects.toMatchObject({ code: 'rate_limited' });
+  await expect(key.admit(2, Infinity, SESSION)).rejects.toMatchObject({ code: 'rate_limited' });
   clock.mockImplementation(() => startedAt + 61_000);
-  expect(await key.admit(2, Infinity)).toBe(true);
+  expect(await key.admit(2, Infinity, SESSION)).toBe(true);
   answer(0);
-  key.endProbe(false);
+  key.endProbe(SESSION, { hasFailed: false });
   expect(key.windows).toMatchObject([{ name: 'day', remaining: 0 }]);
   vi.restoreAllMocks();
 });
@@ -299,16 +300,16 @@ describe('a long cooldown', () => {
     learn(key, 429, { 'retry-after': '40000' });
     expect(key.findRefusal()).toMatchObject({ code: 'rate_limited', retryAfter: 40_000 });
     later = 61_000;
-    expect(await key.admit(2, Infinity)).toBe(true);
+    expect(await key.admit(2, Infinity, SESSION)).toBe(true);
     learn(key, 429, { 'retry-after': '39939' });
-    key.endProbe(false);
+    key.endProbe(SESSION, { hasFailed: false });
     expect(key.findRefusal()).toMatchObject({ code: 'rate_limited', retryAfter: 39_939 });
     later = 122_000;
-    expect(await key.admit(2, Infinity)).toBe(true);
+    expect(await key.admit(2, Infinity, SESSION)).toBe(true);
     learn(key, 200, {});
-    key.endProbe(false);
+    key.endProbe(SESSION, { hasFailed: false });
     expect(key.findRefusal()).toBeUndefined();
-    expect(await key.admit(2, Infinity)).toBe(false);
+    expect(await key.admit(2, Infinity, SESSION)).toBe(false);
   });
 
   it('of a banned key ends when the upstream has said', () => {
