@@ -84,7 +84,7 @@ export class KeyState {
   newSince = performance.now();
   /** Whether the upstream has accepted the key: other refusals than 401 say nothing about it. */
   isAccepted = false;
-  readonly #limits = new LimitState();
+  readonly limits = new LimitState();
   #cooldown: Cooldown | undefined;
   #refusal: { readonly error: StoreError; readonly until: number } | undefined;
   /** Admitted requests without an answer so far. */
@@ -100,23 +100,9 @@ export class KeyState {
     return this.#cooldown && this.#cooldown.until > monotonicNow() ? this.#cooldown : undefined;
   }
 
-  get areLimitsUnknown(): boolean {
-    return this.#limits.isUnknown;
-  }
-
-  /** True if the upstream has answered for this key and states no limits. */
-  get areLimitsUnstated(): boolean {
-    return this.#limits.isUnstated;
-  }
-
-  /** The lengths and limits of the windows; empty while none are known. */
-  get policies(): LimitState['policies'] {
-    return this.#limits.policies;
-  }
-
   /** The windows now, minus the requests in flight; empty while none are known. */
   get windows(): readonly WindowState[] {
-    return this.#limits.windows(this.#inFlight, monotonicNow());
+    return this.limits.windows(this.#inFlight, monotonicNow());
   }
 
   /**
@@ -143,9 +129,9 @@ export class KeyState {
   async admit(cost: number, until: number, owner: unknown): Promise<boolean> {
     let isProbe = false;
     for (let mayWait = true; ;) {
-      const refusal = this.findRefusal(cost) ?? this.#limits.findRefusal(cost, this.#inFlight);
+      const refusal = this.findRefusal(cost) ?? this.limits.findRefusal(cost, this.#inFlight);
       if (refusal) throw refusal;
-      isProbe = this.areLimitsUnknown && !this.#probe;
+      isProbe = this.limits.isUnknown && !this.#probe;
       if (isProbe) this.#probe = createProbe(owner);
       const left = until - performance.now();
       if (isProbe || !mayWait || !this.#probe || left <= 0) break;
@@ -159,7 +145,7 @@ export class KeyState {
   /** Why the rest of a probe's requests does not fit into the limits that its first answer stated. */
   findRestRefusal(rest: number): StoreError | undefined {
     // The first request has run, so the rest is late and not too large: a client may repeat it in parts.
-    return this.#limits.findRefusal(Math.min(rest, this.#largestCost), this.#inFlight - rest);
+    return this.limits.findRefusal(Math.min(rest, this.#largestCost), this.#inFlight - rest);
   }
 
   /** The cost of the largest operation that the known windows can hold. */
@@ -175,7 +161,7 @@ export class KeyState {
   /** What a session has to wait for before it sends another request, while nothing is known of the limits. */
   findProbe(owner: unknown): Promise<ProbeEnd> | undefined {
     const probe = this.#probe;
-    return probe && this.areLimitsUnknown && (probe.isSent || probe.owner !== owner) ? probe.ended : undefined;
+    return probe && this.limits.isUnknown && (probe.isSent || probe.owner !== owner) ? probe.ended : undefined;
   }
 
   /**
@@ -211,13 +197,13 @@ export class KeyState {
       // The headers of a 401 state the limits of the gateway's address, not of the key.
       this.#refusal = { error: refusal, until: now + REFUSED_KEY_MS };
       this.isAccepted = false;
-      this.#limits.forget();
+      this.limits.forget();
       return;
     }
-    this.#limits.learn(answer, sentAt, now);
+    this.limits.learn(answer, sentAt, now);
     if (status < 300 || status === 304 || status === 404) this.isAccepted = true;
     // Until the upstream has accepted the key, one request goes first each time.
-    if (!this.isAccepted) this.#limits.forget();
+    if (!this.isAccepted) this.limits.forget();
     if (!refusal) return;
     const code = refusal.code === 'key_banned' ? 'key_banned' : 'rate_limited';
     const retryAt = now + (refusal.retryAfter ?? 0) * 1_000;
@@ -233,7 +219,7 @@ export class KeyState {
       retryAt: Math.max(known?.retryAt ?? 0, retryAt),
       code: code === 'key_banned' ? code : (known?.code ?? code),
     };
-    this.#limits.forget();
+    this.limits.forget();
   }
 }
 

@@ -2,8 +2,13 @@ import { addressLimited } from '../access/refusals.js';
 import { createBoundedCache } from '../bounded-cache.js';
 import type { KeyState } from './key-state.js';
 
-/** Limits how fast keys that the upstream has never accepted are tried, by client address. */
-export type KeyTrials = ReturnType<typeof createKeyTrials>;
+/**
+ * Waits until a key that the upstream has never accepted may be tried.
+ * @returns the function that ends the trial, which counts against the address unless the key was accepted or the
+ * upstream failed
+ * @throws StoreError `rate_limited` if too many other keys of the address wait
+ */
+export type StartTrial = (address: string, key: KeyState) => Promise<EndTrial>;
 
 /** @param hasFailed - whether there was no answer because the upstream failed */
 export type EndTrial = (hasFailed: boolean) => void;
@@ -21,21 +26,16 @@ const MAX_WAITING_UNREFUSED = 1_000;
 /** The most addresses that are remembered. */
 const ADDRESSES = 50_000;
 
-/** @param waitMs - how long a key waits for its trial, in milliseconds */
-export function createKeyTrials(waitMs = 2_000) {
+/**
+ * Limits how fast keys that the upstream has never accepted are tried, by client address.
+ * @param waitMs - how long a key waits for its trial, in milliseconds
+ */
+export function createKeyTrials(waitMs: number): StartTrial {
   const addresses = createBoundedCache<AddressTrials>(ADDRESSES);
-  return {
-    /**
-     * Waits until a key may be tried.
-     * @returns the function that ends the trial, which counts against the address unless the key was accepted or the
-     * upstream failed
-     * @throws StoreError `rate_limited` if too many other keys of the address wait
-     */
-    start(address: string, key: KeyState): Promise<EndTrial> {
-      const trials = addresses.get(address) ?? new AddressTrials(waitMs);
-      addresses.set(address, trials);
-      return trials.start(key);
-    },
+  return (address, key) => {
+    const trials = addresses.get(address) ?? new AddressTrials(waitMs);
+    addresses.set(address, trials);
+    return trials.start(key);
   };
 }
 

@@ -1,4 +1,5 @@
 import type { WindowState } from '../access/ledger.js';
+import { PUBLISHED_LIMITS, type Plan, type PlanLimits } from '../access/plans.js';
 import { operationTooLarge, rateLimited, secondsUntil } from '../access/refusals.js';
 import type { UpstreamAnswerHead } from '../access/upstream-key.js';
 import { monotonicNow } from '../clock.js';
@@ -9,6 +10,11 @@ import { parseStatedWindows, type StatedWindow } from './limit-fields.js';
 const SAME_WINDOW_MS = 2_000;
 /** Before refusing for longer than this, or by numbers older than this, the gateway asks the upstream. */
 export const LONG_MS = 60_000;
+
+/** A plan with published limits. */
+export type PublishedPlan = keyof typeof PUBLISHED_LIMITS;
+
+const PUBLISHED = Object.entries(PUBLISHED_LIMITS) as [PublishedPlan, PlanLimits][];
 
 /** The limits of one key, as the upstream's answers state them. */
 export class LimitState {
@@ -34,9 +40,15 @@ export class LimitState {
     return this.#hasAnswered && this.#stated.length === 0;
   }
 
-  /** The lengths and limits of the windows; empty while none are known. */
-  get policies(): readonly Pick<WindowState, 'seconds' | 'limit'>[] {
-    return this.#stated;
+  /** The plan of these limits, if their numbers leave no doubt. */
+  get plan(): Plan | undefined {
+    const [minute, day] = this.#stated;
+    if (minute && day && minute.seconds === 60 && day.seconds === 86_400) {
+      const plan = PUBLISHED.find(([, { perMinute, perDay }]) => perMinute === minute.limit && perDay === day.limit);
+      return plan?.[0] ?? 'enterprise';
+    }
+    if (!minute || day || minute.seconds !== null) return undefined;
+    return minute.limit === 60 ? 'free' : minute.limit === 300 ? 'pro' : undefined;
   }
 
   /** The windows now, minus the requests in flight; empty while none are known, and when all have ended. */

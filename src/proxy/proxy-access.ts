@@ -2,25 +2,28 @@ import type { AdmissionObserver, AdmissionRefusal } from '../access/admission-ob
 import { digestApiKey } from '../access/api-key.js';
 import { parseBearer } from '../access/bearer.js';
 import { KeylessSession } from '../access/keyless-session.js';
-import type { Ledger, WindowState } from '../access/ledger.js';
+import type { Admission, Ledger, WindowState } from '../access/ledger.js';
+import type { MaybePromise } from '../access/maybe-promise.js';
 import { memoize } from '../access/memoize.js';
-import { PUBLISHED_LIMITS, type Plan, type PlanLimits } from '../access/plans.js';
-import { keyMissing, keyRefused } from '../access/refusals.js';
+import { PUBLISHED_LIMITS, toWindows, type Plan } from '../access/plans.js';
+import { keyMissing, keyRefused, operationTooLarge, rateLimited } from '../access/refusals.js';
 import type { Access, Allowance, Session } from '../access/session.js';
 import type { UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js';
-import { StoreError, withCost, type ErrorName } from '../errors.js';
+import { StoreError, toStoreError, withCost, type ErrorName } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
-import { DefaultPlanCharges, type DefaultPlan, type PublishedPlan } from './default-plan.js';
 import type { KeyState, KeyStates, ProbeEnd, SharedCooldowns } from './key-state.js';
-import type { EndTrial, KeyTrials } from './key-trials.js';
+import type { EndTrial, StartTrial } from './key-trials.js';
+import type { PublishedPlan } from './limit-state.js';
 
 export interface ProxyAccessOptions {
   readonly keys: KeyStates;
-  readonly trials: KeyTrials;
+  readonly startTrial: StartTrial;
   /** Counts the 401 responses of client addresses. */
   readonly addressLedger: Ledger;
-  /** Without it, keys whose limits the upstream does not state are not limited. */
-  readonly defaultPlan: DefaultPlan | undefined;
+  /** The plan of keys whose limits the upstream does not state. Without it, they are not limited. */
+  readonly defaultPlan: PublishedPlan | undefined;
+  /** Counts the requests of keys with the default plan. */
+  readonly defaultLedger: Ledger;
   /** Absent in a gateway without Redis. */
   readonly cooldowns: SharedCooldowns | undefined;
   readonly isUpstreamFailing: () => boolean;
@@ -53,11 +56,13 @@ export function createProxyAccess(options: ProxyAccessOptions): Access {
 class ProxySession implements Session, UpstreamKey {
   /** Admitted requests of this session without an answer so far. */
   #inFlight = 0;
+  /** Requests that were admitted while nothing was known of the limits. The first answer settles whether they fit. */
+  #unsettled = 0;
+  /** Why the rest of them does not fit. */
+  #lateRefusal: StoreError | undefined;
   #endTrial: EndTrial | undefined;
-  /** Whether the rest of the probe's requests is still to be checked against limits, and why it does not fit. */
-  #isUnchecked = false;
-  #restRefusal: StoreError | undefined;
-  readonly #defaultCharges: DefaultPlanCharges | undefined;
+  /** The windows of the default plan after the last charge. */
+  #defaultWindows: readonly WindowState[] | undefined;
 
   constructor(
     readonly id: string,
@@ -67,10 +72,7 @@ class ProxySession implements Session, UpstreamKey {
     private readonly refusedCaller: KeylessSession,
     private readonly span: Span,
     private readonly options: ProxyAccessOptions,
-  ) {
-    const { defaultPlan } = options;
-    this.#defaultCharges = defaultPlan && new DefaultPlanCharges(id, span, defaultPlan);
-  }
+  ) {}
 
   get upstreamKey(): UpstreamKey {
     return this;
@@ -89,7 +91,7 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   get areLimitsUnknown(): boolean {
-    return this.key.areLimitsUnknown;
+    return this.key.limits.isUnknown;
   }
 
   async requireKey(): Promise<void> {
@@ -99,7 +101,10 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   async admit(cost: number): Promise<void> {
-    await this.#findSharedCooldown();
+    if (!this.key.findRefusal()) {
+      const cooldown = await this.options.cooldowns?.find(this.id, this.span);
+      if (cooldown) this.key.coolDown(cooldown);
+    }
     await this.requireKey();
     if (cost === 0) return;
     try {
@@ -114,11 +119,8 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   findRefusal(): StoreError | undefined {
-    if (this.#isUnchecked && !this.areLimitsUnknown) {
-      this.#isUnchecked = false;
-      this.#restRefusal = this.key.findRestRefusal(this.#inFlight);
-    }
-    return this.key.findRefusal() ?? this.#restRefusal ?? this.#defaultCharges?.refusal;
+    this.#settle();
+    return this.key.findRefusal() ?? this.#lateRefusal;
   }
 
   learn(answer: UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void {
@@ -129,16 +131,17 @@ class ProxySession implements Session, UpstreamKey {
     const hasFailed = answer.status >= 500;
     // After a failure, the request may be sent again.
     if (this.#inFlight > 0 && !hasFailed) this.#release(1);
-    if (this.key.areLimitsUnstated) void this.#defaultCharges?.chargePostponed();
+    this.#settle();
     this.#endProbe({ hasFailed, refusal }, hasFailed);
   }
 
   async allowance(): Promise<Allowance | undefined> {
     if (this.isKeyRefused) return this.refusedCaller.allowance();
-    const { windows, areLimitsUnstated } = this.key;
-    if (windows.length > 0) return { plan: toPlan(windows), windows };
-    const charges = areLimitsUnstated ? this.#defaultCharges : undefined;
-    return charges && { plan: this.options.defaultPlan?.plan, windows: await charges.windows() };
+    const { windows, limits } = this.key;
+    const { defaultPlan } = this.options;
+    if (windows.length > 0) return { plan: limits.plan, windows };
+    if (!limits.isUnstated || !defaultPlan) return undefined;
+    return { plan: defaultPlan, windows: this.#defaultWindows ?? (await this.#askDefaultPlan(defaultPlan, 0)).windows };
   }
 
   close(): void {
@@ -147,25 +150,19 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   get #plan(): Plan | undefined {
-    return this.key.areLimitsUnstated ? this.options.defaultPlan?.plan : toPlan(this.key.policies);
-  }
-
-  async #findSharedCooldown(): Promise<void> {
-    if (this.key.findRefusal()) return;
-    const cooldown = await this.options.cooldowns?.find(this.id, this.span);
-    if (cooldown) this.key.coolDown(cooldown);
+    const { limits } = this.key;
+    return limits.isUnstated ? this.options.defaultPlan : limits.plan;
   }
 
   async #admitByUpstreamLimits(cost: number): Promise<void> {
     // The operation before this one got no answer.
     this.#endProbe({ hasFailed: true });
-    this.#restRefusal = undefined;
+    this.#lateRefusal = undefined;
     const isProbe = await this.key.admit(cost, performance.now() + this.options.probeWaitMs, this);
     this.#inFlight += cost;
-    this.#isUnchecked = isProbe;
     if (!isProbe || this.key.isAccepted) return;
     try {
-      this.#endTrial = await this.options.trials.start(this.address, this.key);
+      this.#endTrial = await this.options.startTrial(this.address, this.key);
     } catch (error) {
       this.#release(this.#inFlight);
       this.#endProbe({ hasFailed: false });
@@ -174,12 +171,57 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   async #admitByDefaultPlan(cost: number): Promise<void> {
-    const charges = this.#defaultCharges;
-    if (!charges || !this.key.areLimitsUnstated) return charges?.postpone(cost);
-    const refusal = await charges.charge(cost);
+    const { limits } = this.key;
+    const { defaultPlan } = this.options;
+    if (!defaultPlan || !limits.isUnstated) {
+      if (limits.isUnknown) this.#unsettled += cost;
+      return;
+    }
+    const refusal = await this.#charge(defaultPlan, cost);
     if (!refusal) return;
     this.#release(cost);
     throw refusal;
+  }
+
+  /** Checks what was admitted without limits, if the upstream has answered since. */
+  #settle(): void {
+    if (this.#unsettled === 0) return;
+    const { limits } = this.key;
+    const { defaultPlan } = this.options;
+    if (limits.isUnstated && defaultPlan) void this.#chargeLate(defaultPlan, this.#unsettled);
+    else if (limits.isUnknown) return;
+    else this.#lateRefusal = this.key.findRestRefusal(this.#inFlight);
+    this.#unsettled = 0;
+  }
+
+  /** Charges requests of which one has been answered. Never rejects. */
+  async #chargeLate(plan: PublishedPlan, cost: number): Promise<void> {
+    try {
+      const refusal = await this.#charge(plan, cost);
+      if (!refusal) return;
+      const answered = 1;
+      await this.#charge(plan, answered);
+      // The first request has run, so the rest is late and not too large: a client may repeat it in parts.
+      const isTooLarge = refusal.code === 'operation_too_large';
+      this.#lateRefusal = isTooLarge ? await this.#charge(plan, PUBLISHED_LIMITS[plan].perMinute) : refusal;
+    } catch (error) {
+      this.#lateRefusal = toStoreError(error);
+    }
+  }
+
+  /** @returns why the default plan refuses the requests */
+  async #charge(plan: PublishedPlan, cost: number): Promise<StoreError | undefined> {
+    const admission = await this.#askDefaultPlan(plan, cost);
+    this.#defaultWindows = admission.windows;
+    if (admission.outcome === 'admitted') return undefined;
+    return admission.outcome === 'too-large'
+      ? operationTooLarge(cost, admission.limit)
+      : rateLimited(admission.retryAfter, cost, admission.windows);
+  }
+
+  #askDefaultPlan(plan: PublishedPlan, cost: number): MaybePromise<Admission> {
+    const account = { id: this.id, windows: toWindows(PUBLISHED_LIMITS[plan]) };
+    return this.options.defaultLedger.admit(account, cost, this.span);
   }
 
   #release(count: number): void {
@@ -203,17 +245,4 @@ class ProxySession implements Session, UpstreamKey {
 
 function isAdmissionRefusal(code: ErrorName): code is AdmissionRefusal & ErrorName {
   return code === 'rate_limited' || code === 'key_banned' || code === 'operation_too_large';
-}
-
-const PUBLISHED = Object.entries(PUBLISHED_LIMITS) as [PublishedPlan, PlanLimits][];
-
-/** The plan of these windows, if their numbers leave no doubt. */
-function toPlan(windows: readonly Pick<WindowState, 'seconds' | 'limit'>[]): Plan | undefined {
-  const [minute, day] = windows;
-  if (minute && day && minute.seconds === 60 && day.seconds === 86_400) {
-    const plan = PUBLISHED.find(([, { perMinute, perDay }]) => perMinute === minute.limit && perDay === day.limit);
-    return plan?.[0] ?? 'enterprise';
-  }
-  if (!minute || day || minute.seconds !== null) return undefined;
-  return minute.limit === 60 ? 'free' : minute.limit === 300 ? 'pro' : undefined;
 }

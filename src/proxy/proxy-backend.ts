@@ -57,14 +57,12 @@ export async function openProxyBackend(
     source: createRestPetSource({ connections, breaker, keys, timeoutMs, startSpan: createUpstreamSpans(tracer, url) }),
     access: createProxyAccess({
       keys,
-      trials: createKeyTrials(Math.min(MAX_TRIAL_WAIT_MS, timeoutMs / 2)),
+      startTrial: createKeyTrials(Math.min(MAX_TRIAL_WAIT_MS, timeoutMs / 2)),
       addressLedger: shareLedger(redis, createMemoryLedger({ capacity: ADDRESS_CAPACITY }), (address) =>
         nameAddress('animals:proxy:address:', address),
       ),
-      defaultPlan: defaultPlan && {
-        plan: defaultPlan,
-        ledger: shareLedger(redis, defaultLedger, (digest) => `animals:proxy:key:{${digest}}`),
-      },
+      defaultPlan,
+      defaultLedger: shareLedger(redis, defaultLedger, (digest) => `animals:proxy:key:{${digest}}`),
       cooldowns: redis && createRedisCooldowns(redis),
       isUpstreamFailing: () => breaker.isFailing,
       probeWaitMs: timeoutMs,

@@ -60,7 +60,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
       const error = refusal ?? deadline.findReason();
       const rest = paths.slice(results.length);
       if (error) results.push(...rest.map(() => error));
-      else if (!key.areLimitsUnknown) results.push(...(await askAll(rest, template, deadline)));
+      else if (!key.limits.isUnknown) results.push(...(await askAll(rest, template, deadline)));
       else if (!key.findProbe(call.key)) {
         const [first] = (await askAll(rest.slice(0, 1), template, deadline, key.sendProbe(call.key))) as [Result];
         // If the upstream refuses the first request, the thousands of a batch are not even created.
