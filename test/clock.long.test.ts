@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createMemoryLedger } from '../src/access/memory-ledger.js';
 import { toWindows } from '../src/access/plans.js';
-import { createRedisLedger } from '../src/redis/redis-ledger.js';
+import { shareLedger } from '../src/redis/redis-ledger.js';
 import { startGateway, startProxyBefore, type Gateway } from './support/gateway.js';
 import { connectRedis, describeWithRedis, openTestLink, redisUrl } from './support/redis.js';
 import { send, startScriptedUpstream } from './support/scripted-upstream.js';
@@ -124,7 +124,7 @@ describeWithRedis('a clock of Redis that steps', () => {
     const { link } = await openTestLink(redisUrl(), { deadlineMs: 10_000 });
     const client = await connectRedis(redisUrl());
     const account = { id: randomUUID(), windows: toWindows({ perMinute: 5, perDay: 100 }) };
-    const ledger = createRedisLedger({ link, nameOf, local: createMemoryLedger() });
+    const ledger = shareLedger(link, createMemoryLedger(), nameOf);
     const before = await ledger.admit(account, 4);
     await client.eval(SHIFT, 1, nameOf(account.id), -stepMs);
     const after = await ledger.admit(account, 1);
@@ -133,7 +133,7 @@ describeWithRedis('a clock of Redis that steps', () => {
       expect(Math.abs(resetAt - (before.windows[i]?.resetAt ?? 0))).toBeLessThan(2_100);
     });
     // Another instance, which knows nothing, sees the same.
-    const other = createRedisLedger({ link, nameOf, local: createMemoryLedger() });
+    const other = shareLedger(link, createMemoryLedger(), nameOf);
     expect(await other.admit(account, 1)).toMatchObject({ outcome: 'refused' });
     link.close();
     client.disconnect();

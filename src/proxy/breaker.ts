@@ -11,7 +11,7 @@ const PROBE_EVERY_MS = 1_000;
 export interface BreakerOptions {
   /** Sends the upstream a harmless request; resolves when it answers. */
   readonly probe: () => Promise<unknown>;
-  readonly onChange?: (isOpen: boolean) => void;
+  readonly onChange: (isOpen: boolean) => void;
 }
 
 /** Creates a breaker. While open, it probes in the background, so no request of a client has to test the upstream. */
@@ -50,13 +50,13 @@ export function createBreaker({ probe, onChange }: BreakerOptions) {
     },
     close() {
       isClosed = true;
-      stopProbing();
+      recover();
     },
   };
 
   function open(): void {
     if (timer || isClosed) return;
-    onChange?.(true);
+    onChange(true);
     probeLater();
   }
 
@@ -71,13 +71,9 @@ export function createBreaker({ probe, onChange }: BreakerOptions) {
 
   function recover(): void {
     failures = 0;
-    stopProbing();
-  }
-
-  function stopProbing(): void {
     if (!timer) return;
     clearTimeout(timer);
     timer = undefined;
-    onChange?.(false);
+    onChange(false);
   }
 }

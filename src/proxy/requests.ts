@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError } from '../errors.js';
-import type { Span } from '../observability/tracing.js';
+import { toTraceHeaders, type Span } from '../observability/tracing.js';
 import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import type { Breaker } from './breaker.js';
 import type { Connections } from './connections.js';
 import type { Outcome, UpstreamAnswer, UpstreamRequest } from './exchange.js';
 import type { KeyState } from './key-state.js';
-import type { StartUpstreamSpan, UpstreamSpan } from './upstream-span.js';
+import { endUpstreamSpan, type StartUpstreamSpan } from './upstream-span.js';
 import { timedOut, unavailable } from './wire.js';
 
 export interface UpstreamRequestsOptions {
@@ -149,7 +149,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
 
   /** Reads what an attempt has come to, and tells the trace, the breaker and the key. */
   function conclude(request: PendingRequest, outcome: Outcome): Result {
-    request.span?.end(outcome);
+    if (request.span) endUpstreamSpan(request.span, outcome);
     let result: Result;
     if (outcome.kind === 'answer') {
       result = request.template.read(outcome, request.path);
@@ -183,7 +183,7 @@ class PendingRequest implements UpstreamRequest {
   /** Ends the wait of the key's other requests for this one. */
   endProbe: (() => void) | undefined;
   /** The span of the current attempt, and those of the waiting calls, if tracing is on. */
-  span: UpstreamSpan | undefined;
+  span: Span | undefined;
   spans: Span[] | undefined;
 
   /**
@@ -203,7 +203,7 @@ class PendingRequest implements UpstreamRequest {
 
   get headers(): UpstreamRequest['headers'] {
     const { headers } = this.template;
-    return this.span ? { ...headers, ...this.span.headers } : headers;
+    return this.span ? { ...headers, ...toTraceHeaders(this.span) } : headers;
   }
 
   /** Whether another call may join. A call that arrives after the request was sent must see newer data. */
@@ -216,7 +216,7 @@ class PendingRequest implements UpstreamRequest {
     this.waiting += 1;
     if (!span?.isRecording() || this.spans?.includes(span)) return;
     (this.spans ??= []).push(span);
-    this.span?.addLink(span);
+    this.span?.addLink({ context: span.spanContext() });
   }
 }
 

@@ -1,53 +1,42 @@
 import { hash } from 'node:crypto';
 import type { Account, Admission, Counts, Ledger } from '../access/ledger.js';
-import { banned, findLargestCost, refused, view, type MemoryLedger } from '../access/memory-ledger.js';
+import {
+  banned,
+  findLargestCost,
+  refused,
+  view,
+  type MemoryLedger,
+  type MemoryLedgerOptions,
+} from '../access/memory-ledger.js';
 import { monotonicNow } from '../clock.js';
 import type { Span } from '../observability/tracing.js';
 import { ADMIT } from './admit-script.js';
 import type { RedisLink } from './redis-link.js';
 import { createScript } from './redis-script.js';
 
-export interface RedisLedgerOptions {
-  readonly link: RedisLink;
-  /** Returns the Redis key of an account. Each ledger needs its own key names. */
-  readonly nameOf: (accountId: string) => string;
-  /**
-   * Counts while Redis is unavailable. It adopts the counts of each reply, so it continues from the last shared counts
-   * that this process received.
-   */
-  readonly local: MemoryLedger;
-  /** An account with more refusals than this within a minute is banned. */
-  readonly banAfter?: number;
-  /** How long a ban lasts. */
-  readonly banSeconds?: number;
-}
-
 /** A smaller change in the difference between the clocks is ignored, so that the end of a window does not move. */
 const CLOCK_TOLERANCE_MS = 1_000;
-
-/** Returns a ledger that all processes with the same Redis share. Without Redis, it is the local one. */
-export function shareLedger(
-  link: RedisLink | undefined,
-  local: MemoryLedger,
-  nameOf: RedisLedgerOptions['nameOf'],
-  bans?: Pick<RedisLedgerOptions, 'banAfter' | 'banSeconds'>,
-): Ledger {
-  return link ? createRedisLedger({ link, local, nameOf, ...bans }) : local;
-}
 
 /** Names a client address in Redis, as a hash: Redis should not hold personal data that counting does not need. */
 export function nameAddress(prefix: string, address: string): string {
   return `${prefix}{${hash('sha256', address, 'base64url').slice(0, 22)}}`;
 }
 
-/** Creates a ledger that all processes with the same Redis share. During an outage, each process counts alone. */
-export function createRedisLedger({
-  link,
-  nameOf,
-  local,
-  banAfter = Infinity,
-  banSeconds = 0,
-}: RedisLedgerOptions): Ledger {
+/**
+ * Returns a ledger that all processes with the same Redis share. During an outage, each process counts alone.
+ * @param link - without it, the ledger is the local one
+ * @param local - counts while Redis is unavailable. It adopts the counts of each reply, so it continues from the last
+ * shared counts that this process received.
+ * @param nameOf - returns the Redis key of an account; each ledger needs its own key names
+ * @param bans - those of the local ledger; without them, nobody is banned
+ */
+export function shareLedger(
+  link: RedisLink | undefined,
+  local: MemoryLedger,
+  nameOf: (accountId: string) => string,
+  { banAfter = Infinity, banSeconds = 0 }: Pick<MemoryLedgerOptions, 'banAfter' | 'banSeconds'> = {},
+): Ledger {
+  if (!link) return local;
   const admitByScript = createScript(link, 'admit', ADMIT);
   const bans = [banAfter === Infinity ? -1 : banAfter, banSeconds * 1_000];
   /** How far the clock of Redis is ahead of `monotonicNow`, in milliseconds. */

@@ -1,6 +1,6 @@
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import type { Config } from '../config.js';
-import { createRedisLedger } from '../redis/redis-ledger.js';
+import { shareLedger } from '../redis/redis-ledger.js';
 import type { RedisLink } from '../redis/redis-link.js';
 import type { KeyAdminOptions } from './key-admin.js';
 
@@ -12,7 +12,7 @@ export function nameKey(keyId: string): string {
 /** Returns a function that tells what accounts have left according to Redis; undefined while Redis is unavailable. */
 export function createRedisPeek(link: RedisLink, bans: Config['bans']): KeyAdminOptions['peek'] {
   // Its own local ledger, because the keys of a long list would evict the counts of keys in use.
-  const ledger = createRedisLedger({ link, nameOf: nameKey, local: createMemoryLedger({ capacity: 1 }), ...bans });
+  const ledger = shareLedger(link, createMemoryLedger({ capacity: 1 }), nameKey, bans);
   return async (account) => {
     const admission = await ledger.admit(account, 0);
     // After a failure, the ledger has counted here instead.

@@ -6,7 +6,7 @@ import type { MaybePromise } from '../../src/access/maybe-promise.js';
 import { createMemoryLedger } from '../../src/access/memory-ledger.js';
 import { toWindows } from '../../src/access/plans.js';
 import type { RedisLink } from '../../src/redis/redis-link.js';
-import { createRedisLedger } from '../../src/redis/redis-ledger.js';
+import { shareLedger } from '../../src/redis/redis-ledger.js';
 import { connectRedis, describeWithRedis, openTestLink, redisUrl } from '../support/redis.js';
 
 interface Bans {
@@ -56,7 +56,7 @@ function redis(): Kind {
   let options: Bans = {};
   let asked = 0;
   const renew = (): void => {
-    ledgers = links.map((link) => createRedisLedger({ link, nameOf, local: createMemoryLedger(options), ...options }));
+    ledgers = links.map((link) => shareLedger(link, createMemoryLedger(options), nameOf, options));
   };
   return {
     async create(bans) {

@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { createMemoryLedger } from '../../src/access/memory-ledger.js';
 import { toWindows } from '../../src/access/plans.js';
-import { createRedisLedger } from '../../src/redis/redis-ledger.js';
+import { shareLedger } from '../../src/redis/redis-ledger.js';
 import { createRedisQueryCache } from '../../src/redis/redis-query-cache.js';
 import { createDatabase, startGateway, type Gateway } from '../support/gateway.js';
 import { connectRedis, describeWithRedisServer, openTestLink } from '../support/redis.js';
@@ -26,7 +26,7 @@ describeWithRedisServer('persisted queries in Redis', () => {
     const { link } = await openTestLink(server.url, patient);
     const account = { id: randomUUID(), windows: toWindows({ perMinute: 60, perDay: 1_000 }) };
     const nameOf = (id: string): string => `animals:test:{${id}}`;
-    const ledgers = [1, 2].map(() => createRedisLedger({ link, nameOf, local: createMemoryLedger() }));
+    const ledgers = [1, 2].map(() => shareLedger(link, createMemoryLedger(), nameOf));
     const outcomes: string[] = [];
     for (let i = 0; i < 120; i++) outcomes.push((await ledgers[i % 2]?.admit(account, 1))?.outcome ?? '');
     expect(outcomes.filter((outcome) => outcome === 'admitted')).toHaveLength(60);

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Account, Ledger } from '../../src/access/ledger.js';
 import { createMemoryLedger } from '../../src/access/memory-ledger.js';
 import { toWindows } from '../../src/access/plans.js';
-import { createRedisLedger } from '../../src/redis/redis-ledger.js';
+import { shareLedger } from '../../src/redis/redis-ledger.js';
 import type { RedisLink } from '../../src/redis/redis-link.js';
 import { describeWithRedis, openTestLink, redisUrl } from '../support/redis.js';
 
@@ -36,7 +36,7 @@ describeWithRedis('corrupt replies', () => {
     const url = new URL(redisUrl());
     url.host = `127.0.0.1:${(between.address() as AddressInfo).port}`;
     ({ link, failures, logged } = await openTestLink(url.href));
-    ledger = createRedisLedger({ link, local: createMemoryLedger(), nameOf: (id) => `animals:test:{${id}}` });
+    ledger = shareLedger(link, createMemoryLedger(), (id) => `animals:test:{${id}}`);
     account = { id: randomUUID(), windows: toWindows({ perMinute: 60, perDay: 1_000 }) };
     return () => {
       link.close();
@@ -68,7 +68,7 @@ describeWithRedis('corrupt replies', () => {
     injected = undefined;
     await vi.waitFor(() => expect(link.isUp).toBe(true), { timeout: 5_000 });
     // Another process, which only has the counts in Redis, continues from there.
-    const other = createRedisLedger({ link, local: createMemoryLedger(), nameOf: (id) => `animals:test:{${id}}` });
+    const other = shareLedger(link, createMemoryLedger(), (id) => `animals:test:{${id}}`);
     const mine = (await admit()) ?? NaN;
     expect(mine).toBeLessThan(55);
     expect((await other.admit(account, 1)).windows[0]?.remaining).toBe(mine - 1);
