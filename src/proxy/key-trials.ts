@@ -43,77 +43,62 @@ export function createKeyTrials(waitMs: number): StartTrial {
 class AddressTrials {
   /** When the latest keys were tried that were not accepted, by `performance.now()`. */
   readonly #refusedAt: number[] = [];
+  /** The keys that wait for their trials, each with the function that ends its wait. */
   readonly #waiting = new Map<KeyState, (mayStart: boolean) => void>();
   #running = 0;
   #startedAt = -Infinity;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(private readonly waitMs: number) {}
 
   async start(key: KeyState): Promise<EndTrial> {
-    if (this.#waiting.size === 0 && this.#isFree()) this.#count(key);
-    else if (!(await this.#wait(key))) throw addressLimited(1);
-    return (hasFailed) => this.#end(key, hasFailed);
-  }
-
-  /** Counts a trial, even if its client disconnects before the key is sent: the key then waits behind the others. */
-  #count(key: KeyState): void {
-    this.#running += 1;
-    this.#startedAt = performance.now();
-    key.newSince = this.#startedAt;
+    const mayStart = await new Promise<boolean>((resolve) => {
+      this.#waiting.set(key, resolve);
+      this.#next();
+      if (this.#waiting.has(key)) setTimeout(() => this.#settle(key, resolve, false), this.waitMs).unref();
+    });
+    if (!mayStart) throw addressLimited(1);
+    return (hasFailed) => {
+      this.#running -= 1;
+      if (!key.isAccepted && !hasFailed && this.#refusedAt.push(performance.now()) > REFUSALS) this.#refusedAt.shift();
+      this.#next();
+    };
   }
 
   /** Whether too many keys of the address have not been accepted lately. */
-  #isRefused(): boolean {
+  get #isRefused(): boolean {
     const oldest = this.#refusedAt[0] ?? -Infinity;
     return this.#refusedAt.length === REFUSALS && performance.now() - oldest < REFUSAL_MS;
   }
 
   /** Whether a trial may start now. */
-  #isFree(): boolean {
-    if (!this.#isRefused()) return this.#running < AT_ONCE;
+  get #isFree(): boolean {
+    if (!this.#isRefused) return this.#running < AT_ONCE;
     return this.#running === 0 && performance.now() - this.#startedAt >= INTERVAL_MS;
   }
 
-  #wait(key: KeyState): Promise<boolean> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(() => settle(false), this.waitMs);
-      const settle = (mayStart: boolean): void => {
-        clearTimeout(timer);
-        this.#waiting.delete(key);
-        resolve(mayStart);
-      };
-      this.#waiting.set(key, settle);
-      this.#dropExcess();
-      setTimeout(() => this.#startNext(), INTERVAL_MS).unref();
-    });
-  }
-
-  #end(key: KeyState, hasFailed: boolean): void {
-    this.#running -= 1;
-    if (!key.isAccepted && !hasFailed && this.#refusedAt.push(performance.now()) > REFUSALS) this.#refusedAt.shift();
-    this.#dropExcess();
-    this.#startNext();
-    setTimeout(() => this.#startNext(), INTERVAL_MS).unref();
-  }
-
-  /** Refuses the newest keys if too many wait. */
-  #dropExcess(): void {
-    const most = this.#isRefused() ? MAX_WAITING : MAX_WAITING_UNREFUSED;
-    if (this.#waiting.size > most) for (const [, settle] of this.#byAge().slice(most)) settle(false);
-  }
-
-  #startNext(): void {
-    while (this.#isFree()) {
-      const [oldest] = this.#byAge();
-      if (!oldest) return;
-      const [key, settle] = oldest;
-      this.#count(key);
-      settle(true);
+  /** Starts the trials that may start now, and refuses the newest keys if too many wait. */
+  #next(): void {
+    // The key that has been new for longest goes first: its client may have tried before.
+    const waiting = [...this.#waiting].sort(([a], [b]) => a.newSince - b.newSince);
+    while (waiting.length > 0 && this.#isFree) {
+      const [key, resolve] = waiting.shift() as (typeof waiting)[0];
+      // The trial counts even if its client disconnects before the key is sent: the key then waits behind the others.
+      this.#running += 1;
+      this.#startedAt = key.newSince = performance.now();
+      this.#settle(key, resolve, true);
     }
+    const most = this.#isRefused ? MAX_WAITING : MAX_WAITING_UNREFUSED;
+    for (const [key, resolve] of waiting.slice(most)) this.#settle(key, resolve, false);
+    if (this.#waiting.size === 0) return;
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      this.#next();
+    }, INTERVAL_MS).unref();
   }
 
-  /** What waits, the key that has been new for longest at the front: its client may have tried before. */
-  #byAge(): [KeyState, (mayStart: boolean) => void][] {
-    return [...this.#waiting].sort(([a], [b]) => a.newSince - b.newSince);
+  #settle(key: KeyState, resolve: (mayStart: boolean) => void, mayStart: boolean): void {
+    if (this.#waiting.get(key) === resolve) this.#waiting.delete(key);
+    resolve(mayStart);
   }
 }
