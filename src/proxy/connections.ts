@@ -89,15 +89,14 @@ export function createConnections(options: ConnectionsOptions) {
   return {
     /** Sends a request when it is its key's turn. */
     async send(request: UpstreamRequest): Promise<Outcome> {
-      const { method, path, call } = request;
-      const keyId = call.key?.id ?? '';
+      const keyId = request.template.call.key?.id ?? '';
       const createdAt = performance.now();
       const isFirst = mayStart(keyId) && !queue.has(keyId);
       const turn = isFirst ? take(keyId) : await waitForTurn(keyId, request);
-      const outcome = 'kind' in turn ? turn : await exchange(turn, basePath + path, request, ids);
+      const outcome = 'kind' in turn ? turn : await exchange(turn, basePath + request.path, request, ids);
       request.progress = undefined;
       const observed = toObserved(outcome);
-      if (observed !== undefined) observe?.(method, observed, (performance.now() - createdAt) / 1_000);
+      if (observed !== undefined) observe?.(request.template.method, observed, (performance.now() - createdAt) / 1_000);
       return outcome;
     },
     load: () => ({

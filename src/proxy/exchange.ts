@@ -1,19 +1,27 @@
 import { isUtf8 } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
 import type { Client, Dispatcher } from 'undici';
+import { toTraceHeaders, type Span } from '../observability/tracing.js';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import { notUnderstood, unavailable } from './wire.js';
 
-/** A request to the upstream. */
-export interface UpstreamRequest {
+/** What all requests of one call share. */
+export interface RequestTemplate {
+  /** The client's request. Its key is asked again right before a request is written to a connection. */
+  readonly call: Pick<Call, 'requestId' | 'key'>;
   readonly method: 'GET' | 'POST';
-  /** The path under the upstream's base address, with its leading slash. */
-  readonly path: string;
   /** All headers except `X-Request-Id`. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
-  /** The client's request. Its key is asked again right before the request is written to a connection. */
-  readonly call: Pick<Call, 'requestId' | 'key'>;
+}
+
+/** A request to the upstream. */
+export interface UpstreamRequest {
+  readonly template: RequestTemplate;
+  /** The path under the upstream's base address, with its leading slash. */
+  readonly path: string;
+  /** The span of the current attempt, if it is recorded. Its trace headers replace those of the template. */
+  readonly span?: Span | undefined;
   /** When the request was last sent, by `performance.now()`. */
   sentAt?: number | undefined;
   /** What the request waits for now, if it is on its way. */
@@ -82,12 +90,13 @@ export function exchange(
   request: UpstreamRequest,
   ids: RequestIds,
 ): Promise<Outcome> {
-  const { method, headers, body = null } = request;
-  const id = ids.create(request.call.requestId);
+  const { call, method, body = null } = request.template;
+  const id = ids.create(call.requestId);
+  const headers = { ...request.template.headers, ...toTraceHeaders(request.span), 'x-request-id': id };
   return new Promise((resolve) => {
     const handler = new ExchangeHandler(connection, request, ids, id, resolve);
     request.progress = handler;
-    connection.client.dispatch({ method, path, headers: { ...headers, 'x-request-id': id }, body }, handler);
+    connection.client.dispatch({ method, path, headers, body }, handler);
   });
 }
 
@@ -118,7 +127,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler, Cancellable {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    const error = this.#isOver ? undefined : this.request.call.key?.findRefusal();
+    const error = this.#isOver ? undefined : this.request.template.call.key?.findRefusal();
     if (error) this.#fail('refused', error);
     if (this.#isOver) return controller.abort(new Error('cancelled'));
     this.#wasSent = true;

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError } from '../errors.js';
-import { toTraceHeaders, type Span } from '../observability/tracing.js';
+import type { Span } from '../observability/tracing.js';
 import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import type { Breaker } from './breaker.js';
 import type { Connections } from './connections.js';
-import type { Outcome, UpstreamAnswer, UpstreamRequest } from './exchange.js';
+import type { Outcome, RequestTemplate, UpstreamAnswer, UpstreamRequest } from './exchange.js';
 import type { KeyState } from './key-state.js';
 import { endUpstreamSpan, type StartUpstreamSpan } from './upstream-span.js';
 import { timedOut, unavailable } from './wire.js';
@@ -18,8 +18,8 @@ export interface UpstreamRequestsOptions {
   readonly startSpan: StartUpstreamSpan;
 }
 
-/** What all requests of one call share. */
-export interface RequestTemplate extends Pick<UpstreamRequest, 'method' | 'headers' | 'body'> {
+/** What a call asks, whatever the path. */
+export interface Question extends RequestTemplate {
   readonly call: Call;
   readonly key: KeyState;
   /** Reads the animals of an answer as soon as it arrives, so that its text and headers can be freed. */
@@ -30,7 +30,7 @@ export interface RequestTemplate extends Pick<UpstreamRequest, 'method' | 'heade
 export type Result = readonly Pet[] | Error;
 
 /** Requests several paths of the upstream at once. Returns one result for each path, in order. */
-export type AskUpstream = (paths: readonly string[], template: RequestTemplate) => Promise<readonly Result[]>;
+export type AskUpstream = (paths: readonly string[], template: Question) => Promise<readonly Result[]>;
 
 /** Statuses of a temporary failure, after which a GET is sent again. */
 const RETRIED_STATUSES = new Set([502, 503, 504]);
@@ -77,7 +77,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
    */
   async function askAll(
     paths: readonly string[],
-    template: RequestTemplate,
+    template: Question,
     deadline: Deadline,
     endProbe?: () => void,
   ): Promise<Result[]> {
@@ -92,7 +92,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
   }
 
   /** Joins an equal request of the key, or starts one. */
-  function join(path: string, template: RequestTemplate, deadline: Deadline): PendingRequest {
+  function join(path: string, template: Question, deadline: Deadline): PendingRequest {
     const { call, method } = template;
     const id = `${call.key?.id ?? ''} ${path}`;
     let request = method === 'GET' ? pending.get(id) : undefined;
@@ -116,17 +116,19 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
 
   /** Makes attempts until one succeeds or a retry makes no sense. */
   async function run(request: PendingRequest): Promise<void> {
+    const { call } = request.template;
     retriesLeft = Math.min(MAX_RETRIES, retriesLeft + RETRY_SHARE);
     await untilEndOfTurn();
     for (let retries = 0; request.waiting > 0; retries += 1) {
-      request.result = request.call.key?.findRefusal();
+      request.result = call.key?.findRefusal();
       if (request.result) break;
       request.span = request.spans && startSpan(request, request.spans, retries);
       const outcome = await connections.send(request);
       const result = conclude(request, outcome);
       // Exponential backoff with full jitter.
       const pauseMs = Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** retries);
-      const mayRetry = isWorthRetrying(request, outcome) && request.deadline.leaves(pauseMs) && !breaker.isOpen;
+      const mayRetry =
+        isWorthRetrying(request.template, outcome) && request.deadline.leaves(pauseMs) && !breaker.isOpen;
       if (!mayRetry || retriesLeft < 1) {
         request.result = result;
         break;
@@ -154,7 +156,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
     if (outcome.kind === 'answer') {
       result = request.template.read(outcome, request.path);
       breaker.succeeded();
-      request.call.key?.learn(outcome, request.sentAt ?? 0, isRefusal(result) ? result : undefined);
+      request.template.call.key?.learn(outcome, request.sentAt ?? 0, isRefusal(result) ? result : undefined);
     } else {
       const { kind, error } = outcome;
       result = error;
@@ -168,9 +170,6 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
 
 /** A request with all its attempts. Calls with the same path and key may join it until it is sent. */
 class PendingRequest implements UpstreamRequest {
-  readonly call: Call;
-  readonly method: UpstreamRequest['method'];
-  readonly body: string | undefined;
   /** Resolves when there is a result. */
   done!: Promise<void>;
   result: Result | undefined;
@@ -193,18 +192,9 @@ class PendingRequest implements UpstreamRequest {
   constructor(
     readonly id: string,
     readonly path: string,
-    readonly template: RequestTemplate,
+    readonly template: Question,
     readonly deadline: Deadline,
-  ) {
-    this.call = template.call;
-    this.method = template.method;
-    this.body = template.body;
-  }
-
-  get headers(): UpstreamRequest['headers'] {
-    const { headers } = this.template;
-    return this.span ? { ...headers, ...toTraceHeaders(this.span) } : headers;
-  }
+  ) {}
 
   /** Whether another call may join. A call that arrives after the request was sent must see newer data. */
   get isJoinable(): boolean {
@@ -221,7 +211,7 @@ class PendingRequest implements UpstreamRequest {
 }
 
 /** A GET may be sent twice. A POST is sent again only if the upstream certainly never received it. */
-function isWorthRetrying({ method }: UpstreamRequest, outcome: Outcome): boolean {
+function isWorthRetrying({ method }: RequestTemplate, outcome: Outcome): boolean {
   if (outcome.kind === 'answer') return method === 'GET' && RETRIED_STATUSES.has(outcome.status);
   if (outcome.kind !== 'unreachable' && outcome.kind !== 'mismatched') return false;
   return method === 'GET' || !outcome.wasSent;

@@ -6,7 +6,7 @@ import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call, type PetSource } from '../pets/pet-source.js';
 import type { UpstreamAnswer } from './exchange.js';
 import type { KeyState, KeyStates } from './key-state.js';
-import { createUpstreamRequests, type RequestTemplate, type Result, type UpstreamRequestsOptions } from './requests.js';
+import { createUpstreamRequests, type Question, type Result, type UpstreamRequestsOptions } from './requests.js';
 import { formatNewPet, fromAnswer, notUnderstood, parsePet, parsePets } from './wire.js';
 
 export interface RestPetSourceOptions extends UpstreamRequestsOptions {
@@ -64,13 +64,13 @@ export function createRestPetSource(options: RestPetSourceOptions): PetSource {
     },
   };
 
-  async function askOne(path: string, template: RequestTemplate): Promise<readonly Pet[]> {
+  async function askOne(path: string, template: Question): Promise<readonly Pet[]> {
     const [result] = (await ask([path], template)) as [Result];
     if (result instanceof Error) throw result;
     return result;
   }
 
-  function toGet(call: Call, read: RequestTemplate['read']): RequestTemplate {
+  function toGet(call: Call, read: Question['read']): Question {
     return { call, method: 'GET', headers: toHeaders(call), key: keyOf(call), read };
   }
 

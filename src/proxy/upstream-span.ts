@@ -7,24 +7,20 @@ import type { Outcome, UpstreamRequest } from './exchange.js';
  * @param waiting - the recorded spans of the calls that wait for the request, at least one
  * @param retries - the number of earlier attempts
  */
-export type StartUpstreamSpan = (
-  request: Pick<UpstreamRequest, 'method' | 'path'>,
-  waiting: readonly Span[],
-  retries: number,
-) => Span;
+export type StartUpstreamSpan = (request: UpstreamRequest, waiting: readonly Span[], retries: number) => Span;
 
 /** @param url - the store's base address */
 export function createUpstreamSpans(tracer: Tracer, url: string): StartUpstreamSpan {
   const { protocol, hostname, port } = new URL(url);
   const { origin, basePath } = parseBaseUrl(url);
-  return ({ method, path }, waiting, retries) => {
-    const template = basePath + (path.startsWith('/pets/') ? '/pets/{petId}' : '/pets');
-    return startSpan(tracer, 'client', `${method} ${template}`, joinSpans(waiting), {
+  return ({ template: { method }, path }, waiting, retries) => {
+    const pathTemplate = basePath + (path.startsWith('/pets/') ? '/pets/{petId}' : '/pets');
+    return startSpan(tracer, 'client', `${method} ${pathTemplate}`, joinSpans(waiting), {
       'server.address': hostname,
       'server.port': Number(port || (protocol === 'https:' ? 443 : 80)),
       'http.request.method': method,
       'url.full': origin + basePath + path,
-      'url.template': template,
+      'url.template': pathTemplate,
       ...(retries > 0 && { 'http.request.resend_count': retries }),
     });
   };

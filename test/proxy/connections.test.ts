@@ -33,7 +33,7 @@ describe('the connections to an upstream, with only one', () => {
 
   function send(path: string, { keyId = 'a', refusal }: { keyId?: string; refusal?: StoreError } = {}): Sent {
     const key = { id: keyId, authorization: '', findRefusal: () => refusal, learn: () => undefined };
-    const request: UpstreamRequest = { method: 'GET', path, headers: {}, call: { requestId: 'r', key } };
+    const request: UpstreamRequest = { template: { call: { requestId: 'r', key }, method: 'GET', headers: {} }, path };
     return { request, outcome: connections.send(request) };
   }
   const arrivalOf = (path: string) => vi.waitFor(() => expect([...asked.keys()]).toContain(path), { timeout: 5_000 });

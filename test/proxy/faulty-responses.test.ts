@@ -139,7 +139,7 @@ it.each(FAULTS)(
         requestId: 'r',
         key: { id: key, authorization: '', findRefusal: () => undefined, learn: () => undefined },
       };
-      const outcome = await connections.send({ method: 'GET', path: '/', headers, call });
+      const outcome = await connections.send({ template: { call, method: 'GET', headers }, path: '/' });
       return outcome.kind === 'answer' ? toName(outcome.body as string) : undefined;
     });
     await connections.close();

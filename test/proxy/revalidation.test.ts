@@ -41,3 +41,26 @@ it('a weak tag is not used, and a 304 that nobody asked for is an error', async 
   await proxy.close();
   await upstream.close();
 });
+
+it('without a tag, each list is that of its own response, lowest id first', async () => {
+  const upstream = await startScriptedUpstream();
+  const proxy = await startProxyBefore(upstream.url);
+  for (const [ids, sorted] of [
+    ['9,10,2', '2,9,10'],
+    ['9,10,2', '2,9,10'],
+    ['1,3', '1,3'],
+    ['', ''],
+    ['9,10,2', '2,9,10'],
+  ] as const) {
+    const animals = ids.split(',').filter(Boolean);
+    const body = animals.map((id) => `{"id":${id},"name":"Animal ${id}","categoryId":1}`);
+    upstream.play((_, response) => send(response, 200, `[${body.join(',')}]`));
+    const { data } = await proxy.graphql('{ pets { id } }', { key: 'k' });
+    expect((data.pets as { id: string }[]).map(({ id }) => id).join()).toBe(sorted);
+  }
+  upstream.play((_, response) => send(response, 200, '{"id":1}'));
+  const { errors } = await proxy.graphql('{ pets { id } }', { key: 'k' });
+  expect(errors?.[0]?.extensions.code).toBe('UPSTREAM_ERROR');
+  await proxy.close();
+  await upstream.close();
+});
