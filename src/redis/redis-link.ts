@@ -70,8 +70,8 @@ const LASTING_MS = 1_000;
  * Creates the link and waits until its first attempt to connect has succeeded or failed.
  *
  * After any failure, the link discards the connection and its client: after a late or unexpected reply, each further
- * reply would belong to another command. Without a connection, `ask` fails at once, and the link reconnects in the
- * background.
+ * reply would belong to another command. Without a connection, `ask` returns undefined at once, and the link reconnects
+ * in the background.
  */
 export async function openRedisLink({
   url,
