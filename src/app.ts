@@ -64,7 +64,7 @@ export async function startApp(
   log: Log,
   { decorateDatabase, signal, keysCommand = 'animal-store-gateway keys' }: AppParts = {},
 ): Promise<App> {
-  const metrics = createMetrics({ plans: PLANS, overloadRoutes: ['/graphql', '/v1'] });
+  const metrics = createMetrics(PLANS);
   const closers: (() => Promise<unknown>)[] = [];
   let closeServer: (noticeMs: number) => Promise<void> = () => Promise.resolve();
   const close = async (noticeMs = 0): Promise<void> => {
