@@ -14,6 +14,23 @@ const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.
 export function createInstruments(registry: Registry) {
   const registers = [registry];
 
+  /** Creates a histogram of durations in seconds. */
+  function durations<Name extends string>(name: string, help: string, labelNames: Name[]) {
+    return new Histogram({ name, help, labelNames, buckets: BUCKETS, registers });
+  }
+
+  /** Creates a counter. Its label values in `zeros` start at zero, so that their first event shows as an increase. */
+  function counter<Name extends string>(name: string, help: string, zeros: readonly Labels<Name>[]) {
+    const counter = new Counter({ name, help, labelNames: Object.keys(zeros[0] ?? {}) as Name[], registers });
+    for (const zero of zeros) counter.inc(zero, 0);
+    return counter;
+  }
+
+  /** Creates a gauge without labels. Each scrape calls `read` for its value. */
+  function gauge(name: string, help: string, read: () => number): void {
+    labelledGauge(name, help, [[{}, read]]);
+  }
+
   /** Creates a gauge with labels. Each scrape calls the functions for the values. */
   function labelledGauge(name: string, help: string, series: readonly (readonly [Labels, () => number])[]): void {
     const labelNames = Object.keys(series[0]?.[0] ?? {});
@@ -28,20 +45,7 @@ export function createInstruments(registry: Registry) {
     });
   }
 
-  return {
-    /** Creates a histogram of durations in seconds. */
-    durations: <Name extends string>(name: string, help: string, labelNames: Name[]) =>
-      new Histogram({ name, help, labelNames, buckets: BUCKETS, registers }),
-    /** Creates a counter. Its label values in `zeros` start at zero, so that their first event shows as an increase. */
-    counter<Name extends string>(name: string, help: string, zeros: readonly Labels<Name>[]) {
-      const counter = new Counter({ name, help, labelNames: Object.keys(zeros[0] ?? {}) as Name[], registers });
-      for (const zero of zeros) counter.inc(zero, 0);
-      return counter;
-    },
-    labelledGauge,
-    /** Creates a gauge without labels. Each scrape calls `read` for its value. */
-    gauge: (name: string, help: string, read: () => number): void => labelledGauge(name, help, [[{}, read]]),
-  };
+  return { durations, counter, gauge, labelledGauge };
 }
 
 /** Returns the label `error_type`, which only failures have. prom-client would write `undefined` as text. */
