@@ -16,19 +16,7 @@ import { notFound, type Pet } from '../pets/pet.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
 import { LOOKUP_DEPRECATED_SINCE, LOOKUP_SUNSET } from '../pets/sunset.js';
 import { createOpenApiDocument } from './openapi.js';
-import {
-  BODY,
-  LIST_QUERY,
-  listQuery,
-  lookupPath,
-  newPetBody,
-  noQuery,
-  parseInput,
-  PATH,
-  QUERY,
-  toNewPet,
-  toPetQuery,
-} from './schemas.js';
+import { BODY, LIST_QUERY, listQuery, lookupPath, newPetBody, noQuery, parseInput, PATH, QUERY } from './schemas.js';
 
 export interface RestOptions {
   readonly source: PetSource;
@@ -72,7 +60,7 @@ export function createRestHandler(options: RestOptions): Handler {
   const openApi = JSON.stringify(createOpenApiDocument());
 
   const list: Operation = ({ search }) => {
-    const query = toPetQuery(parseInput(listQuery, toParameters(search), LIST_QUERY));
+    const query = parseInput(listQuery, toParameters(search), LIST_QUERY);
     return async (call) => jsonReply(200, `[${(await source.list(query, call)).map(formatPet).join(',')}]`);
   };
 
@@ -83,7 +71,7 @@ export function createRestHandler(options: RestOptions): Handler {
     requireJsonBody(request.headers['content-type'], request.headers['content-encoding']);
     const text = await readBody(context, maxBodyBytes);
     if (text === '') throw new StoreError('bad_request', `The request body is empty: send ${EXAMPLE}.`);
-    const newPet = toNewPet(parseInput(newPetBody, parseUntrustedJson(text, BODY.subject), BODY));
+    const newPet = parseInput(newPetBody, parseUntrustedJson(text, BODY.subject), BODY);
     return async (call) => {
       const pet = await source.add(newPet, call, key);
       return jsonReply(201, formatPet(pet), { Location: `/v1/pets/${pet.id}` });
@@ -184,16 +172,15 @@ function methodNotAllowed(methods: readonly string[]): StoreError {
 
 /** Parses a query string. Refuses a repeated parameter. */
 function toParameters(search: string): Record<string, string> {
-  const parameters: Record<string, string> = Object.create(null) as Record<string, string>;
+  const parameters = new Map<string, string>();
   for (const [name, value] of new URLSearchParams(search)) {
-    if (name in parameters)
-      throw new StoreError(
-        'invalid_request',
-        `The query has the parameter ${JSON.stringify(name.slice(0, 60))} twice.`,
-      );
-    parameters[name] = value;
+    if (parameters.has(name)) {
+      const shown = JSON.stringify(name.slice(0, 60));
+      throw new StoreError('invalid_request', `The query has the parameter ${shown} twice.`);
+    }
+    parameters.set(name, value);
   }
-  return { ...parameters };
+  return Object.fromEntries(parameters);
 }
 
 function decodePath(segment: string): string {
