@@ -10,7 +10,6 @@ import type { FirstStart } from './store/first-start.js';
 import { overloaded, StoreError } from './errors.js';
 import { createGraphqlRefusal } from './graphql/handler.js';
 import { openGraphql } from './graphql/open-graphql.js';
-import { createCompression } from './http/compression.js';
 import { createCors } from './http/cors.js';
 import { requireUnambiguousHeaders } from './http/unambiguous-headers.js';
 import type { RequestContext, Reply } from './http/request-context.js';
@@ -88,7 +87,7 @@ export async function startApp(
       cors,
       trustProxy: config.trustProxy,
       logAddress: config.logAddress,
-      compression: config.compression ? createCompression() : undefined,
+      compression: config.compression,
       isDraining: () => phase === 'shutting down',
     };
     const scheduler = createScheduler(log);
