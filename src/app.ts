@@ -84,7 +84,7 @@ export async function startApp(
     health.setDraining();
     // The rest of the grace time is for closing what stands behind the server.
     const graceMs = shutdownGraceMs - Math.min(1_000, shutdownGraceMs / 10);
-    await drain(server, { graceMs, noticeMs });
+    await drain(server, graceMs, noticeMs);
     for (const closer of closers.splice(0).reverse()) await closer();
   };
 
@@ -94,7 +94,7 @@ export async function startApp(
       const metricsServer = createHttpServer({ ...servers, handler: scheduler.guard(metricsRoute) });
       const metricsUrl = await listenAt(metricsServer.server, 'METRICS_PORT', host, config.metricsPort);
       log.info(`the metrics are at ${metricsUrl}/metrics`);
-      closers.push(() => drain(metricsServer, { graceMs: 0, noticeMs: 0 }));
+      closers.push(() => drain(metricsServer, 0, 0));
     }
     // The server listens before the backend is open, so that probes get answers while the start waits for it.
     const url = await listenAt(server.server, 'PORT', host, config.port);

@@ -55,7 +55,7 @@ const BUSY = 8;
 export function createHttpServer(options: HttpServerOptions) {
   const { handler, cors, log, metrics, tracer, logAddress, isDraining } = options;
   const { stallMs = 15_000, maxWaitingBytes = 64 * 1_024 * 1_024 } = options;
-  const sendBody = createBodySender({ stallMs, maxWaitingBytes });
+  const sendBody = createBodySender(stallMs, maxWaitingBytes);
   const readAddress = createAddressReader(options.trustProxy);
   const chooseCodec = options.compression ? createCodecChooser() : undefined;
   const writeLogLine = createRequestLog(log);
@@ -83,7 +83,9 @@ export function createHttpServer(options: HttpServerOptions) {
       const represented = represent(context, answer, inFlight > BUSY ? undefined : chooseCodec);
       reply = represented instanceof Promise ? await represented : represented;
     } catch (thrown) {
-      reply = errorReply(context, thrown, log);
+      const error = toStoreError(thrown);
+      logFailures(log, [error], context);
+      reply = toErrorReply(context, error);
     }
     if (!context.response.destroyed) send(context, reply);
   }
@@ -153,13 +155,6 @@ const STATUS_TEXTS: Readonly<Record<number, string>> = { 294: 'Partial Success' 
 
 function addHeaders(list: string[], headers: Readonly<Record<string, string>>): void {
   for (const name in headers) list.push(name, headers[name] as string);
-}
-
-/** Returns the reply to a thrown error, and logs it. The client never sees the details of an unexpected error. */
-export function errorReply(context: RequestContext, thrown: unknown, log: Log): Reply {
-  const error = toStoreError(thrown);
-  logFailures(log, [error], context);
-  return toErrorReply(context, error);
 }
 
 /**
