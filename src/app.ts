@@ -7,18 +7,12 @@ import { openStoreBackend, type StoreBackendOptions } from './store/store-backen
 import { ConfigError, type Config } from './config.js';
 import type { Database } from './store/database.js';
 import type { FirstStart } from './store/first-start.js';
-import { overloaded, StoreError } from './errors.js';
-import { createGraphqlRefusal } from './graphql/handler.js';
 import { openGraphql } from './graphql/open-graphql.js';
-import { createCompression } from './http/compression.js';
 import { createCors } from './http/cors.js';
-import { requireUnambiguousHeaders } from './http/unambiguous-headers.js';
-import type { RequestContext, Reply } from './http/request-context.js';
 import { drain, listen } from './http/lifecycle.js';
 import { createScheduler } from './http/scheduler.js';
-import { toErrorReply } from './http/error-reply.js';
 import { createHttpServer, type Handler } from './http/server.js';
-import { createHealthHandler, notStarted } from './observability/health.js';
+import { createHealth, createMetricsPage, notStarted } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics } from './observability/metrics.js';
 import { readPackage } from './observability/package.js';
@@ -27,6 +21,7 @@ import { openRedis } from './redis/open-redis.js';
 import { createPages } from './pages/handler.js';
 import { createRedisQueryCache } from './redis/redis-query-cache.js';
 import { createRestHandler } from './rest/handler.js';
+import { createOverloadRefusal, createRefusal, createRoutes, firstOf } from './routes.js';
 import { createStartupWait } from './startup.js';
 
 /** The running program. */
@@ -64,74 +59,54 @@ export async function startApp(
   log: Log,
   { decorateDatabase, signal, keysCommand = 'animal-store-gateway keys' }: AppParts = {},
 ): Promise<App> {
-  const metrics = createMetrics({ plans: PLANS, overloadRoutes: ['/graphql', '/v1'] });
-  const closers: (() => Promise<unknown>)[] = [];
-  let closeServer: (noticeMs: number) => Promise<void> = () => Promise.resolve();
+  const { host, shutdownGraceMs } = config;
+  const metrics = createMetrics(PLANS);
+  const metricsPage = createMetricsPage(metrics);
+  const health = createHealth();
+  const cors = createCors(config.corsOrigins);
+  const scheduler = createScheduler(log);
+  const tracing = await openTracing(config, log);
+  const { tracer } = tracing;
+  const { trustProxy, logAddress, compression } = config;
+  const { isDraining } = health;
+  const servers = { log, metrics, tracer, cors, trustProxy, logAddress, compression, isDraining };
+
+  const refuseStarting = createRefusal(notStarted());
+  let handler: Handler = (context) => health.handle(context) ?? refuseStarting(context);
+  const server = createHttpServer({ ...servers, handler: (context) => handler(context) });
+  metrics.watchRequests(server.inFlight);
+
+  // Half of the grace time is enough to hand over traces.
+  const closers: (() => Promise<unknown>)[] = [
+    () => tracing.close(Math.max(500, Math.min(2_000, shutdownGraceMs / 2))),
+  ];
   const close = async (noticeMs = 0): Promise<void> => {
-    await closeServer(noticeMs);
+    health.setDraining();
+    // The rest of the grace time is for closing what stands behind the server.
+    const graceMs = shutdownGraceMs - Math.min(1_000, shutdownGraceMs / 10);
+    await drain(server, graceMs, noticeMs);
     for (const closer of closers.splice(0).reverse()) await closer();
   };
-  let phase: 'starting' | 'ready' | 'shutting down' = 'starting';
-  let check: Backend['check'] = () => Promise.resolve(undefined);
 
   try {
-    const tracing = await openTracing(config, log);
-    const { tracer } = tracing;
-    // Half of the grace time is enough to hand over traces.
-    closers.push(() => tracing.close(Math.max(500, Math.min(2_000, config.shutdownGraceMs / 2))));
-
-    const cors = createCors(config.corsOrigins);
-    const servers = {
-      log,
-      metrics,
-      tracer,
-      cors,
-      trustProxy: config.trustProxy,
-      logAddress: config.logAddress,
-      compression: config.compression ? createCompression() : undefined,
-      isDraining: () => phase === 'shutting down',
-    };
-    const scheduler = createScheduler(log);
-    const healthOptions = { metrics, phase: () => phase, check: () => check() };
-    const health = createHealthHandler({ ...healthOptions, withMetrics: config.metricsPort === undefined });
     if (config.metricsPort !== undefined) {
-      const metricsHealth = createHealthHandler({ ...healthOptions, withMetrics: true });
-      const metricsServer = createHttpServer({
-        ...servers,
-        handler: scheduler.guard((context) => {
-          requireUnambiguousHeaders(context.request);
-          const answer = context.path === '/metrics' ? metricsHealth(context) : undefined;
-          if (answer) return answer;
-          throw new StoreError('no_such_route', 'Only /metrics is served here.');
-        }),
-      });
-      const metricsUrl = await listenAt(metricsServer.server, 'METRICS_PORT', config.host, config.metricsPort);
+      const metricsRoute = firstOf([metricsPage], 'Only /metrics is served here.');
+      const metricsServer = createHttpServer({ ...servers, handler: scheduler.guard(metricsRoute) });
+      const metricsUrl = await listenAt(metricsServer.server, 'METRICS_PORT', host, config.metricsPort);
       log.info(`the metrics are at ${metricsUrl}/metrics`);
-      closers.push(() => drain(metricsServer, { graceMs: 0, noticeMs: 0 }));
+      closers.push(() => drain(metricsServer, 0, 0));
     }
     // The server listens before the backend is open, so that probes get answers while the start waits for it.
-    const refuseStarting = createRefusal(notStarted());
-    let handler: Handler = (context) => health(context) ?? refuseStarting(context);
-    const server = createHttpServer({
-      ...servers,
-      handler: (context) => handler(context),
-    });
-    metrics.watchRequests(server.inFlight);
-    const url = await listenAt(server.server, 'PORT', config.host, config.port);
-    // The rest of the grace time is for closing what stands behind the server.
-    const graceMs = config.shutdownGraceMs - Math.min(1_000, config.shutdownGraceMs / 10);
-    closeServer = (noticeMs) => {
-      phase = 'shutting down';
-      return drain(server, { graceMs, noticeMs });
-    };
+    const url = await listenAt(server.server, 'PORT', host, config.port);
 
-    const waitUntilAvailable = createStartupWait({ timeoutMs: config.startTimeoutMs, log, signal });
+    const waitUntilAvailable = createStartupWait(log, config.startTimeoutMs, signal);
     const { redisUrl } = config;
     const redis = redisUrl ? await openRedis(redisUrl, log, metrics, tracer, waitUntilAvailable) : undefined;
     closers.push(() => Promise.resolve(redis?.close()));
     const parts = { log, metrics, tracer, redis: redis?.limits, waitUntilAvailable, decorateDatabase };
     const backend = await openBackend(config, parts);
     closers.push(() => backend.close());
+    if (!backend.isStore) await waitUntilAvailable('UPSTREAM_URL names an animal store', backend.check);
     const { source, access, usage, isStore, findDevelopmentKeys } = backend;
 
     const graphql = await openGraphql(config, {
@@ -142,38 +117,27 @@ export async function startApp(
     });
     closers.push(graphql.close);
     const { maxBodyBytes } = config.limits;
-    const rest = isStore && createRestHandler({ source, access, usage, cors, log, maxBodyBytes });
-    const newKeyCommand = `${keysCommand} create --plan free`;
-    const { version } = readPackage();
-    const hasSchema = config.introspection;
-    const pagesOptions = { version, isStore, hasSchema, findDevelopmentKeys, newKeyCommand };
-    const pages = config.explorer ? createPages(pagesOptions) : undefined;
+    const rest = isStore ? createRestHandler({ source, access, usage, cors, log, maxBodyBytes }) : undefined;
+    const pages = config.explorer
+      ? createPages({
+          version: readPackage().version,
+          isStore,
+          hasSchema: config.introspection,
+          findDevelopmentKeys,
+          newKeyCommand: `${keysCommand} create --plan free`,
+        })
+      : undefined;
 
-    const refuseOverload = createRefusal(overloaded());
-    /** Probes, pages and preflights take little longer than a refusal. */
-    const refuse = (context: RequestContext): Reply | undefined => {
-      const isGraphql = isGraphqlPath(context);
-      if (context.method === 'OPTIONS' || !(isGraphql || (rest && isRestPath(context)))) return undefined;
-      metrics.countOverload(isGraphql ? '/graphql' : '/v1');
-      return refuseOverload(context);
-    };
-
-    const route: Handler = (context) => {
-      if (isGraphqlPath(context)) return graphql.handler(context);
-      if (rest && isRestPath(context)) return rest(context);
-      requireUnambiguousHeaders(context.request);
-      const answer = health(context) ?? pages?.handle(context);
-      if (answer) return answer;
-      throw new StoreError(
-        'no_such_route',
-        `There is no such path. GraphQL is at /graphql${rest ? ', REST at /v1' : ''}.`,
-      );
-    };
     const firstStart = await backend.fill?.();
-    handler = scheduler.guard(route, { lateMs: backend.lateMs, refuse });
-    check = backend.check;
     const hasKeys = (await backend.hasKeys?.()) ?? true;
-    phase = 'ready';
+    const others = [health.handle, config.metricsPort === undefined && metricsPage, pages?.handle];
+    const other = firstOf(
+      others.filter((one) => !!one),
+      `There is no such path. GraphQL is at /graphql${isStore ? ', REST at /v1' : ''}.`,
+    );
+    const routes = createRoutes(graphql.handler, rest, other);
+    handler = scheduler.guard(routes, { lateMs: backend.lateMs, refuse: createOverloadRefusal(metrics, isStore) });
+    health.setReady(backend.check);
     const explorerUrl = pages && `${url}/explorer${pages.tokenFragment}`;
     return { url, explorerUrl, firstStart, hasKeys, close };
   } catch (error) {
@@ -189,21 +153,7 @@ async function openTracing({ tracing }: Config, log: Log): Promise<Tracing> {
   return createOtlpTracing(tracing, log);
 }
 
-/** Makes a function that refuses every request for the same reason. */
-function createRefusal(error: StoreError): (context: RequestContext) => Reply {
-  const refuseGraphql = createGraphqlRefusal(error);
-  return (context) => (isGraphqlPath(context) ? refuseGraphql(context) : toErrorReply(context, error));
-}
-
-function isGraphqlPath({ path }: RequestContext): boolean {
-  return path === '/graphql';
-}
-
-function isRestPath({ path }: RequestContext): boolean {
-  return path === '/v1' || path.startsWith('/v1/');
-}
-
-/** Opens the backend that the settings name, when it is available. */
+/** Opens the backend that the settings name. */
 async function openBackend(
   { backend, bans, startTimeoutMs }: Config,
   parts: Omit<StoreBackendOptions, 'store' | 'bans' | 'startTimeoutMs'>,
@@ -211,15 +161,8 @@ async function openBackend(
   if (backend.kind !== 'proxy') return openStoreBackend({ ...parts, store: backend, bans, startTimeoutMs });
   // Loaded only where it is used, with its HTTP client, so that other modes start faster.
   const { openProxyBackend } = await import('./proxy/proxy-backend.js');
-  const { log, metrics, tracer, redis, waitUntilAvailable } = parts;
-  const proxy = await openProxyBackend(backend, log, metrics, tracer, redis);
-  try {
-    await waitUntilAvailable('UPSTREAM_URL names an animal store', proxy.check);
-  } catch (error) {
-    await proxy.close();
-    throw error;
-  }
-  return proxy;
+  const { log, metrics, tracer, redis } = parts;
+  return openProxyBackend(backend, log, metrics, tracer, redis);
 }
 
 /** Listens, or says in one line which setting stands in the way. */

@@ -9,19 +9,19 @@ export const ERRORS = {
   not_found: { status: 404, graphqlCode: 'NOT_FOUND' },
   rate_limited: { status: 429, graphqlCode: 'RATE_LIMITED' },
   /** The limit of the free `rateLimit` field. It does not count towards a ban. */
-  field_rate_limited: { status: 429, graphqlCode: 'RATE_LIMITED' },
+  field_rate_limited: { status: 429, graphqlCode: 'RATE_LIMITED', graphqlOnly: true },
   key_banned: { status: 429, graphqlCode: 'KEY_BANNED' },
-  upstream_unavailable: { status: 502, graphqlCode: 'UPSTREAM_UNAVAILABLE' },
-  upstream_timeout: { status: 504, graphqlCode: 'UPSTREAM_TIMEOUT' },
-  upstream_error: { status: 502, graphqlCode: 'UPSTREAM_ERROR' },
-  operation_unresolved: { status: 422, graphqlCode: 'OPERATION_RESOLUTION_FAILURE' },
-  operation_too_large: { status: 400, graphqlCode: 'OPERATION_TOO_LARGE' },
-  document_not_trusted: { status: 400, graphqlCode: 'DOCUMENT_NOT_TRUSTED' },
+  upstream_unavailable: { status: 502, graphqlCode: 'UPSTREAM_UNAVAILABLE', graphqlOnly: true },
+  upstream_timeout: { status: 504, graphqlCode: 'UPSTREAM_TIMEOUT', graphqlOnly: true },
+  upstream_error: { status: 502, graphqlCode: 'UPSTREAM_ERROR', graphqlOnly: true },
+  operation_unresolved: { status: 422, graphqlCode: 'OPERATION_RESOLUTION_FAILURE', graphqlOnly: true },
+  operation_too_large: { status: 400, graphqlCode: 'OPERATION_TOO_LARGE', graphqlOnly: true },
+  document_not_trusted: { status: 400, graphqlCode: 'DOCUMENT_NOT_TRUSTED', graphqlOnly: true },
   /** Something cannot be parsed. */
-  bad_request: { status: 400, graphqlCode: 'BAD_REQUEST' },
+  bad_request: { status: 400, graphqlCode: 'BAD_REQUEST', graphqlOnly: true, restCode: 'invalid_request' },
   /** It can be parsed, but is not a GraphQL request that can be served. */
-  unprocessable_request: { status: 422, graphqlCode: 'BAD_REQUEST' },
-  no_such_route: { status: 404, graphqlCode: 'BAD_REQUEST' },
+  unprocessable_request: { status: 422, graphqlCode: 'BAD_REQUEST', graphqlOnly: true },
+  no_such_route: { status: 404, graphqlCode: 'BAD_REQUEST', restCode: 'not_found' },
   method_not_allowed: { status: 405, graphqlCode: 'BAD_REQUEST' },
   not_acceptable: { status: 406, graphqlCode: 'BAD_REQUEST' },
   payload_too_large: { status: 413, graphqlCode: 'BAD_REQUEST' },
@@ -30,7 +30,16 @@ export const ERRORS = {
   overloaded: { status: 503, graphqlCode: 'SERVICE_UNAVAILABLE' },
   unavailable: { status: 503, graphqlCode: 'SERVICE_UNAVAILABLE' },
   internal_error: { status: 500, graphqlCode: 'INTERNAL_SERVER_ERROR' },
-} as const satisfies Record<string, { readonly status: number; readonly graphqlCode: string }>;
+} as const satisfies Record<string, ErrorRow>;
+
+interface ErrorRow {
+  readonly status: number;
+  readonly graphqlCode: string;
+  /** True for an error that REST does not have. GraphQL then sends it without an Error body. */
+  readonly graphqlOnly?: true;
+  /** The `code` in REST, if it is that of another error. */
+  readonly restCode?: string;
+}
 
 export type ErrorName = keyof typeof ERRORS;
 
@@ -53,22 +62,10 @@ export interface StoreErrorDetails {
   readonly headers?: Readonly<Record<string, string>>;
   /** The upstream's Error body, which clients receive unchanged. */
   readonly body?: ErrorBody | undefined;
-  /** True for an error that REST does not have. GraphQL then sends it without an Error body. */
+  /** True for an error that REST does not have, although the table has one with its code. */
   readonly graphqlOnly?: boolean;
   readonly cause?: unknown;
 }
-
-const GRAPHQL_ONLY: ReadonlySet<ErrorName> = new Set([
-  'bad_request',
-  'unprocessable_request',
-  'operation_unresolved',
-  'operation_too_large',
-  'document_not_trusted',
-  'field_rate_limited',
-  'upstream_unavailable',
-  'upstream_timeout',
-  'upstream_error',
-]);
 
 /** https://v8.dev/docs/stack-trace-api */
 const V8_ERROR = Error as { stackTraceLimit?: number };
@@ -95,7 +92,7 @@ export class StoreError extends Error {
     this.retryAfter = details.retryAfter;
     this.cost = details.cost;
     this.body = details.body;
-    this.#graphqlOnly = details.graphqlOnly ?? false;
+    this.#graphqlOnly = details.graphqlOnly === true || 'graphqlOnly' in ERRORS[code];
     this.headers =
       details.retryAfter === undefined
         ? (details.headers ?? {})
@@ -113,18 +110,15 @@ export class StoreError extends Error {
 
   /** True if GraphQL sends this error without an Error body. */
   get isGraphqlOnly(): boolean {
-    if (this.body) return false;
-    return this.#graphqlOnly || GRAPHQL_ONLY.has(this.code);
+    return this.#graphqlOnly && !this.body;
   }
 }
-
-/** Errors that share their REST `code` with another error of the table. */
-const REST_CODES: Partial<Record<ErrorName, string>> = { no_such_route: 'not_found', bad_request: 'invalid_request' };
 
 /** Returns the Error body that REST sends for an error. */
 export function toErrorBody(error: StoreError): ErrorBody {
   if (error.body) return error.body;
-  return { code: REST_CODES[error.code] ?? error.code, message: error.message, status: error.status };
+  const { restCode = error.code, status }: ErrorRow = ERRORS[error.code];
+  return { code: restCode, message: error.message, status };
 }
 
 /** Returns the same refusal with the cost of the operation. */

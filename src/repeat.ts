@@ -2,11 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface RepeatOptions {
   readonly run: () => Promise<unknown>;
-  /**
-   * Returns the pause before the next run, in milliseconds.
-   * @param tookMs - how long the last run took; 0 before the first one
-   */
-  readonly pauseMs: (tookMs: number) => number;
+  /** Returns the pause before the next run, in milliseconds. */
+  readonly pauseMs: () => number;
   /** Called when a run fails. The next run tries again. */
   readonly onError?: (error: unknown) => void;
 }
@@ -25,11 +22,6 @@ export function repeat({ run, pauseMs, onError }: RepeatOptions): () => Promise<
   };
 
   async function runUntilClosed(): Promise<void> {
-    let tookMs = 0;
-    while (await sleep(pauseMs(tookMs), true, options).catch(() => false)) {
-      const startedAt = performance.now();
-      await run().catch(onError);
-      tookMs = performance.now() - startedAt;
-    }
+    while (await sleep(pauseMs(), true, options).catch(() => false)) await run().catch(onError);
   }
 }

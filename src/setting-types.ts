@@ -5,6 +5,10 @@ export const UNPRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}]/u;
 
 export const flag = z.enum(['true', 'false'], 'must be true or false').transform((text) => text === 'true');
 
+export function oneOf<const Values extends readonly string[]>(values: Values) {
+  return z.enum(values, `must be one of ${values.join(', ')}`);
+}
+
 export function integer(minimum: number, maximum: number) {
   const expected = `must be a whole number from ${minimum} to ${maximum}`;
   return z

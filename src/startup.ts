@@ -11,18 +11,14 @@ import type { Log } from './observability/log.js';
  */
 export type WaitUntilAvailable = <T>(what: string, attempt: () => Promise<T>) => Promise<T>;
 
-export interface StartupOptions {
-  /** How long to wait, for everything together, in milliseconds. */
-  readonly timeoutMs: number;
-  readonly log: Log;
-  /** Ends the wait, because the program is to stop. */
-  readonly signal?: AbortSignal | undefined;
-}
-
 const RETRY_MS = 500;
 
-/** Creates the function with which the program waits for what it depends on. The log says once that it waits. */
-export function createStartupWait({ timeoutMs, log, signal }: StartupOptions): WaitUntilAvailable {
+/**
+ * Creates the function with which the program waits for what it depends on. The log says once that it waits.
+ * @param timeoutMs - how long to wait, for everything together, in milliseconds
+ * @param signal - ends the wait, because the program is to stop
+ */
+export function createStartupWait(log: Log, timeoutMs: number, signal?: AbortSignal): WaitUntilAvailable {
   const deadline = performance.now() + timeoutMs;
   return async (what, attempt) => {
     for (let hasWaited = false; ; hasWaited = true) {

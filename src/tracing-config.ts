@@ -1,14 +1,5 @@
 import { z } from 'zod';
-import { flag, integer, url } from './setting-types.js';
-
-const SAMPLERS = [
-  'always_on',
-  'always_off',
-  'traceidratio',
-  'parentbased_always_on',
-  'parentbased_always_off',
-  'parentbased_traceidratio',
-] as const;
+import { flag, integer, oneOf, url } from './setting-types.js';
 
 /** Where traces go, and which requests are recorded. */
 export type TracingConfig = NonNullable<ReturnType<typeof parseTracing>>;
@@ -33,7 +24,14 @@ const TRACING_ENVIRONMENT = z.object({
   OTEL_TRACES_EXPORTER: z.enum(['otlp', 'none'], 'must be otlp or none').default('otlp'),
   OTEL_EXPORTER_OTLP_PROTOCOL: protocol.optional(),
   OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: protocol.optional(),
-  OTEL_TRACES_SAMPLER: z.enum(SAMPLERS, `must be one of ${SAMPLERS.join(', ')}`).default('parentbased_always_on'),
+  OTEL_TRACES_SAMPLER: oneOf([
+    'always_on',
+    'always_off',
+    'traceidratio',
+    'parentbased_always_on',
+    'parentbased_always_off',
+    'parentbased_traceidratio',
+  ]).default('parentbased_always_on'),
   OTEL_TRACES_SAMPLER_ARG: z
     .string()
     .regex(/^(0?\.\d{1,12}|[01](\.0{0,12})?)$/, 'must be a number from 0 to 1')

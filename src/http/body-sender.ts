@@ -1,19 +1,12 @@
 import type { ServerResponse } from 'node:http';
 
-export interface BodySenderOptions {
-  /** A client that reads nothing for this long, in milliseconds, is disconnected. Node notices up to twice as late. */
-  readonly stallMs: number;
-  /** The most bytes that may wait for clients, over all connections. */
-  readonly maxWaitingBytes: number;
-}
-
-export type SendBody = ReturnType<typeof createBodySender>;
-
 /**
  * Creates the function that sends response bodies and disconnects the clients that do not read them. While more than
- * `maxWaitingBytes` wait, it disconnects the client whose response has waited longest.
+ * `maxWaitingBytes` wait, over all connections, it disconnects the client whose response has waited longest.
+ * @param stallMs - a client that reads nothing for this long, in milliseconds, is disconnected. Node notices up to twice
+ *   as late.
  */
-export function createBodySender({ stallMs, maxWaitingBytes }: BodySenderOptions) {
+export function createBodySender(stallMs: number, maxWaitingBytes: number) {
   /** The lengths of the responses that their sockets have not accepted completely, the oldest first. */
   const waiting = new Map<ServerResponse, number>();
   let waitingBytes = 0;

@@ -14,7 +14,7 @@ export interface Codec {
   readonly compress: (body: Body) => Promise<Uint8Array>;
 }
 
-export type Compression = ReturnType<typeof createCompression>;
+export type ChooseCodec = ReturnType<typeof createCodecChooser>;
 
 /** A shorter body fits into two packets. Compressing it would save one, and add a third to the CPU time of its request. */
 const MIN_LENGTH = 2_800;
@@ -55,19 +55,19 @@ interface PreferringNegotiator {
   encoding(available: readonly string[], options: { preferred: readonly string[] }): string | undefined;
 }
 
-/** Creates the compression of responses, in the coding that each client prefers. */
-export function createCompression() {
+/**
+ * Creates the function that chooses the codec of a response: the one that the client prefers. Undefined if the client
+ * accepts none, or the body is short or already compressed.
+ */
+export function createCodecChooser() {
   const negotiate = memoize((accept) => {
     const negotiator = new Negotiator({ headers: { 'accept-encoding': accept } }) as unknown as PreferringNegotiator;
     const chosen = negotiator.encoding([...NAMES, 'identity'], { preferred: NAMES });
     return { codec: CODECS.find(({ name }) => name === chosen) };
   });
-  return {
-    /** Chooses a codec. Undefined if the client accepts none, or the body is short or already compressed. */
-    choose(acceptEncoding: string | undefined, { body, headers }: Reply): Codec | undefined {
-      if (body.length < MIN_LENGTH || acceptEncoding === undefined || 'Content-Encoding' in headers) return undefined;
-      return negotiate(acceptEncoding).codec;
-    },
+  return (acceptEncoding: string | undefined, { body, headers }: Reply): Codec | undefined => {
+    if (body.length < MIN_LENGTH || acceptEncoding === undefined || 'Content-Encoding' in headers) return undefined;
+    return negotiate(acceptEncoding).codec;
   };
 }
 

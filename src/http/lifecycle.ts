@@ -26,13 +26,6 @@ const LONGEST_WAIT_MS = 200;
 /** How long a connection that has never been used may stay open while the server closes, in milliseconds. */
 const UNUSED_MS = 500;
 
-export interface DrainOptions {
-  /** The grace period: how long requests in flight may take, in milliseconds. */
-  readonly graceMs: number;
-  /** The notice period: how long the server listens even if no request is in flight, in milliseconds. */
-  readonly noticeMs: number;
-}
-
 /**
  * Closes a server without failing requests. The server listens during the notice period and while requests are in
  * flight, but for at most half of the grace period. During this time, `/readyz` tells load balancers to send requests
@@ -42,11 +35,10 @@ export interface DrainOptions {
  * The kernel accepts connections by itself, and resets those that the program has not taken when it stops listening. So
  * the program holds new requests until no client sends anything, for at most a quarter of the grace period. Then it
  * stops listening and serves them.
+ * @param graceMs - the grace period: how long requests in flight may take, in milliseconds
+ * @param noticeMs - the notice period: how long the server listens even if no request is in flight, in milliseconds
  */
-export async function drain(
-  { server, inFlight, hold }: HttpServer,
-  { graceMs, noticeMs }: DrainOptions,
-): Promise<void> {
+export async function drain({ server, inFlight, hold }: HttpServer, graceMs: number, noticeMs: number): Promise<void> {
   const startedAt = performance.now();
   const elapsed = (): number => performance.now() - startedAt;
   while ((inFlight() > 0 || elapsed() < noticeMs) && elapsed() < graceMs / 2) await sleep(LOOK_EVERY_MS);

@@ -10,17 +10,14 @@ import { monotonicNow, toWallTime } from '../clock.js';
  * @returns names and values alternately; empty if there are no windows
  */
 export function formatLimitHeaders(windows: readonly WindowState[], now = monotonicNow()): string[] {
-  let tightest = windows[0];
-  if (tightest === undefined) return [];
-  let policy = '';
-  let state = '';
-  for (const window of windows) {
-    const { name, seconds, limit, remaining, resetAt } = window;
-    if (remaining < tightest.remaining) tightest = window;
-    const separator = policy === '' ? '' : ', ';
-    policy += `${separator}"${name}";q=${limit}${seconds === null ? '' : `;w=${seconds}`}`;
-    state += `${separator}"${name}";r=${remaining};t=${Math.max(0, Math.ceil((resetAt - now) / 1_000))}`;
-  }
+  if (windows.length === 0) return [];
+  const tightest = windows.reduce((least, window) => (window.remaining < least.remaining ? window : least));
+  const policies = windows.map(
+    ({ name, limit, seconds }) => `"${name}";q=${limit}${seconds === null ? '' : `;w=${seconds}`}`,
+  );
+  const states = windows.map(
+    ({ name, remaining, resetAt }) => `"${name}";r=${remaining};t=${Math.max(0, Math.ceil((resetAt - now) / 1_000))}`,
+  );
   return [
     'X-RateLimit-Limit',
     String(tightest.limit),
@@ -29,9 +26,9 @@ export function formatLimitHeaders(windows: readonly WindowState[], now = monoto
     'X-RateLimit-Reset',
     String(toUnixSeconds(tightest.resetAt)),
     'RateLimit-Policy',
-    policy,
+    policies.join(', '),
     'RateLimit',
-    state,
+    states.join(', '),
   ];
 }
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { MaybePromise } from '../access/maybe-promise.js';
-import { compress, type Codec, type Compression } from './compression.js';
+import { compress, type ChooseCodec, type Codec } from './compression.js';
 import type { RequestContext, Reply } from './request-context.js';
 
 /** The headers of a reply that clients may store, but must revalidate each time they use it. */
@@ -9,11 +9,11 @@ export const REVALIDATED = { 'Cache-Control': 'private, no-cache' };
 /**
  * Turns a reply into what is sent. A reply with the headers `REVALIDATED` gets a strong ETag, or becomes a 304 if the
  * client has it already. A body is compressed if the client accepts that.
- * @param compression - absent if it is turned off
+ * @param chooseCodec - absent if nothing is to be compressed
  */
-export function represent(context: RequestContext, reply: Reply, compression?: Compression): MaybePromise<Reply> {
+export function represent(context: RequestContext, reply: Reply, chooseCodec?: ChooseCodec): MaybePromise<Reply> {
   const { status, headers, body } = reply;
-  const codec = compression?.choose(context.header('accept-encoding'), reply);
+  const codec = chooseCodec?.(context.header('accept-encoding'), reply);
   const isRevalidated = headers['Cache-Control'] === REVALIDATED['Cache-Control'] && status < 300 && body.length > 0;
   if (!isRevalidated) return codec ? encode(reply, codec, { Vary: 'Accept-Encoding' }) : reply;
   const digest = toDigest(reply);

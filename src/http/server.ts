@@ -1,11 +1,11 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { toStoreError, type StoreError } from '../errors.js';
-import { createRequestLog, type Log, type RequestLog } from '../observability/log.js';
-import type { Metrics } from '../observability/metrics.js';
+import { createRequestLog, type Log } from '../observability/log.js';
+import { CLIENT_GONE, type Metrics } from '../observability/metrics.js';
 import type { Tracer } from '../observability/tracing.js';
 import { toErrorReply } from './error-reply.js';
-import { createBodySender, type SendBody } from './body-sender.js';
-import type { Compression } from './compression.js';
+import { createBodySender } from './body-sender.js';
+import { createCodecChooser } from './compression.js';
 import { createConnections } from './connections.js';
 import type { Cors } from './cors.js';
 import { drainBody } from './body.js';
@@ -27,8 +27,8 @@ export interface HttpServerOptions {
   readonly trustProxy: boolean;
   /** How much of a client's address the log has: all, its /24 or /64, or nothing. */
   readonly logAddress: 'full' | 'network' | 'none';
-  /** Absent if responses are not compressed. */
-  readonly compression?: Compression | undefined;
+  /** Whether responses are compressed; false by default. */
+  readonly compression?: boolean;
   /** True once the server is closing. Responses then ask clients to close their connections. */
   readonly isDraining: () => boolean;
   /** A client that reads nothing for this long is disconnected, up to twice as late. In milliseconds, 15,000 by default. */
@@ -53,28 +53,68 @@ const BUSY = 8;
 
 /** Creates the HTTP server: request ids, CORS, slow clients, one log line and one measurement per request. */
 export function createHttpServer(options: HttpServerOptions) {
+  const { handler, cors, log, metrics, tracer, logAddress, isDraining } = options;
   const { stallMs = 15_000, maxWaitingBytes = 64 * 1_024 * 1_024 } = options;
-  const sendBody = createBodySender({ stallMs, maxWaitingBytes });
+  const sendBody = createBodySender(stallMs, maxWaitingBytes);
   const readAddress = createAddressReader(options.trustProxy);
+  const chooseCodec = options.compression ? createCodecChooser() : undefined;
+  const writeLogLine = createRequestLog(log);
+  const connections = createConnections();
   let inFlight = 0;
   let held: Promise<void> | undefined;
-  const handled: HttpServerOptions = {
-    ...options,
-    handler: (context) => (held ? held.then(() => options.handler(context)) : options.handler(context)),
-  };
-  const requestLog = createRequestLog(options.log);
-  const connections = createConnections();
-  const receive = (request: IncomingMessage, response: ServerResponse): void => {
+
+  function receive(request: IncomingMessage, response: ServerResponse): void {
     connections.track(request, response);
     const context = new RequestContext(request, response, readAddress(request));
-    startRequestSpan(context, options.tracer);
+    startRequestSpan(context, tracer);
     inFlight += 1;
     response.on('close', () => {
       inFlight -= 1;
-      finish(context, requestLog, options);
+      finish(context);
     });
-    void serve(context, handled, sendBody, () => (inFlight > BUSY ? undefined : options.compression));
-  };
+    void serve(context);
+  }
+
+  async function serve(context: RequestContext): Promise<void> {
+    let reply: Reply;
+    try {
+      if (held) await held;
+      const answer = await handler(context);
+      const represented = represent(context, answer, inFlight > BUSY ? undefined : chooseCodec);
+      reply = represented instanceof Promise ? await represented : represented;
+    } catch (thrown) {
+      const error = toStoreError(thrown);
+      logFailures(log, [error], context);
+      reply = toErrorReply(context, error);
+    }
+    if (!context.response.destroyed) send(context, reply);
+  }
+
+  function send(context: RequestContext, reply: Reply): void {
+    const { request, response } = context;
+    if (!request.complete) drainBody(request);
+    // Names and values alternately. Node writes such a list directly, but iterates over an object more than once.
+    const headers = reply.windows && reply.status !== 431 ? formatLimitHeaders(reply.windows) : [];
+    headers.push('X-Request-Id', context.requestId, 'X-Content-Type-Options', 'nosniff');
+    const bytes = Buffer.byteLength(reply.body);
+    if (reply.status !== 204 && reply.status !== 304) headers.push('Content-Length', String(bytes));
+    if (isDraining()) headers.push('Connection', 'close');
+    addHeaders(headers, cors.headers(context));
+    addHeaders(headers, reply.headers);
+    response.writeHead(reply.status, STATUS_TEXTS[reply.status], headers);
+    // ASCII is the same in both encodings, and Node writes Latin-1 without conversion.
+    sendBody(response, reply.body, bytes === reply.body.length ? 'latin1' : 'utf8');
+  }
+
+  function finish(context: RequestContext): void {
+    const { response, method, route, client } = context;
+    const ms = performance.now() - context.startedAt;
+    const status = response.writableFinished ? response.statusCode : CLIENT_GONE;
+    metrics.observeHttp(route, method, status, ms / 1_000);
+    endRequestSpan(context, status);
+    writeLogLine(context, toLoggedAddress(client.address, logAddress), status, ms);
+  }
+
   const server = createServer(
     {
       requestTimeout: REQUEST_TIMEOUT_MS,
@@ -110,55 +150,11 @@ export function createHttpServer(options: HttpServerOptions) {
   };
 }
 
-async function serve(
-  context: RequestContext,
-  options: HttpServerOptions,
-  sendBody: SendBody,
-  getCompression: () => Compression | undefined,
-): Promise<void> {
-  let reply: Reply;
-  try {
-    const represented = represent(context, await options.handler(context), getCompression());
-    reply = represented instanceof Promise ? await represented : represented;
-  } catch (thrown) {
-    reply = errorReply(context, thrown, options.log);
-  }
-  if (!context.response.destroyed) send(context, reply, options, sendBody);
-}
-
-function send(
-  context: RequestContext,
-  reply: Reply,
-  { cors, isDraining }: HttpServerOptions,
-  sendBody: SendBody,
-): void {
-  const { request, response } = context;
-  if (!request.complete) drainBody(request);
-  // Names and values alternately. Node writes such a list directly, but iterates over an object more than once.
-  const headers = reply.windows && reply.status !== 431 ? formatLimitHeaders(reply.windows) : [];
-  headers.push('X-Request-Id', context.requestId, 'X-Content-Type-Options', 'nosniff');
-  const bytes = Buffer.byteLength(reply.body);
-  if (reply.status !== 204 && reply.status !== 304) headers.push('Content-Length', String(bytes));
-  if (isDraining()) headers.push('Connection', 'close');
-  addHeaders(headers, cors.headers(context));
-  addHeaders(headers, reply.headers);
-  response.writeHead(reply.status, STATUS_TEXTS[reply.status], headers);
-  // ASCII is the same in both encodings, and Node writes Latin-1 without conversion.
-  sendBody(response, reply.body, bytes === reply.body.length ? 'latin1' : 'utf8');
-}
-
 /** The statuses whose texts Node does not know. */
 const STATUS_TEXTS: Readonly<Record<number, string>> = { 294: 'Partial Success' };
 
 function addHeaders(list: string[], headers: Readonly<Record<string, string>>): void {
   for (const name in headers) list.push(name, headers[name] as string);
-}
-
-/** Returns the reply to a thrown error, and logs it. The client never sees the details of an unexpected error. */
-export function errorReply(context: RequestContext, thrown: unknown, log: Log): Reply {
-  const error = toStoreError(thrown);
-  logFailures(log, [error], context);
-  return toErrorReply(context, error);
 }
 
 /**
@@ -178,15 +174,6 @@ export function logFailures(log: Log, errors: readonly StoreError[], { requestId
     { requestId, code: error.code, ...count, err: cause },
     message,
   );
-}
-
-function finish(context: RequestContext, log: RequestLog, { metrics, logAddress }: HttpServerOptions): void {
-  const { response, method, route } = context;
-  const ms = performance.now() - context.startedAt;
-  const status = response.writableFinished ? response.statusCode : 499;
-  metrics.observeHttp(route, method, status, ms / 1_000);
-  endRequestSpan(context, status);
-  log(context, toLoggedAddress(context.client.address, logAddress), status, ms);
 }
 
 function toLoggedAddress(address: string, logAddress: HttpServerOptions['logAddress']): string | undefined {

@@ -18,8 +18,6 @@ export interface Caller {
   expectedUntil: number;
 }
 
-export type Turns = ReturnType<typeof createTurns>;
-
 /** Requests run for this long, in milliseconds, before the event loop looks at the connections again. */
 const SLICE_MS = 1;
 /** The same for a caller that is alone. */

@@ -1,6 +1,5 @@
 import { STATUS_CODES } from 'node:http';
-import type { Registry } from 'prom-client';
-import { createDurations, createGauge, createPlainGauge, toErrorType } from './prometheus.js';
+import { toErrorType, type Instruments } from './prometheus.js';
 
 /** The connections of a pool. */
 export interface DatabaseConnections {
@@ -24,82 +23,56 @@ export interface UpstreamState {
 
 export type UpstreamMetrics = ReturnType<typeof createUpstreamMetrics>;
 
-/** Creates the histogram of what is asked of databases: SQL statements, and calls to Redis. */
-export function createDatabaseDurations(registry: Registry) {
-  const durations = createDurations(
-    registry,
+/**
+ * Creates the histogram of what is asked of databases: SQL statements, and calls to Redis.
+ * @returns makes the function that records one statement or call of a system. `failure` is the kind of failure, from a
+ *   small set of words; undefined if the statement or call succeeded.
+ */
+export function createDatabaseDurations({ durations }: Instruments) {
+  const operations = durations(
     'db_client_operation_duration_seconds',
     'Duration of SQL statements and calls to Redis',
     ['db_query_summary', 'db_system_name', 'error_type'],
   );
-  /**
-   * Creates the function that records one statement or call.
-   * `failure` is the kind of failure, from a small set of words; undefined if the statement or call succeeded.
-   */
   return (system: 'postgresql' | 'redis') =>
     (name: string, failure: string | undefined, seconds: number): void => {
-      const labels = { db_query_summary: name, db_system_name: system, ...toErrorType(failure) };
-      durations.observe(labels, seconds);
+      operations.observe({ db_query_summary: name, db_system_name: system, ...toErrorType(failure) }, seconds);
     };
 }
 
-const POOL = 'db_client_connection_pool_name';
-const CONNECTION_STATE = 'db_client_connection_state';
-
 /** Starts to report the connections of the database pool. */
-export function watchPool(registry: Registry, connections: () => DatabaseConnections): void {
-  const pool = { [POOL]: 'postgresql' };
-  createGauge(registry, 'db_client_connections', 'Connections of the database pool', [POOL, CONNECTION_STATE], () => {
-    const { used, idle } = connections();
-    return [
-      [{ ...pool, [CONNECTION_STATE]: 'used' }, used],
-      [{ ...pool, [CONNECTION_STATE]: 'idle' }, idle],
-    ];
-  });
-  createGauge(
-    registry,
-    'db_client_connection_pending_requests',
-    'Statements that wait for a connection of the database pool',
-    [POOL],
-    () => [[pool, connections().waiting]],
-  );
-  createGauge(registry, 'db_client_connection_max', 'Connections that the database pool may have', [POOL], () => [
-    [pool, connections().max],
+export function watchPool({ labelledGauge }: Instruments, connections: () => DatabaseConnections): void {
+  const pool = { db_client_connection_pool_name: 'postgresql' };
+  labelledGauge('db_client_connections', 'Connections of the database pool', [
+    [{ ...pool, db_client_connection_state: 'used' }, () => connections().used],
+    [{ ...pool, db_client_connection_state: 'idle' }, () => connections().idle],
+  ]);
+  labelledGauge('db_client_connection_pending_requests', 'Statements that wait for a connection of the database pool', [
+    [pool, () => connections().waiting],
+  ]);
+  labelledGauge('db_client_connection_max', 'Connections that the database pool may have', [
+    [pool, () => connections().max],
   ]);
 }
 
 /** Creates the metrics of the requests to the upstream. */
-export function createUpstreamMetrics(registry: Registry, state: () => UpstreamState) {
-  const requests = createDurations(
-    registry,
+export function createUpstreamMetrics({ durations, gauge, labelledGauge }: Instruments, state: () => UpstreamState) {
+  const requests = durations(
     'http_client_request_duration_seconds',
     'Duration of requests to the upstream, the wait for a connection included',
     ['http_request_method', 'http_response_status_code', 'error_type'],
   );
-  createGauge(
-    registry,
-    'http_client_open_connections',
-    'Connections to the upstream',
-    ['http_connection_state'],
-    () => {
-      const { active, idle } = state();
-      return [
-        [{ http_connection_state: 'active' }, active],
-        [{ http_connection_state: 'idle' }, idle],
-      ];
-    },
-  );
-  createPlainGauge(
-    registry,
+  labelledGauge('http_client_open_connections', 'Connections to the upstream', [
+    [{ http_connection_state: 'active' }, () => state().active],
+    [{ http_connection_state: 'idle' }, () => state().idle],
+  ]);
+  gauge(
     'http_client_active_requests',
     'Requests to the upstream in progress, those that wait for a connection included',
     () => state().active + state().waiting,
   );
-  createPlainGauge(
-    registry,
-    'upstream_breaker_open',
-    '1 while the breaker is open: the upstream keeps failing and gets no requests',
-    () => Number(state().isBreakerOpen),
+  gauge('upstream_breaker_open', '1 while the breaker is open: the upstream keeps failing and gets no requests', () =>
+    Number(state().isBreakerOpen),
   );
   return {
     /**

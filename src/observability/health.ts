@@ -3,18 +3,11 @@ import { StoreError, toStoreError } from '../errors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
 import type { Metrics } from './metrics.js';
 
-export interface HealthOptions {
-  readonly metrics: Metrics;
-  /** Whether `/metrics` is served here too. */
-  readonly withMetrics: boolean;
-  /** Where the program is in its life. */
-  readonly phase: () => 'starting' | 'ready' | 'shutting down';
-  /**
-   * Rejects while the backend does not answer. Resolves with a reason if it answers, but the program cannot work with
-   * it (for example because a permission is missing), otherwise with undefined.
-   */
-  readonly check: () => Promise<string | undefined>;
-}
+/**
+ * Checks the backend. Rejects while it does not answer. Resolves with a reason if it answers, but the program cannot work
+ * with it (for example because a permission is missing), otherwise with undefined.
+ */
+type Check = () => Promise<string | undefined>;
 
 interface BackendState {
   readonly backend: 'available' | 'unavailable' | 'unusable';
@@ -26,26 +19,30 @@ const CHECK_LASTS_MS = 1_000;
 /** Probes often give up after a second. An outage of the backend must not make `/readyz` that slow. */
 const CHECK_TIMEOUT_MS = 500;
 
-/** Handles `/livez`, `/readyz` and `/metrics`, which need no key. Returns undefined for any other path. */
-export function createHealthHandler({ metrics, withMetrics, phase, check }: HealthOptions) {
+/** Where the program is in its life, which `/livez` and `/readyz` tell without a key. */
+export function createHealth() {
+  let phase: 'starting' | 'ready' | 'shutting down' = 'starting';
+  let check: Check = () => Promise.resolve(undefined);
   let checkedAt = -Infinity;
   let checking: Promise<BackendState>;
 
-  return (context: RequestContext): Promise<Reply> | undefined => {
-    switch (context.path) {
-      case '/livez':
-        context.route = 'probe';
-        return Promise.resolve(text(200, 'alive'));
-      case '/readyz':
-        context.route = 'probe';
-        return readiness(new URLSearchParams(context.search).get('backend') === 'true');
-      case '/metrics':
-        if (!withMetrics) return undefined;
-        context.route = 'probe';
-        return metrics.render().then((body) => text(200, body, metrics.contentType));
-      default:
-        return undefined;
-    }
+  return {
+    setReady(checkBackend: Check): void {
+      check = checkBackend;
+      phase = 'ready';
+    },
+    setDraining(): void {
+      phase = 'shutting down';
+    },
+    isDraining: (): boolean => phase === 'shutting down',
+    /** Returns undefined for any other path. */
+    handle: (context: RequestContext): Promise<Reply> | Reply | undefined => {
+      const { path, search } = context;
+      if (path !== '/livez' && path !== '/readyz') return undefined;
+      context.route = 'probe';
+      if (path === '/livez') return text(200, 'alive');
+      return readiness(new URLSearchParams(search).get('backend') === 'true');
+    },
   };
 
   /**
@@ -53,8 +50,7 @@ export function createHealthHandler({ metrics, withMetrics, phase, check }: Heal
    * would answer instead of them.
    */
   async function readiness(needsBackend: boolean): Promise<Reply> {
-    const status = phase();
-    if (status !== 'ready') return json(503, { status });
+    if (phase !== 'ready') return json(503, { status: phase });
     const state = needsBackend ? await findState() : await Promise.race([findState(), noAnswer()]);
     const isReady = state.backend === 'available' || (state.backend === 'unavailable' && !needsBackend);
     return json(isReady ? 200 : 503, { status: isReady ? 'ready' : 'not ready', ...state });
@@ -79,6 +75,15 @@ function toState(problem: string | undefined): BackendState {
 async function noAnswer(): Promise<BackendState> {
   await sleep(CHECK_TIMEOUT_MS, undefined, { ref: false });
   return { backend: 'unavailable', reason: 'The backend does not answer in time.' };
+}
+
+/** Creates the handler of `/metrics`, which needs no key. It returns undefined for any other path. */
+export function createMetricsPage(metrics: Metrics) {
+  return (context: RequestContext): Promise<Reply> | undefined => {
+    if (context.path !== '/metrics') return undefined;
+    context.route = 'probe';
+    return metrics.render().then((body) => text(200, body, metrics.contentType));
+  };
 }
 
 /** What the program answers to everything but `/livez` and `/readyz` until it has opened its backend. */

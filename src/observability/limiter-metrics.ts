@@ -1,5 +1,4 @@
-import type { Registry } from 'prom-client';
-import { createCounter, createGauge, createPlainGauge } from './prometheus.js';
+import type { Instruments } from './prometheus.js';
 
 const SHARING_FAILURES = ['unreachable', 'timeout', 'closed', 'error', 'garbage'] as const;
 export type SharingFailure = (typeof SHARING_FAILURES)[number];
@@ -13,42 +12,23 @@ const UNKNOWN = 'unknown';
 const REFUSALS = ['rate_limited', 'key_banned', 'operation_too_large'];
 
 /** Creates the metrics of the limits. */
-export function createLimiterMetrics(registry: Registry, knownPlans: readonly string[]) {
+export function createLimiterMetrics({ counter, gauge, labelledGauge }: Instruments, knownPlans: readonly string[]) {
   let mode: (typeof LIMITER_MODES)[number] = 'in_process';
-  createPlainGauge(
-    registry,
-    'limiter_shared',
-    'Whether limits are shared through Redis (1) or counted by this instance alone (0)',
-    () => Number(mode === 'shared'),
+  gauge('limiter_shared', 'Whether limits are shared through Redis (1) or counted by this instance alone (0)', () =>
+    Number(mode === 'shared'),
   );
-  createGauge(registry, 'limiter_mode', 'How limits are counted: 1 for the mode in force', ['mode'], () =>
-    LIMITER_MODES.map((one) => [{ mode: one }, Number(one === mode)]),
+  labelledGauge(
+    'limiter_mode',
+    'How limits are counted: 1 for the mode in force',
+    LIMITER_MODES.map((one) => [{ mode: one }, () => Number(one === mode)]),
   );
   const plans = [...knownPlans, UNKNOWN].map((plan) => ({ plan }));
-  const admissions = createCounter(
-    registry,
-    'limiter_admissions_total',
-    'GraphQL operations and REST requests admitted',
-    ['plan'],
-    plans,
-  );
-  const requests = createCounter(
-    registry,
-    'limiter_admitted_requests_total',
-    'Requests that the admitted operations cost',
-    ['plan'],
-    plans,
-  );
-  const refusals = createCounter(
-    registry,
-    'limiter_refusals_total',
-    'GraphQL operations and HTTP requests refused by the limits',
-    ['plan', 'reason'],
-    [
-      ...plans.flatMap(({ plan }) => REFUSALS.map((reason) => ({ plan, reason }))),
-      { plan: UNKNOWN, reason: 'address' },
-    ],
-  );
+  const admissions = counter('limiter_admissions_total', 'GraphQL operations and REST requests admitted', plans);
+  const requests = counter('limiter_admitted_requests_total', 'Requests that the admitted operations cost', plans);
+  const refusals = counter('limiter_refusals_total', 'GraphQL operations and HTTP requests refused by the limits', [
+    ...plans.flatMap(({ plan }) => REFUSALS.map((reason) => ({ plan, reason }))),
+    { plan: UNKNOWN, reason: 'address' },
+  ]);
   return {
     admissions: {
       /** Counts an operation or a REST request that was admitted, and the requests that it was charged. */
@@ -60,11 +40,9 @@ export function createLimiterMetrics(registry: Registry, knownPlans: readonly st
     },
     /** Starts to report the sharing through Redis. Called only if Redis is configured. */
     watchSharing() {
-      const failures = createCounter(
-        registry,
+      const failures = counter(
         'redis_failures_total',
         'Failures of Redis, attempts to reach it again included',
-        ['reason'],
         SHARING_FAILURES.map((reason) => ({ reason })),
       );
       mode = 'per_instance';

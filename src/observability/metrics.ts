@@ -9,7 +9,7 @@ import {
 } from './backend-metrics.js';
 import { createLimiterMetrics } from './limiter-metrics.js';
 import { registerProcessMetrics } from './process-metrics.js';
-import { createCounter, createDurations, createPlainGauge, toErrorType } from './prometheus.js';
+import { createInstruments, toErrorType } from './prometheus.js';
 
 /**
  * - `ok`: data without errors
@@ -37,11 +37,8 @@ export function toServerFailure(status: number): string | undefined {
 /** The status recorded if the client disconnected before its response was complete. */
 export const CLIENT_GONE = 499;
 
-export interface MetricsOptions {
-  readonly plans: readonly string[];
-  /** The routes that may be refused because of overload. */
-  readonly overloadRoutes: readonly string[];
-}
+/** The routes that may be refused because of overload. */
+const OVERLOAD_ROUTES = ['/graphql', '/v1'] as const;
 
 /**
  * The program's metrics, which docs/operating.md describes. No key, name or identifier ever becomes a label, and every
@@ -50,37 +47,34 @@ export interface MetricsOptions {
 export type Metrics = ReturnType<typeof createMetrics>;
 
 /** Creates the metrics in their own registry, so that two programs in one process do not mix their numbers. */
-export function createMetrics({ plans, overloadRoutes }: MetricsOptions) {
+export function createMetrics(plans: readonly string[]) {
   const registry = new Registry();
-  registerProcessMetrics(registry);
-  const requests = createDurations(registry, 'http_server_request_duration_seconds', 'Duration of HTTP requests', [
+  const instruments = createInstruments(registry);
+  const { durations, counter, gauge } = instruments;
+  registerProcessMetrics(registry, instruments);
+  const requests = durations('http_server_request_duration_seconds', 'Duration of HTTP requests', [
     'http_route',
     'http_request_method',
     'http_response_status_code',
     'url_scheme',
     'error_type',
   ]);
-  const operations = createDurations(
-    registry,
-    'graphql_server_operation_duration_seconds',
-    'Duration of GraphQL operations',
-    ['graphql_operation_type', 'graphql_operation_name', 'outcome'],
-  );
-  const overloads = createCounter(
-    registry,
+  const operations = durations('graphql_server_operation_duration_seconds', 'Duration of GraphQL operations', [
+    'graphql_operation_type',
+    'graphql_operation_name',
+    'outcome',
+  ]);
+  const overloads = counter(
     'http_server_overload_refusals_total',
     'HTTP requests refused because too many others were in progress',
-    ['http_route'],
-    overloadRoutes.map((route) => ({ http_route: route })),
+    OVERLOAD_ROUTES.map((route) => ({ http_route: route })),
   );
-  const untrusted = createCounter(
-    registry,
+  const untrusted = counter(
     'graphql_server_untrusted_documents_total',
     'GraphQL operations whose documents are not trusted',
-    ['outcome'],
     [{ outcome: 'refused' }, { outcome: 'reported' }],
   );
-  const observeDatabase = createDatabaseDurations(registry);
+  const observeDatabase = createDatabaseDurations(instruments);
   return {
     /** Records one HTTP request. */
     observeHttp(route: string, method: string, status: number, seconds: number): void {
@@ -104,22 +98,23 @@ export function createMetrics({ plans, overloadRoutes }: MetricsOptions) {
     /** Counts one operation whose document is not trusted. */
     countUntrusted: (outcome: 'refused' | 'reported'): void => untrusted.inc({ outcome }),
     /** Counts one request that was refused because too many others are in progress. */
-    countOverload: (route: string): void => overloads.inc({ http_route: route }),
-    ...createLimiterMetrics(registry, plans),
+    countOverload: (route: (typeof OVERLOAD_ROUTES)[number]): void => overloads.inc({ http_route: route }),
+    ...createLimiterMetrics(instruments, plans),
     /** Starts to report how many HTTP requests are in progress. */
     watchRequests: (count: () => number): void =>
-      createPlainGauge(registry, 'http_server_active_requests', 'HTTP requests in progress', count),
+      gauge('http_server_active_requests', 'HTTP requests in progress', count),
     /** Starts to report how far pruning is behind, in seconds. */
     watchPruning: (age: () => number): void =>
-      createPlainGauge(registry, 'store_pruning_age_seconds', 'Time since all expired rows were last deleted', age),
+      gauge('store_pruning_age_seconds', 'Time since all expired rows were last deleted', age),
     /** Records one SQL statement. */
     observeStatement: observeDatabase('postgresql'),
     /** Records one call to Redis. */
     observeRedis: observeDatabase('redis'),
     /** Starts to report the connections of the database pool. */
-    watchPool: (connections: () => DatabaseConnections): void => watchPool(registry, connections),
+    watchPool: (connections: () => DatabaseConnections): void => watchPool(instruments, connections),
     /** Starts to measure the requests to the upstream. A test double may return undefined. */
-    watchUpstream: (state: () => UpstreamState): UpstreamMetrics | undefined => createUpstreamMetrics(registry, state),
+    watchUpstream: (state: () => UpstreamState): UpstreamMetrics | undefined =>
+      createUpstreamMetrics(instruments, state),
     /** Renders the Prometheus text. */
     render: (): Promise<string> => registry.metrics(),
     contentType: registry.contentType,

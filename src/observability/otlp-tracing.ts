@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { diag, DiagLogLevel } from '@opentelemetry/api';
+import { ExportResultCode } from '@opentelemetry/core';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import {
@@ -11,15 +12,17 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
   type Sampler,
+  type SpanExporter,
 } from '@opentelemetry/sdk-trace';
 import type { TracingConfig } from '../tracing-config.js';
 import type { Log } from './log.js';
 import { readPackage } from './package.js';
-import { createReportingExporter } from './reporting-exporter.js';
 import { SERVICE_NAME, type Tracing } from './tracing.js';
 
 /** Longer attributes are cut, in characters. A path may be as long as all headers of a request. */
 const MAX_VALUE_LENGTH = 1_024;
+/** While spans are lost, the warning is repeated at this interval, in milliseconds. */
+const REMIND_MS = 60_000;
 
 /**
  * Creates tracing that exports spans to a collector in the background. It does not register its provider globally, so
@@ -78,4 +81,44 @@ function warnOfLosses(log: Log): void {
     { error: ignore, warn: (message) => log.warn(`tracing: ${message}`), info: ignore, debug: ignore, verbose: ignore },
     { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
   );
+}
+
+/** Wraps an exporter and logs when the collector stops accepting spans and when it accepts them again. */
+function createReportingExporter(exporter: SpanExporter, log: Log): SpanExporter {
+  let lost = 0;
+  /** Undefined while the collector accepts spans. */
+  let warnedAt: number | undefined;
+
+  return {
+    export(spans, done) {
+      exporter.export(spans, (result) => {
+        if (result.code !== ExportResultCode.SUCCESS) reportLoss(spans.length, result.error);
+        else if (warnedAt !== undefined) reportEnd();
+        done(result);
+      });
+    },
+    forceFlush: async () => exporter.forceFlush?.(),
+    shutdown: () => exporter.shutdown(),
+  };
+
+  function reportLoss(spans: number, error: Error | undefined): void {
+    lost += spans;
+    const now = performance.now();
+    if (warnedAt !== undefined && now - warnedAt < REMIND_MS) return;
+    warnedAt = now;
+    log.warn({ lost, reason: describe(error) }, 'the trace collector does not take spans: they are lost');
+  }
+
+  function reportEnd(): void {
+    log.warn({ lost }, 'the trace collector takes spans again');
+    lost = 0;
+    warnedAt = undefined;
+  }
+}
+
+/** Describes a failure in one line. For a collector's response, it contains only the status. */
+function describe(error: (Error & { readonly code?: unknown }) | undefined): string {
+  if (!error) return 'unknown';
+  const { code, message } = error;
+  return typeof code === 'string' || typeof code === 'number' ? `${code} ${message}` : message;
 }

@@ -1,9 +1,9 @@
 import { collectDefaultMetrics, Counter, type Registry } from 'prom-client';
 import { readPackage } from './package.js';
-import { createGauge } from './prometheus.js';
+import type { Instruments } from './prometheus.js';
 
 /** Registers the metrics of the process: memory, CPU, event loop, garbage collection and the version of the program. */
-export function registerProcessMetrics(registry: Registry): void {
+export function registerProcessMetrics(registry: Registry, { labelledGauge }: Instruments): void {
   collectDefaultMetrics({ register: registry });
   // Gauges that Prometheus would take for counters, because of their names. The sums over `type` are the same.
   for (const what of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${what}_total`);
@@ -27,6 +27,5 @@ export function registerProcessMetrics(registry: Registry): void {
     process_runtime_name: 'nodejs',
     process_runtime_version: process.versions.node,
   };
-  const help = 'Build info: the version of the program and of Node; always 1';
-  createGauge(registry, 'target_info', help, Object.keys(build), () => [[build, 1]]);
+  labelledGauge('target_info', 'Build info: the version of the program and of Node; always 1', [[build, () => 1]]);
 }

@@ -1,6 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
-import { extname, join, relative } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { extname } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 
@@ -25,11 +24,9 @@ const compress = promisify(gzip);
 
 /** Reads and compresses the files of the pages. Returns them by name. */
 export async function readAssets(): Promise<ReadonlyMap<string, Asset>> {
-  const entries = await readdir(FOLDER, { recursive: true, withFileTypes: true });
-  const names = entries
-    .filter((entry) => entry.isFile())
-    .map((entry) => relative(fileURLToPath(FOLDER), join(entry.parentPath, entry.name)).replaceAll('\\', '/'));
-  return new Map(await Promise.all(names.map(readAsset)));
+  const paths = await readdir(FOLDER, { recursive: true });
+  const files = paths.filter((path) => extname(path) !== '').map((path) => path.replaceAll('\\', '/'));
+  return new Map(await Promise.all(files.map(readAsset)));
 }
 
 async function readAsset(name: string): Promise<[name: string, Asset]> {

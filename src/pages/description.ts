@@ -1,33 +1,27 @@
 import { FIRST_DOCUMENT, type RenderedDocument } from './documents.js';
 
-/** A link from the front page. */
-export interface Link {
-  readonly rel: string;
-  readonly href: string;
-  readonly title: string;
-  readonly description: string;
-}
-
-/** What `GET /` says about the server: to browsers as a page, to other clients as JSON. */
-export interface Description {
-  readonly name: string;
-  readonly version: string;
-  readonly kind: 'store' | 'gateway';
-  readonly description: string;
-  /** The command that creates an API key. The keys of a gateway belong to the store behind it. */
-  readonly newKeyCommand?: string | undefined;
-  readonly links: readonly Link[];
-}
-
 export interface DescribedServer {
   readonly version: string;
   /** True for a store, which also serves REST. */
   readonly isStore: boolean;
   readonly hasSchema: boolean;
+  /** The command that creates an API key. */
   readonly newKeyCommand: string;
 }
 
-export function describeServer({ version, isStore, hasSchema, newKeyCommand }: DescribedServer): Description {
+/** What `GET /` says about the server: to browsers as a page, to other clients as JSON. */
+export type Description = ReturnType<typeof describeServer>;
+
+export function describeServer({ version, isStore, hasSchema, newKeyCommand }: DescribedServer) {
+  const links = [
+    link('explorer', '/explorer', 'Explorer', 'Write and run GraphQL operations, with the documentation beside them.'),
+    link('graphql', '/graphql', 'Apollo Sandbox', "Apollo's explorer, which a browser loads from Apollo's servers."),
+    isStore && link('reference', '/reference', 'REST reference', 'Every REST operation, with examples to try.'),
+    isStore && link('openapi', '/v1/openapi.json', 'OpenAPI document', 'The REST interface for code generators.'),
+    hasSchema && link('schema', '/schema.graphql', 'GraphQL schema', 'The schema for code generators and editors.'),
+    link('health', '/readyz', 'Health', 'Whether the server can answer requests.'),
+    link('documentation', FIRST_DOCUMENT, 'Documentation', 'Guides, limits, errors, clients and operation.'),
+  ];
   return {
     name: 'Animal store gateway',
     version,
@@ -35,31 +29,13 @@ export function describeServer({ version, isStore, hasSchema, newKeyCommand }: D
     description: isStore
       ? 'This server is an animal store. It serves the same animals over GraphQL and REST.'
       : 'This server is a gateway. It serves the animals of another store over GraphQL.',
+    // The keys of a gateway belong to the store behind it.
     newKeyCommand: isStore ? newKeyCommand : undefined,
-    links: [
-      link(
-        'explorer',
-        '/explorer',
-        'Explorer',
-        'Write and run GraphQL operations, with the documentation beside them.',
-      ),
-      link('graphql', '/graphql', 'Apollo Sandbox', "Apollo's explorer, which a browser loads from Apollo's servers."),
-      ...(isStore
-        ? [
-            link('reference', '/reference', 'REST reference', 'Every REST operation, with examples to try.'),
-            link('openapi', '/v1/openapi.json', 'OpenAPI document', 'The REST interface for code generators.'),
-          ]
-        : []),
-      ...(hasSchema
-        ? [link('schema', '/schema.graphql', 'GraphQL schema', 'The schema for code generators and editors.')]
-        : []),
-      link('health', '/readyz', 'Health', 'Whether the server can answer requests.'),
-      link('documentation', FIRST_DOCUMENT, 'Documentation', 'Guides, limits, errors, clients and operation.'),
-    ],
+    links: links.filter((one) => one !== false),
   };
 }
 
-function link(rel: string, href: string, title: string, description: string): Link {
+function link(rel: string, href: string, title: string, description: string) {
   return { rel, href, title, description };
 }
 

@@ -113,7 +113,7 @@ export function createPages(options: PagesOptions) {
     /** The fragment of the explorer's address, with which it fetches the development keys once. Empty without keys. */
     tokenFragment: token === undefined ? '' : `#token=${token}`,
     /** Answers a request for a page or one of its files. Returns undefined for any other path. */
-    handle(context: RequestContext): Promise<Reply> | Reply | undefined {
+    handle: (context: RequestContext): Promise<Reply> | Reply | undefined => {
       const { path, method } = context;
       const isForKeys = path === KEYS_PATH;
       const answer = isForKeys ? replyKeys : findAnswer(path);

@@ -8,7 +8,7 @@ import { parseUntrustedJson } from '../json/exact-json.js';
 import { PROBLEM_TYPE, toErrorReply } from '../http/error-reply.js';
 import { createMediaTypeChooser, requireJsonBody } from '../http/media-type.js';
 import { REVALIDATED } from '../http/representation.js';
-import { errorReply, logFailures, type Handler } from '../http/server.js';
+import { logFailures, type Handler } from '../http/server.js';
 import { requireUnambiguousHeaders } from '../http/unambiguous-headers.js';
 import type { Log } from '../observability/log.js';
 import { parseIdempotencyKey } from '../pets/idempotency-key.js';
@@ -16,19 +16,7 @@ import { notFound, type Pet } from '../pets/pet.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
 import { LOOKUP_DEPRECATED_SINCE, LOOKUP_SUNSET } from '../pets/sunset.js';
 import { createOpenApiDocument } from './openapi.js';
-import {
-  BODY,
-  LIST_QUERY,
-  listQuery,
-  lookupPath,
-  newPetBody,
-  noQuery,
-  parseInput,
-  PATH,
-  QUERY,
-  toNewPet,
-  toPetQuery,
-} from './schemas.js';
+import { BODY, LIST_QUERY, listQuery, lookupPath, newPetBody, noQuery, parseInput, PATH, QUERY } from './schemas.js';
 
 export interface RestOptions {
   readonly source: PetSource;
@@ -55,8 +43,6 @@ const JSON_TYPE = 'application/json; charset=utf-8';
 /** A client that asks for problem details only still gets animals as JSON. */
 const MEDIA_TYPES = [JSON_TYPE, PROBLEM_TYPE] as const;
 
-const EXAMPLE = '{"name": "Rex", "categoryId": 1}';
-
 const LOOKUP_ROUTE = '/v1/pets/{petId}';
 /** The headers of every response of the deprecated endpoint: RFC 9745, RFC 8594, RFC 8288. */
 const LOOKUP_HEADERS = {
@@ -72,7 +58,7 @@ export function createRestHandler(options: RestOptions): Handler {
   const openApi = JSON.stringify(createOpenApiDocument());
 
   const list: Operation = ({ search }) => {
-    const query = toPetQuery(parseInput(listQuery, toParameters(search), LIST_QUERY));
+    const query = parseInput(listQuery, toParameters(search), LIST_QUERY);
     return async (call) => jsonReply(200, `[${(await source.list(query, call)).map(formatPet).join(',')}]`);
   };
 
@@ -82,8 +68,10 @@ export function createRestHandler(options: RestOptions): Handler {
     const key = parseIdempotencyKey(context.header('idempotency-key'), keyId);
     requireJsonBody(request.headers['content-type'], request.headers['content-encoding']);
     const text = await readBody(context, maxBodyBytes);
-    if (text === '') throw new StoreError('bad_request', `The request body is empty: send ${EXAMPLE}.`);
-    const newPet = toNewPet(parseInput(newPetBody, parseUntrustedJson(text, BODY.subject), BODY));
+    if (text === '') {
+      throw new StoreError('bad_request', 'The request body is empty: send {"name": "Rex", "categoryId": 1}.');
+    }
+    const newPet = parseInput(newPetBody, parseUntrustedJson(text, BODY.subject), BODY);
     return async (call) => {
       const pet = await source.add(newPet, call, key);
       return jsonReply(201, formatPet(pet), { Location: `/v1/pets/${pet.id}` });
@@ -114,26 +102,35 @@ export function createRestHandler(options: RestOptions): Handler {
       ...(route?.name === LOOKUP_ROUTE && LOOKUP_HEADERS),
       ...(context.method !== 'POST' && REVALIDATED),
     };
-    let session: Session;
+    let session: Session | undefined;
+    let reply: Reply | StoreError;
     try {
-      session = await access.open(context.header('authorization'), context.client.network, context.span);
+      session = await openSession(context, route);
+      reply = await answer(context, session, route);
     } catch (thrown) {
-      if (route?.operations.GET !== 'document') {
-        const reply = errorReply(context, thrown, log);
-        return { ...reply, headers: { ...headers, ...reply.headers } };
-      }
-      // While keys cannot be looked up, a client gets the document as if it had sent none.
-      session = await access.open(undefined, context.client.network, context.span);
+      reply = toStoreError(thrown);
     }
-    context.logged.keyId = session.keyId;
-    if (session.isKeyAccepted && session.keyId) context.identify(session.keyId);
-    const reply = await answer(context, session, route).catch((thrown: unknown) => toStoreError(thrown));
-    const windows = (await session.allowance())?.windows;
+    const windows = (await session?.allowance())?.windows;
     if (reply instanceof StoreError) logFailures(log, [reply], context);
-    count(context, session.keyId, route, reply);
+    count(context, route, reply);
     const sent = reply instanceof StoreError ? toErrorReply(context, reply, windows) : reply;
     return { ...sent, headers: { ...headers, ...sent.headers }, windows };
   };
+
+  async function openSession(context: RequestContext, route: Route | undefined): Promise<Session> {
+    const open = (authorization?: string) => access.open(authorization, context.client.network, context.span);
+    let session: Session;
+    try {
+      session = await open(context.header('authorization'));
+    } catch (thrown) {
+      if (route?.operations.GET !== 'document') throw thrown;
+      // While keys cannot be looked up, a client gets the document as if it had sent none.
+      session = await open();
+    }
+    context.logged.keyId = session.keyId;
+    if (session.isKeyAccepted && session.keyId) context.identify(session.keyId);
+    return session;
+  }
 
   async function answer(context: RequestContext, session: Session, route: Route | undefined): Promise<Reply> {
     const { path, method } = context;
@@ -158,22 +155,15 @@ export function createRestHandler(options: RestOptions): Handler {
 
   function count(
     { method, clientName: client, logged }: RequestContext,
-    keyId: string | undefined,
     route: Route | undefined,
     reply: Reply | StoreError,
   ): void {
+    const { keyId, deprecated, cost = 0 } = logged;
     if (keyId === undefined) return;
     const name = method === 'HEAD' ? 'GET' : method;
     const operation = route?.operations[name] ? `${name} ${route.name}` : NO_ROUTE;
     const outcome = reply instanceof StoreError ? outcomeOf(true, [reply]) : 'ok';
-    usage?.count({
-      keyId,
-      client,
-      operation,
-      deprecated: logged.deprecated ? operation : '',
-      cost: logged.cost ?? 0,
-      outcome,
-    });
+    usage?.count({ keyId, client, operation, deprecated: deprecated ? operation : '', cost, outcome });
   }
 }
 
@@ -184,16 +174,15 @@ function methodNotAllowed(methods: readonly string[]): StoreError {
 
 /** Parses a query string. Refuses a repeated parameter. */
 function toParameters(search: string): Record<string, string> {
-  const parameters: Record<string, string> = Object.create(null) as Record<string, string>;
+  const parameters = new Map<string, string>();
   for (const [name, value] of new URLSearchParams(search)) {
-    if (name in parameters)
-      throw new StoreError(
-        'invalid_request',
-        `The query has the parameter ${JSON.stringify(name.slice(0, 60))} twice.`,
-      );
-    parameters[name] = value;
+    if (parameters.has(name)) {
+      const shown = JSON.stringify(name.slice(0, 60));
+      throw new StoreError('invalid_request', `The query has the parameter ${shown} twice.`);
+    }
+    parameters.set(name, value);
   }
-  return { ...parameters };
+  return Object.fromEntries(parameters);
 }
 
 function decodePath(segment: string): string {

@@ -37,13 +37,12 @@ export function createOpenApiDocument(): JsonObject {
           tags: ['pets'],
           parameters: toParameters(listQuery, 'query'),
           responses: {
-            200: {
-              ...json('The animals.', { type: 'array', items: ref('Pet') }, [
-                PET,
-                { id: 8, name: 'Flocke', categoryId: 3 },
-              ]),
-              headers: { ...LIMIT_HEADERS, ETag: ETAG },
-            },
+            200: success(
+              'The animals.',
+              { type: 'array', items: ref('Pet') },
+              [PET, { id: 8, name: 'Flocke', categoryId: 3 }],
+              { ETag: ETAG },
+            ),
             304: NOT_MODIFIED,
             ...errors(400, 401, 406, 429, 500, 503),
           },
@@ -55,10 +54,12 @@ export function createOpenApiDocument(): JsonObject {
           parameters: toParameters(idempotencyHeader, 'header'),
           requestBody: { required: true, content: { 'application/json': { schema: ref('NewPet'), example: NEW_PET } } },
           responses: {
-            201: {
-              ...json('The animal, with its new identifier.', ref('Pet'), { id: 9, ...NEW_PET }),
-              headers: { ...LIMIT_HEADERS, Location: header('Where the animal can be read.', { type: 'string' }) },
-            },
+            201: success(
+              'The animal, with its new identifier.',
+              ref('Pet'),
+              { id: 9, ...NEW_PET },
+              { Location: header('Where the animal can be read.') },
+            ),
             ...errors(400, 401, 406, 413, 415, 422, 429, 500, 503),
           },
         },
@@ -72,16 +73,12 @@ export function createOpenApiDocument(): JsonObject {
           tags: ['pets'],
           parameters: toParameters(lookupPath, 'path'),
           responses: {
-            200: {
-              ...json('The animal.', ref('Pet'), PET),
-              headers: {
-                ...LIMIT_HEADERS,
-                ETag: ETAG,
-                Deprecation: header('Since when the operation is deprecated (RFC 9745).', { type: 'string' }),
-                Sunset: header('When the operation is removed (RFC 8594).', { type: 'string' }),
-                Link: header('The successor.', { type: 'string' }),
-              },
-            },
+            200: success('The animal.', ref('Pet'), PET, {
+              ETag: ETAG,
+              Deprecation: header('Since when the operation is deprecated (RFC 9745).'),
+              Sunset: header('When the operation is removed (RFC 8594).'),
+              Link: header('The successor.'),
+            }),
             304: NOT_MODIFIED,
             ...errors(400, 401, 404, 406, 429, 500, 503),
           },
@@ -95,25 +92,25 @@ export function createOpenApiDocument(): JsonObject {
   };
 }
 
-function header(description: string, schema: JsonObject): JsonObject {
-  return { description, schema };
+function header(description: string, type: 'string' | 'integer' = 'string'): JsonObject {
+  return { description, schema: { type } };
 }
 
 const LIMIT_HEADERS = {
-  'X-RateLimit-Limit': header('Requests that the tightest window holds.', { type: 'integer' }),
-  'X-RateLimit-Remaining': header('Requests left in it.', { type: 'integer' }),
-  'X-RateLimit-Reset': header('When it resets, in Unix seconds.', { type: 'integer' }),
-  'RateLimit-Policy': header('The windows of the plan.', { type: 'string' }),
-  RateLimit: header('What is left in each of them.', { type: 'string' }),
+  'X-RateLimit-Limit': header('Requests that the tightest window holds.', 'integer'),
+  'X-RateLimit-Remaining': header('Requests left in it.', 'integer'),
+  'X-RateLimit-Reset': header('When it resets, in Unix seconds.', 'integer'),
+  'RateLimit-Policy': header('The windows of the plan.'),
+  RateLimit: header('What is left in each of them.'),
 };
 
-const ETAG = header('The version of the response, for If-None-Match.', { type: 'string' });
+const ETAG = header('The version of the response, for If-None-Match.');
 const NOT_MODIFIED = {
   description: 'The version that If-None-Match names is current.',
   headers: { ...LIMIT_HEADERS, ETag: ETAG },
 };
 
-const RETRY_AFTER = { 'Retry-After': header('Seconds to wait before asking again.', { type: 'integer' }) };
+const RETRY_AFTER = { 'Retry-After': header('Seconds to wait before asking again.', 'integer') };
 
 const REASONS: Readonly<Record<number, string>> = {
   400: 'The request lacks something or has an invalid value.',
@@ -154,19 +151,17 @@ const PET = { id: 1, name: 'Bella', categoryId: 1, status: 'available' };
 function errors(...statuses: number[]): JsonObject {
   return Object.fromEntries(
     statuses.map((status) => {
-      const bodies = Object.entries(EXAMPLES[status] ?? {}).map(([code, message]) => ({ code, message, status }));
-      const toExamples = (toValue: (body: (typeof bodies)[number]) => JsonObject): JsonObject =>
-        Object.fromEntries(bodies.map((body) => [body.code, { value: toValue(body) }]));
-      const toProblem = ({ code, message }: (typeof bodies)[number]): JsonObject => ({
-        type: 'about:blank',
-        title: STATUS_CODES[status],
-        status,
-        detail: message,
-        code,
-      });
+      const bodies: JsonObject = {};
+      const problems: JsonObject = {};
+      for (const [code, message] of Object.entries(EXAMPLES[status] ?? {})) {
+        bodies[code] = { value: { code, message, status } };
+        problems[code] = {
+          value: { type: 'about:blank', title: STATUS_CODES[status], status, detail: message, code },
+        };
+      }
       const content = {
-        'application/json': { schema: ref('Error'), examples: toExamples((body) => body) },
-        'application/problem+json': { schema: ref('Problem'), examples: toExamples(toProblem) },
+        'application/json': { schema: ref('Error'), examples: bodies },
+        'application/problem+json': { schema: ref('Problem'), examples: problems },
       };
       const headers = status === 429 || status === 503 ? { ...LIMIT_HEADERS, ...RETRY_AFTER } : LIMIT_HEADERS;
       return [status, { description: REASONS[status], headers, content }];
@@ -174,8 +169,12 @@ function errors(...statuses: number[]): JsonObject {
   );
 }
 
-function json(description: string, schema: JsonObject, example: unknown): JsonObject {
-  return { description, headers: LIMIT_HEADERS, content: { 'application/json': { schema, example } } };
+function success(description: string, schema: JsonObject, example: unknown, headers: JsonObject): JsonObject {
+  return {
+    description,
+    headers: { ...LIMIT_HEADERS, ...headers },
+    content: { 'application/json': { schema, example } },
+  };
 }
 
 function ref(name: string): JsonObject {
@@ -193,10 +192,9 @@ function toComponents(): JsonObject {
 
 function toParameters(schema: z.ZodObject, place: 'query' | 'path' | 'header'): JsonObject[] {
   return Object.entries(schema.shape).map(([name, field]) => {
-    const { description, ...rest } = withoutIdentity(z.toJSONSchema(field, { io: 'input', unrepresentable: 'any' }));
-    // Zod omits the default of a transformed field, because it does not have the type of the input.
-    const fallback = (field as z.ZodType).meta()?.default;
-    return { name, in: place, required: place === 'path', description, schema: { ...rest, default: fallback } };
+    // As what validation returns, because an integer is a text in a request.
+    const { description, ...rest } = withoutIdentity(z.toJSONSchema(field, { unrepresentable: 'any' }));
+    return { name, in: place, required: place === 'path', description, schema: rest };
   });
 }
 

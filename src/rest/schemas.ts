@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { StoreError } from '../errors.js';
 import { JsonNumber } from '../json/exact-json.js';
 import { expectInt64, isInt64, type Int64 } from '../pets/int64.js';
-import { LIMIT, NAME_LENGTH, parseLimit, parseName, PET_STATUSES, type NewPet, type PetQuery } from '../pets/pet.js';
+import { LIMIT, NAME_LENGTH, parseLimit, parseName, PET_STATUSES } from '../pets/pet.js';
 
 const petStatus = z
   .enum(PET_STATUSES, `must be one of ${PET_STATUSES.map((status) => `"${status}"`).join(', ')}`)
@@ -24,22 +24,8 @@ const int64 = z
   .transform((value) => String(value) as Int64)
   .meta({ type: 'integer', format: 'int64' });
 
-/** An int64 in a path. */
-const int64Text = z
-  .string()
-  .refine(isInt64, { error: ({ input }) => expectInt64(String(input), '42') })
-  .meta({ type: 'integer', format: 'int64' });
-
-const categoryId = int64.meta({
-  type: 'integer',
-  format: 'int64',
-  description: 'Identifier of the category the animal belongs to.',
-});
-const id = int64.meta({
-  type: 'integer',
-  format: 'int64',
-  description: 'Identifier assigned by the service on creation.',
-});
+const categoryId = int64.meta({ description: 'Identifier of the category the animal belongs to.' });
+const id = int64.meta({ description: 'Identifier assigned by the service on creation.' });
 
 /** The body of POST /pets. */
 export const newPetBody = z.strictObject({ name, categoryId, status: petStatus.optional() }, 'must be a JSON object');
@@ -57,20 +43,23 @@ export const listQuery = z.strictObject({
     )
     .transform(Number)
     .superRefine(asIssue(parseLimit))
-    .optional()
+    .default(LIMIT.default)
     .meta({
       type: 'integer',
       minimum: LIMIT.minimum,
       maximum: LIMIT.maximum,
-      default: LIMIT.default,
-      pattern: undefined,
       description: 'The most animals to return.',
     }),
   status: petStatus.optional().meta({ description: 'Only animals of this status.' }),
 });
 
 /** The path of GET /pets/{petId}. */
-export const lookupPath = z.strictObject({ petId: int64Text.meta({ description: 'The identifier of the animal.' }) });
+export const lookupPath = z.strictObject({
+  petId: z
+    .string()
+    .refine(isInt64, { error: ({ input }) => expectInt64(String(input), '42') })
+    .meta({ type: 'integer', format: 'int64', description: 'The identifier of the animal.' }),
+});
 
 /** The request header of POST /pets. It is only used for documentation: `parseIdempotencyKey` parses the header. */
 export const idempotencyHeader = z.strictObject({
@@ -98,14 +87,6 @@ export const problemBody = z.looseObject({
   detail: errorBody.shape.message,
   code: errorBody.shape.code,
 });
-
-export function toPetQuery({ limit = LIMIT.default, status }: z.output<typeof listQuery>): PetQuery {
-  return { limit, status };
-}
-
-export function toNewPet({ name, categoryId, status }: z.output<typeof newPetBody>): NewPet {
-  return { name, categoryId, status };
-}
 
 /** How messages speak of an input. */
 interface Input {

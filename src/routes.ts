@@ -1,0 +1,53 @@
+import { overloaded, StoreError } from './errors.js';
+import { createGraphqlRefusal } from './graphql/handler.js';
+import { toErrorReply } from './http/error-reply.js';
+import type { Reply, RequestContext } from './http/request-context.js';
+import type { Handler } from './http/server.js';
+import { requireUnambiguousHeaders } from './http/unambiguous-headers.js';
+import type { Metrics } from './observability/metrics.js';
+
+/** Answers requests for some paths. Returns undefined for any other path. */
+export type PathHandler = (context: RequestContext) => Promise<Reply> | Reply | undefined;
+
+const isGraphqlPath = ({ path }: RequestContext): boolean => path === '/graphql';
+const isRestPath = ({ path }: RequestContext): boolean => path === '/v1' || path.startsWith('/v1/');
+
+/** Routes each request by its path. `rest` is absent in proxy mode. */
+export function createRoutes(graphql: Handler, rest: Handler | undefined, other: Handler): Handler {
+  return (context) => {
+    if (isGraphqlPath(context)) return graphql(context);
+    return rest && isRestPath(context) ? rest(context) : other(context);
+  };
+}
+
+/** Has the first handler answer that knows the path. If none does, the response is a 404 with the message. */
+export function firstOf(handlers: readonly PathHandler[], message: string): Handler {
+  return (context) => {
+    requireUnambiguousHeaders(context.request);
+    for (const handle of handlers) {
+      const reply = handle(context);
+      if (reply) return reply;
+    }
+    throw new StoreError('no_such_route', message);
+  };
+}
+
+/** Creates the function that refuses every request for the same reason. */
+export function createRefusal(error: StoreError): (context: RequestContext) => Reply {
+  const refuseGraphql = createGraphqlRefusal(error);
+  return (context) => (isGraphqlPath(context) ? refuseGraphql(context) : toErrorReply(context, error));
+}
+
+/**
+ * Creates the function that refuses requests under overload. It returns undefined for probes, pages and preflights,
+ * which take little longer than a refusal.
+ */
+export function createOverloadRefusal(metrics: Metrics, hasRest: boolean) {
+  const refuse = createRefusal(overloaded());
+  return (context: RequestContext): Reply | undefined => {
+    const isGraphql = isGraphqlPath(context);
+    if (context.method === 'OPTIONS' || !(isGraphql || (hasRest && isRestPath(context)))) return undefined;
+    metrics.countOverload(isGraphql ? '/graphql' : '/v1');
+    return refuse(context);
+  };
+}
