@@ -59,7 +59,12 @@ withSettings(command('create', 'creates a key and prints its secret, once'), tru
     const created = await withKeys(({ admin, actor }) =>
       admin.create({ ...settings, expiresAt: toExpiry(expires), actor }),
     );
-    await printSecret(created.id, json, toCreatedJson(created), () => `Created ${describe(created)}.\n${describeSecret(created)}`);
+    await printSecret(
+      created.id,
+      json,
+      toCreatedJson(created),
+      () => `Created ${describe(created)}.\n${describeSecret(created)}`,
+    );
   },
 );
 

@@ -83,7 +83,9 @@ export function createBatchingPetSource(source: BulkPetSource): PetSource {
 
 /** The beginning of a list. It names the list, so that both are written once. */
 function cut(pets: readonly Pet[], limit: number): readonly Pet[] {
-  return pets.length <= limit ? pets : Object.assign(pets.slice(0, limit), { [WHOLE]: pets });
+  if (pets.length <= limit) return pets;
+  // Not enumerable: the list equals one that is not cut.
+  return Object.defineProperty(pets.slice(0, limit), WHOLE, { value: pets });
 }
 
 function findCancellation({ call }: Waiting): Error | undefined {
