@@ -50,7 +50,6 @@ export function createCors(origins: readonly string[] | undefined) {
     origins === undefined
       ? (origin: string) => APOLLO_SANDBOX.includes(origin) || THIS_MACHINE.test(origin)
       : (origin: string) => origins.includes(origin);
-  const isAllowed = (context: RequestContext): boolean => allows(context.header('origin') ?? '');
 
   return {
     /** Whether a request is a preflight. */
@@ -58,17 +57,18 @@ export function createCors(origins: readonly string[] | undefined) {
       context.method === 'OPTIONS' && context.header('access-control-request-method') !== undefined,
     /** The headers of every response to a request. */
     headers: (context: RequestContext): Record<string, string> => {
-      if (context.header('origin') === undefined) return NO_HEADERS;
-      if (!isAllowed(context)) return { Vary: 'Origin' };
+      const origin = context.header('origin');
+      if (origin === undefined) return NO_HEADERS;
+      if (!allows(origin)) return { Vary: 'Origin' };
       return {
-        'Access-Control-Allow-Origin': context.header('origin') as string,
+        'Access-Control-Allow-Origin': origin,
         'Access-Control-Expose-Headers': EXPOSED,
         Vary: 'Origin',
       };
     },
     /** The additional headers of the response to a preflight. */
     preflightHeaders: (context: RequestContext): Record<string, string> => {
-      if (!isAllowed(context)) return {};
+      if (!allows(context.header('origin') ?? '')) return {};
       return {
         'Access-Control-Allow-Methods': 'GET, POST, QUERY, OPTIONS',
         'Access-Control-Allow-Headers': [ALLOWED, ...requestedApolloHeaders(context)].join(', '),

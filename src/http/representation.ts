@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { MaybePromise } from '../access/maybe-promise.js';
+import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import { compress, type ChooseCodec, type Codec } from './compression.js';
 import type { RequestContext, Reply } from './request-context.js';
 
@@ -29,10 +29,7 @@ export function represent(context: RequestContext, reply: Reply, chooseCodec?: C
 
 function encode(reply: Reply, codec: Codec, further: Record<string, string>): MaybePromise<Reply> {
   const headers = { ...reply.headers, ...further, 'Content-Encoding': codec.name };
-  const body = compress(reply.body, codec);
-  return body instanceof Promise
-    ? body.then((bytes) => ({ ...reply, headers, body: bytes }))
-    : { ...reply, headers, body };
+  return chain(compress(reply.body, codec), (body) => ({ ...reply, headers, body }));
 }
 
 function toDigest({ headers, body }: Reply): string {

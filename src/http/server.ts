@@ -140,10 +140,7 @@ export function createHttpServer(options: HttpServerOptions) {
     hold: (): (() => void) => {
       let release = (): void => undefined;
       held = new Promise((resolve) => {
-        release = () => {
-          held = undefined;
-          resolve();
-        };
+        release = resolve;
       });
       return release;
     },
