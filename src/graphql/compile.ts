@@ -15,7 +15,7 @@ import { compileArguments, type ArgumentMaker } from './arguments.js';
 import { getOperation, toFragments, type DocumentSource } from './document.js';
 import { FREE, PRICES, type Price } from './prices.js';
 import type { OperationContext } from './run.js';
-import { nameOf, type CompiledVariables, type Variables, type VariableValues } from './variables.js';
+import { nameOf, type Variables } from './variables.js';
 import { createWriterCompiler, type CompiledWriter } from './write.js';
 
 /** What a resolver is told about its field. */
@@ -41,24 +41,22 @@ export interface OperationToCompile {
   readonly schema: GraphQLSchema;
   readonly document: DocumentNode;
   readonly operation: OperationDefinitionNode;
-  readonly variables: CompiledVariables;
 }
 
 /**
  * Compiles the root fields of a validated operation, in response order, as `@skip` and `@include` leave them.
- * @param values - the variables; of these, only the conditions are compiled in
+ * @param variables - of these, only the conditions are compiled in
  * @throws GraphQLError when a condition is null
  */
 export function compileFields(
-  { schema, document, operation, variables }: OperationToCompile,
-  values: VariableValues,
+  { schema, document, operation }: OperationToCompile,
+  variables: Readonly<Variables>,
 ): readonly RootField[] {
   const rootType = schema.getRootType(operation.operation) as GraphQLObjectType;
   const fragments = toFragments(document);
-  const conditions = variables.toRecord(values);
-  const compileWriter = createWriterCompiler({ schema, fragments, conditions });
+  const compileWriter = createWriterCompiler({ schema, fragments, variables });
   const positions = new Map<string, number>();
-  const roots = collectFields(schema, fragments, conditions, rootType, operation.selectionSet);
+  const roots = collectFields(schema, fragments, variables, rootType, operation.selectionSet);
   return [...roots].map(([responseKey, nodes]) => {
     const starts = nodes.map(({ loc }) => loc?.start ?? 0);
     const place = { responseKey, starts };
@@ -66,14 +64,14 @@ export function compileFields(
     const fieldName = node.name.value;
     if (fieldName === '__typename') return { ...place, ...toTypename(rootType.name) };
     if (fieldName.startsWith('__')) {
-      return { ...place, ...toIntrospection(schema, operation.name?.value, starts, variables) };
+      return { ...place, ...toIntrospection(schema, operation.name?.value, starts) };
     }
     const definition = rootType.getFields()[fieldName] as GraphQLField<unknown, unknown>;
     const position = positions.get(fieldName) ?? 0;
     positions.set(fieldName, position + 1);
     return {
       ...place,
-      toArguments: compileArguments(definition, node, variables),
+      toArguments: compileArguments(definition, node),
       toPrice: PRICES[fieldName as keyof typeof PRICES] as RootField['toPrice'],
       resolve: bindResolver(definition, { fieldName, position }),
       ...compileWriter(definition.type, nodes),
@@ -99,13 +97,12 @@ function toIntrospection(
   schema: GraphQLSchema,
   operationName: string | undefined,
   starts: readonly number[],
-  { toRecord }: CompiledVariables,
 ): FieldParts {
   return {
-    toArguments: (values, source) => ({
+    toArguments: (variableValues, source) => ({
       schema,
       document: toDocumentOfField(source, operationName, starts),
-      variableValues: toRecord(values),
+      variableValues,
     }),
     toPrice: () => FREE,
     resolve: (args) => introspect(args as unknown as ExecutionArgs),
@@ -144,15 +141,15 @@ async function introspect(args: ExecutionArgs): Promise<unknown> {
 }
 
 /**
- * The variables that `@skip` and `@include` look at, by index.
+ * The names of the variables that `@skip` and `@include` look at, sorted.
  * @param own - the operation with the fragments that it uses
  */
-export function findConditions(own: DocumentNode, variables: CompiledVariables): readonly number[] {
-  const found = new Set<number>();
+export function findConditions(own: DocumentNode): readonly string[] {
+  const found = new Set<string>();
   visit(own, {
     [Kind.DIRECTIVE]: ({ arguments: [condition] = [] }) => {
-      if (condition?.value.kind === Kind.VARIABLE) found.add(variables.names.indexOf(condition.value.name.value));
+      if (condition?.value.kind === Kind.VARIABLE) found.add(condition.value.name.value);
     },
   });
-  return [...found].sort((a, b) => a - b);
+  return [...found].sort();
 }

@@ -1,4 +1,3 @@
-import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import type { Session } from '../access/session.js';
 import type { RequestContext } from '../http/request-context.js';
 import { startSpan, type Tracer } from '../observability/tracing.js';
@@ -53,9 +52,10 @@ export function createExecute(options: ExecuteOptions) {
       session.keyId === undefined ? prepareWithoutKey(request, context, session) : prepare(request, context),
     );
     const yieldTurn = createYieldTurn(context, requests.length > 1);
-    const priced = await mapInOrder(prepared, (operation) =>
-      chain(yieldTurn(), () => price(operation, documentLimits.maxResponseValues)),
-    );
+    const priced = await mapInOrder(prepared, async (operation) => {
+      await yieldTurn();
+      return price(operation, documentLimits.maxResponseValues);
+    });
     const { admitted, executed } = await admitAndRun(priced, contexts, session);
     const responses = await writeAll(executed, context);
 
@@ -100,11 +100,10 @@ export function createExecute(options: ExecuteOptions) {
     return { admitted, executed };
   }
 
-  function admit(operation: Priced, session: Session): MaybePromise<Priced> {
-    return chain(session.admit(operation.cost), () => {
-      if (operation.cost > 0) documents.promote(operation.document);
-      return operation;
-    });
+  async function admit(operation: Priced, session: Session): Promise<Priced> {
+    await session.admit(operation.cost);
+    if (operation.cost > 0) documents.promote(operation.document);
+    return operation;
   }
 
   async function writeAll(
@@ -114,12 +113,10 @@ export function createExecute(options: ExecuteOptions) {
     const budget: ResponseBudget = { maxBytes: maxResponseBytes, written: 0 };
     const responses: OperationResponse[] = [];
     const isBatch = operations.length > 1;
-    const turn = context.takeTurn(isBatch);
-    if (turn) await turn;
+    await context.takeTurn(isBatch);
     const yieldTurn = createYieldTurn(context, isBatch);
     for (const operation of operations) {
-      const next = yieldTurn();
-      if (next) await next;
+      await yieldTurn();
       responses.push(write(operation, context.requestId, budget));
     }
     return responses;
@@ -147,13 +144,12 @@ export function createExecute(options: ExecuteOptions) {
 export type Execute = ReturnType<typeof createExecute>;
 
 /** Creates a function to call before each operation. It waits for another turn if this one has been long. */
-function createYieldTurn(context: RequestContext, isLong: boolean): () => MaybePromise<void> {
+function createYieldTurn(context: RequestContext, isLong: boolean): () => Promise<void> {
   let turnEnd = performance.now() + TURN_MS;
-  return () => {
-    if (performance.now() < turnEnd) return undefined;
-    return chain(context.takeTurn(isLong), () => {
-      turnEnd = performance.now() + TURN_MS;
-    });
+  return async () => {
+    if (performance.now() < turnEnd) return;
+    await context.takeTurn(isLong);
+    turnEnd = performance.now() + TURN_MS;
   };
 }
 

@@ -1,6 +1,6 @@
 import { GraphQLError, OperationTypeNode, separateOperations, type DocumentNode, type GraphQLSchema } from 'graphql';
 import { LRUCache } from 'lru-cache';
-import { chain, type MaybePromise } from '../access/maybe-promise.js';
+import type { MaybePromise } from '../access/maybe-promise.js';
 import { StoreError } from '../errors.js';
 import type { RequestContext } from '../http/request-context.js';
 import { compileFields, findConditions, type RootField } from './compile.js';
@@ -13,9 +13,8 @@ import type { PreparedDocument, PreparedDocuments, PreparedOperation } from './p
 import { Refusal } from './refusal.js';
 import { readHash, type OperationRequest } from './request.js';
 import type { GraphqlServer } from './server.js';
-import { recover } from './steps.js';
 import type { TrustedDocuments } from './trusted-documents.js';
-import { compileVariables, VariableErrors, type VariableValues } from './variables.js';
+import { coerceVariables, readVariableDefinitions, VariableErrors, type Variables } from './variables.js';
 
 /** A document that is known, and its text. */
 interface Known {
@@ -27,7 +26,7 @@ interface Known {
 export interface Prepared extends Known {
   readonly operation: PreparedOperation;
   readonly fields: readonly RootField[];
-  readonly values: VariableValues;
+  readonly variables: Readonly<Variables>;
 }
 
 export interface PrepareOptions {
@@ -41,11 +40,6 @@ export interface PrepareOptions {
   /** Counts the persisted queries that callers register. */
   readonly registrations: LocalLedger;
 }
-
-/** Does what takes long, at once or in a turn of its own. */
-type Work = <T>(work: () => MaybePromise<T>) => MaybePromise<T>;
-
-const AT_ONCE: Work = (work) => work();
 
 /** Characters of persisted queries that are found by their hash without asking Apollo Server. */
 const PERSISTED_CHARACTERS = 1_000_000;
@@ -63,16 +57,14 @@ export function createPrepare(options: PrepareOptions) {
   return { prepare, prepareAhead };
 
   /**
-   * Prepares an operation: takes it from the cache or has Apollo Server parse and validate its document.
+   * Prepares an operation: takes it from the cache, or has Apollo Server parse and validate its document and compiles
+   * it.
    * @throws StoreError when the document exceeds a limit, or its operation cannot be served
    */
   function prepare(sent: OperationRequest, context: RequestContext): MaybePromise<Prepared | Refusal> {
     const request = trusted.resolve(sent, context);
     const known = findKnown(request);
-    return known
-      ? complete(known, request, context, (work) => workFor(context, work))
-      : // The wait for a persisted query in Redis is nobody's work.
-        workFor(context, () => prepareNew(request, context), request.query !== undefined);
+    return known ? complete(known, request, context, false) : prepareNew(request, context);
   }
 
   /** Prepares the operations of a document before anybody asks for them. Returns why the document is not valid. */
@@ -81,8 +73,8 @@ export function createPrepare(options: PrepareOptions) {
       const known = await validate({ query });
       if (known instanceof Refusal) return known.errors[0]?.message;
       for (const name of known.document.names) {
-        const operation = await findOperation(known, name, AT_ONCE);
-        if (operation.conditions.length === 0) await findFields(known, operation, [], AT_ONCE);
+        const operation = compileOperation(known, name);
+        if (operation.conditions.length === 0) compileRootFields(known, operation, {}, '');
       }
     } catch (error) {
       if (error instanceof StoreError) return error.message;
@@ -91,23 +83,25 @@ export function createPrepare(options: PrepareOptions) {
     return undefined;
   }
 
-  /** Works on what has not been asked for before, in a turn of its own and at the caller's expense. */
-  async function workFor<T>(context: RequestContext, work: () => MaybePromise<T>, isCharged = true): Promise<T> {
+  /** Prepares what has not been asked for before, in a turn of its own and at the caller's expense. */
+  async function prepareNew(
+    request: OperationRequest,
+    context: RequestContext,
+    seen?: Known,
+  ): Promise<Prepared | Refusal> {
+    const { query } = request;
+    const { caller } = context;
     await context.takeTurn(true);
-    budget.require(context.caller);
+    budget.require(caller);
     const startedAt = performance.now();
     try {
-      return await work();
+      // Another operation of the batch may have had the document validated during the wait for the turn.
+      const known = seen ?? findKnown(request) ?? (await validate(mayRegister(request, caller) ? request : { query }));
+      return known instanceof Refusal ? known : await complete(known, request, context, true);
     } finally {
-      if (isCharged) budget.charge(context.caller, performance.now() - startedAt);
+      // The wait for a persisted query in Redis is nobody's work.
+      if (seen || query !== undefined) budget.charge(caller, performance.now() - startedAt);
     }
-  }
-
-  async function prepareNew(request: OperationRequest, context: RequestContext): Promise<Prepared | Refusal> {
-    const { query } = request;
-    // Another operation of the batch may have had the document validated during the wait for the turn.
-    const known = findKnown(request) ?? (await validate(mayRegister(request, context.caller) ? request : { query }));
-    return known instanceof Refusal ? known : complete(known, request, context, AT_ONCE);
   }
 
   /** Beyond its quota, a caller's documents run but are not kept for their hashes, so that they replace no others. */
@@ -145,32 +139,39 @@ export function createPrepare(options: PrepareOptions) {
     return { document: prepared, source: new DocumentSource(text, document) };
   }
 
+  /**
+   * Finds the operation and its root fields, and coerces its variables.
+   * @param isOwnTurn - whether this is the turn to compile what has not been asked for before
+   */
   function complete(
     known: Known,
-    { operationName, variables = {} }: OperationRequest,
-    { method }: RequestContext,
-    work: Work,
+    request: OperationRequest,
+    context: RequestContext,
+    isOwnTurn: boolean,
   ): MaybePromise<Prepared | Refusal> {
     const { document, source } = known;
     const { errors, names } = document;
     if (errors.length > 0) return new Refusal(findDocumentStatus(errors) ?? 422, {}, errors);
-    return chain(findOperation(known, chooseOperation(names, operationName), work), (operation) => {
-      if (method !== 'POST' && operation.type !== 'query') {
-        const reason = `${method} runs queries only: send a mutation by POST.`;
-        throw new StoreError('method_not_allowed', reason, { headers: { Allow: 'POST' }, graphqlOnly: true });
-      }
-      return recover<Prepared | Refusal>(
-        () => {
-          const values = operation.variables.coerce(variables, source);
-          const fields = findFields(known, operation, values, work);
-          return chain(fields, (compiled) => ({ operation, fields: compiled, values, source, document }));
-        },
-        (thrown) => refuseValues(thrown, operation),
-      );
-    });
+    const name = chooseOperation(names, request.operationName);
+    const operation = document.operations.get(name) ?? (isOwnTurn && compileOperation(known, name));
+    if (!operation) return prepareNew(request, context, known);
+    const { method } = context;
+    if (method !== 'POST' && operation.type !== 'query') {
+      const reason = `${method} runs queries only: send a mutation by POST.`;
+      throw new StoreError('method_not_allowed', reason, { headers: { Allow: 'POST' }, graphqlOnly: true });
+    }
+    try {
+      const variables = coerceVariables(schema, operation, request.variables ?? {}, source);
+      const combination = operation.conditions.map((condition) => String(variables[condition])).join();
+      const fields =
+        operation.fields.get(combination) ?? (isOwnTurn && compileRootFields(known, operation, variables, combination));
+      return fields ? { operation, fields, variables, source, document } : prepareNew(request, context, known);
+    } catch (thrown) {
+      return refuseVariables(thrown, operation);
+    }
   }
 
-  function refuseValues(thrown: unknown, operation: PreparedOperation): Refusal {
+  function refuseVariables(thrown: unknown, operation: PreparedOperation): Refusal {
     if (thrown instanceof VariableErrors) {
       const errors = thrown.errors.slice(0, MAX_ERRORS).map((error) => formatVariableError(error, formatError));
       return new Refusal(422, {}, errors, operation);
@@ -181,59 +182,39 @@ export function createPrepare(options: PrepareOptions) {
     return Refusal.of(failure, operation, thrown.locations);
   }
 
-  function findOperation(known: Known, name: string | undefined, work: Work): MaybePromise<PreparedOperation> {
-    const { document, source } = known;
-    return findOrCompile(document, document.operations, name, work, () => {
-      const own = separateOperations(source.document)[name ?? ''] as DocumentNode;
-      const node = getOperation(own, name);
-      const { operation: type } = node;
-      if (type === OperationTypeNode.SUBSCRIPTION || schema.getRootType(type) == null) {
-        throw new StoreError('unprocessable_request', `The schema has no ${type}s.`);
-      }
-      const variables = compileVariables(schema, node);
-      return {
-        type,
-        name,
-        isPinned: documents.isPinned(source.text),
-        variables,
-        deprecations: findDeprecations(schema, own),
-        conditions: findConditions(own, variables),
-        fields: new Map(),
-      };
-    });
+  function compileOperation({ document, source }: Known, name: string | undefined): PreparedOperation {
+    const own = separateOperations(source.document)[name ?? ''] as DocumentNode;
+    const node = getOperation(own, name);
+    const { operation: type } = node;
+    if (type === OperationTypeNode.SUBSCRIPTION || schema.getRootType(type) == null) {
+      throw new StoreError('unprocessable_request', `The schema has no ${type}s.`);
+    }
+    const operation: PreparedOperation = {
+      type,
+      name,
+      isPinned: documents.isPinned(source.text),
+      variables: readVariableDefinitions(schema, node),
+      deprecations: findDeprecations(schema, own),
+      conditions: findConditions(own),
+      fields: new Map(),
+    };
+    document.operations.set(name, operation);
+    documents.keep(document);
+    return operation;
   }
 
-  /** The root fields as the conditions of `@skip` and `@include` leave them. */
-  function findFields(
+  /** Compiles the root fields as the conditions of `@skip` and `@include` leave them. */
+  function compileRootFields(
     { document, source }: Known,
-    { name, conditions, fields, variables }: PreparedOperation,
-    values: VariableValues,
-    work: Work,
-  ): MaybePromise<readonly RootField[]> {
-    const combination = conditions.map((index) => String(values[index])).join();
-    return findOrCompile(document, fields, combination, work, () => {
-      const operation = getOperation(source.document, name);
-      return compileFields({ schema, document: source.document, operation, variables }, values);
-    });
-  }
-
-  function findOrCompile<Key, Value>(
-    document: PreparedDocument,
-    compiled: Map<Key, Value>,
-    key: Key,
-    work: Work,
-    compile: () => Value,
-  ): MaybePromise<Value> {
-    return (
-      compiled.get(key) ??
-      work(() => {
-        // Another operation of the batch may have had it compiled during the wait for the turn.
-        const value = compiled.get(key) ?? compile();
-        compiled.set(key, value);
-        documents.keep(document);
-        return value;
-      })
-    );
+    { name, fields }: PreparedOperation,
+    variables: Readonly<Variables>,
+    combination: string,
+  ): readonly RootField[] {
+    const operation = getOperation(source.document, name);
+    const compiled = compileFields({ schema, document: source.document, operation }, variables);
+    fields.set(combination, compiled);
+    documents.keep(document);
+    return compiled;
   }
 }
 

@@ -2,7 +2,7 @@ import type { GraphQLFormattedError } from 'graphql';
 import { LRUCache } from 'lru-cache';
 import type { RootField } from './compile.js';
 import type { Deprecation } from './deprecations.js';
-import type { CompiledVariables } from './variables.js';
+import type { VariableDefinition } from './variables.js';
 
 /** An operation of a valid document. */
 export interface PreparedOperation {
@@ -11,9 +11,9 @@ export interface PreparedOperation {
   /** Whether its document is pinned, so that its name may be a label of metrics. */
   readonly isPinned: boolean;
   readonly deprecations: readonly Deprecation[];
-  readonly variables: CompiledVariables;
-  /** The variables that decide which fields `@skip` and `@include` leave, by index. */
-  readonly conditions: readonly number[];
+  readonly variables: readonly VariableDefinition[];
+  /** The variables that decide which fields `@skip` and `@include` leave. */
+  readonly conditions: readonly string[];
   /** The compiled root fields for each combination of the conditions' values. */
   readonly fields: Map<string, readonly RootField[]>;
 }
@@ -98,7 +98,7 @@ function weigh({ text, errors, operations }: PreparedDocument): number {
   let bytes = ENTRY_BYTES + 2 * text.length;
   if (errors.length > 0) bytes += 2 * JSON.stringify(errors).length;
   for (const { variables, fields } of operations.values()) {
-    bytes += OPERATION_BYTES + VARIABLE_BYTES * variables.names.length;
+    bytes += OPERATION_BYTES + VARIABLE_BYTES * variables.length;
     for (const roots of fields.values()) {
       const values = new Map(roots.map(({ write, valueCount }) => [write, valueCount]));
       bytes += FIELD_BYTES * roots.length;

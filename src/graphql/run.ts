@@ -63,7 +63,7 @@ export function price(prepared: Prepared, maxValues: number): Priced {
   let values = 0;
   for (const field of prepared.fields) {
     try {
-      const made = field.toArguments(prepared.values, prepared.source);
+      const made = field.toArguments(prepared.variables, prepared.source);
       const asked = field.toPrice(made);
       args.push(made);
       prices.push(asked);
@@ -74,8 +74,7 @@ export function price(prepared: Prepared, maxValues: number): Priced {
     }
   }
   if (values > maxValues) throw responseTooLarge(maxValues);
-  const { document, source, operation, fields, values: variables } = prepared;
-  return { document, source, operation, fields, values: variables, args, prices, cost: countRequests(prices) };
+  return { ...prepared, args, prices, cost: countRequests(prices) };
 }
 
 /**

@@ -4,15 +4,12 @@ import { Refusal } from './refusal.js';
 
 type Step<In, Out> = (operation: In, index: number) => MaybePromise<Out | Refusal>;
 
-/** Takes all operations of a request through a step at the same time. Waits only if an operation has to. */
+/** Takes all operations of a request through a step at the same time. */
 export function mapConcurrently<In, Out>(
   operations: readonly (In | Refusal)[],
   step: Step<In, Out>,
-): MaybePromise<(Out | Refusal)[]> {
-  const results = operations.map((operation, index) => runStep(operation, index, step));
-  return results.some((result) => result instanceof Promise)
-    ? Promise.all(results as Promise<Out | Refusal>[])
-    : (results as (Out | Refusal)[]);
+): Promise<(Out | Refusal)[]> {
+  return Promise.all(operations.map((operation, index) => runStep(operation, index, step)));
 }
 
 /** Takes the operations of a request through a step one after the other. */
@@ -21,27 +18,15 @@ export async function mapInOrder<In, Out>(
   step: Step<In, Out>,
 ): Promise<(Out | Refusal)[]> {
   const results: (Out | Refusal)[] = [];
-  for (const [index, operation] of operations.entries()) {
-    const result = runStep(operation, index, step);
-    results.push(result instanceof Promise ? await result : result);
-  }
+  for (const [index, operation] of operations.entries()) results.push(await runStep(operation, index, step));
   return results;
 }
 
-function runStep<In, Out>(operation: In | Refusal, index: number, step: Step<In, Out>): MaybePromise<Out | Refusal> {
+async function runStep<In, Out>(operation: In | Refusal, index: number, step: Step<In, Out>): Promise<Out | Refusal> {
   if (operation instanceof Refusal) return operation;
-  return recover(
-    () => step(operation, index),
-    (thrown) => Refusal.of(thrown, (operation as Partial<Prepared>).operation),
-  );
-}
-
-/** Calls a function, and another with what it throws or rejects with. */
-export function recover<Out>(make: () => MaybePromise<Out>, onError: (thrown: unknown) => Out): MaybePromise<Out> {
   try {
-    const made = make();
-    return made instanceof Promise ? made.catch(onError) : made;
+    return await step(operation, index);
   } catch (thrown) {
-    return onError(thrown);
+    return Refusal.of(thrown, (operation as Partial<Prepared>).operation);
   }
 }

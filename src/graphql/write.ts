@@ -35,11 +35,11 @@ export interface WriterCompilerOptions {
   readonly schema: GraphQLSchema;
   readonly fragments: ReturnType<typeof toFragments>;
   /** The variables that decide what `@skip` and `@include` leave. */
-  readonly conditions: Variables;
+  readonly variables: Readonly<Variables>;
 }
 
 /** Makes the compiler of one operation's writers. Equal selections share one writer, so that equal lists are written once. */
-export function createWriterCompiler({ schema, fragments, conditions }: WriterCompilerOptions) {
+export function createWriterCompiler({ schema, fragments, variables }: WriterCompilerOptions) {
   const known = new Map<string, CompiledWriter>();
   return (type: GraphQLOutputType, nodes: readonly FieldNode[]): CompiledWriter => {
     const signature = `${String(type)} ${sign(getNamedType(type), nodes)}`;
@@ -60,7 +60,7 @@ export function createWriterCompiler({ schema, fragments, conditions }: WriterCo
   }
 
   function collect(type: GraphQLObjectType, nodes: readonly FieldNode[]) {
-    return collectSubfields(schema, fragments, conditions, type, [...nodes]);
+    return collectSubfields(schema, fragments, variables, type, [...nodes]);
   }
 
   function compile(type: GraphQLOutputType, nodes: readonly FieldNode[]): CompiledWriter {

@@ -10,7 +10,7 @@ it('the cache weighs a document again when one of its operations has been compil
     documents.keep(document);
     const root = { write: () => '', valueCount: 6 } as unknown as RootField;
     const fields = new Map([['', Array.from({ length: 100 }, () => ({ ...root, write: () => '' }))]]);
-    document.operations.set(undefined, { variables: { names: [] }, fields } as unknown as PreparedOperation);
+    document.operations.set(undefined, { variables: [], fields } as unknown as PreparedOperation);
     documents.keep(document);
   }
   // Each takes some 340 kB by its fields, and 8 MB are for documents that have cost nothing.
