@@ -1,4 +1,4 @@
-import type { CreatedKey, KeyEvent, KeyRecord } from '../access/key-store.js';
+import type { CreatedKey, KeyEvent, KeyRecord } from '../store/postgres-key-store.js';
 import type { DeprecatedCaller, Usage, UsageGroup } from '../access/usage.js';
 import type { KeyStatus } from '../store/key-admin.js';
 import { formatTime } from './table.js';

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { userInfo } from 'node:os';
 import { Option, type Command } from 'commander';
-import type { KeyFilter } from '../access/key-store.js';
+import type { KeyFilter } from '../store/postgres-key-store.js';
 import { PLANS, type Plan } from '../access/plans.js';
 import { USAGE_GROUPS, type UsageGroup } from '../access/usage.js';
 import { findKeysCommand, loadEnvironment } from '../environment.js';

@@ -1,7 +1,7 @@
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { digestApiKey, generateApiKey } from '../access/api-key.js';
-import type { KeyStore } from '../access/key-store.js';
+import type { KeyStore } from './postgres-key-store.js';
 import type { Int64 } from '../pets/int64.js';
 import type { NewPet } from '../pets/pet.js';
 import { createCall, type PetSource } from '../pets/pet-source.js';

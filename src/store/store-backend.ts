@@ -10,7 +10,6 @@ import { checkStore } from './check-store.js';
 import { listPendingMigrations, migrate } from './migrate.js';
 import { createPgDatabase } from './pg-database.js';
 import { observeDatabase } from './observed-database.js';
-import type { UsageReports } from '../access/usage.js';
 import { createPostgresUsage } from './postgres-usage.js';
 import { createUsageCounter } from './usage-counter.js';
 import { openEmbeddedDatabase } from './embedded-store.js';
@@ -128,12 +127,14 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     if (store.kind === 'server') return backend;
 
     const { directory } = store;
-    const upToDate: UsageReports = {
-      list: (filter) => usage.flush().then(() => reports.list(filter)),
-      listDeprecated: (since) => usage.flush().then(() => reports.listDeprecated(since)),
-      findLastUses: (keyIds) => usage.flush().then(() => reports.findLastUses(keyIds)),
-    };
-    const peek = redis ? createRedisPeek(redis, bans) : (account: Account) => ledger.peek(account);
+    // The reports of the `keys` command include what is not written yet.
+    const upToDate = createPostgresUsage({
+      async query<Row>(...parameters: Parameters<Database['query']>) {
+        await usage.flush();
+        return database.query<Row>(...parameters);
+      },
+    });
+    const peek = redis ? createRedisPeek(redis, bans) : (account: Account) => ledger.admit(account, 0);
     closers.push(await serveKeys(directory, createKeyAdmin({ keys, usage: upToDate, peek })));
     if (!store.developmentKeys) return backend;
     return {
