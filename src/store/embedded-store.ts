@@ -10,40 +10,61 @@ import { acquireStoreLock, StoreBusyError } from './store-lock.js';
 /** The major version of PostgreSQL in PGlite. */
 const POSTGRES_VERSION = '18';
 
+/** https://www.postgresql.org/docs/current/errcodes-appendix.html */
+const DISK_FULL = '53100';
+/** After a statement has found the disk full, there must be this much space again. */
+const NEEDED_BYTES = 1_048_576;
+
 /**
- * Opens the embedded store in a directory and locks it for this process.
+ * Opens the embedded store in a directory and locks it for this process. While the disk is full, statements that need
+ * space fail as unavailable. Reads still work.
  * @throws StoreBusyError if another process has the lock; ConfigError if the directory cannot be used
  */
 export async function openEmbeddedDatabase(directory: string): Promise<Database> {
-  const release = await lockDirectory(directory);
-  try {
-    const database = watchSpace(await openFiles(directory), directory);
-    return {
-      ...database,
-      close: async () => {
-        await database.close();
-        await release();
-      },
-    };
-  } catch (error) {
-    await release();
-    throw error;
-  }
-}
-
-/** @throws Error if the directory has no store, for commands that do not create one */
-export function requireEmbeddedStore(directory: string): void {
-  if (!existsSync(join(directory, 'postgres')))
-    throw new Error(`there is no store in DATA_DIR ${JSON.stringify(directory)}`);
-}
-
-async function lockDirectory(directory: string): Promise<() => Promise<void>> {
-  try {
-    return await acquireStoreLock(directory);
-  } catch (error) {
+  const release = await acquireStoreLock(directory).catch((error: unknown) => {
     if (error instanceof StoreBusyError || !(error instanceof Error)) throw error;
     throw new ConfigError(`DATA_DIR ${JSON.stringify(directory)} cannot be used: ${error.message}`);
-  }
+  });
+  const database = await openFiles(directory).catch(async (error: unknown) => {
+    await release();
+    throw error;
+  });
+  let isFull = false;
+  return {
+    ...database,
+    async query<Row>(...parameters: Parameters<Database['query']>) {
+      try {
+        return await database.query<Row>(...parameters);
+      } catch (error) {
+        if ((error as { code?: unknown }).code !== DISK_FULL) throw error;
+        isFull = true;
+        throw diskFull(error);
+      }
+    },
+    async checkSpace() {
+      if (!isFull) return;
+      const { bavail, bsize } = await statfs(directory);
+      if (bavail * bsize < NEEDED_BYTES) throw diskFull();
+      isFull = false;
+    },
+    async close() {
+      await database.close();
+      await release();
+    },
+  };
+}
+
+function diskFull(cause?: unknown): StoreError {
+  return new StoreError('unavailable', 'The disk of the store is full.', { cause, retryAfter: 5 });
+}
+
+/**
+ * @param hint - what the operator can do
+ * @throws Error if the directory has no store, for commands that do not create one
+ */
+export function requireEmbeddedStore(directory: string, hint = ''): void {
+  if (!existsSync(join(directory, 'postgres')))
+    throw new Error(`there is no store in DATA_DIR ${JSON.stringify(directory)}${hint}`);
 }
 
 /**
@@ -81,36 +102,4 @@ async function requireSoundFiles(files: string, directory: string): Promise<void
     `DATA_DIR ${JSON.stringify(directory)} has a store of PostgreSQL ${version}, but this version of the program needs ` +
       `${POSTGRES_VERSION}. Run "store export" with the version that wrote it, then "store import" with this one`,
   );
-}
-
-/** https://www.postgresql.org/docs/current/errcodes-appendix.html */
-const DISK_FULL = '53100';
-/** After a statement has found the disk full, there must be this much space again. */
-const NEEDED_BYTES = 1_048_576;
-
-/** Makes statements fail as unavailable while the disk is full. Reads still work. */
-function watchSpace(database: Database, directory: string): Database {
-  let isFull = false;
-  return {
-    ...database,
-    async query<Row>(...parameters: Parameters<Database['query']>) {
-      try {
-        return await database.query<Row>(...parameters);
-      } catch (error) {
-        if ((error as { code?: unknown }).code !== DISK_FULL) throw error;
-        isFull = true;
-        throw diskFull(error);
-      }
-    },
-    async checkSpace() {
-      if (!isFull) return;
-      const { bavail, bsize } = await statfs(directory);
-      if (bavail * bsize < NEEDED_BYTES) throw diskFull();
-      isFull = false;
-    },
-  };
-}
-
-function diskFull(cause?: unknown): StoreError {
-  return new StoreError('unavailable', 'The disk of the store is full.', { cause, retryAfter: 5 });
 }

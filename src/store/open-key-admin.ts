@@ -1,11 +1,10 @@
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import type { Config, StoreConfig } from '../config.js';
 import { createLog } from '../observability/log.js';
 import { openRedisLink, type RedisLink } from '../redis/redis-link.js';
 import { splitHosts } from '../setting-types.js';
 import type { Database } from './database.js';
+import { requireEmbeddedStore } from './embedded-store.js';
 import { createKeyAdmin, type KeyAdminOptions } from './key-admin.js';
 import { createRedisPeek } from './key-limits.js';
 import { connectKeys } from './key-socket.js';
@@ -30,10 +29,7 @@ export async function openKeyAdmin({ backend, bans, redisUrl }: Config) {
   if (backend.kind === 'embedded') {
     const served = await connectKeys(backend.directory);
     if (served) return { ...served, store: `${store}, through the server that has it open` };
-    if (!existsSync(join(backend.directory, 'postgres')))
-      throw new Error(
-        `there is no store in DATA_DIR ${JSON.stringify(backend.directory)}: start the program to create one`,
-      );
+    requireEmbeddedStore(backend.directory, ': start the program to create one');
   }
   const database = await openDatabase(backend, undefined, REPORT_TIMEOUT_MS);
   let redis: RedisLink | undefined;
