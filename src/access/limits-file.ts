@@ -29,17 +29,16 @@ function parse(text: string): LedgerSnapshot {
   return [...new Map(lines.map((line) => JSON.parse(line) as LedgerSnapshot[number]))];
 }
 
-/** Where problems are logged. */
-interface Log {
-  warn(fields: object, message: string): void;
-}
-
 /**
  * Restores the counters from the file, then adds those that change to it every second in the background. If they cannot
  * be written, one warning says so.
  * @returns a function that stops this, and writes once more
  */
-export async function openLimitsFile(path: string, ledger: MemoryLedger, log: Log): Promise<() => Promise<void>> {
+export async function openLimitsFile(
+  path: string,
+  ledger: MemoryLedger,
+  log: { warn(fields: object, message: string): void },
+): Promise<() => Promise<void>> {
   let isFailing = false;
   /** The length of the file, and how long it may be before it is written anew. Infinity: it may be damaged. */
   let length = Infinity;

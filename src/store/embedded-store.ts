@@ -7,9 +7,6 @@ import type { Database } from './database.js';
 import { openPgliteDatabase } from './pglite-database.js';
 import { acquireStoreLock, StoreBusyError } from './store-lock.js';
 
-/** The major version of PostgreSQL in PGlite. */
-const POSTGRES_VERSION = '18';
-
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const DISK_FULL = '53100';
 /** After a statement has found the disk full, there must be this much space again. */
@@ -67,6 +64,11 @@ export function requireEmbeddedStore(directory: string, hint = ''): void {
     throw new Error(`there is no store in DATA_DIR ${JSON.stringify(directory)}${hint}`);
 }
 
+/** The major version of PostgreSQL in PGlite. */
+const POSTGRES_VERSION = '18';
+/** Files without which PGlite would create a new store, or end the process. */
+const NEEDED = ['PG_VERSION', 'base', 'global/pg_control', 'pg_wal'];
+
 /**
  * Opens the database's files. A marker file exists while they are first created. A start that finds the marker deletes
  * the files and creates them again, because their creation was interrupted.
@@ -78,28 +80,25 @@ async function openFiles(directory: string): Promise<Database> {
   if (existsSync(files)) await requireSoundFiles(files, directory);
   else await writeFile(marker, '');
   const database = await openPgliteDatabase(files).catch((error: unknown) => {
-    throw new ConfigError(`DATA_DIR ${JSON.stringify(directory)} has a damaged store: ${String(error)}. ${RESTORE}`);
+    throw damaged(directory, `: ${String(error)}`);
   });
   await rm(marker, { force: true });
   return database;
 }
 
-const RESTORE = 'Restore a backup, or start with another DATA_DIR';
-
-/** Files without which PGlite would create a new store, or end the process. */
-const NEEDED = ['PG_VERSION', 'base', 'global/pg_control', 'pg_wal'];
-
 /** @throws ConfigError if files are missing, or another major version of PostgreSQL wrote them */
 async function requireSoundFiles(files: string, directory: string): Promise<void> {
   const missing = NEEDED.filter((name) => !existsSync(join(files, name)));
-  if (missing.length > 0) {
-    const names = missing.join(', ');
-    throw new ConfigError(`DATA_DIR ${JSON.stringify(directory)} has a damaged store without ${names}. ${RESTORE}`);
-  }
+  if (missing.length > 0) throw damaged(directory, ` without ${missing.join(', ')}`);
   const version = (await readFile(join(files, 'PG_VERSION'), 'utf8')).trim();
   if (version === POSTGRES_VERSION) return;
   throw new ConfigError(
     `DATA_DIR ${JSON.stringify(directory)} has a store of PostgreSQL ${version}, but this version of the program needs ` +
       `${POSTGRES_VERSION}. Run "store export" with the version that wrote it, then "store import" with this one`,
   );
+}
+
+function damaged(directory: string, what: string): ConfigError {
+  const restore = 'Restore a backup, or start with another DATA_DIR';
+  return new ConfigError(`DATA_DIR ${JSON.stringify(directory)} has a damaged store${what}. ${restore}`);
 }

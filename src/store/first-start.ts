@@ -48,12 +48,8 @@ export interface FirstStart {
  * `dev-keys.json`. If an earlier start was interrupted, this one completes its work.
  * @returns what was added; undefined if the store is not empty
  */
-export async function fillEmptyStore({
-  directory,
-  keys,
-  source,
-  sampleAnimals,
-}: FirstStartOptions): Promise<FirstStart | undefined> {
+export async function fillEmptyStore(options: FirstStartOptions): Promise<FirstStart | undefined> {
+  const { directory, keys, source, sampleAnimals } = options;
   const call = createCall('first-start');
   const path = join(directory, KEYS_FILE);
   const unfinished = `${path}.new`;

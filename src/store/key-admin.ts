@@ -23,14 +23,11 @@ export interface KeyStatus extends KeyRecord {
   readonly bannedUntil: Date | null;
 }
 
-/** Who acts, for the log. */
-interface Act {
-  readonly actor: string;
-}
-
 /** An action on one key. */
-interface KeyAct extends Act {
+interface KeyAct {
   readonly id: string;
+  /** Who acts, for the log. */
+  readonly actor: string;
 }
 
 /** The settings to change. A null label or expiry removes it. */
@@ -65,12 +62,12 @@ export type KeyAdmin = ReturnType<typeof createKeyAdmin>;
  */
 export function createKeyAdmin({ keys, usage, peek }: KeyAdminOptions) {
   return {
-    create: async ({ actor, ...request }: KeyRequest & Act) => keys.create(toSettings(request), actor),
+    create: async ({ actor, ...request }: KeyRequest & Omit<KeyAct, 'id'>) => keys.create(toSettings(request), actor),
     async list(filter: KeyFilter) {
       if (filter.after !== undefined) await get(filter.after);
       return toStatuses(await keys.list(filter));
     },
-    show: async ({ id }: { readonly id: string }) => toStatus(await get(id)),
+    show: async ({ id }: Pick<KeyAct, 'id'>) => toStatus(await get(id)),
     async update({ actor, id, ...update }: KeyUpdate & KeyAct) {
       for (let attempt = 1; attempt <= UPDATE_ATTEMPTS; attempt++) {
         const record = await getUnrevoked(id);
@@ -126,18 +123,20 @@ export function createKeyAdmin({ keys, usage, peek }: KeyAdminOptions) {
 
   async function toStatuses(records: readonly KeyRecord[]): Promise<readonly KeyStatus[]> {
     const lastUses = await usage.findLastUses(records.map(({ id }) => id));
-    return Promise.all(records.map((record) => addState(record, lastUses.get(record.id) ?? null)));
+    return Promise.all(
+      records.map(async (record) => {
+        const admission = await peek(toCaller(record));
+        const [minute = 0, day = 0] = admission?.windows.map(({ remaining }) => remaining) ?? [];
+        const isBanned = admission?.outcome === 'banned';
+        const bannedUntil = isBanned ? new Date(Date.now() + admission.retryAfter * 1_000) : null;
+        const left = admission ? { minute, day } : null;
+        return { ...record, lastUsedAt: lastUses.get(record.id) ?? null, left, bannedUntil };
+      }),
+    );
   }
 
   async function toStatus(record: KeyRecord): Promise<KeyStatus> {
     return (await toStatuses([record]))[0] as KeyStatus;
-  }
-
-  async function addState(record: KeyRecord, lastUsedAt: Date | null): Promise<KeyStatus> {
-    const admission = await peek(toCaller(record));
-    const [minute = 0, day = 0] = admission?.windows.map(({ remaining }) => remaining) ?? [];
-    const bannedUntil = admission?.outcome === 'banned' ? new Date(Date.now() + admission.retryAfter * 1_000) : null;
-    return { ...record, lastUsedAt, left: admission ? { minute, day } : null, bannedUntil };
   }
 }
 

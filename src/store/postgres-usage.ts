@@ -36,9 +36,11 @@ const ADD = {
   name: 'add-usage',
   text: `
     WITH counted AS (
-      SELECT *, 1 AS hours FROM json_to_recordset($2::json) AS entry (
-        key_id text, starts_at timestamptz, client text, operation text, deprecated text,
-        requests bigint, cost bigint, errors bigint, refused bigint, last_at timestamptz
+      SELECT "keyId" AS key_id, to_timestamp("startsAt" / 1000) AS starts_at, 1 AS hours, client, operation, deprecated,
+             requests, cost, errors, refused, to_timestamp("lastAt" / 1000) AS last_at
+      FROM json_to_recordset($2::json) AS entry (
+        "keyId" text, "startsAt" float8, client text, operation text, deprecated text,
+        requests bigint, cost bigint, errors bigint, refused bigint, "lastAt" float8
       )
     ), known AS (
       SELECT DISTINCT key_id, starts_at, client, operation FROM usage
@@ -145,7 +147,7 @@ export function createPostgresUsage(database: Queryable) {
   return {
     /** Adds to the counts: all of these or none. */
     async add(counts: readonly UsageCount[]): Promise<void> {
-      await database.query(ADD, [MAX_NAMES, JSON.stringify(counts.map(fromCount))]);
+      await database.query(ADD, [MAX_NAMES, JSON.stringify(counts)]);
     },
     /** Turns hours that are older than a week into days, and deletes days that are older than a year. */
     async prune(): Promise<void> {
@@ -182,14 +184,5 @@ export function createPostgresUsage(database: Queryable) {
       const rows = await database.query<{ id: string; lastUsedAt: Date | null }>(LAST_USES, [keyIds]);
       return new Map(rows.flatMap(({ id, lastUsedAt }) => (lastUsedAt ? [[id, lastUsedAt] as const] : [])));
     },
-  };
-}
-
-function fromCount(count: UsageCount): object {
-  const { keyId, client, operation, deprecated, requests, cost, errors, refused, startsAt, lastAt } = count;
-  return {
-    ...{ key_id: keyId, client, operation, deprecated, requests, cost, errors, refused },
-    starts_at: new Date(startsAt),
-    last_at: new Date(lastAt),
   };
 }

@@ -188,8 +188,9 @@ async function describe(session: Session): Promise<Header> {
     const { rows } = await session.execute(`SELECT count(*)::int AS count FROM ${name}`);
     tables.push({ name, columns: columns.map((column) => String(column.name)), rows: Number(rows[0]?.count) });
   }
+  // Null until the sequence has given a value.
   const { rows: ids } = await session.execute(
-    `SELECT CASE WHEN is_called THEN last_value::text END AS last FROM ${await findSequence(session, 'pets')}`,
+    `SELECT pg_sequence_last_value(pg_get_serial_sequence('pets', 'id')::regclass)::text AS last`,
   );
   return { format: FORMAT, version: 1, lastPetId: (ids[0]?.last as string | null | undefined) ?? null, tables };
 }
@@ -216,18 +217,13 @@ async function* readStore(session: Session, header: Header, onProgress?: OnProgr
   }
 }
 
-async function findSequence(session: Session, table: string): Promise<string> {
-  const { rows } = await session.execute(`SELECT pg_get_serial_sequence('${table}', 'id') AS name`);
-  return String(rows[0]?.name);
-}
-
 /** Lets the next ids follow the last ones: of animals, the last one that the export states, even if that animal is gone. */
 async function continueIds(session: Session, lastPetId: string | null): Promise<void> {
   if (lastPetId !== null) {
     if (!/^[1-9]\d{0,18}$/.test(lastPetId)) throw new Error('the export is damaged: lastPetId is no id');
-    await session.execute(`SELECT setval('${await findSequence(session, 'pets')}', ${lastPetId})`);
+    await session.execute(`SELECT setval(pg_get_serial_sequence('pets', 'id'), ${lastPetId})`);
   }
   await session.execute(
-    `SELECT setval('${await findSequence(session, 'key_log')}', max(id)) FROM key_log HAVING max(id) IS NOT NULL`,
+    `SELECT setval(pg_get_serial_sequence('key_log', 'id'), max(id)) FROM key_log HAVING max(id) IS NOT NULL`,
   );
 }
