@@ -50,7 +50,9 @@ export function createMemoryLedger({
   banSeconds = 0,
   now: clock = monotonicNow,
 }: MemoryLedgerOptions = {}): MemoryLedger {
-  const entries = createBoundedCache<Entry>(capacity);
+  /** The accounts in `entries`, the oldest first. A snapshot can go through a Set in parts while it changes. */
+  const ids = new Set<string>();
+  const entries = createBoundedCache<Entry>(capacity, undefined, (id) => ids.delete(id));
   /** The accounts that have changed since the last call of `changes`. */
   let changed: Set<string> | undefined;
 
@@ -65,7 +67,7 @@ export function createMemoryLedger({
       if (cost === 0) return { outcome: 'admitted', windows };
       const largestCost = findLargestCost(account);
       if (cost > largestCost) return { outcome: 'too-large', windows, limit: largestCost };
-      if (!known) entries.set(account.id, entry);
+      if (!known) keep(account.id, entry);
       changed?.add(account.id);
       if (windows.some(({ remaining }) => remaining < cost)) {
         if (!isOneTooMany(entry, now)) return refused(windows, cost, now);
@@ -86,9 +88,9 @@ export function createMemoryLedger({
     find: (id) => entries.get(id),
     adopt({ id }, { used, closesAt, bannedUntil }) {
       const refusedAt = entries.get(id)?.refusedAt ?? [];
-      entries.set(id, { used: [...used], closesAt: [...closesAt], refusedAt, bannedUntil });
+      keep(id, { used: [...used], closesAt: [...closesAt], refusedAt, bannedUntil });
     },
-    snapshot: () => list([...entries.rkeys()]),
+    snapshot: () => list(ids),
     changes() {
       const since = changed ?? [];
       changed = new Set();
@@ -102,7 +104,7 @@ export function createMemoryLedger({
         entry.bannedUntil = Math.min(entry.bannedUntil, now + banSeconds * 1_000);
         // Earlier versions did not save the refusals in their order.
         const refusedAt = entry.refusedAt.map((time) => Math.min(time, now)).sort((a, b) => a - b);
-        entries.set(id, { ...entry, refusedAt });
+        keep(id, { ...entry, refusedAt });
       }
     },
   };
@@ -112,6 +114,11 @@ export function createMemoryLedger({
       const entry = entries.peek(id);
       if (entry && isInUse(entry, clock())) yield [id, mapTimes(entry, toWallTime)];
     }
+  }
+
+  function keep(id: string, entry: Entry): void {
+    entries.set(id, entry);
+    ids.add(id);
   }
 
   function isBanned({ unbannedAt = 0 }: Account, { bannedUntil }: Entry, now: number): boolean {
