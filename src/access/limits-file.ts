@@ -9,8 +9,8 @@ import type { LedgerSnapshot, MemoryLedger } from './memory-ledger.js';
 const SAVE_EVERY_MS = 900;
 /** After this time, writing lets requests use the event loop. */
 const SLICE_MS = 5;
-/** The file is written anew when it has grown by as many lines as it had, and this many. */
-const GROWTH = 10_000;
+/** The file is written anew when it has grown by as many characters as it had, and this many. */
+const GROWTH = 1_000_000;
 
 /** Reads the counters of a store that no server has open. There are none if the file is missing or damaged. */
 export async function readLimits(path: string): Promise<LedgerSnapshot> {
@@ -29,21 +29,20 @@ function parse(text: string): LedgerSnapshot {
   return [...new Map(lines.map((line) => JSON.parse(line) as LedgerSnapshot[number]))];
 }
 
-/** Where problems are logged. */
-interface Log {
-  warn(fields: object, message: string): void;
-}
-
 /**
  * Restores the counters from the file, then adds those that change to it every second in the background. If they cannot
  * be written, one warning says so.
  * @returns a function that stops this, and writes once more
  */
-export async function openLimitsFile(path: string, ledger: MemoryLedger, log: Log): Promise<() => Promise<void>> {
+export async function openLimitsFile(
+  path: string,
+  ledger: MemoryLedger,
+  log: { warn(fields: object, message: string): void },
+): Promise<() => Promise<void>> {
   let isFailing = false;
-  /** The lines of the file, and how many it may have before it is written anew. */
-  let lines = Infinity;
-  let most = 0;
+  /** The length of the file, and how long it may be before it is written anew. Infinity: it may be damaged. */
+  let length = Infinity;
+  let maxLength = 0;
   const text = await readFile(path, 'utf8').catch(() => '');
   try {
     ledger.restore(parse(text));
@@ -56,75 +55,60 @@ export async function openLimitsFile(path: string, ledger: MemoryLedger, log: Lo
 
   async function save(): Promise<void> {
     try {
-      await (lines > most ? rewrite() : append());
+      await (length > maxLength ? rewrite() : append());
       isFailing = false;
     } catch (error) {
       // A line may be incomplete.
-      lines = Infinity;
+      length = Infinity;
       const { message } = error as Error;
       if (!isFailing) log.warn({ reason: message }, 'the file of the counters cannot be written: a crash resets them');
       isFailing = true;
     }
   }
 
-  /** Adds the accounts that have changed. */
-  async function append(): Promise<Lines> {
-    const added = await format(ledger.changes());
-    if (added.count > 0) await appendFile(path, added.slices.join(''));
-    lines += added.count;
+  /** Adds the accounts that have changed. Returns their lines. */
+  async function append(): Promise<string> {
+    let added = '';
+    for await (const part of formatParts(ledger.changes())) added += part;
+    if (added !== '') await appendFile(path, added);
+    length += added.length;
     return added;
   }
 
   /** Writes all accounts. Those that change meanwhile are still added to the present file every second. */
   async function rewrite(): Promise<void> {
-    const isWhole = lines < Infinity;
+    const isSound = length < Infinity;
     // What has changed so far is in the snapshot.
     ledger.changes();
-    const meanwhile: Lines[] = [];
+    const parts: string[] = [];
     let savedAt = performance.now();
-    const all = await format(ledger.snapshot(), async () => {
-      if (!isWhole || performance.now() - savedAt < SAVE_EVERY_MS) return;
-      meanwhile.push(await append());
+    for await (const part of formatParts(ledger.snapshot())) {
+      parts.push(part);
+      if (!isSound || performance.now() - savedAt < SAVE_EVERY_MS) continue;
+      parts.push(await append());
       savedAt = performance.now();
-    });
-    if (all.count === 0 && !isWhole) return;
-    const parts = [all, ...meanwhile];
+    }
+    const newLength = parts.reduce((sum, part) => sum + part.length, 0);
+    if (newLength === 0 && !isSound) return;
     await makeDirectory(dirname(path));
-    await writeFile(
-      `${path}.new`,
-      parts.flatMap(({ slices }) => slices),
-      { mode: 0o600 },
-    );
+    await writeFile(`${path}.new`, parts, { mode: 0o600 });
     await rename(`${path}.new`, path);
-    lines = parts.reduce((sum, { count }) => sum + count, 0);
-    most = 2 * lines + GROWTH;
+    length = newLength;
+    maxLength = 2 * length + GROWTH;
   }
 }
 
-interface Lines {
-  readonly count: number;
-  /** Their text, in the parts that were formatted without a pause. */
-  readonly slices: readonly string[];
-}
-
-/**
- * Formats accounts as lines. With very many, this takes many turns of the event loop.
- * @param onTurn - called before each turn but the first
- */
-async function format(accounts: Iterable<LedgerSnapshot[number]>, onTurn?: () => Promise<void>): Promise<Lines> {
-  const slices: string[] = [];
-  let slice = '';
-  let count = 0;
+/** Formats accounts as lines, in parts. With very many, this takes many turns of the event loop. */
+async function* formatParts(accounts: Iterable<LedgerSnapshot[number]>): AsyncGenerator<string> {
+  let part = '';
   let startedAt = performance.now();
   for (const account of accounts) {
-    slice += `${JSON.stringify(account)}\n`;
-    count += 1;
+    part += `${JSON.stringify(account)}\n`;
     if (performance.now() - startedAt < SLICE_MS) continue;
-    slices.push(slice);
-    slice = '';
+    yield part;
     await nextTurn();
-    await onTurn?.();
+    part = '';
     startedAt = performance.now();
   }
-  return { count, slices: [...slices, slice] };
+  yield part;
 }

@@ -17,8 +17,6 @@ export type LedgerSnapshot = readonly (readonly [id: string, entry: Entry])[];
 /** A ledger that counts only the requests of this process. A snapshot preserves its counts across restarts. */
 export interface MemoryLedger extends Ledger {
   admit(account: Account, cost: number): Admission;
-  /** Returns what `admit` would return for a cost of 0, and keeps nothing. */
-  peek(account: Account): Admission;
   /** Finds the counts of an account. */
   find(id: string): Counts | undefined;
   /** Replaces the counts of an account by those of another ledger, except for the refusals that lead to a ban. */
@@ -54,19 +52,22 @@ export function createMemoryLedger({
 }: MemoryLedgerOptions = {}): MemoryLedger {
   /** The accounts in `entries`, the oldest first. A snapshot can go through a Set in parts while it changes. */
   const ids = new Set<string>();
-  let changed: Set<string> | undefined;
   const entries = createBoundedCache<Entry>(capacity, undefined, (id) => ids.delete(id));
+  /** The accounts that have changed since the last call of `changes`. */
+  let changed: Set<string> | undefined;
 
   return {
     admit(account, cost) {
       const now = clock();
-      const entry = entries.get(account.id) ?? open(account);
+      const known = entries.get(account.id);
+      const entry = known ?? createEntry(account);
       boundWindows(account, entry, now);
       const windows = view(account, entry, now);
       if (isBanned(account, entry, now)) return banned(entry, windows, now);
       if (cost === 0) return { outcome: 'admitted', windows };
       const largestCost = findLargestCost(account);
       if (cost > largestCost) return { outcome: 'too-large', windows, limit: largestCost };
+      if (!known) keep(account.id, entry);
       changed?.add(account.id);
       if (windows.some(({ remaining }) => remaining < cost)) {
         if (!isOneTooMany(entry, now)) return refused(windows, cost, now);
@@ -84,18 +85,10 @@ export function createMemoryLedger({
       const now = entry?.bannedUntil ? clock() : 0;
       return entry && isBanned(account, entry, now) ? banned(entry, view(account, entry, now), now) : undefined;
     },
-    peek(account) {
-      const entry = entries.peek(account.id) ?? createEntry(account);
-      const now = clock();
-      const windows = view(account, entry, now);
-      return isBanned(account, entry, now) ? banned(entry, windows, now) : { outcome: 'admitted', windows };
-    },
     find: (id) => entries.get(id),
-    adopt(account, { used, closesAt, bannedUntil }) {
-      const entry = entries.get(account.id) ?? open(account);
-      entry.used = [...used];
-      entry.closesAt = [...closesAt];
-      entry.bannedUntil = bannedUntil;
+    adopt({ id }, { used, closesAt, bannedUntil }) {
+      const refusedAt = entries.get(id)?.refusedAt ?? [];
+      keep(id, { used: [...used], closesAt: [...closesAt], refusedAt, bannedUntil });
     },
     snapshot: () => list(ids),
     changes() {
@@ -123,14 +116,9 @@ export function createMemoryLedger({
     }
   }
 
-  function open(account: Account): Entry {
-    return keep(account.id, createEntry(account));
-  }
-
-  function keep(id: string, entry: Entry): Entry {
+  function keep(id: string, entry: Entry): void {
     entries.set(id, entry);
     ids.add(id);
-    return entry;
   }
 
   function isBanned({ unbannedAt = 0 }: Account, { bannedUntil }: Entry, now: number): boolean {

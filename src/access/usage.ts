@@ -77,16 +77,6 @@ export interface DeprecatedCaller {
   readonly lastAt: Date;
 }
 
-/** Reads what was counted. */
-export interface UsageReports {
-  /** Adds usage up, the highest cost first. */
-  list(filter: UsageFilter): Promise<readonly Usage[]>;
-  /** Lists who called what is deprecated since a time, the latest caller first. */
-  listDeprecated(since?: Date): Promise<readonly DeprecatedCaller[]>;
-  /** Finds when keys were last used. A key that was not used for a year is missing. */
-  findLastUses(keyIds: readonly string[]): Promise<ReadonlyMap<string, Date>>;
-}
-
 /** Stands for further clients and operations of a key that uses too many names. */
 export const OTHER = '(other)';
 

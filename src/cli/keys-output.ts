@@ -1,9 +1,9 @@
-import type { CreatedKey, KeyEvent, KeyRecord } from '../access/key-store.js';
+import type { CreatedKey, KeyEvent, KeyRecord } from '../store/postgres-key-store.js';
 import type { DeprecatedCaller, Usage, UsageGroup } from '../access/usage.js';
 import type { KeyStatus } from '../store/key-admin.js';
-import { formatTime } from './table.js';
+import { formatTable, formatTime } from './table.js';
 
-// What the commands of `keys` print: JSON, rows of tables, and sentences.
+// What the commands of `keys` print: JSON, tables and sentences.
 
 export function toCreatedJson({ id, key, plan, label, limits, createdAt, expiresAt }: CreatedKey): object {
   return { id, key, plan, label, limits, createdAt, expiresAt };
@@ -20,12 +20,11 @@ function toLastUse({ lastUsedAt, createdAt }: KeyStatus): string {
   return formatTime(lastUsedAt, Date.now() - createdAt.getTime() < YEAR_MS ? 'never' : 'not in a year');
 }
 
-/** The columns of `toRow`. */
-export const COLUMNS = ['id', 'plan', 'left min/day', 'last used', 'ends', 'label'];
-
-export function toRow(key: KeyStatus): string[] {
-  const { id, plan, label } = key;
-  return [id, plan, toLeft(key), toLastUse(key), toEnd(key), label ?? ''];
+export function formatKeys(keys: readonly KeyStatus[]): string {
+  return formatTable(
+    ['id', 'plan', 'left min/day', 'last used', 'ends', 'label'],
+    keys.map((key) => [key.id, key.plan, toLeft(key), toLastUse(key), toEnd(key), key.label ?? '']),
+  );
 }
 
 function toLeft({ left, bannedUntil }: KeyStatus): string {
@@ -60,9 +59,12 @@ export function describeStatus(key: KeyStatus): string {
 
 const LEFT_UNKNOWN = 'unknown: each server counts for itself, unless REDIS_URL names a Redis that can be reached';
 
-export function toEventRow({ at, actor, action, keyId, changes }: KeyEvent): string[] {
-  const what = Object.entries(changes).map(([name, [from, to]]) => `${name}: ${toText(from)} → ${toText(to)}`);
-  return [formatTime(at), actor, action, keyId, what.join(', ')];
+export function formatEvents(events: readonly KeyEvent[]): string {
+  const rows = events.map(({ at, actor, action, keyId, changes }) => {
+    const what = Object.entries(changes).map(([name, [from, to]]) => `${name}: ${toText(from)} → ${toText(to)}`);
+    return [formatTime(at), actor, action, keyId, what.join(', ')];
+  });
+  return formatTable(['when', 'who', 'did', 'key', 'what'], rows);
 }
 
 function toText(value: unknown): string {
@@ -70,45 +72,37 @@ function toText(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** The last columns of `toUsageRow`. */
-export const SUMS = ['requests', 'cost', 'errors', 'refused', 'last'];
-
-export function toUsageRow(usage: Usage, groups: readonly UsageGroup[]): (string | number)[] {
-  const { keyId = '', label, plan, client, operation = '', day = null, hour = null } = usage;
-  const { requests, cost, errors, refused, lastAt } = usage;
-  const cells: Record<UsageGroup, string[]> = {
-    key: [keyId, label ?? '', plan ?? ''],
-    client: [client || NO_NAME],
-    operation: [operation],
-    day: [formatTime(day).slice(0, 10)],
-    hour: [formatTime(hour)],
-  };
-  return [...groups.flatMap((group) => cells[group]), requests, cost, errors, refused, formatTime(lastAt)];
+export function formatUsage(usage: readonly Usage[], groups: readonly UsageGroup[]): string {
+  const headings = groups.flatMap((group) => (group === 'key' ? ['key', 'label', 'plan'] : group));
+  const rows = usage.map((sums) => {
+    const { keyId = '', label, plan, client, operation = '', day = null, hour = null } = sums;
+    const cells: Record<UsageGroup, string[]> = {
+      key: [keyId, label ?? '', plan ?? ''],
+      client: [client || NO_NAME],
+      operation: [operation],
+      day: [formatTime(day).slice(0, 10)],
+      hour: [formatTime(hour)],
+    };
+    const { requests, cost, errors, refused, lastAt } = sums;
+    return [...groups.flatMap((group) => cells[group]), requests, cost, errors, refused, formatTime(lastAt)];
+  });
+  return formatTable([...headings, 'requests', 'cost', 'errors', 'refused', 'last'], rows);
 }
 
 const NO_NAME = '(no name)';
 const FACES = { graphql: 'GraphQL', rest: 'REST' };
 
-export function toCallerRow(caller: DeprecatedCaller): (string | number)[] {
-  const { keyId, label, plan, client, through, coordinate, calls, lastAt } = caller;
-  const end = toEnd(caller);
-  return [
-    keyId,
-    label ?? '',
-    plan ?? '',
-    end === 'revoked' || end === 'expired' ? 'yes' : '',
-    client ?? NO_NAME,
-    `${FACES[through]} ${coordinate}`,
-    calls,
-    formatTime(lastAt),
-  ];
+export function formatCallers(callers: readonly DeprecatedCaller[]): string {
+  const rows = callers.map((caller) => {
+    const { keyId, label, plan, client, through, coordinate, calls, lastAt } = caller;
+    const hasEnded = ['revoked', 'expired'].includes(toEnd(caller)) ? 'yes' : '';
+    const called = `${FACES[through]} ${coordinate}`;
+    return [keyId, label ?? '', plan ?? '', hasEnded, client ?? NO_NAME, called, calls, formatTime(lastAt)];
+  });
+  return formatTable(['key', 'label', 'plan', 'key ended', 'client', 'through', 'calls', 'last'], rows);
 }
 
 export function describe({ id, plan, limits, expiresAt }: KeyRecord): string {
   const end = expiresAt?.toISOString() ?? 'never';
   return `${id} (${plan}: ${limits.perMinute} a minute, ${limits.perDay} a day, expires ${end})`;
-}
-
-export function describeSecret({ key }: CreatedKey): string {
-  return `Its secret, shown only now:\n${key}`;
 }

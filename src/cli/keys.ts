@@ -1,28 +1,25 @@
 #!/usr/bin/env node
 import { userInfo } from 'node:os';
 import { Option, type Command } from 'commander';
-import type { KeyFilter } from '../access/key-store.js';
 import { PLANS, type Plan } from '../access/plans.js';
 import { USAGE_GROUPS, type UsageGroup } from '../access/usage.js';
 import { findKeysCommand, loadEnvironment } from '../environment.js';
 import type { KeyAdmin, KeyStatus } from '../store/key-admin.js';
 import { openKeyAdmin } from '../store/open-key-admin.js';
+import type { CreatedKey, KeyFilter } from '../store/postgres-key-store.js';
 import {
-  COLUMNS,
   describe,
-  describeSecret,
   describeStatus,
-  SUMS,
-  toCallerRow,
+  formatCallers,
+  formatEvents,
+  formatKeys,
+  formatUsage,
   toCreatedJson,
-  toEventRow,
   toJson,
-  toRow,
-  toUsageRow,
 } from './keys-output.js';
 import { toCount, toDate, toGroups, toMilliseconds } from './option-values.js';
 import { createProgram, runProgram, write } from './run-program.js';
-import { formatTable, formatTime } from './table.js';
+import { formatTime } from './table.js';
 
 interface Json {
   readonly json?: boolean;
@@ -41,12 +38,6 @@ interface Settings {
   readonly expires?: Date | typeof NEVER;
 }
 
-/** The keys of the store, and who is using the command. */
-interface Context {
-  readonly admin: KeyAdmin;
-  readonly actor: string;
-}
-
 const PAGE = 200;
 const DAY_MS = 86_400_000;
 const NEVER = 'never';
@@ -59,12 +50,7 @@ withSettings(command('create', 'creates a key and prints its secret, once'), tru
     const created = await withKeys(({ admin, actor }) =>
       admin.create({ ...settings, expiresAt: toExpiry(expires), actor }),
     );
-    await printSecret(
-      created.id,
-      json,
-      toCreatedJson(created),
-      () => `Created ${describe(created)}.\n${describeSecret(created)}`,
-    );
+    await printSecret(json, created, toCreatedJson(created), `Created ${describe(created)}.`);
   },
 );
 
@@ -76,9 +62,8 @@ command('list', 'lists keys without their secrets, the newest first')
   .action(async ({ json, limit = json ? Infinity : 50, ...filter }: Partial<KeyFilter> & Json) => {
     const { keys, last } = await withKeys(({ admin }) => listKeys(admin, filter, limit, json));
     if (json) return;
-    const table = formatTable(COLUMNS, keys.map(toRow));
     const none = `There are no such keys. To create one: ${findKeysCommand()} create --plan free`;
-    await printText(`${keys.length === 0 ? none : table}\n`);
+    await printText(`${keys.length === 0 ? none : formatKeys(keys)}\n`);
     if (keys.length === limit) await printText(`There may be more: add --after ${last}\n`);
   });
 
@@ -105,23 +90,16 @@ command('rotate', 'gives a key a new secret and prints it, once')
   .action(async (id: string, { json, overlap: overlapMs }: Json & { overlap: number }) => {
     const rotated = await withKeys(({ admin, actor }) => admin.rotate({ id, overlapMs, actor }));
     const { previousEndsAt } = rotated;
-    await printSecret(
-      id,
-      json,
-      { ...toCreatedJson(rotated), previousEndsAt },
-      () => `Rotated ${id}. The old secret works until ${formatTime(previousEndsAt)}.\n${describeSecret(rotated)}`,
-    );
+    const sentence = `Rotated ${id}. The old secret works until ${formatTime(previousEndsAt)}.`;
+    await printSecret(json, rotated, { ...toCreatedJson(rotated), previousEndsAt }, sentence);
   });
 
 command('revoke', 'revokes a key for good')
   .argument('<id>', ID)
   .action(async (id: string, { json }: Json) => {
     const key = await withKeys(({ admin, actor }) => admin.revoke({ id, actor }));
-    await print(
-      json,
-      toJson(key),
-      () => `Revoked ${id} at ${formatTime(key.revokedAt)}. Servers refuse it within 5 seconds.`,
-    );
+    const sentence = `Revoked ${id} at ${formatTime(key.revokedAt)}. Servers refuse it within 5 seconds.`;
+    await print(json, toJson(key), () => sentence);
   });
 
 command('unban', 'lifts the ban of a key on every instance')
@@ -136,11 +114,7 @@ command('log', 'lists who did what to which key, the latest first')
   .option('--limit <n>', 'how many entries at most', toCount, 50)
   .action(async (id: string | undefined, { json, limit }: Json & { limit: number }) => {
     const events = await withKeys(({ admin }) => admin.log({ id, limit }));
-    await print(json, events, () =>
-      events.length === 0
-        ? 'Nothing was done yet.'
-        : formatTable(['when', 'who', 'did', 'key', 'what'], events.map(toEventRow)),
-    );
+    await print(json, events, () => (events.length === 0 ? 'Nothing was done yet.' : formatEvents(events)));
   });
 
 command('usage', 'adds up what keys requested, the highest cost first')
@@ -152,28 +126,16 @@ command('usage', 'adds up what keys requested, the highest cost first')
     const groups = by ?? (id === undefined ? ['key', 'client', 'operation'] : ['client', 'operation']);
     const filter = { id, since: since ?? new Date(Date.now() - DAY_MS), by: groups, limit };
     const usage = await withKeys(({ admin }) => admin.usage(filter));
-    await print(json, usage, () =>
-      usage.length === 0
-        ? `Nothing was requested since ${formatTime(filter.since)}.`
-        : formatTable(
-            [...groups.flatMap((group) => (group === 'key' ? ['key', 'label', 'plan'] : group)), ...SUMS],
-            usage.map((sums) => toUsageRow(sums, groups)),
-          ),
-    );
+    const none = `Nothing was requested since ${formatTime(filter.since)}.`;
+    await print(json, usage, () => (usage.length === 0 ? none : formatUsage(usage, groups)));
   });
 
 command('deprecated', 'lists who calls what is deprecated, the latest caller first')
   .option('--since <iso-date>', 'leave out who has not called since then', toDate)
   .action(async ({ since, json }: Json & { since?: Date }) => {
     const callers = await withKeys(({ admin }) => admin.deprecated({ since }));
-    await print(json, callers, () =>
-      callers.length === 0
-        ? `Nobody has called anything deprecated${since ? ` since ${since.toISOString()}` : ''}.`
-        : formatTable(
-            ['key', 'label', 'plan', 'key ended', 'client', 'through', 'calls', 'last'],
-            callers.map(toCallerRow),
-          ),
-    );
+    const none = `Nobody has called anything deprecated${since ? ` since ${since.toISOString()}` : ''}.`;
+    await print(json, callers, () => (callers.length === 0 ? none : formatCallers(callers)));
   });
 
 function command(name: string, description: string): Command {
@@ -194,8 +156,11 @@ function withSettings(to: Command, isNew: boolean): Command {
     );
 }
 
-/** Runs `work` on the keys of the configured store, and reports which store that is. */
-async function withKeys<T>(work: (context: Context) => Promise<T>): Promise<T> {
+/**
+ * Runs `work` on the keys of the configured store, and reports which store that is.
+ * @param work - takes the keys of the store, and who is using the command
+ */
+async function withKeys<T>(work: (context: { admin: KeyAdmin; actor: string }) => Promise<T>): Promise<T> {
   const config = loadEnvironment();
   const { admin, store, close } = await openKeyAdmin(config);
   try {
@@ -245,10 +210,10 @@ function print(json: boolean | undefined, value: unknown, describeValue: () => s
   return printText(`${json ? JSON.stringify(value) : describeValue()}\n`);
 }
 
-/** Prints the secret of a key, which cannot be shown again. */
-async function printSecret(id: string, ...printed: Parameters<typeof print>): Promise<void> {
+/** Prints a key with its secret, which cannot be shown again. */
+async function printSecret(json: boolean | undefined, { id, key }: CreatedKey, value: object, sentence: string) {
   try {
-    await print(...printed);
+    await print(json, value, () => `${sentence}\nIts secret, shown only now:\n${key}`);
   } catch (error) {
     throw new Error(`${(error as Error).message}: the new secret of ${id} is lost. Rotate or revoke the key`);
   }

@@ -2,8 +2,7 @@
 import { loadEnvironment } from '../environment.js';
 import { requireEmbeddedStore } from '../store/embedded-store.js';
 import { listPendingMigrations, migrate } from '../store/migrate.js';
-import { openDatabase } from '../store/store-backend.js';
-import { createProgram, runProgram } from './run-program.js';
+import { createProgram, runProgram, withDatabase } from './run-program.js';
 
 const program = createProgram('migrate')
   .description('Applies pending migrations to the store that DATABASE_URL or DATA_DIR names.')
@@ -15,8 +14,7 @@ const program = createProgram('migrate')
       return;
     }
     if (check && backend.kind === 'embedded') requireEmbeddedStore(backend.directory);
-    const database = await openDatabase(backend);
-    try {
+    await withDatabase(backend, async (database) => {
       if (check) {
         const pending = await listPendingMigrations(database);
         report('pending', pending);
@@ -24,9 +22,7 @@ const program = createProgram('migrate')
       } else {
         report('applied', await migrate(database, { waitMs: startTimeoutMs, onWait: console.error }));
       }
-    } finally {
-      await database.close();
-    }
+    });
   });
 
 function report(state: string, files: readonly string[]): void {

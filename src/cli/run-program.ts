@@ -1,6 +1,8 @@
 import type { Writable } from 'node:stream';
 import { Command } from 'commander';
-import { toConfigError } from '../store/store-backend.js';
+import type { StoreConfig } from '../config.js';
+import type { Database } from '../store/database.js';
+import { openDatabase, toConfigError } from '../store/store-backend.js';
 
 /** Creates a command whose errors are one line each, which begins with its name. */
 export function createProgram(name: string): Command {
@@ -17,6 +19,16 @@ export async function runProgram(program: Command): Promise<void> {
     const error = toConfigError(thrown);
     console.error(`${program.name()}: ${error instanceof Error ? error.message : String(error)}`);
     process.exitCode = 1;
+  }
+}
+
+/** Runs `work` on the database of a store, and closes it. */
+export async function withDatabase<T>(store: StoreConfig, work: (database: Database) => Promise<T>): Promise<T> {
+  const database = await openDatabase(store);
+  try {
+    return await work(database);
+  } finally {
+    await database.close();
   }
 }
 

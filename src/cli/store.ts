@@ -8,7 +8,6 @@ import type { Database } from '../store/database.js';
 import { requireEmbeddedStore } from '../store/embedded-store.js';
 import { describeStore, requireTables } from '../store/open-key-admin.js';
 import { migrate } from '../store/migrate.js';
-import { openDatabase } from '../store/store-backend.js';
 import {
   exportStore,
   importStore,
@@ -17,7 +16,7 @@ import {
   type OnProgress,
   type Transferred,
 } from '../store/transfer.js';
-import { createProgram, runProgram, write } from './run-program.js';
+import { createProgram, runProgram, withDatabase, write } from './run-program.js';
 
 const STANDARD = '-';
 
@@ -66,15 +65,6 @@ function selectStore(): { store: string; config: StoreConfig } {
   return { store: describeStore(backend), config: backend };
 }
 
-async function withDatabase<T>(config: StoreConfig, work: (database: Database) => Promise<T>): Promise<T> {
-  const database = await openDatabase(config);
-  try {
-    return await work(database);
-  } finally {
-    await database.close();
-  }
-}
-
 /** Writes an export under another name first, so that a file of this name is always complete. */
 async function writeFile(file: string, database: Database): Promise<Transferred> {
   if (file === STANDARD) return exportStore(database, (text) => write(process.stdout, text), showProgress('exporting'));
@@ -86,7 +76,7 @@ async function writeFile(file: string, database: Database): Promise<Transferred>
     const stream = handle.createWriteStream({ autoClose: false });
     const tables = await exportStore(database, (text) => write(stream, text), showProgress('exporting'));
     await handle.sync();
-    await readExport(createReadStream(partial).setEncoding('utf8') as AsyncIterable<string>, () => undefined);
+    await readExport(createReadStream(partial).setEncoding('utf8') as AsyncIterable<string>);
     await rename(partial, file);
     return tables;
   } catch (error) {

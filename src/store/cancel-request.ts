@@ -24,14 +24,11 @@ export function cancelStatement(client: pg.ClientBase): Promise<boolean> {
   [message.length, CANCEL_REQUEST, processID, secretKey].forEach((value, i) => message.writeInt32BE(value, 4 * i));
   return new Promise((resolve) => {
     const socket = connect(host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port });
-    const timer = setTimeout(() => socket.destroy(), ANSWER_MS);
     let isAnswered = false;
+    socket.setTimeout(ANSWER_MS, () => socket.destroy());
     // The server sends nothing, and closes the connection once it has processed the request.
     socket.on('error', () => undefined).on('end', () => (isAnswered = true));
-    socket.once('connect', () => socket.write(message)).resume();
-    socket.once('close', () => {
-      clearTimeout(timer);
-      resolve(isAnswered);
-    });
+    socket.once('close', () => resolve(isAnswered)).resume();
+    socket.write(message);
   });
 }

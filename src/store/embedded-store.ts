@@ -7,89 +7,25 @@ import type { Database } from './database.js';
 import { openPgliteDatabase } from './pglite-database.js';
 import { acquireStoreLock, StoreBusyError } from './store-lock.js';
 
-/** The major version of PostgreSQL in PGlite. */
-const POSTGRES_VERSION = '18';
-
-/**
- * Opens the embedded store in a directory and locks it for this process.
- * @throws StoreBusyError if another process has the lock; ConfigError if the directory cannot be used
- */
-export async function openEmbeddedDatabase(directory: string): Promise<Database> {
-  const release = await lockDirectory(directory);
-  try {
-    const database = watchSpace(await openFiles(directory), directory);
-    return {
-      ...database,
-      close: async () => {
-        await database.close();
-        await release();
-      },
-    };
-  } catch (error) {
-    await release();
-    throw error;
-  }
-}
-
-/** @throws Error if the directory has no store, for commands that do not create one */
-export function requireEmbeddedStore(directory: string): void {
-  if (!existsSync(join(directory, 'postgres')))
-    throw new Error(`there is no store in DATA_DIR ${JSON.stringify(directory)}`);
-}
-
-async function lockDirectory(directory: string): Promise<() => Promise<void>> {
-  try {
-    return await acquireStoreLock(directory);
-  } catch (error) {
-    if (error instanceof StoreBusyError || !(error instanceof Error)) throw error;
-    throw new ConfigError(`DATA_DIR ${JSON.stringify(directory)} cannot be used: ${error.message}`);
-  }
-}
-
-/**
- * Opens the database's files. A marker file exists while they are first created. A start that finds the marker deletes
- * the files and creates them again, because their creation was interrupted.
- */
-async function openFiles(directory: string): Promise<Database> {
-  const files = join(directory, 'postgres');
-  const marker = join(directory, 'postgres.incomplete');
-  if (existsSync(marker)) await rm(files, { recursive: true, force: true });
-  if (existsSync(files)) await requireSoundFiles(files, directory);
-  else await writeFile(marker, '');
-  const database = await openPgliteDatabase(files).catch((error: unknown) => {
-    throw new ConfigError(`DATA_DIR ${JSON.stringify(directory)} has a damaged store: ${String(error)}. ${RESTORE}`);
-  });
-  await rm(marker, { force: true });
-  return database;
-}
-
-const RESTORE = 'Restore a backup, or start with another DATA_DIR';
-
-/** Files without which PGlite would create a new store, or end the process. */
-const NEEDED = ['PG_VERSION', 'base', 'global/pg_control', 'pg_wal'];
-
-/** @throws ConfigError if files are missing, or another major version of PostgreSQL wrote them */
-async function requireSoundFiles(files: string, directory: string): Promise<void> {
-  const missing = NEEDED.filter((name) => !existsSync(join(files, name)));
-  if (missing.length > 0) {
-    const names = missing.join(', ');
-    throw new ConfigError(`DATA_DIR ${JSON.stringify(directory)} has a damaged store without ${names}. ${RESTORE}`);
-  }
-  const version = (await readFile(join(files, 'PG_VERSION'), 'utf8')).trim();
-  if (version === POSTGRES_VERSION) return;
-  throw new ConfigError(
-    `DATA_DIR ${JSON.stringify(directory)} has a store of PostgreSQL ${version}, but this version of the program needs ` +
-      `${POSTGRES_VERSION}. Run "store export" with the version that wrote it, then "store import" with this one`,
-  );
-}
-
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const DISK_FULL = '53100';
 /** After a statement has found the disk full, there must be this much space again. */
 const NEEDED_BYTES = 1_048_576;
 
-/** Makes statements fail as unavailable while the disk is full. Reads still work. */
-function watchSpace(database: Database, directory: string): Database {
+/**
+ * Opens the embedded store in a directory and locks it for this process. While the disk is full, statements that need
+ * space fail as unavailable. Reads still work.
+ * @throws StoreBusyError if another process has the lock; ConfigError if the directory cannot be used
+ */
+export async function openEmbeddedDatabase(directory: string): Promise<Database> {
+  const release = await acquireStoreLock(directory).catch((error: unknown) => {
+    if (error instanceof StoreBusyError || !(error instanceof Error)) throw error;
+    throw new ConfigError(`DATA_DIR ${JSON.stringify(directory)} cannot be used: ${error.message}`);
+  });
+  const database = await openFiles(directory).catch(async (error: unknown) => {
+    await release();
+    throw error;
+  });
   let isFull = false;
   return {
     ...database,
@@ -108,9 +44,61 @@ function watchSpace(database: Database, directory: string): Database {
       if (bavail * bsize < NEEDED_BYTES) throw diskFull();
       isFull = false;
     },
+    async close() {
+      await database.close();
+      await release();
+    },
   };
 }
 
 function diskFull(cause?: unknown): StoreError {
   return new StoreError('unavailable', 'The disk of the store is full.', { cause, retryAfter: 5 });
+}
+
+/**
+ * @param hint - what the operator can do
+ * @throws Error if the directory has no store, for commands that do not create one
+ */
+export function requireEmbeddedStore(directory: string, hint = ''): void {
+  if (!existsSync(join(directory, 'postgres')))
+    throw new Error(`there is no store in DATA_DIR ${JSON.stringify(directory)}${hint}`);
+}
+
+/** The major version of PostgreSQL in PGlite. */
+const POSTGRES_VERSION = '18';
+/** Files without which PGlite would create a new store, or end the process. */
+const NEEDED = ['PG_VERSION', 'base', 'global/pg_control', 'pg_wal'];
+
+/**
+ * Opens the database's files. A marker file exists while they are first created. A start that finds the marker deletes
+ * the files and creates them again, because their creation was interrupted.
+ */
+async function openFiles(directory: string): Promise<Database> {
+  const files = join(directory, 'postgres');
+  const marker = join(directory, 'postgres.incomplete');
+  if (existsSync(marker)) await rm(files, { recursive: true, force: true });
+  if (existsSync(files)) await requireSoundFiles(files, directory);
+  else await writeFile(marker, '');
+  const database = await openPgliteDatabase(files).catch((error: unknown) => {
+    throw damaged(directory, `: ${String(error)}`);
+  });
+  await rm(marker, { force: true });
+  return database;
+}
+
+/** @throws ConfigError if files are missing, or another major version of PostgreSQL wrote them */
+async function requireSoundFiles(files: string, directory: string): Promise<void> {
+  const missing = NEEDED.filter((name) => !existsSync(join(files, name)));
+  if (missing.length > 0) throw damaged(directory, ` without ${missing.join(', ')}`);
+  const version = (await readFile(join(files, 'PG_VERSION'), 'utf8')).trim();
+  if (version === POSTGRES_VERSION) return;
+  throw new ConfigError(
+    `DATA_DIR ${JSON.stringify(directory)} has a store of PostgreSQL ${version}, but this version of the program needs ` +
+      `${POSTGRES_VERSION}. Run "store export" with the version that wrote it, then "store import" with this one`,
+  );
+}
+
+function damaged(directory: string, what: string): ConfigError {
+  const restore = 'Restore a backup, or start with another DATA_DIR';
+  return new ConfigError(`DATA_DIR ${JSON.stringify(directory)} has a damaged store${what}. ${restore}`);
 }

@@ -1,7 +1,7 @@
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { digestApiKey, generateApiKey } from '../access/api-key.js';
-import type { KeyStore } from '../access/key-store.js';
+import type { KeyStore } from './postgres-key-store.js';
 import type { Int64 } from '../pets/int64.js';
 import type { NewPet } from '../pets/pet.js';
 import { createCall, type PetSource } from '../pets/pet-source.js';
@@ -48,12 +48,8 @@ export interface FirstStart {
  * `dev-keys.json`. If an earlier start was interrupted, this one completes its work.
  * @returns what was added; undefined if the store is not empty
  */
-export async function fillEmptyStore({
-  directory,
-  keys,
-  source,
-  sampleAnimals,
-}: FirstStartOptions): Promise<FirstStart | undefined> {
+export async function fillEmptyStore(options: FirstStartOptions): Promise<FirstStart | undefined> {
+  const { directory, keys, source, sampleAnimals } = options;
   const call = createCall('first-start');
   const path = join(directory, KEYS_FILE);
   const unfinished = `${path}.new`;

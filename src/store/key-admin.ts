@@ -1,10 +1,18 @@
-import { fromWallTime } from '../clock.js';
 import type { Account, Admission } from '../access/ledger.js';
-import type { CreatedKey, KeyEvent, KeyFilter, KeyRecord, KeySettings, KeyStore } from '../access/key-store.js';
 import type { MaybePromise } from '../access/maybe-promise.js';
-import { PUBLISHED_LIMITS, toWindows, type Plan } from '../access/plans.js';
-import type { DeprecatedCaller, Usage, UsageFilter, UsageReports } from '../access/usage.js';
+import { PUBLISHED_LIMITS, type Plan } from '../access/plans.js';
+import type { UsageFilter } from '../access/usage.js';
 import { UNPRINTABLE } from '../setting-types.js';
+import {
+  toCaller,
+  type CreatedKey,
+  type KeyEventFilter,
+  type KeyFilter,
+  type KeyRecord,
+  type KeySettings,
+  type KeyStore,
+} from './postgres-key-store.js';
+import type { PostgresUsage } from './postgres-usage.js';
 
 /** A key with its current state. */
 export interface KeyStatus extends KeyRecord {
@@ -15,55 +23,28 @@ export interface KeyStatus extends KeyRecord {
   readonly bannedUntil: Date | null;
 }
 
-/** Who acts, for the log. */
-interface Act {
+/** An action on one key. */
+interface KeyAct {
+  readonly id: string;
+  /** Who acts, for the log. */
   readonly actor: string;
 }
 
-/** An action on one key. */
-interface KeyAct extends Act {
-  readonly id: string;
-}
-
 /** The settings to change. A null label or expiry removes it. */
-export interface KeyUpdate extends Partial<Pick<KeySettings, 'label' | 'expiresAt'>> {
+interface KeyUpdate extends Partial<Pick<KeySettings, 'label' | 'expiresAt'>> {
   readonly plan?: Plan | undefined;
   readonly perMinute?: number | undefined;
   readonly perDay?: number | undefined;
 }
 
 /** The settings of a key to create. */
-export interface KeyRequest extends KeyUpdate {
+interface KeyRequest extends KeyUpdate {
   readonly plan: Plan;
 }
 
-/**
- * The operations of the `keys` command. Each takes one object of JSON values and dates, so that it can be sent to
- * another process.
- * @throws Error with a message for the operator, if the input is wrong or there is no such key
- */
-export interface KeyAdmin {
-  create(request: KeyRequest & Act): Promise<CreatedKey>;
-  list(filter: KeyFilter): Promise<readonly KeyStatus[]>;
-  show(key: { readonly id: string }): Promise<KeyStatus>;
-  update(request: KeyUpdate & KeyAct): Promise<KeyStatus>;
-  /** Gives a key a new secret. The old one works for `overlapMs` longer. */
-  rotate(request: KeyAct & { readonly overlapMs: number }): Promise<CreatedKey & { readonly previousEndsAt: Date }>;
-  revoke(request: KeyAct): Promise<KeyStatus>;
-  unban(request: KeyAct): Promise<KeyStatus>;
-  log(filter: { readonly id?: string | undefined; readonly limit: number }): Promise<readonly KeyEvent[]>;
-  usage(filter: UsageFilter): Promise<readonly Usage[]>;
-  deprecated(filter: { readonly since?: Date | undefined }): Promise<readonly DeprecatedCaller[]>;
-}
-
-/** The names of all operations. */
-export const KEY_OPERATIONS = [
-  ...['create', 'list', 'show', 'update', 'rotate', 'revoke', 'unban', 'log', 'usage', 'deprecated'],
-] as readonly (keyof KeyAdmin)[];
-
 export interface KeyAdminOptions {
   readonly keys: KeyStore;
-  readonly usage: UsageReports;
+  readonly usage: PostgresUsage;
   /** Returns what an account has left, without charging anything. Undefined if that is not known. */
   readonly peek: (account: Account) => MaybePromise<Admission | undefined>;
 }
@@ -72,53 +53,65 @@ const MAX_LABEL = 100;
 /** How often to read a key again that others change at the same time. */
 const UPDATE_ATTEMPTS = 10;
 
-/** Creates the operations on the keys of a store. */
-export function createKeyAdmin({ keys, usage, peek }: KeyAdminOptions): KeyAdmin {
+export type KeyAdmin = ReturnType<typeof createKeyAdmin>;
+
+/**
+ * Creates the operations of the `keys` command on the keys of a store. Each takes one object of JSON values and dates,
+ * so that it can be sent to another process. Each throws an Error with a message for the operator if the input is wrong
+ * or there is no such key.
+ */
+export function createKeyAdmin({ keys, usage, peek }: KeyAdminOptions) {
   return {
-    create: async ({ actor, ...request }) => keys.create(toSettings(request, request.expiresAt), actor),
-    async list(filter) {
+    create: async ({ actor, ...request }: KeyRequest & Omit<KeyAct, 'id'>) => keys.create(toSettings(request), actor),
+    async list(filter: KeyFilter) {
       if (filter.after !== undefined) await get(filter.after);
       return toStatuses(await keys.list(filter));
     },
-    show: async ({ id }) => toStatus(await get(id)),
-    async update({ actor, id, ...update }) {
+    show: async ({ id }: Pick<KeyAct, 'id'>) => toStatus(await get(id)),
+    async update({ actor, id, ...update }: KeyUpdate & KeyAct) {
       for (let attempt = 1; attempt <= UPDATE_ATTEMPTS; attempt++) {
-        const record = await get(id);
-        if (record.revokedAt) throw new Error(`${id} is revoked: create another key`);
-        const { plan = record.plan } = update;
+        const record = await getUnrevoked(id);
+        const { plan = record.plan, label = record.label } = update;
         // The numbers of the old plan say nothing about a new one.
-        const numbers = plan === 'enterprise' && record.plan === plan ? record.limits : {};
-        const { label, expiresAt } = record;
-        const settings = toSettings({ label, expiresAt, ...numbers, ...withoutAbsent(update), plan }, update.expiresAt);
-        const updated = await keys.update(record, settings, actor);
+        const own = plan === 'enterprise' && record.plan === plan ? record.limits : undefined;
+        const { perMinute = own?.perMinute, perDay = own?.perDay } = update;
+        const settings = toSettings({ ...update, plan, label, perMinute, perDay });
+        const { expiresAt } = update.expiresAt === undefined ? record : settings;
+        const updated = await keys.update(record, { ...settings, expiresAt }, actor);
         if (updated) return toStatus(updated);
       }
       throw new Error(`${id} is being changed by others: try again`);
     },
-    async rotate({ actor, id, overlapMs }) {
-      const { revokedAt, expiresAt } = await get(id);
-      if (revokedAt) throw new Error(`${id} is revoked: create another key`);
+    /** Gives a key a new secret. The old one works for `overlapMs` longer. */
+    async rotate({ actor, id, overlapMs }: KeyAct & { readonly overlapMs: number }) {
+      const { expiresAt } = await getUnrevoked(id);
       if (expiresAt && expiresAt <= new Date()) throw new Error(`${id} has expired: give it another expiry first`);
       const previousEndsAt = new Date(Math.min(Date.now() + overlapMs, expiresAt?.getTime() ?? Infinity));
       const rotated = (await keys.rotate(id, previousEndsAt, actor)) as CreatedKey;
       return { ...rotated, previousEndsAt };
     },
-    async revoke({ actor, id }) {
+    async revoke({ actor, id }: KeyAct) {
       const record = await get(id);
       return toStatus(record.revokedAt ? record : ((await keys.revoke(id, actor)) as KeyRecord));
     },
-    async unban({ actor, id }) {
+    async unban({ actor, id }: KeyAct) {
       await get(id);
       return toStatus((await keys.unban(id, actor)) as KeyRecord);
     },
-    log: (filter) => keys.listEvents(filter).then((events) => ofKnownKey(events, filter.id)),
-    usage: (filter) => usage.list(filter).then((sums) => ofKnownKey(sums, filter.id)),
-    deprecated: ({ since }) => usage.listDeprecated(since),
+    log: async (filter: KeyEventFilter) => ofKnownKey(await keys.listEvents(filter), filter.id),
+    usage: async (filter: UsageFilter) => ofKnownKey(await usage.list(filter), filter.id),
+    deprecated: ({ since }: { readonly since?: Date | undefined }) => usage.listDeprecated(since),
   };
 
   async function get(id: string): Promise<KeyRecord> {
     const record = await keys.find(id);
     if (!record) throw new Error(`there is no key with the id ${JSON.stringify(id)}: list shows the ids`);
+    return record;
+  }
+
+  async function getUnrevoked(id: string): Promise<KeyRecord> {
+    const record = await get(id);
+    if (record.revokedAt) throw new Error(`${id} is revoked: create another key`);
     return record;
   }
 
@@ -128,47 +121,34 @@ export function createKeyAdmin({ keys, usage, peek }: KeyAdminOptions): KeyAdmin
     return rows;
   }
 
-  async function toStatuses(records: readonly KeyRecord[]): Promise<KeyStatus[]> {
+  async function toStatuses(records: readonly KeyRecord[]): Promise<readonly KeyStatus[]> {
     const lastUses = await usage.findLastUses(records.map(({ id }) => id));
-    return Promise.all(records.map((record) => addState(record, lastUses.get(record.id) ?? null)));
+    return Promise.all(
+      records.map(async (record) => {
+        const admission = await peek(toCaller(record));
+        const [minute = 0, day = 0] = admission?.windows.map(({ remaining }) => remaining) ?? [];
+        const isBanned = admission?.outcome === 'banned';
+        const bannedUntil = isBanned ? new Date(Date.now() + admission.retryAfter * 1_000) : null;
+        const left = admission ? { minute, day } : null;
+        return { ...record, lastUsedAt: lastUses.get(record.id) ?? null, left, bannedUntil };
+      }),
+    );
   }
 
   async function toStatus(record: KeyRecord): Promise<KeyStatus> {
     return (await toStatuses([record]))[0] as KeyStatus;
   }
-
-  async function addState(record: KeyRecord, lastUsedAt: Date | null): Promise<KeyStatus> {
-    const { id, limits, unbannedAt } = record;
-    const admission = await peek({
-      id,
-      windows: toWindows(limits),
-      unbannedAt: unbannedAt ? fromWallTime(unbannedAt.getTime()) : 0,
-    });
-    const [minute = 0, day = 0] = admission?.windows.map(({ remaining }) => remaining) ?? [];
-    const bannedUntil = admission?.outcome === 'banned' ? new Date(Date.now() + admission.retryAfter * 1_000) : null;
-    return { ...record, lastUsedAt, left: admission ? { minute, day } : null, bannedUntil };
-  }
 }
 
-function withoutAbsent<T extends object>(parts: T): Partial<T> {
-  return Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== undefined)) as Partial<T>;
-}
-
-/**
- * Checks the settings of a key.
- * @param newExpiry - the expiry; undefined if the key keeps the one that it had
- */
-function toSettings(
-  { plan, label = null, perMinute, perDay, expiresAt = null }: KeyRequest,
-  newExpiry: Date | null | undefined,
-): KeySettings {
+/** Checks the settings of a key. */
+function toSettings({ plan, label = null, perMinute, perDay, expiresAt = null }: KeyRequest): KeySettings {
   const { length } = Array.from(label ?? '');
   if (label !== null && UNPRINTABLE.test(label))
     throw new Error('--label must not have control characters or line breaks');
   if (label !== null && (length > MAX_LABEL || label.trim() === ''))
     throw new Error(`--label takes 1 to ${MAX_LABEL} characters, not all of them spaces, got ${length}`);
-  if (newExpiry && newExpiry <= new Date())
-    throw new Error(`--expires takes a date in the future, got ${newExpiry.toISOString()}`);
+  if (expiresAt && expiresAt <= new Date())
+    throw new Error(`--expires takes a date in the future, got ${expiresAt.toISOString()}`);
   return { plan, label, expiresAt, limits: toLimits(plan, perMinute, perDay) };
 }
 

@@ -1,9 +1,9 @@
-import { chmod, rm } from 'node:fs/promises';
-import { connect, createServer, type Socket } from 'node:net';
+import { rm } from 'node:fs/promises';
+import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { KEY_OPERATIONS, type KeyAdmin } from './key-admin.js';
+import type { KeyAdmin } from './key-admin.js';
 import { toLines } from './lines.js';
-import { withSocketPath } from './socket-path.js';
+import { connectToSocket, listenOnSocket } from './local-socket.js';
 
 /** A request of the `keys` command to the server that has the store open. Requests and replies are lines of JSON. */
 interface KeyRequest {
@@ -26,20 +26,15 @@ export async function serveKeys(directory: string, admin: KeyAdmin): Promise<() 
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);
-    socket.on('error', () => socket.destroy()).once('close', () => sockets.delete(socket));
+    socket.on('error', () => undefined).once('close', () => sockets.delete(socket));
     void serveConnection(socket, admin);
   });
   const previous = process.umask(0o177);
   try {
-    await withSocketPath(directory, SOCKET, (path) => {
-      return new Promise<void>((ready, fail) => {
-        server.once('error', fail).listen(path, ready);
-      });
-    });
+    await listenOnSocket(server, directory, SOCKET);
   } finally {
     process.umask(previous);
   }
-  await chmod(file, 0o600);
   return async () => {
     await new Promise((closed) => {
       server.close(closed);
@@ -59,13 +54,13 @@ async function serveConnection(socket: Socket, admin: KeyAdmin): Promise<void> {
       socket.write(`${JSON.stringify(reply)}\n`);
     }
   } catch {
-    socket.destroy();
+    // The connection is broken, and the loop has destroyed the socket.
   }
 }
 
 async function handle(line: string, admin: KeyAdmin): Promise<unknown> {
   const { operation, request } = parse(line) as KeyRequest;
-  if (!KEY_OPERATIONS.includes(operation)) throw new Error('the server that has the store open has another version');
+  if (!Object.hasOwn(admin, operation)) throw new Error('the server that has the store open has another version');
   return (admin[operation] as (request: unknown) => Promise<unknown>)(request);
 }
 
@@ -80,20 +75,13 @@ function parse(line: string): unknown {
  * Connects to the server that has the embedded store open.
  * @returns undefined if no server listens
  */
-export async function connectKeys(
-  directory: string,
-): Promise<{ readonly admin: KeyAdmin; readonly close: () => Promise<void> } | undefined> {
-  const socket = await withSocketPath(directory, SOCKET, (path) => {
-    return new Promise<Socket | undefined>((done) => {
-      const opened = connect(path);
-      opened.once('connect', () => done(opened)).once('error', () => done(undefined));
-    });
-    // There may be no such directory.
-  }).catch(() => undefined);
+export async function connectKeys(directory: string) {
+  // There may be no such directory.
+  const socket = await connectToSocket(directory, SOCKET).catch(() => undefined);
   if (!socket) return undefined;
   const lines = toLines(socket.setEncoding('utf8') as AsyncIterable<string>);
 
-  const send = async (operation: keyof KeyAdmin, request: unknown): Promise<unknown> => {
+  const send = async (operation: string, request: unknown): Promise<unknown> => {
     socket.write(`${JSON.stringify({ operation, request })}\n`);
     const line = await lines.next();
     if (line.done) throw new Error('the server closed the connection');
@@ -101,13 +89,7 @@ export async function connectKeys(
     if ('error' in reply) throw new Error(reply.error);
     return reply.result;
   };
-
-  const operations = KEY_OPERATIONS.map((name) => [name, (request: unknown) => send(name, request)]);
-  return {
-    admin: Object.fromEntries(operations) as unknown as KeyAdmin,
-    close: async () => {
-      socket.destroy();
-      await lines.return(undefined);
-    },
-  };
+  // Whichever operation is called, the server carries it out.
+  const admin = new Proxy({} as KeyAdmin, { get: (_, name) => (request: unknown) => send(String(name), request) });
+  return { admin, close: () => void socket.destroy() };
 }

@@ -150,12 +150,9 @@ async function withPostgrator<T>(
 /** Why a migration has to wait; undefined if waiting would not help. */
 function toWaitReason(error: unknown): string | undefined {
   if (error instanceof LockedError) return error.message;
-  return sqlStateOf(error) === '55P03' ? 'another transaction has a lock on a table' : undefined;
-}
-
-function sqlStateOf(error: unknown): unknown {
   const { cause = error } = error as Error;
-  return (cause as { readonly code?: unknown }).code;
+  const { code } = cause as { readonly code?: unknown };
+  return code === '55P03' ? 'another transaction has a lock on a table' : undefined;
 }
 
 function toMigrationError(error: unknown, filename: string): unknown {

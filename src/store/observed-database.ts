@@ -1,13 +1,6 @@
 import { StoreError } from '../errors.js';
-import {
-  endSpan,
-  startSpan,
-  type Attributes,
-  type Span,
-  type SpanParent,
-  type Tracer,
-} from '../observability/tracing.js';
-import type { Database, Statement } from './database.js';
+import { endSpan, startSpan, type Attributes, type Tracer } from '../observability/tracing.js';
+import type { Database } from './database.js';
 
 /**
  * Receives the duration of a statement.
@@ -30,11 +23,18 @@ export function observeDatabase(
   return {
     ...database,
     query<Row>(...args: Parameters<Database['query']>): Promise<Row[]> {
-      const [statement, , parent] = args;
+      const [{ name, text }, , parent] = args;
       const startedAt = performance.now();
-      const span = parent?.span?.isRecording() ? startStatementSpan(statement, parent) : undefined;
+      const span = parent?.span?.isRecording()
+        ? startSpan(tracer, 'client', name, parent, {
+            'db.system.name': 'postgresql',
+            'db.operation.name': /\b(?:SELECT|INSERT|UPDATE|DELETE)\b/.exec(text)?.[0],
+            'db.query.summary': name,
+            ...server,
+          })
+        : undefined;
       const rows = database.query<Row>(...args);
-      const end = (failure?: string): void => observe(statement.name, failure, (performance.now() - startedAt) / 1_000);
+      const end = (failure?: string): void => observe(name, failure, (performance.now() - startedAt) / 1_000);
       rows.then(
         ({ length }) => {
           end();
@@ -48,15 +48,6 @@ export function observeDatabase(
       return rows;
     },
   };
-
-  function startStatementSpan({ name, text }: Statement, parent: SpanParent): Span {
-    return startSpan(tracer, 'client', name, parent, {
-      'db.system.name': 'postgresql',
-      'db.operation.name': /\b(?:SELECT|INSERT|UPDATE|DELETE)\b/.exec(text)?.[0],
-      'db.query.summary': name,
-      ...server,
-    });
-  }
 }
 
 /** Returns the program's own error code or the SQLSTATE, never the message, because it may quote values. */

@@ -1,11 +1,10 @@
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import type { Config, StoreConfig } from '../config.js';
 import { createLog } from '../observability/log.js';
 import { openRedisLink, type RedisLink } from '../redis/redis-link.js';
 import { splitHosts } from '../setting-types.js';
 import type { Database } from './database.js';
+import { requireEmbeddedStore } from './embedded-store.js';
 import { createKeyAdmin, type KeyAdminOptions } from './key-admin.js';
 import { createRedisPeek } from './key-limits.js';
 import { connectKeys } from './key-socket.js';
@@ -30,22 +29,19 @@ export async function openKeyAdmin({ backend, bans, redisUrl }: Config) {
   if (backend.kind === 'embedded') {
     const served = await connectKeys(backend.directory);
     if (served) return { ...served, store: `${store}, through the server that has it open` };
-    if (!existsSync(join(backend.directory, 'postgres')))
-      throw new Error(
-        `there is no store in DATA_DIR ${JSON.stringify(backend.directory)}: start the program to create one`,
-      );
+    requireEmbeddedStore(backend.directory, ': start the program to create one');
   }
-  const closers: (() => unknown)[] = [];
+  const database = await openDatabase(backend, undefined, REPORT_TIMEOUT_MS);
+  let redis: RedisLink | undefined;
   const close = async (): Promise<void> => {
-    for (const closer of closers.splice(0).reverse()) await closer();
+    redis?.close();
+    await database.close();
   };
   try {
-    const database = await openDatabase(backend, undefined, REPORT_TIMEOUT_MS);
-    closers.push(() => database.close());
     await requireTables(database, store);
-    await requireMigrated(database, store);
-    const redis = redisUrl === undefined ? undefined : await openLink(redisUrl);
-    closers.push(() => redis?.close());
+    const { length } = await listPendingMigrations(database);
+    if (length > 0) throw new Error(`${store} has pending migrations (${length}): run npm run migrate`);
+    redis = redisUrl === undefined ? undefined : await openLink(redisUrl);
     const admin = createKeyAdmin({
       keys: createPostgresKeyStore(database),
       usage: createPostgresUsage(database),
@@ -72,17 +68,12 @@ export async function requireTables(database: Database, store: string): Promise<
   if (!row?.exists) throw new Error(`${store} has no tables: start the program or run npm run migrate`);
 }
 
-async function requireMigrated(database: Database, store: string): Promise<void> {
-  const { length } = await listPendingMigrations(database);
-  if (length > 0) throw new Error(`${store} has pending migrations (${length}): run npm run migrate`);
-}
-
 /** Without Redis, each server counts for itself. The counters of a stopped embedded store are in a file. */
 async function createPeek(store: StoreConfig, bans: Config['bans']): Promise<KeyAdminOptions['peek']> {
   if (store.kind === 'server') return () => undefined;
   const ledger = createMemoryLedger(bans);
   ledger.restore(await readLimits(store.limitsFile));
-  return (account) => ledger.peek(account);
+  return (account) => ledger.admit(account, 0);
 }
 
 function openLink(url: string): Promise<RedisLink> {

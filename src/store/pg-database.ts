@@ -45,7 +45,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   // Throws now, and not with the first statement, if a certificate that the URL names cannot be read.
   for (const one of urls) new pg.Client({ connectionString: one });
   const hosts = urls.length > 1 ? createHosts(urls, retireIdle) : undefined;
-  let firstSearch = hosts?.search();
+  const firstSearch = hosts?.search();
   const pool = new pg.Pool({
     ...(hosts ? { Client: createClientType(hosts) } : { connectionString: url }),
     max,
@@ -68,7 +68,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   return {
     async query<Row>({ name, text }: { name: string; text: string }, values: readonly unknown[]): Promise<Row[]> {
       const config = { text, values: values as unknown[] };
-      if (firstSearch) await firstSearch.finally(() => (firstSearch = undefined));
+      if (firstSearch) await firstSearch;
       const startedAt = performance.now();
       for (let isRepeated = false; ; isRepeated = true) {
         try {

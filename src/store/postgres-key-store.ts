@@ -1,26 +1,85 @@
-import { createBatcher } from '../batcher.js';
-import type { Queryable, Statement } from './database.js';
 import { digestApiKey, generateApiKey, generateKeyId } from '../access/api-key.js';
-import type { KeyEvent, KeyRecord, KeyStore, NewKey } from '../access/key-store.js';
-import { PUBLISHED_LIMITS, type Plan } from '../access/plans.js';
+import type { Account } from '../access/ledger.js';
+import { PUBLISHED_LIMITS, toWindows, type Plan, type PlanLimits } from '../access/plans.js';
+import { createBatcher } from '../batcher.js';
+import { fromWallTime } from '../clock.js';
+import type { Queryable, Statement } from './database.js';
 
-interface KeyRow {
+/** A stored API key, without its secret. */
+export interface KeyRecord {
   readonly id: string;
-  readonly digest: Uint8Array;
   readonly plan: Plan;
   readonly label: string | null;
-  readonly per_minute: number | null;
-  readonly per_day: number | null;
-  readonly created_at: Date;
-  readonly expires_at: Date | null;
-  readonly revoked_at: Date | null;
-  readonly unbanned_at: Date | null;
-  readonly previous_digest: Uint8Array | null;
-  readonly previous_ends_at: Date | null;
+  readonly limits: PlanLimits;
+  readonly createdAt: Date;
+  readonly expiresAt: Date | null;
+  readonly revokedAt: Date | null;
+  /** Bans that began earlier are lifted. */
+  readonly unbannedAt: Date | null;
 }
 
-const COLUMNS =
-  'id, digest, plan, label, per_minute, per_day, created_at, expires_at, revoked_at, unbanned_at, previous_digest, previous_ends_at';
+/** The holder of a valid key. Its `id` identifies the account and is never the key itself. */
+export interface Caller extends Account {
+  readonly plan: Plan;
+}
+
+/** Returns the holder of a key. */
+export function toCaller({ id, plan, limits, unbannedAt }: KeyRecord): Caller {
+  return { id, plan, windows: toWindows(limits), unbannedAt: unbannedAt ? fromWallTime(unbannedAt.getTime()) : 0 };
+}
+
+/** What an operator decides about a key. Enterprise keys have their own limits; the other plans have published ones. */
+export type KeySettings = Pick<KeyRecord, 'plan' | 'label' | 'limits' | 'expiresAt'>;
+
+/** The settings of a key to create. */
+export interface NewKey extends Partial<KeySettings> {
+  readonly plan: Plan;
+}
+
+/** A newly created key, with its secret, which is shown only once. */
+export interface CreatedKey extends KeyRecord {
+  readonly key: string;
+}
+
+/** Which keys to list. */
+export interface KeyFilter {
+  readonly plan?: Plan | undefined;
+  /** Only keys that work: neither revoked nor expired. */
+  readonly active?: boolean | undefined;
+  /** The id of a key: lists only older ones. */
+  readonly after?: string | undefined;
+  readonly limit: number;
+}
+
+/** An entry of the log: who did what to which key. */
+export interface KeyEvent {
+  readonly at: Date;
+  readonly actor: string;
+  readonly action: 'create' | 'update' | 'rotate' | 'revoke' | 'unban';
+  readonly keyId: string;
+  /** The properties that changed, each with its old and its new value. */
+  readonly changes: Readonly<Record<string, readonly [old: unknown, now: unknown]>>;
+}
+
+/** Which entries to list. */
+export interface KeyEventFilter {
+  /** Only what was done to this key. */
+  readonly id?: string | undefined;
+  readonly limit: number;
+}
+
+/** A row of `api_keys`. */
+interface KeyRow extends Omit<KeyRecord, 'limits'> {
+  readonly digest: Uint8Array;
+  readonly perMinute: number | null;
+  readonly perDay: number | null;
+  readonly previousDigest: Uint8Array | null;
+  readonly previousEndsAt: Date | null;
+}
+
+const COLUMNS = `id, digest, plan, label, per_minute AS "perMinute", per_day AS "perDay", created_at AS "createdAt",
+  expires_at AS "expiresAt", revoked_at AS "revokedAt", unbanned_at AS "unbannedAt", previous_digest AS "previousDigest",
+  previous_ends_at AS "previousEndsAt"`;
 
 const FIND_BY_DIGEST = {
   name: 'find-keys',
@@ -32,7 +91,7 @@ const FIND = { name: 'find-key', text: `SELECT ${COLUMNS} FROM api_keys WHERE id
 function logged(action: KeyEvent['action'], change: string): Statement {
   return {
     name: `${action}-key`,
-    text: `WITH changed AS (${change} RETURNING ${COLUMNS}), noted AS (
+    text: `WITH changed AS (${change} RETURNING *), noted AS (
              INSERT INTO key_log (actor, action, key_id, changes) SELECT $1, '${action}', id, $2::jsonb FROM changed
            ) SELECT ${COLUMNS} FROM changed`,
   };
@@ -57,63 +116,80 @@ const ROTATE = logged(
 const REVOKE = logged('revoke', `UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = $3`);
 const UNBAN = logged('unban', `UPDATE api_keys SET unbanned_at = now() WHERE id = $3`);
 
-/** Creates the store of API keys in a PostgreSQL database, embedded or on a server. */
-export function createPostgresKeyStore(database: Queryable): KeyStore {
+export type KeyStore = ReturnType<typeof createPostgresKeyStore>;
+
+/**
+ * Creates the store of API keys and the log of what was done to them, in a PostgreSQL database, embedded or on a server.
+ * Each change and its entry in the log are written in one step.
+ */
+export function createPostgresKeyStore(database: Queryable) {
   return {
+    /** Finds a key by the digest of its secret or of its previous secret, including revoked and expired keys. */
     findByDigest: createBatcher({
       async run(digests: readonly string[]) {
         const rows = await database.query<KeyRow>(FIND_BY_DIGEST, [digests.map(toBytes)]);
         const found = new Map<string, KeyRecord>();
         for (const row of rows) {
           found.set(toDigest(row.digest), toRecord(row));
-          if (row.previous_digest) found.set(toDigest(row.previous_digest), toPreviousRecord(row));
+          if (row.previousDigest) found.set(toDigest(row.previousDigest), toPreviousRecord(row));
         }
         return digests.map((digest) => found.get(digest));
       },
     }),
-    async find(id) {
-      return toFound(await database.query<KeyRow>(FIND, [id]));
-    },
-    async list({ plan, active = false, after, limit }) {
+    find: (id: string) => findOne(FIND, [id]),
+    /** Lists keys, the newest first. */
+    async list({ plan, active, after, limit }: KeyFilter): Promise<readonly KeyRecord[]> {
       // Each combination of filters is a statement of its own, so that each can use the best index.
       const values: unknown[] = [limit];
+      const names = ['list-keys'];
       const conditions = ['true'];
-      if (plan !== undefined) conditions.push(`plan = $${values.push(plan)}`);
-      if (active) conditions.push('revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())');
+      const filter = (name: string, condition: string): void => {
+        names.push(name);
+        conditions.push(condition);
+      };
+      if (plan !== undefined) filter('plan', `plan = $${values.push(plan)}`);
+      if (active) filter('active', 'revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())');
       if (after !== undefined)
-        conditions.push(`(created_at, id) < (SELECT created_at, id FROM api_keys WHERE id = $${values.push(after)})`);
+        filter('after', `(created_at, id) < (SELECT created_at, id FROM api_keys WHERE id = $${values.push(after)})`);
       const text = `SELECT ${COLUMNS} FROM api_keys WHERE ${conditions.join(' AND ')}
                     ORDER BY created_at DESC, id DESC LIMIT $1`;
-      const filters = Object.entries({ plan, active: active || undefined, after }).filter(([, value]) => value);
-      const name = ['list-keys', ...filters.map(([filter]) => filter)].join('-');
-      return (await database.query<KeyRow>({ name, text }, values)).map(toRecord);
+      return (await database.query<KeyRow>({ name: names.join('-'), text }, values)).map(toRecord);
     },
-    async create(newKey, actor = 'the program', key = generateApiKey()) {
-      const digest = toBytes(digestApiKey(key));
-      const values = [actor, toChanges({}, newKey), generateKeyId(), digest, ...toValues(newKey)];
-      return { ...(toFound(await database.query<KeyRow>(CREATE, values)) as KeyRecord), key };
+    /** Creates a key, with the given secret or a generated one. */
+    async create(newKey: NewKey, actor = 'the program', key = generateApiKey()): Promise<CreatedKey> {
+      const values = [actor, toChanges({}, newKey), generateKeyId(), toBytes(digestApiKey(key)), ...toValues(newKey)];
+      return { ...((await findOne(CREATE, values)) as KeyRecord), key };
     },
-    async update(record, settings, actor) {
-      const values = [actor, toChanges(record, settings), record.id, ...toValues(settings), ...toValues(record)];
-      return toFound(await database.query<KeyRow>(UPDATE, values));
-    },
-    async rotate(id, previousEndsAt, actor) {
+    /** Replaces the settings of a key. Does nothing if they have changed since `record` was read, or the key is revoked. */
+    update: (record: KeyRecord, settings: KeySettings, actor: string) =>
+      findOne(UPDATE, [
+        ...[actor, toChanges(record, settings), record.id],
+        ...[...toValues(settings), ...toValues(record)],
+      ]),
+    /** Gives a key a new secret. The old secret works until `previousEndsAt`, and a still older one no longer. */
+    async rotate(id: string, previousEndsAt: Date, actor: string): Promise<CreatedKey | undefined> {
       const key = generateApiKey();
       const values = [actor, toChanges({}, { previousEndsAt }), id, toBytes(digestApiKey(key)), previousEndsAt];
-      const record = toFound(await database.query<KeyRow>(ROTATE, values));
+      const record = await findOne(ROTATE, values);
       return record && { ...record, key };
     },
-    revoke: async (id, actor) => toFound(await database.query<KeyRow>(REVOKE, [actor, '{}', id])),
-    unban: async (id, actor) => toFound(await database.query<KeyRow>(UNBAN, [actor, '{}', id])),
-    async listEvents({ id, limit }) {
-      const text = `SELECT at, actor, action, key_id AS "keyId", changes FROM key_log
-                    ${id === undefined ? '' : 'WHERE key_id = $2'} ORDER BY id DESC LIMIT $1`;
-      return database.query<KeyEvent>({ name: `list-key-log${id === undefined ? '' : '-of-key'}`, text }, [
-        limit,
-        ...(id === undefined ? [] : [id]),
-      ]);
+    /** Revokes a key permanently. */
+    revoke: (id: string, actor: string) => findOne(REVOKE, [actor, '{}', id]),
+    /** Lifts the ban of a key, on every instance. */
+    unban: (id: string, actor: string) => findOne(UNBAN, [actor, '{}', id]),
+    /** Lists what was done to one key or to all keys, the latest first. */
+    listEvents({ id, limit }: KeyEventFilter): Promise<readonly KeyEvent[]> {
+      const [name, condition] = id === undefined ? ['list-key-log', ''] : ['list-key-log-of-key', 'WHERE key_id = $2'];
+      const text = `SELECT at, actor, action, key_id AS "keyId", changes FROM key_log ${condition}
+                    ORDER BY id DESC LIMIT $1`;
+      return database.query<KeyEvent>({ name, text }, id === undefined ? [limit] : [limit, id]);
     },
   };
+
+  async function findOne(statement: Statement, values: readonly unknown[]): Promise<KeyRecord | undefined> {
+    const [row] = await database.query<KeyRow>(statement, values);
+    return row && toRecord(row);
+  }
 }
 
 function toValues({ plan, label = null, limits, expiresAt = null }: NewKey): unknown[] {
@@ -130,14 +206,10 @@ function toChanges(before: object, after: object): string {
   return JSON.stringify(Object.fromEntries(changes));
 }
 
-function toFound([row]: readonly KeyRow[]): KeyRecord | undefined {
-  return row && toRecord(row);
-}
-
 /** The record of a key as the holder of its previous secret sees it: it ends earlier. */
 function toPreviousRecord(row: KeyRow): KeyRecord {
   const record = toRecord(row);
-  const end = row.previous_ends_at as Date;
+  const end = row.previousEndsAt as Date;
   return { ...record, expiresAt: record.expiresAt && record.expiresAt < end ? record.expiresAt : end };
 }
 
@@ -150,17 +222,8 @@ function toDigest(bytes: Uint8Array): string {
 }
 
 function toRecord(row: KeyRow): KeyRecord {
-  return {
-    id: row.id,
-    plan: row.plan,
-    label: row.label,
-    limits:
-      row.plan === 'enterprise'
-        ? { perMinute: row.per_minute as number, perDay: row.per_day as number }
-        : PUBLISHED_LIMITS[row.plan],
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
-    revokedAt: row.revoked_at,
-    unbannedAt: row.unbanned_at,
-  };
+  const { id, plan, label, perMinute, perDay, createdAt, expiresAt, revokedAt, unbannedAt } = row;
+  const own = { perMinute: perMinute as number, perDay: perDay as number };
+  const limits = plan === 'enterprise' ? own : PUBLISHED_LIMITS[plan];
+  return { id, plan, label, limits, createdAt, expiresAt, revokedAt, unbannedAt };
 }

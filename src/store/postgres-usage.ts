@@ -1,5 +1,5 @@
-import { OTHER, type DeprecatedCaller, type Usage, type UsageGroup, type UsageReports } from '../access/usage.js';
-import type { Queryable, Statement } from './database.js';
+import { OTHER, type DeprecatedCaller, type Usage, type UsageFilter, type UsageGroup } from '../access/usage.js';
+import type { Queryable } from './database.js';
 import type { UsageCount } from './usage-counter.js';
 
 /** The most pairs of client and operation per key and hour, or per key and day. The others are added up as `(other)`. */
@@ -36,9 +36,11 @@ const ADD = {
   name: 'add-usage',
   text: `
     WITH counted AS (
-      SELECT *, 1 AS hours FROM json_to_recordset($2::json) AS entry (
-        key_id text, starts_at timestamptz, client text, operation text, deprecated text,
-        requests bigint, cost bigint, errors bigint, refused bigint, last_at timestamptz
+      SELECT "keyId" AS key_id, to_timestamp("startsAt" / 1000) AS starts_at, 1 AS hours, client, operation, deprecated,
+             requests, cost, errors, refused, to_timestamp("lastAt" / 1000) AS last_at
+      FROM json_to_recordset($2::json) AS entry (
+        "keyId" text, "startsAt" float8, client text, operation text, deprecated text,
+        requests bigint, cost bigint, errors bigint, refused bigint, "lastAt" float8
       )
     ), known AS (
       SELECT DISTINCT key_id, starts_at, client, operation FROM usage
@@ -67,15 +69,15 @@ const MAX_ROWS_TO_DAYS = 2_000;
  * a time: the number of the lock is arbitrary. The limit is no parameter, because PostgreSQL would expect that a
  * parameter lets a tenth of all rows through, and would read the whole table.
  */
-const toDays = (batchSize: number): Statement => ({
-  name: `usage-to-days-${batchSize}`,
+const TO_DAYS = {
+  name: 'usage-to-days',
   text: `
     WITH turn AS MATERIALIZED (
       SELECT pg_try_advisory_xact_lock(7236012031) AS is_mine
     ), old AS (
       SELECT key_id, starts_at FROM usage
       WHERE hours = 1 AND starts_at < date_trunc('day', now() - interval '7 days', 'UTC') AND (SELECT is_mine FROM turn)
-      ORDER BY starts_at LIMIT ${batchSize}
+      ORDER BY starts_at LIMIT 100
     ), sizes AS (
       SELECT key_id, day, (
         SELECT count(*) FROM usage
@@ -98,12 +100,12 @@ const toDays = (batchSize: number): Statement => ({
       FROM deleted JOIN pairs USING (key_id, day, client, operation)
     )
     ${INSERT} RETURNING 1`,
-});
+};
 
 const FORGET = {
   name: 'forget-usage',
   text: `DELETE FROM usage WHERE ctid = ANY (ARRAY(
-           SELECT ctid FROM usage WHERE hours = 24 AND starts_at < now() - interval '366 days' ORDER BY starts_at LIMIT $1
+           SELECT ctid FROM usage WHERE hours = 24 AND starts_at < now() - interval '366 days' ORDER BY starts_at LIMIT 1000
          )) RETURNING 1`,
 };
 
@@ -138,26 +140,25 @@ const GROUPS: Readonly<Record<UsageGroup, string>> = {
   hour: 'starts_at AS hour',
 };
 
-/** Usage in a PostgreSQL database, embedded or on a server. */
-export interface PostgresUsage extends UsageReports {
-  add(counts: readonly UsageCount[]): Promise<void>;
-  /** Turns hours that are older than a week into days, and deletes days that are older than a year. */
-  prune(batchSize?: number): Promise<void>;
-}
+export type PostgresUsage = ReturnType<typeof createPostgresUsage>;
 
-export function createPostgresUsage(database: Queryable): PostgresUsage {
+/** Creates the usage of keys in a PostgreSQL database, embedded or on a server. */
+export function createPostgresUsage(database: Queryable) {
   return {
-    async add(counts) {
-      await database.query(ADD, [MAX_NAMES, JSON.stringify(counts.map(fromCount))]);
+    /** Adds to the counts: all of these or none. */
+    async add(counts: readonly UsageCount[]): Promise<void> {
+      await database.query(ADD, [MAX_NAMES, JSON.stringify(counts)]);
     },
-    async prune(batchSize = 100) {
+    /** Turns hours that are older than a week into days, and deletes days that are older than a year. */
+    async prune(): Promise<void> {
       try {
-        while ((await database.query(toDays(batchSize), [MAX_NAMES])).length > 0);
+        while ((await database.query(TO_DAYS, [MAX_NAMES])).length > 0);
       } finally {
-        while ((await database.query(FORGET, [10 * batchSize])).length > 0);
+        while ((await database.query(FORGET, [])).length > 0);
       }
     },
-    list({ id, since, by, limit }) {
+    /** Adds usage up, the highest cost first. */
+    list({ id, since, by, limit }: UsageFilter): Promise<readonly Usage[]> {
       const columns = by.map((group) => GROUPS[group]);
       const names = columns.map((column) => column.split(' AS ').at(-1) as string);
       const order = [...names.filter((name) => name === 'day' || name === 'hour'), 'cost', 'requests'];
@@ -174,21 +175,14 @@ export function createPostgresUsage(database: Queryable): PostgresUsage {
       const name = `list-usage-by-${by.join('-')}${id === undefined ? '' : '-of-key'}`;
       return database.query<Usage>({ name, text }, [limit, since, ...(id === undefined ? [] : [id])]);
     },
-    listDeprecated(since) {
+    /** Lists who called what is deprecated since a time, the latest caller first. */
+    listDeprecated(since: Date | undefined): Promise<readonly DeprecatedCaller[]> {
       return database.query<DeprecatedCaller>(DEPRECATED, [since ?? '-infinity']);
     },
-    async findLastUses(keyIds) {
+    /** Finds when keys were last used. A key that was not used for a year is missing. */
+    async findLastUses(keyIds: readonly string[]): Promise<ReadonlyMap<string, Date>> {
       const rows = await database.query<{ id: string; lastUsedAt: Date | null }>(LAST_USES, [keyIds]);
       return new Map(rows.flatMap(({ id, lastUsedAt }) => (lastUsedAt ? [[id, lastUsedAt] as const] : [])));
     },
-  };
-}
-
-function fromCount(count: UsageCount): object {
-  const { keyId, client, operation, deprecated, requests, cost, errors, refused, startsAt, lastAt } = count;
-  return {
-    ...{ key_id: keyId, client, operation, deprecated, requests, cost, errors, refused },
-    starts_at: new Date(startsAt),
-    last_at: new Date(lastAt),
   };
 }

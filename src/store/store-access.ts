@@ -1,9 +1,9 @@
 import type { AdmissionObserver } from '../access/admission-observer.js';
-import type { Authenticator, Caller } from './authenticator.js';
+import type { Authenticator } from './authenticator.js';
+import type { Caller } from './postgres-key-store.js';
 import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import { parseBearer } from '../access/bearer.js';
 import type { Admission, Ledger, WindowState } from '../access/ledger.js';
-import { memoize } from '../access/memoize.js';
 import { explainMistake } from '../access/api-key.js';
 import { keyBanned, keyMissing, keyRefused, operationTooLarge, rateLimited } from '../access/refusals.js';
 import { KeylessSession } from '../access/keyless-session.js';
@@ -22,10 +22,9 @@ export interface StoreAccessOptions {
 
 /** Creates the access to a store: it looks up keys and counts their requests. */
 export function createStoreAccess({ authenticator, ledger, addressLedger, observer }: StoreAccessOptions): Access {
-  const readBearer = memoize(parseBearer);
   return {
     open(authorization, address, span) {
-      const key = authorization === undefined ? undefined : readBearer(authorization);
+      const key = parseBearer(authorization);
       if (key === undefined) return refuse(address, () => keyMissing(authorization), span, false);
       return chain(authenticator.authenticate(key), (caller) =>
         caller

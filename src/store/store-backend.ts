@@ -10,7 +10,6 @@ import { checkStore } from './check-store.js';
 import { listPendingMigrations, migrate } from './migrate.js';
 import { createPgDatabase } from './pg-database.js';
 import { observeDatabase } from './observed-database.js';
-import type { UsageReports } from '../access/usage.js';
 import { createPostgresUsage } from './postgres-usage.js';
 import { createUsageCounter } from './usage-counter.js';
 import { openEmbeddedDatabase } from './embedded-store.js';
@@ -32,19 +31,16 @@ import { createPostgresPetSource } from '../pets/postgres-pet-source.js';
 import { nameAddress, shareLedger } from '../redis/redis-ledger.js';
 import type { RedisLink } from '../redis/redis-link.js';
 import type { Backend } from '../backend.js';
-import { guardWrites, type WriteGateOptions } from './write-gate.js';
+import { guardWrites } from './write-gate.js';
 
-export interface StoreBackendOptions {
+export interface StoreBackendOptions extends Pick<Config, 'bans' | 'startTimeoutMs'> {
   readonly store: StoreConfig;
   readonly waitUntilAvailable: WaitUntilAvailable;
-  /** How long to wait for another instance that migrates, in milliseconds. */
-  readonly startTimeoutMs: number;
-  readonly bans: Config['bans'];
   readonly log: Log;
   readonly metrics: Metrics;
+  readonly tracer: Tracer;
   /** Shares limits with other instances. */
   readonly redis?: RedisLink | undefined;
-  readonly tracer: Tracer;
   /** Wraps the database, for tests. */
   readonly decorateDatabase?: ((database: Database) => Database) | undefined;
 }
@@ -67,10 +63,10 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
   try {
     const opened = await openDatabase(store, log);
     closers.push(() => opened.close());
-    const decorated = decorateDatabase?.(opened) ?? opened;
     if (opened.connections) metrics.watchPool(opened.connections);
+    const decorated = decorateDatabase?.(opened) ?? opened;
     const database = observeDatabase(decorated, metrics.observeStatement, tracer, toServer(store));
-    const guarded = store.kind === 'server' ? guardWrites(database, toWriteGate(store.pool, log)) : database;
+    const guarded = store.kind === 'server' ? guardWrites(database, store.pool, log) : database;
     const pending = await waitUntilAvailable('DATABASE_URL names a database', () =>
       migrateAtStart(database, store, startTimeoutMs, log),
     );
@@ -82,16 +78,17 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
 
     let prunedAt = performance.now();
     metrics.watchPruning(() => (performance.now() - prunedAt) / 1_000);
-    const stopPruning = repeat({
-      run: async () => {
-        await Promise.all([pruneIdempotentAdds(database), reports.prune()]);
-        prunedAt = performance.now();
-      },
-      // At random, so that instances spread out.
-      pauseMs: () => HOUR_MS * (0.5 + Math.random() / 2),
-      onError: (err) => log.warn({ err }, 'cannot delete expired rows; the next run tries again'),
-    });
-    closers.push(stopPruning);
+    closers.push(
+      repeat({
+        run: async () => {
+          await Promise.all([pruneIdempotentAdds(database), reports.prune()]);
+          prunedAt = performance.now();
+        },
+        // At random, so that instances spread out.
+        pauseMs: () => HOUR_MS * (0.5 + Math.random() / 2),
+        onError: (err) => log.warn({ err }, 'cannot delete expired rows; the next run tries again'),
+      }),
+    );
 
     const keys = createPostgresKeyStore(database);
     const source = createBatchingPetSource(createPostgresPetSource(guarded, store.kind === 'embedded'));
@@ -112,36 +109,25 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const hasKeys = async (): Promise<boolean> =>
       problem !== undefined ||
       (await database.query({ name: 'any-key', text: 'SELECT FROM api_keys LIMIT 1' }, [])).length > 0;
-    const backend = {
-      source,
-      access,
-      usage,
-      isStore: true,
-      hasKeys,
-      lateMs: LATE_MS,
-      check,
-      close,
-    };
-    if (!redis || store.kind === 'embedded') {
-      closers.push(await openLimitsFile(store.limitsFile, ledger, log));
-    }
+    const backend = { source, access, usage, isStore: true, hasKeys, lateMs: LATE_MS, check, close };
+    if (!redis || store.kind === 'embedded') closers.push(await openLimitsFile(store.limitsFile, ledger, log));
     if (store.kind === 'server') return backend;
 
-    const { directory } = store;
-    const upToDate: UsageReports = {
-      list: (filter) => usage.flush().then(() => reports.list(filter)),
-      listDeprecated: (since) => usage.flush().then(() => reports.listDeprecated(since)),
-      findLastUses: (keyIds) => usage.flush().then(() => reports.findLastUses(keyIds)),
-    };
-    const peek = redis ? createRedisPeek(redis, bans) : (account: Account) => ledger.peek(account);
+    const { directory, developmentKeys, sampleAnimals } = store;
+    // The reports of the `keys` command include what is not written yet.
+    const upToDate = createPostgresUsage({
+      async query<Row>(...parameters: Parameters<Database['query']>) {
+        await usage.flush();
+        return database.query<Row>(...parameters);
+      },
+    });
+    const peek = redis ? createRedisPeek(redis, bans) : (account: Account) => ledger.admit(account, 0);
     closers.push(await serveKeys(directory, createKeyAdmin({ keys, usage: upToDate, peek })));
-    if (!store.developmentKeys) return backend;
+    if (!developmentKeys) return backend;
+    const fill = () => fillEmptyStore({ directory, keys, source, sampleAnimals });
     return {
       ...backend,
-      fill:
-        pending.length === 0
-          ? () => fillEmptyStore({ directory, keys, source, sampleAnimals: store.sampleAnimals })
-          : undefined,
+      fill: pending.length === 0 ? fill : undefined,
       findDevelopmentKeys: () => findDevelopmentKeys(directory),
     };
   } catch (error) {
@@ -158,15 +144,6 @@ function toServer(store: StoreConfig): Attributes {
     'server.address': hostname || undefined,
     'server.port': port === '' ? undefined : Number(port),
     'db.namespace': pathname.slice(1) || undefined,
-  };
-}
-
-/** A fifth of the connections is left to reads. */
-function toWriteGate(pool: number, log: Log): WriteGateOptions {
-  return {
-    max: Math.max(1, pool - Math.ceil(pool / 5)),
-    onChange: (isStalled) =>
-      log.warn(isStalled ? 'the database does not complete writes: they are refused' : 'the database writes again'),
   };
 }
 

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { readdir, rename, rm } from 'node:fs/promises';
-import { connect, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { makeDirectory } from '../make-directory.js';
-import { withSocketPath } from './socket-path.js';
+import { connectToSocket, listenOnSocket } from './local-socket.js';
 
 /** Another process has the lock. The message is one line with its process id. */
 export class StoreBusyError extends Error {
@@ -59,11 +59,7 @@ async function findHolder(directory: string, except?: string): Promise<string | 
 async function listen(directory: string, name: string): Promise<() => Promise<void>> {
   const server = createServer((socket) => socket.destroy()).unref();
   const unnamed = name.replace('lock', 'new');
-  await withSocketPath(directory, unnamed, (path) => {
-    return new Promise<void>((ready, fail) => {
-      server.on('error', fail).listen(path, ready);
-    });
-  });
+  await listenOnSocket(server, directory, unnamed);
   await rename(join(directory, unnamed), join(directory, name));
   return async () => {
     await rm(join(directory, name), { force: true });
@@ -71,16 +67,12 @@ async function listen(directory: string, name: string): Promise<() => Promise<vo
   };
 }
 
-function isListening(directory: string, name: string): Promise<boolean> {
-  return withSocketPath(directory, name, (path) => {
-    return new Promise<boolean>((done) => {
-      const socket = connect(path);
-      const end = (isAlive: boolean): void => {
-        socket.destroy();
-        done(isAlive);
-      };
-      socket.once('connect', () => end(true));
-      socket.once('error', ({ code }: NodeJS.ErrnoException) => end(code !== 'ECONNREFUSED' && code !== 'ENOENT'));
-    });
-  });
+async function isListening(directory: string, name: string): Promise<boolean> {
+  try {
+    (await connectToSocket(directory, name)).destroy();
+    return true;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    return code !== 'ECONNREFUSED' && code !== 'ENOENT';
+  }
 }

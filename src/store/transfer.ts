@@ -2,13 +2,19 @@ import { createHash } from 'node:crypto';
 import type { Database, Session } from './database.js';
 import { toLines } from './lines.js';
 
-/** What is exported, in this order, and by which columns rows are sorted: the same way in every database. */
-const TABLES: Readonly<Record<string, string>> = {
-  pets: 'id',
-  api_keys: 'id COLLATE "C"',
-  key_log: 'id',
-  usage: 'key_id COLLATE "C", starts_at, hours, client COLLATE "C", operation COLLATE "C", deprecated COLLATE "C"',
-  idempotent_adds: 'caller_id COLLATE "C", key_digest',
+/**
+ * What is exported, in this order: what a row is for the operator, and by which columns rows are sorted, the same way in
+ * every database.
+ */
+const TABLES: Readonly<Record<string, { readonly rows: string; readonly order: string }>> = {
+  pets: { rows: 'animals', order: 'id' },
+  api_keys: { rows: 'keys', order: 'id COLLATE "C"' },
+  key_log: { rows: 'entries of the key log', order: 'id' },
+  usage: {
+    rows: 'counts of usage',
+    order: 'key_id COLLATE "C", starts_at, hours, client COLLATE "C", operation COLLATE "C", deprecated COLLATE "C"',
+  },
+  idempotent_adds: { rows: 'idempotency keys', order: 'caller_id COLLATE "C", key_digest' },
 };
 const FORMAT = 'animal-store';
 const BATCH_ROWS = 2_000;
@@ -27,23 +33,12 @@ type Table = Header['tables'][number];
 /** Called after each batch with how many rows of all are done. */
 export type OnProgress = (done: number, total: number) => void;
 
-/** Takes rows of a table as JSON texts, and how many of all rows were read so far. */
-type TakeRows = (table: Table, rows: readonly string[], done: number, total: number) => Promise<void> | void;
-
 /** How many rows of each table were exported or imported. */
-export type Transferred = readonly { readonly name: string; readonly rows: number }[];
-
-const NAMES: Readonly<Record<string, string>> = {
-  pets: 'animals',
-  api_keys: 'keys',
-  key_log: 'entries of the key log',
-  usage: 'counts of usage',
-  idempotent_adds: 'idempotency keys',
-};
+export type Transferred = readonly Pick<Table, 'name' | 'rows'>[];
 
 /** Says how many rows of each table there are, for the operator. */
 export function summarize(tables: Transferred): string {
-  return tables.map(({ name, rows }) => `${rows} ${NAMES[name] ?? name}`).join(', ');
+  return tables.map(({ name, rows }) => `${rows} ${TABLES[name]?.rows ?? name}`).join(', ');
 }
 
 /**
@@ -66,12 +61,10 @@ export async function exportStore(
     await session.execute(`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; ${SESSION}`);
     const header = await describe(session);
     const checksum = createHash('sha256');
-    const writeLines = async (text: string): Promise<void> => {
+    for await (const text of readStore(session, header, onProgress)) {
       checksum.update(text);
       await write(text);
-    };
-    await writeLines(`${JSON.stringify(header)}\n`);
-    await readTables(session, header, writeLines, onProgress);
+    }
     await write(`${toLastLine(checksum.digest('hex'))}\n`);
     return header.tables;
   });
@@ -95,41 +88,41 @@ export async function importStore(
       throw new Error(`the store is not empty (${summarize(full)}): name a new one with DATABASE_URL or DATA_DIR`);
     }
 
-    const take: TakeRows = async (table, rows, done, total) => {
-      const columns = table.columns.join();
+    const check = ({ tables }: Header): void => {
+      for (const table of tables) requireKnown(table, own);
+    };
+    const insert = async ({ name, columns }: Table, rows: readonly string[]): Promise<void> => {
       const json = `[${rows.join()}]`.replaceAll("'", "''");
       await session.execute(
-        `INSERT INTO ${table.name} (${columns})
-         SELECT ${columns} FROM json_populate_recordset(NULL::${table.name}, '${json}')`,
+        `INSERT INTO ${name} (${columns.join()})
+         SELECT ${columns.join()} FROM json_populate_recordset(NULL::${name}, '${json}')`,
       );
-      onProgress(done, total);
     };
-    const { header, checksum } = await readExport(chunks, take, ({ tables }) => {
-      for (const table of tables) requireKnown(table, own);
-    });
+    const { header, checksum } = await readExport(chunks, { check, insert, onProgress });
     await continueIds(session, header.lastPetId);
-    const stored = createHash('sha256').update(`${JSON.stringify(header)}\n`);
-    await readTables(session, header, (text) => Promise.resolve(void stored.update(text)));
+    const stored = createHash('sha256');
+    for await (const text of readStore(session, header)) stored.update(text);
     if (stored.digest('hex') !== checksum) throw new Error('the imported rows differ from the export');
     return header.tables;
   });
 }
 
-/**
- * Reads an export and checks that it is complete and undamaged.
- * @param check - is called first, with the header
- */
-export async function readExport(
-  chunks: AsyncIterable<string>,
-  take: TakeRows,
-  check: (header: Header) => void = () => undefined,
-): Promise<{ readonly header: Header; readonly checksum: string }> {
+export interface ReadOptions {
+  /** Called first. */
+  readonly check?: (header: Header) => void;
+  /** Takes rows of a table, as JSON texts. */
+  readonly insert?: (table: Table, rows: readonly string[]) => Promise<void>;
+  readonly onProgress?: OnProgress;
+}
+
+/** Reads an export and checks that it is complete and undamaged. */
+export async function readExport(chunks: AsyncIterable<string>, { check, insert, onProgress }: ReadOptions = {}) {
   const lines = toLines(chunks);
   const first = await lines.next();
-  const header = parseHeader(first.done ? '' : first.value);
-  check(header);
-  const checksum = createHash('sha256').update(`${first.value}\n`);
-  const total = header.tables.reduce((sum, { rows }) => sum + rows, 0);
+  const header = parseHeader(first.value ?? '');
+  check?.(header);
+  const hash = createHash('sha256').update(`${first.value}\n`);
+  const total = countRows(header);
   let done = 0;
   for (const table of header.tables) {
     for (let left = table.rows; left > 0;) {
@@ -140,17 +133,22 @@ export async function readExport(
           throw new Error(`the export is incomplete: it ends after ${done + rows.length} of ${total} rows`);
         rows.push(line.value);
       }
-      checksum.update(`${rows.join('\n')}\n`);
+      hash.update(`${rows.join('\n')}\n`);
       left -= rows.length;
       done += rows.length;
-      await take(table, rows, done, total);
+      await insert?.(table, rows);
+      onProgress?.(done, total);
     }
   }
   const last = await lines.next();
   if (last.done) throw new Error('the export is incomplete: its last line is missing');
-  const digest = checksum.digest('hex');
-  if (last.value !== toLastLine(digest)) throw new Error('the export is damaged: its checksum is wrong');
-  return { header, checksum: digest };
+  const checksum = hash.digest('hex');
+  if (last.value !== toLastLine(checksum)) throw new Error('the export is damaged: its checksum is wrong');
+  return { header, checksum };
+}
+
+function countRows({ tables }: Header): number {
+  return tables.reduce((sum, { rows }) => sum + rows, 0);
 }
 
 function toLastLine(sha256: string): string {
@@ -190,48 +188,42 @@ async function describe(session: Session): Promise<Header> {
     const { rows } = await session.execute(`SELECT count(*)::int AS count FROM ${name}`);
     tables.push({ name, columns: columns.map((column) => String(column.name)), rows: Number(rows[0]?.count) });
   }
+  // Null until the sequence has given a value.
   const { rows: ids } = await session.execute(
-    `SELECT CASE WHEN is_called THEN last_value::text END AS last FROM ${await findSequence(session, 'pets')}`,
+    `SELECT pg_sequence_last_value(pg_get_serial_sequence('pets', 'id')::regclass)::text AS last`,
   );
   return { format: FORMAT, version: 1, lastPetId: (ids[0]?.last as string | null | undefined) ?? null, tables };
 }
 
-/** Passes all rows on, as lines of JSON, in the order of the header. PostgreSQL writes them, so identifiers are exact. */
-async function readTables(
-  session: Session,
-  { tables }: Header,
-  write: (text: string) => Promise<void>,
-  onProgress: OnProgress = () => undefined,
-): Promise<void> {
-  const total = tables.reduce((sum, { rows }) => sum + rows, 0);
+/**
+ * Reads the header and all rows, as lines of JSON, in the order of the header. PostgreSQL writes the rows, so identifiers
+ * are exact.
+ */
+async function* readStore(session: Session, header: Header, onProgress?: OnProgress): AsyncGenerator<string> {
+  yield `${JSON.stringify(header)}\n`;
   let done = 0;
-  for (const { name, columns } of tables) {
+  for (const { name, columns } of header.tables) {
     await session.execute(
       `DECLARE lines NO SCROLL CURSOR FOR
-       SELECT row_to_json(line)::text AS line FROM (SELECT ${columns.join()} FROM ${name} ORDER BY ${TABLES[name]}) AS line`,
+       SELECT row_to_json(line)::text AS line FROM (SELECT ${columns.join()} FROM ${name} ORDER BY ${TABLES[name]?.order}) AS line`,
     );
     for (;;) {
       const { rows } = await session.execute(`FETCH ${BATCH_ROWS} FROM lines`);
       if (rows.length === 0) break;
-      await write(rows.map(({ line }) => `${String(line)}\n`).join(''));
-      onProgress((done += rows.length), total);
+      yield rows.map(({ line }) => `${String(line)}\n`).join('');
+      onProgress?.((done += rows.length), countRows(header));
     }
     await session.execute('CLOSE lines');
   }
-}
-
-async function findSequence(session: Session, table: string): Promise<string> {
-  const { rows } = await session.execute(`SELECT pg_get_serial_sequence('${table}', 'id') AS name`);
-  return String(rows[0]?.name);
 }
 
 /** Lets the next ids follow the last ones: of animals, the last one that the export states, even if that animal is gone. */
 async function continueIds(session: Session, lastPetId: string | null): Promise<void> {
   if (lastPetId !== null) {
     if (!/^[1-9]\d{0,18}$/.test(lastPetId)) throw new Error('the export is damaged: lastPetId is no id');
-    await session.execute(`SELECT setval('${await findSequence(session, 'pets')}', ${lastPetId})`);
+    await session.execute(`SELECT setval(pg_get_serial_sequence('pets', 'id'), ${lastPetId})`);
   }
   await session.execute(
-    `SELECT setval('${await findSequence(session, 'key_log')}', max(id)) FROM key_log HAVING max(id) IS NOT NULL`,
+    `SELECT setval(pg_get_serial_sequence('key_log', 'id'), max(id)) FROM key_log HAVING max(id) IS NOT NULL`,
   );
 }

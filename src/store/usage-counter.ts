@@ -1,5 +1,6 @@
-import type { Log } from '../observability/log.js';
 import { OTHER, type Use } from '../access/usage.js';
+import type { Log } from '../observability/log.js';
+import { repeat } from '../repeat.js';
 
 /** How often a key was used in one way within an hour. Times are in milliseconds since the epoch. */
 export interface UsageCount extends Pick<Use, 'keyId' | 'operation' | 'deprecated'> {
@@ -41,8 +42,8 @@ export function createUsageCounter(options: UsageCounterOptions) {
   let notCounted = 0;
   let isFailing = false;
   let isClosed = false;
-  let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> | undefined;
+  const stopWriting = repeat({ run: startWriting, pauseMs: () => flushEveryMs });
 
   return {
     count({ keyId, client = '', operation, deprecated, cost, outcome }: Use): void {
@@ -56,12 +57,12 @@ export function createUsageCounter(options: UsageCounterOptions) {
         refused: outcome === 'refused' ? 1 : 0,
       });
       if (size >= BATCH_SIZE && !isFailing) void startWriting();
-      else timer ??= setTimeout(() => void startWriting(), flushEveryMs).unref();
     },
     flush,
     /** Writes all counts once more. Later requests are not counted. */
     async close(): Promise<void> {
       isClosed = true;
+      await stopWriting();
       await flush();
       const requests = take().reduce((sum, count) => sum + count.requests, notCounted);
       if (requests > 0) log.warn({ requests }, 'key usage could not be stored and is lost');
@@ -108,12 +109,7 @@ export function createUsageCounter(options: UsageCounterOptions) {
   }
 
   function startWriting(): Promise<void> {
-    clearTimeout(timer);
-    timer = undefined;
-    writing ??= writeAll().finally(() => {
-      writing = undefined;
-      if (size > 0 && !isClosed) timer ??= setTimeout(() => void startWriting(), flushEveryMs).unref();
-    });
+    writing ??= writeAll().finally(() => (writing = undefined));
     return writing;
   }
 

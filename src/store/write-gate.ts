@@ -1,21 +1,18 @@
 import { StoreError } from '../errors.js';
+import type { Log } from '../observability/log.js';
 import type { Database } from './database.js';
 
-export interface WriteGateOptions {
-  /** The most writes at a time. The other connections of the pool are left to reads. */
-  readonly max: number;
-  /** Called when writes stop, and when they work again. */
-  readonly onChange: (isStalled: boolean) => void;
-  /** A write that takes longer than this shows that writes are stalled, in milliseconds. */
-  readonly stalledMs?: number;
-}
+/** A write that takes longer than this shows that writes are stalled. */
+const STALLED_MS = 1_000;
 
 /**
  * Wraps the database of the animals so that stalled writes do not keep reads from it. A commit may hang, for example if
  * it waits for a standby that is lost. From then on, writes are refused at once, except for one at a time that finds
  * out whether they work again.
+ * @param pool - the connections of the database, of which a fifth is left to reads
  */
-export function guardWrites(database: Database, { max, onChange, stalledMs = 1_000 }: WriteGateOptions): Database {
+export function guardWrites(database: Database, pool: number, log: Log): Database {
+  const max = Math.max(1, pool - Math.ceil(pool / 5));
   let running = 0;
   let isStalled = false;
   let waiting: { readonly start: () => void; readonly refuse: (error: StoreError) => void }[] = [];
@@ -32,10 +29,10 @@ export function guardWrites(database: Database, { max, onChange, stalledMs = 1_0
     if (isStalled && running > 0) throw stalled();
     if (running >= max) await new Promise<void>((start, refuse) => waiting.push({ start, refuse }));
     running += 1;
-    const timer = setTimeout(stall, stalledMs);
+    const timer = setTimeout(stall, STALLED_MS);
     try {
       const result = await run();
-      if (isStalled) onChange(false);
+      if (isStalled) log.warn('the database writes again');
       isStalled = false;
       return result;
     } finally {
@@ -46,7 +43,7 @@ export function guardWrites(database: Database, { max, onChange, stalledMs = 1_0
   }
 
   function stall(): void {
-    if (!isStalled) onChange(true);
+    if (!isStalled) log.warn('the database does not complete writes: they are refused');
     isStalled = true;
     for (const { refuse } of waiting) refuse(stalled());
     waiting = [];

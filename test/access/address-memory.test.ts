@@ -22,7 +22,7 @@ it('bounds the memory of 401 responses, however many addresses a client forges a
     // Both the other addresses and the zone may have any length.
     const forwarded = `${'192.0.2.1,'.repeat(100)}${address}%${'z'.repeat(1_000)}`;
     const headers = { 'x-forwarded-for': Buffer.from(forwarded).toString() };
-    const { network } = readAddress({ headers } as unknown as IncomingMessage);
+    const { network } = readAddress({ headers, socket: {} } as unknown as IncomingMessage);
     const session = new KeylessSession(ledger, network, () => keyMissing(undefined), observer, NO_SPAN, false);
     await session.requireKey().catch(() => undefined);
   }

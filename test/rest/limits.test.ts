@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { NewKey } from '../../src/access/key-store.js';
+import type { NewKey } from '../../src/store/postgres-key-store.js';
 import { startGateway, STORES, type Gateway } from '../support/gateway.js';
 import { createRestClient, expectError, expectLimitHeaders, type Answer, type RestClient } from './requests.js';
 

@@ -1,5 +1,5 @@
 import { digestApiKey, generateApiKey } from '../../src/access/api-key.js';
-import type { KeyRecord, KeyStore } from '../../src/access/key-store.js';
+import type { KeyRecord, KeyStore } from '../../src/store/postgres-key-store.js';
 
 /** A key store in memory that records lookups, can delay its results and can fail. */
 export interface FakeKeys extends Pick<KeyStore, 'findByDigest'> {

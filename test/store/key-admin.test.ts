@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { KeyStore } from '../../src/access/key-store.js';
+import type { KeyStore } from '../../src/store/postgres-key-store.js';
 import type { Database } from '../../src/store/database.js';
 import { createKeyAdmin, type KeyAdmin } from '../../src/store/key-admin.js';
 import { migrate } from '../../src/store/migrate.js';

@@ -24,7 +24,7 @@ it.each([
   } as unknown as KeyAdmin);
   const connected = await connectKeys(store);
   expect(await connected?.admin.show({ id: 'key_1' })).toEqual({ id: 'key_1' });
-  await connected?.close();
+  connected?.close();
   await close();
   expect(await connectKeys(store)).toBeUndefined();
   expect(await readdir(store)).toEqual([]);

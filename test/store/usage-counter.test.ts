@@ -128,7 +128,7 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the counter of usage on %s', (
       await usage.add([...names, at(old + hour * HOUR, 'busy', 5), at(old + hour * HOUR, 'other key', 1, 'key_2')]);
     }
     await usage.add([at(midnight - 7 * 24 * HOUR, 'recent', 1), at(midnight, 'today', 1)]);
-    await Promise.all([usage.prune(7), usage.prune(7)]);
+    await Promise.all([usage.prune(), usage.prune()]);
     await usage.prune();
 
     const text =

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { randomBytes } from 'node:crypto';
 import { pino } from 'pino';
 import { inject } from 'vitest';
-import type { CreatedKey, KeyStore, NewKey } from '../../src/access/key-store.js';
+import type { CreatedKey, KeyStore, NewKey } from '../../src/store/postgres-key-store.js';
 import { createPostgresKeyStore } from '../../src/store/postgres-key-store.js';
 import { startApp, type App, type AppParts } from '../../src/app.js';
 import { loadConfig } from '../../src/config.js';
