@@ -1,5 +1,6 @@
 import { StoreError } from '../errors.js';
-import { toNewPet, toPetId, toPetQuery } from './field-arguments.js';
+import { parseInt64 } from '../pets/int64.js';
+import { parseNewPet, parsePetQuery } from '../pets/pet.js';
 import type { Mutation, MutationResolvers, Query, QueryResolvers } from './generated/resolver-types.js';
 
 /** What a root field asks of the animal store. */
@@ -32,12 +33,12 @@ const ONE_REQUEST: Price = { cost: 1, maxObjects: 1 };
  */
 export const PRICES: { readonly [Field in RootFieldName]: (args: ArgumentsOf<Field>) => Price } = {
   pets(args) {
-    const { limit, status = '' } = toPetQuery(args);
+    const { limit, status = '' } = parsePetQuery(args);
     return { cost: 1, key: `pets ${limit} ${status}`, maxObjects: limit };
   },
-  pet: (args) => ({ cost: 1, key: toPetId(args), maxObjects: 1 }),
-  addPet(args) {
-    toNewPet(args);
+  pet: ({ id }) => ({ cost: 1, key: parseInt64(id, 'id'), maxObjects: 1 }),
+  addPet({ input }) {
+    parseNewPet(input);
     return ONE_REQUEST;
   },
   rateLimit: () => FREE,

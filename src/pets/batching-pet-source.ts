@@ -12,6 +12,7 @@ interface Waiting {
 
 type ListRequest = Waiting & { readonly limit: number };
 type Lookup = Waiting & { readonly ids: readonly Int64[] };
+type Found = Awaited<ReturnType<PetSource['findMany']>>;
 type Addition = Waiting & { readonly newPet: NewPet };
 
 /**
@@ -57,11 +58,11 @@ export function createBatchingPetSource(source: BulkPetSource): PetSource {
     return requests.map((request) => cut(pets, request.limit));
   }
 
-  async function findBatch(lookups: readonly Lookup[]): Promise<readonly (readonly (Pet | undefined)[])[]> {
-    const [first] = lookups;
-    const ids = first && lookups.length === 1 ? first.ids : lookups.flatMap((lookup) => lookup.ids);
-    const found = await source.findAll(ids, toSharedCall(lookups));
-    return lookups.map((lookup) => lookup.ids.map((id) => found.get(id)));
+  async function findBatch(lookups: readonly Lookup[]): Promise<readonly Found[]> {
+    const ids = lookups.flatMap((lookup) => lookup.ids);
+    const found = await source.findMany(ids, toSharedCall(lookups));
+    let end = 0;
+    return lookups.map((lookup) => found.slice(end, (end += lookup.ids.length)));
   }
 
   async function addBatch(additions: readonly Addition[]): Promise<readonly (Pet | Error)[]> {
