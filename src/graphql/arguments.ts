@@ -21,7 +21,7 @@ export type ArgumentMaker = (variables: Readonly<Variables>, source: DocumentSou
 /**
  * Compiles the arguments of a field of a valid document: without variables, they are made once. With variables,
  * `getArgumentValues` of graphql-js would do the same with the parsed document, but takes twenty times as long, and a
- * tenth of a request for 50 lookups.
+ * fifth of a request for 50 lookups.
  */
 export function compileArguments(definition: GraphQLField<unknown, unknown>, node: FieldNode): ArgumentMaker {
   const texts = new Map(node.arguments?.map(({ name, value }) => [name.value, textOf(value)]));
