@@ -51,8 +51,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     context.route = '/graphql';
     let session: Session;
     try {
-      const opened = access.open(context.header('authorization'), context.client.network, context.span);
-      session = opened instanceof Promise ? await opened : opened;
+      session = await access.open(context.header('authorization'), context.client.network, context.span);
     } catch (thrown) {
       return refuse(context, thrown);
     }
@@ -66,10 +65,9 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       recorder.recordRefusal(toStoreError(thrown), context, session.keyId);
     }
     session.close();
-    const allowance = session.allowance();
-    const left = allowance instanceof Promise ? await allowance : allowance;
+    const windows = (await session.allowance())?.windows;
     const headers = context.method === 'POST' ? reply.headers : { ...SAFE_METHOD_HEADERS, ...reply.headers };
-    return { status: reply.status, headers, body: reply.body, windows: left?.windows };
+    return { status: reply.status, headers, body: reply.body, windows };
   };
 
   async function answer(context: RequestContext, session: Session): Promise<Reply> {
@@ -84,8 +82,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     if (renderLandingPage && prefersHtml(context, MEDIA_TYPES)) {
       return { status: 200, headers: PAGE_HEADERS, body: await renderLandingPage(context.search) };
     }
-    const passed = session.keyId || session.isKeyRefused || !openIntrospection ? session.requireKey() : undefined;
-    if (passed instanceof Promise) await passed;
+    if (session.keyId || session.isKeyRefused || !openIntrospection) await session.requireKey();
     const mediaType = chooseMediaType(context.header('accept'));
     const { isBatch, operations } = method === 'GET' ? readGetRequest(context) : await readBodyRequest(context, limits);
     const responses = await execute(operations, context, session);

@@ -122,15 +122,12 @@ export function createPrepare(options: PrepareOptions) {
   async function validate({ query, extensions }: Partial<OperationRequest>): Promise<Known | Refusal> {
     if (query !== undefined) requireSmallDocument(query, documentLimits);
     const validation = await server.validate({ query, extensions });
-    if (!validation.isValid) {
-      const { status, errors } = validation;
-      const documentStatus = findDocumentStatus(errors);
-      if (query !== undefined && documentStatus !== undefined) {
+    if (validation instanceof Refusal) {
+      const { errors } = validation;
+      if (query !== undefined && findDocumentStatus(errors) !== undefined) {
         documents.keep({ text: query, errors, names: [], operations: new Map() });
       }
-      // The response has a `Cache-Control` of its own.
-      const { 'cache-control': _, ...headers } = Object.fromEntries(validation.headers);
-      return new Refusal(documentStatus ?? status, headers, errors);
+      return validation;
     }
     const { text, document } = validation;
     const hash = readHash(extensions);

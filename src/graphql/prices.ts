@@ -1,6 +1,14 @@
 import { StoreError } from '../errors.js';
-import { toNewPet, toPetId, toPetQuery } from './field-arguments.js';
-import type { Mutation, MutationResolvers, Query, QueryResolvers } from './generated/resolver-types.js';
+import { parseInt64 } from '../pets/int64.js';
+import { parseNewPet, parsePetQuery } from '../pets/pet.js';
+import type {
+  Mutation,
+  MutationAddPetArgs,
+  Query,
+  QueryPetArgs,
+  QueryPetsArgs,
+  RequireFields,
+} from './generated/resolver-types.js';
 
 /** What a root field asks of the animal store. */
 export interface Price {
@@ -13,13 +21,6 @@ export interface Price {
 }
 
 type RootFieldName = Exclude<keyof Query | keyof Mutation, '__typename'>;
-type ArgumentsOf<Field> = Field extends keyof QueryResolvers
-  ? ArgumentsOfResolver<QueryResolvers[Field]>
-  : Field extends keyof MutationResolvers
-    ? ArgumentsOfResolver<MutationResolvers[Field]>
-    : never;
-type ArgumentsOfResolver<R> =
-  NonNullable<R> extends (parent: never, args: infer Args, ...rest: never[]) => unknown ? Args : never;
 
 /** The price of what asks the animal store nothing, such as introspection and `__typename`. */
 export const FREE: Price = { cost: 0, maxObjects: 1 };
@@ -30,18 +31,18 @@ const ONE_REQUEST: Price = { cost: 1, maxObjects: 1 };
  * Each function throws a StoreError `invalid_request` when the field's own rules refuse its arguments: such a field
  * asks the store nothing and costs nothing.
  */
-export const PRICES: { readonly [Field in RootFieldName]: (args: ArgumentsOf<Field>) => Price } = {
-  pets(args) {
-    const { limit, status = '' } = toPetQuery(args);
+export const PRICES = {
+  pets: (args: RequireFields<QueryPetsArgs, 'limit'>): Price => {
+    const { limit, status = '' } = parsePetQuery(args);
     return { cost: 1, key: `pets ${limit} ${status}`, maxObjects: limit };
   },
-  pet: (args) => ({ cost: 1, key: toPetId(args), maxObjects: 1 }),
-  addPet(args) {
-    toNewPet(args);
+  pet: ({ id }: QueryPetArgs): Price => ({ cost: 1, key: parseInt64(id, 'id'), maxObjects: 1 }),
+  addPet: ({ input }: MutationAddPetArgs): Price => {
+    parseNewPet(input);
     return ONE_REQUEST;
   },
   rateLimit: () => FREE,
-};
+} satisfies Record<RootFieldName, (args: never) => Price>;
 
 /**
  * The requests that an operation costs: what its fields would cost over REST, with equal reads counted once.

@@ -1,14 +1,15 @@
 import type { Allowance } from '../access/session.js';
 import { toUnixSeconds } from '../http/limit-headers.js';
-import { toNewPet, toPetId, toPetQuery } from './field-arguments.js';
+import { parseInt64 } from '../pets/int64.js';
+import { parseNewPet, parsePetQuery } from '../pets/pet.js';
 import type { RateLimit, Resolvers } from './generated/resolver-types.js';
 import { ID } from './id-scalar.js';
 
 /** The resolvers of the root fields, and the values that enums and IDs have inside. */
 export const resolvers: Resolvers & { ID: typeof ID } = {
   Query: {
-    pets: (_, args, { loader }) => loader.list(toPetQuery(args)),
-    pet: (_, args, { loader }) => loader.get(toPetId(args)),
+    pets: (_, args, { loader }) => loader.list(parsePetQuery(args)),
+    pet: (_, { id }, { loader }) => loader.get(parseInt64(id, 'id')),
     rateLimit: async (_, _args, context, info) => {
       // What is left is asked first: how long the guard takes must not decide whether an upstream has answered
       // meanwhile.
@@ -17,8 +18,8 @@ export const resolvers: Resolvers & { ID: typeof ID } = {
     },
   },
   Mutation: {
-    addPet: (_, args, { source, call, keyOfAddition }, { position }) =>
-      source.add(toNewPet(args), call, keyOfAddition?.(position)),
+    addPet: (_, { input }, { source, call, keyOfAddition }, { position }) =>
+      source.add(parseNewPet(input), call, keyOfAddition?.(position)),
   },
   PetStatus: { AVAILABLE: 'available', PENDING: 'pending', SOLD: 'sold' },
   Plan: { FREE: 'free', PRO: 'pro', BUSINESS: 'business', ENTERPRISE: 'enterprise' },

@@ -4,10 +4,11 @@ import {
   ApolloServerPluginLandingPageDisabled,
 } from '@apollo/server/plugin/disabled';
 import { ApolloServerPluginLandingPageLocalDefault } from '@apollo/server/plugin/landingPage/default';
-import type { DocumentNode, GraphQLFormattedError, GraphQLSchema } from 'graphql';
+import type { DocumentNode, GraphQLSchema } from 'graphql';
 import { toStoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
-import { isUnforeseen, MAX_ERRORS, type ErrorFormatter } from './errors.js';
+import { findDocumentStatus, isUnforeseen, MAX_ERRORS, type ErrorFormatter } from './errors.js';
+import { Refusal } from './refusal.js';
 import type { OperationRequest } from './request.js';
 
 type PersistedQueryCache = NonNullable<
@@ -28,15 +29,11 @@ export interface GraphqlServerOptions {
   readonly log: Log;
 }
 
-/** What Apollo Server says about a document that this process has not seen. */
-export type Validation =
-  | { readonly isValid: true; readonly text: string; readonly document: DocumentNode }
-  | {
-      readonly isValid: false;
-      readonly status: number;
-      readonly headers: Iterable<readonly [string, string]>;
-      readonly errors: readonly GraphQLFormattedError[];
-    };
+/** A document that Apollo Server has found valid. */
+export interface ValidDocument {
+  readonly text: string;
+  readonly document: DocumentNode;
+}
 
 /** What the plugin captures. Apollo Server copies the context itself, but not what is in it. */
 interface ApolloContext {
@@ -97,20 +94,19 @@ export async function createGraphqlServer(options: GraphqlServerOptions) {
   await server.start();
 
   return {
-    async validate({ query, extensions }: Pick<OperationRequest, 'query' | 'extensions'>): Promise<Validation> {
+    /** Has a document that this process has not seen parsed and validated. */
+    async validate({ query, extensions }: Partial<OperationRequest>): Promise<ValidDocument | Refusal> {
       const captured: ApolloContext['captured'] = {};
       const { body, http } = await server.executeOperation({ query, extensions }, { contextValue: { captured } });
       const { text, document, failure } = captured;
       if (failure !== undefined) throw toStoreError(failure);
-      if (text !== undefined && document) return { isValid: true, text, document };
+      if (text !== undefined && document) return { text, document };
       if (body.kind !== 'single') throw new Error('Apollo Server answered in parts');
-      return {
-        isValid: false,
-        status: http.status ?? 200,
-        headers: http.headers,
-        // graphql-js adds one that says that there are more.
-        errors: (body.singleResult.errors ?? []).slice(0, MAX_ERRORS),
-      };
+      // graphql-js adds one that says that there are more.
+      const errors = (body.singleResult.errors ?? []).slice(0, MAX_ERRORS);
+      // The response has a `Cache-Control` of its own.
+      const { 'cache-control': _, ...headers } = Object.fromEntries(http.headers);
+      return new Refusal(findDocumentStatus(errors) ?? http.status ?? 200, headers, errors);
     },
     /** Apollo Sandbox as an HTML page. */
     async renderLandingPage(search: string): Promise<string> {

@@ -2,7 +2,7 @@ import { createBatcher, type Batcher } from '../batcher.js';
 import { StoreError } from '../errors.js';
 import { joinSpans } from '../observability/tracing.js';
 import type { Int64 } from './int64.js';
-import type { NewPet, Pet, PetQuery } from './pet.js';
+import { PET_STATUSES, type NewPet, type Pet, type PetQuery } from './pet.js';
 import { CallCancelled, NEVER_CANCELLED, WHOLE, type BulkPetSource, type Call, type PetSource } from './pet-source.js';
 
 /** A question that waits for its batch. */
@@ -11,7 +11,9 @@ interface Waiting {
 }
 
 type ListRequest = Waiting & { readonly limit: number };
+type Lister = Batcher<ListRequest, readonly Pet[]>;
 type Lookup = Waiting & { readonly ids: readonly Int64[] };
+type Found = Awaited<ReturnType<PetSource['findMany']>>;
 type Addition = Waiting & { readonly newPet: NewPet };
 
 /**
@@ -21,47 +23,37 @@ type Addition = Waiting & { readonly newPet: NewPet };
  * Only for sources that give every caller the same answer.
  */
 export function createBatchingPetSource(source: BulkPetSource): PetSource {
-  const lists = new Map<PetQuery['status'], Batcher<ListRequest, readonly Pet[]>>();
   const { isBlocking } = source;
+  const listers = new Map([undefined, ...PET_STATUSES].map((status) => [status, createLister(status)]));
   const find = createBatcher({ run: findBatch, sizeOf: ({ ids }) => ids.length, isBlocking, findCancellation });
   const add = createBatcher({ run: addBatch, isBlocking, findCancellation });
 
   return {
-    list: ({ limit, status }, call) => getLister(status)({ limit, call }),
+    list: ({ limit, status }, call) => (listers.get(status) as Lister)({ limit, call }),
     findMany: (ids, call) => find({ ids, call }),
     // An addition with an idempotency key needs a statement of its own.
     add: (newPet, call, key) => (key ? source.add(newPet, call, key) : add({ newPet, call })),
   };
 
-  function getLister(status: PetQuery['status']): Batcher<ListRequest, readonly Pet[]> {
-    let list = lists.get(status);
-    if (!list) {
+  function createLister(status: PetQuery['status']): Lister {
+    return createBatcher({
+      async run(requests: readonly ListRequest[]) {
+        const limit = Math.max(...requests.map((request) => request.limit));
+        const pets = await source.list({ limit, status }, toSharedCall(requests));
+        return requests.map((request) => cut(pets, request.limit));
+      },
       // One list answers any number of readers.
-      list = createBatcher({
-        run: (requests: readonly ListRequest[]) => listBatch(status, requests),
-        sizeOf: () => 0,
-        isBlocking,
-        findCancellation,
-      });
-      lists.set(status, list);
-    }
-    return list;
+      sizeOf: () => 0,
+      isBlocking,
+      findCancellation,
+    });
   }
 
-  async function listBatch(
-    status: PetQuery['status'],
-    requests: readonly ListRequest[],
-  ): Promise<readonly (readonly Pet[])[]> {
-    const limit = Math.max(...requests.map((request) => request.limit));
-    const pets = await source.list({ limit, status }, toSharedCall(requests));
-    return requests.map((request) => cut(pets, request.limit));
-  }
-
-  async function findBatch(lookups: readonly Lookup[]): Promise<readonly (readonly (Pet | undefined)[])[]> {
-    const [first] = lookups;
-    const ids = first && lookups.length === 1 ? first.ids : lookups.flatMap((lookup) => lookup.ids);
-    const found = await source.findAll(ids, toSharedCall(lookups));
-    return lookups.map((lookup) => lookup.ids.map((id) => found.get(id)));
+  async function findBatch(lookups: readonly Lookup[]): Promise<readonly Found[]> {
+    const ids = lookups.flatMap((lookup) => lookup.ids);
+    const found = await source.findMany(ids, toSharedCall(lookups));
+    let end = 0;
+    return lookups.map((lookup) => found.slice(end, (end += lookup.ids.length)));
   }
 
   async function addBatch(additions: readonly Addition[]): Promise<readonly (Pet | Error)[]> {

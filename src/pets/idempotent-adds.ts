@@ -41,6 +41,9 @@ const PRUNE = {
          )) RETURNING 1`,
 };
 
+/** Keys deleted by one statement. */
+const PRUNE_BATCH = 1_000;
+
 /** A key may expire between the two statements of an attempt, but hardly ever twice in a row. */
 const MAX_ATTEMPTS = 3;
 
@@ -74,12 +77,12 @@ export async function addOnce(
  * Deletes keys older than a day, in batches.
  * @returns how many were deleted
  */
-export async function pruneIdempotentAdds(database: Queryable, batchSize = 1_000): Promise<number> {
+export async function pruneIdempotentAdds(database: Queryable): Promise<number> {
   let total = 0;
   for (;;) {
-    const { length } = await database.query(PRUNE, [batchSize]);
+    const { length } = await database.query(PRUNE, [PRUNE_BATCH]);
     total += length;
-    if (length < batchSize) return total;
+    if (length < PRUNE_BATCH) return total;
   }
 }
 

@@ -58,7 +58,7 @@ export interface PetSource {
   /** Lists the animals that match, lowest id first, at most `query.limit`. */
   list(query: PetQuery, call: Call): Promise<readonly Pet[]>;
   /**
-   * Looks up many animals at once.
+   * Looks up many animals at once. `ids` may contain duplicates.
    * @returns one entry for each id, in the order of `ids`: the animal, undefined if it does not exist, or the Error of
    * this id alone (also `not_found`, if the backend supplies its own message)
    */
@@ -75,8 +75,6 @@ export interface PetSource {
 export interface BulkPetSource extends PetSource {
   /** Whether a statement keeps the event loop busy, as in an embedded database. */
   readonly isBlocking?: boolean;
-  /** Looks up animals. The map omits animals that do not exist. `ids` may contain duplicates. */
-  findAll(ids: readonly Int64[], call: Call): Promise<ReadonlyMap<Int64, Pet>>;
   /**
    * Adds all animals or none. An error that is not a StoreError guarantees that none was added.
    * @returns the animals in the order of `newPets`

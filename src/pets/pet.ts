@@ -27,6 +27,11 @@ export interface PetQuery {
 export const LIMIT = { minimum: 1, maximum: 100, default: 20 } as const;
 export const NAME_LENGTH = { minimum: 1, maximum: 255 } as const;
 
+/** Which animals to list, as the client sent it. @throws StoreError `invalid_request` */
+export function parsePetQuery({ limit, status }: { limit: number; status?: PetStatus | null | undefined }): PetQuery {
+  return { limit: parseLimit(limit), status: status ?? undefined };
+}
+
 /** @throws StoreError `invalid_request` if `limit` is not a whole number from 1 to 100 */
 export function parseLimit(limit: number): number {
   if (Number.isInteger(limit) && limit >= LIMIT.minimum && limit <= LIMIT.maximum) return limit;

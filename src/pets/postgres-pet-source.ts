@@ -54,9 +54,12 @@ export function createPostgresPetSource(database: Queryable, isBlocking = false)
         : database.query<PetRow>(LIST_BY_STATUS, [limit, status], call));
       return toPets(rows);
     },
-    findAll,
     async findMany(ids, call) {
-      const found = await findAll(ids, call);
+      requireClient(call);
+      // Identifiers need no quoting. pg would quote each element of an array.
+      const rows = await database.query<PetRow>(FIND_MANY, [`{${ids.join()}}`], call);
+      const found = new Map<Int64, Pet>();
+      for (const pet of toPets(rows)) found.set(pet.id, pet);
       return ids.map((id) => found.get(id));
     },
     async add(newPet, call, key) {
@@ -83,15 +86,6 @@ export function createPostgresPetSource(database: Queryable, isBlocking = false)
       return toPets(rows);
     },
   };
-
-  async function findAll(ids: readonly Int64[], call: Call): Promise<ReadonlyMap<Int64, Pet>> {
-    requireClient(call);
-    // Identifiers need no quoting. pg would quote each element of an array.
-    const rows = await database.query<PetRow>(FIND_MANY, [`{${ids.join()}}`], call);
-    const found = new Map<Int64, Pet>();
-    for (const pet of toPets(rows)) found.set(pet.id, pet);
-    return found;
-  }
 }
 
 function requireClient(call: Call): void {

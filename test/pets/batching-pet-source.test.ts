@@ -26,8 +26,7 @@ function createRecordingSource({ failing, waits = false }: { failing?: string; w
       answer(`list ${limit} ${status ?? ''}`.trim(), () =>
         Array.from({ length: limit }, (_, index) => toPet(String(index + 1) as Int64)),
       ),
-    findMany: () => Promise.reject(new Error('not asked here')),
-    findAll: (wanted) => answer(`find ${wanted.join()}`, () => new Map(wanted.map((id) => [id, toPet(id)]))),
+    findMany: (wanted) => answer(`find ${wanted.join()}`, () => wanted.map(toPet)),
     add: ({ name }) => answer(`add ${name}`, () => ({ ...toPet('100' as Int64), name })),
     addMany: (newPets) =>
       answer(`add ${newPets.map(({ name }) => name).join()}`, () =>

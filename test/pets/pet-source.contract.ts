@@ -215,7 +215,8 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
       expect(new Set(added.map(({ id }) => id)).size).toBe(30);
       expect(found).toEqual(names.map((_, n) => [ANIMALS[n % ANIMALS.length]]));
       const lowest = [...ANIMALS].sort(byId);
-      expect(lists).toEqual(names.map((_, n) => lowest.slice(0, 1 + (n % 3))));
+      // A list that was cut also names the whole list, which is nobody's business here.
+      expect(lists.map((pets) => [...pets])).toEqual(names.map((_, n) => lowest.slice(0, 1 + (n % 3))));
     });
   });
 }
