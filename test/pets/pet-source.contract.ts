@@ -215,8 +215,7 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
       expect(new Set(added.map(({ id }) => id)).size).toBe(30);
       expect(found).toEqual(names.map((_, n) => [ANIMALS[n % ANIMALS.length]]));
       const lowest = [...ANIMALS].sort(byId);
-      // A list that was cut also names the whole list, which is nobody's business here.
-      expect(lists.map((pets) => [...pets])).toEqual(names.map((_, n) => lowest.slice(0, 1 + (n % 3))));
+      expect(lists).toEqual(names.map((_, n) => lowest.slice(0, 1 + (n % 3))));
     });
   });
 }
