@@ -1,3 +1,4 @@
+import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import type { Session } from '../access/session.js';
 import type { RequestContext } from '../http/request-context.js';
 import { startSpan, type Tracer } from '../observability/tracing.js';
@@ -52,10 +53,9 @@ export function createExecute(options: ExecuteOptions) {
       session.keyId === undefined ? prepareWithoutKey(request, context, session) : prepare(request, context),
     );
     const yieldTurn = createYieldTurn(context, requests.length > 1);
-    const priced = await mapInOrder(prepared, async (operation) => {
-      await yieldTurn();
-      return price(operation, documentLimits.maxResponseValues);
-    });
+    const priced = await mapInOrder(prepared, (operation) =>
+      chain(yieldTurn(), () => price(operation, documentLimits.maxResponseValues)),
+    );
     const { admitted, executed } = await admitAndRun(priced, contexts, session);
     const responses = await writeAll(executed, context);
 
@@ -100,10 +100,11 @@ export function createExecute(options: ExecuteOptions) {
     return { admitted, executed };
   }
 
-  async function admit(operation: Priced, session: Session): Promise<Priced> {
-    await session.admit(operation.cost);
-    if (operation.cost > 0) documents.promote(operation.document);
-    return operation;
+  function admit(operation: Priced, session: Session): MaybePromise<Priced> {
+    return chain(session.admit(operation.cost), () => {
+      if (operation.cost > 0) documents.promote(operation.document);
+      return operation;
+    });
   }
 
   async function writeAll(
@@ -116,7 +117,8 @@ export function createExecute(options: ExecuteOptions) {
     await context.takeTurn(isBatch);
     const yieldTurn = createYieldTurn(context, isBatch);
     for (const operation of operations) {
-      await yieldTurn();
+      const turn = yieldTurn();
+      if (turn) await turn;
       responses.push(write(operation, context.requestId, budget));
     }
     return responses;
@@ -144,12 +146,13 @@ export function createExecute(options: ExecuteOptions) {
 export type Execute = ReturnType<typeof createExecute>;
 
 /** Creates a function to call before each operation. It waits for another turn if this one has been long. */
-function createYieldTurn(context: RequestContext, isLong: boolean): () => Promise<void> {
+function createYieldTurn(context: RequestContext, isLong: boolean): () => MaybePromise<void> {
   let turnEnd = performance.now() + TURN_MS;
-  return async () => {
-    if (performance.now() < turnEnd) return;
-    await context.takeTurn(isLong);
-    turnEnd = performance.now() + TURN_MS;
+  return () => {
+    if (performance.now() < turnEnd) return undefined;
+    return chain(context.takeTurn(isLong), () => {
+      turnEnd = performance.now() + TURN_MS;
+    });
   };
 }
 

@@ -40,21 +40,22 @@ export function createOperationRecorder(options: OperationRecorderOptions) {
   return {
     /** @param seconds - how long the operations of the request took together */
     record(operations: readonly AnsweredOperation[], seconds: number, context: RequestContext, keyId?: string): void {
-      const { isCancelled } = context;
+      const { isCancelled, logged } = context;
+      const names: string[] = [];
+      const failures: StoreError[] = [];
+      logged.cost = 0;
       for (const answered of operations) {
-        const { type = 'unknown', name, isPinned } = answered.operation ?? {};
-        const outcome = toOutcome(answered.response, isCancelled);
-        metrics.observeOperation(type, outcome, seconds, isPinned ? name : undefined);
-        if (answered.span) endOperationSpan(answered.span, answered);
+        const { operation, cost, response, span } = answered;
+        const outcome = toOutcome(response, isCancelled);
+        metrics.observeOperation(operation?.type ?? 'unknown', outcome, seconds, toTrustedName(operation));
+        if (span) endOperationSpan(span, answered);
         count(answered, context, keyId);
+        logged.cost += cost;
+        names.push(toLoggedName(operation));
+        failures.push(...response.failures);
       }
-      logFailures(
-        log,
-        operations.flatMap(({ response }) => response.failures),
-        context,
-      );
-      context.logged.cost = operations.reduce((sum, { cost }) => sum + cost, 0);
-      context.logged.operations = operations.map(({ operation }) => toLoggedName(operation)).join();
+      logged.operations = names.join();
+      logFailures(log, failures, context);
     },
     /** Records a request that was refused before its operations were known. */
     recordRefusal(error: StoreError, context: RequestContext, keyId?: string): void {
@@ -87,6 +88,10 @@ function toOutcome(response: AnsweredOperation['response'], isCancelled: boolean
   if (hasData && !hasErrors) return 'ok';
   if (failures.some(({ status }) => status >= 500)) return isCancelled ? 'cancelled' : 'failed';
   return hasData ? 'error' : 'refused';
+}
+
+function toTrustedName(operation: PreparedOperation | undefined): string | undefined {
+  return operation?.isPinned ? operation.name : undefined;
 }
 
 function toLoggedName(operation: PreparedOperation | undefined): string {

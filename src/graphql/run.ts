@@ -23,7 +23,7 @@ export interface OperationContext {
 }
 
 /** An operation with the arguments of its fields and what it costs. */
-export interface Priced extends Prepared {
+export interface Priced extends Omit<Prepared, 'variables'> {
   /** The arguments of each field, or the error of a field whose arguments are refused. */
   readonly args: readonly (Readonly<Variables> | FieldError)[];
   /** The price of each field. */
@@ -47,7 +47,7 @@ export class FieldError {
 }
 
 /** An operation that has run. */
-export interface Executed extends Priced {
+export interface Executed extends Pick<Prepared, 'operation' | 'fields' | 'source'> {
   /** What each field returned. */
   readonly results: readonly unknown[];
 }
@@ -57,13 +57,13 @@ export interface Executed extends Priced {
  * @param maxValues - values that the response may have: values selected of an object × objects
  * @throws StoreError `operation_too_large` when the response may have more
  */
-export function price(prepared: Prepared, maxValues: number): Priced {
+export function price({ operation, fields, variables, source, document }: Prepared, maxValues: number): Priced {
   const args: (Readonly<Variables> | FieldError)[] = [];
   const prices: Price[] = [];
   let values = 0;
-  for (const field of prepared.fields) {
+  for (const field of fields) {
     try {
-      const made = field.toArguments(prepared.variables, prepared.source);
+      const made = field.toArguments(variables, source);
       const asked = field.toPrice(made);
       args.push(made);
       prices.push(asked);
@@ -74,7 +74,7 @@ export function price(prepared: Prepared, maxValues: number): Priced {
     }
   }
   if (values > maxValues) throw responseTooLarge(maxValues);
-  return { ...prepared, args, prices, cost: countRequests(prices) };
+  return { operation, fields, source, document, args, prices, cost: countRequests(prices) };
 }
 
 /**
@@ -82,11 +82,11 @@ export function price(prepared: Prepared, maxValues: number): Priced {
  * @throws StoreError when no field got data because an upstream refused the key or its rate
  */
 export async function run(priced: Priced, context: OperationContext): Promise<Executed> {
-  const isMutation = priced.operation.type === 'mutation';
-  const results = await (isMutation ? runInOrder(priced, context) : runTogether(priced, context));
-  const refusal = findUpstreamRefusal(results.filter((_, index) => priced.prices[index]?.cost === 1));
-  if (refusal) throw await toWholeRefusal(refusal, priced.cost, context.session);
-  return { ...priced, results };
+  const { operation, fields, source, prices, cost } = priced;
+  const results = await (operation.type === 'mutation' ? runInOrder(priced, context) : runTogether(priced, context));
+  const refusal = findUpstreamRefusal(results, prices);
+  if (refusal) throw await toWholeRefusal(refusal, cost, context.session);
+  return { operation, fields, source, results };
 }
 
 /** Resolves when every field has settled. It needs one promise per field; `Promise.all` and a `catch` would need two. */
@@ -148,10 +148,11 @@ async function settled(result: unknown): Promise<unknown> {
 
 const UPSTREAM_REFUSALS: ReadonlySet<ErrorName> = new Set(['unauthorized', 'rate_limited', 'key_banned']);
 
-/** Why no field got data, when the upstream refused the key or its rate for each of them. */
-function findUpstreamRefusal(results: readonly unknown[]): StoreError | undefined {
+/** Why no field got data, when the upstream refused the key or its rate for each field that costs something. */
+function findUpstreamRefusal(results: readonly unknown[], prices: readonly Price[]): StoreError | undefined {
   let refusal: StoreError | undefined;
-  for (const result of results) {
+  for (const [index, result] of results.entries()) {
+    if (prices[index]?.cost === 0) continue;
     if (result instanceof FieldError) {
       if (!UPSTREAM_REFUSALS.has(result.cause.code)) return undefined;
       refusal ??= result.cause;

@@ -8,8 +8,11 @@ type Step<In, Out> = (operation: In, index: number) => MaybePromise<Out | Refusa
 export function mapConcurrently<In, Out>(
   operations: readonly (In | Refusal)[],
   step: Step<In, Out>,
-): Promise<(Out | Refusal)[]> {
-  return Promise.all(operations.map((operation, index) => runStep(operation, index, step)));
+): MaybePromise<(Out | Refusal)[]> {
+  const results = operations.map((operation, index) => runStep(operation, index, step));
+  return results.some((result) => result instanceof Promise)
+    ? Promise.all(results)
+    : (results as (Out | Refusal)[]);
 }
 
 /** Takes the operations of a request through a step one after the other. */
@@ -18,15 +21,21 @@ export async function mapInOrder<In, Out>(
   step: Step<In, Out>,
 ): Promise<(Out | Refusal)[]> {
   const results: (Out | Refusal)[] = [];
-  for (const [index, operation] of operations.entries()) results.push(await runStep(operation, index, step));
+  for (const [index, operation] of operations.entries()) {
+    const result = runStep(operation, index, step);
+    results.push(result instanceof Promise ? await result : result);
+  }
   return results;
 }
 
-async function runStep<In, Out>(operation: In | Refusal, index: number, step: Step<In, Out>): Promise<Out | Refusal> {
+/** A step that need not wait returns no promise: most do not. */
+function runStep<In, Out>(operation: In | Refusal, index: number, step: Step<In, Out>): MaybePromise<Out | Refusal> {
   if (operation instanceof Refusal) return operation;
+  const refuse = (thrown: unknown): Refusal => Refusal.of(thrown, (operation as Partial<Prepared>).operation);
   try {
-    return await step(operation, index);
+    const result = step(operation, index);
+    return result instanceof Promise ? result.catch(refuse) : result;
   } catch (thrown) {
-    return Refusal.of(thrown, (operation as Partial<Prepared>).operation);
+    return refuse(thrown);
   }
 }

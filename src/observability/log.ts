@@ -12,11 +12,7 @@ export interface LogOptions {
 
 /** The most bytes that wait while standard output is blocked. The log drops lines beyond them. */
 const MAX_BACKLOG_BYTES = 64 * 1_024 * 1_024;
-/**
- * How many bytes to collect for one write. Each write wakes another thread, which costs more than formatting a line.
- * But for each line, the stream measures all bytes that it has collected. 16 KiB is a compromise, and pino's own limit
- * for one write.
- */
+/** How many bytes to collect for one write, because each write wakes another thread: pino's own limit for one write. */
 const WRITE_BYTES = 16 * 1_024;
 /** The longest time that a line waits for others, in milliseconds. */
 const FLUSH_MS = 100;
@@ -38,8 +34,15 @@ export function createLog({ level, pretty }: LogOptions): Logger {
     minLength: WRITE_BYTES - 1,
     maxLength: MAX_BACKLOG_BYTES,
     periodicFlush: FLUSH_MS,
+    contentMode: 'buffer',
   });
-  return pino(options, standardOutput);
+  const destination = {
+    // With text, the stream would measure all that it has collected for each line. Its types know of text only.
+    write: (line: string) => standardOutput.write(Buffer.from(line) as unknown as string),
+    flush: (callback: (error?: Error) => void) => standardOutput.flush(callback),
+    flushSync: () => standardOutput.flushSync(),
+  };
+  return pino(options, destination);
 }
 
 export type RequestFields = ReturnType<typeof createRequestFields>;
