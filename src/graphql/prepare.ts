@@ -64,7 +64,7 @@ export function createPrepare(options: PrepareOptions) {
   function prepare(sent: OperationRequest, context: RequestContext): MaybePromise<Prepared | Refusal> {
     const request = trusted.resolve(sent, context);
     const known = findKnown(request);
-    return known ? complete(known, request, context, false) : prepareNew(request, context);
+    return (known && complete(known, request, context, false)) ?? prepareNew(request, context);
   }
 
   /** Prepares the operations of a document before anybody asks for them. Returns why the document is not valid. */
@@ -84,20 +84,17 @@ export function createPrepare(options: PrepareOptions) {
   }
 
   /** Prepares what has not been asked for before, in a turn of its own and at the caller's expense. */
-  async function prepareNew(
-    request: OperationRequest,
-    context: RequestContext,
-    seen?: Known,
-  ): Promise<Prepared | Refusal> {
+  async function prepareNew(request: OperationRequest, context: RequestContext): Promise<Prepared | Refusal> {
     const { query } = request;
     const { caller } = context;
     await context.takeTurn(true);
     budget.require(caller);
     const startedAt = performance.now();
+    // Another request may have had the document validated during the wait for the turn.
+    const seen = findKnown(request);
     try {
-      // Another operation of the batch may have had the document validated during the wait for the turn.
-      const known = seen ?? findKnown(request) ?? (await validate(mayRegister(request, caller) ? request : { query }));
-      return known instanceof Refusal ? known : await complete(known, request, context, true);
+      const known = seen ?? (await validate(mayRegister(request, caller) ? request : { query }));
+      return known instanceof Refusal ? known : (complete(known, request, context, true) as Prepared | Refusal);
     } finally {
       // The wait for a persisted query in Redis is nobody's work.
       if (seen || query !== undefined) budget.charge(caller, performance.now() - startedAt);
@@ -137,21 +134,21 @@ export function createPrepare(options: PrepareOptions) {
   }
 
   /**
-   * Finds the operation and its root fields, and coerces its variables.
-   * @param isOwnTurn - whether this is the turn to compile what has not been asked for before
+   * Finds the operation and its root fields, and coerces its variables. Returns undefined if something has to be
+   * compiled first and `mayCompile` is false.
    */
   function complete(
     known: Known,
     request: OperationRequest,
     context: RequestContext,
-    isOwnTurn: boolean,
-  ): MaybePromise<Prepared | Refusal> {
+    mayCompile: boolean,
+  ): Prepared | Refusal | undefined {
     const { document, source } = known;
     const { errors, names } = document;
     if (errors.length > 0) return new Refusal(findDocumentStatus(errors) ?? 422, {}, errors);
     const name = chooseOperation(names, request.operationName);
-    const operation = document.operations.get(name) ?? (isOwnTurn && compileOperation(known, name));
-    if (!operation) return prepareNew(request, context, known);
+    const operation = document.operations.get(name) ?? (mayCompile ? compileOperation(known, name) : undefined);
+    if (!operation) return undefined;
     const { method } = context;
     if (method !== 'POST' && operation.type !== 'query') {
       const reason = `${method} runs queries only: send a mutation by POST.`;
@@ -161,8 +158,9 @@ export function createPrepare(options: PrepareOptions) {
       const variables = coerceVariables(schema, operation, request.variables ?? {}, source);
       const combination = operation.conditions.map((condition) => String(variables[condition])).join();
       const fields =
-        operation.fields.get(combination) ?? (isOwnTurn && compileRootFields(known, operation, variables, combination));
-      return fields ? { operation, fields, variables, source, document } : prepareNew(request, context, known);
+        operation.fields.get(combination) ??
+        (mayCompile ? compileRootFields(known, operation, variables, combination) : undefined);
+      return fields && { operation, fields, variables, source, document };
     } catch (thrown) {
       return refuseVariables(thrown, operation);
     }

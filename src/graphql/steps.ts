@@ -5,14 +5,14 @@ import { Refusal } from './refusal.js';
 type Step<In, Out> = (operation: In, index: number) => MaybePromise<Out | Refusal>;
 
 /** Takes all operations of a request through a step at the same time. */
-export function mapConcurrently<In, Out>(
+export async function mapConcurrently<In, Out>(
   operations: readonly (In | Refusal)[],
   step: Step<In, Out>,
-): MaybePromise<(Out | Refusal)[]> {
-  const results = operations.map((operation, index) => runStep(operation, index, step));
-  return results.some((result) => result instanceof Promise)
-    ? Promise.all(results)
-    : (results as (Out | Refusal)[]);
+): Promise<(Out | Refusal)[]> {
+  const started = operations.map((operation, index) => runStep(operation, index, step));
+  const results: (Out | Refusal)[] = [];
+  for (const result of started) results.push(result instanceof Promise ? await result : result);
+  return results;
 }
 
 /** Takes the operations of a request through a step one after the other. */
@@ -28,7 +28,7 @@ export async function mapInOrder<In, Out>(
   return results;
 }
 
-/** A step that need not wait returns no promise: most do not. */
+/** Runs a step, and turns what it throws into a refusal. Returns a promise only if the step does: most need not wait. */
 function runStep<In, Out>(operation: In | Refusal, index: number, step: Step<In, Out>): MaybePromise<Out | Refusal> {
   if (operation instanceof Refusal) return operation;
   const refuse = (thrown: unknown): Refusal => Refusal.of(thrown, (operation as Partial<Prepared>).operation);

@@ -12,8 +12,8 @@ export interface LogOptions {
 
 /** The most bytes that wait while standard output is blocked. The log drops lines beyond them. */
 const MAX_BACKLOG_BYTES = 64 * 1_024 * 1_024;
-/** How many bytes to collect for one write, because each write wakes another thread: pino's own limit for one write. */
-const WRITE_BYTES = 16 * 1_024;
+/** How many bytes to collect for one write, because each write wakes another thread: as many as a pipe holds. */
+const WRITE_BYTES = 64 * 1_024;
 /** The longest time that a line waits for others, in milliseconds. */
 const FLUSH_MS = 100;
 
@@ -32,6 +32,7 @@ export function createLog({ level, pretty }: LogOptions): Logger {
     dest: 1,
     sync: false,
     minLength: WRITE_BYTES - 1,
+    maxWrite: WRITE_BYTES,
     maxLength: MAX_BACKLOG_BYTES,
     periodicFlush: FLUSH_MS,
     contentMode: 'buffer',
