@@ -60,8 +60,10 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
 
   it('returns 415 for a body that is compressed or has no content type', async () => {
     const body = new TextEncoder().encode(JSON.stringify({ query: PETS }));
-    await expectRefused({ body }, 415);
-    await expectRefused({ body, headers: { ...JSON_TYPE, 'Content-Encoding': 'gzip' } }, 415);
+    const untyped = await expectRefused({ body }, 415);
+    expect(untyped.headers.get('accept')).toBe('application/json');
+    const compressed = await expectRefused({ body, headers: { ...JSON_TYPE, 'Content-Encoding': 'gzip' } }, 415);
+    expect(compressed.headers.get('accept-encoding')).toBe('identity');
   });
 
   it.each(['application/json; charset=utf-8', 'Application/JSON', 'application/json;charset="UTF-8"'])(
