@@ -143,7 +143,10 @@ describe.each(MODES)('stored responses, %s store', (mode) => {
 
     it('is announced in Accept-Query, and allowed to pages of other origins', async () => {
       const { headers } = await send({ path: '/graphql', init: { method: 'PUT' } });
-      expect([headers.get('allow'), headers.get('accept-query')]).toEqual(['GET, POST, QUERY', 'application/json']);
+      expect([headers.get('allow'), headers.get('accept-query')]).toEqual([
+        'GET, HEAD, POST, QUERY',
+        'application/json',
+      ]);
       const preflight = await gateway.fetch('/graphql', {
         method: 'OPTIONS',
         headers: { Origin: 'http://localhost:3000', 'Access-Control-Request-Method': 'QUERY' },
