@@ -25,7 +25,7 @@ export function toMarkdown({ rows, failures, version }, { servers, rounds, secon
   const [first, ...others] = servers.slice(1);
   const titles = servers.slice(1).map((name) => PEERS[name] ?? 'the other build');
   if (first) titles.splice(1, 0, 'its CPU', 'its p99');
-  const head = ['request', 'this program', ...titles, 'itself', 'goal / at least'];
+  const head = ['request', 'this program', ...titles, 'itself', 'CPU of itself', 'goal / at least'];
   // The figures of `no-extensions` are in the column "itself" of the Apollo form.
   const shown = rows.filter(({ form }) => form !== ITSELF.apollo);
   const lines = shown.map((row) => {
@@ -33,6 +33,7 @@ export function toMarkdown({ rows, failures, version }, { servers, rounds, secon
     const of = (name) => row.servers[name]?.figures ?? [];
     const ours = of('ours');
     const base = rows.find((one) => one.mode === mode && one.work === work && one.form === ITSELF[form]);
+    const itself = base?.connections === connections ? (base.servers.ours?.figures ?? []) : [];
     return [
       `${mode} ${work} ${form}${connections === 32 ? '' : ` ×${connections}`}`,
       ours.length === 0
@@ -42,7 +43,8 @@ export function toMarkdown({ rows, failures, version }, { servers, rounds, secon
         ? [ratio(ours, of(first), 'perSecond'), ratio(of(first), ours, 'cpuMicros'), ratio(ours, of(first), 'p99')]
         : []),
       ...others.map((name) => ratio(ours, of(name), 'perSecond')),
-      base?.connections === connections ? ratio(ours, base.servers.ours?.figures ?? [], 'perSecond') : '',
+      ratio(ours, itself, 'perSecond'),
+      ratio(itself, ours, 'cpuMicros'),
       GOALS[`${mode} ${work}/${form} ×${connections}`] ?? '',
     ];
   });
@@ -53,7 +55,7 @@ export function toMarkdown({ rows, failures, version }, { servers, rounds, secon
 "This program" is its requests per second and p99, over 32 connections unless the row says otherwise. The other columns are
 ratios, median (lowest–highest) of the rounds: this program's requests per second to the other's; the other's CPU time per
 request to this program's; this program's p99 to the other's. "Itself" compares the Apollo form with \`no-extensions\`, and
-\`include\` and \`trusted\` with the Apollo form.
+\`include\` and \`trusted\` with the Apollo form; "CPU of itself" is the other form's CPU time per request to this form's.
 
 ${table}
 ${[noise(rows), ...failures.map((failure) => `Failed: ${failure.split('\n')[0]}`)].map((line) => `\n${line}\n`).join('')}`;

@@ -74,9 +74,10 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     const { method } = context;
     requireUnambiguousHeaders(context.request);
     if (cors.isPreflight(context)) return { status: 204, headers: cors.preflightHeaders(context), body: '' };
-    if (method !== 'GET' && method !== 'POST' && method !== 'QUERY') {
-      throw new StoreError('method_not_allowed', '/graphql takes GET, POST and QUERY.', {
-        headers: { Allow: 'GET, POST, QUERY' },
+    const hasBody = method === 'POST' || method === 'QUERY';
+    if (!hasBody && method !== 'GET' && method !== 'HEAD') {
+      throw new StoreError('method_not_allowed', '/graphql takes GET, HEAD, POST and QUERY.', {
+        headers: { Allow: 'GET, HEAD, POST, QUERY' },
       });
     }
     if (renderLandingPage && prefersHtml(context, MEDIA_TYPES)) {
@@ -84,7 +85,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     }
     if (session.keyId || session.isKeyRefused || !openIntrospection) await session.requireKey();
     const mediaType = chooseMediaType(context.header('accept'));
-    const { isBatch, operations } = method === 'GET' ? readGetRequest(context) : await readBodyRequest(context, limits);
+    const { isBatch, operations } = hasBody ? await readBodyRequest(context, limits) : readGetRequest(context);
     const responses = await execute(operations, context, session);
     if (isBatch) {
       const { status, headers } = toBatchHead(responses, mediaType);

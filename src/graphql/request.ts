@@ -32,7 +32,7 @@ const PREFLIGHTED_HEADERS = ['authorization', 'apollo-require-preflight', 'x-apo
 const EXAMPLE = '{"query": "{ pets { id } }"}';
 
 /**
- * Reads the operation in the query string of a GET.
+ * Reads the operation in the query string of a GET or HEAD.
  * @throws StoreError `bad_request`, `unprocessable_request`
  */
 export function readGetRequest(context: RequestContext): GraphqlRequest {

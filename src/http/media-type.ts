@@ -13,14 +13,16 @@ function parseMediaType(header: string): { type: string; charset: string | undef
 }
 
 /**
- * Checks that a request's body is uncompressed JSON in UTF-8.
+ * Checks that a request's body is uncompressed JSON in UTF-8. A refusal says what would be accepted:
+ * https://www.rfc-editor.org/rfc/rfc9110#section-15.5.16
  * @throws StoreError `unsupported_media_type`
  */
 export function requireJsonBody(contentType: string | undefined, contentEncoding: string | undefined): void {
   const { type, charset } = parseMediaType(contentType ?? '');
   if (type !== 'application/json') {
     const came = contentType === undefined ? 'nothing' : shorten(contentType);
-    throw new StoreError('unsupported_media_type', `The Content-Type must be application/json, got ${came}.`);
+    const reason = `The Content-Type must be application/json, got ${came}.`;
+    throw new StoreError('unsupported_media_type', reason, { headers: { Accept: 'application/json' } });
   }
   if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8') {
     throw new StoreError('unsupported_media_type', 'The charset of the Content-Type must be utf-8.');
@@ -29,6 +31,7 @@ export function requireJsonBody(contentType: string | undefined, contentEncoding
     throw new StoreError(
       'unsupported_media_type',
       'A compressed request body is not supported: send it without Content-Encoding.',
+      { headers: { 'Accept-Encoding': 'identity' } },
     );
   }
 }

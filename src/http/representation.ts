@@ -17,8 +17,8 @@ export function represent(context: RequestContext, reply: Reply, chooseCodec?: C
   const isRevalidated = headers['Cache-Control'] === REVALIDATED['Cache-Control'] && status < 300 && body.length > 0;
   if (!isRevalidated) return codec ? encode(reply, codec, { Vary: 'Accept-Encoding' }) : reply;
   const digest = toDigest(reply);
-  const tag = toEntityTag(digest, codec);
-  const known = findKnown(context.header('if-none-match'), digest, tag);
+  const tag = toEntityTag(digest, codec?.name);
+  const known = findKnown(context, digest, tag);
   const further = { ETag: known ?? tag, Vary: toVary(context) };
   if (known !== undefined) {
     const { 'Content-Type': _, ...rest } = headers;
@@ -38,8 +38,8 @@ function toDigest({ headers, body }: Reply): string {
 }
 
 /** Each coding of a body has its own tag: https://www.rfc-editor.org/rfc/rfc9110#section-8.8.3.3 */
-function toEntityTag(digest: string, codec: Codec | undefined): string {
-  return codec ? `"${digest}-${codec.name}"` : `"${digest}"`;
+function toEntityTag(digest: string, coding?: string): string {
+  return coding === undefined ? `"${digest}"` : `"${digest}-${coding}"`;
 }
 
 /** With an `Origin`, the CORS headers have a `Vary` of their own. */
@@ -48,11 +48,13 @@ function toVary(context: RequestContext): string {
 }
 
 /**
- * Finds the tag of this body among those that the client has, in any coding:
- * https://www.rfc-editor.org/rfc/rfc9110#section-13.1.2
+ * Finds the tag of this body among those that the client has: in the current coding, in none, or in another that the
+ * client accepts. https://www.rfc-editor.org/rfc/rfc9110#section-13.1.2
  */
-function findKnown(ifNoneMatch: string | undefined, digest: string, current: string): string | undefined {
-  const known = ifNoneMatch?.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
-  if (known?.includes('*')) return current;
-  return known?.find((tag) => tag.startsWith(`"${digest}`) && /^(-\w+)?"$/.test(tag.slice(digest.length + 1)));
+function findKnown(context: RequestContext, digest: string, current: string): string | undefined {
+  const sent = context.header('if-none-match');
+  if (sent?.trim() === '*') return current;
+  const codings = context.header('accept-encoding')?.match(/\w+/g) ?? [];
+  const usable = [current, toEntityTag(digest), ...codings.map((coding) => toEntityTag(digest, coding))];
+  return sent?.match(/"[^"]*"/g)?.find((tag) => usable.includes(tag));
 }

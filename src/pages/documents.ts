@@ -42,8 +42,8 @@ async function render(text: string): Promise<RenderedDocument> {
     // A wide table scrolls, also with the keyboard.
     if (token.type === 'table_open') token.attrSet('tabindex', '0');
     for (const child of token.children ?? []) {
-      if (child.type === 'image') child.attrSet('src', await toImage(child.attrGet('src') ?? ''));
-      if (child.type === 'link_open') child.attrs = toLink(child.attrGet('href') ?? '');
+      if (child.type === 'image') child.attrSet('src', await toImage(String(child.attrGet('src'))));
+      if (child.type === 'link_open') child.attrs = toLink(String(child.attrGet('href')));
     }
   }
   return { title, content: markdown.renderer.render(tokens, markdown.options, {}) };

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import MarkdownIt from 'markdown-it';
 
-type Token = ReturnType<MarkdownIt['parse']>[number];
+type Token = ReturnType<InstanceType<typeof MarkdownIt>['parse']>[number];
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -80,7 +80,7 @@ export function readDocument(path: string): Document {
     for (const child of token.children ?? []) {
       if (child.type === 'code_inline') codes.push({ line, text: child.content });
       const target = child.type === 'image' ? child.attrGet('src') : child.attrGet('href');
-      if (target !== null) links.push({ line, text: target });
+      if (target !== null) links.push({ line, text: String(target) });
     }
     if (previous?.type === 'heading_open') headings.push((token.children ?? []).map(({ content }) => content).join(''));
     annotations = new Map();

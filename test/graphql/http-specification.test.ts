@@ -177,6 +177,19 @@ describe.each(MODES)('GraphQL over HTTP, September 2026, %s store', (mode) => {
       },
     ],
     [
+      'Response',
+      'MUST',
+      'comply with RFC 9110: HEAD returns the headers of GET',
+      async () => {
+        const search = `?${new URLSearchParams({ query: '{ pets { id } }' }).toString()}`;
+        const [get, head] = [await send({}, search), await send({ method: 'HEAD' }, search)];
+        expect([head.status, head.body]).toEqual([200, undefined]);
+        for (const name of ['content-length', 'content-type', 'etag', 'vary', 'cache-control']) {
+          expect(head.headers.get(name)).toBe(get.headers.get(name));
+        }
+      },
+    ],
+    [
       'Body',
       'MUST',
       'state the media type, SHOULD state the encoding',
@@ -304,7 +317,7 @@ describe.each(MODES)('GraphQL over HTTP, September 2026, %s store', (mode) => {
       '405 with Allow for another method',
       async () => {
         const { headers } = await expectRefused(send({ method: 'PUT', body: TYPENAME }), 405);
-        expect(headers.get('allow')).toBe('GET, POST, QUERY');
+        expect(headers.get('allow')).toBe('GET, HEAD, POST, QUERY');
       },
     ],
     [

@@ -38,13 +38,19 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
 
   it.each(['PUT', 'DELETE', 'PATCH', 'OPTIONS'])('returns 405 with Allow for %s', async (method) => {
     const answer = await expectRefused({ method }, 405);
-    expect(answer.headers.get('allow')).toBe('GET, POST, QUERY');
+    expect(answer.headers.get('allow')).toBe('GET, HEAD, POST, QUERY');
   });
 
-  it('returns 405 for HEAD', async () => {
-    const answer = await send({ method: 'HEAD' });
-    expect(answer.status).toBe(405);
-    expect(answer.headers.get('allow')).toBe('GET, POST, QUERY');
+  it('answers HEAD like GET, and charges it', async () => {
+    const search = (query: string) => `/graphql?${new URLSearchParams({ query }).toString()}`;
+    const ask = (query: string, method: string) =>
+      gateway.fetch(search(query), { method, headers: { Authorization: `Bearer ${key}` } });
+    const left = async (method: string) => Number((await ask(PETS, method)).headers.get('x-ratelimit-remaining'));
+    const before = await left('GET');
+    expect(await left('HEAD')).toBe(before - 1);
+    expect((await ask('{ nothing }', 'HEAD')).status).toBe(422);
+    const mutation = await ask('mutation { addPet(input: { name: "Ghost", categoryId: 1 }) { id } }', 'HEAD');
+    expect([mutation.status, mutation.headers.get('allow')]).toEqual([405, 'POST']);
   });
 
   it.each([
@@ -60,8 +66,10 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
 
   it('returns 415 for a body that is compressed or has no content type', async () => {
     const body = new TextEncoder().encode(JSON.stringify({ query: PETS }));
-    await expectRefused({ body }, 415);
-    await expectRefused({ body, headers: { ...JSON_TYPE, 'Content-Encoding': 'gzip' } }, 415);
+    const untyped = await expectRefused({ body }, 415);
+    expect(untyped.headers.get('accept')).toBe('application/json');
+    const compressed = await expectRefused({ body, headers: { ...JSON_TYPE, 'Content-Encoding': 'gzip' } }, 415);
+    expect(compressed.headers.get('accept-encoding')).toBe('identity');
   });
 
   it.each(['application/json; charset=utf-8', 'Application/JSON', 'application/json;charset="UTF-8"'])(

@@ -1,6 +1,16 @@
 import { createHash } from 'node:crypto';
+import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { createMemoryLedger } from '../../src/access/memory-ledger.js';
+import { toDocumentLimits } from '../../src/graphql/document-limits.js';
+import { createErrorFormatter } from '../../src/graphql/errors.js';
+import { createPrepare } from '../../src/graphql/prepare.js';
 import { createPreparedDocuments } from '../../src/graphql/prepared-documents.js';
+import type { OperationRequest } from '../../src/graphql/request.js';
+import { createSchema } from '../../src/graphql/schema.js';
+import { createGraphqlServer } from '../../src/graphql/server.js';
+import { createTrustedDocuments } from '../../src/graphql/trusted-documents.js';
+import type { RequestContext } from '../../src/http/request-context.js';
 import { scrape, sum } from '../observability/scrape.js';
 import { startGateway, MODES, type Gateway, type GraphqlError } from '../support/gateway.js';
 import { makeManifest, type Manifest } from '../support/manifest.js';
@@ -263,4 +273,38 @@ it('are never pushed out of the cache by others', () => {
   }
   expect(documents.find(`0${' '.repeat(200_000)}`)).toBeUndefined();
   expect(documents.find(NAMES)?.text).toBe(NAMES);
+});
+
+it('are compiled before anybody asks for them', async () => {
+  const schema = createSchema();
+  const documents = createPreparedDocuments();
+  const formatError = createErrorFormatter(schema, true);
+  const server = await createGraphqlServer({
+    schema,
+    introspection: false,
+    landingPage: false,
+    production: true,
+    maxTokens: 1_000,
+    formatError,
+    log: pino({ level: 'silent' }),
+  });
+  const trusted = createTrustedDocuments({ documents, others: 'refused', count: () => undefined });
+  const { prepare, prepareAhead } = createPrepare({
+    server,
+    schema,
+    documents,
+    trusted,
+    documentLimits: toDocumentLimits(100),
+    formatError,
+    budget: { require: () => undefined, charge: () => undefined },
+    registrations: createMemoryLedger(),
+  });
+  trusted.replace(new Map([['first', NAMES]]));
+  expect(await prepareAhead(NAMES)).toBeUndefined();
+  // What has to be compiled first takes a turn, and is a promise.
+  const request = { documentId: 'first' } as OperationRequest;
+  expect(prepare(request, { method: 'POST' } as unknown as RequestContext)).toMatchObject({
+    operation: { name: 'Names' },
+  });
+  await server.stop();
 });

@@ -58,7 +58,9 @@ describe.each(MODES)('stored responses, %s store', (mode) => {
         expect(again.headers.get('content-type')).toBeNull();
         for (const kept of ['cache-control', 'vary']) expect(again.headers.get(kept)).toBe(headers.get(kept));
       }
-      expect((await send(request, { 'If-None-Match': '"other"' })).status).toBe(200);
+      for (const other of ['"other"', '"one,*,other"', etag.slice(1, -1)]) {
+        expect((await send(request, { 'If-None-Match': other })).status).toBe(200);
+      }
     });
 
     it('is charged like the response that a 304 saves', async () => {
@@ -103,6 +105,15 @@ describe.each(MODES)('stored responses, %s store', (mode) => {
     expect(etags.size).toBe(6);
   });
 
+  it('a client that does not accept the coding of its copy gets the response', async () => {
+    const request = GRAPHQL[0]?.[1] as Request;
+    const { etag } = await send(request, { 'Accept-Encoding': 'identity' });
+    const headers = { 'If-None-Match': etag.replace(/"$/, '-gzip"') };
+    expect((await send(request, { ...headers, 'Accept-Encoding': 'identity' })).status).toBe(200);
+    const again = await send(request, { ...headers, 'Accept-Encoding': 'br, gzip' });
+    expect([again.status, again.etag]).toEqual([304, headers['If-None-Match']]);
+  });
+
   it('a POST has no ETag', async () => {
     const { headers } = await gateway.graphql('{ pets { id } }', { key });
     expect([headers.get('etag'), headers.get('cache-control'), headers.get('accept-query')]).toEqual([
@@ -132,7 +143,10 @@ describe.each(MODES)('stored responses, %s store', (mode) => {
 
     it('is announced in Accept-Query, and allowed to pages of other origins', async () => {
       const { headers } = await send({ path: '/graphql', init: { method: 'PUT' } });
-      expect([headers.get('allow'), headers.get('accept-query')]).toEqual(['GET, POST, QUERY', 'application/json']);
+      expect([headers.get('allow'), headers.get('accept-query')]).toEqual([
+        'GET, HEAD, POST, QUERY',
+        'application/json',
+      ]);
       const preflight = await gateway.fetch('/graphql', {
         method: 'OPTIONS',
         headers: { Origin: 'http://localhost:3000', 'Access-Control-Request-Method': 'QUERY' },
