@@ -13,7 +13,7 @@ export const REVALIDATED = { 'Cache-Control': 'private, no-cache' };
  */
 export function represent(context: RequestContext, reply: Reply, chooseCodec?: ChooseCodec): MaybePromise<Reply> {
   const { status, headers, body } = reply;
-  const codec = chooseCodec?.(context.header('accept-encoding'), reply);
+  const codec = chooseCodec?.(context.header('accept-encoding'), body);
   const isRevalidated = headers['Cache-Control'] === REVALIDATED['Cache-Control'] && status < 300 && body.length > 0;
   if (!isRevalidated) return codec ? encode(reply, codec, { Vary: 'Accept-Encoding' }) : reply;
   const digest = toDigest(reply);
