@@ -52,7 +52,7 @@ export interface AppParts {
 
 /**
  * Puts the program together and starts it. Everything is made here, and handed to what needs it.
- * @throws StoreBusyError, or any error of opening the backend or the port
+ * @throws any error of opening the backend or the port
  */
 export async function startApp(
   config: Config,
@@ -74,7 +74,7 @@ export async function startApp(
   const refuseStarting = createRefusal(notStarted());
   let handler: Handler = (context) => health.handle(context) ?? refuseStarting(context);
   const server = createHttpServer({ ...servers, handler: (context) => handler(context) });
-  metrics.watchRequests(server.inFlight);
+  metrics.gauge('http_server_active_requests', 'HTTP requests in progress', server.inFlight);
 
   // Half of the grace time is enough to hand over traces.
   const closers: (() => Promise<unknown>)[] = [
@@ -153,7 +153,6 @@ async function openTracing({ tracing }: Config, log: Log): Promise<Tracing> {
   return createOtlpTracing(tracing, log);
 }
 
-/** Opens the backend that the settings name. */
 async function openBackend(
   { backend, bans, startTimeoutMs }: Config,
   parts: Omit<StoreBackendOptions, 'store' | 'bans' | 'startTimeoutMs'>,

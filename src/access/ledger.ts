@@ -4,14 +4,13 @@ import type { WindowLimit } from './plans.js';
 
 /** A key or a client address whose requests are counted. */
 export interface Account {
-  /** Identifies the account. Never a secret. */
+  /** Never a secret. */
   readonly id: string;
   readonly windows: readonly WindowLimit[];
   /** Bans that began earlier are lifted. By `monotonicNow`. */
   readonly unbannedAt?: number;
 }
 
-/** The current state of one window of an account. */
 export interface WindowState {
   /** `minute` or `day`. An upstream may use other names. */
   readonly name: string;

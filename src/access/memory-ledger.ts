@@ -17,7 +17,6 @@ export type LedgerSnapshot = readonly (readonly [id: string, entry: Entry])[];
 /** A ledger that counts only the requests of this process. A snapshot preserves its counts across restarts. */
 export interface MemoryLedger extends Ledger {
   admit(account: Account, cost: number): Admission;
-  /** Finds the counts of an account. */
   find(id: string): Counts | undefined;
   /** Replaces the counts of an account by those of another ledger, except for the refusals that lead to a ban. */
   adopt(account: Account, counts: Counts): void;
@@ -37,7 +36,6 @@ export interface MemoryLedgerOptions {
   /** An account with more refusals than this within a minute is banned. */
   readonly banAfter?: number;
   readonly banSeconds?: number;
-  /** Returns the time, like `monotonicNow`. */
   readonly now?: () => number;
 }
 
@@ -155,7 +153,6 @@ function createEntry({ windows }: Account): Entry {
   return { used: windows.map(() => 0), closesAt: windows.map(() => 0), refusedAt: [], bannedUntil: 0 };
 }
 
-/** Returns the state of an account's windows at the time `now`. */
 export function view({ windows }: Account, { used, closesAt }: Counts, now: number): WindowState[] {
   return windows.map(({ name, seconds, limit }, i) => {
     const closes = closesAt[i] as number;
@@ -165,19 +162,16 @@ export function view({ windows }: Account, { used, closesAt }: Counts, now: numb
   });
 }
 
-/** Returns the highest cost that every window admits. */
 export function findLargestCost({ windows }: Account): number {
   return Math.min(...windows.map(({ limit }) => limit));
 }
 
-/** Returns the refusal of a cost that does not fit into all windows. */
 export function refused(windows: readonly WindowState[], cost: number, now: number): Admission {
   const full = windows.filter(({ remaining }) => remaining < cost);
   const retryAfter = Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now)));
   return { outcome: 'refused', windows, retryAfter };
 }
 
-/** Returns the refusal of a banned account. */
 export function banned({ bannedUntil }: Counts, windows: readonly WindowState[], now: number): Banned {
   return { outcome: 'banned', windows, retryAfter: secondsUntil(bannedUntil, now) };
 }

@@ -31,7 +31,6 @@ export function keyBanned(retryAfter: number): StoreError {
   return new StoreError('key_banned', `The key is banned. Retry in ${retryAfter} s.`, { retryAfter });
 }
 
-/** The operation costs more than the limit of the smallest window. */
 export function operationTooLarge(cost: number, limit: number): StoreError {
   return new StoreError(
     'operation_too_large',

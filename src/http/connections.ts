@@ -23,7 +23,6 @@ function hasLongUri({ code, rawPacket }: NodeJS.ErrnoException & { readonly rawP
 const LINGER_MS = 1_000;
 
 interface Connection {
-  /** The responses that are not complete. */
   readonly responses: Set<ServerResponse>;
   isRefused: boolean;
 }
@@ -37,7 +36,6 @@ export function createConnections() {
   const connections = new WeakMap<Duplex, Connection>();
 
   return {
-    /** Call this with every request as soon as it arrives. */
     track({ socket }: IncomingMessage, response: ServerResponse): void {
       const { responses } = connections.get(socket) ?? open(socket);
       responses.add(response);

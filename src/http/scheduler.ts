@@ -4,7 +4,6 @@ import type { RequestContext, Reply } from './request-context.js';
 import type { Handler } from './server.js';
 import { createTurns, type Caller } from './turns.js';
 
-/** What happens to requests that wait for too long. */
 export interface Overload {
   /** Requests that have been in progress for longer than this, in milliseconds, are late. */
   readonly lateMs: number;

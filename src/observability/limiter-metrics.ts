@@ -11,7 +11,6 @@ const LIMITER_MODES = ['in_process', 'shared', 'per_instance'] as const;
 const UNKNOWN = 'unknown';
 const REFUSALS = ['rate_limited', 'key_banned', 'operation_too_large'];
 
-/** Creates the metrics of the limits. */
 export function createLimiterMetrics({ counter, gauge, labelledGauge }: Instruments, knownPlans: readonly string[]) {
   let mode: (typeof LIMITER_MODES)[number] = 'in_process';
   gauge('limiter_shared', 'Whether limits are shared through Redis (1) or counted by this instance alone (0)', () =>
@@ -51,7 +50,6 @@ export function createLimiterMetrics({ counter, gauge, labelledGauge }: Instrume
         setShared(isShared: boolean): void {
           mode = isShared ? 'shared' : 'per_instance';
         },
-        /** Counts one failure of Redis. */
         countFailure: (reason: SharingFailure): void => failures.inc({ reason }),
       };
     },

@@ -1,6 +1,5 @@
 import { Registry } from 'prom-client';
 import {
-  createDatabaseDurations,
   createUpstreamMetrics,
   watchPool,
   type DatabaseConnections,
@@ -74,9 +73,12 @@ export function createMetrics(plans: readonly string[]) {
     'GraphQL operations whose documents are not trusted',
     [{ outcome: 'refused' }, { outcome: 'reported' }],
   );
-  const observeDatabase = createDatabaseDurations(instruments);
+  const databaseCalls = durations(
+    'db_client_operation_duration_seconds',
+    'Duration of SQL statements and calls to Redis',
+    ['db_query_summary', 'db_system_name', 'error_type'],
+  );
   return {
-    /** Records one HTTP request. */
     observeHttp(route: string, method: string, status: number, seconds: number): void {
       const labels = {
         http_route: route,
@@ -95,27 +97,21 @@ export function createMetrics(plans: readonly string[]) {
       const labels = { graphql_operation_type: type, outcome };
       operations.observe(name === undefined ? labels : { ...labels, graphql_operation_name: name }, seconds);
     },
-    /** Counts one operation whose document is not trusted. */
     countUntrusted: (outcome: 'refused' | 'reported'): void => untrusted.inc({ outcome }),
-    /** Counts one request that was refused because too many others are in progress. */
     countOverload: (route: (typeof OVERLOAD_ROUTES)[number]): void => overloads.inc({ http_route: route }),
     ...createLimiterMetrics(instruments, plans),
-    /** Starts to report how many HTTP requests are in progress. */
-    watchRequests: (count: () => number): void =>
-      gauge('http_server_active_requests', 'HTTP requests in progress', count),
-    /** Starts to report how far pruning is behind, in seconds. */
-    watchPruning: (age: () => number): void =>
-      gauge('store_pruning_age_seconds', 'Time since all expired rows were last deleted', age),
-    /** Records one SQL statement. */
-    observeStatement: observeDatabase('postgresql'),
-    /** Records one call to Redis. */
-    observeRedis: observeDatabase('redis'),
-    /** Starts to report the connections of the database pool. */
+    gauge,
+    /**
+     * Records one SQL statement or call to Redis.
+     * @param failure - the kind of failure, from a small set of words; undefined if there was none
+     */
+    observeDatabase(system: 'postgresql' | 'redis', name: string, failure: string | undefined, seconds: number): void {
+      databaseCalls.observe({ db_query_summary: name, db_system_name: system, ...toErrorType(failure) }, seconds);
+    },
     watchPool: (connections: () => DatabaseConnections): void => watchPool(instruments, connections),
     /** Starts to measure the requests to the upstream. A test double may return undefined. */
     watchUpstream: (state: () => UpstreamState): UpstreamMetrics | undefined =>
       createUpstreamMetrics(instruments, state),
-    /** Renders the Prometheus text. */
     render: (): Promise<string> => registry.metrics(),
     contentType: registry.contentType,
   };

@@ -2,7 +2,6 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 type Labels<Name extends string = string> = Readonly<Record<Name, string>>;
 
-/** Creates metrics in one registry. */
 export type Instruments = ReturnType<typeof createInstruments>;
 
 /**
@@ -14,7 +13,6 @@ const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.
 export function createInstruments(registry: Registry) {
   const registers = [registry];
 
-  /** Creates a histogram of durations in seconds. */
   function durations<Name extends string>(name: string, help: string, labelNames: Name[]) {
     return new Histogram({ name, help, labelNames, buckets: BUCKETS, registers });
   }

@@ -29,10 +29,8 @@ export interface Tracing {
 /** OpenTelemetry's no-op tracer, used if tracing is off. Its spans record nothing, but pass on the client's trace. */
 export const NO_TRACING: Tracing = { tracer: trace.getTracer(SERVICE_NAME), close: () => Promise.resolve() };
 
-/** A span that belongs to no trace. */
 export const NO_SPAN: Span = trace.wrapSpanContext(INVALID_SPAN_CONTEXT);
 
-/** The parent of a new span. */
 export interface SpanParent {
   /** Absent for work that belongs to no request. */
   readonly span?: Span | undefined;
@@ -40,7 +38,6 @@ export interface SpanParent {
   readonly links?: readonly Link[] | undefined;
 }
 
-/** https://www.w3.org/TR/trace-context/ */
 const PROPAGATOR = new W3CTraceContextPropagator();
 
 /** Starts the span of a request. If the headers name a trace, the span becomes part of it. */

@@ -4,13 +4,10 @@ import type { SharingFailure, SharingMetrics } from '../observability/limiter-me
 import type { Span } from '../observability/tracing.js';
 import { createRedisClients, type RedisClient } from './redis-client.js';
 
-/** The commands that the program sends. */
 export type RedisCommands = Pick<Redis, 'evalsha' | 'eval' | 'get' | 'set'>;
 
-/** What a call is named in metrics and traces. */
 export interface RedisCall {
   readonly name: string;
-  /** The command. */
   readonly operation: 'EVALSHA' | 'GET' | 'SET';
   /** The span of the request that needs the reply. Absent if no single request does. */
   readonly span?: Span | undefined;
@@ -27,7 +24,6 @@ export type ObserveCall = (call: RedisCall) => (failure?: SharingFailure) => voi
  * cluster. A cluster is available while all of its primaries are, so that all keys are counted in the same way.
  */
 export interface RedisLink {
-  /** Whether there is a working connection. */
   readonly isUp: boolean;
   /** What the last connection failed with. Undefined if there was none that failed. */
   readonly failure: string | undefined;
@@ -49,19 +45,16 @@ export interface RedisLink {
 }
 
 export interface RedisLinkOptions {
-  /** A URL as `parseRedisUrl` takes it. */
   readonly url: string;
   readonly log: Log;
   /** Absent for a link whose outages do not matter. They are logged at the level `debug`. */
   readonly metrics?: SharingMetrics | undefined;
   readonly observe?: ObserveCall | undefined;
-  /** How long a reply may take, in milliseconds. */
   readonly deadlineMs?: number;
 }
 
 /** How long an attempt to connect may take, including the check that Redis can write and read. */
 const CONNECT_MS = 1_000;
-/** Time between attempts to connect, in milliseconds. */
 const RETRY_MS = 500;
 /** If a connection that lasted longer than this breaks, the link reconnects at once. */
 const LASTING_MS = 1_000;

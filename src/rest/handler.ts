@@ -51,7 +51,6 @@ const LOOKUP_HEADERS = {
   Link: '</v1/pets>; rel="successor-version"',
 };
 
-/** Creates the handler of everything under /v1. */
 export function createRestHandler(options: RestOptions): Handler {
   const { source, access, usage, cors, log, maxBodyBytes } = options;
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);

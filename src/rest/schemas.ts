@@ -27,13 +27,11 @@ const int64 = z
 const categoryId = int64.meta({ description: 'Identifier of the category the animal belongs to.' });
 const id = int64.meta({ description: 'Identifier assigned by the service on creation.' });
 
-/** The body of POST /pets. */
 export const newPetBody = z.strictObject({ name, categoryId, status: petStatus.optional() }, 'must be a JSON object');
 
 /** An animal in a response. It is only used for documentation: the store's own animals need no validation. */
 export const petBody = z.strictObject({ id, name, categoryId, status: petStatus.optional() });
 
-/** The query of GET /pets. */
 export const listQuery = z.strictObject({
   limit: z
     .string()
@@ -53,7 +51,6 @@ export const listQuery = z.strictObject({
   status: petStatus.optional().meta({ description: 'Only animals of this status.' }),
 });
 
-/** The path of GET /pets/{petId}. */
 export const lookupPath = z.strictObject({
   petId: z
     .string()
@@ -69,10 +66,8 @@ export const idempotencyHeader = z.strictObject({
   }),
 });
 
-/** The query of an operation without parameters. */
 export const noQuery = z.strictObject({});
 
-/** The Error body. */
 export const errorBody = z.strictObject({
   code: z.string().meta({ description: 'Machine-readable error code.' }),
   message: z.string().meta({ description: 'Human-readable description.' }),
@@ -88,9 +83,7 @@ export const problemBody = z.looseObject({
   code: errorBody.shape.code,
 });
 
-/** How messages speak of an input. */
 interface Input {
-  /** The input as a whole. */
   readonly subject: string;
   /** What its members are called. */
   readonly member: 'property' | 'parameter';
