@@ -1,6 +1,6 @@
 import { createBoundedCache } from '../bounded-cache.js';
 import { fromWallTime, monotonicNow, toWallTime } from '../clock.js';
-import type { Account, Admission, Banned, Counts, Ledger, WindowState } from './ledger.js';
+import type { Account, Admission, Banned, Counts, WindowState } from './ledger.js';
 import { secondsUntil } from './refusals.js';
 
 interface Entry extends Counts {
@@ -14,40 +14,22 @@ interface Entry extends Counts {
 /** The entries of a ledger, with times of the wall clock. */
 export type LedgerSnapshot = readonly (readonly [id: string, entry: Entry])[];
 
-/** A ledger that counts only the requests of this process. A snapshot preserves its counts across restarts. */
-export interface MemoryLedger extends Ledger {
-  admit(account: Account, cost: number): Admission;
-  find(id: string): Counts | undefined;
-  /** Replaces the counts of an account by those of another ledger, except for the refusals that lead to a ban. */
-  adopt(account: Account, counts: Counts): void;
-  /**
-   * Lists the accounts with an open window, a ban or a refusal within the last minute, one at a time: the ledger may
-   * change in between.
-   */
-  snapshot(): Iterable<LedgerSnapshot[number]>;
-  /** Lists those of these accounts that have changed since the last call. The first call lists none. */
-  changes(): Iterable<LedgerSnapshot[number]>;
-  restore(snapshot: LedgerSnapshot): void;
-}
-
-export interface MemoryLedgerOptions {
-  /** The most accounts to keep. The least recently used one is evicted first. */
-  readonly capacity?: number;
-  /** An account with more refusals than this within a minute is banned. */
-  readonly banAfter?: number;
-  readonly banSeconds?: number;
-  readonly now?: () => number;
-}
+export type MemoryLedger = ReturnType<typeof createMemoryLedger>;
 
 const MINUTE_MS = 60_000;
 
-/** Creates a ledger in memory. Admission is synchronous, so nothing can happen between the check and the charge. */
+/**
+ * Creates a ledger that counts only the requests of this process. Admission is synchronous, so nothing can happen
+ * between the check and the charge. A snapshot preserves the counts across restarts.
+ * @param capacity - the most accounts to keep. The least recently used one is evicted first.
+ * @param banAfter - an account with more refusals than this within a minute is banned
+ */
 export function createMemoryLedger({
   capacity = 200_000,
   banAfter = Infinity,
   banSeconds = 0,
   now: clock = monotonicNow,
-}: MemoryLedgerOptions = {}): MemoryLedger {
+} = {}) {
   /** The accounts in `entries`, the oldest first. A snapshot can go through a Set in parts while it changes. */
   const ids = new Set<string>();
   const entries = createBoundedCache<Entry>(capacity, undefined, (id) => ids.delete(id));
@@ -55,7 +37,7 @@ export function createMemoryLedger({
   let changed: Set<string> | undefined;
 
   return {
-    admit(account, cost) {
+    admit(account: Account, cost: number): Admission {
       const now = clock();
       const known = entries.get(account.id);
       const entry = known ?? createEntry(account);
@@ -78,23 +60,29 @@ export function createMemoryLedger({
       });
       return { outcome: 'admitted', windows: view(account, entry, now) };
     },
-    findBan(account) {
+    findBan(account: Account): Banned | undefined {
       const entry = entries.get(account.id);
       const now = entry?.bannedUntil ? clock() : 0;
       return entry && isBanned(account, entry, now) ? banned(entry, view(account, entry, now), now) : undefined;
     },
-    find: (id) => entries.get(id),
-    adopt({ id }, { used, closesAt, bannedUntil }) {
+    find: (id: string): Counts | undefined => entries.get(id),
+    /** Replaces the counts of an account by those of another ledger, except for the refusals that lead to a ban. */
+    adopt({ id }: Account, { used, closesAt, bannedUntil }: Counts): void {
       const refusedAt = entries.get(id)?.refusedAt ?? [];
       keep(id, { used: [...used], closesAt: [...closesAt], refusedAt, bannedUntil });
     },
+    /**
+     * Lists the accounts with an open window, a ban or a refusal within the last minute, one at a time: the ledger may
+     * change in between.
+     */
     snapshot: () => list(ids),
+    /** Lists those of these accounts that have changed since the last call. The first call lists none. */
     changes() {
       const since = changed ?? [];
       changed = new Set();
       return list(since);
     },
-    restore(snapshot) {
+    restore(snapshot: LedgerSnapshot): void {
       const now = clock();
       for (const [id, saved] of snapshot) {
         const entry = mapTimes(saved, fromWallTime);

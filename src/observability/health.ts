@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Backend } from '../backend.js';
-import { StoreError, toStoreError } from '../errors.js';
+import { toStoreError } from '../errors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
 import type { Metrics } from './metrics.js';
 
@@ -75,11 +75,6 @@ export function createMetricsPage(metrics: Metrics) {
     context.route = 'probe';
     return metrics.render().then((body) => text(200, body, metrics.contentType));
   };
-}
-
-/** What the program answers to everything but `/livez` and `/readyz` until it has opened its backend. */
-export function notStarted(): StoreError {
-  return new StoreError('unavailable', 'The store is starting. Try again shortly.', { retryAfter: 1 });
 }
 
 function json(status: number, body: object): Reply {

@@ -1,4 +1,4 @@
-import { Registry } from 'prom-client';
+import { collectDefaultMetrics, Counter, Registry } from 'prom-client';
 import {
   createUpstreamMetrics,
   watchPool,
@@ -7,8 +7,8 @@ import {
   type UpstreamState,
 } from './backend-metrics.js';
 import { createLimiterMetrics } from './limiter-metrics.js';
-import { registerProcessMetrics } from './process-metrics.js';
-import { createInstruments, toErrorType } from './prometheus.js';
+import { readPackage } from './package.js';
+import { createInstruments, toErrorType, type Instruments } from './prometheus.js';
 
 /**
  * - `ok`: data without errors
@@ -50,7 +50,7 @@ export function createMetrics(plans: readonly string[]) {
   const registry = new Registry();
   const instruments = createInstruments(registry);
   const { durations, counter, gauge } = instruments;
-  registerProcessMetrics(registry, instruments);
+  addProcessMetrics(registry, instruments);
   const requests = durations('http_server_request_duration_seconds', 'Duration of HTTP requests', [
     'http_route',
     'http_request_method',
@@ -115,4 +115,32 @@ export function createMetrics(plans: readonly string[]) {
     render: (): Promise<string> => registry.metrics(),
     contentType: registry.contentType,
   };
+}
+
+/** Memory, CPU, event loop, garbage collection and the version of the program. */
+function addProcessMetrics(registry: Registry, { labelledGauge }: Instruments): void {
+  collectDefaultMetrics({ register: registry });
+  // Gauges that Prometheus would take for counters, because of their names. The sums over `type` are the same.
+  for (const what of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${what}_total`);
+  new Counter({
+    name: 'nodejs_eventloop_time_seconds_total',
+    help: 'Time that the event loop was active, and idle',
+    labelNames: ['nodejs_eventloop_state'],
+    registers: [registry],
+    collect() {
+      const { active, idle } = performance.eventLoopUtilization();
+      this.reset();
+      this.inc({ nodejs_eventloop_state: 'active' }, active / 1_000);
+      this.inc({ nodejs_eventloop_state: 'idle' }, idle / 1_000);
+    },
+  });
+  // The labels are the resource's attributes:
+  // https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/
+  const build = {
+    service_name: 'animal-store-gateway',
+    service_version: readPackage().version,
+    process_runtime_name: 'nodejs',
+    process_runtime_version: process.versions.node,
+  };
+  labelledGauge('target_info', 'Build info: the version of the program and of Node; always 1', [[build, () => 1]]);
 }

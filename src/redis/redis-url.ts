@@ -1,24 +1,15 @@
 import { splitHosts } from '../setting-types.js';
 
-/** A server, nodes of a cluster, or Sentinels that know where the primary is. */
-export interface RedisAddress {
-  readonly hosts: readonly { readonly host: string; readonly port: number }[];
-  /** The name under which Sentinels know the primary. Absent without Sentinels. */
-  readonly primaryName?: string;
-  readonly username?: string;
-  readonly password?: string;
-  readonly database: number;
-  readonly tls: boolean;
-}
+export type RedisAddress = NonNullable<ReturnType<typeof parseRedisUrl>>;
 
 const SCHEME = /^(rediss?)(\+sentinel)?:$/;
 
 /**
  * Parses `redis://user:password@host:port/database`, or
  * `redis+sentinel://user:password@host:port,host:port/name/database`. With TLS, the scheme begins with `rediss`.
- * @returns undefined if the text has another form
+ * @returns a server, nodes of a cluster, or Sentinels; undefined if the text has another form
  */
-export function parseRedisUrl(text: string): RedisAddress | undefined {
+export function parseRedisUrl(text: string) {
   try {
     const urls = splitHosts(text).map((url) => new URL(url));
     const { protocol, username, password, pathname } = urls[0] as URL;
@@ -32,9 +23,10 @@ export function parseRedisUrl(text: string): RedisAddress | undefined {
         host: hostname.replace(/^\[|\]$/g, ''),
         port: Number(port || (sentinel ? 26_379 : 6_379)),
       })),
-      ...(name !== undefined && { primaryName: name }),
-      ...(username && { username: decodeURIComponent(username) }),
-      ...(password && { password: decodeURIComponent(password) }),
+      /** The name under which Sentinels know the primary. Undefined without Sentinels. */
+      primaryName: name,
+      username: decodeURIComponent(username) || undefined,
+      password: decodeURIComponent(password) || undefined,
       database: Number(database),
       tls: scheme === 'rediss',
     };

@@ -28,23 +28,14 @@ const SAMPLE_ANIMALS: readonly NewPet[] = [
   { name: 'Flocke', categoryId: OTHERS },
 ];
 
-export interface FirstStart {
-  readonly keys: DevelopmentKeys;
-  readonly keysFile: string;
-  readonly hasSampleAnimals: boolean;
-}
+export type FirstStart = NonNullable<Awaited<ReturnType<typeof fillEmptyStore>>>;
 
 /**
  * Fills an empty embedded store with sample animals and a development key for each published plan. Writes the keys to
  * `dev-keys.json`. If an earlier start was interrupted, this one completes its work.
  * @returns what was added; undefined if the store is not empty
  */
-export async function fillEmptyStore(
-  directory: string,
-  keys: KeyStore,
-  source: PetSource,
-  hasSampleAnimals: boolean,
-): Promise<FirstStart | undefined> {
+export async function fillEmptyStore(directory: string, keys: KeyStore, source: PetSource, hasSampleAnimals: boolean) {
   const call = createCall('first-start');
   const path = join(directory, KEYS_FILE);
   const unfinished = `${path}.new`;

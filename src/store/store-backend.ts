@@ -205,7 +205,7 @@ export async function openDatabase(store: StoreConfig, log?: Log, statementTimeo
   try {
     return createPgDatabase({
       ...store,
-      ...(statementTimeoutMs !== undefined && { statementTimeoutMs }),
+      statementTimeoutMs,
       // The error has the whole client on it.
       onConnectionError: ({ message }) => log?.warn({ reason: message }, 'an idle database connection broke'),
     });
