@@ -35,19 +35,21 @@ interface Settings {
   readonly label?: string;
   readonly perMinute?: number;
   readonly perDay?: number;
-  /** Null for never. */
-  readonly expires?: Date | null;
+  readonly expires?: Date | typeof NEVER;
 }
 
 const PAGE = 200;
 const DAY_MS = 86_400_000;
+const NEVER = 'never';
 const ID = 'the id of the key, as create and list print it';
 
 const program = createProgram('keys').description('Manages API keys. Times are in UTC.');
 
 withSettings(command('create', 'creates a key and prints its secret, once'), true).action(
   async ({ json, expires, ...settings }: Settings & Json & { plan: Plan }) => {
-    const created = await withKeys(({ admin, actor }) => admin.create({ ...settings, expiresAt: expires, actor }));
+    const created = await withKeys(({ admin, actor }) =>
+      admin.create({ ...settings, expiresAt: toExpiry(expires), actor }),
+    );
     await printSecret(json, created, toCreatedJson(created), `Created ${describe(created)}.`);
   },
 );
@@ -70,7 +72,7 @@ keyCommand('show', 'shows a key, when it was last used and what it has left', de
 withSettings(command('update', 'changes the plan, label or expiry of a key, which keeps its secret'), false)
   .argument('<id>', ID)
   .action(async (id: string, { json, expires, label, ...settings }: Settings & Json & { plan?: Plan }) => {
-    const update = { ...settings, expiresAt: expires, label: label === '' ? null : label };
+    const update = { ...settings, expiresAt: toExpiry(expires), label: label === '' ? null : label };
     if (Object.values(update).every((value) => value === undefined))
       throw new Error('update needs --plan, --label, --expires, --per-minute or --per-day');
     const key = await withKeys(({ admin, actor }) => admin.update({ ...update, id, actor }));
@@ -148,7 +150,7 @@ function withSettings(to: Command, isNew: boolean): Command {
     .option(
       '--expires <iso-date>',
       `when the key ends, such as 2027-01-31 or 2027-01-31T12:00:00Z${isNew ? '' : ', or never'}`,
-      (text: string) => (text === 'never' && !isNew ? null : toDate(text)),
+      (text: string) => (text === NEVER && !isNew ? NEVER : toDate(text)),
     );
 }
 
@@ -196,6 +198,10 @@ async function listKeys(admin: KeyAdmin, filter: Partial<KeyFilter>, limit: numb
   }
   if (json) await printText(listed > 0 ? ']\n' : '[]\n');
   return { keys, last };
+}
+
+function toExpiry(expires: Settings['expires']): Date | null | undefined {
+  return expires === NEVER ? null : expires;
 }
 
 function print(json: boolean | undefined, value: unknown, describeValue: () => string): Promise<void> {
