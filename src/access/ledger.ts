@@ -23,14 +23,15 @@ export interface WindowState {
 }
 
 /** The result of `admit`. A refused operation is not charged in any window. */
-export type Admission =
-  | { readonly outcome: 'admitted'; readonly windows: readonly WindowState[] }
+export type Admission = { readonly windows: readonly WindowState[] } & (
+  | { readonly outcome: 'admitted' }
   /** The account is over its limit. `retryAfter` is in seconds. */
-  | { readonly outcome: 'refused'; readonly windows: readonly WindowState[]; readonly retryAfter: number }
+  | { readonly outcome: 'refused'; readonly retryAfter: number }
   /** The account is banned. `retryAfter` is the time until the ban ends, in seconds. */
-  | { readonly outcome: 'banned'; readonly windows: readonly WindowState[]; readonly retryAfter: number }
+  | { readonly outcome: 'banned'; readonly retryAfter: number }
   /** The cost is higher than the limit of a window, so waiting would not help. */
-  | { readonly outcome: 'too-large'; readonly windows: readonly WindowState[]; readonly limit: number };
+  | { readonly outcome: 'too-large'; readonly limit: number }
+);
 
 export type Banned = Extract<Admission, { readonly outcome: 'banned' }>;
 

@@ -22,25 +22,25 @@ export interface UpstreamState {
 
 export type UpstreamMetrics = ReturnType<typeof createUpstreamMetrics>;
 
-export function watchPool({ labelledGauge }: Instruments, connections: () => DatabaseConnections): void {
+export function watchPool({ gauge }: Instruments, connections: () => DatabaseConnections): void {
   const pool = { db_client_connection_pool_name: 'postgresql' };
-  labelledGauge('db_client_connections', 'Connections of the database pool', [
+  gauge('db_client_connections', 'Connections of the database pool', [
     [{ ...pool, db_client_connection_state: 'used' }, () => connections().used],
     [{ ...pool, db_client_connection_state: 'idle' }, () => connections().idle],
   ]);
   const waiting = () => connections().waiting;
-  labelledGauge('db_client_connection_pending_requests', 'Statements that wait for a connection', [[pool, waiting]]);
+  gauge('db_client_connection_pending_requests', 'Statements that wait for a connection', [[pool, waiting]]);
   const max = () => connections().max;
-  labelledGauge('db_client_connection_max', 'Connections that the database pool may have', [[pool, max]]);
+  gauge('db_client_connection_max', 'Connections that the database pool may have', [[pool, max]]);
 }
 
-export function createUpstreamMetrics({ durations, gauge, labelledGauge }: Instruments, state: () => UpstreamState) {
+export function createUpstreamMetrics({ durations, gauge }: Instruments, state: () => UpstreamState) {
   const requests = durations(
     'http_client_request_duration_seconds',
     'Duration of requests to the upstream, the wait for a connection included',
     ['http_request_method', 'http_response_status_code', 'error_type'],
   );
-  labelledGauge('http_client_open_connections', 'Connections to the upstream', [
+  gauge('http_client_open_connections', 'Connections to the upstream', [
     [{ http_connection_state: 'active' }, () => state().active],
     [{ http_connection_state: 'idle' }, () => state().idle],
   ]);

@@ -118,7 +118,7 @@ export function createMetrics(plans: readonly string[]) {
 }
 
 /** Memory, CPU, event loop, garbage collection and the version of the program. */
-function addProcessMetrics(registry: Registry, { labelledGauge }: Instruments): void {
+function addProcessMetrics(registry: Registry, { gauge }: Instruments): void {
   collectDefaultMetrics({ register: registry });
   // Gauges that Prometheus would take for counters, because of their names. The sums over `type` are the same.
   for (const what of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${what}_total`);
@@ -142,5 +142,5 @@ function addProcessMetrics(registry: Registry, { labelledGauge }: Instruments): 
     process_runtime_name: 'nodejs',
     process_runtime_version: process.versions.node,
   };
-  labelledGauge('target_info', 'Build info: the version of the program and of Node; always 1', [[build, () => 1]]);
+  gauge('target_info', 'Build info: the version of the program and of Node; always 1', [[build, () => 1]]);
 }

@@ -24,13 +24,13 @@ export function createInstruments(registry: Registry) {
     return counter;
   }
 
-  /** Creates a gauge without labels. Each scrape calls `read` for its value. */
-  function gauge(name: string, help: string, read: () => number): void {
-    labelledGauge(name, help, [[{}, read]]);
-  }
-
-  /** Creates a gauge with labels. Each scrape calls the functions for the values. */
-  function labelledGauge(name: string, help: string, series: readonly (readonly [Labels, () => number])[]): void {
+  /** Creates a gauge. Each scrape calls the functions for the values, of which several are told apart by labels. */
+  function gauge(
+    name: string,
+    help: string,
+    read: (() => number) | readonly (readonly [Labels, () => number])[],
+  ): void {
+    const series = typeof read === 'function' ? [[{}, read] as const] : read;
     const labelNames = Object.keys(series[0]?.[0] ?? {});
     new Gauge({
       name,
@@ -43,7 +43,7 @@ export function createInstruments(registry: Registry) {
     });
   }
 
-  return { durations, counter, gauge, labelledGauge };
+  return { durations, counter, gauge };
 }
 
 /** Returns the label `error_type`, which only failures have. prom-client would write `undefined` as text. */

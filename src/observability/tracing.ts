@@ -38,6 +38,7 @@ export interface SpanParent {
   readonly links?: readonly Link[] | undefined;
 }
 
+/** https://www.w3.org/TR/trace-context/ */
 const PROPAGATOR = new W3CTraceContextPropagator();
 
 /** Starts the span of a request. If the headers name a trace, the span becomes part of it. */

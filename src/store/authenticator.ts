@@ -71,6 +71,7 @@ export function createAuthenticator(
   }
 }
 
+/** A key expires by the wall clock. */
 function unlessExpired({ caller, expiresAt }: Known): Caller | undefined {
   return expiresAt > Date.now() ? caller : undefined;
 }
