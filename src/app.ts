@@ -5,6 +5,7 @@ import { PLANS } from './access/plans.js';
 import type { Backend } from './backend.js';
 import { openStoreBackend, type StoreBackendOptions } from './store/store-backend.js';
 import { ConfigError, type Config } from './config.js';
+import { StoreError } from './errors.js';
 import type { Database } from './store/database.js';
 import type { FirstStart } from './store/first-start.js';
 import { openGraphql } from './graphql/open-graphql.js';
@@ -12,7 +13,7 @@ import { createCors } from './http/cors.js';
 import { drain, listen } from './http/lifecycle.js';
 import { createScheduler } from './http/scheduler.js';
 import { createHttpServer, type Handler } from './http/server.js';
-import { createHealth, createMetricsPage, notStarted } from './observability/health.js';
+import { createHealth, createMetricsPage } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics } from './observability/metrics.js';
 import { readPackage } from './observability/package.js';
@@ -52,7 +53,7 @@ export interface AppParts {
 
 /**
  * Puts the program together and starts it. Everything is made here, and handed to what needs it.
- * @throws StoreBusyError, or any error of opening the backend or the port
+ * @throws any error of opening the backend or the port
  */
 export async function startApp(
   config: Config,
@@ -71,10 +72,11 @@ export async function startApp(
   const { isDraining } = health;
   const servers = { log, metrics, tracer, cors, trustProxy, logAddress, compression, isDraining };
 
-  const refuseStarting = createRefusal(notStarted());
+  const starting = new StoreError('unavailable', 'The store is starting. Try again shortly.', { retryAfter: 1 });
+  const refuseStarting = createRefusal(starting);
   let handler: Handler = (context) => health.handle(context) ?? refuseStarting(context);
   const server = createHttpServer({ ...servers, handler: (context) => handler(context) });
-  metrics.watchRequests(server.inFlight);
+  metrics.gauge('http_server_active_requests', 'HTTP requests in progress', server.inFlight);
 
   // Half of the grace time is enough to hand over traces.
   const closers: (() => Promise<unknown>)[] = [
@@ -153,7 +155,6 @@ async function openTracing({ tracing }: Config, log: Log): Promise<Tracing> {
   return createOtlpTracing(tracing, log);
 }
 
-/** Opens the backend that the settings name. */
 async function openBackend(
   { backend, bans, startTimeoutMs }: Config,
   parts: Omit<StoreBackendOptions, 'store' | 'bans' | 'startTimeoutMs'>,

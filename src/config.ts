@@ -80,7 +80,6 @@ const ENVIRONMENT = z.object({
 /** What happens to documents that are not trusted, by TRUSTED_DOCUMENTS_ONLY. */
 const OTHER_DOCUMENTS = { true: 'refused', report: 'reported', false: 'allowed' } as const;
 
-/** The names of all settings. */
 export const SETTINGS: readonly string[] = Object.keys(ENVIRONMENT.shape);
 
 /** All settings. The program reads them once and passes each part only the settings that it needs. */
@@ -94,7 +93,7 @@ export type ProxyConfig = Extract<BackendConfig, { readonly kind: 'proxy' }>;
 /** A store backend, embedded or on a PostgreSQL server. */
 export type StoreConfig = Exclude<BackendConfig, ProxyConfig>;
 
-/** A wrong setting, which stops the start. The message is one line and names the variable. */
+/** What stops the start until an operator does something about it. The message is one line and names what is wrong. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }

@@ -1,19 +1,12 @@
 import { setFlagsFromString } from 'node:v8';
 import { startApp, type App } from './app.js';
 import { ConfigError } from './config.js';
-import { MigrationError } from './store/migrate.js';
-import { StoreBusyError } from './store/store-lock.js';
 import { findKeysCommand, loadEnvironment } from './environment.js';
 import { createLog } from './observability/log.js';
 
 /** Errors that an operator can fix. A stack trace would hide the line that says how. */
 function isOperatorError(error: unknown): error is Error {
-  return (
-    error instanceof ConfigError ||
-    error instanceof MigrationError ||
-    error instanceof StoreBusyError ||
-    (error instanceof Error && ('code' in error || 'syscall' in error))
-  );
+  return error instanceof ConfigError || (error instanceof Error && ('code' in error || 'syscall' in error));
 }
 
 /** How long balancers and clients have to notice the end before the server stops listening. */

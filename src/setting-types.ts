@@ -53,6 +53,6 @@ function hasSslMode({ searchParams }: URL): boolean {
 
 /** Splits a URL with several hosts, as libpq accepts it, into one URL for each host. */
 export function splitHosts(text: string): readonly string[] {
-  const [, start = '', hosts = '', end = ''] = /^(\w+:\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s.exec(text) ?? [];
+  const [, start = '', hosts = '', end = ''] = /^([\w+]+:\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s.exec(text) ?? [];
   return hosts.split(',').map((host) => start + host + end);
 }

@@ -3,13 +3,7 @@ import { ConfigError } from './config.js';
 import { StoreError } from './errors.js';
 import type { Log } from './observability/log.js';
 
-/**
- * Tries until what a setting names is available.
- * @param what - the variable and what it names
- * @param attempt - throws a StoreError while it is unavailable
- * @throws ConfigError if it is still unavailable at the end of the time; any other error of `attempt`
- */
-export type WaitUntilAvailable = <T>(what: string, attempt: () => Promise<T>) => Promise<T>;
+export type WaitUntilAvailable = ReturnType<typeof createStartupWait>;
 
 const RETRY_MS = 500;
 
@@ -18,9 +12,15 @@ const RETRY_MS = 500;
  * @param timeoutMs - how long to wait, for everything together, in milliseconds
  * @param signal - ends the wait, because the program is to stop
  */
-export function createStartupWait(log: Log, timeoutMs: number, signal?: AbortSignal): WaitUntilAvailable {
+export function createStartupWait(log: Log, timeoutMs: number, signal?: AbortSignal) {
   const deadline = performance.now() + timeoutMs;
-  return async (what, attempt) => {
+  /**
+   * Tries until what a setting names is available.
+   * @param what - the variable and what it names
+   * @param attempt - throws a StoreError while it is unavailable
+   * @throws ConfigError if it is still unavailable at the end of the time; any other error of `attempt`
+   */
+  return async <T>(what: string, attempt: () => Promise<T>): Promise<T> => {
     for (let hasWaited = false; ; hasWaited = true) {
       try {
         const result = await attempt();

@@ -3,7 +3,6 @@ import type { Plan } from './plans.js';
 /** Why an operation was refused. `address`: the client's address has received too many 401 responses. */
 export type AdmissionRefusal = 'rate_limited' | 'key_banned' | 'operation_too_large' | 'address';
 
-/** Receives every decision about admission. */
 export interface AdmissionObserver {
   /**
    * An operation or a REST request was admitted.

@@ -39,7 +39,6 @@ export function isPlausibleApiKey(text: string): boolean {
   return text.slice(end) === checksum(text.slice(PREFIX.length, end));
 }
 
-/** Whether a text contains something that looks like a key. */
 export function containsApiKey(text: string): boolean {
   return ANYWHERE.test(text);
 }

@@ -37,7 +37,6 @@ export class KeylessSession implements Session {
     if (cost > 0) return this.requireKey();
   }
 
-  /** Returns the windows of the address. */
   async allowance(): Promise<Allowance> {
     return { plan: undefined, windows: this.#windows ?? (await this.#charge(0)).windows };
   }

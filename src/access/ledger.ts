@@ -4,14 +4,13 @@ import type { WindowLimit } from './plans.js';
 
 /** A key or a client address whose requests are counted. */
 export interface Account {
-  /** Identifies the account. Never a secret. */
+  /** Never a secret. */
   readonly id: string;
   readonly windows: readonly WindowLimit[];
   /** Bans that began earlier are lifted. By `monotonicNow`. */
   readonly unbannedAt?: number;
 }
 
-/** The current state of one window of an account. */
 export interface WindowState {
   /** `minute` or `day`. An upstream may use other names. */
   readonly name: string;
@@ -24,14 +23,15 @@ export interface WindowState {
 }
 
 /** The result of `admit`. A refused operation is not charged in any window. */
-export type Admission =
-  | { readonly outcome: 'admitted'; readonly windows: readonly WindowState[] }
+export type Admission = { readonly windows: readonly WindowState[] } & (
+  | { readonly outcome: 'admitted' }
   /** The account is over its limit. `retryAfter` is in seconds. */
-  | { readonly outcome: 'refused'; readonly windows: readonly WindowState[]; readonly retryAfter: number }
+  | { readonly outcome: 'refused'; readonly retryAfter: number }
   /** The account is banned. `retryAfter` is the time until the ban ends, in seconds. */
-  | { readonly outcome: 'banned'; readonly windows: readonly WindowState[]; readonly retryAfter: number }
+  | { readonly outcome: 'banned'; readonly retryAfter: number }
   /** The cost is higher than the limit of a window, so waiting would not help. */
-  | { readonly outcome: 'too-large'; readonly windows: readonly WindowState[]; readonly limit: number };
+  | { readonly outcome: 'too-large'; readonly limit: number }
+);
 
 export type Banned = Extract<Admission, { readonly outcome: 'banned' }>;
 

@@ -1,6 +1,6 @@
 import { createBoundedCache } from '../bounded-cache.js';
 import { fromWallTime, monotonicNow, toWallTime } from '../clock.js';
-import type { Account, Admission, Banned, Counts, Ledger, WindowState } from './ledger.js';
+import type { Account, Admission, Banned, Counts, WindowState } from './ledger.js';
 import { secondsUntil } from './refusals.js';
 
 interface Entry extends Counts {
@@ -14,42 +14,22 @@ interface Entry extends Counts {
 /** The entries of a ledger, with times of the wall clock. */
 export type LedgerSnapshot = readonly (readonly [id: string, entry: Entry])[];
 
-/** A ledger that counts only the requests of this process. A snapshot preserves its counts across restarts. */
-export interface MemoryLedger extends Ledger {
-  admit(account: Account, cost: number): Admission;
-  /** Finds the counts of an account. */
-  find(id: string): Counts | undefined;
-  /** Replaces the counts of an account by those of another ledger, except for the refusals that lead to a ban. */
-  adopt(account: Account, counts: Counts): void;
-  /**
-   * Lists the accounts with an open window, a ban or a refusal within the last minute, one at a time: the ledger may
-   * change in between.
-   */
-  snapshot(): Iterable<LedgerSnapshot[number]>;
-  /** Lists those of these accounts that have changed since the last call. The first call lists none. */
-  changes(): Iterable<LedgerSnapshot[number]>;
-  restore(snapshot: LedgerSnapshot): void;
-}
-
-export interface MemoryLedgerOptions {
-  /** The most accounts to keep. The least recently used one is evicted first. */
-  readonly capacity?: number;
-  /** An account with more refusals than this within a minute is banned. */
-  readonly banAfter?: number;
-  readonly banSeconds?: number;
-  /** Returns the time, like `monotonicNow`. */
-  readonly now?: () => number;
-}
+export type MemoryLedger = ReturnType<typeof createMemoryLedger>;
 
 const MINUTE_MS = 60_000;
 
-/** Creates a ledger in memory. Admission is synchronous, so nothing can happen between the check and the charge. */
+/**
+ * Creates a ledger that counts only the requests of this process. Admission is synchronous, so nothing can happen
+ * between the check and the charge. A snapshot preserves the counts across restarts.
+ * @param capacity - the most accounts to keep. The least recently used one is evicted first.
+ * @param banAfter - an account with more refusals than this within a minute is banned
+ */
 export function createMemoryLedger({
   capacity = 200_000,
   banAfter = Infinity,
   banSeconds = 0,
   now: clock = monotonicNow,
-}: MemoryLedgerOptions = {}): MemoryLedger {
+} = {}) {
   /** The accounts in `entries`, the oldest first. A snapshot can go through a Set in parts while it changes. */
   const ids = new Set<string>();
   const entries = createBoundedCache<Entry>(capacity, undefined, (id) => ids.delete(id));
@@ -57,7 +37,7 @@ export function createMemoryLedger({
   let changed: Set<string> | undefined;
 
   return {
-    admit(account, cost) {
+    admit(account: Account, cost: number): Admission {
       const now = clock();
       const known = entries.get(account.id);
       const entry = known ?? createEntry(account);
@@ -80,23 +60,29 @@ export function createMemoryLedger({
       });
       return { outcome: 'admitted', windows: view(account, entry, now) };
     },
-    findBan(account) {
+    findBan(account: Account): Banned | undefined {
       const entry = entries.get(account.id);
       const now = entry?.bannedUntil ? clock() : 0;
       return entry && isBanned(account, entry, now) ? banned(entry, view(account, entry, now), now) : undefined;
     },
-    find: (id) => entries.get(id),
-    adopt({ id }, { used, closesAt, bannedUntil }) {
+    find: (id: string): Counts | undefined => entries.get(id),
+    /** Replaces the counts of an account by those of another ledger, except for the refusals that lead to a ban. */
+    adopt({ id }: Account, { used, closesAt, bannedUntil }: Counts): void {
       const refusedAt = entries.get(id)?.refusedAt ?? [];
       keep(id, { used: [...used], closesAt: [...closesAt], refusedAt, bannedUntil });
     },
+    /**
+     * Lists the accounts with an open window, a ban or a refusal within the last minute, one at a time: the ledger may
+     * change in between.
+     */
     snapshot: () => list(ids),
+    /** Lists those of these accounts that have changed since the last call. The first call lists none. */
     changes() {
       const since = changed ?? [];
       changed = new Set();
       return list(since);
     },
-    restore(snapshot) {
+    restore(snapshot: LedgerSnapshot): void {
       const now = clock();
       for (const [id, saved] of snapshot) {
         const entry = mapTimes(saved, fromWallTime);
@@ -155,7 +141,6 @@ function createEntry({ windows }: Account): Entry {
   return { used: windows.map(() => 0), closesAt: windows.map(() => 0), refusedAt: [], bannedUntil: 0 };
 }
 
-/** Returns the state of an account's windows at the time `now`. */
 export function view({ windows }: Account, { used, closesAt }: Counts, now: number): WindowState[] {
   return windows.map(({ name, seconds, limit }, i) => {
     const closes = closesAt[i] as number;
@@ -165,19 +150,16 @@ export function view({ windows }: Account, { used, closesAt }: Counts, now: numb
   });
 }
 
-/** Returns the highest cost that every window admits. */
 export function findLargestCost({ windows }: Account): number {
   return Math.min(...windows.map(({ limit }) => limit));
 }
 
-/** Returns the refusal of a cost that does not fit into all windows. */
 export function refused(windows: readonly WindowState[], cost: number, now: number): Admission {
   const full = windows.filter(({ remaining }) => remaining < cost);
   const retryAfter = Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now)));
   return { outcome: 'refused', windows, retryAfter };
 }
 
-/** Returns the refusal of a banned account. */
 export function banned({ bannedUntil }: Counts, windows: readonly WindowState[], now: number): Banned {
   return { outcome: 'banned', windows, retryAfter: secondsUntil(bannedUntil, now) };
 }

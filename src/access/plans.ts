@@ -3,14 +3,12 @@ export interface WindowLimit {
   readonly name: 'minute' | 'day';
   /** Length in seconds. */
   readonly seconds: number;
-  /** The most requests that it admits. */
   readonly limit: number;
 }
 
 export const PLANS = ['free', 'pro', 'business', 'enterprise'] as const;
 export type Plan = (typeof PLANS)[number];
 
-/** The limits of a plan, in requests. */
 export interface PlanLimits {
   readonly perMinute: number;
   readonly perDay: number;
@@ -23,7 +21,6 @@ export const PUBLISHED_LIMITS: Readonly<Record<Exclude<Plan, 'enterprise'>, Plan
   business: { perMinute: 1_000, perDay: 100_000 },
 };
 
-/** Returns the windows of a plan, the shorter first. */
 export function toWindows({ perMinute, perDay }: PlanLimits): readonly WindowLimit[] {
   return [
     { name: 'minute', seconds: 60, limit: perMinute },

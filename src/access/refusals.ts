@@ -1,9 +1,9 @@
 import { StoreError } from '../errors.js';
 import type { WindowState } from './ledger.js';
 
+// Each function makes the error of a refused request. `retryAfter` is in seconds.
+
 /**
- * The key is over its limit.
- * @param retryAfter - in seconds
  * @param cost - the cost of the refused operation, if there is one
  * @param windows - the windows of the key, if they are known
  */
@@ -12,10 +12,7 @@ export function rateLimited(retryAfter: number, cost?: number, windows: readonly
   const reason = full
     ? `This costs ${cost ?? 1}, but only ${full.remaining} of ${full.limit}${formatWindow(full)} are left.`
     : 'The rate limit is exceeded.';
-  return new StoreError('rate_limited', `${reason} Retry in ${retryAfter} s.`, {
-    retryAfter,
-    ...(cost !== undefined && { cost }),
-  });
+  return new StoreError('rate_limited', `${reason} Retry in ${retryAfter} s.`, { retryAfter, cost });
 }
 
 function formatWindow({ name, seconds }: WindowState): string {
@@ -23,27 +20,15 @@ function formatWindow({ name, seconds }: WindowState): string {
   return seconds === null ? '' : ` in ${seconds} s`;
 }
 
-/**
- * The key is banned.
- * @param retryAfter - in seconds
- */
 export function keyBanned(retryAfter: number): StoreError {
   return new StoreError('key_banned', `The key is banned. Retry in ${retryAfter} s.`, { retryAfter });
 }
 
-/** The operation costs more than the limit of the smallest window. */
 export function operationTooLarge(cost: number, limit: number): StoreError {
-  return new StoreError(
-    'operation_too_large',
-    `The operation costs ${cost} requests, more than the ${limit} that the plan allows at once: split it.`,
-    { cost },
-  );
+  const message = `The operation costs ${cost} requests, more than the ${limit} that the plan allows at once: split it.`;
+  return new StoreError('operation_too_large', message, { cost });
 }
 
-/**
- * The request has no key.
- * @param authorization - its `Authorization` header
- */
 export function keyMissing(authorization?: string): StoreError {
   const isLoneToken = authorization !== undefined && /^(?!bearer$)\S+$/i.test(authorization);
   const message = isLoneToken
@@ -52,24 +37,16 @@ export function keyMissing(authorization?: string): StoreError {
   return new StoreError('unauthorized', message, { headers: { 'WWW-Authenticate': 'Bearer realm="animal-store"' } });
 }
 
-/**
- * The request has a key that is not valid.
- * @param mistake - what is wrong with its form, if that is known
- */
+/** @param mistake - what is wrong with the form of the key, if that is known */
 export function keyRefused(mistake = 'The API key is unknown, revoked or expired.'): StoreError {
-  return new StoreError('unauthorized', mistake, {
-    headers: { 'WWW-Authenticate': 'Bearer realm="animal-store", error="invalid_token"' },
-  });
+  const headers = { 'WWW-Authenticate': 'Bearer realm="animal-store", error="invalid_token"' };
+  return new StoreError('unauthorized', mistake, { headers });
 }
 
-/**
- * The client's address has received too many 401 responses.
- * @param retryAfter - in seconds
- */
+/** The client's address has received too many 401 responses. */
 export function addressLimited(retryAfter: number): StoreError {
-  return new StoreError('rate_limited', 'Too many requests without a valid key came from this address.', {
-    retryAfter,
-  });
+  const message = 'Too many requests without a valid key came from this address.';
+  return new StoreError('rate_limited', message, { retryAfter });
 }
 
 /** Returns the seconds from `now` until `time`, both in milliseconds. The result is rounded up and at least 1. */

@@ -40,7 +40,6 @@ export interface Session {
   close(): void;
 }
 
-/** Opens sessions, for GraphQL and for REST. */
 export interface Access {
   /**
    * Opens the session of a request.

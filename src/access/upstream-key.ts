@@ -3,7 +3,6 @@ import type { StoreError } from '../errors.js';
 /** The parts of an upstream's response that state the limits of a key. */
 export interface UpstreamAnswerHead {
   readonly status: number;
-  /** Returns a header by its lower-case name. */
   readonly header: (name: string) => string | undefined;
 }
 

@@ -22,13 +22,11 @@ export interface UsageCounter {
   count(use: Use): void;
 }
 
-/** Returns the outcome of a request by what went wrong. */
 export function outcomeOf(isError: boolean, failures: readonly { readonly code: string }[]): Outcome {
   if (!isError) return 'ok';
   return failures.some(({ code }) => code === 'rate_limited' || code === 'key_banned') ? 'refused' : 'error';
 }
 
-/** By what usage can be added up. */
 export const USAGE_GROUPS = ['key', 'client', 'operation', 'day', 'hour'] as const;
 export type UsageGroup = (typeof USAGE_GROUPS)[number];
 

@@ -67,12 +67,7 @@ command('list', 'lists keys without their secrets, the newest first')
     if (keys.length === limit) await printText(`There may be more: add --after ${last}\n`);
   });
 
-command('show', 'shows a key, when it was last used and what it has left')
-  .argument('<id>', ID)
-  .action(async (id: string, { json }: Json) => {
-    const key = await withKeys(({ admin }) => admin.show({ id }));
-    await print(json, toJson(key), () => describeStatus(key));
-  });
+keyCommand('show', 'shows a key, when it was last used and what it has left', describeStatus);
 
 withSettings(command('update', 'changes the plan, label or expiry of a key, which keeps its secret'), false)
   .argument('<id>', ID)
@@ -94,20 +89,13 @@ command('rotate', 'gives a key a new secret and prints it, once')
     await printSecret(json, rotated, { ...toCreatedJson(rotated), previousEndsAt }, sentence);
   });
 
-command('revoke', 'revokes a key for good')
-  .argument('<id>', ID)
-  .action(async (id: string, { json }: Json) => {
-    const key = await withKeys(({ admin, actor }) => admin.revoke({ id, actor }));
-    const sentence = `Revoked ${id} at ${formatTime(key.revokedAt)}. Servers refuse it within 5 seconds.`;
-    await print(json, toJson(key), () => sentence);
-  });
+keyCommand('revoke', 'revokes a key for good', ({ id, revokedAt }) => {
+  return `Revoked ${id} at ${formatTime(revokedAt)}. Servers refuse it within 5 seconds.`;
+});
 
-command('unban', 'lifts the ban of a key on every instance')
-  .argument('<id>', ID)
-  .action(async (id: string, { json }: Json) => {
-    const key = await withKeys(({ admin, actor }) => admin.unban({ id, actor }));
-    await print(json, toJson(key), () => `If ${id} was banned, the ban ends within 5 seconds.`);
-  });
+keyCommand('unban', 'lifts the ban of a key on every instance', ({ id }) => {
+  return `If ${id} was banned, the ban ends within 5 seconds.`;
+});
 
 command('log', 'lists who did what to which key, the latest first')
   .argument('[id]', 'only what was done to this key')
@@ -140,6 +128,16 @@ command('deprecated', 'lists who calls what is deprecated, the latest caller fir
 
 function command(name: string, description: string): Command {
   return program.command(name).description(description).option('--json', 'print JSON in one line');
+}
+
+/** Adds a command that has one key as its argument and its result. */
+function keyCommand(name: 'show' | 'revoke' | 'unban', description: string, toSentence: (key: KeyStatus) => string) {
+  command(name, description)
+    .argument('<id>', ID)
+    .action(async (id: string, { json }: Json) => {
+      const key = await withKeys(({ admin, actor }) => admin[name]({ id, actor }));
+      await print(json, toJson(key), () => toSentence(key));
+    });
 }
 
 function withSettings(to: Command, isNew: boolean): Command {

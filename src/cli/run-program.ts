@@ -22,7 +22,6 @@ export async function runProgram(program: Command): Promise<void> {
   }
 }
 
-/** Runs `work` on the database of a store, and closes it. */
 export async function withDatabase<T>(store: StoreConfig, work: (database: Database) => Promise<T>): Promise<T> {
   const database = await openDatabase(store);
   try {

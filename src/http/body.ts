@@ -34,13 +34,9 @@ function collect(request: IncomingMessage, limit: number): Promise<Buffer> {
         reject(tooLarge(limit));
       }
     });
-    request.once('end', () => {
-      resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
-    });
+    request.once('end', () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));
     request.once('error', reject);
-    request.once('aborted', () => {
-      reject(new StoreError('bad_request', 'The request body ended early.'));
-    });
+    request.once('aborted', () => reject(new StoreError('bad_request', 'The request body ended early.')));
   });
 }
 
@@ -57,18 +53,12 @@ const MAX_DRAIN_MS = 1_000;
  * may never read its response. The connection therefore stays open, but only for a short time and a few bytes.
  */
 export function drainBody(request: IncomingMessage): void {
-  const { socket } = request;
+  const disconnect = (): unknown => request.socket.destroy();
   const timer = setTimeout(disconnect, MAX_DRAIN_MS).unref();
   let left = MAX_DRAINED_BYTES;
   request.on('data', ({ length }: Buffer) => {
     left -= length;
     if (left < 0) disconnect();
   });
-  request.once('close', () => {
-    clearTimeout(timer);
-  });
-
-  function disconnect(): void {
-    socket.destroy();
-  }
+  request.once('close', () => clearTimeout(timer));
 }

@@ -57,7 +57,7 @@ interface PreferringNegotiator {
 
 /**
  * Creates the function that chooses the codec of a response: the one that the client prefers. Undefined if the client
- * accepts none, or the body is short or already compressed.
+ * accepts none, or the body is short.
  */
 export function createCodecChooser() {
   const negotiate = memoize((accept) => {
@@ -65,8 +65,8 @@ export function createCodecChooser() {
     const chosen = negotiator.encoding([...NAMES, 'identity'], { preferred: NAMES });
     return { codec: CODECS.find(({ name }) => name === chosen) };
   });
-  return (acceptEncoding: string | undefined, { body, headers }: Reply): Codec | undefined => {
-    if (body.length < MIN_LENGTH || acceptEncoding === undefined || 'Content-Encoding' in headers) return undefined;
+  return (acceptEncoding: string | undefined, body: Body): Codec | undefined => {
+    if (body.length < MIN_LENGTH || acceptEncoding === undefined) return undefined;
     return negotiate(acceptEncoding).codec;
   };
 }

@@ -1,15 +1,13 @@
-import { maxHeaderSize, type IncomingMessage, type ServerResponse } from 'node:http';
+import { maxHeaderSize, STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 
-const CONNECTION_ERRORS: Readonly<Record<string, readonly [status: string, code: string, message: string]>> = {
-  HPE_HEADER_OVERFLOW: [
-    '431 Request Header Fields Too Large',
-    'headers_too_large',
-    'The request headers are too large.',
-  ],
-  URI_TOO_LONG: ['414 URI Too Long', 'uri_too_long', 'The URL is too long: send the request by POST.'],
-  ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'request_timeout', 'The request took too long to arrive.'],
+type ConnectionError = readonly [status: number, code: string, message: string];
+const INVALID: ConnectionError = [400, 'invalid_request', 'The request is not valid HTTP.'];
+const CONNECTION_ERRORS: Readonly<Record<string, ConnectionError>> = {
+  HPE_HEADER_OVERFLOW: [431, 'headers_too_large', 'The request headers are too large.'],
+  URI_TOO_LONG: [414, 'uri_too_long', 'The URL is too long: send the request by POST.'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'request_timeout', 'The request took too long to arrive.'],
 };
 
 /** Whether the request line alone exceeds the size of the headers. Node reports the two as one error. */
@@ -22,22 +20,16 @@ function hasLongUri({ code, rawPacket }: NodeJS.ErrnoException & { readonly rawP
 /** How long a rejected connection stays open, so that the client can read why. */
 const LINGER_MS = 1_000;
 
-interface Connection {
-  /** The responses that are not complete. */
-  readonly responses: Set<ServerResponse>;
-  isRefused: boolean;
-}
-
 /**
  * Keeps the connections of a server, and their unfinished responses. A client may send its next request before it has
  * the last response (pipelining). Before version 24, Node tells only the first of the responses when the connection
  * closes. The others are told here.
  */
 export function createConnections() {
-  const connections = new WeakMap<Duplex, Connection>();
+  /** The connections by their sockets, with the responses that are not complete. */
+  const connections = new WeakMap<Duplex, { readonly responses: Set<ServerResponse>; isRefused: boolean }>();
 
   return {
-    /** Call this with every request as soon as it arrives. */
     track({ socket }: IncomingMessage, response: ServerResponse): void {
       const { responses } = connections.get(socket) ?? open(socket);
       responses.add(response);
@@ -56,11 +48,14 @@ export function createConnections() {
       }
       // Bytes that still arrive would restart the timeout for clients that do not read.
       socket.pause();
-      for (const response of owed) response.once('close', () => closeAfter(owed, socket));
+      const closeSocket = (): void => {
+        if (owed.every(({ closed }) => closed)) socket.resume().end(() => socket.destroy());
+      };
+      for (const response of owed) response.once('close', closeSocket);
     },
   };
 
-  function open(socket: Socket): Connection {
+  function open(socket: Socket) {
     const connection = { responses: new Set<ServerResponse>(), isRefused: false };
     connections.set(socket, connection);
     socket.once('close', () => setImmediate(closeAll, connection.responses));
@@ -76,25 +71,21 @@ function closeAll(responses: ReadonlySet<ServerResponse>): void {
   }
 }
 
-function closeAfter(responses: readonly ServerResponse[], socket: Duplex): void {
-  if (responses.every(({ closed }) => closed)) socket.resume().end(() => socket.destroy());
-}
-
 function refuseConnection(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;
   }
-  const [status, code, message] = CONNECTION_ERRORS[hasLongUri(error) ? 'URI_TOO_LONG' : (error.code ?? '')] ?? [
-    '400 Bad Request',
-    'invalid_request',
-    'The request is not valid HTTP.',
-  ];
-  const body = JSON.stringify({ code, message, status: Number.parseInt(status, 10) });
+  const [status, code, message] = CONNECTION_ERRORS[hasLongUri(error) ? 'URI_TOO_LONG' : (error.code ?? '')] ?? INVALID;
+  const body = JSON.stringify({ code, message, status });
   // The client can read the reason. Anything that it still sends is discarded.
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
   socket.resume();
-  socket.end(
-    `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
-  );
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'Content-Type: application/json; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Connection: close',
+  ];
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
 }

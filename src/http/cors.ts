@@ -1,38 +1,13 @@
 import type { RequestContext } from './request-context.js';
 
-const EXPOSED = [
-  'X-RateLimit-Limit',
-  'X-RateLimit-Remaining',
-  'X-RateLimit-Reset',
-  'RateLimit',
-  'RateLimit-Policy',
-  'Retry-After',
-  'X-Request-Id',
-  'Deprecation',
-  'Sunset',
-  'Link',
-  'Location',
-  'ETag',
-  'Accept-Query',
-].join(', ');
+const EXPOSED =
+  'X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, RateLimit, RateLimit-Policy, Retry-After, ' +
+  'X-Request-Id, Deprecation, Sunset, Link, Location, ETag, Accept-Query';
 
-const ALLOWED = [
-  'Authorization',
-  'Content-Type',
-  'Idempotency-Key',
-  'If-None-Match',
-  'X-Request-Id',
-  'traceparent',
-  'tracestate',
-  'apollo-require-preflight',
-  'x-apollo-operation-name',
-  'x-apollo-operation-id',
-  'x-apollo-operation-type',
-  'x-apollo-cache-control',
-  'apollographql-client-name',
-  'apollographql-client-version',
-  'apollo-query-plan-experimental',
-].join(', ');
+const ALLOWED =
+  'Authorization, Content-Type, Idempotency-Key, If-None-Match, X-Request-Id, traceparent, tracestate, ' +
+  'apollo-require-preflight, x-apollo-operation-name, x-apollo-operation-id, x-apollo-operation-type, ' +
+  'x-apollo-cache-control, apollographql-client-name, apollographql-client-version, apollo-query-plan-experimental';
 
 const APOLLO_SANDBOX = ['https://studio.apollographql.com', 'https://sandbox.embed.apollographql.com'];
 const THIS_MACHINE = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
@@ -52,19 +27,13 @@ export function createCors(origins: readonly string[] | undefined) {
       : (origin: string) => origins.includes(origin);
 
   return {
-    /** Whether a request is a preflight. */
     isPreflight: (context: RequestContext): boolean =>
       context.method === 'OPTIONS' && context.header('access-control-request-method') !== undefined,
-    /** The headers of every response to a request. */
     headers: (context: RequestContext): Record<string, string> => {
       const origin = context.header('origin');
       if (origin === undefined) return NO_HEADERS;
       if (!allows(origin)) return { Vary: 'Origin' };
-      return {
-        'Access-Control-Allow-Origin': origin,
-        'Access-Control-Expose-Headers': EXPOSED,
-        Vary: 'Origin',
-      };
+      return { 'Access-Control-Allow-Origin': origin, 'Access-Control-Expose-Headers': EXPOSED, Vary: 'Origin' };
     },
     /** The additional headers of the response to a preflight. */
     preflightHeaders: (context: RequestContext): Record<string, string> => {

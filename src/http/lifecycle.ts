@@ -1,18 +1,15 @@
+import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { Server as NetServer, type AddressInfo } from 'node:net';
 import { setImmediate as nextPass, setTimeout as sleep } from 'node:timers/promises';
 import type { HttpServer } from './server.js';
 
 /** Starts listening. Returns a URL that a browser on this machine can open, such as `http://127.0.0.1:4000`. */
-export function listen(server: Server, host: string, port: number): Promise<string> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, host, () => {
-      const { port: actual } = server.address() as AddressInfo;
-      const name = ['0.0.0.0', '::'].includes(host) ? '127.0.0.1' : host;
-      resolve(`http://${name.includes(':') ? `[${name}]` : name}:${actual}`);
-    });
-  });
+export async function listen(server: Server, host: string, port: number): Promise<string> {
+  await once(server.listen(port, host), 'listening');
+  const { port: actual } = server.address() as AddressInfo;
+  const name = ['0.0.0.0', '::'].includes(host) ? '127.0.0.1' : host;
+  return `http://${name.includes(':') ? `[${name}]` : name}:${actual}`;
 }
 
 const LOOK_EVERY_MS = 20;
@@ -45,21 +42,16 @@ export async function drain({ server, inFlight, hold }: HttpServer, graceMs: num
   const release = hold();
   const isTooLate = (): boolean => elapsed() >= 0.75 * graceMs;
   await untilQuiet(server, isTooLate);
-  const closed = new Promise<void>((resolve) => {
-    // An HTTP server would close idle connections first, and would stop accepting meanwhile.
-    NetServer.prototype.close.call(server, () => {
-      resolve();
-    });
-  });
+  const closed = once(server, 'close');
+  // An HTTP server would close idle connections first, and would stop accepting meanwhile.
+  NetServer.prototype.close.call(server);
   await untilQuiet(server, isTooLate);
   server.closeIdleConnections();
   release();
   // A browser opens connections in advance. They do not count as idle, and would stay open for the rest of the grace
   // period.
   server.headersTimeout = UNUSED_MS;
-  const timer = setTimeout(() => {
-    server.closeAllConnections();
-  }, graceMs - elapsed());
+  const timer = setTimeout(() => server.closeAllConnections(), graceMs - elapsed());
   await closed;
   clearTimeout(timer);
 }
@@ -70,9 +62,7 @@ export async function drain({ server, inFlight, hold }: HttpServer, graceMs: num
  */
 async function untilQuiet(server: Server, isTooLate: () => boolean): Promise<void> {
   let arrivals = 0;
-  const count = (): void => {
-    arrivals += 1;
-  };
+  const count = (): unknown => (arrivals += 1);
   server.on('connection', count).on('request', count);
   const startedAt = performance.now();
   let now = startedAt;

@@ -68,7 +68,6 @@ export function prefersHtml(context: RequestContext, offers: readonly string[]):
   return new Negotiator({ headers: { accept } }).mediaType([...offers, HTML]) === HTML;
 }
 
-/** Whether an `Accept` header allows a media type. */
 export function accepts(accept: string, type: string): boolean {
   return new Negotiator({ headers: { accept } }).mediaType([type]) !== undefined;
 }

@@ -13,13 +13,16 @@ export const REVALIDATED = { 'Cache-Control': 'private, no-cache' };
  */
 export function represent(context: RequestContext, reply: Reply, chooseCodec?: ChooseCodec): MaybePromise<Reply> {
   const { status, headers, body } = reply;
-  const codec = chooseCodec?.(context.header('accept-encoding'), reply);
+  const codec = chooseCodec?.(context.header('accept-encoding'), body);
   const isRevalidated = headers['Cache-Control'] === REVALIDATED['Cache-Control'] && status < 300 && body.length > 0;
   if (!isRevalidated) return codec ? encode(reply, codec, { Vary: 'Accept-Encoding' }) : reply;
-  const digest = toDigest(reply);
+  const hash = createHash('sha256').update(headers['Content-Type'] ?? '');
+  const digest = hash.update(body).digest('base64url').slice(0, 27);
   const tag = toEntityTag(digest, codec?.name);
   const known = findKnown(context, digest, tag);
-  const further = { ETag: known ?? tag, Vary: toVary(context) };
+  // With an `Origin`, the CORS headers have a `Vary` of their own.
+  const vary = `Accept, Accept-Encoding, Authorization${context.header('origin') === undefined ? ', Origin' : ''}`;
+  const further = { ETag: known ?? tag, Vary: vary };
   if (known !== undefined) {
     const { 'Content-Type': _, ...rest } = headers;
     return { ...reply, status: 304, headers: { ...rest, ...further }, body: '' };
@@ -32,19 +35,9 @@ function encode(reply: Reply, codec: Codec, further: Record<string, string>): Ma
   return chain(compress(reply.body, codec), (body) => ({ ...reply, headers, body }));
 }
 
-function toDigest({ headers, body }: Reply): string {
-  const hash = createHash('sha256').update(headers['Content-Type'] ?? '');
-  return hash.update(body).digest('base64url').slice(0, 27);
-}
-
 /** Each coding of a body has its own tag: https://www.rfc-editor.org/rfc/rfc9110#section-8.8.3.3 */
 function toEntityTag(digest: string, coding?: string): string {
   return coding === undefined ? `"${digest}"` : `"${digest}-${coding}"`;
-}
-
-/** With an `Origin`, the CORS headers have a `Vary` of their own. */
-function toVary(context: RequestContext): string {
-  return `Accept, Accept-Encoding, Authorization${context.header('origin') === undefined ? ', Origin' : ''}`;
 }
 
 /**

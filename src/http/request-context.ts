@@ -7,7 +7,6 @@ import { CLIENT_NAME_HEADER, parseClientName } from '../access/client-name.js';
 import { NO_SPAN, type Span } from '../observability/tracing.js';
 import type { ClientAddress } from './client-address.js';
 
-/** The response of a handler. */
 export interface Reply {
   readonly status: number;
   readonly headers: Record<string, string>;
@@ -59,13 +58,11 @@ export class RequestContext {
     this.requestId = sent !== undefined && REQUEST_ID.test(sent) ? sent : randomUUID();
   }
 
-  /** The value of a request header, by its lower-case name. */
   header(name: string): string | undefined {
     const value = this.request.headers[name];
     return Array.isArray(value) ? value.join(', ') : value;
   }
 
-  /** The name that the client gives itself. */
   get clientName(): string | undefined {
     return parseClientName(this.header(CLIENT_NAME_HEADER), this.header('authorization'));
   }

@@ -4,7 +4,6 @@ import type { RequestContext, Reply } from './request-context.js';
 import type { Handler } from './server.js';
 import { createTurns, type Caller } from './turns.js';
 
-/** What happens to requests that wait for too long. */
 export interface Overload {
   /** Requests that have been in progress for longer than this, in milliseconds, are late. */
   readonly lateMs: number;
@@ -65,14 +64,20 @@ export function createScheduler(log: Log) {
   };
 
   function nameCaller(context: RequestContext): string {
-    const authorization = context.header('authorization');
-    const known = authorization === undefined ? undefined : names.get(authorization);
-    return known?.name ?? context.client.network;
+    return names.get(context.header('authorization') ?? '')?.name ?? context.client.network;
   }
 
   function isOverloaded({ startedAt }: RequestContext, { running }: Caller, lateMs: number): boolean {
     const lateSince = performance.now() - lateMs;
-    return startedAt < lateSince || hasTooManyBefore(lateSince, running);
+    if (startedAt < lateSince) return true;
+    if (running.size < MAX_LATE) return false;
+    let late = 0;
+    // The earliest come first.
+    for (const since of running.values()) {
+      if (since > lateSince || late === MAX_LATE) break;
+      late += 1;
+    }
+    return late === MAX_LATE;
   }
 
   function noteOverload(isRefused: boolean): void {
@@ -107,16 +112,4 @@ export function createScheduler(log: Log) {
       running.delete(context);
     }
   }
-}
-
-/** @param running - the earliest first */
-function hasTooManyBefore(time: number, running: Caller['running']): boolean {
-  if (running.size < MAX_LATE) return false;
-  let late = 0;
-  for (const since of running.values()) {
-    if (since > time) return false;
-    late += 1;
-    if (late === MAX_LATE) return true;
-  }
-  return false;
 }

@@ -11,7 +11,7 @@ import type { Cors } from './cors.js';
 import { drainBody } from './body.js';
 import { createAddressReader, toPrefix } from './client-address.js';
 import { RequestContext, type Reply } from './request-context.js';
-import { formatLimitHeaders } from './limit-headers.js';
+import { addLimitHeaders } from './limit-headers.js';
 import { represent } from './representation.js';
 import { endRequestSpan, startRequestSpan } from './server-span.js';
 
@@ -26,7 +26,7 @@ export interface HttpServerOptions {
   readonly tracer: Tracer;
   readonly trustProxy: boolean;
   /** How much of a client's address the log has: all, its /24 or /64, or nothing. */
-  readonly logAddress: 'full' | 'network' | 'none';
+  readonly logAddress: keyof typeof LOGGED_ADDRESSES;
   /** Whether responses are compressed; false by default. */
   readonly compression?: boolean;
   /** True once the server is closing. Responses then ask clients to close their connections. */
@@ -38,6 +38,12 @@ export interface HttpServerOptions {
 }
 
 export type HttpServer = ReturnType<typeof createHttpServer>;
+
+const LOGGED_ADDRESSES = {
+  full: (address: string) => address,
+  network: toPrefix,
+  none: () => undefined,
+};
 
 /** Further connections are closed at once, because each costs memory and a file descriptor. */
 const MAX_CONNECTIONS = 10_000;
@@ -53,10 +59,11 @@ const BUSY = 8;
 
 /** Creates the HTTP server: request ids, CORS, slow clients, one log line and one measurement per request. */
 export function createHttpServer(options: HttpServerOptions) {
-  const { handler, cors, log, metrics, tracer, logAddress, isDraining } = options;
+  const { handler, cors, log, metrics, tracer, isDraining } = options;
   const { stallMs = 15_000, maxWaitingBytes = 64 * 1_024 * 1_024 } = options;
   const sendBody = createBodySender(stallMs, maxWaitingBytes);
   const readAddress = createAddressReader(options.trustProxy);
+  const toLoggedAddress = LOGGED_ADDRESSES[options.logAddress];
   const chooseCodec = options.compression ? createCodecChooser() : undefined;
   const writeLogLine = createRequestLog(log);
   const connections = createConnections();
@@ -94,7 +101,8 @@ export function createHttpServer(options: HttpServerOptions) {
     const { request, response } = context;
     if (!request.complete) drainBody(request);
     // Names and values alternately. Node writes such a list directly, but iterates over an object more than once.
-    const headers = reply.windows && reply.status !== 431 ? formatLimitHeaders(reply.windows) : [];
+    const headers: string[] = [];
+    if (reply.windows && reply.status !== 431) addLimitHeaders(headers, reply.windows);
     headers.push('X-Request-Id', context.requestId, 'X-Content-Type-Options', 'nosniff');
     const bytes = Buffer.byteLength(reply.body);
     if (reply.status !== 204 && reply.status !== 304) headers.push('Content-Length', String(bytes));
@@ -112,7 +120,7 @@ export function createHttpServer(options: HttpServerOptions) {
     const status = response.writableFinished ? response.statusCode : CLIENT_GONE;
     metrics.observeHttp(route, method, status, ms / 1_000);
     endRequestSpan(context, status);
-    writeLogLine(context, toLoggedAddress(client.address, logAddress), status, ms);
+    writeLogLine(context, toLoggedAddress(client.address), status, ms);
   }
 
   const server = createServer(
@@ -134,15 +142,12 @@ export function createHttpServer(options: HttpServerOptions) {
   server.on('clientError', (error, socket) => connections.refuse(error, socket));
   return {
     server,
-    /** The number of requests whose responses are not complete. */
     inFlight: (): number => inFlight,
     /** Holds the requests that arrive from now on, until the function that it returns is called. */
     hold: (): (() => void) => {
-      let release = (): void => undefined;
-      held = new Promise((resolve) => {
-        release = resolve;
-      });
-      return release;
+      let release: () => void;
+      held = new Promise((resolve) => (release = resolve));
+      return () => release();
     },
   };
 }
@@ -171,9 +176,4 @@ export function logFailures(log: Log, errors: readonly StoreError[], { requestId
     { requestId, code: error.code, ...count, err: cause },
     message,
   );
-}
-
-function toLoggedAddress(address: string, logAddress: HttpServerOptions['logAddress']): string | undefined {
-  if (logAddress === 'none') return undefined;
-  return logAddress === 'full' ? address : toPrefix(address);
 }

@@ -4,11 +4,9 @@ import { createBoundedCache } from '../bounded-cache.js';
 /** A sender of requests, and its share of the event loop. */
 export interface Caller {
   readonly name: string;
-  /** Its requests in progress. */
   inProgress: number;
   /** Those that have had their first turn, and when they arrived. */
   readonly running: Map<object, number>;
-  /** Those that wait for a turn. */
   readonly waiting: (() => void)[];
   /** How many of them get their turn together. */
   together: number;
@@ -37,12 +35,10 @@ const REMEMBERED = 10_000;
  * much time to go on as it has just used. Otherwise a caller with long turns would get one in each such moment.
  */
 export function createTurns() {
-  /** Those with requests in progress. */
   const callers = new Map<string, Caller>();
   const remembered = createBoundedCache<Pick<Caller, 'usedMs'>>(REMEMBERED);
   /** The callers with requests that wait for a turn, and those that are expected. */
   const queue = new Set<Caller>();
-  /** The requests that wait for a turn. */
   let waiting = 0;
   /** What the caller whose turn it is had used when its turn began. */
   let clock = 0;
@@ -53,13 +49,11 @@ export function createTurns() {
   let sliceEnd = 0;
 
   return {
-    /** Finds or creates a caller, and counts a request in progress. */
     enter(name: string): Caller {
       const caller = callers.get(name) ?? create(name);
       caller.inProgress += 1;
       return caller;
     },
-    /** Ends a request of the caller. */
     leave(caller: Caller): void {
       caller.inProgress -= 1;
       if (caller.inProgress > 0) return;

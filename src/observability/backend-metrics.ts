@@ -1,7 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import { toErrorType, type Instruments } from './prometheus.js';
 
-/** The connections of a pool. */
 export interface DatabaseConnections {
   readonly used: number;
   readonly idle: number;
@@ -23,46 +22,25 @@ export interface UpstreamState {
 
 export type UpstreamMetrics = ReturnType<typeof createUpstreamMetrics>;
 
-/**
- * Creates the histogram of what is asked of databases: SQL statements, and calls to Redis.
- * @returns makes the function that records one statement or call of a system. `failure` is the kind of failure, from a
- *   small set of words; undefined if the statement or call succeeded.
- */
-export function createDatabaseDurations({ durations }: Instruments) {
-  const operations = durations(
-    'db_client_operation_duration_seconds',
-    'Duration of SQL statements and calls to Redis',
-    ['db_query_summary', 'db_system_name', 'error_type'],
-  );
-  return (system: 'postgresql' | 'redis') =>
-    (name: string, failure: string | undefined, seconds: number): void => {
-      operations.observe({ db_query_summary: name, db_system_name: system, ...toErrorType(failure) }, seconds);
-    };
-}
-
-/** Starts to report the connections of the database pool. */
-export function watchPool({ labelledGauge }: Instruments, connections: () => DatabaseConnections): void {
+export function watchPool({ gauge }: Instruments, connections: () => DatabaseConnections): void {
   const pool = { db_client_connection_pool_name: 'postgresql' };
-  labelledGauge('db_client_connections', 'Connections of the database pool', [
+  gauge('db_client_connections', 'Connections of the database pool', [
     [{ ...pool, db_client_connection_state: 'used' }, () => connections().used],
     [{ ...pool, db_client_connection_state: 'idle' }, () => connections().idle],
   ]);
-  labelledGauge('db_client_connection_pending_requests', 'Statements that wait for a connection of the database pool', [
-    [pool, () => connections().waiting],
-  ]);
-  labelledGauge('db_client_connection_max', 'Connections that the database pool may have', [
-    [pool, () => connections().max],
-  ]);
+  const waiting = () => connections().waiting;
+  gauge('db_client_connection_pending_requests', 'Statements that wait for a connection', [[pool, waiting]]);
+  const max = () => connections().max;
+  gauge('db_client_connection_max', 'Connections that the database pool may have', [[pool, max]]);
 }
 
-/** Creates the metrics of the requests to the upstream. */
-export function createUpstreamMetrics({ durations, gauge, labelledGauge }: Instruments, state: () => UpstreamState) {
+export function createUpstreamMetrics({ durations, gauge }: Instruments, state: () => UpstreamState) {
   const requests = durations(
     'http_client_request_duration_seconds',
     'Duration of requests to the upstream, the wait for a connection included',
     ['http_request_method', 'http_response_status_code', 'error_type'],
   );
-  labelledGauge('http_client_open_connections', 'Connections to the upstream', [
+  gauge('http_client_open_connections', 'Connections to the upstream', [
     [{ http_connection_state: 'active' }, () => state().active],
     [{ http_connection_state: 'idle' }, () => state().idle],
   ]);

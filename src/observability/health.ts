@@ -1,13 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { StoreError, toStoreError } from '../errors.js';
+import type { Backend } from '../backend.js';
+import { toStoreError } from '../errors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
 import type { Metrics } from './metrics.js';
-
-/**
- * Checks the backend. Rejects while it does not answer. Resolves with a reason if it answers, but the program cannot work
- * with it (for example because a permission is missing), otherwise with undefined.
- */
-type Check = () => Promise<string | undefined>;
 
 interface BackendState {
   readonly backend: 'available' | 'unavailable' | 'unusable';
@@ -22,12 +17,12 @@ const CHECK_TIMEOUT_MS = 500;
 /** Where the program is in its life, which `/livez` and `/readyz` tell without a key. */
 export function createHealth() {
   let phase: 'starting' | 'ready' | 'shutting down' = 'starting';
-  let check: Check = () => Promise.resolve(undefined);
+  let check: Backend['check'];
   let checkedAt = -Infinity;
   let checking: Promise<BackendState>;
 
   return {
-    setReady(checkBackend: Check): void {
+    setReady(checkBackend: Backend['check']): void {
       check = checkBackend;
       phase = 'ready';
     },
@@ -59,17 +54,13 @@ export function createHealth() {
   function findState(): Promise<BackendState> {
     if (performance.now() - checkedAt >= CHECK_LASTS_MS) {
       checkedAt = performance.now();
-      checking = check().then(toState, (error: unknown) => {
-        const { message } = toStoreError(error);
-        return { backend: 'unavailable', reason: message };
-      });
+      checking = check().then(
+        (reason) => (reason === undefined ? { backend: 'available' } : { backend: 'unusable', reason }),
+        (error: unknown) => ({ backend: 'unavailable', reason: toStoreError(error).message }),
+      );
     }
     return checking;
   }
-}
-
-function toState(problem: string | undefined): BackendState {
-  return problem === undefined ? { backend: 'available' } : { backend: 'unusable', reason: problem };
 }
 
 async function noAnswer(): Promise<BackendState> {
@@ -84,11 +75,6 @@ export function createMetricsPage(metrics: Metrics) {
     context.route = 'probe';
     return metrics.render().then((body) => text(200, body, metrics.contentType));
   };
-}
-
-/** What the program answers to everything but `/livez` and `/readyz` until it has opened its backend. */
-export function notStarted(): StoreError {
-  return new StoreError('unavailable', 'The store is starting. Try again shortly.', { retryAfter: 1 });
 }
 
 function json(status: number, body: object): Reply {

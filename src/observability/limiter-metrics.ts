@@ -11,13 +11,12 @@ const LIMITER_MODES = ['in_process', 'shared', 'per_instance'] as const;
 const UNKNOWN = 'unknown';
 const REFUSALS = ['rate_limited', 'key_banned', 'operation_too_large'];
 
-/** Creates the metrics of the limits. */
-export function createLimiterMetrics({ counter, gauge, labelledGauge }: Instruments, knownPlans: readonly string[]) {
+export function createLimiterMetrics({ counter, gauge }: Instruments, knownPlans: readonly string[]) {
   let mode: (typeof LIMITER_MODES)[number] = 'in_process';
   gauge('limiter_shared', 'Whether limits are shared through Redis (1) or counted by this instance alone (0)', () =>
     Number(mode === 'shared'),
   );
-  labelledGauge(
+  gauge(
     'limiter_mode',
     'How limits are counted: 1 for the mode in force',
     LIMITER_MODES.map((one) => [{ mode: one }, () => Number(one === mode)]),
@@ -51,7 +50,6 @@ export function createLimiterMetrics({ counter, gauge, labelledGauge }: Instrume
         setShared(isShared: boolean): void {
           mode = isShared ? 'shared' : 'per_instance';
         },
-        /** Counts one failure of Redis. */
         countFailure: (reason: SharingFailure): void => failures.inc({ reason }),
       };
     },

@@ -1,14 +1,7 @@
 import { pino, type Logger } from 'pino';
 import type { RequestContext } from '../http/request-context.js';
 
-/** The part of a pino logger that the program uses. */
 export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child'>;
-
-export interface LogOptions {
-  readonly level: string;
-  /** Writes lines for a person at a terminal instead of JSON. */
-  readonly pretty: boolean;
-}
 
 /** The most bytes that wait while standard output is blocked. The log drops lines beyond them. */
 const MAX_BACKLOG_BYTES = 64 * 1_024 * 1_024;
@@ -17,8 +10,11 @@ const WRITE_BYTES = 64 * 1_024;
 /** The longest time that a line waits for others, in milliseconds. */
 const FLUSH_MS = 100;
 
-/** Creates the program's log, which writes to standard output. It redacts keys that a line contains by mistake. */
-export function createLog({ level, pretty }: LogOptions): Logger {
+/**
+ * Creates the program's log, which writes to standard output. It redacts keys that a line contains by mistake.
+ * @param pretty - writes lines for a person at a terminal instead of JSON
+ */
+export function createLog({ level, pretty }: { level: string; pretty: boolean }): Logger {
   const options = {
     level,
     base: undefined,

@@ -1,6 +1,5 @@
-import { Registry } from 'prom-client';
+import { collectDefaultMetrics, Counter, Registry } from 'prom-client';
 import {
-  createDatabaseDurations,
   createUpstreamMetrics,
   watchPool,
   type DatabaseConnections,
@@ -8,8 +7,8 @@ import {
   type UpstreamState,
 } from './backend-metrics.js';
 import { createLimiterMetrics } from './limiter-metrics.js';
-import { registerProcessMetrics } from './process-metrics.js';
-import { createInstruments, toErrorType } from './prometheus.js';
+import { readPackage } from './package.js';
+import { createInstruments, toErrorType, type Instruments } from './prometheus.js';
 
 /**
  * - `ok`: data without errors
@@ -51,7 +50,7 @@ export function createMetrics(plans: readonly string[]) {
   const registry = new Registry();
   const instruments = createInstruments(registry);
   const { durations, counter, gauge } = instruments;
-  registerProcessMetrics(registry, instruments);
+  addProcessMetrics(registry, instruments);
   const requests = durations('http_server_request_duration_seconds', 'Duration of HTTP requests', [
     'http_route',
     'http_request_method',
@@ -74,9 +73,12 @@ export function createMetrics(plans: readonly string[]) {
     'GraphQL operations whose documents are not trusted',
     [{ outcome: 'refused' }, { outcome: 'reported' }],
   );
-  const observeDatabase = createDatabaseDurations(instruments);
+  const databaseCalls = durations(
+    'db_client_operation_duration_seconds',
+    'Duration of SQL statements and calls to Redis',
+    ['db_query_summary', 'db_system_name', 'error_type'],
+  );
   return {
-    /** Records one HTTP request. */
     observeHttp(route: string, method: string, status: number, seconds: number): void {
       const labels = {
         http_route: route,
@@ -95,28 +97,50 @@ export function createMetrics(plans: readonly string[]) {
       const labels = { graphql_operation_type: type, outcome };
       operations.observe(name === undefined ? labels : { ...labels, graphql_operation_name: name }, seconds);
     },
-    /** Counts one operation whose document is not trusted. */
     countUntrusted: (outcome: 'refused' | 'reported'): void => untrusted.inc({ outcome }),
-    /** Counts one request that was refused because too many others are in progress. */
     countOverload: (route: (typeof OVERLOAD_ROUTES)[number]): void => overloads.inc({ http_route: route }),
     ...createLimiterMetrics(instruments, plans),
-    /** Starts to report how many HTTP requests are in progress. */
-    watchRequests: (count: () => number): void =>
-      gauge('http_server_active_requests', 'HTTP requests in progress', count),
-    /** Starts to report how far pruning is behind, in seconds. */
-    watchPruning: (age: () => number): void =>
-      gauge('store_pruning_age_seconds', 'Time since all expired rows were last deleted', age),
-    /** Records one SQL statement. */
-    observeStatement: observeDatabase('postgresql'),
-    /** Records one call to Redis. */
-    observeRedis: observeDatabase('redis'),
-    /** Starts to report the connections of the database pool. */
+    gauge,
+    /**
+     * Records one SQL statement or call to Redis.
+     * @param failure - the kind of failure, from a small set of words; undefined if there was none
+     */
+    observeDatabase(system: 'postgresql' | 'redis', name: string, failure: string | undefined, seconds: number): void {
+      databaseCalls.observe({ db_query_summary: name, db_system_name: system, ...toErrorType(failure) }, seconds);
+    },
     watchPool: (connections: () => DatabaseConnections): void => watchPool(instruments, connections),
     /** Starts to measure the requests to the upstream. A test double may return undefined. */
     watchUpstream: (state: () => UpstreamState): UpstreamMetrics | undefined =>
       createUpstreamMetrics(instruments, state),
-    /** Renders the Prometheus text. */
     render: (): Promise<string> => registry.metrics(),
     contentType: registry.contentType,
   };
+}
+
+/** Memory, CPU, event loop, garbage collection and the version of the program. */
+function addProcessMetrics(registry: Registry, { gauge }: Instruments): void {
+  collectDefaultMetrics({ register: registry });
+  // Gauges that Prometheus would take for counters, because of their names. The sums over `type` are the same.
+  for (const what of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${what}_total`);
+  new Counter({
+    name: 'nodejs_eventloop_time_seconds_total',
+    help: 'Time that the event loop was active, and idle',
+    labelNames: ['nodejs_eventloop_state'],
+    registers: [registry],
+    collect() {
+      const { active, idle } = performance.eventLoopUtilization();
+      this.reset();
+      this.inc({ nodejs_eventloop_state: 'active' }, active / 1_000);
+      this.inc({ nodejs_eventloop_state: 'idle' }, idle / 1_000);
+    },
+  });
+  // The labels are the resource's attributes:
+  // https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/
+  const build = {
+    service_name: 'animal-store-gateway',
+    service_version: readPackage().version,
+    process_runtime_name: 'nodejs',
+    process_runtime_version: process.versions.node,
+  };
+  gauge('target_info', 'Build info: the version of the program and of Node; always 1', [[build, () => 1]]);
 }

@@ -92,8 +92,13 @@ function createReportingExporter(exporter: SpanExporter, log: Log): SpanExporter
   return {
     export(spans, done) {
       exporter.export(spans, (result) => {
-        if (result.code !== ExportResultCode.SUCCESS) reportLoss(spans.length, result.error);
-        else if (warnedAt !== undefined) reportEnd();
+        if (result.code !== ExportResultCode.SUCCESS) {
+          reportLoss(spans.length, result.error);
+        } else if (warnedAt !== undefined) {
+          log.warn({ lost }, 'the trace collector takes spans again');
+          lost = 0;
+          warnedAt = undefined;
+        }
         done(result);
       });
     },
@@ -107,12 +112,6 @@ function createReportingExporter(exporter: SpanExporter, log: Log): SpanExporter
     if (warnedAt !== undefined && now - warnedAt < REMIND_MS) return;
     warnedAt = now;
     log.warn({ lost, reason: describe(error) }, 'the trace collector does not take spans: they are lost');
-  }
-
-  function reportEnd(): void {
-    log.warn({ lost }, 'the trace collector takes spans again');
-    lost = 0;
-    warnedAt = undefined;
   }
 }
 

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 
-/** Reads the version of this program from its package.json. */
 export function readPackage(): { readonly version: string } {
   const file = new URL('../../package.json', import.meta.url);
   const { version } = JSON.parse(readFileSync(file, 'utf8')) as { version: string };

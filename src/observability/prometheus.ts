@@ -2,7 +2,6 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 type Labels<Name extends string = string> = Readonly<Record<Name, string>>;
 
-/** Creates metrics in one registry. */
 export type Instruments = ReturnType<typeof createInstruments>;
 
 /**
@@ -14,7 +13,6 @@ const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.
 export function createInstruments(registry: Registry) {
   const registers = [registry];
 
-  /** Creates a histogram of durations in seconds. */
   function durations<Name extends string>(name: string, help: string, labelNames: Name[]) {
     return new Histogram({ name, help, labelNames, buckets: BUCKETS, registers });
   }
@@ -26,13 +24,13 @@ export function createInstruments(registry: Registry) {
     return counter;
   }
 
-  /** Creates a gauge without labels. Each scrape calls `read` for its value. */
-  function gauge(name: string, help: string, read: () => number): void {
-    labelledGauge(name, help, [[{}, read]]);
-  }
-
-  /** Creates a gauge with labels. Each scrape calls the functions for the values. */
-  function labelledGauge(name: string, help: string, series: readonly (readonly [Labels, () => number])[]): void {
+  /** Creates a gauge. Each scrape calls the functions for the values, of which several are told apart by labels. */
+  function gauge(
+    name: string,
+    help: string,
+    read: (() => number) | readonly (readonly [Labels, () => number])[],
+  ): void {
+    const series = typeof read === 'function' ? [[{}, read] as const] : read;
     const labelNames = Object.keys(series[0]?.[0] ?? {});
     new Gauge({
       name,
@@ -45,7 +43,7 @@ export function createInstruments(registry: Registry) {
     });
   }
 
-  return { durations, counter, gauge, labelledGauge };
+  return { durations, counter, gauge };
 }
 
 /** Returns the label `error_type`, which only failures have. prom-client would write `undefined` as text. */

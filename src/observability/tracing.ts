@@ -29,10 +29,8 @@ export interface Tracing {
 /** OpenTelemetry's no-op tracer, used if tracing is off. Its spans record nothing, but pass on the client's trace. */
 export const NO_TRACING: Tracing = { tracer: trace.getTracer(SERVICE_NAME), close: () => Promise.resolve() };
 
-/** A span that belongs to no trace. */
 export const NO_SPAN: Span = trace.wrapSpanContext(INVALID_SPAN_CONTEXT);
 
-/** The parent of a new span. */
 export interface SpanParent {
   /** Absent for work that belongs to no request. */
   readonly span?: Span | undefined;

@@ -5,7 +5,6 @@ export interface DescribedServer {
   /** True for a store, which also serves REST. */
   readonly isStore: boolean;
   readonly hasSchema: boolean;
-  /** The command that creates an API key. */
   readonly newKeyCommand: string;
 }
 

@@ -2,12 +2,10 @@ import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 
 const ROOT = new URL('../../', import.meta.url);
-/** The path of the first document. */
 export const FIRST_DOCUMENT = '/docs/README';
 /** Documents of the package: the README and what is in `docs/`. */
 const NAME = /^\/docs\/(README|[a-z-]+)$/;
 
-/** A document as HTML. */
 export interface RenderedDocument {
   readonly title: string;
   readonly content: string;

@@ -1,12 +1,12 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import Negotiator from 'negotiator';
+import { readdir, readFile } from 'node:fs/promises';
+import { extname } from 'node:path';
 import { StoreError } from '../errors.js';
 import { prefersHtml } from '../http/media-type.js';
 import { REVALIDATED } from '../http/representation.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
 import type { Handler } from '../http/server.js';
-import { readAssets } from './assets.js';
 import { describeServer, renderDocumentPage, renderFrontPage, type DescribedServer } from './description.js';
 import { findDocument, FIRST_DOCUMENT } from './documents.js';
 
@@ -15,6 +15,14 @@ export interface PagesOptions extends DescribedServer {
   readonly findDevelopmentKeys: (() => Promise<object | undefined>) | undefined;
 }
 
+/** The folder into which the build writes the pages and their files. */
+const FOLDER = new URL('../../dist/pages/', import.meta.url);
+const MEDIA_TYPES: Readonly<Record<string, string>> = {
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.txt': 'text/plain; charset=utf-8',
+};
+const IMMUTABLE = { 'Cache-Control': 'public, max-age=31536000, immutable', Vary: 'Accept-Encoding, Origin' };
 const KEYS_PATH = '/explorer/development-keys';
 const JSON_TYPE = 'application/json; charset=utf-8';
 const SCHEMA = new URL('../../schema/animal-store.graphql', import.meta.url);
@@ -32,7 +40,13 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** Creates the handler of the front page, the explorer, the REST reference and the schema. */
+const PAGE_HEADERS = {
+  'Content-Type': 'text/html; charset=utf-8',
+  ...REVALIDATED,
+  'Content-Security-Policy': POLICY,
+  'Referrer-Policy': 'no-referrer',
+};
+
 export function createPages(options: PagesOptions) {
   const { isStore, hasSchema, findDevelopmentKeys } = options;
   const description = describeServer(options);
@@ -40,10 +54,10 @@ export function createPages(options: PagesOptions) {
   const frontPageAsJson = text(JSON_TYPE, JSON.stringify(description));
   const sdl = hasSchema ? text('text/plain; charset=utf-8', readFileSync(SCHEMA, 'utf8')) : undefined;
   let token = findDevelopmentKeys && randomBytes(16).toString('base64url');
-  let assets: ReturnType<typeof readAssets> | undefined;
+  let assets: Promise<ReadonlyMap<string, Buffer>> | undefined;
 
   /** Reads the files once. After a failure, the next request tries again. */
-  async function findAsset(name: string) {
+  async function findAsset(name: string): Promise<Buffer | undefined> {
     assets ??= readAssets().catch((error: unknown) => {
       assets = undefined;
       throw error;
@@ -51,20 +65,11 @@ export function createPages(options: PagesOptions) {
     return (await assets).get(name);
   }
 
-  async function replyFile(context: RequestContext): Promise<Reply> {
-    const asset = await findAsset(context.path.slice(1));
-    if (asset === undefined) throw new StoreError('no_such_route', 'There is no such file. The pages are listed at /.');
-    const takesGzip = new Negotiator(context.request).encoding(['gzip', 'identity']) === 'gzip';
-    return {
-      status: 200,
-      headers: {
-        'Content-Type': asset.mediaType,
-        'Cache-Control': 'public, max-age=31536000, immutable',
-        ...(takesGzip && { 'Content-Encoding': 'gzip' }),
-        Vary: 'Accept-Encoding, Origin',
-      },
-      body: takesGzip ? asset.gzip : asset.plain,
-    };
+  async function replyFile({ path }: RequestContext): Promise<Reply> {
+    const body = await findAsset(path.slice(1));
+    if (body === undefined) throw new StoreError('no_such_route', 'There is no such file. The pages are listed at /.');
+    const mediaType = MEDIA_TYPES[extname(path)] ?? 'application/octet-stream';
+    return { status: 200, headers: { 'Content-Type': mediaType, ...IMMUTABLE }, body };
   }
 
   async function replyDocument({ path }: RequestContext): Promise<Reply> {
@@ -74,17 +79,8 @@ export function createPages(options: PagesOptions) {
   }
 
   async function replyPage(name: string, fill = (html: string) => html): Promise<Reply> {
-    const html = Buffer.from((await findAsset(name))?.plain ?? '').toString();
-    return {
-      status: 200,
-      headers: {
-        'Content-Type': 'text/html; charset=utf-8',
-        ...REVALIDATED,
-        'Content-Security-Policy': POLICY,
-        'Referrer-Policy': 'no-referrer',
-      },
-      body: fill(html),
-    };
+    const html = String((await findAsset(name)) ?? '');
+    return { status: 200, headers: PAGE_HEADERS, body: fill(html) };
   }
 
   /** Exchanges the token for the development keys, once. */
@@ -125,6 +121,13 @@ export function createPages(options: PagesOptions) {
       throw new StoreError('method_not_allowed', `${path} takes ${methods.join(' and ')}.`, { headers });
     },
   };
+}
+
+async function readAssets(): Promise<ReadonlyMap<string, Buffer>> {
+  const paths = await readdir(FOLDER, { recursive: true });
+  const names = paths.filter((path) => extname(path) !== '').map((path) => path.replaceAll('\\', '/'));
+  const files = names.map(async (name) => [name, await readFile(new URL(name, FOLDER))] as const);
+  return new Map(await Promise.all(files));
 }
 
 function text(mediaType: string, body: string): Reply {

@@ -45,7 +45,7 @@ function createCallObserver(metrics: Metrics, tracer: Tracer): ObserveCall {
     const attributes = { 'db.system.name': 'redis', 'db.operation.name': operation, 'db.query.summary': name };
     const span = parent?.isRecording() ? startSpan(tracer, 'client', name, { span: parent }, attributes) : undefined;
     return (failure) => {
-      metrics.observeRedis(name, failure, (performance.now() - startedAt) / 1_000);
+      metrics.observeDatabase('redis', name, failure, (performance.now() - startedAt) / 1_000);
       if (span) endSpan(span, {}, failure);
     };
   };

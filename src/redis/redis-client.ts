@@ -20,6 +20,7 @@ export async function createRedisClients(url: string, connectMs: number) {
   if (!address) throw new Error('the URL of Redis has not been validated');
   const { hosts, primaryName } = address;
   const options = toOptions(address, connectMs);
+  const tlsOfAny = address.tls ? {} : undefined;
   /** The nodes of the cluster, if there is one. Any of them knows the others. */
   let nodes: RedisAddress['hosts'] | undefined;
   let created = 0;
@@ -39,7 +40,8 @@ export async function createRedisClients(url: string, connectMs: number) {
         sentinelCommandTimeout: SENTINEL_MS,
         connectTimeout: SENTINEL_MS,
         enableTLSForSentinelMode: address.tls,
-        ...(address.tls && { tls: {}, sentinelTLS: {} }),
+        tls: tlsOfAny,
+        sentinelTLS: tlsOfAny,
       });
     },
     /**
@@ -70,7 +72,7 @@ export async function createRedisClients(url: string, connectMs: number) {
     return new Cluster([...startupNodes], {
       lazyConnect,
       enableOfflineQueue,
-      redisOptions: { ...redisOptions, ...(address?.tls && { tls: {} }) },
+      redisOptions: { ...redisOptions, tls: tlsOfAny },
       clusterRetryStrategy: null,
       slotsRefreshTimeout: connectMs,
       retryDelayOnFailover: 0,
@@ -91,10 +93,10 @@ async function isClusterNode(client: Redis): Promise<boolean> {
 function toOptions({ username, password, database, tls, hosts }: RedisAddress, connectMs: number) {
   const host = hosts[0]?.host ?? '';
   return {
-    ...(username && { username }),
-    ...(password && { password }),
+    username,
+    password,
     db: database,
-    ...(tls && { tls: isIP(host) ? {} : { servername: host } }),
+    tls: tls ? (isIP(host) ? {} : { servername: host }) : undefined,
     lazyConnect: true,
     connectTimeout: connectMs,
     disconnectTimeout: 100,

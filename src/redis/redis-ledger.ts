@@ -1,13 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Account, Admission, Counts, Ledger } from '../access/ledger.js';
-import {
-  banned,
-  findLargestCost,
-  refused,
-  view,
-  type MemoryLedger,
-  type MemoryLedgerOptions,
-} from '../access/memory-ledger.js';
+import { banned, findLargestCost, refused, view, type MemoryLedger } from '../access/memory-ledger.js';
 import { monotonicNow } from '../clock.js';
 import type { Span } from '../observability/tracing.js';
 import { ADMIT } from './admit-script.js';
@@ -34,7 +27,7 @@ export function shareLedger(
   link: RedisLink | undefined,
   local: MemoryLedger,
   nameOf: (accountId: string) => string,
-  { banAfter = Infinity, banSeconds = 0 }: Pick<MemoryLedgerOptions, 'banAfter' | 'banSeconds'> = {},
+  { banAfter = Infinity, banSeconds = 0 } = {},
 ): Ledger {
   if (!link) return local;
   const admitByScript = createScript(link, 'admit', ADMIT);

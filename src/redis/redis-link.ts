@@ -4,13 +4,10 @@ import type { SharingFailure, SharingMetrics } from '../observability/limiter-me
 import type { Span } from '../observability/tracing.js';
 import { createRedisClients, type RedisClient } from './redis-client.js';
 
-/** The commands that the program sends. */
 export type RedisCommands = Pick<Redis, 'evalsha' | 'eval' | 'get' | 'set'>;
 
-/** What a call is named in metrics and traces. */
 export interface RedisCall {
   readonly name: string;
-  /** The command. */
   readonly operation: 'EVALSHA' | 'GET' | 'SET';
   /** The span of the request that needs the reply. Absent if no single request does. */
   readonly span?: Span | undefined;
@@ -22,34 +19,24 @@ export interface RedisCall {
  */
 export type ObserveCall = (call: RedisCall) => (failure?: SharingFailure) => void;
 
-/**
- * A connection to Redis, which may be unavailable at any time: one server, the primary that Sentinels name, or a
- * cluster. A cluster is available while all of its primaries are, so that all keys are counted in the same way.
- */
-export interface RedisLink {
-  /** Whether there is a working connection. */
-  readonly isUp: boolean;
-  /** What the last connection failed with. Undefined if there was none that failed. */
-  readonly failure: string | undefined;
-  /**
-   * Sends commands once. Nothing is queued or retried.
-   * @param send - sends the commands
-   * @param read - parses the reply; throws if the reply is corrupt, and the connection is then closed
-   * @returns undefined, by the deadline at the latest, if Redis is unavailable or its reply is late or corrupt. The
-   * commands may or may not have run.
-   */
-  ask<T>(
-    call: RedisCall,
-    send: (client: RedisCommands) => Promise<unknown>,
-    read: (reply: unknown) => T,
-  ): Promise<T | undefined>;
-  /** Adds a listener that is called whenever the link connects, and at once if it is connected now. */
-  onUp(listener: () => void): void;
-  close(): void;
-}
+export type RedisLink = Awaited<ReturnType<typeof openRedisLink>>;
 
-export interface RedisLinkOptions {
-  /** A URL as `parseRedisUrl` takes it. */
+/** How long an attempt to connect may take, including the check that Redis can write and read. */
+const CONNECT_MS = 1_000;
+const RETRY_MS = 500;
+/** If a connection that lasted longer than this breaks, the link reconnects at once. */
+const LASTING_MS = 1_000;
+
+/**
+ * Opens a connection to Redis, which may be unavailable at any time: one server, the primary that Sentinels name, or a
+ * cluster. A cluster is available while all of its primaries are, so that all keys are counted in the same way. Waits
+ * until the first attempt to connect has succeeded or failed.
+ *
+ * After any failure, the link discards the connection and its client: after a late or unexpected reply, each further
+ * reply would belong to another command. Without a connection, `ask` returns undefined at once, and the link reconnects
+ * in the background.
+ */
+export async function openRedisLink(options: {
   readonly url: string;
   readonly log: Log;
   /** Absent for a link whose outages do not matter. They are logged at the level `debug`. */
@@ -57,29 +44,8 @@ export interface RedisLinkOptions {
   readonly observe?: ObserveCall | undefined;
   /** How long a reply may take, in milliseconds. */
   readonly deadlineMs?: number;
-}
-
-/** How long an attempt to connect may take, including the check that Redis can write and read. */
-const CONNECT_MS = 1_000;
-/** Time between attempts to connect, in milliseconds. */
-const RETRY_MS = 500;
-/** If a connection that lasted longer than this breaks, the link reconnects at once. */
-const LASTING_MS = 1_000;
-
-/**
- * Creates the link and waits until its first attempt to connect has succeeded or failed.
- *
- * After any failure, the link discards the connection and its client: after a late or unexpected reply, each further
- * reply would belong to another command. Without a connection, `ask` returns undefined at once, and the link reconnects
- * in the background.
- */
-export async function openRedisLink({
-  url,
-  log,
-  metrics,
-  observe,
-  deadlineMs = 100,
-}: RedisLinkOptions): Promise<RedisLink> {
+}) {
+  const { url, log, metrics, observe, deadlineMs = 100 } = options;
   const clients = await createRedisClients(url, CONNECT_MS);
   const waiting = new Set<(reason: SharingFailure) => void>();
   const listeners: (() => void)[] = [];
@@ -97,15 +63,17 @@ export async function openRedisLink({
     get isUp() {
       return upSince !== undefined;
     },
+    /** What the last connection failed with. Undefined if there was none that failed. */
     get failure() {
       return failure;
     },
     ask,
-    onUp(listener) {
+    /** Adds a listener that is called whenever the link connects, and at once if it is connected now. */
+    onUp(listener: () => void): void {
       listeners.push(listener);
       if (upSince !== undefined) listener();
     },
-    close() {
+    close(): void {
       isClosed = true;
       clearTimeout(timer);
       discard('closed');
@@ -147,6 +115,12 @@ export async function openRedisLink({
     for (const listener of listeners) listener();
   }
 
+  /**
+   * Sends commands once. Nothing is queued or retried.
+   * @param read - parses the reply; throws if the reply is corrupt, and the connection is then closed
+   * @returns undefined, by the deadline at the latest, if Redis is unavailable or its reply is late or corrupt. The
+   * commands may or may not have run.
+   */
   function ask<T>(
     call: RedisCall,
     send: (client: RedisCommands) => Promise<unknown>,

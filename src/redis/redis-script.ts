@@ -3,25 +3,22 @@ import type { Span } from '../observability/tracing.js';
 import type { RedisCommands, RedisLink } from './redis-link.js';
 
 /**
- * A Lua script that Redis runs in one atomic step. Its first argument is a number unique to the call, and its reply is
- * an array of integers that starts with this number, so the reply to another call is never mistaken for its own.
- * It returns undefined if Redis is unavailable.
- */
-export type Script = (
-  keys: readonly string[],
-  args: readonly (string | number)[],
-  span?: Span,
-) => Promise<readonly number[] | undefined>;
-
-/**
- * Creates a script. It sends the digest, and the whole text only if Redis does not know the digest.
+ * Creates the function that has Redis run a Lua script in one atomic step. Its first argument is a number unique to the
+ * call, and its reply is an array of integers that starts with this number, so the reply to another call is never
+ * mistaken for its own. The function returns undefined if Redis is unavailable.
+ *
+ * It sends the digest, and the whole text only if Redis does not know the digest.
  * @param name - its name in metrics and traces
  */
-export function createScript(link: RedisLink, name: string, lua: string): Script {
+export function createScript(link: RedisLink, name: string, lua: string) {
   const digest = createHash('sha1').update(lua).digest('hex');
   let calls = 0;
 
-  return (keys, args, span) => {
+  return (
+    keys: readonly string[],
+    args: readonly (string | number)[],
+    span?: Span,
+  ): Promise<readonly number[] | undefined> => {
     calls = (calls + 1) % Number.MAX_SAFE_INTEGER;
     const call = calls;
     return link.ask(

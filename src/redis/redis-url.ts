@@ -1,55 +1,37 @@
-import { isIP } from 'node:net';
+import { splitHosts } from '../setting-types.js';
 
-/** A server, nodes of a cluster, or Sentinels that know where the primary is. */
-export interface RedisAddress {
-  readonly hosts: readonly { readonly host: string; readonly port: number }[];
-  /** The name under which Sentinels know the primary. Absent without Sentinels. */
-  readonly primaryName?: string;
-  /** Absent if the URL has none. */
-  readonly username?: string;
-  readonly password?: string;
-  readonly database: number;
-  readonly tls: boolean;
-}
+export type RedisAddress = NonNullable<ReturnType<typeof parseRedisUrl>>;
 
-const FORM = /^(rediss?)(\+sentinel)?:\/\/(?:([^@/]*)@)?([^@/?#]+)((?:\/[^/?#]*)*)(?:\?[^#]*)?$/i;
-const DEFAULT_PORT = 6_379;
-const SENTINEL_PORT = 26_379;
+const SCHEME = /^(rediss?)(\+sentinel)?:$/;
 
 /**
  * Parses `redis://user:password@host:port/database`, or
  * `redis+sentinel://user:password@host:port,host:port/name/database`. With TLS, the scheme begins with `rediss`.
- * @returns undefined if the text has another form
+ * @returns a server, nodes of a cluster, or Sentinels; undefined if the text has another form
  */
-export function parseRedisUrl(text: string): RedisAddress | undefined {
-  const [, scheme = '', sentinel, credentials = '', list = '', path = ''] = FORM.exec(text) ?? [];
-  const [name, database = ''] = sentinel ? path.split('/').slice(1) : [undefined, path.slice(1)];
-  const hosts = list.split(',').map((host) => parseHost(host, sentinel ? SENTINEL_PORT : DEFAULT_PORT));
-  if (list === '' || hosts.includes(undefined) || !/^\d{0,5}$/.test(database) || name === '' || (sentinel && !name))
-    return undefined;
+export function parseRedisUrl(text: string) {
   try {
-    const [username = '', password = ''] = splitOnce(credentials).map(decodeURIComponent);
+    const urls = splitHosts(text).map((url) => new URL(url));
+    const { protocol, username, password, pathname } = urls[0] as URL;
+    const [, scheme, sentinel] = SCHEME.exec(protocol) ?? [];
+    const path = pathname.split('/').slice(1).map(decodeURIComponent);
+    const [name, database = ''] = sentinel ? path : [undefined, path.join('/')];
+    if (!scheme || !/^\d{0,5}$/.test(database) || (sentinel && !name)) return undefined;
+    if (urls.some(({ hostname, hash }) => hostname === '' || hash !== '')) return undefined;
     return {
-      hosts: hosts.filter((host) => host !== undefined),
-      ...(name !== undefined && { primaryName: decodeURIComponent(name) }),
-      ...(username && { username }),
-      ...(password && { password }),
+      hosts: urls.map(({ hostname, port }) => ({
+        host: hostname.replace(/^\[|\]$/g, ''),
+        port: Number(port || (sentinel ? 26_379 : 6_379)),
+      })),
+      /** The name under which Sentinels know the primary. Undefined without Sentinels. */
+      primaryName: name,
+      username: decodeURIComponent(username) || undefined,
+      password: decodeURIComponent(password) || undefined,
       database: Number(database),
-      tls: scheme.toLowerCase() === 'rediss',
+      tls: scheme === 'rediss',
     };
   } catch {
+    // Not a URL, or not validly percent-encoded.
     return undefined;
   }
-}
-
-function parseHost(text: string, defaultPort: number): { host: string; port: number } | undefined {
-  const [, bracketed, plain, port = defaultPort] = /^(?:\[([^\]]+)\]|([^:[\]\s]+))(?::(\d{1,5}))?$/.exec(text) ?? [];
-  const host = bracketed ?? plain;
-  if (host === undefined || Number(port) > 65_535 || (bracketed && isIP(bracketed) !== 6)) return undefined;
-  return { host, port: Number(port) };
-}
-
-function splitOnce(credentials: string): string[] {
-  const colon = credentials.indexOf(':');
-  return colon < 0 ? [credentials] : [credentials.slice(0, colon), credentials.slice(colon + 1)];
 }

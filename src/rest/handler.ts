@@ -16,7 +16,7 @@ import { notFound, type Pet } from '../pets/pet.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
 import { LOOKUP_DEPRECATED_SINCE, LOOKUP_SUNSET } from '../pets/sunset.js';
 import { createOpenApiDocument } from './openapi.js';
-import { BODY, LIST_QUERY, listQuery, lookupPath, newPetBody, noQuery, parseInput, PATH, QUERY } from './schemas.js';
+import { BODY, listQuery, lookupPath, newPetBody, noQuery, parseInput } from './schemas.js';
 
 export interface RestOptions {
   readonly source: PetSource;
@@ -51,27 +51,26 @@ const LOOKUP_HEADERS = {
   Link: '</v1/pets>; rel="successor-version"',
 };
 
-/** Creates the handler of everything under /v1. */
 export function createRestHandler(options: RestOptions): Handler {
   const { source, access, usage, cors, log, maxBodyBytes } = options;
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
   const openApi = JSON.stringify(createOpenApiDocument());
 
   const list: Operation = ({ search }) => {
-    const query = parseInput(listQuery, toParameters(search), LIST_QUERY);
+    const query = parseInput(listQuery, toParameters(search));
     return async (call) => jsonReply(200, `[${(await source.list(query, call)).map(formatPet).join(',')}]`);
   };
 
   const add: Operation = async (context, _petId, keyId) => {
     const { request, search } = context;
-    parseInput(noQuery, toParameters(search), QUERY);
+    parseInput(noQuery, toParameters(search));
     const key = parseIdempotencyKey(context.header('idempotency-key'), keyId);
     requireJsonBody(request.headers['content-type'], request.headers['content-encoding']);
     const text = await readBody(context, maxBodyBytes);
     if (text === '') {
       throw new StoreError('bad_request', 'The request body is empty: send {"name": "Rex", "categoryId": 1}.');
     }
-    const newPet = parseInput(newPetBody, parseUntrustedJson(text, BODY.subject), BODY);
+    const newPet = parseInput(newPetBody, parseUntrustedJson(text, BODY));
     return async (call) => {
       const pet = await source.add(newPet, call, key);
       return jsonReply(201, formatPet(pet), { Location: `/v1/pets/${pet.id}` });
@@ -79,8 +78,8 @@ export function createRestHandler(options: RestOptions): Handler {
   };
 
   const lookup: Operation = ({ search }, petId) => {
-    parseInput(noQuery, toParameters(search), QUERY);
-    const { petId: id } = parseInput(lookupPath, { petId }, PATH);
+    parseInput(noQuery, toParameters(search));
+    const { petId: id } = parseInput(lookupPath, { petId });
     return async (call) => {
       const [pet] = await source.findMany([id], call);
       if (pet instanceof Error) throw pet;

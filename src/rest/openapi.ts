@@ -125,7 +125,6 @@ const REASONS: Readonly<Record<number, string>> = {
   503: 'The store cannot answer just now.',
 };
 
-/** A code and a message for each error of a status. */
 const EXAMPLES: Readonly<Record<number, Readonly<Record<string, string>>>> = {
   400: { invalid_request: 'categoryId must be a number such as 42, without quotes, got "1".' },
   401: { unauthorized: 'An API key is required: send it as "Authorization: Bearer <API_KEY>".' },

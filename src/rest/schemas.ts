@@ -27,33 +27,36 @@ const int64 = z
 const categoryId = int64.meta({ description: 'Identifier of the category the animal belongs to.' });
 const id = int64.meta({ description: 'Identifier assigned by the service on creation.' });
 
-/** The body of POST /pets. */
-export const newPetBody = z.strictObject({ name, categoryId, status: petStatus.optional() }, 'must be a JSON object');
+export const newPetBody = z.strictObject(
+  { name, categoryId, status: petStatus.optional() },
+  explain('property', 'A new animal takes name, categoryId and status.'),
+);
 
 /** An animal in a response. It is only used for documentation: the store's own animals need no validation. */
 export const petBody = z.strictObject({ id, name, categoryId, status: petStatus.optional() });
 
-/** The query of GET /pets. */
-export const listQuery = z.strictObject({
-  limit: z
-    .string()
-    .regex(
-      /^(?:0|[1-9]\d{0,14})$/,
-      `must be a whole number from ${LIMIT.minimum} to ${LIMIT.maximum}, in plain decimal`,
-    )
-    .transform(Number)
-    .superRefine(asIssue(parseLimit))
-    .default(LIMIT.default)
-    .meta({
-      type: 'integer',
-      minimum: LIMIT.minimum,
-      maximum: LIMIT.maximum,
-      description: 'The most animals to return.',
-    }),
-  status: petStatus.optional().meta({ description: 'Only animals of this status.' }),
-});
+export const listQuery = z.strictObject(
+  {
+    limit: z
+      .string()
+      .regex(
+        /^(?:0|[1-9]\d{0,14})$/,
+        `must be a whole number from ${LIMIT.minimum} to ${LIMIT.maximum}, in plain decimal`,
+      )
+      .transform(Number)
+      .superRefine(asIssue(parseLimit))
+      .default(LIMIT.default)
+      .meta({
+        type: 'integer',
+        minimum: LIMIT.minimum,
+        maximum: LIMIT.maximum,
+        description: 'The most animals to return.',
+      }),
+    status: petStatus.optional().meta({ description: 'Only animals of this status.' }),
+  },
+  explain('parameter', 'A list takes limit and status. There is no paging.'),
+);
 
-/** The path of GET /pets/{petId}. */
 export const lookupPath = z.strictObject({
   petId: z
     .string()
@@ -69,10 +72,8 @@ export const idempotencyHeader = z.strictObject({
   }),
 });
 
-/** The query of an operation without parameters. */
-export const noQuery = z.strictObject({});
+export const noQuery = z.strictObject({}, explain('parameter', 'This request takes none.'));
 
-/** The Error body. */
 export const errorBody = z.strictObject({
   code: z.string().meta({ description: 'Machine-readable error code.' }),
   message: z.string().meta({ description: 'Human-readable description.' }),
@@ -88,49 +89,40 @@ export const problemBody = z.looseObject({
   code: errorBody.shape.code,
 });
 
-/** How messages speak of an input. */
-interface Input {
-  /** The input as a whole. */
-  readonly subject: string;
-  /** What its members are called. */
-  readonly member: 'property' | 'parameter';
-  /** A sentence that lists the members. */
-  readonly members: string;
-}
-
-export const BODY: Input = {
-  subject: 'The request body',
-  member: 'property',
-  members: 'A new animal takes name, categoryId and status.',
-};
-export const QUERY: Input = { subject: 'The query', member: 'parameter', members: 'This request takes none.' };
-export const LIST_QUERY: Input = { ...QUERY, members: 'A list takes limit and status. There is no paging.' };
-export const PATH: Input = { ...QUERY, subject: 'The path' };
+/** How messages speak of the body as a whole. */
+export const BODY = 'The request body';
 
 /**
  * Validates untrusted input.
  * @throws StoreError `invalid_request` with at most ten reasons, each with the name of its field
  */
-export function parseInput<T extends z.ZodType>(schema: T, input: unknown, form: Input): z.output<T> {
+export function parseInput<T extends z.ZodType>(schema: T, input: unknown): z.output<T> {
   // A JsonNumber is an object in JavaScript, but the client sent a number.
   const parsed = schema.safeParse(input instanceof JsonNumber ? input.toJSON() : input, { reportInput: true });
   if (parsed.success) return parsed.data;
-  const reasons = parsed.error.issues.flatMap((issue) => formatIssue(issue, form));
+  const reasons = parsed.error.issues.map(formatIssue);
   throw new StoreError('invalid_request', reasons.slice(0, 10).join(' '));
 }
 
 /** Marks an issue whose message is a complete sentence. */
 const WHOLE_SENTENCE = { wholeSentence: true };
 
-function formatIssue(issue: z.core.$ZodIssue, { subject, member, members }: Input): string | string[] {
-  if (issue.code === 'unrecognized_keys') {
-    const names = issue.keys.slice(0, 5).map(quote).join(', ');
-    return `Unknown ${member} ${names}. ${members}`;
-  }
+function formatIssue(issue: z.core.$ZodIssue): string {
+  if (issue.code === 'unrecognized_keys') return issue.message;
   if (issue.code === 'custom' && issue.params === WHOLE_SENTENCE) return issue.message;
-  const where = issue.path.length === 0 ? subject : issue.path.join('.');
+  const where = issue.path.join('.') || BODY;
   if (issue.input === undefined) return `${where} is required.`;
   return `${where} ${issue.message}, got ${show(issue.input)}.`;
+}
+
+/** Explains what is wrong with an object as a whole. */
+function explain(member: 'property' | 'parameter', members: string) {
+  return {
+    error: (issue: z.core.$ZodRawIssue) =>
+      issue.code === 'unrecognized_keys'
+        ? `Unknown ${member} ${issue.keys.slice(0, 5).map(quote).join(', ')}. ${members}`
+        : 'must be a JSON object',
+  };
 }
 
 /** Formats the received value. Arrays and objects show only their type, because they may be nested too deep to format. */

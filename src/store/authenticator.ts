@@ -10,7 +10,6 @@ const TRUSTED_MS = 5_000;
 /** After this time, a key in use is looked up again in the background, so that no request waits for the lookup. */
 const REFRESH_MS = 1_000;
 
-/** The result of a lookup. */
 interface Known {
   readonly caller: Caller | undefined;
   /** In milliseconds since the epoch. */
@@ -19,19 +18,15 @@ interface Known {
   readonly askedAt: number;
 }
 
-export interface AuthenticatorOptions {
-  readonly keys: Pick<KeyStore, 'findByDigest'>;
-  /** The most valid keys in the cache. */
-  readonly capacity?: number;
-  /** The most unknown keys in their own cache: guessed keys must not push out valid ones. */
-  readonly unknownCapacity?: number;
-}
-
 export type Authenticator = ReturnType<typeof createAuthenticator>;
 
 /** Creates an authenticator that caches valid and unknown keys for five seconds. */
-export function createAuthenticator({ keys, capacity = 50_000, unknownCapacity = 10_000 }: AuthenticatorOptions) {
+export function createAuthenticator(
+  keys: Pick<KeyStore, 'findByDigest'>,
+  { capacity = 50_000, unknownCapacity = 10_000 } = {},
+) {
   const valid = createBoundedCache<Known>(capacity);
+  // Guessed keys must not push out valid ones.
   const unknown = createBoundedCache<Known>(unknownCapacity);
   const lookups = new Map<string, Promise<Known>>();
 
@@ -56,7 +51,6 @@ export function createAuthenticator({ keys, capacity = 50_000, unknownCapacity =
     },
   };
 
-  /** Looks up a key, once for concurrent requests. */
   function lookUp(digest: string): Promise<Known> {
     let lookup = lookups.get(digest);
     if (!lookup) {
@@ -69,14 +63,10 @@ export function createAuthenticator({ keys, capacity = 50_000, unknownCapacity =
   async function readFromStore(digest: string): Promise<Known> {
     const askedAt = monotonicNow();
     const record = await keys.findByDigest(digest);
-    if (record?.revokedAt === null) {
-      const known = { caller: toCaller(record), expiresAt: record.expiresAt?.getTime() ?? Infinity, askedAt };
-      valid.set(digest, known);
-      return known;
-    }
-    const known = { caller: undefined, expiresAt: Infinity, askedAt };
+    const caller = record?.revokedAt === null ? toCaller(record) : undefined;
+    const known = { caller, expiresAt: record?.expiresAt?.getTime() ?? Infinity, askedAt };
     valid.delete(digest);
-    unknown.set(digest, known);
+    (caller ? valid : unknown).set(digest, known);
     return known;
   }
 }

@@ -23,13 +23,11 @@ export interface Session {
   execute(text: string): Promise<{ rows: Record<string, unknown>[] }>;
 }
 
-/** A PostgreSQL server or the embedded PGlite. */
 export interface Database extends Queryable {
   /** Runs `work` on one connection, without a transaction. */
   session<T>(work: (session: Session) => Promise<T>): Promise<T>;
   /** Runs `work` in one transaction on one connection. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>;
-  /** The current state of the connection pool, if there is a pool. */
   readonly connections?: () => DatabaseConnections;
   /**
    * Whether the embedded database can write.

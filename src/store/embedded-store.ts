@@ -5,7 +5,7 @@ import { ConfigError } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Database } from './database.js';
 import { openPgliteDatabase } from './pglite-database.js';
-import { acquireStoreLock, StoreBusyError } from './store-lock.js';
+import { acquireStoreLock } from './store-lock.js';
 
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const DISK_FULL = '53100';
@@ -15,11 +15,11 @@ const NEEDED_BYTES = 1_048_576;
 /**
  * Opens the embedded store in a directory and locks it for this process. While the disk is full, statements that need
  * space fail as unavailable. Reads still work.
- * @throws StoreBusyError if another process has the lock; ConfigError if the directory cannot be used
+ * @throws ConfigError if another process has the lock, or the directory cannot be used
  */
 export async function openEmbeddedDatabase(directory: string): Promise<Database> {
   const release = await acquireStoreLock(directory).catch((error: unknown) => {
-    if (error instanceof StoreBusyError || !(error instanceof Error)) throw error;
+    if (error instanceof ConfigError || !(error instanceof Error)) throw error;
     throw new ConfigError(`DATA_DIR ${JSON.stringify(directory)} cannot be used: ${error.message}`);
   });
   const database = await openFiles(directory).catch(async (error: unknown) => {

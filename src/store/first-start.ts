@@ -28,28 +28,14 @@ const SAMPLE_ANIMALS: readonly NewPet[] = [
   { name: 'Flocke', categoryId: OTHERS },
 ];
 
-export interface FirstStartOptions {
-  readonly directory: string;
-  readonly keys: KeyStore;
-  readonly source: PetSource;
-  readonly sampleAnimals: boolean;
-}
-
-/** What `fillEmptyStore` added. */
-export interface FirstStart {
-  readonly keys: DevelopmentKeys;
-  /** The path of `dev-keys.json`. */
-  readonly keysFile: string;
-  readonly hasSampleAnimals: boolean;
-}
+export type FirstStart = NonNullable<Awaited<ReturnType<typeof fillEmptyStore>>>;
 
 /**
  * Fills an empty embedded store with sample animals and a development key for each published plan. Writes the keys to
  * `dev-keys.json`. If an earlier start was interrupted, this one completes its work.
  * @returns what was added; undefined if the store is not empty
  */
-export async function fillEmptyStore(options: FirstStartOptions): Promise<FirstStart | undefined> {
-  const { directory, keys, source, sampleAnimals } = options;
+export async function fillEmptyStore(directory: string, keys: KeyStore, source: PetSource, hasSampleAnimals: boolean) {
   const call = createCall('first-start');
   const path = join(directory, KEYS_FILE);
   const unfinished = `${path}.new`;
@@ -62,14 +48,14 @@ export async function fillEmptyStore(options: FirstStartOptions): Promise<FirstS
 
   const secrets = begun ?? generateKeys();
   if (!begun) await writeFile(unfinished, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
-  if (sampleAnimals) for (const animal of SAMPLE_ANIMALS.slice(animals.length)) await source.add(animal, call);
+  if (hasSampleAnimals) for (const animal of SAMPLE_ANIMALS.slice(animals.length)) await source.add(animal, call);
   for (const plan of DEVELOPMENT_PLANS) {
     const secret = secrets[plan];
     if (!(await keys.findByDigest(digestApiKey(secret))))
       await keys.create({ plan, label: 'development' }, 'the first start', secret);
   }
   await rename(unfinished, path);
-  return { keys: secrets, keysFile: path, hasSampleAnimals: sampleAnimals };
+  return { keys: secrets, keysFile: path, hasSampleAnimals };
 }
 
 /** Finds the development keys of a store; undefined if it has none. */

@@ -27,7 +27,6 @@ export function createHosts(urls: readonly string[], onMove: () => void) {
     },
   };
 
-  /** Looks for the primary. */
   function search(): Promise<void> {
     clearTimeout(timer);
     searching ??= find().finally(() => (searching = undefined));

@@ -1,7 +1,11 @@
 import type { Account, Admission } from '../access/ledger.js';
+import { createMemoryLedger } from '../access/memory-ledger.js';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { PUBLISHED_LIMITS, type Plan } from '../access/plans.js';
 import type { UsageFilter } from '../access/usage.js';
+import type { Config } from '../config.js';
+import { shareLedger } from '../redis/redis-ledger.js';
+import type { RedisLink } from '../redis/redis-link.js';
 import { UNPRINTABLE } from '../setting-types.js';
 import {
   toCaller,
@@ -14,7 +18,6 @@ import {
 } from './postgres-key-store.js';
 import type { PostgresUsage } from './postgres-usage.js';
 
-/** A key with its current state. */
 export interface KeyStatus extends KeyRecord {
   /** Null if the key was not used for a year. */
   readonly lastUsedAt: Date | null;
@@ -23,10 +26,8 @@ export interface KeyStatus extends KeyRecord {
   readonly bannedUntil: Date | null;
 }
 
-/** An action on one key. */
 interface KeyAct {
   readonly id: string;
-  /** Who acts, for the log. */
   readonly actor: string;
 }
 
@@ -37,16 +38,25 @@ interface KeyUpdate extends Partial<Pick<KeySettings, 'label' | 'expiresAt'>> {
   readonly perDay?: number | undefined;
 }
 
-/** The settings of a key to create. */
 interface KeyRequest extends KeyUpdate {
   readonly plan: Plan;
 }
 
-export interface KeyAdminOptions {
-  readonly keys: KeyStore;
-  readonly usage: PostgresUsage;
-  /** Returns what an account has left, without charging anything. Undefined if that is not known. */
-  readonly peek: (account: Account) => MaybePromise<Admission | undefined>;
+/** Returns what an account has left, without charging anything. Undefined if that is not known. */
+export type Peek = (account: Account) => MaybePromise<Admission | undefined>;
+
+export function nameKey(keyId: string): string {
+  return `animals:store:key:{${keyId}}`;
+}
+
+export function createRedisPeek(link: RedisLink, bans: Config['bans']): Peek {
+  // Its own local ledger, because the keys of a long list would evict the counts of keys in use.
+  const ledger = shareLedger(link, createMemoryLedger({ capacity: 1 }), nameKey, bans);
+  return async (account) => {
+    const admission = await ledger.admit(account, 0);
+    // After a failure, the ledger has counted here instead.
+    return link.isUp ? admission : undefined;
+  };
 }
 
 const MAX_LABEL = 100;
@@ -60,7 +70,7 @@ export type KeyAdmin = ReturnType<typeof createKeyAdmin>;
  * so that it can be sent to another process. Each throws an Error with a message for the operator if the input is wrong
  * or there is no such key.
  */
-export function createKeyAdmin({ keys, usage, peek }: KeyAdminOptions) {
+export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek) {
   return {
     create: async ({ actor, ...request }: KeyRequest & Omit<KeyAct, 'id'>) => keys.create(toSettings(request), actor),
     async list(filter: KeyFilter) {
@@ -140,7 +150,6 @@ export function createKeyAdmin({ keys, usage, peek }: KeyAdminOptions) {
   }
 }
 
-/** Checks the settings of a key. */
 function toSettings({ plan, label = null, perMinute, perDay, expiresAt = null }: KeyRequest): KeySettings {
   const { length } = Array.from(label ?? '');
   if (label !== null && UNPRINTABLE.test(label))

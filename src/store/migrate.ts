@@ -2,6 +2,7 @@ import { basename } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import Postgrator from 'postgrator';
+import { ConfigError } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Database, Session } from './database.js';
 
@@ -22,17 +23,10 @@ const CAUTION = `SET LOCAL lock_timeout = '2s';
 
 const RETRY_MS = 500;
 
-/** A migration failed. The message names its file. */
-export class MigrationError extends Error {
-  override readonly name = 'MigrationError';
-}
-
 export interface MigrateOptions {
   /** How long to wait for locks, and for another instance that migrates, in milliseconds. */
   readonly waitMs?: number;
-  /** Called once if a migration has to wait. */
   readonly onWait?: (reason: string) => void;
-  /** The files, as a glob pattern. */
   readonly files?: string;
 }
 
@@ -40,7 +34,7 @@ export interface MigrateOptions {
  * Runs the migrations that the database lacks, each file in one transaction. If several instances start at once, one at
  * a time migrates.
  * @returns the names of the files that it ran
- * @throws MigrationError; StoreError `unavailable` if the database cannot be reached
+ * @throws ConfigError if a migration failed; StoreError `unavailable` if the database cannot be reached
  */
 export async function migrate(
   database: Database,
@@ -55,7 +49,7 @@ export async function migrate(
       if (await runNext(database, next, files)) applied.push(basename(next.filename));
     } catch (error) {
       const reason = toWaitReason(error);
-      if (reason === undefined || performance.now() >= deadline) throw toMigrationError(error, next.filename);
+      if (reason === undefined || performance.now() >= deadline) throw toFailure(error, next.filename);
       if (!hasWaited) onWait?.(`migration ${basename(next.filename)} waits: ${reason}`);
       hasWaited = true;
       await sleep(RETRY_MS);
@@ -70,7 +64,7 @@ export async function listPendingMigrations(database: Database, files = MIGRATIO
 
 type Migration = Awaited<ReturnType<Postgrator['getMigrations']>>[number];
 
-/** @throws MigrationError if a file has changed since it ran */
+/** @throws ConfigError if a file has changed since it ran */
 async function findPending(database: Database, files: string): Promise<readonly Migration[]> {
   return database.transaction((session) =>
     withPostgrator(session, files, async (postgrator) => {
@@ -78,7 +72,7 @@ async function findPending(database: Database, files: string): Promise<readonly 
       const version = await postgrator.getDatabaseVersion();
       await postgrator.validateMigrations(version).catch((error: unknown) => {
         const { message } = error as Error;
-        throw message.startsWith('MD5') ? new MigrationError(`${message}: its file was changed`) : error;
+        throw message.startsWith('MD5') ? new ConfigError(`${message}: its file was changed`) : error;
       });
       return postgrator.getRunnableMigrations(version, await postgrator.getMaxVersion());
     }),
@@ -155,8 +149,8 @@ function toWaitReason(error: unknown): string | undefined {
   return code === '55P03' ? 'another transaction has a lock on a table' : undefined;
 }
 
-function toMigrationError(error: unknown, filename: string): unknown {
+function toFailure(error: unknown, filename: string): unknown {
   if (error instanceof StoreError && toWaitReason(error) === undefined) return error;
   const { message } = (error instanceof StoreError ? error.cause : error) as Error;
-  return new MigrationError(`migration ${basename(filename)} failed: ${message}`, { cause: error });
+  return new ConfigError(`migration ${basename(filename)} failed: ${message}`, { cause: error });
 }

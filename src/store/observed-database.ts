@@ -1,12 +1,7 @@
 import { StoreError } from '../errors.js';
+import type { Metrics } from '../observability/metrics.js';
 import { endSpan, startSpan, type Attributes, type Tracer } from '../observability/tracing.js';
 import type { Database } from './database.js';
-
-/**
- * Receives the duration of a statement.
- * @param failure - an error code from a small set; undefined if the statement succeeded
- */
-export type ObserveStatement = (name: string, failure: string | undefined, seconds: number) => void;
 
 /**
  * Wraps a database. It reports how long each statement took, and creates a span for each statement of a recorded
@@ -14,12 +9,7 @@ export type ObserveStatement = (name: string, failure: string | undefined, secon
  * migrations use them.
  * @param server - span attributes with the address of the database
  */
-export function observeDatabase(
-  database: Database,
-  observe: ObserveStatement,
-  tracer: Tracer,
-  server: Attributes,
-): Database {
+export function observeDatabase(database: Database, metrics: Metrics, tracer: Tracer, server: Attributes): Database {
   return {
     ...database,
     query<Row>(...args: Parameters<Database['query']>): Promise<Row[]> {
@@ -34,7 +24,8 @@ export function observeDatabase(
           })
         : undefined;
       const rows = database.query<Row>(...args);
-      const end = (failure?: string): void => observe(name, failure, (performance.now() - startedAt) / 1_000);
+      const end = (failure?: string): void =>
+        metrics.observeDatabase('postgresql', name, failure, (performance.now() - startedAt) / 1_000);
       rows.then(
         ({ length }) => {
           end();

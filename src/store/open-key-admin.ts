@@ -5,8 +5,7 @@ import { openRedisLink, type RedisLink } from '../redis/redis-link.js';
 import { splitHosts } from '../setting-types.js';
 import type { Database } from './database.js';
 import { requireEmbeddedStore } from './embedded-store.js';
-import { createKeyAdmin, type KeyAdminOptions } from './key-admin.js';
-import { createRedisPeek } from './key-limits.js';
+import { createKeyAdmin, createRedisPeek, type Peek } from './key-admin.js';
 import { connectKeys } from './key-socket.js';
 import { readLimits } from '../access/limits-file.js';
 import { createPostgresKeyStore } from './postgres-key-store.js';
@@ -41,12 +40,10 @@ export async function openKeyAdmin({ backend, bans, redisUrl }: Config) {
     await requireTables(database, store);
     const { length } = await listPendingMigrations(database);
     if (length > 0) throw new Error(`${store} has pending migrations (${length}): run npm run migrate`);
-    redis = redisUrl === undefined ? undefined : await openLink(redisUrl);
-    const admin = createKeyAdmin({
-      keys: createPostgresKeyStore(database),
-      usage: createPostgresUsage(database),
-      peek: redis ? createRedisPeek(redis, bans) : await createPeek(backend, bans),
-    });
+    const log = createLog({ level: 'silent', pretty: false });
+    redis = redisUrl === undefined ? undefined : await openRedisLink({ url: redisUrl, log, deadlineMs: 5_000 });
+    const peek = redis ? createRedisPeek(redis, bans) : await createPeek(backend, bans);
+    const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
     return { admin, store, close };
   } catch (error) {
     await close();
@@ -69,14 +66,9 @@ export async function requireTables(database: Database, store: string): Promise<
 }
 
 /** Without Redis, each server counts for itself. The counters of a stopped embedded store are in a file. */
-async function createPeek(store: StoreConfig, bans: Config['bans']): Promise<KeyAdminOptions['peek']> {
+async function createPeek(store: StoreConfig, bans: Config['bans']): Promise<Peek> {
   if (store.kind === 'server') return () => undefined;
   const ledger = createMemoryLedger(bans);
   ledger.restore(await readLimits(store.limitsFile));
   return (account) => ledger.admit(account, 0);
-}
-
-function openLink(url: string): Promise<RedisLink> {
-  const metrics = { setShared: () => undefined, countFailure: () => undefined };
-  return openRedisLink({ url, log: createLog({ level: 'silent', pretty: false }), metrics, deadlineMs: 5_000 });
 }

@@ -7,11 +7,9 @@ import { createHosts, type Hosts } from './hosts.js';
 
 export interface PgDatabaseOptions {
   readonly url: string;
-  /** The most connections. */
   readonly pool: number;
   /** Whether to use named prepared statements; poolers in transaction mode may not support them. */
   readonly prepare: boolean;
-  /** How long a statement may take, in milliseconds. */
   readonly statementTimeoutMs?: number;
   /** Called when an idle connection breaks; the pool replaces it. */
   readonly onConnectionError?: (error: Error) => void;

@@ -5,7 +5,6 @@ import { createBatcher } from '../batcher.js';
 import { fromWallTime } from '../clock.js';
 import type { Queryable, Statement } from './database.js';
 
-/** A stored API key, without its secret. */
 export interface KeyRecord {
   readonly id: string;
   readonly plan: Plan;
@@ -23,7 +22,6 @@ export interface Caller extends Account {
   readonly plan: Plan;
 }
 
-/** Returns the holder of a key. */
 export function toCaller({ id, plan, limits, unbannedAt }: KeyRecord): Caller {
   return { id, plan, windows: toWindows(limits), unbannedAt: unbannedAt ? fromWallTime(unbannedAt.getTime()) : 0 };
 }
@@ -31,7 +29,6 @@ export function toCaller({ id, plan, limits, unbannedAt }: KeyRecord): Caller {
 /** What an operator decides about a key. Enterprise keys have their own limits; the other plans have published ones. */
 export type KeySettings = Pick<KeyRecord, 'plan' | 'label' | 'limits' | 'expiresAt'>;
 
-/** The settings of a key to create. */
 export interface NewKey extends Partial<KeySettings> {
   readonly plan: Plan;
 }
@@ -41,7 +38,6 @@ export interface CreatedKey extends KeyRecord {
   readonly key: string;
 }
 
-/** Which keys to list. */
 export interface KeyFilter {
   readonly plan?: Plan | undefined;
   /** Only keys that work: neither revoked nor expired. */
@@ -61,14 +57,11 @@ export interface KeyEvent {
   readonly changes: Readonly<Record<string, readonly [old: unknown, now: unknown]>>;
 }
 
-/** Which entries to list. */
 export interface KeyEventFilter {
-  /** Only what was done to this key. */
   readonly id?: string | undefined;
   readonly limit: number;
 }
 
-/** A row of `api_keys`. */
 interface KeyRow extends Omit<KeyRecord, 'limits'> {
   readonly digest: Uint8Array;
   readonly perMinute: number | null;
@@ -173,7 +166,6 @@ export function createPostgresKeyStore(database: Queryable) {
       const record = await findOne(ROTATE, values);
       return record && { ...record, key };
     },
-    /** Revokes a key permanently. */
     revoke: (id: string, actor: string) => findOne(REVOKE, [actor, '{}', id]),
     /** Lifts the ban of a key, on every instance. */
     unban: (id: string, actor: string) => findOne(UNBAN, [actor, '{}', id]),

@@ -11,17 +11,16 @@ import type { Access, Allowance, Session } from '../access/session.js';
 import type { StoreError } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
 
-export interface StoreAccessOptions {
-  readonly authenticator: Authenticator;
-  /** Counts the requests of keys. */
-  readonly ledger: Ledger;
-  /** Counts the 401 responses of client addresses. */
-  readonly addressLedger: Ledger;
-  readonly observer: AdmissionObserver;
-}
-
-/** Creates the access to a store: it looks up keys and counts their requests. */
-export function createStoreAccess({ authenticator, ledger, addressLedger, observer }: StoreAccessOptions): Access {
+/**
+ * Creates the access to a store: it looks up keys and counts their requests.
+ * @param addressLedger - counts the 401 responses of client addresses
+ */
+export function createStoreAccess(
+  authenticator: Authenticator,
+  ledger: Ledger,
+  addressLedger: Ledger,
+  observer: AdmissionObserver,
+): Access {
   return {
     open(authorization, address, span) {
       const key = parseBearer(authorization);
@@ -39,7 +38,6 @@ export function createStoreAccess({ authenticator, ledger, addressLedger, observ
   }
 }
 
-/** The session of a caller whose key is valid. */
 class CallerSession implements Session {
   readonly keyId: string;
   readonly isKeyRefused = false;

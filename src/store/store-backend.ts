@@ -14,8 +14,7 @@ import { createPostgresUsage } from './postgres-usage.js';
 import { createUsageCounter } from './usage-counter.js';
 import { openEmbeddedDatabase } from './embedded-store.js';
 import { fillEmptyStore, findDevelopmentKeys } from './first-start.js';
-import { createKeyAdmin } from './key-admin.js';
-import { createRedisPeek, nameKey } from './key-limits.js';
+import { createKeyAdmin, createRedisPeek, nameKey } from './key-admin.js';
 import { serveKeys } from './key-socket.js';
 import { openLimitsFile } from '../access/limits-file.js';
 import { StoreError } from '../errors.js';
@@ -39,7 +38,6 @@ export interface StoreBackendOptions extends Pick<Config, 'bans' | 'startTimeout
   readonly log: Log;
   readonly metrics: Metrics;
   readonly tracer: Tracer;
-  /** Shares limits with other instances. */
   readonly redis?: RedisLink | undefined;
   /** Wraps the database, for tests. */
   readonly decorateDatabase?: ((database: Database) => Database) | undefined;
@@ -52,7 +50,7 @@ const LATE_MS = 1_000;
 
 /**
  * Opens a store and migrates its database. With the embedded store, it also opens the socket for the `keys` command.
- * @throws StoreBusyError if another process has the embedded store; ConfigError if the database cannot be opened
+ * @throws ConfigError if the database cannot be opened, or another process has the embedded store
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
   const { store, waitUntilAvailable, startTimeoutMs, bans, log, metrics, redis, tracer, decorateDatabase } = options;
@@ -65,7 +63,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     closers.push(() => opened.close());
     if (opened.connections) metrics.watchPool(opened.connections);
     const decorated = decorateDatabase?.(opened) ?? opened;
-    const database = observeDatabase(decorated, metrics.observeStatement, tracer, toServer(store));
+    const database = observeDatabase(decorated, metrics, tracer, toServer(store));
     const guarded = store.kind === 'server' ? guardWrites(database, store.pool, log) : database;
     const pending = await waitUntilAvailable('DATABASE_URL names a database', () =>
       migrateAtStart(database, store, startTimeoutMs, log),
@@ -77,7 +75,8 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     closers.push(() => usage.close());
 
     let prunedAt = performance.now();
-    metrics.watchPruning(() => (performance.now() - prunedAt) / 1_000);
+    const sincePruned = (): number => (performance.now() - prunedAt) / 1_000;
+    metrics.gauge('store_pruning_age_seconds', 'Time since all expired rows were last deleted', sincePruned);
     closers.push(
       repeat({
         run: async () => {
@@ -94,12 +93,12 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const source = createBatchingPetSource(createPostgresPetSource(guarded, store.kind === 'embedded'));
     const ledger = createMemoryLedger(bans);
     const addressLedger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
-    const access = createStoreAccess({
-      authenticator: createAuthenticator({ keys }),
-      ledger: shareLedger(redis, ledger, nameKey, bans),
-      addressLedger: shareLedger(redis, addressLedger, (address) => nameAddress('animals:store:address:', address)),
-      observer: metrics.admissions,
-    });
+    const access = createStoreAccess(
+      createAuthenticator(keys),
+      shareLedger(redis, ledger, nameKey, bans),
+      shareLedger(redis, addressLedger, (address) => nameAddress('animals:store:address:', address)),
+      metrics.admissions,
+    );
     const check = async () => {
       await opened.checkSpace?.();
       return checkStore(database);
@@ -122,9 +121,9 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       },
     });
     const peek = redis ? createRedisPeek(redis, bans) : (account: Account) => ledger.admit(account, 0);
-    closers.push(await serveKeys(directory, createKeyAdmin({ keys, usage: upToDate, peek })));
+    closers.push(await serveKeys(directory, createKeyAdmin(keys, upToDate, peek)));
     if (!developmentKeys) return backend;
-    const fill = () => fillEmptyStore({ directory, keys, source, sampleAnimals });
+    const fill = () => fillEmptyStore(directory, keys, source, sampleAnimals);
     return {
       ...backend,
       fill: pending.length === 0 ? fill : undefined,
@@ -136,7 +135,6 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
   }
 }
 
-/** Returns the address of the database, for spans. */
 function toServer(store: StoreConfig): Attributes {
   if (store.kind === 'embedded') return {};
   const { hostname, port, pathname } = new URL(splitHosts(store.url)[0] as string);
@@ -207,7 +205,7 @@ export async function openDatabase(store: StoreConfig, log?: Log, statementTimeo
   try {
     return createPgDatabase({
       ...store,
-      ...(statementTimeoutMs !== undefined && { statementTimeoutMs }),
+      statementTimeoutMs,
       // The error has the whole client on it.
       onConnectionError: ({ message }) => log?.warn({ reason: message }, 'an idle database connection broke'),
     });

@@ -3,13 +3,9 @@ import { readdir, rename, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { ConfigError } from '../config.js';
 import { makeDirectory } from '../make-directory.js';
 import { connectToSocket, listenOnSocket } from './local-socket.js';
-
-/** Another process has the lock. The message is one line with its process id. */
-export class StoreBusyError extends Error {
-  override readonly name = 'StoreBusyError';
-}
 
 const ATTEMPTS = 10;
 
@@ -21,21 +17,19 @@ const ATTEMPTS = 10;
  *
  * Each process first creates its socket and then looks for others, so if two try at once, at least one sees the other.
  * @returns a function that releases the lock
- * @throws StoreBusyError if a living process has the lock
+ * @throws ConfigError if a living process has the lock
  */
 export async function acquireStoreLock(directory: string): Promise<() => Promise<void>> {
   await makeDirectory(directory);
   for (let attempt = 1; ; attempt++) {
     const holder = await findHolder(directory);
-    if (holder) throw new StoreBusyError(`the store in ${directory} is in use by process ${holder}`);
+    if (holder) throw new ConfigError(`the store in ${directory} is in use by process ${holder}`);
     const own = `lock.${process.pid}.${randomBytes(4).toString('hex')}`;
     const release = await listen(directory, own);
     const rival = await findHolder(directory, own);
     if (!rival) return release;
     await release();
-    if (attempt === ATTEMPTS) {
-      throw new StoreBusyError(`the store in ${directory} is being opened by process ${rival}`);
-    }
+    if (attempt === ATTEMPTS) throw new ConfigError(`the store in ${directory} is being opened by process ${rival}`);
     await sleep(Math.random() * 20 * attempt);
   }
 }

@@ -36,7 +36,6 @@ export type OnProgress = (done: number, total: number) => void;
 /** How many rows of each table were exported or imported. */
 export type Transferred = readonly Pick<Table, 'name' | 'rows'>[];
 
-/** Says how many rows of each table there are, for the operator. */
 export function summarize(tables: Transferred): string {
   return tables.map(({ name, rows }) => `${rows} ${TABLES[name]?.rows ?? name}`).join(', ');
 }
@@ -108,9 +107,7 @@ export async function importStore(
 }
 
 export interface ReadOptions {
-  /** Called first. */
   readonly check?: (header: Header) => void;
-  /** Takes rows of a table, as JSON texts. */
   readonly insert?: (table: Table, rows: readonly string[]) => Promise<void>;
   readonly onProgress?: OnProgress;
 }

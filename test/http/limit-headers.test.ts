@@ -1,7 +1,14 @@
 import { expect, it } from 'vitest';
-import { formatLimitHeaders } from '../../src/http/limit-headers.js';
+import type { WindowState } from '../../src/access/ledger.js';
+import { addLimitHeaders } from '../../src/http/limit-headers.js';
 
 const now = Date.UTC(2026, 0, 1);
+
+function limitHeaders(windows: readonly WindowState[]): readonly string[] {
+  const headers: string[] = [];
+  addLimitHeaders(headers, windows, now);
+  return headers;
+}
 
 it.each([
   [
@@ -31,17 +38,17 @@ it.each([
     { name: 'minute', seconds: 60, limit: 60, remaining: minute[0], resetAt: now + minute[1] },
     { name: 'day', seconds: 86_400, limit: 1_000, remaining: day[0], resetAt: now + day[1] },
   ] as const;
-  expect(formatLimitHeaders(windows, now)).toEqual(expected.flat());
+  expect(limitHeaders(windows)).toEqual(expected.flat());
 });
 
 it('describes a window of unknown length after its end', () => {
   const window = { name: 'default', seconds: null, limit: 9, remaining: 0, resetAt: now - 1 } as const;
-  expect(formatLimitHeaders([window], now)).toEqual([
+  expect(limitHeaders([window])).toEqual([
     ...['X-RateLimit-Limit', '9', 'X-RateLimit-Remaining', '0', 'X-RateLimit-Reset', '1767225600'],
     ...['RateLimit-Policy', '"default";q=9', 'RateLimit', '"default";r=0;t=0'],
   ]);
 });
 
 it('returns no headers if the limits are unknown', () => {
-  expect(formatLimitHeaders([], now)).toEqual([]);
+  expect(limitHeaders([])).toEqual([]);
 });

@@ -13,7 +13,7 @@ describe('while the database is unavailable', () => {
   beforeEach(async () => {
     vi.useFakeTimers({ now: Date.UTC(2026, 0, 1) });
     keys = createFakeKeys();
-    authenticator = createAuthenticator({ keys });
+    authenticator = createAuthenticator(keys);
     key = keys.add();
     await authenticator.authenticate(key);
     keys.failure = AWAY;

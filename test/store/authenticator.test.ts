@@ -9,7 +9,7 @@ let authenticator: Authenticator;
 beforeEach(() => {
   vi.useFakeTimers({ now: Date.UTC(2026, 0, 1) });
   keys = createFakeKeys();
-  authenticator = createAuthenticator({ keys });
+  authenticator = createAuthenticator(keys);
 });
 afterEach(() => {
   vi.useRealTimers();
@@ -89,7 +89,7 @@ describe('a valid key', () => {
   });
 
   it('is evicted when newer keys fill the cache', async () => {
-    authenticator = createAuthenticator({ keys, capacity: 2 });
+    authenticator = createAuthenticator(keys, { capacity: 2 });
     const [a, b, c] = [keys.add(), keys.add(), keys.add()];
     for (const key of [a, b, c]) await authenticator.authenticate(key);
     expect(authenticator.authenticate(c)).not.toBeInstanceOf(Promise);
@@ -173,7 +173,7 @@ describe('an unknown key', () => {
   });
 
   it('evicts other unknown keys from the cache, but no valid one', async () => {
-    authenticator = createAuthenticator({ keys, capacity: 2, unknownCapacity: 3 });
+    authenticator = createAuthenticator(keys, { capacity: 2, unknownCapacity: 3 });
     const valid = keys.add();
     await authenticator.authenticate(valid);
     const guesses = Array.from({ length: 10 }, generateApiKey);

@@ -34,7 +34,7 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the administration of keys on 
         return keys.update(...parameters);
       },
     };
-    admin = createKeyAdmin({ keys: interrupted, usage: createPostgresUsage(database), peek: () => undefined });
+    admin = createKeyAdmin(interrupted, createPostgresUsage(database), () => undefined);
   });
   afterAll(async () => {
     await database.close();

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { acquireStoreLock, StoreBusyError } from '../../src/store/store-lock.js';
+import { acquireStoreLock } from '../../src/store/store-lock.js';
 
 /** No process of this machine has this id. */
 const ELSEWHERE = 'lock.99999999';
@@ -24,7 +24,6 @@ describe('the lock of a store', () => {
   it('stays with its living owner, also if the process id of the owner is unknown here', async () => {
     const lock = await acquireStoreLock(directory);
     await moveElsewhere();
-    await expect(acquireStoreLock(directory)).rejects.toThrow(StoreBusyError);
     await expect(acquireStoreLock(directory)).rejects.toThrow('in use by process 99999999');
     await lock();
   });
@@ -42,7 +41,7 @@ describe('the lock of a store', () => {
     const long = join(directory, 'ö'.repeat(60));
     await mkdir(long);
     const lock = await acquireStoreLock(long);
-    await expect(acquireStoreLock(long)).rejects.toThrow(StoreBusyError);
+    await expect(acquireStoreLock(long)).rejects.toThrow(/is in use by process/);
     await lock();
     await (
       await acquireStoreLock(long)
