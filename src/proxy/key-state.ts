@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WindowState } from '../access/ledger.js';
 import { keyBanned, operationTooLarge, rateLimited, secondsUntil } from '../access/refusals.js';
-import type { UpstreamAnswerHead } from '../access/upstream-key.js';
+import type { ProbeEnd, UpstreamAnswerHead } from '../access/upstream-key.js';
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
@@ -69,13 +69,6 @@ interface Probe {
   isSent: boolean;
   readonly end: (ended: ProbeEnd) => void;
   readonly ended: Promise<ProbeEnd>;
-}
-
-export interface ProbeEnd {
-  /** Whether the upstream did not answer. The operations that wait then wait for no other probe. */
-  readonly hasFailed: boolean;
-  /** The error for the client, if the upstream refused the key or its rate. */
-  readonly refusal?: StoreError | undefined;
 }
 
 /** What the gateway knows about one key: its limits, its cooldown and its requests in flight. */

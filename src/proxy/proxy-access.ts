@@ -8,10 +8,10 @@ import { memoize } from '../access/memoize.js';
 import { PUBLISHED_LIMITS, toWindows, type Plan } from '../access/plans.js';
 import { keyMissing, keyRefused, operationTooLarge, rateLimited } from '../access/refusals.js';
 import type { Access, Allowance, Session } from '../access/session.js';
-import type { UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js';
+import type { ProbeEnd, UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js';
 import { StoreError, toStoreError, withCost, type ErrorName } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
-import type { KeyState, KeyStates, ProbeEnd, SharedCooldowns } from './key-state.js';
+import type { KeyState, KeyStates, SharedCooldowns } from './key-state.js';
 import type { EndTrial, StartTrial } from './key-trials.js';
 import type { PublishedPlan } from './limit-state.js';
 
@@ -121,6 +121,14 @@ class ProxySession implements Session, UpstreamKey {
   findRefusal(): StoreError | undefined {
     this.#settle();
     return this.key.findRefusal() ?? this.#lateRefusal;
+  }
+
+  findProbe(): Promise<ProbeEnd> | undefined {
+    return this.key.findProbe(this);
+  }
+
+  sendProbe(): () => void {
+    return this.key.sendProbe(this);
   }
 
   learn(answer: UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void {
