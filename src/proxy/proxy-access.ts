@@ -145,8 +145,9 @@ class ProxySession implements Session, UpstreamKey {
 
   async allowance(): Promise<Allowance | undefined> {
     if (this.isKeyRefused) return this.refusedCaller.allowance();
-    const { windows, limits } = this.key;
+    const { limits } = this.key;
     const { defaultPlan } = this.options;
+    const { windows } = limits;
     if (windows.length > 0) return { plan: limits.plan, windows };
     if (!limits.isUnstated || !defaultPlan) return undefined;
     return { plan: defaultPlan, windows: this.#defaultWindows ?? (await this.#askDefaultPlan(defaultPlan, 0)).windows };
@@ -198,7 +199,7 @@ class ProxySession implements Session, UpstreamKey {
     const { defaultPlan } = this.options;
     if (limits.isUnstated && defaultPlan) void this.#chargeLate(defaultPlan, this.#unsettled);
     else if (limits.isUnknown) return;
-    else this.#lateRefusal = this.key.findRestRefusal(this.#inFlight);
+    else this.#lateRefusal = limits.findRestRefusal(this.#inFlight);
     this.#unsettled = 0;
   }
 
@@ -232,8 +233,9 @@ class ProxySession implements Session, UpstreamKey {
     return this.options.defaultLedger.admit(account, cost, this.span);
   }
 
+  /** Removes requests that have been answered or never will be. */
   #release(count: number): void {
-    this.key.release(count);
+    this.key.limits.inFlight -= count;
     this.#inFlight -= count;
   }
 
