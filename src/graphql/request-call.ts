@@ -1,3 +1,4 @@
+import type { MaybePromise } from '../access/maybe-promise.js';
 import type { RequestContext } from '../http/request-context.js';
 import type { Span } from '../observability/tracing.js';
 import type { Call } from '../pets/pet-source.js';
@@ -30,5 +31,8 @@ export class RequestCall implements Call {
   }
   offCancel(listener: () => void): void {
     this.context.offCancel(listener);
+  }
+  takeTurn(): MaybePromise<void> {
+    return this.context.takeTurn(true);
   }
 }

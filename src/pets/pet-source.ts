@@ -1,3 +1,4 @@
+import type { MaybePromise } from '../access/maybe-promise.js';
 import type { UpstreamKey } from '../access/upstream-key.js';
 import type { SpanParent } from '../observability/tracing.js';
 import type { IdempotencyKey } from './idempotency-key.js';
@@ -18,6 +19,8 @@ export interface Call extends SpanParent {
   onCancel(listener: () => void): void;
   /** Removes a listener. */
   offCancel(listener: () => void): void;
+  /** Waits for the caller's turn in a later pass of the event loop. */
+  takeTurn(): MaybePromise<void>;
   /** The caller's key, for proxy mode. */
   readonly key?: UpstreamKey | undefined;
   /** The client's name, for proxy mode. */
@@ -33,11 +36,12 @@ export class CallCancelled extends Error {
   }
 }
 
-/** The cancellation members of a call that is never cancelled. */
-export const NEVER_CANCELLED: Pick<Call, 'isCancelled' | 'onCancel' | 'offCancel'> = {
+/** The members of a call that is never cancelled and waits for no turns. */
+export const NEVER_CANCELLED: Pick<Call, 'isCancelled' | 'onCancel' | 'offCancel' | 'takeTurn'> = {
   isCancelled: false,
   onCancel: () => undefined,
   offCancel: () => undefined,
+  takeTurn: () => undefined,
 };
 
 /** Creates a call for the program's own work, which is never cancelled. */

@@ -53,12 +53,8 @@ interface KeptConnection extends Connection {
   uses: number;
 }
 
-/** A request that waits for a connection. */
-interface Waiting {
-  readonly keyId: string;
-  readonly start: (turn: KeptConnection | UpstreamFailure) => void;
-  isCancelled: boolean;
-}
+/** Gives a waiting request its connection, or the reason why it waits no longer. */
+type Start = (turn: KeptConnection | UpstreamFailure) => void;
 
 /**
  * Creates kept-alive connections. They follow no redirects, keep no cookies and retry nothing. Requests wait in one
@@ -77,9 +73,7 @@ export function createConnections(options: ConnectionsOptions) {
   const clients: Client[] = [];
   /** The connections without a request, in the order of their last use. */
   const idle: KeptConnection[] = [];
-  const queue = new FairQueue<Waiting>();
-  /** Requests in the queue that are not cancelled. */
-  let waiting = 0;
+  const queue = new FairQueue<Start>();
   /** The connections that each key uses. */
   const used = new Map<string, number>();
   let free = connections;
@@ -89,14 +83,14 @@ export function createConnections(options: ConnectionsOptions) {
   return {
     /** Sends a request when it is its key's turn. */
     async send(request: UpstreamRequest): Promise<Outcome> {
-      const keyId = request.template.call.key?.id ?? '';
+      const keyId = request.call.key?.id ?? '';
       const createdAt = performance.now();
       const isFirst = mayStart(keyId) && !queue.has(keyId);
       const turn = isFirst ? take(keyId) : await waitForTurn(keyId, request);
       const outcome = 'kind' in turn ? turn : await exchange(turn, basePath + request.path, request, ids);
       request.progress = undefined;
       const observed = toObserved(outcome);
-      if (observed !== undefined) observe?.(request.template.method, observed, (performance.now() - createdAt) / 1_000);
+      if (observed !== undefined) observe?.(request.method, observed, (performance.now() - createdAt) / 1_000);
       return outcome;
     },
     load: () => ({
@@ -104,7 +98,7 @@ export function createConnections(options: ConnectionsOptions) {
       active,
       idle: Math.max(0, clients.filter(({ stats }) => stats.connected).length - active),
       /** Requests that wait for a connection. */
-      waiting,
+      waiting: queue.size,
     }),
     close: async () => {
       await Promise.all(clients.map((client) => client.destroy()));
@@ -117,13 +111,10 @@ export function createConnections(options: ConnectionsOptions) {
 
   function waitForTurn(keyId: string, request: UpstreamRequest): Promise<KeptConnection | UpstreamFailure> {
     return new Promise((start) => {
-      const place: Waiting = { keyId, start, isCancelled: false };
-      queue.push(keyId, place);
-      waiting += 1;
+      queue.push(keyId, start);
       request.progress = {
         cancel(reason) {
-          place.isCancelled = true;
-          waiting -= 1;
+          queue.delete(keyId, start);
           start(toCancelled(reason, false));
           return false;
         },
@@ -168,9 +159,8 @@ export function createConnections(options: ConnectionsOptions) {
     while (free > 0) {
       const next = queue.shift(mayStart);
       if (!next) return;
-      if (next.isCancelled) continue;
-      waiting -= 1;
-      next.start(take(next.keyId));
+      const [keyId, start] = next;
+      start(take(keyId));
     }
   }
 

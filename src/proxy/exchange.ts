@@ -5,22 +5,17 @@ import { toTraceHeaders, type Span } from '../observability/tracing.js';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import { notUnderstood, unavailable } from './wire.js';
 
-/** What all requests of one call share. */
-export interface RequestTemplate {
+/** A request to the upstream. */
+export interface UpstreamRequest {
   /** The client's request. Its key is asked again right before a request is written to a connection. */
   readonly call: Pick<Call, 'requestId' | 'key'>;
   readonly method: 'GET' | 'POST';
+  /** The path under the upstream's base address, with its leading slash. */
+  readonly path: string;
   /** All headers except `X-Request-Id`. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
-}
-
-/** A request to the upstream. */
-export interface UpstreamRequest {
-  readonly template: RequestTemplate;
-  /** The path under the upstream's base address, with its leading slash. */
-  readonly path: string;
-  /** The span of the current attempt, if it is recorded. Its trace headers replace those of the template. */
+  /** The span of the current attempt, if it is recorded. Its trace headers replace those in `headers`. */
   readonly span?: Span | undefined;
   /** When the request was last sent, by `performance.now()`. */
   sentAt?: number | undefined;
@@ -90,9 +85,9 @@ export function exchange(
   request: UpstreamRequest,
   ids: RequestIds,
 ): Promise<Outcome> {
-  const { call, method, body = null } = request.template;
+  const { call, method, body = null } = request;
   const id = ids.create(call.requestId);
-  const headers = { ...request.template.headers, ...toTraceHeaders(request.span), 'x-request-id': id };
+  const headers = { ...request.headers, ...toTraceHeaders(request.span), 'x-request-id': id };
   return new Promise((resolve) => {
     const handler = new ExchangeHandler(connection, request, ids, id, resolve);
     request.progress = handler;
@@ -127,7 +122,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler, Cancellable {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    const error = this.#isOver ? undefined : this.request.template.call.key?.findRefusal();
+    const error = this.#isOver ? undefined : this.request.call.key?.findRefusal();
     if (error) this.#fail('refused', error);
     if (this.#isOver) return controller.abort(new Error('cancelled'));
     this.#wasSent = true;

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { WindowState } from '../access/ledger.js';
 import { keyBanned, operationTooLarge, rateLimited, secondsUntil } from '../access/refusals.js';
-import type { UpstreamAnswerHead } from '../access/upstream-key.js';
+import type { ProbeEnd, UpstreamAnswerHead } from '../access/upstream-key.js';
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
@@ -71,14 +70,7 @@ interface Probe {
   readonly ended: Promise<ProbeEnd>;
 }
 
-export interface ProbeEnd {
-  /** Whether the upstream did not answer. The operations that wait then wait for no other probe. */
-  readonly hasFailed: boolean;
-  /** The error for the client, if the upstream refused the key or its rate. */
-  readonly refusal?: StoreError | undefined;
-}
-
-/** What the gateway knows about one key: its limits, its cooldown and its requests in flight. */
+/** What the gateway knows about one key: its limits, its cooldown and its probe. */
 export class KeyState {
   /** When the key was first seen or last tried, by `performance.now()`. */
   newSince = performance.now();
@@ -87,8 +79,6 @@ export class KeyState {
   readonly limits = new LimitState();
   #cooldown: Cooldown | undefined;
   #refusal: { readonly error: StoreError; readonly until: number } | undefined;
-  /** Admitted requests without an answer so far. */
-  #inFlight = 0;
   #probe: Probe | undefined;
 
   /** The upstream's 401, for a while. */
@@ -98,11 +88,6 @@ export class KeyState {
 
   get cooldown(): Cooldown | undefined {
     return this.#cooldown && this.#cooldown.until > monotonicNow() ? this.#cooldown : undefined;
-  }
-
-  /** The windows now, minus the requests in flight; empty while none are known. */
-  get windows(): readonly WindowState[] {
-    return this.limits.windows(this.#inFlight, monotonicNow());
   }
 
   /**
@@ -115,7 +100,7 @@ export class KeyState {
     const retryAfter = secondsUntil(cooldown.retryAt, monotonicNow());
     if (cooldown.code === 'key_banned') return keyBanned(retryAfter);
     // Waiting would not help.
-    if (cost !== undefined && cost > this.#largestCost) return operationTooLarge(cost, this.#largestCost);
+    if (cost !== undefined && cost > this.limits.largestCost) return operationTooLarge(cost, this.limits.largestCost);
     return rateLimited(retryAfter, cost);
   }
 
@@ -129,7 +114,7 @@ export class KeyState {
   async admit(cost: number, until: number, owner: unknown): Promise<boolean> {
     let isProbe = false;
     for (let mayWait = true; ;) {
-      const refusal = this.findRefusal(cost) ?? this.limits.findRefusal(cost, this.#inFlight);
+      const refusal = this.findRefusal(cost) ?? this.limits.findRefusal(cost);
       if (refusal) throw refusal;
       isProbe = this.limits.isUnknown && !this.#probe;
       if (isProbe) this.#probe = createProbe(owner);
@@ -138,24 +123,8 @@ export class KeyState {
       const end = await Promise.race([this.#probe.ended, sleep(left, undefined, { ref: false })]);
       mayWait = end !== undefined && !end.hasFailed;
     }
-    this.#inFlight += cost;
+    this.limits.inFlight += cost;
     return isProbe;
-  }
-
-  /** Why the rest of a probe's requests does not fit into the limits that its first answer stated. */
-  findRestRefusal(rest: number): StoreError | undefined {
-    // The first request has run, so the rest is late and not too large: a client may repeat it in parts.
-    return this.limits.findRefusal(Math.min(rest, this.#largestCost), this.#inFlight - rest);
-  }
-
-  /** The cost of the largest operation that the known windows can hold. */
-  get #largestCost(): number {
-    return Math.min(...this.windows.map(({ limit }) => limit));
-  }
-
-  /** Removes requests that have been answered or never will be. */
-  release(count: number): void {
-    this.#inFlight -= count;
   }
 
   /** What a session has to wait for before it sends another request, while nothing is known of the limits. */

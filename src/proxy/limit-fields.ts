@@ -23,11 +23,10 @@ export function parseStatedWindows(
   now: number,
 ): readonly StatedWindow[] {
   const trio = parseTrio(header, now);
-  const states = parseItems(header, STATES);
+  const states = parseItems(header('ratelimit'), REMAINING, TIME_LEFT);
   const windows: StatedWindow[] = [];
-  for (const { name, values } of parseItems(header, POLICIES)) {
-    const [limit, seconds] = values;
-    const [remaining, left = seconds] = states.find((state) => state.name === name)?.values ?? NO_VALUES;
+  for (const { name, first: limit, second: seconds } of parseItems(header('ratelimit-policy'), QUOTA, WINDOW)) {
+    const { first: remaining, second: left = seconds } = states.find((state) => state.name === name) ?? NO_STATE;
     // A limit of 0 would refuse everything, for good.
     if (!limit || remaining === undefined || left === undefined) continue;
     const resetAt = now + Math.max(1, Math.min(left, seconds ?? DAY, DAY)) * 1_000;
@@ -40,6 +39,8 @@ export function parseStatedWindows(
   windows.sort((a, b) => (a.seconds ?? Infinity) - (b.seconds ?? Infinity));
   return windows.length === 0 && trio ? [trio] : windows;
 }
+
+const NO_STATE: Omit<Item, 'name'> = { first: undefined, second: undefined };
 
 /** A smaller difference between two clocks is ignored, because `Date` has a resolution of one second. */
 const CLOCK_TOLERANCE_MS = 2_000;
@@ -117,58 +118,32 @@ function toCount(text: string | undefined): number | undefined {
 /** A list item with two of its parameters. */
 interface Item {
   readonly name: string;
-  readonly values: readonly [number | undefined, number | undefined];
-}
-
-const NO_VALUES: Item['values'] = [undefined, undefined];
-
-/** A header that lists windows, each with the same two parameters. */
-interface Field {
-  readonly name: string;
-  readonly parameters: readonly [string, string];
-  readonly usualForm: RegExp;
+  readonly first: number | undefined;
+  readonly second: number | undefined;
 }
 
 /**
- * The name of a window. Clients receive it, so it must be printable ASCII:
- * https://www.rfc-editor.org/rfc/rfc9651#section-3.3.3
+ * One item of a list such as `"minute";q=60;w=60, "day";q=1000;w=86400`. Clients receive the name, so it must be
+ * printable ASCII: https://www.rfc-editor.org/rfc/rfc9651#section-3.3.3
  */
-const NAME = /"([ !#-[\]-~]*)"/.source;
-
-const POLICIES = createField('ratelimit-policy', 'q', 'w');
-const STATES = createField('ratelimit', 'r', 't');
-
-/**
- * The usual form is that which this program and most others write, with one or two windows. Matching it is faster than
- * searching for parameters, and almost every response has it.
- */
-function createField(name: string, first: string, second: string): Field {
-  const item = `${NAME};${first}=(\\d{1,15});${second}=(\\d{1,15})`;
-  return { name, parameters: [first, second], usualForm: new RegExp(`^${item}(?:, ${item})?$`) };
-}
-
+const ITEM = /(?:^|,)\s*"([ !#-[\]-~]*)"([^,]*)/g;
 /** The unit of a policy that does not limit requests. */
 const OTHER_UNIT = /;\s*qu\s*=\s*"(?!requests")/;
 
-/** One item of a list such as `"minute";q=60;w=60, "day";q=1000;w=86400`, and one parameter of an item. */
-const ITEM = new RegExp(`(?:^|,)\\s*${NAME}([^,]*)`, 'g');
-const PARAMETER = /;\s*(\w+)\s*=\s*(\d{1,15})\s*(?=;|$)/g;
+const QUOTA = toParameter('q');
+const WINDOW = toParameter('w');
+const REMAINING = toParameter('r');
+const TIME_LEFT = toParameter('t');
 
-function parseItems(header: UpstreamAnswerHead['header'], field: Field): readonly Item[] {
-  const text = header(field.name) ?? '';
-  const match = field.usualForm.exec(text);
-  if (!match) return searchItems(text, field);
-  const [, name = '', first, second, otherName, otherFirst, otherSecond] = match;
-  const item: Item = { name, values: [Number(first), Number(second)] };
-  return otherName === undefined
-    ? [item]
-    : [item, { name: otherName, values: [Number(otherFirst), Number(otherSecond)] }];
+function toParameter(name: string): RegExp {
+  return new RegExp(`;\\s*${name}\\s*=\\s*(\\d{1,15})\\s*(?=;|$)`);
 }
 
-function searchItems(text: string, { parameters: [first, second] }: Field): readonly Item[] {
-  const items = Array.from(text.matchAll(ITEM)).filter(([, , rest = '']) => !OTHER_UNIT.test(rest));
-  return items.map(([, name = '', rest = '']) => {
-    const parameters = new Map(Array.from(rest.matchAll(PARAMETER), ([, key, value]) => [key, Number(value)]));
-    return { name, values: [parameters.get(first), parameters.get(second)] };
-  });
+function parseItems(text: string | undefined, first: RegExp, second: RegExp): readonly Item[] {
+  const items: Item[] = [];
+  for (const [, name = '', rest = ''] of text?.matchAll(ITEM) ?? []) {
+    if (!OTHER_UNIT.test(rest))
+      items.push({ name, first: toCount(first.exec(rest)?.[1]), second: toCount(second.exec(rest)?.[1]) });
+  }
+  return items;
 }

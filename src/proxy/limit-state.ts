@@ -16,8 +16,10 @@ export type PublishedPlan = keyof typeof PUBLISHED_LIMITS;
 
 const PUBLISHED = Object.entries(PUBLISHED_LIMITS) as [PublishedPlan, PlanLimits][];
 
-/** The limits of one key, as the upstream's answers state them. */
+/** The limits of one key, as the upstream's answers state them, and the requests that they do not include yet. */
 export class LimitState {
+  /** Admitted requests without an answer so far. */
+  inFlight = 0;
   /** False before the first answer, after a 429, and while the numbers are in doubt. */
   #isKnown = false;
   #hasAnswered = false;
@@ -52,31 +54,46 @@ export class LimitState {
   }
 
   /** The windows now, minus the requests in flight; empty while none are known, and when all have ended. */
-  windows(inFlight: number, now: number): readonly WindowState[] {
+  get windows(): readonly WindowState[] {
+    const now = monotonicNow();
     if (this.#stated.every(({ resetAt }) => resetAt <= now)) return [];
     return this.#stated.map((window) => {
       const isOpen = window.resetAt > now;
       return {
         ...window,
-        remaining: Math.max(0, (isOpen ? window.remaining : window.limit) - inFlight),
+        remaining: Math.max(0, (isOpen ? window.remaining : window.limit) - this.inFlight),
         resetAt: isOpen ? window.resetAt : now + (window.seconds ?? 0) * 1_000,
       };
     });
+  }
+
+  /** The cost of the largest operation that the known windows can hold. */
+  get largestCost(): number {
+    return Math.min(...this.windows.map(({ limit }) => limit));
   }
 
   /**
    * Why `cost` requests do not fit into the open windows, `rate_limited` or `operation_too_large`, unless one request
    * should test whether that is still true.
    */
-  findRefusal(cost: number, inFlight: number): StoreError | undefined {
+  findRefusal(cost: number): StoreError | undefined {
     if (!this.#isKnown) return undefined;
     const now = monotonicNow();
-    const open = this.windows(inFlight, now).filter((_, index) => (this.#stated[index]?.resetAt ?? 0) > now);
+    const open = this.windows.filter((_, index) => (this.#stated[index]?.resetAt ?? 0) > now);
     const smallest = Math.min(...open.map(({ limit }) => limit));
     const full = open.filter(({ remaining }) => remaining < cost);
     if (full.length === 0 || this.#doubt(cost, now)) return undefined;
     if (cost > smallest) return operationTooLarge(cost, smallest);
     return rateLimited(Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now))), cost, open);
+  }
+
+  /** Why the rest of the admitted requests does not fit into the limits that the answer to the first one stated. */
+  findRestRefusal(rest: number): StoreError | undefined {
+    this.inFlight -= rest;
+    // The first request has run, so the rest is late and not too large: a client may repeat it in parts.
+    const refusal = this.findRefusal(Math.min(rest, this.largestCost));
+    this.inFlight += rest;
+    return refusal;
   }
 
   /**

@@ -8,10 +8,10 @@ import { memoize } from '../access/memoize.js';
 import { PUBLISHED_LIMITS, toWindows, type Plan } from '../access/plans.js';
 import { keyMissing, keyRefused, operationTooLarge, rateLimited } from '../access/refusals.js';
 import type { Access, Allowance, Session } from '../access/session.js';
-import type { UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js';
+import type { ProbeEnd, UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js';
 import { StoreError, toStoreError, withCost, type ErrorName } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
-import type { KeyState, KeyStates, ProbeEnd, SharedCooldowns } from './key-state.js';
+import type { KeyState, KeyStates, SharedCooldowns } from './key-state.js';
 import type { EndTrial, StartTrial } from './key-trials.js';
 import type { PublishedPlan } from './limit-state.js';
 
@@ -123,6 +123,14 @@ class ProxySession implements Session, UpstreamKey {
     return this.key.findRefusal() ?? this.#lateRefusal;
   }
 
+  findProbe(): Promise<ProbeEnd> | undefined {
+    return this.key.findProbe(this);
+  }
+
+  sendProbe(): () => void {
+    return this.key.sendProbe(this);
+  }
+
   learn(answer: UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void {
     this.key.learn(answer, sentAt, refusal);
     const { cooldown } = this.key;
@@ -137,8 +145,9 @@ class ProxySession implements Session, UpstreamKey {
 
   async allowance(): Promise<Allowance | undefined> {
     if (this.isKeyRefused) return this.refusedCaller.allowance();
-    const { windows, limits } = this.key;
+    const { limits } = this.key;
     const { defaultPlan } = this.options;
+    const { windows } = limits;
     if (windows.length > 0) return { plan: limits.plan, windows };
     if (!limits.isUnstated || !defaultPlan) return undefined;
     return { plan: defaultPlan, windows: this.#defaultWindows ?? (await this.#askDefaultPlan(defaultPlan, 0)).windows };
@@ -190,7 +199,7 @@ class ProxySession implements Session, UpstreamKey {
     const { defaultPlan } = this.options;
     if (limits.isUnstated && defaultPlan) void this.#chargeLate(defaultPlan, this.#unsettled);
     else if (limits.isUnknown) return;
-    else this.#lateRefusal = this.key.findRestRefusal(this.#inFlight);
+    else this.#lateRefusal = limits.findRestRefusal(this.#inFlight);
     this.#unsettled = 0;
   }
 
@@ -224,8 +233,9 @@ class ProxySession implements Session, UpstreamKey {
     return this.options.defaultLedger.admit(account, cost, this.span);
   }
 
+  /** Removes requests that have been answered or never will be. */
   #release(count: number): void {
-    this.key.release(count);
+    this.key.limits.inFlight -= count;
     this.#inFlight -= count;
   }
 

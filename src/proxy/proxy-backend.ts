@@ -54,7 +54,7 @@ export async function openProxyBackend(
   const closeLimitsFile =
     redis || defaultPlan === undefined ? undefined : await openLimitsFile(proxy.limitsFile, defaultLedger, log);
   return {
-    source: createRestPetSource({ connections, breaker, keys, timeoutMs, startSpan: createUpstreamSpans(tracer, url) }),
+    source: createRestPetSource({ connections, breaker, timeoutMs, startSpan: createUpstreamSpans(tracer, url) }),
     access: createProxyAccess({
       keys,
       startTrial: createKeyTrials(Math.min(MAX_TRIAL_WAIT_MS, timeoutMs / 2)),

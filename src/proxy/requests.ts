@@ -5,8 +5,8 @@ import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import type { Breaker } from './breaker.js';
 import type { Connections } from './connections.js';
-import type { Outcome, RequestTemplate, UpstreamAnswer, UpstreamRequest } from './exchange.js';
-import type { KeyState } from './key-state.js';
+import { createDeadline, type Deadline } from './deadline.js';
+import type { Outcome, UpstreamAnswer, UpstreamRequest } from './exchange.js';
 import { endUpstreamSpan, type StartUpstreamSpan } from './upstream-span.js';
 import { timedOut, unavailable } from './wire.js';
 
@@ -18,10 +18,9 @@ export interface UpstreamRequestsOptions {
   readonly startSpan: StartUpstreamSpan;
 }
 
-/** What a call asks, whatever the path. */
-export interface Question extends RequestTemplate {
+/** What all requests of a call have in common. */
+export interface RequestTemplate extends Pick<UpstreamRequest, 'method' | 'headers' | 'body'> {
   readonly call: Call;
-  readonly key: KeyState;
   /** Reads the animals of an answer as soon as it arrives, so that its text and headers can be freed. */
   read(answer: UpstreamAnswer, path: string): Result;
 }
@@ -30,7 +29,7 @@ export interface Question extends RequestTemplate {
 export type Result = readonly Pet[] | Error;
 
 /** Requests several paths of the upstream at once. Returns one result for each path, in order. */
-export type AskUpstream = (paths: readonly string[], template: Question) => Promise<readonly Result[]>;
+export type AskUpstream = (paths: readonly string[], template: RequestTemplate) => Promise<readonly Result[]>;
 
 /** Statuses of a temporary failure, after which a GET is sent again. */
 const RETRIED_STATUSES = new Set([502, 503, 504]);
@@ -47,22 +46,23 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
   let retriesLeft = MAX_RETRIES;
   /** The GETs that have not ended, by key and path. */
   const pending = new Map<string, PendingRequest>();
-  let endOfTurn: Promise<void> | undefined;
 
   return async (paths, template) => {
     if (breaker.isOpen) return paths.map(() => unavailable());
-    const { call, key } = template;
+    const { call } = template;
     const deadline = createDeadline(call, timeoutMs);
     const results: Result[] = [];
     while (results.length < paths.length) {
-      const probe = key.findProbe(call.key);
+      const probe = call.key?.findProbe();
       const refusal = probe && (await Promise.race([probe, deadline.passed]))?.refusal;
       const error = refusal ?? deadline.findReason();
       const rest = paths.slice(results.length);
       if (error) results.push(...rest.map(() => error));
-      else if (!key.limits.isUnknown) results.push(...(await askAll(rest, template, deadline)));
-      else if (!key.findProbe(call.key)) {
-        const [first] = (await askAll(rest.slice(0, 1), template, deadline, key.sendProbe(call.key))) as [Result];
+      else if (!call.key?.areLimitsUnknown) results.push(...(await askAll(rest, template, deadline)));
+      else if (!call.key.findProbe()) {
+        const endProbe = call.key.sendProbe();
+        const [first] = (await askAll(rest.slice(0, 1), template, deadline)) as [Result];
+        endProbe();
         // If the upstream refuses the first request, the thousands of a batch are not even created.
         results.push(...(isRefusal(first) ? rest.map(() => first) : [first]));
       }
@@ -71,20 +71,14 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
     return results;
   };
 
-  /**
-   * Waits for the results of requests until the deadline.
-   * @param endProbe - ends the wait of the key's other requests for the one of these
-   */
+  /** Waits for the results of requests until the deadline. */
   async function askAll(
     paths: readonly string[],
-    template: Question,
+    template: RequestTemplate,
     deadline: Deadline,
-    endProbe?: () => void,
-  ): Promise<Result[]> {
+  ): Promise<readonly Result[]> {
     const requests = paths.map((path) => join(path, template, deadline));
-    if (endProbe) for (const request of requests) request.endProbe = endProbe;
     await Promise.race([Promise.all(requests.map(({ done }) => done)), deadline.passed]);
-    endProbe?.();
     return requests.map((request) => {
       request.waiting -= 1;
       return request.result ?? giveUp(request, deadline.findReason() ?? timedOut());
@@ -92,14 +86,14 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
   }
 
   /** Joins an equal request of the key, or starts one. */
-  function join(path: string, template: Question, deadline: Deadline): PendingRequest {
+  function join(path: string, template: RequestTemplate, deadline: Deadline): PendingRequest {
     const { call, method } = template;
     const id = `${call.key?.id ?? ''} ${path}`;
     let request = method === 'GET' ? pending.get(id) : undefined;
     if (!request?.isJoinable) {
-      request = new PendingRequest(id, path, template, deadline);
+      request = new PendingRequest(path, template, deadline);
       if (method === 'GET') pending.set(id, request);
-      request.done = run(request);
+      request.done = run(request, id);
     }
     request.join(call);
     return request;
@@ -115,20 +109,19 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
   }
 
   /** Makes attempts until one succeeds or a retry makes no sense. */
-  async function run(request: PendingRequest): Promise<void> {
-    const { call } = request.template;
+  async function run(request: PendingRequest, id: string): Promise<void> {
     retriesLeft = Math.min(MAX_RETRIES, retriesLeft + RETRY_SHARE);
-    await untilEndOfTurn();
+    // A batch gives way to other callers before each of its requests. Until then, equal requests can join.
+    await request.call.takeTurn();
     for (let retries = 0; request.waiting > 0; retries += 1) {
-      request.result = call.key?.findRefusal();
+      request.result = request.call.key?.findRefusal();
       if (request.result) break;
       request.span = request.spans && startSpan(request, request.spans, retries);
       const outcome = await connections.send(request);
       const result = conclude(request, outcome);
       // Exponential backoff with full jitter.
       const pauseMs = Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** retries);
-      const mayRetry =
-        isWorthRetrying(request.template, outcome) && request.deadline.leaves(pauseMs) && !breaker.isOpen;
+      const mayRetry = isWorthRetrying(request, outcome) && request.deadline.leaves(pauseMs) && !breaker.isOpen;
       if (!mayRetry || retriesLeft < 1) {
         request.result = result;
         break;
@@ -136,35 +129,22 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
       retriesLeft -= 1;
       await sleep(pauseMs);
     }
-    if (pending.get(request.id) === request) pending.delete(request.id);
-  }
-
-  /** Waits until the end of this turn of the event loop, so that equal requests can join. */
-  function untilEndOfTurn(): Promise<void> {
-    return (endOfTurn ??= new Promise((resolve) => {
-      setImmediate(() => {
-        endOfTurn = undefined;
-        resolve();
-      });
-    }));
+    if (pending.get(id) === request) pending.delete(id);
   }
 
   /** Reads what an attempt has come to, and tells the trace, the breaker and the key. */
   function conclude(request: PendingRequest, outcome: Outcome): Result {
     if (request.span) endUpstreamSpan(request.span, outcome);
-    let result: Result;
     if (outcome.kind === 'answer') {
-      result = request.template.read(outcome, request.path);
+      const result = request.template.read(outcome, request.path);
       breaker.succeeded();
-      request.template.call.key?.learn(outcome, request.sentAt ?? 0, isRefusal(result) ? result : undefined);
-    } else {
-      const { kind, error } = outcome;
-      result = error;
-      if (kind === 'unreachable' || kind === 'broken') breaker.failed();
-      if (kind === 'unreachable' || kind === 'broken' || kind === 'mismatched') request.lastFailure = error;
+      request.call.key?.learn(outcome, request.sentAt ?? 0, isRefusal(result) ? result : undefined);
+      return result;
     }
-    request.endProbe?.();
-    return result;
+    const { kind, error } = outcome;
+    if (kind === 'unreachable' || kind === 'broken') breaker.failed();
+    if (kind === 'unreachable' || kind === 'broken' || kind === 'mismatched') request.lastFailure = error;
+    return error;
   }
 }
 
@@ -179,22 +159,22 @@ class PendingRequest implements UpstreamRequest {
   lastFailure: Error | undefined;
   progress: UpstreamRequest['progress'];
   sentAt: number | undefined;
-  /** Ends the wait of the key's other requests for this one. */
-  endProbe: (() => void) | undefined;
   /** The span of the current attempt, and those of the waiting calls, if tracing is on. */
   span: Span | undefined;
   spans: Span[] | undefined;
+  readonly call: Call;
+  readonly method: UpstreamRequest['method'];
+  readonly headers: UpstreamRequest['headers'];
+  readonly body: UpstreamRequest['body'];
 
-  /**
-   * @param id - the key and the path
-   * @param deadline - of the first call: later calls may wait longer, but get no further attempts
-   */
+  /** @param deadline - of the first call: later calls may wait longer, but get no further attempts */
   constructor(
-    readonly id: string,
     readonly path: string,
-    readonly template: Question,
+    readonly template: RequestTemplate,
     readonly deadline: Deadline,
-  ) {}
+  ) {
+    ({ call: this.call, method: this.method, headers: this.headers, body: this.body } = template);
+  }
 
   /** Whether another call may join. A call that arrives after the request was sent must see newer data. */
   get isJoinable(): boolean {
@@ -211,7 +191,7 @@ class PendingRequest implements UpstreamRequest {
 }
 
 /** A GET may be sent twice. A POST is sent again only if the upstream certainly never received it. */
-function isWorthRetrying({ method }: RequestTemplate, outcome: Outcome): boolean {
+function isWorthRetrying({ method }: UpstreamRequest, outcome: Outcome): boolean {
   if (outcome.kind === 'answer') return method === 'GET' && RETRIED_STATUSES.has(outcome.status);
   if (outcome.kind !== 'unreachable' && outcome.kind !== 'mismatched') return false;
   return method === 'GET' || !outcome.wasSent;
@@ -220,32 +200,4 @@ function isWorthRetrying({ method }: RequestTemplate, outcome: Outcome): boolean
 /** Whether the upstream refused the key or its rate. */
 function isRefusal(result: Result): result is StoreError {
   return result instanceof StoreError && (result.status === 401 || result.status === 429);
-}
-
-type Deadline = ReturnType<typeof createDeadline>;
-
-/**
- * When a call stops waiting for its requests: at its time limit, or when its client disconnects.
- * @param timeoutMs - time for the call, counted from its start
- */
-function createDeadline(call: Call, timeoutMs: number) {
-  const endsAt = call.startedAt + timeoutMs;
-  let pass!: () => void;
-  const passed = new Promise<undefined>((resolve) => (pass = () => resolve(undefined)));
-  const timer = setTimeout(pass, Math.ceil(endsAt - performance.now()));
-  call.onCancel(pass);
-  /** Whether at least this much time is left. */
-  const leaves = (milliseconds: number): boolean => performance.now() + milliseconds < endsAt;
-
-  return {
-    passed,
-    leaves,
-    /** Why the call stops waiting; undefined while there is time. */
-    findReason: () => (call.isCancelled ? new CallCancelled() : leaves(0) ? undefined : timedOut()),
-    /** Removes the timer and the listener. Call it when the call no longer waits. */
-    close() {
-      clearTimeout(timer);
-      call.offCancel(pass);
-    },
-  };
 }

@@ -5,13 +5,8 @@ import { formatIdempotencyKey } from '../pets/idempotency-key.js';
 import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call, type PetSource } from '../pets/pet-source.js';
 import type { UpstreamAnswer } from './exchange.js';
-import type { KeyState, KeyStates } from './key-state.js';
-import { createUpstreamRequests, type Question, type Result, type UpstreamRequestsOptions } from './requests.js';
+import { createUpstreamRequests, type Result, type UpstreamRequestsOptions } from './requests.js';
 import { formatNewPet, fromAnswer, notUnderstood, parsePet, parsePets } from './wire.js';
-
-export interface RestPetSourceOptions extends UpstreamRequestsOptions {
-  readonly keys: KeyStates;
-}
 
 /** The last list that the upstream sent to a key. */
 interface KnownList {
@@ -25,8 +20,7 @@ interface KnownList {
 const KNOWN_CHARACTERS = 16_000_000;
 
 /** Creates the source of another store's animals. It uses the store's /v1 REST interface with the caller's key. */
-export function createRestPetSource(options: RestPetSourceOptions): PetSource {
-  const { keys } = options;
+export function createRestPetSource(options: UpstreamRequestsOptions): PetSource {
   const ask = createUpstreamRequests(options);
   /** By key and path: whatever an upstream's tags mean, no key gets what another was sent. */
   const knownLists = new LRUCache<string, KnownList>({
@@ -39,17 +33,15 @@ export function createRestPetSource(options: RestPetSourceOptions): PetSource {
       const path = `/pets?limit=${limit}${status === undefined ? '' : `&status=${status}`}`;
       const id = `${call.key?.id ?? ''} ${path}`;
       const known = knownLists.get(id);
-      const template = toGet(call, (answer) => readList(answer, id, known));
-      const headers = known?.etag ? { ...template.headers, 'if-none-match': known.etag } : template.headers;
-      const pets = await askOne(path, { ...template, headers });
+      const headers = { ...toHeaders(call), ...(known?.etag && { 'if-none-match': known.etag }) };
+      const read = (answer: UpstreamAnswer): Result => readList(answer, id, known);
+      const pets = only(await ask([path], { call, method: 'GET', headers, read }));
       return pets.length > limit ? pets.slice(0, limit) : pets;
     },
     async findMany(ids, call) {
       if (call.isCancelled) throw new CallCancelled();
-      const results = await ask(
-        ids.map((id) => LOOKUP + id),
-        toGet(call, readLookup),
-      );
+      const paths = ids.map((id) => LOOKUP + id);
+      const results = await ask(paths, { call, method: 'GET', headers: toHeaders(call), read: readLookup });
       return results.map((result) => (result instanceof Error ? result : result[0]));
     },
     async add(newPet, call, key) {
@@ -59,24 +51,10 @@ export function createRestPetSource(options: RestPetSourceOptions): PetSource {
         ...(key && { 'idempotency-key': formatIdempotencyKey(key) }),
       };
       const body = formatNewPet(newPet);
-      const [pet] = await askOne('/pets', { call, key: keyOf(call), method: 'POST', headers, body, read: readAdded });
+      const [pet] = only(await ask(['/pets'], { call, method: 'POST', headers, body, read: readAdded }));
       return pet as Pet;
     },
   };
-
-  async function askOne(path: string, template: Question): Promise<readonly Pet[]> {
-    const [result] = (await ask([path], template)) as [Result];
-    if (result instanceof Error) throw result;
-    return result;
-  }
-
-  function toGet(call: Call, read: Question['read']): Question {
-    return { call, method: 'GET', headers: toHeaders(call), key: keyOf(call), read };
-  }
-
-  function keyOf(call: Call): KeyState {
-    return keys.get(call.key?.id ?? '');
-  }
 
   function readList(answer: UpstreamAnswer, id: string, known: KnownList | undefined): Result {
     const { status, body, header } = answer;
@@ -90,6 +68,12 @@ export function createRestPetSource(options: RestPetSourceOptions): PetSource {
     knownLists.set(id, { etag: etag?.startsWith('"') ? etag : undefined, body, pets });
     return pets;
   }
+}
+
+/** @throws the error of the only request */
+function only([result]: readonly Result[]): readonly Pet[] {
+  if (result instanceof Error) throw result;
+  return result as readonly Pet[];
 }
 
 const LOOKUP = '/pets/';

@@ -13,7 +13,7 @@ export type StartUpstreamSpan = (request: UpstreamRequest, waiting: readonly Spa
 export function createUpstreamSpans(tracer: Tracer, url: string): StartUpstreamSpan {
   const { protocol, hostname, port } = new URL(url);
   const { origin, basePath } = parseBaseUrl(url);
-  return ({ template: { method }, path }, waiting, retries) => {
+  return ({ method, path }, waiting, retries) => {
     const pathTemplate = basePath + (path.startsWith('/pets/') ? '/pets/{petId}' : '/pets');
     return startSpan(tracer, 'client', `${method} ${pathTemplate}`, joinSpans(waiting), {
       'server.address': hostname,

@@ -95,25 +95,21 @@ export function fromAnswer(answer: UpstreamAnswer): StoreError {
   const error = parseErrorBody(body);
   const now = monotonicNow();
   const retryAfter = parseRetryAfter(answer, now);
-  const details = { body: error, ...(retryAfter !== undefined && { retryAfter }) };
+  const details = { body: error, graphqlOnly: !error, ...(retryAfter !== undefined && { retryAfter }) };
   const message = error?.message;
   switch (status) {
-    case 401:
+    case 401: {
+      const headers = { 'WWW-Authenticate': 'Bearer realm="animal-store", error="invalid_token"' };
       return new StoreError('unauthorized', message ?? 'The API key is unknown, revoked or expired.', {
         ...details,
-        graphqlOnly: !error,
-        headers: { 'WWW-Authenticate': 'Bearer realm="animal-store", error="invalid_token"' },
+        headers,
       });
-    case 429:
-      return new StoreError(
-        error?.code === 'key_banned' ? 'key_banned' : 'rate_limited',
-        message ?? 'The rate limit is exceeded.',
-        {
-          ...details,
-          retryAfter: parseWait(answer, now),
-          graphqlOnly: !error,
-        },
-      );
+    }
+    case 429: {
+      const code = error?.code === 'key_banned' ? 'key_banned' : 'rate_limited';
+      const wait = { ...details, retryAfter: parseWait(answer, now) };
+      return new StoreError(code, message ?? 'The rate limit is exceeded.', wait);
+    }
     default:
       if (!error || status < 400) return notUnderstood(status < 400 ? 'an unexpected status' : 'no Error body');
       return new StoreError(NAMES[status] ?? 'upstream_error', error.message, details);

@@ -14,9 +14,9 @@ import { createCall, type BulkPetSource } from '../../src/pets/pet-source.js';
 import { createPostgresPetSource } from '../../src/pets/postgres-pet-source.js';
 import { createBreaker } from '../../src/proxy/breaker.js';
 import { createConnections } from '../../src/proxy/connections.js';
-import { createKeyStates } from '../../src/proxy/key-state.js';
 import { createRestPetSource } from '../../src/proxy/rest-pet-source.js';
 import { createUpstreamSpans } from '../../src/proxy/upstream-span.js';
+import { createUpstreamKey } from '../support/calls.js';
 import { createDatabase, startGateway } from '../support/gateway.js';
 import { describePetSource, type SourceUnderTest } from './pet-source.contract.js';
 
@@ -75,12 +75,11 @@ describePetSource('another animal store, over REST', async () => {
     source: createRestPetSource({
       connections,
       breaker,
-      keys: createKeyStates(),
       timeoutMs: 20_000,
       startSpan: createUpstreamSpans(NO_TRACING.tracer, url),
     }),
     call: {
-      key: { id: 'test', authorization: `Bearer ${key}`, findRefusal: () => undefined, learn: () => undefined },
+      key: createUpstreamKey('test', `Bearer ${key}`),
     },
     questions: () => store.statements.length,
     reset: (animals) => resetAnimals((text, values) => store.sql(text, values), animals),

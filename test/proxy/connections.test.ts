@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { StoreError } from '../../src/errors.js';
 import { CallCancelled } from '../../src/pets/pet-source.js';
 import { createConnections, type Connections } from '../../src/proxy/connections.js';
+import { createUpstreamKey } from '../support/calls.js';
 import type { Outcome, UpstreamAnswer, UpstreamRequest } from '../../src/proxy/exchange.js';
 
 /** A request on its way. */
@@ -32,8 +33,8 @@ describe('the connections to an upstream, with only one', () => {
   });
 
   function send(path: string, { keyId = 'a', refusal }: { keyId?: string; refusal?: StoreError } = {}): Sent {
-    const key = { id: keyId, authorization: '', findRefusal: () => refusal, learn: () => undefined };
-    const request: UpstreamRequest = { template: { call: { requestId: 'r', key }, method: 'GET', headers: {} }, path };
+    const key = { ...createUpstreamKey(keyId), findRefusal: () => refusal };
+    const request: UpstreamRequest = { call: { requestId: 'r', key }, method: 'GET', path, headers: {} };
     return { request, outcome: connections.send(request) };
   }
   const arrivalOf = (path: string) => vi.waitFor(() => expect([...asked.keys()]).toContain(path), { timeout: 5_000 });

@@ -2,6 +2,7 @@ import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { Pool } from 'undici';
 import { expect, it } from 'vitest';
 import { createConnections } from '../../src/proxy/connections.js';
+import { createUpstreamKey } from '../support/calls.js';
 import { startProxyBefore } from '../support/gateway.js';
 import { send, startScriptedUpstream } from '../support/scripted-upstream.js';
 
@@ -135,11 +136,8 @@ it.each(FAULTS)(
     const connections = createConnections({ url: upstream.url, connections: 64, connectTimeoutMs: 5_000 });
     const ours = await countWrong(60, async (key) => {
       const headers = { authorization: `Bearer ${key}` };
-      const call = {
-        requestId: 'r',
-        key: { id: key, authorization: '', findRefusal: () => undefined, learn: () => undefined },
-      };
-      const outcome = await connections.send({ template: { call, method: 'GET', headers }, path: '/' });
+      const call = { requestId: 'r', key: createUpstreamKey(key) };
+      const outcome = await connections.send({ call, method: 'GET', path: '/', headers });
       return outcome.kind === 'answer' ? toName(outcome.body as string) : undefined;
     });
     await connections.close();

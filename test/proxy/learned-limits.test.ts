@@ -279,7 +279,7 @@ it('numbers that refuse an operation are tried once they are old, and count if t
   expect(await key.admit(2, Infinity, SESSION)).toBe(true);
   answer(0);
   key.endProbe(SESSION, { hasFailed: false });
-  expect(key.windows).toMatchObject([{ name: 'day', remaining: 0 }]);
+  expect(key.limits.windows).toMatchObject([{ name: 'day', remaining: 0 }]);
   vi.restoreAllMocks();
 });
 

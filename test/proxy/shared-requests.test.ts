@@ -1,5 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createCall } from '../../src/pets/pet-source.js';
+import { createBreaker } from '../../src/proxy/breaker.js';
+import type { UpstreamRequest } from '../../src/proxy/exchange.js';
+import { createRestPetSource } from '../../src/proxy/rest-pet-source.js';
+import { createUpstreamSpans } from '../../src/proxy/upstream-span.js';
+import { NO_TRACING } from '../../src/observability/tracing.js';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
 import { answerAnimals, send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
 
@@ -138,4 +144,30 @@ it('a key whose requests are slow leaves connections to other keys', async () =>
   expect((await slow).errors?.[0]?.extensions.code).toBe('UPSTREAM_TIMEOUT');
   await gateway.close();
   await upstream.close();
+});
+
+it('each request takes a turn of its caller, and an equal one joins it until then', async () => {
+  const sent: string[] = [];
+  const source = createRestPetSource({
+    connections: {
+      send({ path }: UpstreamRequest) {
+        sent.push(path);
+        return new Promise(() => undefined);
+      },
+    },
+    breaker: createBreaker({ probe: () => Promise.resolve(), onChange: () => undefined }),
+    timeoutMs: 1_000,
+    startSpan: createUpstreamSpans(NO_TRACING.tracer, 'http://127.0.0.1/v1'),
+  });
+  const turns: (() => void)[] = [];
+  const call = { ...createCall('test'), takeTurn: () => new Promise<void>((resolve) => void turns.push(resolve)) };
+  const lists = [1, 2, 1].map((limit) => source.list({ limit }, call));
+  await sleep(20);
+  expect(sent).toEqual([]);
+  turns[0]?.();
+  await sleep(20);
+  expect(sent).toEqual(['/pets?limit=1']);
+  turns[1]?.();
+  await Promise.allSettled(lists);
+  expect(sent).toEqual(['/pets?limit=1', '/pets?limit=2']);
 });

@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import type { UpstreamKey } from '../../src/access/upstream-key.js';
 import { createCall, type Call } from '../../src/pets/pet-source.js';
 
 /** Creates a call that is cancelled when the signal is aborted. */
@@ -11,5 +12,18 @@ export function createCancellableCall(signal: AbortSignal): Call {
     },
     onCancel: (listener) => signal.addEventListener('abort', listener),
     offCancel: (listener) => signal.removeEventListener('abort', listener),
+  };
+}
+
+/** Creates a key whose limits do not matter. */
+export function createUpstreamKey(id: string, authorization = ''): UpstreamKey {
+  return {
+    id,
+    authorization,
+    areLimitsUnknown: false,
+    findProbe: () => undefined,
+    sendProbe: () => () => undefined,
+    findRefusal: () => undefined,
+    learn: () => undefined,
   };
 }
