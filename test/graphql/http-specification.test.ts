@@ -304,7 +304,7 @@ describe.each(MODES)('GraphQL over HTTP, September 2026, %s store', (mode) => {
       '405 with Allow for another method',
       async () => {
         const { headers } = await expectRefused(send({ method: 'PUT', body: TYPENAME }), 405);
-        expect(headers.get('allow')).toBe('GET, POST, QUERY');
+        expect(headers.get('allow')).toBe('GET, HEAD, POST, QUERY');
       },
     ],
     [

@@ -38,13 +38,26 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
 
   it.each(['PUT', 'DELETE', 'PATCH', 'OPTIONS'])('returns 405 with Allow for %s', async (method) => {
     const answer = await expectRefused({ method }, 405);
-    expect(answer.headers.get('allow')).toBe('GET, POST, QUERY');
+    expect(answer.headers.get('allow')).toBe('GET, HEAD, POST, QUERY');
   });
 
-  it('returns 405 for HEAD', async () => {
-    const answer = await send({ method: 'HEAD' });
-    expect(answer.status).toBe(405);
-    expect(answer.headers.get('allow')).toBe('GET, POST, QUERY');
+  it('responds to HEAD like to GET, without a body', async () => {
+    const sendTo = (query: string, method: string) =>
+      gateway.fetch(`/graphql?${new URLSearchParams({ query }).toString()}`, {
+        method,
+        headers: { Authorization: `Bearer ${key}` },
+      });
+    const get = await sendTo(PETS, 'GET');
+    const head = await sendTo(PETS, 'HEAD');
+    expect([head.status, await head.text()]).toEqual([200, '']);
+    for (const name of ['content-type', 'content-length', 'etag', 'cache-control', 'vary'])
+      expect([name, head.headers.get(name)]).toEqual([name, get.headers.get(name)]);
+    expect(head.headers.get('x-ratelimit-remaining')).toBe(
+      String(Number(get.headers.get('x-ratelimit-remaining')) - 1),
+    );
+    const mutation = await sendTo('mutation { addPet(input: { name: "Rex", categoryId: 1 }) { id } }', 'HEAD');
+    expect([mutation.status, mutation.headers.get('allow')]).toEqual([405, 'POST']);
+    expect((await gateway.fetch('/graphql', { method: 'HEAD' })).status).toBe(400);
   });
 
   it.each([
@@ -86,7 +99,7 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
     await expectRefused({ headers: JSON_TYPE, body: `${body} ` }, 413);
   });
 
-  it.each(['text/plain', 'image/png', 'text/html', 'application/json;q=0'])(
+  it.each(['text/plain', 'image/png', 'text/html', 'application/json;q=0', 'application/json; charset=utf-16'])(
     'returns 406 for Accept: %s before a mutation runs',
     async (accept) => {
       const query = `mutation { addPet(input: { name: "Unacceptable", categoryId: 1 }) { id } }`;
@@ -102,10 +115,18 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
     ['application/json, application/graphql-response+json;q=0.5', 'application/json'],
     ['*/*', 'application/json'],
     ['application/*', 'application/json'],
+    ['application/json; charset=utf-8', 'application/json'],
+    ['application/json; charset=utf8', 'application/json'],
+    ['application/json;Charset="UTF8";q=0.5, text/html', 'application/json'],
+    [
+      'application/json;q=0.5;charset=UTF-8, application/graphql-response+json; charset="utf-8"',
+      'application/graphql-response+json',
+    ],
   ])('responds to Accept: %s with %s', async (accept, type) => {
     for (const query of [PETS, '{ pets {']) {
       const answer = await send({ headers: { ...JSON_TYPE, Accept: accept }, body: JSON.stringify({ query }) });
       expect(answer.headers.get('content-type')).toBe(`${type}; charset=utf-8`);
+      expect(answer.status).toBe(query === PETS ? 200 : 400);
       await answer.text();
     }
   });
