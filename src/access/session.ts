@@ -50,3 +50,14 @@ export interface Access {
    */
   open(authorization: string | undefined, address: string, span: Span): MaybePromise<Session>;
 }
+
+/**
+ * Rethrows why a request fails before it is admitted, unless another instance has banned its key: admission would have
+ * asked.
+ */
+export function rethrowUnlessBanned(session: Session) {
+  return async (thrown: unknown): Promise<never> => {
+    await session.admit(0);
+    throw thrown;
+  };
+}

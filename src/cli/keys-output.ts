@@ -9,7 +9,7 @@ export function toCreatedJson({ id, key, plan, label, limits, createdAt, expires
   return { id, key, plan, label, limits, createdAt, expiresAt };
 }
 
-export function toJson({ unbannedAt: _, ...key }: KeyStatus): object {
+export function toJson({ unbannedAt: _, previousEndsAt: __, ...key }: KeyStatus): object {
   return key;
 }
 

@@ -5,6 +5,7 @@ import { startSpan, type Tracer } from '../observability/tracing.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { createPetLoader } from '../pets/pet-loader.js';
 import type { PetSource } from '../pets/pet-source.js';
+import { isIntrospection } from './document.js';
 import { isIntrospectionText, type DocumentLimits } from './document-limits.js';
 import type { OperationRecorder } from './operation-recorder.js';
 import type { Prepare, Prepared } from './prepare.js';
@@ -56,6 +57,8 @@ export function createExecute(options: ExecuteOptions) {
     const priced = await mapInOrder(prepared, (operation) =>
       chain(yieldTurn(), () => price(operation, documentLimits.maxResponseValues)),
     );
+    // Nothing admits these, so nothing else asks whether another instance has banned the key.
+    if (priced.some((operation) => operation instanceof Refusal)) await session.admit(0);
     const { admitted, executed } = await admitAndRun(priced, contexts, session);
     const responses = await writeAll(executed, context);
 
@@ -69,15 +72,24 @@ export function createExecute(options: ExecuteOptions) {
     return responses;
   }
 
-  /** Without a key, an operation may only ask about the schema. Reading its document takes a turn. */
+  /**
+   * Without a key, an operation may only ask about the schema. Reading its document takes a turn. Only the document that
+   * a request names tells what it asks, and a name that is not known does not.
+   */
   async function prepareWithoutKey(
     request: OperationRequest,
     context: RequestContext,
     session: Session,
   ): Promise<Prepared | Refusal> {
     await context.takeTurn(true);
-    if (!isIntrospectionText(request, documentLimits)) await session.requireKey();
-    return prepare(request, context);
+    if (request.query !== undefined) {
+      if (!isIntrospectionText(request, documentLimits)) await session.requireKey();
+      return prepare(request, context);
+    }
+    const [named] = (await mapConcurrently([request], () => prepare(request, context))) as [Prepared | Refusal];
+    const isForSchema = !(named instanceof Refusal) && isIntrospection(named.source.document, named.operation.name);
+    if (!isForSchema) await session.requireKey();
+    return named;
   }
 
   async function admitAndRun(

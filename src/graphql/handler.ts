@@ -1,4 +1,4 @@
-import type { Access, Session } from '../access/session.js';
+import { rethrowUnlessBanned, type Access, type Session } from '../access/session.js';
 import { StoreError, toStoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
@@ -74,8 +74,8 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     const { method } = context;
     requireUnambiguousHeaders(context.request);
     if (cors.isPreflight(context)) return { status: 204, headers: cors.preflightHeaders(context), body: '' };
-    const hasBody = method === 'POST' || method === 'QUERY';
-    if (!hasBody && method !== 'GET' && method !== 'HEAD') {
+    const isGet = method === 'GET' || method === 'HEAD';
+    if (!isGet && method !== 'POST' && method !== 'QUERY') {
       throw new StoreError('method_not_allowed', '/graphql takes GET, HEAD, POST and QUERY.', {
         headers: { Allow: 'GET, HEAD, POST, QUERY' },
       });
@@ -84,17 +84,24 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       return { status: 200, headers: PAGE_HEADERS, body: await renderLandingPage(context.search) };
     }
     if (session.keyId || session.isKeyRefused || !openIntrospection) await session.requireKey();
-    const mediaType = chooseMediaType(context.header('accept'));
-    const { isBatch, operations } = hasBody ? await readBodyRequest(context, limits) : readGetRequest(context);
+    const { mediaType, isBatch, operations } = await read(context, isGet).catch(rethrowUnlessBanned(session));
     const responses = await execute(operations, context, session);
     if (isBatch) {
+      // The upstream may have refused the key only now.
+      if (session.isKeyRefused && !responses.some(({ hasData }) => hasData)) await session.requireKey();
       const { status, headers } = toBatchHead(responses, mediaType);
       const body = `[${responses.map(({ text }) => text).join()}]`;
-      return { status, headers: { 'Content-Type': mediaType, ...headers }, body };
+      return { status, headers: { 'Content-Type': mediaType, Vary: 'Accept', ...headers }, body };
     }
     const [response] = responses as [OperationResponse];
     const { headers, text } = response;
-    return { status: toStatus(response, mediaType), headers: { 'Content-Type': mediaType, ...headers }, body: text };
+    const status = toStatus(response, mediaType);
+    return { status, headers: { 'Content-Type': mediaType, Vary: 'Accept', ...headers }, body: text };
+  }
+
+  async function read(context: RequestContext, isGet: boolean) {
+    const mediaType = chooseMediaType(context.header('accept'));
+    return { mediaType, ...(isGet ? readGetRequest(context) : await readBodyRequest(context, limits)) };
   }
 
   function refuse(context: RequestContext, thrown: unknown): Reply {
@@ -108,7 +115,7 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
 function toErrorReply(context: RequestContext, error: StoreError, chooseMediaType: ChooseMediaType): Reply {
   const { status, headers, text } = writeRefusal(Refusal.of(error), context.requestId);
   const mediaType = toErrorMediaType(context, chooseMediaType);
-  return { status, headers: { 'Content-Type': mediaType, ...headers }, body: text };
+  return { status, headers: { 'Content-Type': mediaType, Vary: 'Accept', ...headers }, body: text };
 }
 
 /** Makes the handler that refuses every request for the same reason. */

@@ -25,7 +25,11 @@ export function toErrorReply(context: RequestContext, error: StoreError, windows
   const isProblem = accept?.toLowerCase().includes(PROBLEM_TYPE) && accepts(accept, PROBLEM_TYPE);
   return {
     status,
-    headers: { 'Content-Type': isProblem ? PROBLEM_TYPE : 'application/json; charset=utf-8', ...headers },
+    headers: {
+      'Content-Type': isProblem ? PROBLEM_TYPE : 'application/json; charset=utf-8',
+      Vary: 'Accept',
+      ...headers,
+    },
     body: JSON.stringify(isProblem ? toProblem(error, windows) : toErrorBody(error)),
     windows,
   };

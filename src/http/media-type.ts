@@ -36,6 +36,12 @@ export function requireJsonBody(contentType: string | undefined, contentEncoding
   }
 }
 
+/** Finds the type that a client prefers. All offers are in UTF-8, which needs no mention, however it is spelt. */
+function negotiate(accept: string, offers: readonly string[]): string | undefined {
+  const types = accept.replace(/\s*;\s*charset\s*=\s*("?)utf-?8\1(?![^\s;,])/gi, '');
+  return new Negotiator({ headers: { accept: types } }).mediaType([...offers]);
+}
+
 /**
  * Chooses the media type of a response.
  * @param accept - the `Accept` header. If absent, the first offer is chosen.
@@ -45,7 +51,7 @@ export type ChooseMediaType = (accept: string | undefined) => string;
 
 /** @param offers - the available types, the preferred one first */
 export function createMediaTypeChooser(offers: readonly [string, ...string[]]): ChooseMediaType {
-  const choose = memoize((accept) => new Negotiator({ headers: { accept } }).mediaType([...offers]));
+  const choose = memoize((accept) => negotiate(accept, offers));
   return (accept) => {
     if (!accept || accept === '*/*') return offers[0];
     const choice = choose(accept);
@@ -65,9 +71,9 @@ function shorten(header: string): string {
 export function prefersHtml(context: RequestContext, offers: readonly string[]): boolean {
   const accept = context.header('accept');
   if (!['GET', 'HEAD'].includes(context.method) || !accept?.includes(HTML)) return false;
-  return new Negotiator({ headers: { accept } }).mediaType([...offers, HTML]) === HTML;
+  return negotiate(accept, [...offers, HTML]) === HTML;
 }
 
 export function accepts(accept: string, type: string): boolean {
-  return new Negotiator({ headers: { accept } }).mediaType([type]) !== undefined;
+  return negotiate(accept, [type]) !== undefined;
 }

@@ -44,13 +44,12 @@ export function parseExactJson(text: string, subject: string): unknown {
  */
 export function parseUntrustedJson(text: string, subject: string, inexactMember?: string): unknown {
   const value = parseJson(text, subject);
-  const { members, hasNumber } = requireSmallJson(value, subject, inexactMember);
-  const repeated = findRepeatedKey(text, members);
+  const repeated = findRepeatedKey(text, requireSmallJson(value, subject));
   if (repeated !== undefined)
     throw new StoreError('bad_request', `${subject} has the key ${JSON.stringify(repeated.slice(0, 100))} twice.`);
-  if (!hasNumber || !INEXACT_NUMBER.test(text)) return value;
-  if (text.length <= MAX_EXACT_LENGTH) return parse(text, undefined, toExactNumber);
-  const outline = text.replace(FILLING, (part, colon?: string) => (colon ? part : part.startsWith('"') ? '""' : ''));
+  if (!INEXACT_NUMBER.test(text)) return value;
+  const outline = toOutline(text, inexactMember, Array.isArray(value) ? 2 : 1);
+  if (!INEXACT_NUMBER.test(outline)) return value;
   if (outline.length > MAX_EXACT_LENGTH) throw tooLongForExactNumbers(subject);
   return withNumbers(value, parse(outline, undefined, toExactNumber));
 }
@@ -58,14 +57,33 @@ export function parseUntrustedJson(text: string, subject: string, inexactMember?
 /** The parser that keeps numbers exact takes some 25 ms for this many characters. */
 const MAX_EXACT_LENGTH = 131_072;
 
-/** What makes most texts long: strings that are no keys, and white space. */
-const FILLING = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|\s+/g;
+/** A string, with its colon if it is a key; white space; a bracket; a comma; or a number, `true`, `false` or `null`. */
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|\s+|[[\]{},]|[^"\s[\]{},]+/g;
 
-/** Puts the numbers of `exact` into a value of the same form. */
+/**
+ * Leaves out what makes most texts long: strings that are no keys, white space, and the inexact member.
+ * @param depth - how many brackets are open around the inexact member
+ */
+function toOutline(text: string, inexactMember: string | undefined, depth: number): string {
+  const inexactKey = inexactMember && `"${inexactMember}"`;
+  let open = 0;
+  let isInexact = false;
+  return text.replace(TOKEN, (token, colon?: string) => {
+    if (token === '{' || token === '[') open += 1;
+    else if (token === '}' || token === ']') open -= 1;
+    isInexact &&= open > depth || (open === depth && token !== ',');
+    if (isInexact) return '';
+    if (!colon) return token.startsWith('"') ? '""' : token.trim();
+    isInexact = open === depth && token.slice(0, -colon.length) === inexactKey;
+    return isInexact ? `${token}null` : token;
+  });
+}
+
+/** Puts the numbers of `exact` into a value of the same form. What is null there stays as it is. */
 function withNumbers(value: unknown, exact: unknown): unknown {
   if (exact instanceof JsonNumber) return exact;
+  if (typeof value !== 'object' || value === null || exact === null) return value;
   if (Array.isArray(value)) return value.map((part, i) => withNumbers(part, (exact as readonly unknown[])[i]));
-  if (typeof value !== 'object' || value === null) return value;
   const parts = exact as Readonly<Record<string, unknown>>;
   return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, withNumbers(part, parts[name])]));
 }

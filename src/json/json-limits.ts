@@ -5,13 +5,6 @@ const MAX_DEPTH = 100;
 /** The most members and elements. A full batch of operations with 100 fields and their variables has about 8,000. */
 const MAX_VALUES = 20_000;
 
-export interface JsonSummary {
-  /** The number of members of all objects. */
-  readonly members: number;
-  /** Whether there is a number outside the inexact member. */
-  readonly hasNumber: boolean;
-}
-
 /** Shorter texts are parsed without a look at them, in characters. */
 const HARMLESS_LENGTH = 100_000;
 
@@ -33,36 +26,29 @@ function tooManyValues(subject: string): StoreError {
 /**
  * Refuses parsed JSON that is nested too deeply, has too many values or has a key `__proto__`.
  * @param subject - the name of the text in the error message
- * @param inexactMember - as for `parseUntrustedJson`
+ * @returns the number of members of all objects
  * @throws StoreError `bad_request`
  */
-export function requireSmallJson(value: unknown, subject: string, inexactMember?: string): JsonSummary {
+export function requireSmallJson(value: unknown, subject: string): number {
   let members = 0;
-  let hasNumber = false;
   let left = MAX_VALUES;
-  const memberDepth = Array.isArray(value) ? 1 : 0;
-  visit(value, 0, false);
-  return { members, hasNumber };
+  visit(value, 0);
+  return members;
 
-  function visit(part: unknown, depth: number, mayBeInexact: boolean): void {
-    if (typeof part === 'number' && !mayBeInexact) hasNumber = true;
+  function visit(part: unknown, depth: number): void {
     if (typeof part !== 'object' || part === null) return;
     if (depth === MAX_DEPTH) throw new StoreError('bad_request', `${subject} nests deeper than ${MAX_DEPTH} levels.`);
     const names = Array.isArray(part) ? undefined : Object.keys(part);
     left -= names ? names.length : (part as readonly unknown[]).length;
     if (left < 0) throw tooManyValues(subject);
     if (!names) {
-      for (const element of part as readonly unknown[]) visit(element, depth + 1, mayBeInexact);
+      for (const element of part as readonly unknown[]) visit(element, depth + 1);
       return;
     }
     members += names.length;
     for (const name of names) {
       if (name === '__proto__') throw new StoreError('bad_request', `${subject} has a key "__proto__".`);
-      visit(
-        (part as Record<string, unknown>)[name],
-        depth + 1,
-        mayBeInexact || (depth === memberDepth && name === inexactMember),
-      );
+      visit((part as Record<string, unknown>)[name], depth + 1);
     }
   }
 }

@@ -1,4 +1,4 @@
-import type { Access, Session } from '../access/session.js';
+import { rethrowUnlessBanned, type Access, type Session } from '../access/session.js';
 import { NO_ROUTE, outcomeOf, type UsageCounter } from '../access/usage.js';
 import { StoreError, toStoreError } from '../errors.js';
 import { readBody } from '../http/body.js';
@@ -144,8 +144,11 @@ export function createRestHandler(options: RestOptions): Handler {
       return jsonReply(200, openApi);
     }
     await session.requireKey();
-    chooseMediaType(context.header('accept'));
-    const run = await operation(context, decodePath(route.pattern.exec(path)?.[1] ?? ''), session.keyId);
+    const prepare = async (): Promise<Run> => {
+      chooseMediaType(context.header('accept'));
+      return operation(context, decodePath(route.pattern.exec(path)?.[1] ?? ''), session.keyId);
+    };
+    const run = await prepare().catch(rethrowUnlessBanned(session));
     await session.admit(1);
     context.logged.cost = 1;
     if (route.name === LOOKUP_ROUTE) Object.assign(context.logged, { deprecated: true, client: context.clientName });

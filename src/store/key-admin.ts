@@ -94,10 +94,11 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
     },
     /** Gives a key a new secret. The old one works for `overlapMs` longer. */
     async rotate({ actor, id, overlapMs }: KeyAct & { readonly overlapMs: number }) {
-      const { expiresAt } = await getUnrevoked(id);
+      const record = await getUnrevoked(id);
+      const { expiresAt } = record;
       if (expiresAt && expiresAt <= new Date()) throw new Error(`${id} has expired: give it another expiry first`);
       const previousEndsAt = new Date(Math.min(Date.now() + overlapMs, expiresAt?.getTime() ?? Infinity));
-      const rotated = (await keys.rotate(id, previousEndsAt, actor)) as CreatedKey;
+      const rotated = (await keys.rotate(record, previousEndsAt, actor)) as CreatedKey;
       return { ...rotated, previousEndsAt };
     },
     async revoke({ actor, id }: KeyAct) {

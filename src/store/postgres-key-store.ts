@@ -15,6 +15,8 @@ export interface KeyRecord {
   readonly revokedAt: Date | null;
   /** Bans that began earlier are lifted. */
   readonly unbannedAt: Date | null;
+  /** When the secret before the last rotation ends, or ended. */
+  readonly previousEndsAt: Date | null;
 }
 
 /** The holder of a valid key. Its `id` identifies the account and is never the key itself. */
@@ -67,7 +69,6 @@ interface KeyRow extends Omit<KeyRecord, 'limits'> {
   readonly perMinute: number | null;
   readonly perDay: number | null;
   readonly previousDigest: Uint8Array | null;
-  readonly previousEndsAt: Date | null;
 }
 
 const COLUMNS = `id, digest, plan, label, per_minute AS "perMinute", per_day AS "perDay", created_at AS "createdAt",
@@ -160,9 +161,11 @@ export function createPostgresKeyStore(database: Queryable) {
         ...[...toValues(settings), ...toValues(record)],
       ]),
     /** Gives a key a new secret. The old secret works until `previousEndsAt`, and a still older one no longer. */
-    async rotate(id: string, previousEndsAt: Date, actor: string): Promise<CreatedKey | undefined> {
+    async rotate(before: KeyRecord, previousEndsAt: Date, actor: string): Promise<CreatedKey | undefined> {
       const key = generateApiKey();
-      const values = [actor, toChanges({}, { previousEndsAt }), id, toBytes(digestApiKey(key)), previousEndsAt];
+      // An overlap that is over has not been changed.
+      const changes = toChanges(isOverlapping(before) ? before : {}, { previousEndsAt });
+      const values = [actor, changes, before.id, toBytes(digestApiKey(key)), previousEndsAt];
       const record = await findOne(ROTATE, values);
       return record && { ...record, key };
     },
@@ -182,6 +185,11 @@ export function createPostgresKeyStore(database: Queryable) {
     const [row] = await database.query<KeyRow>(statement, values);
     return row && toRecord(row);
   }
+}
+
+/** Whether the secret before the last rotation still works. */
+function isOverlapping({ previousEndsAt }: KeyRecord): boolean {
+  return previousEndsAt !== null && previousEndsAt > new Date();
 }
 
 function toValues({ plan, label = null, limits, expiresAt = null }: NewKey): unknown[] {
@@ -214,8 +222,8 @@ function toDigest(bytes: Uint8Array): string {
 }
 
 function toRecord(row: KeyRow): KeyRecord {
-  const { id, plan, label, perMinute, perDay, createdAt, expiresAt, revokedAt, unbannedAt } = row;
+  const { id, plan, label, perMinute, perDay, createdAt, expiresAt, revokedAt, unbannedAt, previousEndsAt } = row;
   const own = { perMinute: perMinute as number, perDay: perDay as number };
   const limits = plan === 'enterprise' ? own : PUBLISHED_LIMITS[plan];
-  return { id, plan, label, limits, createdAt, expiresAt, revokedAt, unbannedAt };
+  return { id, plan, label, limits, createdAt, expiresAt, revokedAt, unbannedAt, previousEndsAt };
 }

@@ -6,7 +6,7 @@ import { createPostgresKeyStore } from './postgres-key-store.js';
 import { createStoreAccess } from './store-access.js';
 import { ConfigError, type Config, type StoreConfig } from '../config.js';
 import type { Database } from './database.js';
-import { checkStore } from './check-store.js';
+import { checkStore, refuseUnusable } from './check-store.js';
 import { listPendingMigrations, migrate } from './migrate.js';
 import { createPgDatabase } from './pg-database.js';
 import { observeDatabase } from './observed-database.js';
@@ -62,8 +62,8 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const opened = await openDatabase(store, log);
     closers.push(() => opened.close());
     if (opened.connections) metrics.watchPool(opened.connections);
-    const decorated = decorateDatabase?.(opened) ?? opened;
-    const database = observeDatabase(decorated, metrics, tracer, toServer(store));
+    const usable = refuseUnusable(decorateDatabase?.(opened) ?? opened);
+    const database = observeDatabase(usable, metrics, tracer, toServer(store));
     const guarded = store.kind === 'server' ? guardWrites(database, store.pool, log) : database;
     const pending = await waitUntilAvailable('DATABASE_URL names a database', () =>
       migrateAtStart(database, store, startTimeoutMs, log),

@@ -1,5 +1,5 @@
 import { startFaultProxy } from '../support/fault-proxy.js';
-import { createDatabase, startGateway, startProxyBefore } from '../support/gateway.js';
+import { breakReads, createDatabase, startGateway, startProxyBefore } from '../support/gateway.js';
 import { startScriptedUpstream } from '../support/scripted-upstream.js';
 
 /** A server in the state that a `given:` comment names, and a key. */
@@ -34,7 +34,7 @@ export const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
   async 'something is broken in the store'() {
     const gateway = await startGateway('server');
     const { key } = await gateway.createKey();
-    await gateway.sql('ALTER TABLE pets RENAME TO hidden_pets');
+    await breakReads(gateway);
     return { url: gateway.url, key, close: () => gateway.close() };
   },
 

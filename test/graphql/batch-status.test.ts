@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { generateApiKey } from '../../src/access/api-key.js';
 import { startGateway, MODES, type Gateway } from '../support/gateway.js';
 
 interface Entry {
@@ -148,6 +149,22 @@ describe.each(MODES)('admission and status of batches, %s store', (mode) => {
     });
     expect(answer.status).toBe(401);
     expect(answer.headers.get('www-authenticate')).toBe('Bearer realm="animal-store", error="invalid_token"');
+  });
+
+  it('returns one error for a key that is refused, whether or not it was seen before', async () => {
+    const key = generateApiKey();
+    for (const batch of [[lookups(1)], [lookups(1), lookups(2)], [SYNTAX_ERROR, lookups(1)]]) {
+      const answer = await gateway.fetch('/graphql', {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${batch.length}${key}` },
+        body: JSON.stringify(batch),
+      });
+      expect(answer.status).toBe(401);
+      expect(answer.headers.get('www-authenticate')).toContain('error="invalid_token"');
+      expect(await answer.json()).toEqual({
+        errors: [expect.objectContaining({ extensions: expect.objectContaining({ code: 'UNAUTHENTICATED' }) })],
+      });
+    }
   });
 
   it('accepts persisted queries as entries', async () => {

@@ -22,6 +22,20 @@ it.each([
   expect(read(body + PADDING)).toEqual(JSON.parse(body)),
 );
 
+it.each([
+  ['{"variables":{"ids":[9007199254740993]},', '}'],
+  ['{', ',"variables":{"ids":[9007199254740993]}}'],
+  ['[{"query":"{ a }"},{"variables":{"ids":[9007199254740993]}, ', ' , "query" : "{ b }" } ]'],
+])('numbers in the extensions leave the numbers of variables their room: %s…%s', (start, end) => {
+  const numbers = Array.from({ length: 15_000 }, (_, i) => i + 0.5).join();
+  for (const extensions of [`{"samples":[${numbers}],"}":"]"}`, `[${numbers}]`, '0.5', '"0.5"', 'null']) {
+    const value = read(`${start}"extensions":${extensions}${end}`) as object;
+    const operation = Array.isArray(value) ? (value[1] as object) : value;
+    expect(operation).toMatchObject({ variables: { ids: [new JsonNumber('9007199254740993')] } });
+    expect(operation).toHaveProperty('extensions', JSON.parse(extensions));
+  }
+});
+
 it('a variable with the name extensions stays exact', () => {
   const exact = new JsonNumber('9007199254740993');
   expect(read('{"variables":{"extensions":9007199254740993}}')).toEqual({ variables: { extensions: exact } });

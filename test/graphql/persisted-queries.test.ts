@@ -140,6 +140,13 @@ describe.each(MODES)('automatic persisted queries, %s store', (mode) => {
     }
   });
 
+  it('need no key if they ask about the schema only', async () => {
+    const query = '{ __schema { queryType { name } } }';
+    await send('POST', { query, hash: hashOf(query) });
+    for (const method of ['POST', 'GET'])
+      expect((await send(method, { hash: hashOf(query), authorization: 'Basic x' })).status).toBe(200);
+  });
+
   it('keep large numbers in variables exact', async () => {
     const query = 'query Large($id: ID!) { pet(id: $id) { name } }';
     await send('POST', { query, hash: hashOf(query), variables: { id: '1' } });

@@ -41,16 +41,23 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
     expect(answer.headers.get('allow')).toBe('GET, HEAD, POST, QUERY');
   });
 
-  it('answers HEAD like GET, and charges it', async () => {
-    const search = (query: string) => `/graphql?${new URLSearchParams({ query }).toString()}`;
-    const ask = (query: string, method: string) =>
-      gateway.fetch(search(query), { method, headers: { Authorization: `Bearer ${key}` } });
-    const left = async (method: string) => Number((await ask(PETS, method)).headers.get('x-ratelimit-remaining'));
-    const before = await left('GET');
-    expect(await left('HEAD')).toBe(before - 1);
-    expect((await ask('{ nothing }', 'HEAD')).status).toBe(422);
-    const mutation = await ask('mutation { addPet(input: { name: "Ghost", categoryId: 1 }) { id } }', 'HEAD');
+  it('responds to HEAD like to GET, without a body', async () => {
+    const sendTo = (query: string, method: string) =>
+      gateway.fetch(`/graphql?${new URLSearchParams({ query }).toString()}`, {
+        method,
+        headers: { Authorization: `Bearer ${key}` },
+      });
+    const get = await sendTo(PETS, 'GET');
+    const head = await sendTo(PETS, 'HEAD');
+    expect([head.status, await head.text()]).toEqual([200, '']);
+    for (const name of ['content-type', 'content-length', 'etag', 'cache-control', 'vary'])
+      expect([name, head.headers.get(name)]).toEqual([name, get.headers.get(name)]);
+    expect(head.headers.get('x-ratelimit-remaining')).toBe(
+      String(Number(get.headers.get('x-ratelimit-remaining')) - 1),
+    );
+    const mutation = await sendTo('mutation { addPet(input: { name: "Rex", categoryId: 1 }) { id } }', 'HEAD');
     expect([mutation.status, mutation.headers.get('allow')]).toEqual([405, 'POST']);
+    expect((await gateway.fetch('/graphql', { method: 'HEAD' })).status).toBe(400);
   });
 
   it.each([
@@ -94,7 +101,7 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
     await expectRefused({ headers: JSON_TYPE, body: `${body} ` }, 413);
   });
 
-  it.each(['text/plain', 'image/png', 'text/html', 'application/json;q=0'])(
+  it.each(['text/plain', 'image/png', 'text/html', 'application/json;q=0', 'application/json; charset=utf-16'])(
     'returns 406 for Accept: %s before a mutation runs',
     async (accept) => {
       const query = `mutation { addPet(input: { name: "Unacceptable", categoryId: 1 }) { id } }`;
@@ -110,10 +117,18 @@ describe.each(MODES)('GraphQL over HTTP, %s store', (mode) => {
     ['application/json, application/graphql-response+json;q=0.5', 'application/json'],
     ['*/*', 'application/json'],
     ['application/*', 'application/json'],
+    ['application/json; charset=utf-8', 'application/json'],
+    ['application/json; charset=utf8', 'application/json'],
+    ['application/json;Charset="UTF8";q=0.5, text/html', 'application/json'],
+    [
+      'application/json;q=0.5;charset=UTF-8, application/graphql-response+json; charset="utf-8"',
+      'application/graphql-response+json',
+    ],
   ])('responds to Accept: %s with %s', async (accept, type) => {
     for (const query of [PETS, '{ pets {']) {
       const answer = await send({ headers: { ...JSON_TYPE, Accept: accept }, body: JSON.stringify({ query }) });
       expect(answer.headers.get('content-type')).toBe(`${type}; charset=utf-8`);
+      expect(answer.status).toBe(query === PETS ? 200 : 400);
       await answer.text();
     }
   });

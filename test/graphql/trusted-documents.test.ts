@@ -20,8 +20,9 @@ const hash = (text: string, algorithm = 'sha256'): string => createHash(algorith
 const NAMES = 'query Names($limit: Int! = 5) { pets(limit: $limit) { name } }';
 const ADD = 'mutation Add { addPet(input: { name: "Rex", categoryId: 1 }) { name } }';
 const SKIP = 'query Skip($no: Boolean!) { pets { id @skip(if: $no) name } }';
+const SCHEMA = 'query Schema { __schema { queryType { name } } ...F } fragment F on Query { __typename }';
 /** As the client preset of graphql-codegen writes it, which hashes with SHA-1 unless told otherwise. */
-const BY_HASH = Object.fromEntries([NAMES, ADD, SKIP].map((text) => [hash(text, 'sha1'), text]));
+const BY_HASH = Object.fromEntries([NAMES, ADD, SKIP, SCHEMA].map((text) => [hash(text, 'sha1'), text]));
 /** As Apollo's generator writes it. */
 const APOLLO = {
   format: 'apollo-persisted-query-manifest',
@@ -111,6 +112,18 @@ describe.each(MODES)('trusted documents, %s store', (mode) => {
       ]);
       const skipped = await outcome(await post({ documentId: hash(SKIP), variables: { no: true } }));
       expect(skipped[1]).toMatchObject({ pets: [{ name: 'Bella' }, { name: 'Milo' }, { name: 'Rex' }] });
+    });
+
+    it('need no key if they ask about the schema only', async () => {
+      const schema = { __schema: { queryType: { name: 'Query' } }, __typename: 'Query' };
+      for (const body of [{ documentId: hash(SCHEMA) }, persisted(hash(SCHEMA))])
+        expect(await outcome(await post(body, {}))).toEqual([200, schema]);
+      const noCsrf = { 'Apollo-Require-Preflight': 'yes' };
+      expect(await outcome(await get({ documentId: hash(SCHEMA) }, noCsrf))).toEqual([200, schema]);
+      const others = [{ documentId: hash(ADD) }, { documentId: 'unknown' }, persisted(hash('never sent'))];
+      for (const body of [...others, { documentId: hash(SKIP), variables: { no: 'x' } }])
+        expect(await outcome(await post(body, {}))).toEqual([401, ['UNAUTHENTICATED']]);
+      expect((await get({ documentId: hash(ADD) }, noCsrf)).status).toBe(401);
     });
 
     it('are not found by an unknown id, nor by the id of another text', async () => {

@@ -86,6 +86,21 @@ describe.each(MODES)('stored responses, %s store', (mode) => {
     expect([status, headers.get('etag'), headers.get('cache-control')]).toEqual([401, null, 'private, no-cache']);
   });
 
+  it('every response whose form depends on Accept says so', async () => {
+    const bad = new URLSearchParams({ query: '{ dogs }' }).toString();
+    for (const path of ['/v1/pets?limit=0', '/v1/pets/404', '/v1/cats', `/graphql?${bad}`, '/nowhere', '/'])
+      for (const headers of [undefined, { Origin: 'http://localhost:3000' }]) {
+        const { headers: sent } = await send({ path, init: {} }, headers);
+        expect([path, sent.get('vary')]).toEqual([path, expect.stringMatching(/\bAccept(?:,|$)/)]);
+      }
+    const posts = ['/graphql', '/v1/pets'].map((path) =>
+      send({ path, init: { method: 'POST', headers: JSON_TYPE, body: '{}' } }),
+    );
+    for (const { headers } of await Promise.all(posts)) expect(headers.get('vary')).toBe('Accept');
+    const { headers } = await gateway.graphql('{ pets { id } }', { key });
+    expect(headers.get('vary')).toBe('Accept');
+  });
+
   it('each media type and each coding has its own ETag', async () => {
     await Promise.all(
       Array.from({ length: 80 }, (_, i) =>

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { startGateway, type Gateway } from '../support/gateway.js';
+import { breakReads, startGateway, type Gateway } from '../support/gateway.js';
 import { makeManifest, type Manifest } from '../support/manifest.js';
 import { describeWithRedisServer } from '../support/redis.js';
 import { startRedisServer } from '../support/redis-server.js';
@@ -170,8 +170,8 @@ async function causeTraffic(instance: Gateway): Promise<void> {
     await instance.graphql(`{ pets { id } ${lookups.slice(1).join(' ')} }`, { key: free.key });
   for (let n = 0; n < 61; n++) await instance.graphql('{ pets { id } }');
   if (instance.upstream) {
-    await instance.upstream.sql('ALTER TABLE pets RENAME TO gone');
+    const repair = await breakReads(instance.upstream);
     await instance.graphql('{ pets { id } }', { key });
-    await instance.upstream.sql('ALTER TABLE gone RENAME TO pets');
+    await repair();
   }
 }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { PLANS } from '../../src/access/plans.js';
 import { readPackage } from '../../src/observability/package.js';
-import { startGateway, startProxyBefore, type Gateway, type Mode } from '../support/gateway.js';
+import { breakReads, startGateway, startProxyBefore, type Gateway, type Mode } from '../support/gateway.js';
 import { describeWithRedis, redisUrl } from '../support/redis.js';
 import { startScriptedUpstream } from '../support/scripted-upstream.js';
 import { scrape, sum, type Sample } from './scrape.js';
@@ -253,7 +253,7 @@ describe('metrics of failures', () => {
     try {
       const { key } = await gateway.createKey();
       await gateway.graphql('{ pets { id } }', { key });
-      await gateway.sql('ALTER TABLE pets RENAME TO gone');
+      await breakReads(gateway);
       await growth(gateway, () => gateway.graphql('{ pets { id } }', { key }), [
         [`${STATEMENTS}_count`, { db_query_summary: 'list-pets', error_type: '_OTHER' }, 1],
         [`${OPERATIONS}_count`, { graphql_operation_type: 'query', outcome: 'failed' }, 1],

@@ -69,7 +69,7 @@ describeWithRedis('two gateways in front of one store', () => {
     for (let i = 0; i < 2; i++) await store.fetch('/v1/pets', { headers: { Authorization: `Bearer ${key}` } });
     expect(await outcome(gateways[0], ONE, key)).toMatchObject({ status: 429, code: 'KEY_BANNED' });
     const refused = refusalsOfStore();
-    for (const query of [ONE, '{ __typename }']) {
+    for (const query of ['{ nothing }', ONE, '{ __typename }']) {
       const { status, code, retryAfter } = await outcome(gateways[1], query, key);
       expect([status, code]).toEqual([429, 'KEY_BANNED']);
       expect(retryAfter).toBeGreaterThan(100);

@@ -111,6 +111,32 @@ describeWithRedis('four instances that share a Redis', { retry: 2 }, () => {
     }
   });
 
+  it('enforce a ban from another instance with the first request, though it is wrong', async () => {
+    const env = { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl(), BAN_AFTER: '1', BAN_SECONDS: '300' };
+    const banning = await startGateway('server', env);
+    try {
+      const { key } = await first.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 20 } });
+      for (let i = 0; i < 3; i++) await banning.graphql(ONE, { key });
+      const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+      const post = (path: string, body: unknown) =>
+        startGateway('server', env).then(async (instance) => {
+          const { status } = await instance.fetch(path, { method: 'POST', headers, body: JSON.stringify(body) });
+          const second = await instance.graphql('{ nothing }', { key });
+          await instance.close();
+          return [status, second.errors?.[0]?.extensions.code];
+        });
+      for (const [path, body] of [
+        ['/graphql', { query: '{ nothing }' }],
+        ['/graphql', { query: 7 }],
+        ['/graphql', [{ query: '{ __typename }' }, { query: '{ nothing }' }]],
+        ['/v1/pets', { name: '' }],
+      ] as const)
+        expect([path, body, await post(path, body)]).toEqual([path, body, [429, 'KEY_BANNED']]);
+    } finally {
+      await banning.close();
+    }
+  });
+
   it('count the 401s of an address together', async () => {
     const headers = { 'X-Forwarded-For': randomUUID() };
     const answers = await Promise.all(

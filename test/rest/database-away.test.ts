@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { generateApiKey } from '../../src/access/api-key.js';
 import { takeDatabaseAccess, type DatabaseAccess } from '../support/database-access.js';
-import { startGateway, type Gateway } from '../support/gateway.js';
+import { createDatabase, startGateway, STORES, type Gateway } from '../support/gateway.js';
 import { createRestClient, expectError, expectLimitHeaders, type Answer } from './requests.js';
 
 const LIMIT_HEADERS = [
@@ -86,6 +87,29 @@ describe('REST while PostgreSQL accepts no connections', () => {
   it('logs the cause that it hides from the client', () => {
     const line = gateway.logged.find(({ code }) => code === 'unavailable');
     expect(JSON.stringify(line)).toMatch(/not currently accepting connections|terminat/);
+  });
+});
+
+describe('REST and GraphQL with MIGRATE=false', () => {
+  it('return 503 while the database is not migrated', async () => {
+    const { url, drop } = await createDatabase({ migrated: false });
+    const gateway = await startGateway('server', { DATABASE_URL: url, MIGRATE: 'false' });
+    const key = generateApiKey();
+    expectError(await createRestClient(gateway, key).get('/v1/pets'), 503, 'unavailable', /not ready/);
+    const { status, errors } = await gateway.graphql('{ pets { id } }', { key });
+    expect([status, errors?.[0]?.extensions.code]).toEqual([503, 'SERVICE_UNAVAILABLE']);
+    await gateway.close();
+    await drop();
+  });
+
+  it.each(STORES)('return 503 for what needs a table that is missing, %s store', async (mode) => {
+    const gateway = await startGateway(mode, { MIGRATE: 'false' });
+    const { key } = await gateway.createKey();
+    await gateway.sql('ALTER TABLE pets RENAME TO animals');
+    expectError(await createRestClient(gateway, key).get('/v1/pets'), 503, 'unavailable', /not ready/);
+    const { status, errors } = await gateway.graphql('{ pets { id } }', { key });
+    expect([status, errors?.[0]?.extensions.code]).toEqual([200, 'SERVICE_UNAVAILABLE']);
+    await gateway.close();
   });
 });
 

@@ -72,11 +72,12 @@ describe.each(STORES)('problem details, %s store', (mode) => {
     ]) {
       expectError(await client.get('/v1/pets/404', { Accept: accept }), 404, 'not_found');
     }
-    expectProblem(await client.get('/v1/pets/404', { Accept: 'application/problem+json' }), {
-      title: 'Not Found',
-      status: 404,
-      code: 'not_found',
-    });
+    for (const accept of ['application/problem+json', 'application/problem+json; charset=utf-8'])
+      expectProblem(await client.get('/v1/pets/404', { Accept: accept }), {
+        title: 'Not Found',
+        status: 404,
+        code: 'not_found',
+      });
   });
 
   it('leave animals as they are', async () => {

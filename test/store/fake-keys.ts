@@ -54,4 +54,5 @@ const NEW: KeyRecord = {
   expiresAt: null,
   revokedAt: null,
   unbannedAt: null,
+  previousEndsAt: null,
 };

@@ -85,4 +85,17 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the administration of keys on 
     await admin.update({ id, actor, expiresAt });
     expect((await admin.rotate({ id, actor, overlapMs: 86_400_000 })).previousEndsAt).toEqual(expiresAt);
   });
+
+  it('logs how a rotation changes the end of an overlap, unless that is over', async () => {
+    const id = await create();
+    const first = (await admin.rotate({ id, actor, overlapMs: 60_000 })).previousEndsAt;
+    const second = (await admin.rotate({ id, actor, overlapMs: 0 })).previousEndsAt;
+    const third = (await admin.rotate({ id, actor, overlapMs: 3_600_000 })).previousEndsAt;
+    const changes = (await admin.log({ id, limit: 3 })).map((event) => event.changes.previousEndsAt);
+    expect(changes).toEqual([
+      [null, third.toISOString()],
+      [first.toISOString(), second.toISOString()],
+      [null, first.toISOString()],
+    ]);
+  });
 });

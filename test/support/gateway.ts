@@ -133,6 +133,18 @@ async function startProxy(env: Record<string, string>): Promise<Gateway> {
   };
 }
 
+/** Makes every read of animals fail in a way that the program does not expect, until the function it returns is called. */
+export async function breakReads({ sql }: Pick<Gateway, 'sql'>): Promise<() => Promise<void>> {
+  await sql('ALTER TABLE pets RENAME TO hidden_animals');
+  await sql(
+    'CREATE VIEW pets AS SELECT * FROM hidden_animals WHERE (SELECT 1 / count(*) FROM hidden_animals WHERE false) = 1',
+  );
+  return async () => {
+    await sql('DROP VIEW pets');
+    await sql('ALTER TABLE hidden_animals RENAME TO pets');
+  };
+}
+
 /** A gateway in front of any upstream. */
 export interface ProxyOnly extends Pick<Gateway, 'url' | 'fetch' | 'graphql' | 'logged' | 'close'> {
   readonly close: () => Promise<void>;
