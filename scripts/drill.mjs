@@ -16,9 +16,10 @@ if (drill !== undefined) {
   const { status } = spawnSync('npx', ['vitest', 'run', '--project', 'drill', drill], { stdio: 'inherit', env });
   process.exitCode = status ?? 1;
 } else {
-  if (name !== undefined) console.error(`drill: there is no drill named ${name}.`);
+  const isKnown = name === undefined || name === '--help';
+  if (!isKnown) console.error(`drill: there is no drill named ${name}.`);
   // The first line of each file says what the drill does.
   for (const [known, file] of drills)
     console.log(`${known.padEnd(18)}${readFileSync(file, 'utf8').split('\n')[0].slice(3)}`);
-  process.exitCode = name === undefined ? 0 : 1;
+  process.exitCode = isKnown ? 0 : 1;
 }

@@ -28,10 +28,10 @@ const ABANDONED_MS = 30_000;
 /**
  * Every statement of a request can read an index in the order it needs, at any table size. These settings make
  * PostgreSQL plan that way, and only once per statement. By default it plans a list anew each time, and a plan for a
- * few rows reads the whole table and stays until the table is analysed again. `options` in the URL replace these
- * settings.
+ * few rows reads the whole table and stays until the table is analysed again. To compile a plan takes longer than to run
+ * it. `options` in the URL replace these settings.
  */
-const LASTING_PLANS = '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off';
+const LASTING_PLANS = '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off';
 
 /** Only commands and migrations use sessions. A migration may take long. */
 const SESSION_TIMEOUT_MS = 3_600_000;

@@ -140,6 +140,9 @@ const GROUPS: Readonly<Record<UsageGroup, string>> = {
   hour: 'starts_at AS hour',
 };
 
+/** Without a limit of its own, this would read all keys, because PostgreSQL does not know how few rows it is for. */
+const NAMED_KEY = 'LEFT JOIN LATERAL (SELECT label, plan FROM api_keys WHERE id = key_id LIMIT 1) AS named ON true';
+
 export type PostgresUsage = ReturnType<typeof createPostgresUsage>;
 
 /** Creates the usage of keys in a PostgreSQL database, embedded or on a server. */
@@ -167,10 +170,13 @@ export function createPostgresUsage(database: Queryable) {
                requests, cost, errors, refused, last_at AS "lastAt"
         FROM (
           SELECT ${columns.join()}, ${SUMS} FROM usage
-          WHERE hours IN (1, 24) AND starts_at >= $2::timestamptz - interval '1 day' AND last_at >= $2::timestamptz
+          WHERE last_at >= $2::timestamptz AND (
+            hours = 1 AND starts_at > $2::timestamptz - interval '1 hour'
+            OR hours = 24 AND starts_at > $2::timestamptz - interval '24 hours'
+          )
             ${id === undefined ? '' : 'AND key_id = $3'}
           GROUP BY ${names.join()} ORDER BY ${order.join(' DESC, ')} DESC LIMIT $1
-        ) AS sums ${by.includes('key') ? 'LEFT JOIN api_keys ON id = key_id' : ''}
+        ) AS sums ${by.includes('key') ? NAMED_KEY : ''}
         ORDER BY ${order.join(' DESC, ')} DESC`;
       const name = `list-usage-by-${by.join('-')}${id === undefined ? '' : '-of-key'}`;
       return database.query<Usage>({ name, text }, [limit, since, ...(id === undefined ? [] : [id])]);

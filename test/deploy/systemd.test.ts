@@ -15,6 +15,10 @@ describe('the unit for systemd', () => {
     expect(Number(get('TimeoutStopSec')) * 1_000).toBeGreaterThan(loadConfig({}).shutdownGraceMs);
   });
 
+  it('permits the system calls with which V8 protects compiled code', () => {
+    expect(get('SystemCallFilter')?.split(' ')).toContain('@pkey');
+  });
+
   it('runs the bundle as the user and with the settings of the guide', () => {
     expect(get('ExecStart')).toBe('/usr/bin/node dist/bundle/main.js');
     const guide = read('docs/operating.md');

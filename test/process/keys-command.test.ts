@@ -227,7 +227,9 @@ it('keys usage answers who requested what, who is left, and who used up the dail
     const day = `${new Date().toISOString().slice(0, 10)}T00:00:00.000Z`;
     expect(await usage(id, '--by', 'day', '--since', day)).toEqual([{ day, ...total }]);
     expect(await usage('--since', '2099-01-01')).toEqual([]);
-    expect(linesOf((await place.keys(['usage', id])).stdout)[1]).toMatch(/^job +GET \/v1\/pets +3 +1 +2 +2 +\S+ \S+$/);
+    const lines = linesOf((await place.keys(['usage', id])).stdout);
+    expect(lines[0]).toMatch(/^Requests since [\d-]+ [\d:]+:$/);
+    expect(lines[2]).toMatch(/^job +GET \/v1\/pets +3 +1 +2 +2 +\S+ \S+$/);
     expect(JSON.parse((await place.keys(['deprecated', '--json'])).stdout)).toMatchObject([
       { keyId: id, label: 'eager', through: 'graphql', coordinate: 'Query.pet', calls: 1 },
     ]);
@@ -235,6 +237,32 @@ it('keys usage answers who requested what, who is left, and who used up the dail
     const { lastUsedAt, left } = JSON.parse((await place.keys(['show', id, '--json'])).stdout);
     expect(left).toEqual({ minute: 0, day: 0 });
     expect(Math.abs(Date.parse(lastUsedAt as string) - Date.now())).toBeLessThan(60_000);
+  } finally {
+    await place.close();
+  }
+});
+
+it('keys usage is of the last hour, of one key of the last 24 hours, or of the time since a date', async () => {
+  const place = await makePlace();
+  try {
+    const env = { DATABASE_URL: await place.database() };
+    await runSql(
+      env.DATABASE_URL,
+      `INSERT INTO usage SELECT 'key_1', date_trunc('hour', at), 1, '', hours || ' hours ago', '', 1, hours, 0, 0, at
+       FROM (SELECT hours, now() - hours * interval '1 hour' AS at FROM unnest('{0, 2, 23, 26}'::int[]) AS hours) AS uses`,
+    );
+    await runSql(
+      env.DATABASE_URL,
+      `INSERT INTO usage SELECT 'key_1', date_trunc('day', at, 'UTC'), 24, '', hours || ' hours ago', '', 1, hours, 0, 0, at
+       FROM (SELECT hours, now() - hours * interval '1 hour' AS at FROM unnest('{300, 400}'::int[]) AS hours) AS uses`,
+    );
+    const usage = async (...args: string[]): Promise<string> => {
+      const { stdout } = await place.keys(['usage', '--json', ...args], env);
+      return (JSON.parse(stdout) as { cost: number }[]).map(({ cost }) => cost).join();
+    };
+    expect(await usage()).toBe('0');
+    expect(await usage('key_1')).toBe('23,2,0');
+    expect(await usage('--since', new Date(Date.now() - 301 * 3_600_000).toISOString())).toBe('300,26,23,2,0');
   } finally {
     await place.close();
   }

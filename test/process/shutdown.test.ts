@@ -24,7 +24,7 @@ describe('stopping a server', () => {
     return JSON.parse(stdout).key as string;
   }
 
-  it.each(['SIGTERM', 'SIGINT'] as const)(
+  it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     'with %s answers requests in flight, makes /readyz return 503, and exits with status 0',
     async (name) => {
       const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '120000' });
@@ -149,6 +149,19 @@ describe('stopping a server', () => {
     expect((await program.stop()).code).toBe(0);
     socket.destroy();
   });
+});
+
+it('a server opens no inspector on SIGUSR1, and keeps serving', async () => {
+  const place = await makePlace();
+  try {
+    const program = await place.start({ PORT: '0', DATABASE_URL: await place.database() });
+    program.signal('SIGUSR1');
+    await sleep(500);
+    expect((await program.fetch('/livez')).status).toBe(200);
+    expect(await program.stop()).toMatchObject({ code: 0, stderr: '' });
+  } finally {
+    await place.close();
+  }
 });
 
 describe('a crashing server', () => {

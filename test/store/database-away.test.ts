@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { takeDatabaseAccess, type DatabaseAccess } from '../support/database-access.js';
 import { startGateway, type Gateway } from '../support/gateway.js';
 
-describe('usage while the PostgreSQL server accepts no connections', () => {
+describe('a PostgreSQL server that accepts no connections', () => {
   let gateway: Gateway;
   let access: DatabaseAccess;
 
@@ -15,7 +15,7 @@ describe('usage while the PostgreSQL server accepts no connections', () => {
     await gateway.close();
   });
 
-  it('is still counted, and written when it is back', async () => {
+  it('does not keep usage from being counted, and written when it is back', async () => {
     const { id, key } = await gateway.createKey();
     const ask = async (): Promise<number> => {
       const headers = { Authorization: `Bearer ${key}`, 'apollographql-client-name': 'patient' };
@@ -36,5 +36,13 @@ describe('usage while the PostgreSQL server accepts no connections', () => {
       })
       .toEqual([{ client: 'patient', requests: '3' }]);
     expect(warnings()).toHaveLength(1);
+  });
+
+  it('causes one line in the log for a broken idle connection, without what the client of the database knows', async () => {
+    const broke = () => gateway.logged.filter(({ msg }) => msg === 'an idle database connection broke');
+    await expect.poll(() => broke().length).toBeGreaterThan(0);
+    const [line = {}] = broke();
+    expect(line.reason).toMatch(/^terminating connection/);
+    expect(Object.values(line).filter((value) => typeof value === 'object')).toEqual([]);
   });
 });

@@ -2,7 +2,7 @@ import { runSql } from './sql.js';
 
 const MILLION = 1_000_000;
 
-/** Adds a million keys with a day of usage. Nobody knows their secrets. */
+/** Adds a million keys with a day of usage, hour after hour. Nobody knows their secrets. */
 export async function addMillionKeys(url: string): Promise<void> {
   await runSql(
     url,
@@ -16,7 +16,7 @@ export async function addMillionKeys(url: string): Promise<void> {
     `INSERT INTO usage
      SELECT 'key_' || lpad(i::text, 12, '0'), date_trunc('hour', now()) - (i % 24) * interval '1 hour', 1, 'web', 'GET /v1/pets', '',
             1 + i % 50, 1 + i % 50, 0, 0, now() - (i % 24) * interval '1 hour'
-     FROM generate_series(1, ${MILLION}) AS i`,
+     FROM generate_series(1, ${MILLION}) AS i ORDER BY i % 24 DESC`,
   );
   await runSql(
     url,
