@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import type { Browser } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { describeInBrowser, LOOKS, openPage, overflowOf, photograph, startBrowser } from '../support/browser.js';
 import { startGateway, type Gateway } from '../support/gateway.js';
@@ -13,6 +13,8 @@ const PAGES = [
   ['reference', '/reference', '.opblock'],
   ['document', '/docs/limits', 'table'],
 ] as const;
+/** The panels beside the explorer's editor. */
+const PANELS = ['Documentation Explorer', 'History', 'Build an operation'];
 
 describeInBrowser('the pages, checked by axe', () => {
   let gateway: Gateway;
@@ -44,14 +46,23 @@ describeInBrowser('the pages, checked by axe', () => {
       }
       expect(await overflowOf(page)).toBe(0);
       await photograph(page, `${name}-${look}`);
-      // axe fails if the page changes while it runs.
-      await page.waitForTimeout(1_000);
       await page.evaluate(AXE);
-      const { violations } = await page.evaluate<{ violations: { id: string; impact: string; nodes: unknown[] }[] }>(
-        'axe.run()',
-      );
-      expect(violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')).toEqual([]);
+      expect(await seriousFaults(page)).toEqual([]);
+      for (const panel of name === 'explorer' ? PANELS : []) {
+        await page.getByLabel(`Show ${panel}`).click();
+        expect([panel, await seriousFaults(page)]).toEqual([panel, []]);
+        await photograph(page, `${name}-${look}-${panel}`);
+      }
       await close();
     },
   );
 });
+
+async function seriousFaults(page: Page): Promise<unknown[]> {
+  // axe fails if the page changes while it runs.
+  await page.waitForTimeout(1_000);
+  const { violations } = await page.evaluate<{ violations: { id: string; impact: string; nodes: unknown[] }[] }>(
+    'axe.run()',
+  );
+  return violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+}

@@ -93,6 +93,8 @@ describeInBrowser('the offline explorer', () => {
       await page.getByText(label).click();
       await expect.poll(copied).toContain(part);
     }
+    await page.getByLabel('Copy a link to this operation').click();
+    await expect.poll(copied).toBe(link.href);
   });
 
   it('keeps the history over a reload, and opens closed examples again', async () => {
