@@ -102,6 +102,10 @@ describeInBrowser('the offline explorer', () => {
     await run(page);
     await result(page, 'Bella');
     await page.getByText(/^200 \d+ ms \d+ bytes/).waitFor();
+    await tab(page, 'AddPet').click();
+    await page.getByText('The response appears here.').waitFor();
+    await tab(page, 'ListPets').click();
+    await page.getByText(/^200 \d+ ms \d+ bytes/).waitFor();
     await page.reload();
     await page.getByLabel('Show History').click();
     await page.locator('.graphiql-history').getByText('ListPets').first().waitFor();
@@ -225,10 +229,13 @@ describeInBrowser('the offline explorer', () => {
 
   it('never silently rounds identifiers', async () => {
     const { page } = await open();
+    await run(page);
+    await page.locator('.response-line', { hasText: '200' }).waitFor();
     await tab(page, 'GetPet').click();
     await type(page, '.graphiql-editor-tool', '{ "id": 9007199254740993 }');
     await run(page);
     await page.locator('.result-window').getByText('Write it in quotes').first().waitFor();
+    expect(await page.locator('.response-line').count()).toBe(0);
   });
 
   it('can neither send requests to another server nor run its scripts', async () => {
