@@ -23,7 +23,8 @@ import { Tools } from './tools.js';
 
 cleanHistory();
 
-const PLUGINS = [explorerPlugin()];
+const BUILDER = 'Build an operation';
+const PLUGINS = [{ ...explorerPlugin({ title: BUILDER }), title: BUILDER }];
 const TABS = EXAMPLES.map(({ query, variables = null }) => ({ query, variables }));
 /** The operation in the page's own address, as a link carries it. */
 const LINKED = new URLSearchParams(location.search);
@@ -86,6 +87,7 @@ export function App() {
       // The schema needs no key, but a request with an invalid key would be refused.
       if (operation.operationName === 'IntrospectionQuery') return (await send(operation, '')).result;
       const rounded = findRoundedNumber(operation.variables);
+      setAnswer((latest) => latest && { ...latest, sent: undefined });
       if (rounded !== undefined) {
         const message = `The browser has rounded a number in the variables to ${rounded}. Write it in quotes.`;
         return { errors: [{ message }] };

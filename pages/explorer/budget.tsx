@@ -12,8 +12,8 @@ export interface BudgetProps {
 export function Budget({ windows, isOfAddress }: BudgetProps) {
   const now = useNow(windows.length > 0);
   return (
-    <section className="budget" aria-label="Remaining budget">
-      {windows.length === 0 && <span className="hint">Budget: not known before the first answer</span>}
+    <section className="budget" aria-label="Requests left">
+      {windows.length === 0 && <span className="hint">Requests left: shown after the first response</span>}
       {isOfAddress && windows.length > 0 && <span className="hint">Left for tries without a valid key:</span>}
       {windows.map((window) => (
         <Window key={window.name} window={window} now={now} />

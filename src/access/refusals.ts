@@ -30,10 +30,10 @@ export function operationTooLarge(cost: number, limit: number): StoreError {
 }
 
 export function keyMissing(authorization?: string): StoreError {
-  const isLoneToken = authorization !== undefined && /^(?!bearer$)\S+$/i.test(authorization);
-  const message = isLoneToken
-    ? 'Authorization lacks "Bearer " before the key.'
-    : 'An API key is required: send it as "Authorization: Bearer <API_KEY>".';
+  let message = 'An API key is required: send it as "Authorization: Bearer <API_KEY>".';
+  if (authorization === undefined)
+    message = 'The request has no Authorization header: send your API key as "Authorization: Bearer <API_KEY>".';
+  else if (/^(?!bearer$)\S+$/i.test(authorization)) message = 'Authorization lacks "Bearer " before the key.';
   return new StoreError('unauthorized', message, { headers: { 'WWW-Authenticate': 'Bearer realm="animal-store"' } });
 }
 

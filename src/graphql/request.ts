@@ -53,6 +53,7 @@ export function readGetRequest(context: RequestContext): GraphqlRequest {
       extensions: parseJsonParameter(parameters, 'extensions'),
     },
     'The query string',
+    '?query={pets{id}}',
   );
   return { isBatch: false, operations: [operation] };
 }
@@ -79,7 +80,7 @@ export async function readBodyRequest(
   return { isBatch: true, operations: body.map((entry, index) => toOperation(entry, `Entry ${index} of the batch`)) };
 }
 
-function toOperation(value: unknown, subject: string): OperationRequest {
+function toOperation(value: unknown, subject: string, example = EXAMPLE): OperationRequest {
   if (!isRecord(value)) throw malformed(`${subject} is ${describe(value)}: send an object such as ${EXAMPLE}.`);
   const { query, documentId, operationName, variables, extensions } = value;
   const operation = {
@@ -93,7 +94,7 @@ function toOperation(value: unknown, subject: string): OperationRequest {
   if (operation.query === undefined && operation.documentId === undefined && !isRecord(persistedQuery)) {
     // Apollo Server says that it is no document.
     if (query === '') return { ...operation, query };
-    throw malformed(`${subject} has no query, documentId or persistedQuery extension: send ${EXAMPLE}.`);
+    throw malformed(`${subject} has no query, documentId or persistedQuery extension: send ${example}.`);
   }
   return operation;
 }

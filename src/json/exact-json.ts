@@ -32,7 +32,7 @@ export function parseExactJson(text: string, subject: string): unknown {
   try {
     return INEXACT_NUMBER.test(text) ? parse(text, undefined, toExactNumber) : JSON.parse(text);
   } catch {
-    throw notJson(subject);
+    throw new StoreError('bad_request', `${subject} is not valid JSON.`);
   }
 }
 
@@ -100,13 +100,9 @@ function parseJson(text: string, subject: string): unknown {
   requireFewMembers(text, subject);
   try {
     return JSON.parse(text);
-  } catch {
-    throw notJson(subject);
+  } catch (error) {
+    throw new StoreError('bad_request', `${subject} is not valid JSON: ${(error as SyntaxError).message}.`);
   }
-}
-
-function notJson(subject: string): StoreError {
-  return new StoreError('bad_request', `${subject} is not valid JSON.`);
 }
 
 function toExactNumber(text: string): number | JsonNumber {

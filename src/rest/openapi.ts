@@ -127,7 +127,9 @@ const REASONS: Readonly<Record<number, string>> = {
 
 const EXAMPLES: Readonly<Record<number, Readonly<Record<string, string>>>> = {
   400: { invalid_request: 'categoryId must be a number such as 42, without quotes, got "1".' },
-  401: { unauthorized: 'An API key is required: send it as "Authorization: Bearer <API_KEY>".' },
+  401: {
+    unauthorized: 'The request has no Authorization header: send your API key as "Authorization: Bearer <API_KEY>".',
+  },
   404: { not_found: 'There is no animal with id 99.' },
   406: { not_acceptable: 'The Accept header must allow application/json or application/problem+json, got "text/csv".' },
   413: { payload_too_large: 'The request body is larger than 1048576 bytes.' },

@@ -93,6 +93,8 @@ describeInBrowser('the offline explorer', () => {
       await page.getByText(label).click();
       await expect.poll(copied).toContain(part);
     }
+    await page.getByLabel('Copy a link to this operation').click();
+    await expect.poll(copied).toBe(link.href);
   });
 
   it('keeps the history over a reload, and opens closed examples again', async () => {
@@ -223,10 +225,17 @@ describeInBrowser('the offline explorer', () => {
 
   it('never silently rounds identifiers', async () => {
     const { page } = await open();
+    await run(page);
+    await page.locator('.response-line', { hasText: '200' }).waitFor();
+    await tab(page, 'GetPet').click();
+    await page.getByText('The response appears here.').waitFor();
+    await tab(page, 'ListPets').click();
+    await page.locator('.response-line', { hasText: '200' }).waitFor();
     await tab(page, 'GetPet').click();
     await type(page, '.graphiql-editor-tool', '{ "id": 9007199254740993 }');
     await run(page);
     await page.locator('.result-window').getByText('Write it in quotes').first().waitFor();
+    expect(await page.locator('.response-line').count()).toBe(0);
   });
 
   it('can neither send requests to another server nor run its scripts', async () => {

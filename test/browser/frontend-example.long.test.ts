@@ -9,6 +9,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import {
   describeInBrowser,
+  findSeriousFaults,
   LOOKS,
   openPage,
   overflowOf,
@@ -204,6 +205,7 @@ describeInBrowser('the frontend example, installed and built as its README says'
     await page.getByText('Bella').waitFor();
     await photograph(page, `frontend-${look}`);
     expect(await overflowOf(page)).toBe(0);
+    expect(await findSeriousFaults(page)).toEqual([]);
   });
 
   describe('with another store', () => {

@@ -19,7 +19,7 @@ describe('messages', () => {
 
   it.each([
     ['an empty body', '', 400, 'The request body is empty: send {"query": "{ pets { id } }"}.'],
-    ['half a body', '{"query":', 400, 'The request body is not valid JSON.'],
+    ['half a body', '{"query":', 400, 'The request body is not valid JSON: Unexpected end of JSON input.'],
     [
       'variables as a string',
       '{"query": "{ pets { id } }", "variables": "{}"}',
@@ -166,6 +166,19 @@ describe('messages', () => {
     const graphql = (await (await send('/graphql', { method: 'POST', body, headers })).json()) as any;
     const rest = (await (await send('/v1/pets', { headers })).json()) as any;
     expect([graphql.errors[0].message, rest.message]).toEqual([message, message]);
+  });
+
+  it('401, a key in another header', async () => {
+    const message = 'The request has no Authorization header: send your API key as "Authorization: Bearer <API_KEY>".';
+    const response = await gateway.fetch('/v1/pets', { headers: { 'x-api-key': key } });
+    expect(await response.json()).toEqual({ code: 'unauthorized', message, status: 401 });
+  });
+
+  it('GraphQL: a GET without a query', async () => {
+    const { errors } = (await (await send('/graphql')).json()) as any;
+    expect(errors[0].message).toBe(
+      'The query string has no query, documentId or persistedQuery extension: send ?query={pets{id}}.',
+    );
   });
 
   it('429: what it costs, what is left, and when to retry', async () => {

@@ -1,4 +1,5 @@
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
 import { describe } from 'vitest';
@@ -76,4 +77,15 @@ export async function photograph(page: Page, name: string): Promise<void> {
 /** Returns how far a page overflows its window to the right, in pixels. */
 export function overflowOf(page: Page): Promise<number> {
   return page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
+}
+
+/** Finds the serious and critical faults that axe sees. A page with a content security policy needs `bypassCSP`. */
+export async function findSeriousFaults(page: Page): Promise<unknown[]> {
+  // axe fails if the page changes while it runs.
+  await page.waitForTimeout(1_000);
+  await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'));
+  const { violations } = await page.evaluate<{ violations: { id: string; impact: string; nodes: unknown[] }[] }>(
+    'axe.run()',
+  );
+  return violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
 }
