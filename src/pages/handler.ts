@@ -88,7 +88,8 @@ export function createPages(options: PagesOptions) {
     const sent = Buffer.from(context.header('authorization') ?? '');
     const expected = Buffer.from(`Bearer ${token ?? ''}`);
     if (token === undefined || sent.length !== expected.length || !timingSafeEqual(sent, expected)) {
-      throw new StoreError('unauthorized', 'This address has been used already. Start the server again for a new one.');
+      const reason = 'This address has been used already. Start the server again for a new one.';
+      throw new StoreError('unauthorized', reason, { headers: { 'WWW-Authenticate': 'Bearer realm="animal-store"' } });
     }
     token = undefined;
     const body = JSON.stringify((await findDevelopmentKeys?.()) ?? {});

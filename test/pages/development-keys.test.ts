@@ -31,7 +31,7 @@ describe('the development keys', () => {
       expect(data.rateLimit.plan).toBe(plan.toUpperCase());
     }
     const again = await exchange(token());
-    expect(again.status).toBe(401);
+    expect([again.status, again.headers.get('www-authenticate')]).toEqual([401, 'Bearer realm="animal-store"']);
     expect(await again.json()).toMatchObject({ code: 'unauthorized' });
     expect((await gateway.fetch(PATH)).status).toBe(405);
   });
