@@ -1,6 +1,6 @@
+import { pino } from 'pino';
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import type { Config, StoreConfig } from '../config.js';
-import { createLog } from '../observability/log.js';
 import { openRedisLink, type RedisLink } from '../redis/redis-link.js';
 import { splitHosts } from '../setting-types.js';
 import type { Database } from './database.js';
@@ -40,7 +40,7 @@ export async function openKeyAdmin({ backend, bans, redisUrl }: Config) {
     await requireTables(database, store);
     const { length } = await listPendingMigrations(database);
     if (length > 0) throw new Error(`${store} has pending migrations (${length}): run npm run migrate`);
-    const log = createLog({ level: 'silent', pretty: false });
+    const log = pino({ level: 'silent' });
     redis = redisUrl === undefined ? undefined : await openRedisLink({ url: redisUrl, log, deadlineMs: 5_000 });
     const peek = redis ? createRedisPeek(redis, bans) : await createPeek(backend, bans);
     const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
