@@ -22,11 +22,6 @@ const SLICE_MS = 1;
 const LONG_SLICE_MS = 3;
 /** A turn of this length, in milliseconds, counts double, because all others wait while it lasts. */
 const DOUBLE_MS = 10;
-/**
- * What Node needs outside of turns to parse a request and to end its response, in milliseconds. Each request is charged
- * with it: a probe takes twice as long outside of its turn as in it.
- */
-const OUTSIDE_MS = 0.02;
 /** The most requests of a caller that get their turn together. */
 const MAX_TOGETHER = 8;
 /** The most that a caller may catch up after it had nothing to do, in milliseconds. */
@@ -57,7 +52,6 @@ export function createTurns() {
     enter(name: string): Caller {
       const caller = callers.get(name) ?? create(name);
       caller.inProgress += 1;
-      caller.usedMs += OUTSIDE_MS;
       return caller;
     },
     leave(caller: Caller): void {

@@ -73,14 +73,6 @@ describe('turns', () => {
     expect(atOnce.filter(Boolean).length).toBeLessThan(20);
   });
 
-  it('are not all that a caller pays for: each request takes some time outside of them', () => {
-    const turns = createTurns();
-    const caller = turns.enter('many');
-    const { usedMs } = caller;
-    for (let request = 0; request < 1_000; request += 1) turns.enter('many');
-    expect(caller.usedMs - usedMs).toBeGreaterThan(10);
-  });
-
   it('come at once to a caller that is alone', async () => {
     const turns = createTurns();
     const caller = turns.enter('alone');
