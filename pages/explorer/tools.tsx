@@ -45,8 +45,8 @@ export function Tools({ apiKey }: { readonly apiKey: string }) {
   const read = (): Edited => ({
     query: queryEditor?.getValue() ?? '',
     operationName: queryEditor?.operationName ?? undefined,
-    variables: parseObject(variableEditor?.getValue()),
-    headers: parseObject(headerEditor?.getValue()) as Record<string, string>,
+    variables: parseObject(variableEditor?.getValue()) ?? {},
+    headers: (parseObject(headerEditor?.getValue()) ?? {}) as Record<string, string>,
   });
   const copy = (text: string, what: string): void => {
     void copyText(text).then((isCopied) =>
@@ -54,6 +54,7 @@ export function Tools({ apiKey }: { readonly apiKey: string }) {
     );
   };
   const copyCode = (format: (typeof SNIPPETS)[keyof typeof SNIPPETS]): void => {
+    if (!parseObject(variableEditor?.getValue())) return setMessage('The variables are not a JSON object');
     const edited = read();
     const rounded = findRoundedNumber(edited.variables);
     if (rounded === undefined) copy(format(url, edited, apiKey), 'Code');
@@ -112,11 +113,12 @@ export function Tools({ apiKey }: { readonly apiKey: string }) {
   );
 }
 
-/** Parses the text of an editor. Incomplete JSON counts as empty. */
-function parseObject(text = ''): Record<string, unknown> {
+/** Parses the text of an editor, which may be empty. Returns undefined if it is not a JSON object. */
+function parseObject(text = ''): Record<string, unknown> | undefined {
   try {
-    return JSON.parse(text) as Record<string, unknown>;
+    const value: unknown = JSON.parse(text.trim() || '{}');
+    return value instanceof Object && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
   } catch {
-    return {};
+    return undefined;
   }
 }

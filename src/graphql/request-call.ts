@@ -32,6 +32,9 @@ export class RequestCall implements Call {
   offCancel(listener: () => void): void {
     this.context.offCancel(listener);
   }
+  charge(milliseconds: number): void {
+    this.context.charge(milliseconds);
+  }
   takeTurn(): MaybePromise<void> {
     return this.context.takeTurn(true);
   }

@@ -37,6 +37,8 @@ export class RequestContext {
    * @param isLong - the work may take long: connections are looked at first, even if nobody else waits
    */
   takeTurn: (isLong?: boolean) => MaybePromise<void> = () => undefined;
+  /** Charges the caller for work outside of its turns, in milliseconds. The scheduler replaces it. */
+  charge: (milliseconds: number) => void = () => undefined;
   /** Tells the scheduler the identifier of the key, once it is known to be valid. */
   identify: (keyId: string) => void = () => undefined;
   /** The span of this request. If tracing is off, it records nothing and only carries the client's trace. */

@@ -41,6 +41,7 @@ export function createScheduler(log: Log) {
         const caller = turns.enter(nameCaller(context));
         context.caller = caller.name;
         context.takeTurn = (isLong) => turns.take(caller, isLong);
+        context.charge = (milliseconds) => turns.charge(caller, milliseconds);
         context.identify = (keyId) => {
           context.caller = keyId;
           const authorization = context.header('authorization');

@@ -21,7 +21,7 @@ const SLICE_MS = 1;
 /** The same for a caller that is alone. */
 const LONG_SLICE_MS = 3;
 /** A turn of this length, in milliseconds, counts double, because all others wait while it lasts. */
-const DOUBLE_MS = 10;
+const DOUBLE_MS = 5;
 /** The most requests of a caller that get their turn together. */
 const MAX_TOGETHER = 8;
 /** The most that a caller may catch up after it had nothing to do, in milliseconds. */
@@ -53,6 +53,10 @@ export function createTurns() {
       const caller = callers.get(name) ?? create(name);
       caller.inProgress += 1;
       return caller;
+    },
+    /** Charges a caller for work that was done for it outside of its turns, in milliseconds. */
+    charge(caller: Caller, milliseconds: number): void {
+      caller.usedMs += milliseconds;
     },
     leave(caller: Caller): void {
       caller.inProgress -= 1;

@@ -21,6 +21,8 @@ export interface Call extends SpanParent {
   offCancel(listener: () => void): void;
   /** Waits for the caller's turn in a later pass of the event loop. */
   takeTurn(): MaybePromise<void>;
+  /** Charges the caller for work outside of its turns, in milliseconds. */
+  charge(milliseconds: number): void;
   /** The caller's key, for proxy mode. */
   readonly key?: UpstreamKey | undefined;
   /** The client's name, for proxy mode. */
@@ -37,11 +39,12 @@ export class CallCancelled extends Error {
 }
 
 /** The members of a call that is never cancelled and waits for no turns. */
-export const NEVER_CANCELLED: Pick<Call, 'isCancelled' | 'onCancel' | 'offCancel' | 'takeTurn'> = {
+export const NEVER_CANCELLED: Pick<Call, 'isCancelled' | 'onCancel' | 'offCancel' | 'takeTurn' | 'charge'> = {
   isCancelled: false,
   onCancel: () => undefined,
   offCancel: () => undefined,
   takeTurn: () => undefined,
+  charge: () => undefined,
 };
 
 /** Creates a call for the program's own work, which is never cancelled. */

@@ -39,6 +39,8 @@ const RETRY_SHARE = 0.15;
 const MAX_RETRIES = 5;
 const FIRST_BACKOFF_MS = 50;
 const LONGEST_BACKOFF_MS = 1_000;
+/** What Node needs to write a request and to read its response, in milliseconds. The caller is charged with it. */
+const EXCHANGE_MS = 0.1;
 
 /** Creates the function that sends all requests to the upstream. */
 export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUpstream {
@@ -136,7 +138,9 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
   function conclude(request: PendingRequest, outcome: Outcome): Result {
     if (request.span) endUpstreamSpan(request.span, outcome);
     if (outcome.kind === 'answer') {
+      const arrivedAt = performance.now();
       const result = request.template.read(outcome, request.path);
+      request.call.charge(EXCHANGE_MS + performance.now() - arrivedAt);
       breaker.succeeded();
       request.call.key?.learn(outcome, request.sentAt ?? 0, isRefusal(result) ? result : undefined);
       return result;

@@ -97,6 +97,16 @@ describeInBrowser('the offline explorer', () => {
     await expect.poll(copied).toBe(link.href);
   });
 
+  it('copies no code without the variables, when they are not a JSON object', async () => {
+    const { page } = await open(
+      {},
+      `?${new URLSearchParams({ query: '{ pets { id } }', variables: 'null' }).toString()}`,
+    );
+    await page.getByLabel('Copy as code').click();
+    await page.getByText('Copy as curl').click();
+    await page.getByText('The variables are not a JSON object').waitFor();
+  });
+
   it('keeps the history over a reload, and opens closed examples again', async () => {
     const { page } = await open();
     await run(page);

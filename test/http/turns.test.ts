@@ -89,4 +89,18 @@ describe('turns', () => {
     await turns.take(caller, true);
     expect(turnsOfEventLoop).toBe(1);
   });
+
+  it('come later to a caller that was charged for work outside of them', async () => {
+    const turns = createTurns();
+    const callers = ['charged', 'other'].map((name) => turns.enter(name));
+    turns.charge(callers[0] as Caller, 10);
+    const order: string[] = [];
+    await Promise.all(
+      callers.map(async (caller) => {
+        await turns.take(caller);
+        order.push(caller.name);
+      }),
+    );
+    expect(order).toEqual(['other', 'charged']);
+  });
 });
