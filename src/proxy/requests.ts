@@ -40,7 +40,7 @@ const MAX_RETRIES = 5;
 const FIRST_BACKOFF_MS = 50;
 const LONGEST_BACKOFF_MS = 1_000;
 /** What Node needs to write a request and to read its response, in milliseconds. The caller is charged with it. */
-const EXCHANGE_MS = 0.1;
+const EXCHANGE_MS = 0.05;
 
 /** Creates the function that sends all requests to the upstream. */
 export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUpstream {
