@@ -80,7 +80,7 @@ export function readDocument(path: string): Document {
     for (const child of token.children ?? []) {
       if (child.type === 'code_inline') codes.push({ line, text: child.content });
       const target = child.type === 'image' ? child.attrGet('src') : child.attrGet('href');
-      if (target !== null) links.push({ line, text: target });
+      if (target !== null) links.push({ line, text: String(target) });
     }
     if (previous?.type === 'heading_open') headings.push((token.children ?? []).map(({ content }) => content).join(''));
     annotations = new Map();
