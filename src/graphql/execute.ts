@@ -73,8 +73,8 @@ export function createExecute(options: ExecuteOptions) {
   }
 
   /**
-   * Without a key, an operation may only ask about the schema. Reading its document takes a turn. Only the document that
-   * a request names tells what it asks, and a name that is not known does not.
+   * Without a key, an operation may only ask about the schema. Reading its document takes a turn. A request that names a
+   * document instead of sending it has to be prepared first.
    */
   async function prepareWithoutKey(
     request: OperationRequest,
