@@ -101,7 +101,9 @@ function parseJson(text: string, subject: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new StoreError('bad_request', `${subject} is not valid JSON: ${(error as SyntaxError).message}.`);
+    // V8 ends some messages with the text itself: `Unexpected token 'o', "nope" is not valid JSON`.
+    const reason = (error as SyntaxError).message.replace(/, (?:\.{3})?".* is not valid JSON$/s, '');
+    throw new StoreError('bad_request', `${subject} is not valid JSON: ${reason}.`);
   }
 }
 

@@ -20,6 +20,7 @@ describe('messages', () => {
   it.each([
     ['an empty body', '', 400, 'The request body is empty: send {"query": "{ pets { id } }"}.'],
     ['half a body', '{"query":', 400, 'The request body is not valid JSON: Unexpected end of JSON input.'],
+    ['a word', 'nope', 400, "The request body is not valid JSON: Unexpected token 'o'."],
     [
       'variables as a string',
       '{"query": "{ pets { id } }", "variables": "{}"}',
