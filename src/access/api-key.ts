@@ -39,6 +39,7 @@ export function isPlausibleApiKey(text: string): boolean {
   return text.slice(end) === checksum(text.slice(PREFIX.length, end));
 }
 
+/** Whether anything in a text looks like a key, so that the text must not be logged. */
 export function containsApiKey(text: string): boolean {
   return ANYWHERE.test(text);
 }

@@ -141,6 +141,7 @@ function createEntry({ windows }: Account): Entry {
   return { used: windows.map(() => 0), closesAt: windows.map(() => 0), refusedAt: [], bannedUntil: 0 };
 }
 
+/** The windows as clients see them. One that is closed would open now. */
 export function view({ windows }: Account, { used, closesAt }: Counts, now: number): WindowState[] {
   return windows.map(({ name, seconds, limit }, i) => {
     const closes = closesAt[i] as number;
@@ -150,10 +151,12 @@ export function view({ windows }: Account, { used, closesAt }: Counts, now: numb
   });
 }
 
+/** The most that one operation may cost. */
 export function findLargestCost({ windows }: Account): number {
   return Math.min(...windows.map(({ limit }) => limit));
 }
 
+/** The refusal of an operation that fits again when all full windows have closed. */
 export function refused(windows: readonly WindowState[], cost: number, now: number): Admission {
   const full = windows.filter(({ remaining }) => remaining < cost);
   const retryAfter = Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now)));

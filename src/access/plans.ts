@@ -21,6 +21,7 @@ export const PUBLISHED_LIMITS: Readonly<Record<Exclude<Plan, 'enterprise'>, Plan
   business: { perMinute: 1_000, perDay: 100_000 },
 };
 
+/** The windows of a plan, the shorter one first. */
 export function toWindows({ perMinute, perDay }: PlanLimits): readonly WindowLimit[] {
   return [
     { name: 'minute', seconds: 60, limit: perMinute },

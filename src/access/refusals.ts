@@ -20,15 +20,24 @@ function formatWindow({ name, seconds }: WindowState): string {
   return seconds === null ? '' : ` in ${seconds} s`;
 }
 
+/** @param retryAfter - the seconds that are left of the ban */
 export function keyBanned(retryAfter: number): StoreError {
   return new StoreError('key_banned', `The key is banned. Retry in ${retryAfter} s.`, { retryAfter });
 }
 
+/**
+ * The refusal of an operation that no window will ever admit.
+ * @param limit - the smallest of the plan
+ */
 export function operationTooLarge(cost: number, limit: number): StoreError {
   const message = `The operation costs ${cost} requests, more than the ${limit} that the plan allows at once: split it.`;
   return new StoreError('operation_too_large', message, { cost });
 }
 
+/**
+ * The refusal of a request without a key.
+ * @param authorization - the header, from which no key could be read
+ */
 export function keyMissing(authorization?: string): StoreError {
   let message = 'An API key is required: send it as "Authorization: Bearer <API_KEY>".';
   if (authorization === undefined)

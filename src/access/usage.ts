@@ -22,6 +22,7 @@ export interface UsageCounter {
   count(use: Use): void;
 }
 
+/** How usage counts a response: only the limits of the key refuse, everything else is an error. */
 export function outcomeOf(isError: boolean, failures: readonly { readonly code: string }[]): Outcome {
   if (!isError) return 'ok';
   return failures.some(({ code }) => code === 'rate_limited' || code === 'key_banned') ? 'refused' : 'error';

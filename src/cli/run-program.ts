@@ -22,6 +22,7 @@ export async function runProgram(program: Command): Promise<void> {
   }
 }
 
+/** Opens the database for a command, and closes it however the command ends. */
 export async function withDatabase<T>(store: StoreConfig, work: (database: Database) => Promise<T>): Promise<T> {
   const database = await openDatabase(store);
   try {

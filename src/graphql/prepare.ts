@@ -47,6 +47,7 @@ const PERSISTED_CHARACTERS = 1_000_000;
 /** Persisted queries that a caller may register in a minute. */
 const REGISTRATIONS = [{ name: 'minute', seconds: 60, limit: 100 }] as const;
 
+/** Creates the first step of an operation. Only what is new is parsed, validated and compiled. */
 export function createPrepare(options: PrepareOptions) {
   const { server, schema, documents, trusted, documentLimits, formatError, budget, registrations } = options;
   const persisted = new LRUCache<string, string>({

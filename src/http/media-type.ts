@@ -74,6 +74,7 @@ export function prefersHtml(context: RequestContext, offers: readonly string[]):
   return negotiate(accept, [...offers, HTML]) === HTML;
 }
 
+/** Whether an `Accept` header allows a media type. */
 export function accepts(accept: string, type: string): boolean {
   return negotiate(accept, [type]) !== undefined;
 }

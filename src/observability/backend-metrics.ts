@@ -22,6 +22,7 @@ export interface UpstreamState {
 
 export type UpstreamMetrics = ReturnType<typeof createUpstreamMetrics>;
 
+/** Adds the metrics of the connections to PostgreSQL. They are read with each scrape. */
 export function watchPool({ gauge }: Instruments, connections: () => DatabaseConnections): void {
   const pool = { db_client_connection_pool_name: 'postgresql' };
   gauge('db_client_connections', 'Connections of the database pool', [
@@ -34,6 +35,7 @@ export function watchPool({ gauge }: Instruments, connections: () => DatabaseCon
   gauge('db_client_connection_max', 'Connections that the database pool may have', [[pool, max]]);
 }
 
+/** Creates the metrics of the upstream: durations of requests, connections and the breaker. */
 export function createUpstreamMetrics({ durations, gauge }: Instruments, state: () => UpstreamState) {
   const requests = durations(
     'http_client_request_duration_seconds',

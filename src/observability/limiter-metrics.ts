@@ -11,6 +11,7 @@ const LIMITER_MODES = ['in_process', 'shared', 'per_instance'] as const;
 const UNKNOWN = 'unknown';
 const REFUSALS = ['rate_limited', 'key_banned', 'operation_too_large'];
 
+/** Creates the metrics of limits: admissions by plan and outcome, and how they are counted. */
 export function createLimiterMetrics({ counter, gauge }: Instruments, knownPlans: readonly string[]) {
   let mode: (typeof LIMITER_MODES)[number] = 'in_process';
   gauge('limiter_shared', 'Whether limits are shared through Redis (1) or counted by this instance alone (0)', () =>

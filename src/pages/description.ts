@@ -11,6 +11,7 @@ export interface DescribedServer {
 /** What `GET /` says about the server: to browsers as a page, to other clients as JSON. */
 export type Description = ReturnType<typeof describeServer>;
 
+/** What the front page says of the server. Clients that ask for JSON get it as it is. */
 export function describeServer({ version, isStore, hasSchema, newKeyCommand }: DescribedServer) {
   const links = [
     link('explorer', '/explorer', 'Explorer', 'Write and run GraphQL operations, with the documentation beside them.'),

@@ -199,6 +199,7 @@ export type RequestIds = ReturnType<typeof createRequestIds>;
 /** Stores accept ids of up to 128 characters, and the part that is added here takes about 20. */
 const MAX_CLIENT_ID = 100;
 
+/** Creates the ids of requests to the upstream, and what is known of their return. */
 export function createRequestIds() {
   // A client chooses its request ids and may use one twice, so they do not tell its requests apart.
   const tag = `.${randomBytes(6).toString('base64url')}.`;

@@ -51,6 +51,7 @@ const LOOKUP_HEADERS = {
   Link: '</v1/pets>; rel="successor-version"',
 };
 
+/** Makes the handler of everything below /v1. */
 export function createRestHandler(options: RestOptions): Handler {
   const { source, access, usage, cors, log, maxBodyBytes } = options;
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);

@@ -45,10 +45,12 @@ interface KeyRequest extends KeyUpdate {
 /** Returns what an account has left, without charging anything. Undefined if that is not known. */
 export type Peek = (account: Account) => MaybePromise<Admission | undefined>;
 
+/** The name of a key's counts in Redis. */
 export function nameKey(keyId: string): string {
   return `animals:store:key:{${keyId}}`;
 }
 
+/** Creates the function that reads in Redis what is left of a key. It returns undefined while Redis is unavailable. */
 export function createRedisPeek(link: RedisLink, bans: Config['bans']): Peek {
   // Its own local ledger, because the keys of a long list would evict the counts of keys in use.
   const ledger = shareLedger(link, createMemoryLedger({ capacity: 1 }), nameKey, bans);

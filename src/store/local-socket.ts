@@ -6,6 +6,7 @@ import { relative, resolve } from 'node:path';
 /** The longest path of a socket that every operating system accepts, in bytes. */
 const MAX_SOCKET_PATH = 103;
 
+/** Has a server listen on a socket in a directory, which only other processes of this machine reach. */
 export async function listenOnSocket(server: Server, directory: string, name: string): Promise<void> {
   await withSocketPath(directory, name, (path) => once(server.listen(path), 'listening'));
   // A connection that cannot be accepted must not end the process.

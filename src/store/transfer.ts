@@ -36,6 +36,7 @@ export type OnProgress = (done: number, total: number) => void;
 /** How many rows of each table were exported or imported. */
 export type Transferred = readonly Pick<Table, 'name' | 'rows'>[];
 
+/** What was moved in one line, such as `8 animals, 3 keys`. */
 export function summarize(tables: Transferred): string {
   return tables.map(({ name, rows }) => `${rows} ${TABLES[name]?.rows ?? name}`).join(', ');
 }
