@@ -1,4 +1,4 @@
-import { Kind, parse, valueFromASTUntyped, visit, type FieldNode, type ValueNode } from 'graphql';
+import { Kind, parse, valueFromASTUntyped, visit, type ASTVisitor, type DocumentNode, type ValueNode } from 'graphql';
 
 /** An operation as the editors hold it. */
 export interface Edited {
@@ -27,39 +27,70 @@ export function toFetch(url: string, { headers, ...operation }: Edited): string 
 console.log(response.status, await response.json());`;
 }
 
-/** The operation as calls of the client package. Fields that the client does not have are left out. */
-export function toClientCode(url: string, { query, operationName, variables, headers }: Edited): string {
-  const idempotencyKey = headers['Idempotency-Key'];
-  const calls = readRootFields(query, operationName).flatMap(({ name, arguments: nodes = [] }) => {
-    const args: Record<string, unknown> = Object.fromEntries(
-      nodes.map((node) => [node.name.value, toValue(node.value, variables)]),
-    );
-    const addOptions = idempotencyKey === undefined ? '' : `, ${JSON.stringify({ idempotencyKey })}`;
-    switch (name.value) {
+/** The operation as calls of the client package. A comment names each field that the client has no method for. */
+export function toClientCode(url: string, edited: Edited): string {
+  const idempotencyKey = edited.headers['Idempotency-Key'];
+  const options = idempotencyKey === undefined ? '' : `, ${toCode({ idempotencyKey })}`;
+  const lines = readRootFields(edited).map(({ name, args }) => {
+    switch (name) {
       case 'pets':
-        return `client.list(${JSON.stringify(args)})`;
+        return `console.log(await client.list(${toCode(args)}));`;
       case 'pet':
-        return `client.get(${JSON.stringify(args.id)})`;
+        return `console.log(await client.get(${toCode(args.id)}));`;
       case 'addPet':
-        return `client.add(${JSON.stringify(args.input)}${addOptions})`;
+        return `console.log(await client.add(${toCode(args.input)}${options}));`;
       default:
-        return [];
+        return `// The client package has no method for ${name}.`;
     }
   });
   return `import { createPetClient } from 'animal-store-client';
 
 const client = createPetClient({ url: ${JSON.stringify(url)}, key: 'YOUR_KEY' });
-${calls.map((call) => `console.log(await ${call});`).join('\n')}`;
+${lines.join('\n')}`;
 }
 
-function readRootFields(query: string, operationName: string | undefined): readonly FieldNode[] {
+interface RootField {
+  readonly name: string;
+  readonly args: Readonly<Record<string, unknown>>;
+}
+
+/** The root fields of the operation, also those in fragments. A text that is not GraphQL has none. */
+function readRootFields({ query, operationName, variables }: Edited): readonly RootField[] {
+  const { definitions } = parseOrEmpty(query);
+  const operations = definitions.filter((definition) => definition.kind === Kind.OPERATION_DEFINITION);
+  const operation = operations.find(({ name }) => name?.value === operationName) ?? operations[0];
+  if (!operation) return [];
+  const fragments = new Map(
+    definitions.flatMap((definition) =>
+      definition.kind === Kind.FRAGMENT_DEFINITION ? [[definition.name.value, definition]] : [],
+    ),
+  );
+  const values = { ...variables };
+  const fields: RootField[] = [];
+  const visitor: ASTVisitor = {
+    VariableDefinition({ variable, defaultValue }) {
+      if (defaultValue) values[variable.name.value] ??= toValue(defaultValue, {});
+    },
+    Field({ name, arguments: nodes = [] }) {
+      const args = Object.fromEntries(nodes.map((node) => [node.name.value, toValue(node.value, values)]));
+      fields.push({ name: name.value, args });
+      return false;
+    },
+    FragmentSpread({ name: { value } }) {
+      const fragment = fragments.get(value);
+      fragments.delete(value);
+      if (fragment) visit(fragment, visitor);
+    },
+  };
+  visit(operation, visitor);
+  return fields;
+}
+
+function parseOrEmpty(query: string): Pick<DocumentNode, 'definitions'> {
   try {
-    const operations = parse(query).definitions.filter((definition) => definition.kind === Kind.OPERATION_DEFINITION);
-    const operation = operations.find(({ name }) => name?.value === operationName) ?? operations[0];
-    if (!operation) return [];
-    return operation.selectionSet.selections.filter((selection) => selection.kind === Kind.FIELD);
+    return parse(query);
   } catch {
-    return [];
+    return { definitions: [] };
   }
 }
 
@@ -71,5 +102,7 @@ function toValue(node: ValueNode, variables: Edited['variables']): unknown {
   return valueFromASTUntyped(exact, variables);
 }
 
+/** For this schema, null is the same as an omitted value. The types of the client package allow only the latter. */
+const toCode = (value: unknown): string => JSON.stringify(value, (_, part: unknown) => part ?? undefined);
 const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 const indent = (text: string): string => text.replaceAll('\n', '\n  ');

@@ -105,7 +105,7 @@ describeInBrowser('the frontend example, installed and built as its README says'
   it('explains an invalid input, on the page or from the store, and keeps what was typed', async () => {
     const { key } = await gateway.createKey();
     const { page } = await open(key);
-    await page.getByText('999 of 1000 requests left').waitFor();
+    await page.getByText('Requests left: 999 of 1000 a minute').waitFor();
     const problemOf = (label: string): Promise<string> =>
       page.getByLabel(label).evaluate((field) => (field as unknown as { validationMessage: string }).validationMessage);
     expect(await problemOf('Name')).not.toBe('');

@@ -87,13 +87,13 @@ describeWithRedisServer('the files for operators', () => {
   });
 
   it('the guide lists exactly the metrics of the program, with their labels', () => {
-    const rows = [...guide.matchAll(/^\| `([a-z]\w+)` +\| (.*?) \|/gm)].filter(([, metric]) =>
+    const rows = [...guide.matchAll(/^- `([a-z]\w+)`(?:\s+\(([^)]*)\))?:/gm)].filter(([, metric]) =>
       /_(?:seconds|total|count|max|requests|connections|info|mode|shared|open)$/.test(metric as string),
     );
     const listed = new Map(
       rows.map(([, metric, labels]) => [
         metric as string,
-        [...(labels as string).matchAll(/`(\w+)`/g)].map(([, label]) => label as string).sort(),
+        [...(labels ?? '').matchAll(/`(\w+)`/g)].map(([, label]) => label as string).sort(),
       ]),
     );
     const own = [...ownMetrics(existing)];

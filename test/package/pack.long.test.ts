@@ -91,7 +91,7 @@ describe('the package of the server, packed and installed in an empty folder', (
     const { stdout: schema } = await run(process.execPath, ['--input-type=module', '--eval', program], { cwd: folder });
     const print = (definition: GraphQLSchema): string => printSchema(lexicographicSortSchema(definition));
     expect(print(buildSchema(schema))).toBe(print(createSchema()));
-    expect(schema).toContain('an int64 in canonical decimal');
+    expect(schema).toContain('a 64-bit integer in plain digits');
   });
 
   it('runs as `npx animal-store-gateway`, and stops on SIGINT', async () => {

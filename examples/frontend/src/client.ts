@@ -13,10 +13,12 @@ const sendHash = new PersistedQueryLink({
   disable: ({ meta }) => meta.persistedQueryNotFound,
 });
 
-/** What is left of the key's plan: the window with the fewest requests left. */
+/** What is left of the key's plan, in the window with the fewest requests left. */
 export interface Limit {
   readonly left: number;
   readonly of: number;
+  /** `minute` or `day`. Undefined if the store does not name its windows. */
+  readonly window: string | undefined;
 }
 
 /** Creates the client of one key. Another key gets another client, and with it an empty cache. */
@@ -26,7 +28,11 @@ export function createClient(key: string, onLimit: (limit: Limit) => void): Apol
     const read = (): void => {
       const { headers } = (operation.getContext().response ?? {}) as Partial<Response>;
       const left = headers?.get('x-ratelimit-remaining');
-      if (left != null) onLimit({ left: Number(left), of: Number(headers?.get('x-ratelimit-limit')) });
+      if (left == null) return;
+      // Such as: "minute";r=57;t=42, "day";r=997;t=86300
+      const windows = [...(headers?.get('ratelimit') ?? '').matchAll(/"(\w+)";r=(\d+)/g)];
+      const window = windows.find(([, , remaining]) => remaining === left)?.[1];
+      onLimit({ left: Number(left), of: Number(headers?.get('x-ratelimit-limit')), window });
     };
     return forward(operation).pipe(tap({ next: read, error: read }));
   });

@@ -31,7 +31,8 @@ function App() {
       <KeyForm value={key} onChange={changeKey} />
       {limit && (
         <p>
-          {limit.left} of {limit.of} requests left
+          Requests left: {limit.left} of {limit.of}
+          {limit.window && ` a ${limit.window}`}
         </p>
       )}
       {key !== '' && (

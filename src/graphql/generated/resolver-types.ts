@@ -31,7 +31,7 @@ export type MutationAddPetArgs = {
 
 /** An animal to add. The store assigns its id. */
 export type NewPet = {
-  /** The identifier of the animal's category: an int64 in canonical decimal, such as "7". */
+  /** The identifier of the animal's category: a 64-bit integer in plain digits, such as "7". */
   readonly categoryId: Scalars['ID']['input'];
   /** The animal's name: 1 to 255 Unicode code points, not all of them white space, without NUL. */
   readonly name: Scalars['String']['input'];
@@ -42,9 +42,9 @@ export type NewPet = {
 /** An animal of the store. */
 export type Pet = {
   readonly __typename?: 'Pet';
-  /** The identifier of the animal's category: an int64 in canonical decimal, exact. */
+  /** The identifier of the animal's category: a 64-bit integer in plain digits, exact. */
   readonly categoryId: Scalars['ID']['output'];
-  /** The identifier that the store assigned to the animal: an int64 in canonical decimal, exact. */
+  /** The identifier that the store assigned to the animal: a 64-bit integer in plain digits, exact. */
   readonly id: Scalars['ID']['output'];
   /** The animal's name: 1 to 255 Unicode code points. */
   readonly name: Scalars['String']['output'];
