@@ -1,5 +1,4 @@
-import { containsApiKey } from './api-key.js';
-import { parseBearer } from './bearer.js';
+import { containsApiKey, parseBearer } from './api-key.js';
 
 /** The header in which Apollo's clients send their name. Any other client may send it too. */
 export const CLIENT_NAME_HEADER = 'apollographql-client-name';

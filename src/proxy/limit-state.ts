@@ -37,9 +37,14 @@ export class LimitState {
     return this.#stated.some(({ resetAt }) => resetAt <= now);
   }
 
+  /** Whether the last answer that counts has stated limits. */
+  get isStated(): boolean {
+    return this.#stated.length > 0;
+  }
+
   /** True if the upstream has answered for this key and states no limits. */
   get isUnstated(): boolean {
-    return this.#hasAnswered && this.#stated.length === 0;
+    return this.#hasAnswered && !this.isStated;
   }
 
   /** The plan of these limits, if their numbers leave no doubt. */
