@@ -4,7 +4,7 @@ import { containsApiKey, parseBearer } from './api-key.js';
 export const CLIENT_NAME_HEADER = 'apollographql-client-name';
 
 /** Replaces a name that contains a key. */
-export const WITHHELD_NAME = '(withheld)';
+const WITHHELD_NAME = '(withheld)';
 
 /** Longer names are cut, in characters. */
 const MAX_LENGTH = 100;

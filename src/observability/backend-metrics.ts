@@ -20,8 +20,6 @@ export interface UpstreamState {
   readonly isBreakerOpen: boolean;
 }
 
-export type UpstreamMetrics = ReturnType<typeof createUpstreamMetrics>;
-
 export function watchPool({ gauge }: Instruments, connections: () => DatabaseConnections): void {
   const pool = { db_client_connection_pool_name: 'postgresql' };
   gauge('db_client_connections', 'Connections of the database pool', [

@@ -24,7 +24,7 @@ export interface UpstreamRequest {
 }
 
 /** A part of a request's way to the upstream. */
-export interface Cancellable {
+interface Cancellable {
   /** Ends the request at once. Returns whether the upstream may have received it. */
   cancel(reason: Error): boolean;
 }

@@ -6,7 +6,7 @@ import { createRedisClients, type RedisClient } from './redis-client.js';
 
 export type RedisCommands = Pick<Redis, 'evalsha' | 'eval' | 'get' | 'set'>;
 
-export interface RedisCall {
+interface RedisCall {
   readonly name: string;
   readonly operation: 'EVALSHA' | 'GET' | 'SET';
   /** The span of the request that needs the reply. Absent if no single request does. */
