@@ -6,7 +6,8 @@ WORKDIR /app
 # .npmrc is not copied: it keeps the packages that only the build needs, and this image removes them after the build.
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
-COPY vite.config.ts tsconfig.json ./
+COPY vite.config.ts tsconfig.json README.md ./
+COPY docs docs
 COPY schema schema
 COPY src src
 COPY pages pages

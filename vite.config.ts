@@ -1,4 +1,7 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import MarkdownIt from 'markdown-it';
 import createSbom from 'rollup-plugin-sbom';
 import { defineConfig, type Plugin } from 'vite';
 
@@ -13,6 +16,69 @@ const removeFonts: Plugin = {
     handler: (css) => css.replace(/@font-face\s*\{[^}]*\}/g, ''),
   },
 };
+
+/** Makes a page of the README and of each file in `docs/`. Documents are trusted: they come with the program. */
+const renderDocuments: Plugin = {
+  name: 'render-documents',
+  applyToEnvironment: ({ name }) => name === 'client',
+  generateBundle: {
+    order: 'post',
+    handler(_, bundle) {
+      const page = bundle['document.html'];
+      if (page?.type !== 'asset') throw new Error('there is no document.html to fill in');
+      // The pages of documents are one folder deeper than the files that they load.
+      const template = String(page.source).replaceAll('"./assets/', '"../assets/');
+      delete bundle['document.html'];
+      const names = readdirSync(toPath('docs')).filter((name) => name.endsWith('.md'));
+      for (const file of ['README.md', ...names.map((name) => `docs/${name}`)]) {
+        const parts: Record<string, string> = renderDocument(readFileSync(toPath(file), 'utf8'));
+        const source = template.replace(/\{\{(\w+)\}\}/g, (_, name: string) => parts[name] ?? '');
+        this.emitFile({ type: 'asset', fileName: `docs/${basename(file, '.md')}.html`, source });
+      }
+    },
+  },
+};
+
+function renderDocument(text: string) {
+  const markdown = new MarkdownIt({ html: true });
+  const tokens = markdown.parse(text, {});
+  let title = '';
+  for (const [index, token] of tokens.entries()) {
+    const children = tokens[index + 1]?.children ?? [];
+    if (token.type === 'heading_open') {
+      const heading = children.map(({ content }) => content).join('');
+      if (title === '') title = heading;
+      token.attrSet('id', toAnchor(heading));
+    }
+    // A wide table scrolls, also with the keyboard.
+    if (token.type === 'table_open') token.attrSet('tabindex', '0');
+    for (const child of token.children ?? []) {
+      if (child.type === 'image') child.attrSet('src', toImage(String(child.attrGet('src'))));
+      if (child.type === 'link_open') child.attrs = toLink(String(child.attrGet('href')));
+    }
+  }
+  return { title, content: markdown.renderer.render(tokens, markdown.options, {}) };
+}
+
+/** The anchor that GitHub gives to a heading. */
+function toAnchor(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+    .replace(/\s/g, '-');
+}
+
+/** Links lead to the other documents and to other sites. Files that are only in the repository become text. */
+function toLink(target: string): [string, string][] {
+  if (/^(?:https?:|#)/.test(target)) return [['href', target]];
+  const [, name, anchor = ''] = /^(?:docs\/|\.\.\/)?(README|[a-z-]+)\.md(#.*)?$/.exec(target) ?? [];
+  return name === undefined ? [] : [['href', name + anchor]];
+}
+
+/** The page may load no images from anywhere, so they become part of it. */
+function toImage(source: string): string {
+  return `data:image/png;base64,${readFileSync(toPath(`docs/${basename(source)}`)).toString('base64')}`;
+}
 
 /** Writes sbom.json: what is in a bundle, in CycloneDX. Without a time, so that equal sources give equal files. */
 const sbom = createSbom({ outDir: '.', outFilename: 'sbom', includeWellKnown: false, saveTimestamp: false }) as Plugin;
@@ -73,5 +139,5 @@ export default defineConfig({
   base: './',
   // Dialogs use it to write a style element into the page, which the page's policy forbids.
   resolve: { alias: { 'react-style-singleton': toPath('pages/explorer/no-style-elements.ts') } },
-  plugins: [removeFonts, sbom],
+  plugins: [removeFonts, renderDocuments, sbom],
 });

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = new URL('../', import.meta.url);
 const PROGRAM = new URL('dist/bundle/animal-store-gateway.js', ROOT);
-const SOURCES = ['src', 'pages', 'packages/client/src', 'package-lock.json', 'vite.config.ts'];
+const SOURCES = ['src', 'pages', 'docs', 'README.md', 'packages/client/src', 'package-lock.json', 'vite.config.ts'];
 
 if (SOURCES.some((name) => isNewer(new URL(name, ROOT)))) {
   // The output of the build goes to the standard error, because that of `keys --json` is for other programs.

@@ -119,7 +119,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>) {
   }
   const trustedOnly = settings.TRUSTED_DOCUMENTS_ONLY === 'true';
   const production = settings.NODE_ENV === 'production';
-  return deepFreeze({
+  return {
     host: settings.HOST,
     port: settings.PORT,
     backend: toBackend(settings, production),
@@ -149,7 +149,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>) {
     shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
     keysActor: settings.KEYS_ACTOR,
     tracing,
-  });
+  };
 }
 
 function parse(env: Readonly<Record<string, string | undefined>>) {
@@ -194,13 +194,6 @@ function toBackend(settings: z.infer<typeof ENVIRONMENT>, production: boolean) {
     sampleAnimals: settings.SAMPLE_DATA && !production,
     developmentKeys: !production,
   };
-}
-
-function deepFreeze<T extends object>(value: T): T {
-  for (const part of Object.values(value) as unknown[]) {
-    if (typeof part === 'object' && part !== null) deepFreeze(part);
-  }
-  return Object.freeze(value);
 }
 
 /** Formats a value for an error message. URLs may contain passwords, which must not reach a terminal or a log. */

@@ -44,7 +44,7 @@ interface ErrorRow {
 export type ErrorName = keyof typeof ERRORS;
 
 /** The values of `extensions.code`. A test compares them with the catalogue of the client package. */
-export type GraphqlErrorCode = (typeof ERRORS)[ErrorName]['graphqlCode'];
+type GraphqlErrorCode = (typeof ERRORS)[ErrorName]['graphqlCode'];
 
 /** The Error body of the interface document. */
 export interface ErrorBody {

@@ -1,9 +1,9 @@
-import type { StatedWindow } from '../../src/proxy/limit-fields.js';
+import type { WindowState } from '../../src/access/ledger.js';
 import { formatSeconds, secondsUntil, useNow } from './now.js';
 
 export interface BudgetProps {
   /** The windows of the last response, the shorter first. */
-  readonly windows: readonly StatedWindow[];
+  readonly windows: readonly WindowState[];
   /** True if the windows describe this client's address, because the request had no valid key. */
   readonly isOfAddress: boolean;
 }
@@ -22,7 +22,7 @@ export function Budget({ windows, isOfAddress }: BudgetProps) {
   );
 }
 
-function Window({ window: { name, seconds, limit, remaining, resetAt }, now }: { window: StatedWindow; now: number }) {
+function Window({ window: { name, seconds, limit, remaining, resetAt }, now }: { window: WindowState; now: number }) {
   // A closed window is full again. It opens with the next request.
   const isOver = resetAt <= now;
   const left = isOver ? limit : remaining;

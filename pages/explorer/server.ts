@@ -1,5 +1,6 @@
 import type { DevelopmentKeys } from '../key-memory.js';
-import { parseStatedWindows, type StatedWindow } from '../../src/proxy/limit-fields.js';
+import type { WindowState } from '../../src/access/ledger.js';
+import { parseStatedWindows } from '../../src/proxy/limit-fields.js';
 
 /** A deprecated field that an operation used: one entry of `extensions.deprecations`. */
 export interface Deprecation {
@@ -12,7 +13,7 @@ export interface Deprecation {
 export interface Answer {
   readonly status: number;
   /** The key's windows. Empty if the response does not state them. */
-  readonly windows: readonly StatedWindow[];
+  readonly windows: readonly WindowState[];
   /** The first error, if the whole operation failed. */
   readonly refusal?: { readonly code: string; readonly message: string; readonly retryAfter?: number } | undefined;
   readonly deprecations: readonly Deprecation[];

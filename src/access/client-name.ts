@@ -1,11 +1,10 @@
-import { containsApiKey } from './api-key.js';
-import { parseBearer } from './bearer.js';
+import { containsApiKey, parseBearer } from './api-key.js';
 
 /** The header in which Apollo's clients send their name. Any other client may send it too. */
 export const CLIENT_NAME_HEADER = 'apollographql-client-name';
 
 /** Replaces a name that contains a key. */
-export const WITHHELD_NAME = '(withheld)';
+const WITHHELD_NAME = '(withheld)';
 
 /** Longer names are cut, in characters. */
 const MAX_LENGTH = 100;

@@ -1,10 +1,9 @@
 import type { StoreError } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
-import type { AdmissionObserver } from './admission-observer.js';
 import type { Ledger, WindowState } from './ledger.js';
 import type { MaybePromise } from './maybe-promise.js';
 import { addressLimited } from './refusals.js';
-import type { Allowance, Session } from './session.js';
+import type { AdmissionObserver, Allowance, Session } from './session.js';
 
 /** The most client addresses whose 401 responses are counted. */
 export const ADDRESS_CAPACITY = 50_000;

@@ -23,8 +23,6 @@ export async function readLimits(path: string): Promise<LedgerSnapshot> {
 
 /** Parses a file with one account a line, of which the last counts. A crash may have cut off the end. */
 function parse(text: string): LedgerSnapshot {
-  // Earlier versions wrote one list of all accounts.
-  if (text.startsWith('[[')) return JSON.parse(text) as LedgerSnapshot;
   const lines = text.split('\n').slice(0, -1);
   return [...new Map(lines.map((line) => JSON.parse(line) as LedgerSnapshot[number]))];
 }

@@ -88,8 +88,7 @@ export function createMemoryLedger({
         const entry = mapTimes(saved, fromWallTime);
         // The wall clock may have stepped back since the snapshot.
         entry.bannedUntil = Math.min(entry.bannedUntil, now + banSeconds * 1_000);
-        // Earlier versions did not save the refusals in their order.
-        const refusedAt = entry.refusedAt.map((time) => Math.min(time, now)).sort((a, b) => a - b);
+        const refusedAt = entry.refusedAt.map((time) => Math.min(time, now));
         keep(id, { ...entry, refusedAt });
       }
     },

@@ -1,7 +1,21 @@
 import { StoreError } from '../errors.js';
-import type { WindowState } from './ledger.js';
+import type { Admission, WindowState } from './ledger.js';
 
 // Each function makes the error of a refused request. `retryAfter` is in seconds.
+
+/** Undefined if the operation was admitted. */
+export function toRefusal(admission: Admission, cost: number): StoreError | undefined {
+  switch (admission.outcome) {
+    case 'admitted':
+      return undefined;
+    case 'refused':
+      return rateLimited(admission.retryAfter, cost, admission.windows);
+    case 'banned':
+      return keyBanned(admission.retryAfter);
+    case 'too-large':
+      return operationTooLarge(cost, admission.limit);
+  }
+}
 
 /**
  * @param cost - the cost of the refused operation, if there is one

@@ -11,6 +11,13 @@ export interface Allowance {
   readonly windows: readonly WindowState[];
 }
 
+/** Counts admissions and refusals of operations and REST requests. */
+export interface AdmissionObserver {
+  admitted(plan: Plan | undefined, cost: number): void;
+  /** @param reason - the code of the error. `address`: the client's address has received too many 401 responses. */
+  refused(plan: Plan | undefined, reason: string): void;
+}
+
 /** The caller of one HTTP request, and how many requests that caller has left. GraphQL and REST both use it. */
 export interface Session {
   /** Identifies the key that was sent. Undefined if that key is known to be invalid. Never the key itself. */

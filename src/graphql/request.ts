@@ -71,7 +71,7 @@ export async function readBodyRequest(
   requireJsonBody(headers['content-type'], headers['content-encoding']);
   const text = await readBody(context, maxBodyBytes);
   if (text === '') throw new StoreError('bad_request', `The request body is empty: send ${EXAMPLE}.`);
-  const body = parseUntrustedJson(text, 'The request body', 'extensions');
+  const body = parseUntrustedJson(text, 'The request body');
   if (!Array.isArray(body)) return { isBatch: false, operations: [toOperation(body, 'The request body')] };
   if (body.length === 0) throw malformed(`The batch is empty: it holds 1 to ${maxBatch} operations.`);
   if (body.length > maxBatch) {

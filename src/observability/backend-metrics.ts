@@ -20,8 +20,6 @@ export interface UpstreamState {
   readonly isBreakerOpen: boolean;
 }
 
-export type UpstreamMetrics = ReturnType<typeof createUpstreamMetrics>;
-
 /** Adds the metrics of the connections to PostgreSQL. They are read with each scrape. */
 export function watchPool({ gauge }: Instruments, connections: () => DatabaseConnections): void {
   const pool = { db_client_connection_pool_name: 'postgresql' };

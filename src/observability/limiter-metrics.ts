@@ -36,7 +36,9 @@ export function createLimiterMetrics({ counter, gauge }: Instruments, knownPlans
         admissions.inc({ plan });
         requests.inc({ plan }, cost);
       },
-      refused: (plan = UNKNOWN, reason: string): void => refusals.inc({ plan, reason }),
+      refused(plan = UNKNOWN, reason: string): void {
+        if (reason === 'address' || REFUSALS.includes(reason)) refusals.inc({ plan, reason });
+      },
     },
     /** Starts to report the sharing through Redis. Called only if Redis is configured. */
     watchSharing() {

@@ -42,8 +42,6 @@ export function createLog({ level, pretty }: { level: string; pretty: boolean })
   return pino(options, destination);
 }
 
-export type RequestFields = ReturnType<typeof createRequestFields>;
-
 /** Creates the fields of a log line that only some requests have, in their order. No field ever contains a key. */
 export const createRequestFields = () => ({
   trace_id: undefined as string | undefined,
@@ -62,7 +60,6 @@ export const createRequestFields = () => ({
 });
 
 type LoggedRequest = Pick<RequestContext, 'requestId' | 'method' | 'path' | 'route' | 'logged'>;
-export type RequestLog = ReturnType<typeof createRequestLog>;
 
 /** Longer paths are cut, in characters. */
 const MAX_PATH = 256;

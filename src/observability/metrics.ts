@@ -1,11 +1,5 @@
 import { collectDefaultMetrics, Counter, Registry } from 'prom-client';
-import {
-  createUpstreamMetrics,
-  watchPool,
-  type DatabaseConnections,
-  type UpstreamMetrics,
-  type UpstreamState,
-} from './backend-metrics.js';
+import { createUpstreamMetrics, watchPool, type DatabaseConnections, type UpstreamState } from './backend-metrics.js';
 import { createLimiterMetrics } from './limiter-metrics.js';
 import { readPackage } from './package.js';
 import { createInstruments, toErrorType, type Instruments } from './prometheus.js';
@@ -109,9 +103,8 @@ export function createMetrics(plans: readonly string[]) {
       databaseCalls.observe({ db_query_summary: name, db_system_name: system, ...toErrorType(failure) }, seconds);
     },
     watchPool: (connections: () => DatabaseConnections): void => watchPool(instruments, connections),
-    /** Starts to measure the requests to the upstream. A test double may return undefined. */
-    watchUpstream: (state: () => UpstreamState): UpstreamMetrics | undefined =>
-      createUpstreamMetrics(instruments, state),
+    /** Starts to measure the requests to the upstream. */
+    watchUpstream: (state: () => UpstreamState) => createUpstreamMetrics(instruments, state),
     render: (): Promise<string> => registry.metrics(),
     contentType: registry.contentType,
   };

@@ -1,4 +1,5 @@
-import { FIRST_DOCUMENT, type RenderedDocument } from './documents.js';
+/** The path of the first document. */
+export const FIRST_DOCUMENT = '/docs/README';
 
 export interface DescribedServer {
   readonly version: string;
@@ -49,14 +50,6 @@ export function renderFrontPage(html: string, { version, description, newKeyComm
     newKeyCommand === undefined
       ? 'Keys come from the store behind this gateway.'
       : `The first start of an empty store prints its keys. To create another one: <code>${newKeyCommand}</code>`;
-  return fillIn(html, { version, description, keyHint, links: items.join('\n') });
-}
-
-/** Fills in the page of a document, which is one folder deeper than the files that it loads. */
-export function renderDocumentPage(html: string, document: RenderedDocument): string {
-  return fillIn(html.replaceAll('"./assets/', '"../assets/'), { ...document });
-}
-
-function fillIn(html: string, parts: Readonly<Record<string, string>>): string {
+  const parts: Readonly<Record<string, string>> = { version, description, keyHint, links: items.join('\n') };
   return html.replace(/\{\{(\w+)\}\}/g, (_, name: string) => parts[name] ?? '');
 }

@@ -7,8 +7,7 @@ import { prefersHtml } from '../http/media-type.js';
 import { REVALIDATED } from '../http/representation.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
 import type { Handler } from '../http/server.js';
-import { describeServer, renderDocumentPage, renderFrontPage, type DescribedServer } from './description.js';
-import { findDocument, FIRST_DOCUMENT } from './documents.js';
+import { describeServer, FIRST_DOCUMENT, renderFrontPage, type DescribedServer } from './description.js';
 
 export interface PagesOptions extends DescribedServer {
   /** Finds the development keys by plan. Undefined if the backend has none. */
@@ -73,15 +72,11 @@ export function createPages(options: PagesOptions) {
     return { status: 200, headers: { 'Content-Type': mediaType, ...IMMUTABLE }, body };
   }
 
-  async function replyDocument({ path }: RequestContext): Promise<Reply> {
-    const document = await findDocument(path);
-    if (!document) throw new StoreError('no_such_route', `There is no such document. They begin at ${FIRST_DOCUMENT}.`);
-    return replyPage('document.html', (html) => renderDocumentPage(html, document));
-  }
-
   async function replyPage(name: string, fill = (html: string) => html): Promise<Reply> {
-    const html = String((await findAsset(name)) ?? '');
-    return { status: 200, headers: PAGE_HEADERS, body: fill(html) };
+    const html = await findAsset(name);
+    if (!html)
+      throw new StoreError('no_such_route', `There is no such page. The documents begin at ${FIRST_DOCUMENT}.`);
+    return { status: 200, headers: PAGE_HEADERS, body: fill(String(html)) };
   }
 
   /** Exchanges the token for the development keys, once. */
@@ -100,7 +95,7 @@ export function createPages(options: PagesOptions) {
   function findAnswer(path: string): Handler | undefined {
     if (path === '/')
       return (context) => (prefersHtml(context, [JSON_TYPE]) ? replyPage('index.html', renderFront) : frontPageAsJson);
-    if (path.startsWith('/docs/')) return replyDocument;
+    if (path.startsWith('/docs/')) return () => replyPage(`${path.slice(1)}.html`);
     if (path === '/explorer') return () => replyPage('explorer.html');
     if (path === '/reference' && isStore) return () => replyPage('reference.html');
     if (path === '/schema.graphql') return sdl && (() => sdl);

@@ -3,7 +3,6 @@ import {
   createRequestIds,
   exchange,
   toCancelled,
-  type Connection,
   type Outcome,
   type RequestIds,
   type UpstreamFailure,
@@ -38,23 +37,16 @@ const SHARE = 3;
 const REST_MS = 50;
 /** How long a new connection waits, in milliseconds, for a response that nobody has asked for. */
 const LISTEN_MS = 5;
-/** A connection in constant use rests after this many requests, for twice the usual time of a response. */
-const USES_WITHOUT_REST = 8;
-const LONGEST_REST_MS = 200;
 
 /** Its client is one connection, which undici opens when it is needed, and again after it was closed. */
-interface KeptConnection extends Connection {
-  /** The key of its current request, and when that started, by `performance.now()`. */
-  keyId: string;
-  startedAt: number;
+interface Connection {
+  readonly client: Client;
   /** When its last response ended, by `performance.now()`. */
   usedAt: number;
-  /** Requests since it last rested. */
-  uses: number;
 }
 
 /** Gives a waiting request its connection, or the reason why it waits no longer. */
-type Start = (turn: KeptConnection | UpstreamFailure) => void;
+type Start = (turn: Connection | UpstreamFailure) => void;
 
 /**
  * Creates kept-alive connections. They follow no redirects, keep no cookies and retry nothing. Requests wait in one
@@ -62,7 +54,7 @@ type Start = (turn: KeptConnection | UpstreamFailure) => void;
  *
  * Each connection has one request at a time. undici closes a connection that receives a response without a request. If
  * the upstream does not return the request's id, that is the only way to detect a surplus response, so connections then
- * rest between requests. undici's Pool always takes the first free connection, which has rested least.
+ * rest between requests while there are enough of them.
  */
 export function createConnections(options: ConnectionsOptions) {
   const { url, connections, connectTimeoutMs, ids = createRequestIds(), observe } = options;
@@ -72,13 +64,12 @@ export function createConnections(options: ConnectionsOptions) {
   const openConnection = buildConnector({ timeout: connectTimeoutMs });
   const clients: Client[] = [];
   /** The connections without a request, in the order of their last use. */
-  const idle: KeptConnection[] = [];
+  const idle: Connection[] = [];
   const queue = new FairQueue<Start>();
   /** The connections that each key uses. */
   const used = new Map<string, number>();
   let free = connections;
   let active = 0;
-  let usualMs = 0;
 
   return {
     /** Sends a request when it is its key's turn. */
@@ -87,7 +78,10 @@ export function createConnections(options: ConnectionsOptions) {
       const createdAt = performance.now();
       const isFirst = mayStart(keyId) && !queue.has(keyId);
       const turn = isFirst ? take(keyId) : await waitForTurn(keyId, request);
-      const outcome = 'kind' in turn ? turn : await exchange(turn, basePath + request.path, request, ids);
+      const outcome =
+        'kind' in turn
+          ? turn
+          : await exchange(turn.client, basePath + request.path, request, ids, () => finish(keyId, turn));
       request.progress = undefined;
       const observed = toObserved(outcome);
       if (observed !== undefined) observe?.(request.method, observed, (performance.now() - createdAt) / 1_000);
@@ -109,7 +103,7 @@ export function createConnections(options: ConnectionsOptions) {
     return (used.get(keyId) ?? 0) < SHARE * free;
   }
 
-  function waitForTurn(keyId: string, request: UpstreamRequest): Promise<KeptConnection | UpstreamFailure> {
+  function waitForTurn(keyId: string, request: UpstreamRequest): Promise<Connection | UpstreamFailure> {
     return new Promise((start) => {
       queue.push(keyId, start);
       request.progress = {
@@ -123,45 +117,39 @@ export function createConnections(options: ConnectionsOptions) {
     });
   }
 
-  /** Takes a connection for a key. */
-  function take(keyId: string): KeptConnection {
+  function take(keyId: string): Connection {
     free -= 1;
     active += 1;
     used.set(keyId, (used.get(keyId) ?? 0) + 1);
-    const now = performance.now();
-    const connection = chooseConnection(now);
-    connection.keyId = keyId;
-    connection.startedAt = now;
-    return connection;
+    return takeIdle() ?? open();
   }
 
-  function finish(connection: KeptConnection): void {
-    const { keyId, startedAt } = connection;
+  /** The connection used last, so that few stay open; without ids in responses, the last that has rested. */
+  function takeIdle(): Connection | undefined {
+    const usedBefore = performance.now() - (ids.isReturned ? 0 : REST_MS);
+    const index = idle.findLastIndex(({ usedAt }) => usedAt <= usedBefore);
+    if (index < 0 && clients.length < connections) return undefined;
+    return idle.splice(Math.max(0, index), 1)[0];
+  }
+
+  function open(): Connection {
+    const client = new Client(origin, clientOptions);
+    clients.push(client);
+    return { client, usedAt: 0 };
+  }
+
+  function finish(keyId: string, connection: Connection): void {
     active -= 1;
     const left = (used.get(keyId) ?? 0) - 1;
     if (left > 0) used.set(keyId, left);
     else used.delete(keyId);
     connection.usedAt = performance.now();
-    usualMs += (connection.usedAt - startedAt - usualMs) / 16;
-    const restMs = toRest(connection);
     // In a later turn of the event loop, undici has seen what follows the response.
-    if (restMs === 0) setImmediate(release, connection);
-    else setTimeout(release, restMs, connection).unref();
-  }
-
-  function release(connection: KeptConnection): void {
-    free += 1;
-    idle.push(connection);
-    startNext();
-  }
-
-  function startNext(): void {
-    while (free > 0) {
-      const next = queue.shift(mayStart);
-      if (!next) return;
-      const [keyId, start] = next;
-      start(take(keyId));
-    }
+    setImmediate(() => {
+      free += 1;
+      idle.push(connection);
+      startNext();
+    });
   }
 
   function connect(to: buildConnector.Options, callback: buildConnector.Callback): void {
@@ -177,38 +165,13 @@ export function createConnections(options: ConnectionsOptions) {
     });
   }
 
-  /** The connection used last, so that few stay open; without ids in responses, the last that has rested. */
-  function chooseConnection(now: number): KeptConnection {
-    const restMs = ids.isReturned ? 0 : REST_MS;
-    let index = idle.findLastIndex(({ usedAt }) => now - usedAt >= restMs);
-    if (index < 0 && clients.length === connections) index = 0;
-    const [connection] = index < 0 ? [] : idle.splice(index, 1);
-    if (connection) {
-      if (now - connection.usedAt >= REST_MS) connection.uses = 0;
-      return connection;
+  function startNext(): void {
+    while (free > 0) {
+      const next = queue.shift(mayStart);
+      if (!next) return;
+      const [keyId, start] = next;
+      start(take(keyId));
     }
-    const client = new Client(origin, clientOptions);
-    clients.push(client);
-    const opened: KeptConnection = {
-      client,
-      keyId: '',
-      startedAt: now,
-      usedAt: now,
-      uses: 0,
-      onDone: () => finish(opened),
-    };
-    return opened;
-  }
-
-  /**
-   * How long a connection rests. If its responses have shifted, the one that is missing arrives meanwhile, and undici
-   * closes the connection.
-   */
-  function toRest(connection: KeptConnection): number {
-    connection.uses += 1;
-    if (ids.isReturned || connection.uses < USES_WITHOUT_REST) return 0;
-    connection.uses = 0;
-    return Math.min(1 + 2 * usualMs, LONGEST_REST_MS);
   }
 }
 

@@ -24,7 +24,7 @@ export interface UpstreamRequest {
 }
 
 /** A part of a request's way to the upstream. */
-export interface Cancellable {
+interface Cancellable {
   /** Ends the request at once. Returns whether the upstream may have received it. */
   cancel(reason: Error): boolean;
 }
@@ -68,30 +68,25 @@ const REFUSALS = new Set([401, 429]);
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
-/** A connection to the upstream. */
-export interface Connection {
-  readonly client: Client;
-  /** Called when the connection has no request any more, which may be after the outcome of a cancelled one. */
-  onDone(): void;
-}
-
 /**
  * Sends a request on a connection.
  * @param path - with the path of the base address
+ * @param onDone - called when the connection has no request any more, which may be after the outcome of a cancelled one
  */
 export function exchange(
-  connection: Connection,
+  client: Client,
   path: string,
   request: UpstreamRequest,
   ids: RequestIds,
+  onDone: () => void,
 ): Promise<Outcome> {
   const { call, method, body = null } = request;
   const id = ids.create(call.requestId);
   const headers = { ...request.headers, ...toTraceHeaders(request.span), 'x-request-id': id };
   return new Promise((resolve) => {
-    const handler = new ExchangeHandler(connection, request, ids, id, resolve);
+    const handler = new ExchangeHandler(request, ids, id, resolve, onDone);
     request.progress = handler;
-    connection.client.dispatch({ method, path, headers, body }, handler);
+    client.dispatch({ method, path, headers, body }, handler);
   });
 }
 
@@ -106,11 +101,11 @@ class ExchangeHandler implements Dispatcher.DispatchHandler, Cancellable {
   #size = 0;
 
   constructor(
-    private readonly connection: Connection,
     private readonly request: UpstreamRequest,
     private readonly ids: RequestIds,
     private readonly id: string,
     private readonly resolve: (outcome: Outcome) => void,
+    private readonly onDone: () => void,
   ) {}
 
   cancel(reason: Error): boolean {
@@ -155,7 +150,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler, Cancellable {
     const chunks = this.#chunks ?? [];
     const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
     this.#answer(isUtf8(bytes) ? bytes.toString('utf8') : undefined);
-    this.connection.onDone();
+    this.onDone();
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
@@ -164,7 +159,7 @@ class ExchangeHandler implements Dispatcher.DispatchHandler, Cancellable {
     // undici's error has what the upstream sent, which may contain the client's key.
     else if (isBroken) this.#fail('broken', notUnderstood('incomplete or no HTTP', new Error(error.message)));
     else this.#fail('unreachable', unavailable(error));
-    this.connection.onDone();
+    this.onDone();
   }
 
   #answer(body: string | undefined): void {

@@ -1,16 +1,6 @@
+import type { WindowState } from '../access/ledger.js';
 import type { UpstreamAnswerHead } from '../access/upstream-key.js';
 import { toWallTime } from '../clock.js';
-
-/** A window, as a response of the upstream states it. */
-export interface StatedWindow {
-  readonly name: string;
-  /** Length in seconds. Null if the response does not state it. */
-  readonly seconds: number | null;
-  readonly limit: number;
-  readonly remaining: number;
-  /** When it closes, by `monotonicNow`. */
-  readonly resetAt: number;
-}
 
 /**
  * Parses the limits that a response states in `RateLimit-Policy` and `RateLimit`, or otherwise in the three
@@ -21,10 +11,10 @@ export interface StatedWindow {
 export function parseStatedWindows(
   { header }: Pick<UpstreamAnswerHead, 'header'>,
   now: number,
-): readonly StatedWindow[] {
+): readonly WindowState[] {
   const trio = parseTrio(header, now);
   const states = parseItems(header('ratelimit'), REMAINING, TIME_LEFT);
-  const windows: StatedWindow[] = [];
+  const windows: WindowState[] = [];
   for (const { name, first: limit, second: seconds } of parseItems(header('ratelimit-policy'), QUOTA, WINDOW)) {
     const { first: remaining, second: left = seconds } = states.find((state) => state.name === name) ?? NO_STATE;
     // A limit of 0 would refuse everything, for good.
@@ -45,7 +35,7 @@ const NO_STATE: Omit<Item, 'name'> = { first: undefined, second: undefined };
 /** A smaller difference between two clocks is ignored, because `Date` has a resolution of one second. */
 const CLOCK_TOLERANCE_MS = 2_000;
 
-function parseTrio(header: UpstreamAnswerHead['header'], now: number): StatedWindow | undefined {
+function parseTrio(header: UpstreamAnswerHead['header'], now: number): WindowState | undefined {
   const limit = toCount(header('x-ratelimit-limit'));
   const remaining = toCount(header('x-ratelimit-remaining'));
   const reset = toCount(header('x-ratelimit-reset'));

@@ -4,7 +4,7 @@ import { operationTooLarge, rateLimited, secondsUntil } from '../access/refusals
 import type { UpstreamAnswerHead } from '../access/upstream-key.js';
 import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
-import { parseStatedWindows, type StatedWindow } from './limit-fields.js';
+import { parseStatedWindows } from './limit-fields.js';
 
 /** Two resets closer than this belong to the same window, because the upstream states whole seconds. */
 const SAME_WINDOW_MS = 2_000;
@@ -24,7 +24,7 @@ export class LimitState {
   #isKnown = false;
   #hasAnswered = false;
   /** The numbers of the last answer that stated any. They are kept after a 429, for the response headers. */
-  #stated: readonly StatedWindow[] = [];
+  #stated: readonly WindowState[] = [];
   /** When that answer arrived, by `performance.now()`. */
   #statedAt = 0;
   /** True while a request goes out although the numbers say that none is left. */
@@ -37,9 +37,14 @@ export class LimitState {
     return this.#stated.some(({ resetAt }) => resetAt <= now);
   }
 
+  /** Whether the last answer that counts has stated limits. */
+  get isStated(): boolean {
+    return this.#stated.length > 0;
+  }
+
   /** True if the upstream has answered for this key and states no limits. */
   get isUnstated(): boolean {
-    return this.#hasAnswered && this.#stated.length === 0;
+    return this.#hasAnswered && !this.isStated;
   }
 
   /** The plan of these limits, if their numbers leave no doubt. */
@@ -142,7 +147,7 @@ export class LimitState {
    * The last answer counts, but answers may arrive out of order. If two requests were in flight together, the smaller
    * `remaining` of the same window is the newer one. Resets are rounded up to seconds: the earliest is the most exact.
    */
-  #merge(stated: StatedWindow, now: number, hasOverlapped: boolean): StatedWindow {
+  #merge(stated: WindowState, now: number, hasOverlapped: boolean): WindowState {
     const known = this.#stated.find(({ name }) => name === stated.name);
     if (!known || known.resetAt <= now || Math.abs(stated.resetAt - known.resetAt) > SAME_WINDOW_MS) return stated;
     const remaining = hasOverlapped ? Math.min(known.remaining, stated.remaining) : stated.remaining;

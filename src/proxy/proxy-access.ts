@@ -1,15 +1,13 @@
-import type { AdmissionObserver, AdmissionRefusal } from '../access/admission-observer.js';
-import { digestApiKey } from '../access/api-key.js';
-import { parseBearer } from '../access/bearer.js';
+import { digestApiKey, parseBearer } from '../access/api-key.js';
 import { KeylessSession } from '../access/keyless-session.js';
 import type { Admission, Ledger, WindowState } from '../access/ledger.js';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { memoize } from '../access/memoize.js';
 import { PUBLISHED_LIMITS, toWindows, type Plan } from '../access/plans.js';
-import { keyMissing, keyRefused, operationTooLarge, rateLimited } from '../access/refusals.js';
-import type { Access, Allowance, Session } from '../access/session.js';
+import { keyMissing, keyRefused, toRefusal } from '../access/refusals.js';
+import type { Access, AdmissionObserver, Allowance, Session } from '../access/session.js';
 import type { ProbeEnd, UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js';
-import { StoreError, toStoreError, withCost, type ErrorName } from '../errors.js';
+import { StoreError, withCost } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
 import type { KeyState, KeyStates, SharedCooldowns } from './key-state.js';
 import type { EndTrial, StartTrial } from './key-trials.js';
@@ -56,8 +54,10 @@ export function createProxyAccess(options: ProxyAccessOptions): Access {
 class ProxySession implements Session, UpstreamKey {
   /** Admitted requests of this session without an answer so far. */
   #inFlight = 0;
-  /** Requests that were admitted while nothing was known of the limits. The first answer settles whether they fit. */
-  #unsettled = 0;
+  /** True if requests were admitted while nothing was known of the limits. The first answer settles whether they fit. */
+  #isUnsettled = false;
+  /** Why they do not fit into the default plan. It counts if the upstream states no limits. */
+  #defaultRefusal: StoreError | undefined;
   /** Why the rest of them does not fit. */
   #lateRefusal: StoreError | undefined;
   #endTrial: EndTrial | undefined;
@@ -179,53 +179,31 @@ class ProxySession implements Session, UpstreamKey {
     }
   }
 
+  /** Charges the default plan unless the upstream states limits. Before its first answer, a refusal has to wait for it. */
   async #admitByDefaultPlan(cost: number): Promise<void> {
     const { limits } = this.key;
     const { defaultPlan } = this.options;
-    if (!defaultPlan || !limits.isUnstated) {
-      if (limits.isUnknown) this.#unsettled += cost;
+    this.#isUnsettled ||= limits.isUnknown;
+    if (!defaultPlan || limits.isStated) return;
+    const admission = await this.#askDefaultPlan(defaultPlan, cost);
+    this.#defaultWindows = admission.windows;
+    this.#defaultRefusal = toRefusal(admission, cost);
+    if (!this.#defaultRefusal) return;
+    if (!limits.isUnstated) {
+      const probe = 1;
+      await this.#askDefaultPlan(defaultPlan, probe);
       return;
     }
-    const refusal = await this.#charge(defaultPlan, cost);
-    if (!refusal) return;
     this.#release(cost);
-    throw refusal;
+    throw this.#defaultRefusal;
   }
 
   /** Checks what was admitted without limits, if the upstream has answered since. */
   #settle(): void {
-    if (this.#unsettled === 0) return;
     const { limits } = this.key;
-    const { defaultPlan } = this.options;
-    if (limits.isUnstated && defaultPlan) void this.#chargeLate(defaultPlan, this.#unsettled);
-    else if (limits.isUnknown) return;
-    else this.#lateRefusal = limits.findRestRefusal(this.#inFlight);
-    this.#unsettled = 0;
-  }
-
-  /** Charges requests of which one has been answered. Never rejects. */
-  async #chargeLate(plan: PublishedPlan, cost: number): Promise<void> {
-    try {
-      const refusal = await this.#charge(plan, cost);
-      if (!refusal) return;
-      const answered = 1;
-      await this.#charge(plan, answered);
-      // The first request has run, so the rest is late and not too large: a client may repeat it in parts.
-      const isTooLarge = refusal.code === 'operation_too_large';
-      this.#lateRefusal = isTooLarge ? await this.#charge(plan, PUBLISHED_LIMITS[plan].perMinute) : refusal;
-    } catch (error) {
-      this.#lateRefusal = toStoreError(error);
-    }
-  }
-
-  /** @returns why the default plan refuses the requests */
-  async #charge(plan: PublishedPlan, cost: number): Promise<StoreError | undefined> {
-    const admission = await this.#askDefaultPlan(plan, cost);
-    this.#defaultWindows = admission.windows;
-    if (admission.outcome === 'admitted') return undefined;
-    return admission.outcome === 'too-large'
-      ? operationTooLarge(cost, admission.limit)
-      : rateLimited(admission.retryAfter, cost, admission.windows);
+    if (!this.#isUnsettled || limits.isUnknown) return;
+    this.#isUnsettled = false;
+    this.#lateRefusal = limits.isUnstated ? this.#defaultRefusal : limits.findRestRefusal(this.#inFlight);
   }
 
   #askDefaultPlan(plan: PublishedPlan, cost: number): MaybePromise<Admission> {
@@ -247,12 +225,7 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   #count<T>(error: T): T {
-    if (error instanceof StoreError && isAdmissionRefusal(error.code))
-      this.options.observer.refused(this.#plan, error.code);
+    if (error instanceof StoreError) this.options.observer.refused(this.#plan, error.code);
     return error;
   }
-}
-
-function isAdmissionRefusal(code: ErrorName): code is AdmissionRefusal & ErrorName {
-  return code === 'rate_limited' || code === 'key_banned' || code === 'operation_too_large';
 }

@@ -36,9 +36,9 @@ export async function openProxyBackend(
   redis?: RedisLink,
 ): Promise<Backend> {
   const { url, timeoutMs, defaultPlan } = proxy;
-  const observer = metrics.watchUpstream(() => ({ ...connections.load(), isBreakerOpen: breaker.isOpen }));
+  const { observe } = metrics.watchUpstream(() => ({ ...connections.load(), isBreakerOpen: breaker.isOpen }));
   const ids = createRequestIds();
-  const connections = createConnections({ ...proxy, connectTimeoutMs: timeoutMs, ids, observe: observer?.observe });
+  const connections = createConnections({ ...proxy, connectTimeoutMs: timeoutMs, ids, observe });
   const { origin, basePath } = parseBaseUrl(url);
   // Probes have a connection of their own, so that they wait for no request.
   const probeMs = Math.min(timeoutMs, MAX_PROBE_MS);
@@ -100,7 +100,7 @@ export async function openProxyBackend(
     } catch (error) {
       throw error instanceof StoreError ? error : unavailable(error);
     } finally {
-      observer?.observe('GET', outcome, (performance.now() - startedAt) / 1_000);
+      observe('GET', outcome, (performance.now() - startedAt) / 1_000);
     }
     return undefined;
   }

@@ -19,7 +19,7 @@ export interface UpstreamRequestsOptions {
 }
 
 /** What all requests of a call have in common. */
-export interface RequestTemplate extends Pick<UpstreamRequest, 'method' | 'headers' | 'body'> {
+interface RequestTemplate extends Pick<UpstreamRequest, 'method' | 'headers' | 'body'> {
   readonly call: Call;
   /** Reads the animals of an answer as soon as it arrives, so that its text and headers can be freed. */
   read(answer: UpstreamAnswer, path: string): Result;
@@ -29,7 +29,7 @@ export interface RequestTemplate extends Pick<UpstreamRequest, 'method' | 'heade
 export type Result = readonly Pet[] | Error;
 
 /** Requests several paths of the upstream at once. Returns one result for each path, in order. */
-export type AskUpstream = (paths: readonly string[], template: RequestTemplate) => Promise<readonly Result[]>;
+type AskUpstream = (paths: readonly string[], template: RequestTemplate) => Promise<readonly Result[]>;
 
 /** Statuses of a temporary failure, after which a GET is sent again. */
 const RETRIED_STATUSES = new Set([502, 503, 504]);

@@ -26,7 +26,7 @@ export function parsePets(body: string | undefined): readonly Pet[] | undefined 
 }
 
 /** Reads an Error body; undefined if the body is something else. */
-export function parseErrorBody(body: string | undefined): ErrorBody | undefined {
+function parseErrorBody(body: string | undefined): ErrorBody | undefined {
   const value = parse(body);
   if (!isRecord(value)) return undefined;
   const { code, message, status } = value;

@@ -32,30 +32,22 @@ return {tonumber(ARGV[1]), wait, later, ban and 1 or 0}
 export function createRedisCooldowns(link: RedisLink): SharedCooldowns {
   const script = createScript(link, 'cool-down', COOL_DOWN);
   const shared = createBoundedCache<Cooldown>(CAPACITY);
-  /** The keys whose cooldowns were sent again, while others still have to be. */
-  const resent = new Set<string>();
   link.onUp(() => void sendAgain());
 
   return {
     find: (keyId, span) => run(keyId, [0, 0, 0], span),
     share(keyId, cooldown) {
       shared.set(keyId, cooldown);
-      resent.delete(keyId);
       void send(keyId);
     },
   };
 
-  /** Sends all cooldowns after an outage. If the link fails meanwhile, the next call continues with the rest. */
+  /** Sends all cooldowns after an outage. If the link fails meanwhile, the next call begins again. */
   async function sendAgain(): Promise<void> {
-    for (const [keyId, { until }] of [...shared]) if (until <= monotonicNow()) shared.delete(keyId);
-    const unsent = [...shared.keys()].filter((keyId) => !resent.has(keyId));
-    for (let start = 0; start < unsent.length; start += CHUNK) {
-      const chunk = unsent.slice(start, start + CHUNK);
-      await Promise.all(chunk.map(send));
-      if (!link.isUp) return;
-      for (const keyId of chunk) resent.add(keyId);
+    const keyIds = [...shared.keys()];
+    for (let start = 0; start < keyIds.length && link.isUp; start += CHUNK) {
+      await Promise.all(keyIds.slice(start, start + CHUNK).map(send));
     }
-    resent.clear();
   }
 
   async function send(keyId: string): Promise<void> {

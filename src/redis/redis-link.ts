@@ -6,7 +6,7 @@ import { createRedisClients, type RedisClient } from './redis-client.js';
 
 export type RedisCommands = Pick<Redis, 'evalsha' | 'eval' | 'get' | 'set'>;
 
-export interface RedisCall {
+interface RedisCall {
   readonly name: string;
   readonly operation: 'EVALSHA' | 'GET' | 'SET';
   /** The span of the request that needs the reply. Absent if no single request does. */
@@ -23,9 +23,7 @@ export type RedisLink = Awaited<ReturnType<typeof openRedisLink>>;
 
 /** How long an attempt to connect may take, including the check that Redis can write and read. */
 const CONNECT_MS = 1_000;
-const RETRY_MS = 500;
-/** If a connection that lasted longer than this breaks, the link reconnects at once. */
-const LASTING_MS = 1_000;
+const RETRY_MS = 250;
 
 /**
  * Opens a connection to Redis, which may be unavailable at any time: one server, the primary that Sentinels name, or a
@@ -50,8 +48,8 @@ export async function openRedisLink(options: {
   const waiting = new Set<(reason: SharingFailure) => void>();
   const listeners: (() => void)[] = [];
   let client: RedisClient | undefined;
-  /** When the client's connection was found to work, by `performance.now()`. Undefined while it does not. */
-  let upSince: number | undefined;
+  /** Whether the client's connection has been found to work. */
+  let isUp = false;
   let timer: NodeJS.Timeout | undefined;
   let hasBeenUp = false;
   let isOutageLogged = false;
@@ -61,7 +59,7 @@ export async function openRedisLink(options: {
   await connect();
   return {
     get isUp() {
-      return upSince !== undefined;
+      return isUp;
     },
     /** What the last connection failed with. Undefined if there was none that failed. */
     get failure() {
@@ -71,7 +69,7 @@ export async function openRedisLink(options: {
     /** Adds a listener that is called whenever the link connects, and at once if it is connected now. */
     onUp(listener: () => void): void {
       listeners.push(listener);
-      if (upSince !== undefined) listener();
+      if (isUp) listener();
     },
     close(): void {
       isClosed = true;
@@ -100,14 +98,14 @@ export async function openRedisLink(options: {
     } catch (error) {
       created.disconnect();
       reportOutage('unreachable', errors[0] ?? (error as Error));
-      connectLater(RETRY_MS);
+      connectLater();
       return;
     }
     if (isClosed) {
       created.disconnect();
       return;
     }
-    upSince = performance.now();
+    isUp = true;
     hasBeenUp = true;
     metrics?.setShared(true);
     if (isOutageLogged) log[metrics ? 'info' : 'debug']('Redis is back: limits are shared again');
@@ -127,7 +125,7 @@ export async function openRedisLink(options: {
     read: (reply: unknown) => T,
   ): Promise<T | undefined> {
     const asked = client;
-    if (!asked || upSince === undefined) return Promise.resolve(undefined);
+    if (!asked || !isUp) return Promise.resolve(undefined);
     const end = observe?.(call);
     return new Promise((resolve) => {
       const settle = (result: T | undefined, failure?: SharingFailure): void => {
@@ -159,17 +157,15 @@ export async function openRedisLink(options: {
   }
 
   function lose(lost: RedisClient, reason: SharingFailure, error: Error): void {
-    if (lost !== client || upSince === undefined) return;
-    const hasLasted = performance.now() - upSince > LASTING_MS;
+    if (lost !== client || !isUp) return;
     discard(reason);
-    if (isClosed) return;
     reportOutage(reason, error);
-    connectLater(hasLasted ? 0 : RETRY_MS);
+    connectLater();
   }
 
   /** Closes the connection, and ends all calls that wait for a reply. */
   function discard(reason: SharingFailure): void {
-    upSince = undefined;
+    isUp = false;
     client?.disconnect();
     for (const fail of [...waiting]) fail(reason);
   }
@@ -185,9 +181,8 @@ export async function openRedisLink(options: {
     log[metrics ? 'warn' : 'debug']({ reason, failure }, 'Redis is unavailable: this instance counts limits alone');
   }
 
-  function connectLater(milliseconds: number): void {
-    if (isClosed) return;
-    timer = setTimeout(() => void connect(), milliseconds).unref();
+  function connectLater(): void {
+    if (!isClosed) timer = setTimeout(() => void connect(), RETRY_MS).unref();
   }
 }
 

@@ -1,15 +1,13 @@
-import type { AdmissionObserver } from '../access/admission-observer.js';
-import type { Authenticator } from './authenticator.js';
-import type { Caller } from './postgres-key-store.js';
-import { chain, type MaybePromise } from '../access/maybe-promise.js';
-import { parseBearer } from '../access/bearer.js';
-import type { Admission, Ledger, WindowState } from '../access/ledger.js';
-import { explainMistake } from '../access/api-key.js';
-import { keyBanned, keyMissing, keyRefused, operationTooLarge, rateLimited } from '../access/refusals.js';
+import { explainMistake, parseBearer } from '../access/api-key.js';
 import { KeylessSession } from '../access/keyless-session.js';
-import type { Access, Allowance, Session } from '../access/session.js';
+import type { Admission, Ledger, WindowState } from '../access/ledger.js';
+import { chain, type MaybePromise } from '../access/maybe-promise.js';
+import { keyMissing, keyRefused, toRefusal } from '../access/refusals.js';
+import type { Access, AdmissionObserver, Allowance, Session } from '../access/session.js';
 import type { StoreError } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
+import type { Authenticator } from './authenticator.js';
+import type { Caller } from './postgres-key-store.js';
 
 /**
  * Creates the access to a store: it looks up keys and counts their requests.
@@ -75,21 +73,12 @@ class CallerSession implements Session {
   #settle(admission: Admission, cost: number): void {
     const { caller, observer } = this;
     this.#windows = admission.windows;
-    switch (admission.outcome) {
-      case 'admitted':
-        if (cost > 0) observer.admitted(caller.plan, cost);
-        return;
-      case 'refused':
-        observer.refused(caller.plan, 'rate_limited');
-        throw rateLimited(admission.retryAfter, cost, admission.windows);
-      case 'banned':
-        observer.refused(caller.plan, 'key_banned');
-        throw keyBanned(admission.retryAfter);
-      case 'too-large':
-        observer.refused(caller.plan, 'operation_too_large');
-        throw operationTooLarge(cost, admission.limit);
-      default:
-        admission satisfies never;
+    const refusal = toRefusal(admission, cost);
+    if (!refusal) {
+      if (cost > 0) observer.admitted(caller.plan, cost);
+      return;
     }
+    observer.refused(caller.plan, refusal.code);
+    throw refusal;
   }
 }

@@ -31,8 +31,6 @@ const BATCH_SIZE = 1_000;
 const MAX_COUNTS_OF_KEY = 100;
 const HOUR_MS = 3_600_000;
 
-export type BufferedUsageCounter = ReturnType<typeof createUsageCounter>;
-
 /** Creates a `UsageCounter` that counts in memory and writes the counts to the database every few seconds. */
 export function createUsageCounter(options: UsageCounterOptions) {
   const { write, log, flushEveryMs = 5_000, capacity = 20_000 } = options;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseBearer } from '../../src/access/bearer.js';
+import { parseBearer } from '../../src/access/api-key.js';
 
 describe('parseBearer', () => {
   it.each(['Bearer abc', 'bearer abc', 'BEARER abc', 'bEaReR abc', 'Bearer    abc', 'Bearer abc  '])(

@@ -97,15 +97,6 @@ it('survives a crash in the middle of a line, and adds to what is left', async (
   expect((await readLimits(path)).map(([id]) => id)).toEqual(['key_0', 'key_5']);
 });
 
-it('reads the list that earlier versions wrote', async () => {
-  await writeFile(path, JSON.stringify([...createLedger(2).snapshot()]));
-  const ledger = createMemoryLedger({ now: () => now });
-  const file = await openLimitsFile(path, ledger, { warn: () => undefined });
-  expect(ledger.find('key_1')).toMatchObject({ used: [1, 1] });
-  await file();
-  expect(await readLimits(path)).toHaveLength(2);
-});
-
 it('can be written again after it could not', async () => {
   const warnings: string[] = [];
   await mkdir(`${path}.new`);

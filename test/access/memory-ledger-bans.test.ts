@@ -126,24 +126,6 @@ describe('a snapshot', () => {
     expect(ledger.admit(key, 1)).toMatchObject({ outcome: 'banned', retryAfter: 200 });
   });
 
-  it('of an earlier version, with its refusals in another order, is restored', () => {
-    const refusedAt = [now, now - 50_000, now - 20_000];
-    const saved = {
-      used: [1, 1],
-      closesAt: [now + 60_000, now + 86_400_000],
-      refusedAt,
-      oldestRefusal: 1,
-      bannedUntil: 0,
-    };
-    ledger = createLedger();
-    ledger.restore([['key_a', saved]]);
-    now += 15_000;
-    expect([ask(), ask()]).toEqual(['refused', 'banned']);
-    expect([...ledger.snapshot()]).toEqual([
-      ['key_a', expect.not.objectContaining({ oldestRefusal: expect.anything() })],
-    ]);
-  });
-
   it('keeps the order in which accounts were last used', () => {
     const [first, ...later] = ['a', 'b', 'c'].map((id) => ({ ...key, id })) as [Account, Account, Account];
     ledger = createMemoryLedger({ now: () => now });

@@ -1,11 +1,6 @@
 import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
-import {
-  createRequestFields,
-  createRequestLog,
-  type RequestFields,
-  type RequestLog,
-} from '../../src/observability/log.js';
+import { createRequestFields, createRequestLog } from '../../src/observability/log.js';
 
 function createLog(level: string) {
   const lines: Record<string, unknown>[] = [];
@@ -25,10 +20,14 @@ const LINE = {
   address: '203.0.113.7',
   status: 200,
   ms: 1.25,
-  further: FURTHER as Partial<RequestFields>,
+  further: FURTHER as Partial<ReturnType<typeof createRequestFields>>,
 };
 
-function write(log: RequestLog, { requestId, method, path, address, status, ms, further } = LINE, route = path): void {
+function write(
+  log: ReturnType<typeof createRequestLog>,
+  { requestId, method, path, address, status, ms, further } = LINE,
+  route = path,
+): void {
   log({ requestId, method, path, route, logged: Object.assign(createRequestFields(), further) }, address, status, ms);
 }
 

@@ -396,6 +396,19 @@ describe('DEFAULT_PLAN', () => {
     await upstream.close();
   });
 
+  it('refuses the rest of a first operation that costs more than the plan allows', async () => {
+    const upstream = await startScriptedUpstream(answerAnimals);
+    const gateway = await startProxyBefore(upstream.url, { DEFAULT_PLAN: 'free' });
+    const lookups = Array.from({ length: 61 }, (_, i) => `p${i}: pet(id: ${i}) { id }`).join(' ');
+    const { errors } = await gateway.graphql(`{ ${lookups} }`, { key: 'a' });
+    expect(errors?.map(({ extensions }) => extensions.code)).toEqual(Array<string>(60).fill('OPERATION_TOO_LARGE'));
+    const again = await gateway.graphql(`{ ${lookups} }`, { key: 'a' });
+    expect([again.status, again.headers.get('x-ratelimit-remaining')]).toEqual([400, '59']);
+    expect(upstream.seen).toHaveLength(1);
+    await gateway.close();
+    await upstream.close();
+  });
+
   it('yields to limits that the upstream states', async () => {
     const upstream = await startScriptedUpstream((_, response) => send(response, 200, '[]', freeLimits(7)));
     const gateway = await startProxyBefore(upstream.url, { DEFAULT_PLAN: 'business' });

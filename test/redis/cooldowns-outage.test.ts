@@ -70,17 +70,11 @@ describe('cooldowns after an outage', () => {
     expect([...received.keys()].filter((key) => key.includes('expired'))).toEqual([]);
   });
 
-  it('continue where another outage interrupted them, and start anew after a later one', async () => {
+  it('are all sent again after an outage that interrupted this', async () => {
     failAfter = 2_350;
     goUp();
     await expect.poll(() => isUp, { timeout: 10_000 }).toBe(false);
     failAfter = Infinity;
-    goUp();
-    await expect.poll(() => received.size, { timeout: 10_000 }).toBe(LIVE);
-    expect(total()).toBeLessThanOrEqual(LIVE + 100);
-
-    received.clear();
-    isUp = false;
     goUp();
     await expect.poll(() => received.size, { timeout: 10_000 }).toBe(LIVE);
   });

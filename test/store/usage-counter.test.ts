@@ -6,11 +6,7 @@ import { createPgDatabase } from '../../src/store/pg-database.js';
 import { openPgliteDatabase } from '../../src/store/pglite-database.js';
 import type { Usage } from '../../src/access/usage.js';
 import { createPostgresUsage, type PostgresUsage } from '../../src/store/postgres-usage.js';
-import {
-  createUsageCounter,
-  type BufferedUsageCounter,
-  type UsageCounterOptions,
-} from '../../src/store/usage-counter.js';
+import { createUsageCounter, type UsageCounterOptions } from '../../src/store/usage-counter.js';
 import { createDatabase } from '../support/gateway.js';
 
 const NEVER_MS = 3_600_000;
@@ -40,12 +36,17 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the counter of usage on %s', (
     await drop?.();
   });
 
-  function createCounter(options: Partial<UsageCounterOptions> = {}): BufferedUsageCounter {
+  function createCounter(options: Partial<UsageCounterOptions> = {}) {
     const log = pino({}, { write: (line: string) => void logged.push(JSON.parse(line) as (typeof logged)[number]) });
     return createUsageCounter({ write: (counts) => usage.add(counts), log, flushEveryMs: NEVER_MS, ...options });
   }
 
-  function count(counter: BufferedUsageCounter, client: string | undefined, keyId = 'key_1', times = 1): void {
+  function count(
+    counter: ReturnType<typeof createUsageCounter>,
+    client: string | undefined,
+    keyId = 'key_1',
+    times = 1,
+  ): void {
     for (let i = 0; i < times; i++) {
       counter.count({ keyId, client, operation: 'GET /v1/pets', deprecated: '', cost: 2, outcome: 'ok' });
     }
