@@ -13,6 +13,11 @@ export interface Overload {
 
 /** A caller with this many late requests gets no more. */
 const MAX_LATE = 32;
+/**
+ * What a caller is charged, in milliseconds, for a request that no limit counts: a turn of it is short, and most of its
+ * time is Node's, outside of turns.
+ */
+const UNCOUNTED_MS = 0.03;
 /** An overload ends after this long without a refusal, in milliseconds. */
 const OVER_AFTER_MS = 1_000;
 /** The most keys whose callers are remembered. */
@@ -56,7 +61,9 @@ export function createScheduler(log: Log) {
           const refusal =
             overload && isOverloaded(context, caller, overload.lateMs) ? overload.refuse(context) : undefined;
           noteOverload(refusal !== undefined);
-          return refusal ?? (await run(context, caller, handler));
+          const reply = refusal ?? (await run(context, caller, handler));
+          if (reply.status >= 400 || !reply.windows) turns.charge(caller, UNCOUNTED_MS);
+          return reply;
         } finally {
           turns.leave(caller);
         }
