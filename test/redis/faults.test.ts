@@ -121,6 +121,16 @@ describeWithRedisServer('two instances whose Redis fails', () => {
     expect(slowest(during)).toBeLessThan(slowest(usual) + SOON_MS);
   });
 
+  it('keep the count of a key that they have seen after FLUSHALL', async () => {
+    const { key } = await instances[0].createKey({ plan: 'enterprise', limits: { perMinute: 500, perDay: 5_000 } });
+    await expectSharing(key);
+    const { remaining } = await ask(instances[0], key);
+    const redis = await connectDirectly();
+    await redis.flushall();
+    await redis.quit();
+    expect((await ask(instances[0], key)).remaining).toBe(remaining - 1);
+  });
+
   it('enforce the limit separately, starting from the last shared count', async () => {
     const { key } = await instances[0].createKey({ plan: 'enterprise', limits: { perMinute: 10, perDay: 100 } });
     await expectSharing(key);
