@@ -172,7 +172,7 @@ export function createRestHandler(options: RestOptions): Handler {
 
 function methodNotAllowed(methods: readonly string[]): StoreError {
   const allowed = methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ');
-  return new StoreError('method_not_allowed', `This path takes only ${allowed}.`, { headers: { Allow: allowed } });
+  return new StoreError('method_not_allowed', `This path accepts ${allowed}.`, { headers: { Allow: allowed } });
 }
 
 /** Parses a query string. Refuses a repeated parameter. */

@@ -132,7 +132,7 @@ export async function judge(name: string, load: Load, databaseUrl: string): Prom
   const ofKind = (kind: Answer['kind']): Answer[] => answers.filter((answer) => answer.kind === kind);
   const [reads, adds] = [ofKind('read'), ofKind('add')];
   const done = adds.filter(({ status }) => isSuccess(status)).map(({ endedAt }) => endedAt);
-  const pauseMs = Math.max(0, ...done.slice(1).map((at, index) => at - (done[index] as number)));
+  const pauseMs = done.slice(1).reduce((most, at, index) => Math.max(most, at - (done[index] as number)), 0);
   const outcome: Outcome = {
     acknowledged: acknowledged.size,
     lost,

@@ -7,7 +7,7 @@ import { sendFields } from './request.js';
 
 export type PetStatus = 'AVAILABLE' | 'PENDING' | 'SOLD';
 
-/** An animal. Its identifiers are int64 in canonical decimal, exact. */
+/** An animal. Its identifiers are int64 in plain digits, exact. */
 export interface Pet {
   readonly id: string;
   readonly name: string;
@@ -16,7 +16,7 @@ export interface Pet {
   readonly status: PetStatus | null;
 }
 
-/** An int64: in canonical decimal, as a bigint, or as a number up to 2^53 − 1. */
+/** An int64: in plain digits such as "42", as a bigint, or as a number up to 2^53 − 1. */
 export type PetId = string | bigint | number;
 
 /** An animal to add. */
@@ -163,13 +163,13 @@ function unwrap<T>(result: T): Exclude<T, PetError | undefined> {
   return result as Exclude<T, PetError | undefined>;
 }
 
-/** @returns the id in canonical decimal; an error if it is not an int64, or may have been rounded */
+/** @returns the id in plain digits; an error if it is not an int64, or may have been rounded */
 function parseId(name: string, given: PetId): string | PetError {
   const text = String(given);
   const isExact = typeof given === 'string' || typeof given === 'bigint' || Number.isSafeInteger(given);
   if (isExact && /^(?:0|-?[1-9]\d{0,18})$/.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text)) return text;
-  const expected = 'an int64: in canonical decimal, as a bigint, or as a number up to 2^53 − 1';
-  const message = `${name} must be ${expected}, got ${typeof given === 'string' ? JSON.stringify(text.slice(0, 40)) : text}.`;
+  const expected = 'a whole number such as "42", of 64 bits; as a JavaScript number, at most 2^53 − 1';
+  const message = `${name} must be ${expected}; got ${typeof given === 'string' ? JSON.stringify(text.slice(0, 40)) : text}.`;
   return badInput(message);
 }
 
