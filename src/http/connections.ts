@@ -26,14 +26,17 @@ const LINGER_MS = 1_000;
  * closes. The others are told here.
  */
 export function createConnections() {
-  /** The connections by their sockets, with the responses that are not complete. */
-  const connections = new WeakMap<Duplex, { readonly responses: Set<ServerResponse>; isRefused: boolean }>();
+  /**
+   * The connections by their sockets, with the responses that are not complete: seldom more than one, for which a Set
+   * would allocate a new table with each request, out of reach of V8's quick garbage collection.
+   */
+  const connections = new WeakMap<Duplex, { readonly responses: ServerResponse[]; isRefused: boolean }>();
 
   return {
     track({ socket }: IncomingMessage, response: ServerResponse): void {
       const { responses } = connections.get(socket) ?? open(socket);
-      responses.add(response);
-      response.on('close', () => responses.delete(response));
+      responses.push(response);
+      response.on('close', () => responses.splice(responses.indexOf(response), 1));
     },
     /** Answers what is no valid HTTP request directly on its socket, because Node provides no response object for it. */
     refuse(error: NodeJS.ErrnoException, socket: Duplex): void {
@@ -41,7 +44,7 @@ export function createConnections() {
       if (connection?.isRefused) return;
       if (connection) connection.isRefused = true;
       // What cannot be read follows requests that can: their responses go out, and nothing else.
-      const owed = [...(connection?.responses ?? [])].filter(({ req, headersSent }) => req.complete || headersSent);
+      const owed = (connection?.responses ?? []).filter(({ req, headersSent }) => req.complete || headersSent);
       if (owed.length === 0 || error.code === 'ECONNRESET') {
         refuseConnection(error, socket);
         return;
@@ -56,7 +59,7 @@ export function createConnections() {
   };
 
   function open(socket: Socket) {
-    const connection = { responses: new Set<ServerResponse>(), isRefused: false };
+    const connection = { responses: new Array<ServerResponse>(), isRefused: false };
     connections.set(socket, connection);
     socket.once('close', () => setImmediate(closeAll, connection.responses));
     return connection;
@@ -64,8 +67,8 @@ export function createConnections() {
 }
 
 /** Closes the responses that Node has not closed. */
-function closeAll(responses: ReadonlySet<ServerResponse>): void {
-  for (const response of responses) {
+function closeAll(responses: readonly ServerResponse[]): void {
+  for (const response of [...responses]) {
     response.destroy();
     response.emit('close');
   }
