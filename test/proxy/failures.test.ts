@@ -163,7 +163,7 @@ describe('a gateway whose upstream fails', () => {
     upstream.play(answerAnimals);
     const startedAt = performance.now();
     const { errors } = await gateway.graphql('{ pets { id } }', { key: 'a' });
-    expect(performance.now() - startedAt).toBeLessThan(50);
+    expect(performance.now() - startedAt).toBeLessThan(TIMEOUT_MS);
     expect(errors?.[0]?.extensions.code).toBe('UPSTREAM_UNAVAILABLE');
     expect((await gateway.fetch('/readyz?backend=true')).status).toBe(503);
     await expect
