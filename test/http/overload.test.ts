@@ -47,11 +47,11 @@ describe('an overloaded store', () => {
     await crowd.leave();
   }
 
-  /** Sends requests until one is refused. A request before that may be admitted to wait. */
+  /** Sends requests until one is refused. A request before that may be admitted, and refused by the full pool: 200. */
   async function askUntilRefused(ask = list): Promise<GraphqlAnswer> {
     for (;;) {
       const answer = await ask();
-      if (answer.errors?.[0]?.extensions.error?.code === 'overloaded') return answer;
+      if (answer.status === 503) return answer;
     }
   }
 
