@@ -27,8 +27,8 @@ const LINGER_MS = 1_000;
  */
 export function createConnections() {
   /**
-   * The connections by their sockets, with the responses that are not complete: seldom more than one, for which a Set
-   * would allocate a new table with each request, out of reach of V8's quick garbage collection.
+   * The connections by their sockets, with the responses that are not complete. They are seldom more than one, and for
+   * each that comes and goes, V8 would allocate a new table of a Set in its old generation.
    */
   const connections = new WeakMap<Duplex, { readonly responses: ServerResponse[]; isRefused: boolean }>();
 

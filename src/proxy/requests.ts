@@ -46,8 +46,11 @@ const EXCHANGE_MS = 0.05;
 export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUpstream {
   const { connections, breaker, timeoutMs, startSpan } = options;
   let retriesLeft = MAX_RETRIES;
-  /** The GETs that have not ended, by key and path. */
-  const pending = new Map<string, PendingRequest>();
+  /**
+   * The GETs that have not ended, by key and path. Their entries are emptied at the end: as a Map in V8's old generation
+   * grows and shrinks, it leaves tables behind, which keep all that was in them alive until the next full collection.
+   */
+  const pending = new Map<string, { request?: PendingRequest | undefined }>();
 
   return async (paths, template) => {
     if (breaker.isOpen) return paths.map(() => unavailable());
@@ -91,10 +94,10 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
   function join(path: string, template: RequestTemplate, deadline: Deadline): PendingRequest {
     const { call, method } = template;
     const id = `${call.key?.id ?? ''} ${path}`;
-    let request = method === 'GET' ? pending.get(id) : undefined;
+    let request = method === 'GET' ? pending.get(id)?.request : undefined;
     if (!request?.isJoinable) {
       request = new PendingRequest(path, template, deadline);
-      if (method === 'GET') pending.set(id, request);
+      if (method === 'GET') pending.set(id, { request });
       request.done = run(request, id);
     }
     request.join(call);
@@ -131,7 +134,11 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
       retriesLeft -= 1;
       await sleep(pauseMs);
     }
-    if (pending.get(id) === request) pending.delete(id);
+    const entry = pending.get(id);
+    if (entry?.request === request) {
+      entry.request = undefined;
+      pending.delete(id);
+    }
   }
 
   /** Reads what an attempt has come to, and tells the trace, the breaker and the key. */

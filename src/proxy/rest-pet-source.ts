@@ -61,11 +61,14 @@ export function createRestPetSource(options: UpstreamRequestsOptions): PetSource
     if (status === 304 && known?.etag) return known.pets;
     if (status !== 200) return fromAnswer(answer);
     // Most lists are equal to the last one. Comparing them costs less than parsing them again.
-    const pets = body !== undefined && body === known?.body ? known.pets : parsePets(body);
+    const isKnown = known !== undefined && body === known.body;
+    const pets = isKnown ? known.pets : parsePets(body);
     if (body === undefined || !pets) return notUnderstood('no list of animals');
-    const etag = header('etag');
     // Only a strong tag stands for every byte: https://www.rfc-editor.org/rfc/rfc9110#section-8.8.1
-    knownLists.set(id, { etag: etag?.startsWith('"') ? etag : undefined, body, pets });
+    const tag = header('etag');
+    const etag = tag?.startsWith('"') ? tag : undefined;
+    // A text that replaces its equal would be garbage of V8's old generation, which is expensive to collect.
+    if (!isKnown || etag !== known.etag) knownLists.set(id, { etag, body, pets });
     return pets;
   }
 }

@@ -12,7 +12,7 @@ interface Work {
 /** The time, in milliseconds. It is the test's own, because other programs on the machine take some of the real time. */
 let time = 0;
 
-/** Uses the event loop. */
+/** Uses the event loop for some time. */
 function work(ms: number): void {
   time += ms;
 }
