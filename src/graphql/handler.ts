@@ -11,7 +11,7 @@ import type { Execute } from './execute.js';
 import type { OperationRecorder } from './operation-recorder.js';
 import { Refusal } from './refusal.js';
 import { readBodyRequest, readGetRequest, type RequestLimits } from './request.js';
-import { toBatchHead, toStatus, writeRefusal, type OperationResponse } from './response.js';
+import { joinBodies, toBatchHead, toStatus, writeRefusal, type OperationResponse } from './response.js';
 
 export interface GraphqlHandlerOptions {
   readonly execute: Execute;
@@ -90,13 +90,13 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
       // The upstream may have refused the key only now.
       if (session.isKeyRefused && !responses.some(({ hasData }) => hasData)) await session.requireKey();
       const { status, headers } = toBatchHead(responses, mediaType);
-      const body = `[${responses.map(({ text }) => text).join()}]`;
+      const body = joinBodies(responses);
       return { status, headers: { 'Content-Type': mediaType, Vary: 'Accept', ...headers }, body };
     }
     const [response] = responses as [OperationResponse];
-    const { headers, text } = response;
+    const { headers, body } = response;
     const status = toStatus(response, mediaType);
-    return { status, headers: { 'Content-Type': mediaType, Vary: 'Accept', ...headers }, body: text };
+    return { status, headers: { 'Content-Type': mediaType, Vary: 'Accept', ...headers }, body };
   }
 
   async function read(context: RequestContext, isGet: boolean) {
@@ -113,9 +113,9 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
 
 /** The response to a request that is refused as a whole. */
 function toErrorReply(context: RequestContext, error: StoreError, chooseMediaType: ChooseMediaType): Reply {
-  const { status, headers, text } = writeRefusal(Refusal.of(error), context.requestId);
+  const { status, headers, body } = writeRefusal(Refusal.of(error), context.requestId);
   const mediaType = toErrorMediaType(context, chooseMediaType);
-  return { status, headers: { 'Content-Type': mediaType, Vary: 'Accept', ...headers }, body: text };
+  return { status, headers: { 'Content-Type': mediaType, Vary: 'Accept', ...headers }, body };
 }
 
 /** Makes the handler that refuses every request for the same reason. */

@@ -11,8 +11,8 @@ export interface OperationResponse {
   readonly status: number;
   /** By lower-case name. */
   readonly headers: Readonly<Record<string, string>>;
-  /** The result as JSON text. */
-  readonly text: string;
+  /** The result as JSON. */
+  readonly body: string | Uint8Array;
   readonly hasData: boolean;
   readonly hasErrors: boolean;
   /** What went wrong, in the program's own terms. */
@@ -27,6 +27,11 @@ export interface ResponseBudget {
 }
 
 const NO_HEADERS = {};
+/**
+ * Longer texts become bytes when they are written. A batch of them would otherwise be turned into bytes as a whole, which
+ * takes one caller a long turn.
+ */
+const LONG_TEXT = 65_536;
 
 /**
  * Writes the response to an operation that has run.
@@ -57,10 +62,11 @@ export function writeResponse(
   });
   data += fields.length === 0 ? '{}' : '}';
   const text = join(errors, operation.deprecations, data);
-  const bytes = Buffer.byteLength(text);
+  const body = text.length < LONG_TEXT ? text : Buffer.from(text);
+  const bytes = Buffer.byteLength(body);
   requireFit(bytes);
   budget.written += bytes;
-  return { status: 200, headers: NO_HEADERS, text, hasData: true, hasErrors: errors.length > 0, failures };
+  return { status: 200, headers: NO_HEADERS, body, hasData: true, hasErrors: errors.length > 0, failures };
 
   function fail({ responseKey, starts }: RootField, { cause, locations }: FieldError): void {
     const { message, extensions } = formatStoreError(cause);
@@ -79,13 +85,21 @@ export function writeResponse(
   }
 }
 
+/** Writes the responses to a batch as one list. */
+export function joinBodies(responses: readonly OperationResponse[]): string | Uint8Array {
+  const bodies = responses.map(({ body }) => body);
+  if (bodies.every((body) => typeof body === 'string')) return `[${bodies.join()}]`;
+  const parts = bodies.flatMap((body, index) => [index === 0 ? '[' : ',', body]);
+  return Buffer.concat([...parts, ']'].map((part) => (typeof part === 'string' ? Buffer.from(part) : part)));
+}
+
 /** Writes the response to an operation that was refused. */
 export function writeRefusal(refusal: Refusal, requestId: string): OperationResponse {
   const { status, headers, errors, operation, failure } = refusal;
   return {
     status,
     headers: toHeaders(Object.entries(headers)),
-    text: join(
+    body: join(
       errors.map((error) => formatError(error, requestId)),
       operation?.deprecations,
     ),
