@@ -284,6 +284,9 @@ describeInBrowser('the offline explorer', () => {
     const { page, complaints } = await open(options);
     await run(page);
     await result(page, 'Bella');
+    await page.getByText('Limit headers').click();
+    expect((await page.locator('.result-window').boundingBox())?.height).toBeGreaterThan(100);
+    await page.getByText('Limit headers').click();
     await photograph(page, `explorer-${look}-list`);
     expect(await overflowOf(page)).toBe(0);
     await tab(page, 'GetPet').click();
