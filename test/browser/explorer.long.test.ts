@@ -292,6 +292,7 @@ describeInBrowser('the offline explorer', () => {
     await tab(page, 'GetPet').click();
     await run(page);
     await page.getByText('Query.pet is deprecated.').waitFor();
+    expect((await page.locator('.graphiql-editor-tool').boundingBox())?.height).toBeGreaterThan(100);
     await openQueryType(page);
     await page.locator('.graphiql-doc-explorer-section-title', { hasText: 'Deprecated Fields' }).waitFor();
     await photograph(page, `explorer-${look}-deprecated`);
