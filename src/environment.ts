@@ -52,8 +52,9 @@ function readEnvFile(): Record<string, string | undefined> {
 
 /** Returns the keys command in the form in which this process was started: by npm, by npx or directly. */
 export function findKeysCommand(): string {
-  const { npm_command: command, npm_lifecycle_event: script } = process.env;
-  if (command === 'exec') return 'npx animal-store-gateway keys';
+  const { npm_command: command, npm_config_package: file, npm_lifecycle_event: script } = process.env;
+  // Without the file that `npx --package` named, npx would ask the registry for a package of this name.
+  if (command === 'exec') return `npx ${file ? `--package ${file} ` : ''}animal-store-gateway keys`;
   return script === undefined
     ? `node ${relative('', join(dirname(fileURLToPath(import.meta.url)), 'keys.js'))}`
     : 'npm run --silent keys --';

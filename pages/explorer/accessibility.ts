@@ -23,6 +23,7 @@ export function completeAccessibility(): void {
     // The name of an entry of the history is its text.
     for (const entry of document.querySelectorAll('.graphiql-history-item-label')) entry.removeAttribute('aria-label');
     for (const scroller of document.querySelectorAll('.CodeMirror-scroll')) set(scroller, 'tabindex', '0');
+    for (const search of document.querySelectorAll('.graphiql-doc-explorer-search')) set(search, 'role', 'search');
     for (const tabs of document.querySelectorAll('.graphiql-tabs')) set(tabs, 'role', 'list');
     for (const tab of document.querySelectorAll('.graphiql-tab')) {
       set(tab, 'role', 'listitem');

@@ -1,8 +1,8 @@
-import { explorerPlugin } from '@graphiql/plugin-explorer';
 import { GraphiQL } from 'graphiql';
 import { parse } from 'graphql';
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { Budget } from './budget.js';
+import { BUILDER } from './builder.js';
 import { EXAMPLES } from './examples.js';
 import { KeyField } from './key-field.js';
 import { keyMemory, type DevelopmentKeys } from '../key-memory.js';
@@ -23,8 +23,7 @@ import { Tools } from './tools.js';
 
 cleanHistory();
 
-const BUILDER = 'Build an operation';
-const PLUGINS = [{ ...explorerPlugin({ title: BUILDER }), title: BUILDER }];
+const PLUGINS = [BUILDER];
 const TABS = EXAMPLES.map(({ query, variables = null }) => ({ query, variables }));
 /** The operation in the page's own address, as a link carries it. */
 const LINKED = new URLSearchParams(location.search);
@@ -44,6 +43,7 @@ export function App() {
   const [answer, setAnswer] = useState<Answer>();
   const [developmentKeys, setDevelopmentKeys] = useState<DevelopmentKeys>(keyMemory.readDevelopmentKeys);
   const [failure, setFailure] = useState('');
+  const [spentAddress, setSpentAddress] = useState<string>();
   const [newKeyCommand, setNewKeyCommand] = useState<string>();
   // GraphiQL loads the schema again for each new fetcher. A ref lets the fetcher stay the same when the key changes.
   const keyInUse = useRef(key);
@@ -70,12 +70,13 @@ export function App() {
   useEffect(() => {
     const remembered = keyInUse.current;
     const start = async (): Promise<void> => {
-      const fetched = await fetchDevelopmentKeys();
-      if (fetched) {
-        keyMemory.writeDevelopmentKeys(fetched);
-        setDevelopmentKeys(fetched);
+      const { keys, refusal } = await fetchDevelopmentKeys();
+      setSpentAddress(refusal);
+      if (keys) {
+        keyMemory.writeDevelopmentKeys(keys);
+        setDevelopmentKeys(keys);
       }
-      const next = fetched?.free ?? remembered;
+      const next = keys?.free ?? remembered;
       if (next !== '') await useKey(next);
       setNewKeyCommand(await fetchNewKeyCommand());
     };
@@ -154,7 +155,13 @@ export function App() {
           </GraphiQL.Footer>
         </GraphiQL>
       </main>
-      <Notices answer={answer} failure={failure} hasKey={key !== ''} newKeyCommand={newKeyCommand} />
+      <Notices
+        answer={answer}
+        failure={failure}
+        hasKey={key !== ''}
+        spentAddress={spentAddress}
+        newKeyCommand={newKeyCommand}
+      />
     </>
   );
 }

@@ -5,6 +5,8 @@ import type { Answer, Deprecation } from './server.js';
 export interface NoticesProps {
   readonly answer: Answer | undefined;
   readonly hasKey: boolean;
+  /** Why the address of this page gave no development keys, if it should have. */
+  readonly spentAddress: string | undefined;
   /** Why there was no response; empty if there was one. */
   readonly failure: string;
   /** The command that creates a key. A gateway has none. */
@@ -12,7 +14,7 @@ export interface NoticesProps {
 }
 
 /** Shows what the user should know or do after the last response. */
-export function Notices({ answer, failure, hasKey, newKeyCommand }: NoticesProps) {
+export function Notices({ answer, failure, hasKey, spentAddress, newKeyCommand }: NoticesProps) {
   return (
     <div className="notices" role="status">
       {failure !== '' && (
@@ -23,7 +25,7 @@ export function Notices({ answer, failure, hasKey, newKeyCommand }: NoticesProps
       {answer?.refusal ? (
         <Refusal {...answer} refusal={answer.refusal} newKeyCommand={newKeyCommand} />
       ) : (
-        !hasKey && !answer && <NoKeyYet newKeyCommand={newKeyCommand} />
+        !hasKey && !answer && <NoKeyYet spentAddress={spentAddress} newKeyCommand={newKeyCommand} />
       )}
       {answer?.deprecations.map((deprecation) => (
         <Deprecated key={deprecation.coordinate} {...deprecation} />
@@ -32,10 +34,12 @@ export function Notices({ answer, failure, hasKey, newKeyCommand }: NoticesProps
   );
 }
 
-function NoKeyYet({ newKeyCommand }: Pick<NoticesProps, 'newKeyCommand'>) {
+function NoKeyYet({ spentAddress, newKeyCommand }: Pick<NoticesProps, 'spentAddress' | 'newKeyCommand'>) {
   return (
     <Notice kind="info" title="Running an operation needs an API key.">
-      Open the address that the server printed when it started, or paste a key above.{' '}
+      {spentAddress === undefined
+        ? 'Open the address that the server printed when it started, or paste a key above.'
+        : `${spentAddress} Or paste a key above.`}{' '}
       <NewKey newKeyCommand={newKeyCommand} />
     </Notice>
   );
@@ -59,8 +63,7 @@ function Refusal({ status, refusal, hadKey, at, newKeyCommand }: RefusalProps) {
   if (status === 401) {
     return (
       <Notice kind="error" title={hadKey ? '401: the key is not valid.' : '401: no key was sent.'}>
-        {hadKey ? 'It is mistyped, revoked or expired. Paste another one above.' : 'Paste one above.'}{' '}
-        <NewKey newKeyCommand={newKeyCommand} />
+        {hadKey ? `${message} Paste another one above.` : 'Paste one above.'} <NewKey newKeyCommand={newKeyCommand} />
       </Notice>
     );
   }

@@ -112,15 +112,16 @@ function toHeaders(key: string, others: Readonly<Record<string, string>>): Heade
 
 /**
  * Exchanges the one-time token in the page's address for the development keys, and removes it from the address.
- * @returns undefined if there is no token, or it has been used
+ * @returns no keys if there is no token; no keys and the reason if the server refuses it, as it does the second time
  */
-export async function fetchDevelopmentKeys(): Promise<DevelopmentKeys | undefined> {
+export async function fetchDevelopmentKeys(): Promise<{ keys?: DevelopmentKeys; refusal?: string }> {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1];
-  if (token === undefined) return undefined;
+  if (token === undefined) return {};
   history.replaceState(null, '', location.pathname + location.search);
   const headers = { Authorization: `Bearer ${token}` };
   const response = await fetch(toUrl('explorer/development-keys'), { method: 'POST', headers });
-  return response.ok ? ((await response.json()) as DevelopmentKeys) : undefined;
+  const body: unknown = await response.json();
+  return response.ok ? { keys: body as DevelopmentKeys } : { refusal: (body as { message: string }).message };
 }
 
 /** Fetches the command that creates a key, in the form in which the server was started. A gateway has none. */

@@ -62,9 +62,10 @@ export function Tools({ apiKey }: { readonly apiKey: string }) {
   };
   const url = new URL('graphql', document.baseURI).href;
 
+  // A modal menu would hide the rest of the page from screen readers, but not from the keyboard.
   return (
     <>
-      <ToolbarMenu label="Open an example" button={<Icon shape="examples" />}>
+      <ToolbarMenu modal={false} label="Open an example" button={<Icon shape="examples" />}>
         {EXAMPLES.map((example) => (
           <ToolbarMenu.Item
             key={example.name}
@@ -77,7 +78,7 @@ export function Tools({ apiKey }: { readonly apiKey: string }) {
           </ToolbarMenu.Item>
         ))}
       </ToolbarMenu>
-      <ToolbarMenu label="Copy as code" button={<Icon shape="code" />}>
+      <ToolbarMenu modal={false} label="Copy as code" button={<Icon shape="code" />}>
         {Object.entries(SNIPPETS).map(([label, format]) => (
           <ToolbarMenu.Item key={label} onSelect={() => copyCode(format)}>
             {label}

@@ -68,7 +68,7 @@ export function keyRefused(mistake = 'The API key is unknown, revoked or expired
 
 /** The client's address has received too many 401 responses. */
 export function addressLimited(retryAfter: number): StoreError {
-  const message = 'Too many requests without a valid key came from this address.';
+  const message = `Too many requests without a valid key came from this address. Retry in ${retryAfter} s.`;
   return new StoreError('rate_limited', message, { retryAfter });
 }
 

@@ -37,6 +37,7 @@ export function createErrorFormatter(schema: GraphQLSchema, hideSchema: boolean)
     const message =
       findEmptySelection(error) ??
       findIntrospection(whole) ??
+      findEmptyQuery(whole) ??
       (hideSchema ? hideDetails(whole) : (findOtherRoot(whole, schema) ?? whole));
     return {
       message: message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE).toWellFormed()}…` : message,
@@ -65,6 +66,12 @@ export function findDocumentStatus(errors: readonly GraphQLFormattedError[]): nu
 /** Apollo Server's message tells clients how to configure the server. */
 function findIntrospection(message: string): string | undefined {
   return message.startsWith('GraphQL introspection is not allowed') ? 'Introspection is turned off here.' : undefined;
+}
+
+/** Apollo Server's message names a persisted query, of which the client knows nothing. */
+function findEmptyQuery(message: string): string | undefined {
+  const isEmpty = message.startsWith('GraphQL operations must contain a non-empty `query`');
+  return isEmpty ? 'The query is empty: send {"query": "{ pets { id } }"}.' : undefined;
 }
 
 const OPENING_BRACE = /\{(?:[\s,\ufeff]|#.*\n)*$/;

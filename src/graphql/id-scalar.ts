@@ -1,6 +1,8 @@
 import { GraphQLError, GraphQLID, Kind, type ValueNode } from 'graphql';
 import { JsonNumber } from '../json/exact-json.js';
 
+const NO_SCALAR = 'An ID must be a whole number such as "42", got a name, a list or an object.';
+
 /**
  * How this program reads an ID: as the text that was written, whatever scalar it was.
  *
@@ -13,7 +15,7 @@ export const ID = {
   __parseValue(value: unknown): string {
     if (typeof value === 'string') return value;
     if (typeof value === 'number' || typeof value === 'boolean' || value instanceof JsonNumber) return String(value);
-    throw new GraphQLError('ID cannot represent a value that is no scalar.');
+    throw new GraphQLError(NO_SCALAR);
   },
   __parseLiteral(node: ValueNode): string {
     switch (node.kind) {
@@ -24,7 +26,7 @@ export const ID = {
       case Kind.BOOLEAN:
         return String(node.value);
       default:
-        throw new GraphQLError('ID cannot represent a value that is no scalar.', { nodes: node });
+        throw new GraphQLError(NO_SCALAR, { nodes: node });
     }
   },
 };

@@ -49,7 +49,7 @@ export function renderFrontPage(html: string, { version, description, newKeyComm
   const keyHint =
     newKeyCommand === undefined
       ? 'Keys come from the store behind this gateway.'
-      : `The first start of an empty store prints its keys. To create another one: <code>${newKeyCommand}</code>`;
+      : `In development, a new embedded store prints its keys. To create a key: <code>${newKeyCommand}</code>`;
   const parts: Readonly<Record<string, string>> = { version, description, keyHint, links: items.join('\n') };
   return html.replace(/\{\{(\w+)\}\}/g, (_, name: string) => parts[name] ?? '');
 }

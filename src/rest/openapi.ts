@@ -44,7 +44,7 @@ export function createOpenApiDocument(): JsonObject {
               { ETag: ETAG },
             ),
             304: NOT_MODIFIED,
-            ...errors(400, 401, 406, 429, 500, 503),
+            ...errors('limit must be a whole number from 1 to 100, got 500.', 401, 406, 429, 500, 503),
           },
         },
         post: {
@@ -60,7 +60,7 @@ export function createOpenApiDocument(): JsonObject {
               { id: 9, ...NEW_PET },
               { Location: header('Where the animal can be read.') },
             ),
-            ...errors(400, 401, 406, 413, 415, 422, 429, 500, 503),
+            ...errors(QUOTED_NUMBER, 401, 406, 413, 415, 422, 429, 500, 503),
           },
         },
       },
@@ -80,7 +80,7 @@ export function createOpenApiDocument(): JsonObject {
               Link: header('The successor.'),
             }),
             304: NOT_MODIFIED,
-            ...errors(400, 401, 404, 406, 429, 500, 503),
+            ...errors('petId must be a whole number such as 42, got "seven".', 401, 404, 406, 429, 500, 503),
           },
         },
       },
@@ -126,7 +126,6 @@ const REASONS: Readonly<Record<number, string>> = {
 };
 
 const EXAMPLES: Readonly<Record<number, Readonly<Record<string, string>>>> = {
-  400: { invalid_request: 'categoryId must be a number such as 42, without quotes, got "1".' },
   401: {
     unauthorized: 'The request has no Authorization header: send your API key as "Authorization: Bearer <API_KEY>".',
   },
@@ -137,7 +136,7 @@ const EXAMPLES: Readonly<Record<number, Readonly<Record<string, string>>>> = {
   422: { idempotency_key_reused: 'This Idempotency-Key was used for another animal.' },
   429: {
     rate_limited: 'This costs 1, but only 0 of 60 a minute are left. Retry in 10 s.',
-    key_banned: 'The key is banned for sending too many requests over its limit.',
+    key_banned: 'The key is banned. Retry in 300 s.',
   },
   500: { internal_error: 'Something went wrong on our side.' },
   503: {
@@ -146,15 +145,18 @@ const EXAMPLES: Readonly<Record<number, Readonly<Record<string, string>>>> = {
   },
 };
 
+const QUOTED_NUMBER = 'categoryId must be a number such as 42, without quotes, got "1".';
 const NEW_PET = { name: 'Daisy', categoryId: 1, status: 'pending' };
 const PET = { id: 1, name: 'Bella', categoryId: 1, status: 'available' };
 
-function errors(...statuses: number[]): JsonObject {
+/** @param invalid - the message of the example of a 400 */
+function errors(invalid: string, ...others: number[]): JsonObject {
+  const examples: typeof EXAMPLES = { ...EXAMPLES, 400: { invalid_request: invalid } };
   return Object.fromEntries(
-    statuses.map((status) => {
+    [400, ...others].map((status) => {
       const bodies: JsonObject = {};
       const problems: JsonObject = {};
-      for (const [code, message] of Object.entries(EXAMPLES[status] ?? {})) {
+      for (const [code, message] of Object.entries(examples[status] ?? {})) {
         bodies[code] = { value: { code, message, status } };
         problems[code] = {
           value: { type: 'about:blank', title: STATUS_CODES[status], status, detail: message, code },

@@ -117,10 +117,11 @@ function formatIssue(issue: z.core.$ZodIssue): string {
 
 /** Explains what is wrong with an object as a whole. */
 function explain(member: 'property' | 'parameter', members: string) {
+  const plural = { property: 'properties', parameter: 'parameters' }[member];
   return {
     error: (issue: z.core.$ZodRawIssue) =>
       issue.code === 'unrecognized_keys'
-        ? `Unknown ${member} ${issue.keys.slice(0, 5).map(quote).join(', ')}. ${members}`
+        ? `Unknown ${issue.keys.length > 1 ? plural : member} ${issue.keys.slice(0, 5).map(quote).join(', ')}. ${members}`
         : 'must be a JSON object',
   };
 }

@@ -20,6 +20,7 @@ const PAGES = [
 ] as const;
 /** The panels beside the explorer's editor. */
 const PANELS = ['Documentation Explorer', 'History', 'Build an operation'];
+const MENUS = ['Open an example', 'Copy as code'];
 
 describeInBrowser('the pages, checked by axe', () => {
   let gateway: Gateway;
@@ -56,6 +57,12 @@ describeInBrowser('the pages, checked by axe', () => {
       expect(await overflowOf(page)).toBe(0);
       await photograph(page, `${name}-${look}`);
       expect(await findSeriousFaults(page)).toEqual([]);
+      for (const menu of name === 'explorer' ? MENUS : []) {
+        await page.getByLabel(menu).click();
+        await page.getByRole('menu').waitFor();
+        expect([menu, await findSeriousFaults(page)]).toEqual([menu, []]);
+        await page.keyboard.press('Escape');
+      }
       for (const panel of name === 'explorer' ? PANELS : []) {
         await page.getByLabel(`Show ${panel}`).click();
         expect([panel, await findSeriousFaults(page)]).toEqual([panel, []]);

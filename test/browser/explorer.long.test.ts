@@ -70,6 +70,26 @@ describeInBrowser('the offline explorer', () => {
     await page.reload();
     await page.getByText('business plan').waitFor();
     expect(await page.getByLabel('Development key').locator('option').allInnerTexts()).toContain('pro');
+    // In a second tab the token has been used, and the tab shares no key with the first.
+    const other = await page.context().newPage();
+    await other.goto(gateway.explorerUrl as string);
+    await other.getByText('This address has been used already. Start the server again for a new one.').waitFor();
+  });
+
+  it('builds an operation in a new tab without that of the tab before', async () => {
+    const { page } = await open();
+    await tab(page, 'GetPet').click();
+    await page.getByLabel('Show Build an operation').click();
+    const panel = page.locator('.graphiql-explorer-root');
+    await panel.locator('input[value="GetPet"]').waitFor();
+    await page.getByLabel('New tab').click();
+    await panel.locator('input[value="GetPet"]').waitFor({ state: 'detached' });
+    await panel.getByText('pets', { exact: true }).click();
+    await panel.getByText('name', { exact: true }).click();
+    await run(page);
+    const { data } = await result(page, 'Bella');
+    expect(Object.keys(data as object)).toEqual(['pets']);
+    expect(data.pets).toContainEqual({ name: 'Bella' });
   });
 
   it('opens the operation of a link, and copies one with code', async () => {
@@ -149,7 +169,7 @@ describeInBrowser('the offline explorer', () => {
     expect((await result(page, 'UNAUTHENTICATED')).data).toBeUndefined();
     expect(await page.locator('.notices').innerText()).toContain('keys create --plan free');
     await enterKey(page, MADE_UP);
-    await page.getByText('401: the key is not valid.').waitFor();
+    await page.getByText('401: the key is not valid. This is not a complete key:').waitFor();
     const { key } = await gateway.createKey({ plan: 'pro' });
     await enterKey(page, `Bearer ${key}`);
     await page.getByText('pro plan').waitFor();
@@ -264,11 +284,15 @@ describeInBrowser('the offline explorer', () => {
     const { page, complaints } = await open(options);
     await run(page);
     await result(page, 'Bella');
+    await page.getByText('Limit headers').click();
+    expect((await page.locator('.result-window').boundingBox())?.height).toBeGreaterThan(100);
+    await page.getByText('Limit headers').click();
     await photograph(page, `explorer-${look}-list`);
     expect(await overflowOf(page)).toBe(0);
     await tab(page, 'GetPet').click();
     await run(page);
     await page.getByText('Query.pet is deprecated.').waitFor();
+    expect((await page.locator('.graphiql-editor-tool').boundingBox())?.height).toBeGreaterThan(100);
     await openQueryType(page);
     await page.locator('.graphiql-doc-explorer-section-title', { hasText: 'Deprecated Fields' }).waitFor();
     await photograph(page, `explorer-${look}-deprecated`);

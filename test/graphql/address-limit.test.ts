@@ -34,10 +34,10 @@ describe.each(MODES)('requests without a valid key, %s store', (mode) => {
     const wait = Number(headers.get('retry-after'));
     expect(wait).toBeGreaterThan(0);
     expect(wait).toBeLessThanOrEqual(60);
-    expect(errors?.[0]?.extensions).toMatchObject({
-      code: 'RATE_LIMITED',
-      error: { code: 'rate_limited', status: 429 },
-      retryAfter: wait,
+    const message = `Too many requests without a valid key came from this address. Retry in ${wait} s.`;
+    expect(errors?.[0]).toMatchObject({
+      message,
+      extensions: { code: 'RATE_LIMITED', error: { code: 'rate_limited', status: 429, message }, retryAfter: wait },
     });
     expect(headers.get('x-ratelimit-remaining')).toBe('0');
     expect((await gateway.graphql(PETS, { key: 'wrong' })).status).toBe(429);

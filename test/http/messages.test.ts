@@ -39,6 +39,13 @@ describe('messages', () => {
       422,
       'The request body has no query, documentId or persistedQuery extension: send {"query": "{ pets { id } }"}.',
     ],
+    ['an empty query', '{"query": ""}', 400, 'The query is empty: send {"query": "{ pets { id } }"}.'],
+    [
+      'an identifier without quotes that is no number',
+      '{"query": "{ pet(id: abc) { id } }"}',
+      422,
+      'An ID must be a whole number such as "42", got a name, a list or an object.',
+    ],
     [
       'a document as the body',
       '"{ pets { id } }"',
@@ -143,6 +150,10 @@ describe('messages', () => {
 
   it.each([
     ['/v1/pets?page=2', 'Unknown parameter "page". A list takes limit and status. There is no paging.'],
+    [
+      '/v1/pets?page=2&offset=4',
+      'Unknown parameters "page", "offset". A list takes limit and status. There is no paging.',
+    ],
     ['/v1/pets?limit=1&limit=2', 'The query has the parameter "limit" twice.'],
     ['/v1/pets?limit=500', 'limit must be a whole number from 1 to 100, got 500.'],
     ['/v1/pets/1?fields=name', 'Unknown parameter "fields". This request takes none.'],

@@ -108,6 +108,8 @@ it('without any key, a server prints the command that creates one', async () => 
     );
     const byNpx = await place.start({ ...env, npm_command: 'exec', npm_lifecycle_event: 'npx' });
     expect(byNpx.stdout).toContain(hint('npx animal-store-gateway keys'));
+    const fromFile = await place.start({ ...env, npm_command: 'exec', npm_config_package: './store.tgz' });
+    expect(fromFile.stdout).toContain(hint('npx --package ./store.tgz animal-store-gateway keys'));
     expect((await place.keys(['list'], env)).stdout).toMatch(/To create one: node \S+keys\.js create --plan free\n/);
     await place.keys(['create', '--plan', 'free'], env);
     expect((await place.start(env)).stdout).not.toContain('There is no API key yet');

@@ -105,6 +105,18 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
     expect(operations().filter(({ operation }) => operation.deprecated)).toHaveLength(1);
   });
 
+  it('has a message that the server sends as the example of each 400', async () => {
+    const exampleOf = (operation: any): unknown =>
+      operation.responses['400'].content['application/json'].examples.invalid_request.value;
+    const { '/pets': pets, '/pets/{petId}': lookup } = document.paths;
+    const answers = [
+      [pets.get, await client.get('/v1/pets?limit=500')],
+      [pets.post, await client.post('{"name":"Rex","categoryId":"1"}')],
+      [lookup.get, await client.get('/v1/pets/seven')],
+    ] as const;
+    for (const [operation, { text }] of answers) expect(JSON.parse(text)).toEqual(exampleOf(operation));
+  });
+
   it('matches every response of the server and its headers', async () => {
     const once = createRestClient(gateway, (await gateway.createKey(ONE_REQUEST)).key);
     const html = { Accept: 'text/html' };

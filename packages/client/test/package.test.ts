@@ -227,4 +227,13 @@ describe('the bundled package', () => {
     const manifest = await readFile(join(PACKAGE, 'package.json'), 'utf8');
     expect(JSON.parse(manifest)).not.toHaveProperty('dependencies');
   });
+
+  it('says where it comes from, as the package of the server does', async () => {
+    const manifestOf = async (folder: string): Promise<any> =>
+      JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'));
+    const [own, server] = [await manifestOf(PACKAGE), await manifestOf(join(PACKAGE, '../../'))];
+    expect(own.repository).toEqual({ ...server.repository, directory: 'packages/client' });
+    expect(own.bugs).toBe(server.bugs);
+    expect(own.homepage).toContain('/packages/client#readme');
+  });
 });
