@@ -5,7 +5,6 @@ import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import type { Breaker } from './breaker.js';
 import type { Connections } from './connections.js';
-import { createDeadline, type Deadline } from './deadline.js';
 import type { Outcome, UpstreamAnswer, UpstreamRequest } from './exchange.js';
 import { endUpstreamSpan, type StartUpstreamSpan } from './upstream-span.js';
 import { timedOut, unavailable } from './wire.js';
@@ -109,7 +108,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
     const isCancelled = reason instanceof CallCancelled;
     const wasSent = request.waiting === 0 && request.progress?.cancel(reason);
     // A disconnected client or a full queue is no failure of the upstream.
-    if (wasSent && !isCancelled) breaker.suspect();
+    if (wasSent && !isCancelled) breaker.failed();
     return request.lastFailure && !isCancelled ? request.lastFailure : reason;
   }
 
@@ -199,6 +198,33 @@ class PendingRequest implements UpstreamRequest {
     (this.spans ??= []).push(span);
     this.span?.addLink({ context: span.spanContext() });
   }
+}
+
+type Deadline = ReturnType<typeof createDeadline>;
+
+/**
+ * When a call stops waiting for its requests: at its time limit, or when its client disconnects.
+ * @param timeoutMs - time for the call, counted from its start
+ */
+function createDeadline(call: Call, timeoutMs: number) {
+  const endsAt = call.startedAt + timeoutMs;
+  let pass!: () => void;
+  const passed = new Promise<undefined>((resolve) => (pass = () => resolve(undefined)));
+  const timer = setTimeout(pass, Math.ceil(endsAt - performance.now()));
+  call.onCancel(pass);
+  /** Whether at least this much time is left. */
+  const leaves = (milliseconds: number): boolean => performance.now() + milliseconds < endsAt;
+
+  return {
+    passed,
+    leaves,
+    /** Why the call stops waiting; undefined while there is time. */
+    findReason: () => (call.isCancelled ? new CallCancelled() : leaves(0) ? undefined : timedOut()),
+    close() {
+      clearTimeout(timer);
+      call.offCancel(pass);
+    },
+  };
 }
 
 /** A GET may be sent twice. A POST is sent again only if the upstream certainly never received it. */
