@@ -49,8 +49,8 @@ interface Connection {
 type Start = (turn: Connection | UpstreamFailure) => void;
 
 /**
- * Creates kept-alive connections. They follow no redirects, keep no cookies and retry nothing. While
- * requests wait, the keys take turns, and no key can use all connections.
+ * Creates kept-alive connections. They follow no redirects, keep no cookies and retry nothing. While requests
+ * wait, the keys take turns, and no key can use all connections.
  *
  * Each connection has one request at a time. undici closes a connection that receives a response without a request. If
  * the upstream does not return the request's id, that is the only way to detect a surplus response, so connections then
@@ -73,7 +73,6 @@ export function createConnections(options: ConnectionsOptions) {
   /** The connections that each key uses. */
   const used = new Map<string, number>();
   let free = connections;
-  let active = 0;
 
   return {
     /** Sends a request when it is its key's turn. */
@@ -103,8 +102,8 @@ export function createConnections(options: ConnectionsOptions) {
     },
     load: () => ({
       /** Connections with a request on them. */
-      active,
-      idle: Math.max(0, clients.filter(({ stats }) => stats.connected).length - active),
+      active: connections - free,
+      idle: Math.max(0, clients.filter(({ stats }) => stats.connected).length - (connections - free)),
       /** Requests that wait for a connection. */
       waiting: [...lines.values()].reduce((sum, line) => sum + line.size, 0),
     }),
@@ -134,7 +133,6 @@ export function createConnections(options: ConnectionsOptions) {
 
   function take(keyId: string): Connection {
     free -= 1;
-    active += 1;
     used.set(keyId, (used.get(keyId) ?? 0) + 1);
     return takeIdle() ?? open();
   }
@@ -154,7 +152,6 @@ export function createConnections(options: ConnectionsOptions) {
   }
 
   function finish(keyId: string, connection: Connection): void {
-    active -= 1;
     const left = (used.get(keyId) ?? 0) - 1;
     if (left > 0) used.set(keyId, left);
     else used.delete(keyId);

@@ -85,10 +85,9 @@ export class LimitState {
     if (!this.#isKnown) return undefined;
     const now = monotonicNow();
     const open = this.windows.filter((_, index) => (this.#stated[index]?.resetAt ?? 0) > now);
-    const smallest = Math.min(...open.map(({ limit }) => limit));
     const full = open.filter(({ remaining }) => remaining < cost);
     if (full.length === 0 || this.#doubt(cost, now)) return undefined;
-    if (cost > smallest) return operationTooLarge(cost, smallest);
+    if (cost > this.largestCost) return operationTooLarge(cost, this.largestCost);
     return rateLimited(Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now))), cost, open);
   }
 
