@@ -1,4 +1,3 @@
-/** Stops requests to an upstream that does not answer, and detects when it is back. */
 export type Breaker = ReturnType<typeof createBreaker>;
 
 /** How long after a failure a probe tests the upstream, unless a request has been answered until then. */
@@ -6,17 +5,13 @@ const DOUBT_MS = 500;
 /** Time between probes while the breaker is open. */
 const PROBE_EVERY_MS = 1_000;
 
-export interface BreakerOptions {
-  /** Sends the upstream a harmless request; resolves when it answers. */
-  readonly probe: () => Promise<unknown>;
-  readonly onChange: (isOpen: boolean) => void;
-}
-
 /**
- * Creates a breaker. Only probes open it, so that the requests of one key cannot. While it is open, they continue, so no
- * request of a client has to test the upstream.
+ * Creates a breaker, which stops requests to an upstream that does not answer, and detects when it is back. Only probes
+ * open it, so that the requests of one key cannot. While it is open, they continue, so no request of a client has to
+ * test the upstream.
+ * @param probe - sends the upstream a harmless request; resolves when it answers
  */
-export function createBreaker({ probe, onChange }: BreakerOptions) {
+export function createBreaker(probe: () => Promise<unknown>, onChange: (isOpen: boolean) => void) {
   let isOpen = false;
   /** That of the last probe. Undefined while the upstream answers. */
   let timer: NodeJS.Timeout | undefined;

@@ -9,22 +9,7 @@ import {
 } from './exchange.js';
 import { timedOut } from './wire.js';
 
-/** The connections to the upstream. */
 export type Connections = ReturnType<typeof createConnections>;
-
-export interface ConnectionsOptions {
-  /** The base address, such as `https://host/v1`. */
-  readonly url: string;
-  /** The most connections that are open at the same time. */
-  readonly connections: number;
-  readonly connectTimeoutMs: number;
-  /**
-   * Called for every request that was sent or should have been sent.
-   * @param outcome - the status, or why there is none
-   * @param seconds - the time since the request was created, including the wait for a connection
-   */
-  readonly observe?: ((method: string, outcome: number | UpstreamFailure['kind'], seconds: number) => void) | undefined;
-}
 
 /** A key may use this many times as many connections as it leaves free, so that a new key always finds one. */
 const SHARE = 3;
@@ -38,8 +23,8 @@ const LISTEN_MS = 5;
 /** The longest time for a probe, in milliseconds, so that the upstream's recovery is detected soon. */
 const MAX_PROBE_MS = 2_500;
 
-/** Its client is one connection, which undici opens when it is needed, and again after it was closed. */
 interface Connection {
+  /** Has one connection, which undici opens when it is needed, and again after it was closed. */
   readonly client: Client;
   /** When its last response ended, by `performance.now()`. */
   usedAt: number;
@@ -56,7 +41,19 @@ type Start = (turn: Connection | UpstreamFailure) => void;
  * the upstream does not return the request's id, that is the only way to detect a surplus response, so connections then
  * rest between requests while there are enough of them.
  */
-export function createConnections(options: ConnectionsOptions) {
+export function createConnections(options: {
+  /** The base address, such as `https://host/v1`. */
+  readonly url: string;
+  /** The most connections that are open at the same time. */
+  readonly connections: number;
+  readonly connectTimeoutMs: number;
+  /**
+   * Called for every request that was sent or should have been sent.
+   * @param outcome - the status, or why there is none
+   * @param seconds - the time since the request was created, including the wait for a connection
+   */
+  readonly observe?: (method: string, outcome: number | UpstreamFailure['kind'], seconds: number) => void;
+}) {
   const { url, connections, connectTimeoutMs, observe } = options;
   const ids = createRequestIds();
   const { origin, basePath } = parseBaseUrl(url);

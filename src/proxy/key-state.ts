@@ -27,11 +27,10 @@ export interface SharedCooldowns {
 /** How long a key counts as refused after a 401 of the upstream. */
 const REFUSED_KEY_MS = 5_000;
 
-/** The states of all keys. */
 export type KeyStates = ReturnType<typeof createKeyStates>;
 
 /**
- * Accepted keys, those with a cooldown and all others are kept apart, so that made-up keys evict neither. When there are
+ * Creates the states of all keys. Accepted keys, those with a cooldown and all others are kept apart, so that made-up keys evict neither. When there are
  * too many of a kind, the least recently used one is removed first.
  * @param capacity - the most keys that the upstream has accepted
  * @param otherCapacity - the most keys of each other kind
@@ -41,7 +40,6 @@ export function createKeyStates(capacity = 100_000, otherCapacity = 10_000) {
   const limited = createBoundedCache<KeyState>(otherCapacity);
   const others = createBoundedCache<KeyState>(otherCapacity);
   return {
-    /** Returns the state of a key, and creates it if there is none. */
     get(keyId: string): KeyState {
       let state = accepted.get(keyId) ?? limited.get(keyId) ?? others.get(keyId);
       if (!state) {

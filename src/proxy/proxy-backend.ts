@@ -33,11 +33,9 @@ export async function openProxyBackend(
   const { observe } = metrics.watchUpstream(() => ({ ...connections.load(), isBreakerOpen: breaker.isOpen }));
   const connections = createConnections({ ...proxy, connectTimeoutMs: timeoutMs, observe });
   let isPathReported = false;
-  const breaker = createBreaker({
-    probe: probeUpstream,
-    onChange: (isOpen) =>
-      log.warn(isOpen ? 'the upstream does not answer: it is not asked for now' : 'the upstream is back'),
-  });
+  const breaker = createBreaker(probeUpstream, (isOpen) =>
+    log.warn(isOpen ? 'the upstream does not answer: it is not asked for now' : 'the upstream is back'),
+  );
   const keys = createKeyStates();
   const defaultLedger = createMemoryLedger();
   const closeLimitsFile =

@@ -140,7 +140,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
     }
   }
 
-  /** Reads what an attempt has come to, and tells the trace, the breaker and the key. */
+  /** Reads the outcome of an attempt, and tells the trace, the breaker and the key. */
   function conclude(request: PendingRequest, outcome: Outcome): Result {
     if (request.span) endUpstreamSpan(request.span, outcome);
     if (outcome.kind === 'answer') {
@@ -158,7 +158,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
   }
 }
 
-/** A request with all its attempts. Calls with the same path and key may join it until it is sent. */
+/** A request with all its attempts. */
 class PendingRequest implements UpstreamRequest {
   /** Resolves when there is a result. */
   done!: Promise<void>;
