@@ -59,16 +59,17 @@ export function createKeyStates(capacity = 100_000, otherCapacity = 10_000) {
 }
 
 /** The request that goes first, while nothing is known of the limits of its key. */
-interface Probe {
-  /** The session whose operation was admitted first, or that sends a request first. */
-  readonly owner: unknown;
+class Probe {
   /** Whether one of the owner's requests is on its way. Its others wait, like those of other sessions. */
-  isSent: boolean;
-  readonly end: (ended: ProbeEnd) => void;
-  readonly ended: Promise<ProbeEnd>;
+  isSent = false;
+  end!: (ended: ProbeEnd) => void;
+  readonly ended = new Promise<ProbeEnd>((resolve) => (this.end = resolve));
+
+  /** @param owner - the session whose operation was admitted first, or that sends a request first */
+  constructor(readonly owner: unknown) {}
 }
 
-/** What the gateway knows about one key: its limits, its cooldown and its probe. */
+/** What the gateway knows about one key. UpstreamKey describes what concerns the probe. */
 export class KeyState {
   /** When the key was first seen or last tried, by `performance.now()`. */
   newSince = performance.now();
@@ -115,7 +116,7 @@ export class KeyState {
       const refusal = this.findRefusal(cost) ?? this.limits.findRefusal(cost);
       if (refusal) throw refusal;
       isProbe = this.limits.isUnknown && !this.#probe;
-      if (isProbe) this.#probe = createProbe(owner);
+      if (isProbe) this.#probe = new Probe(owner);
       const left = until - performance.now();
       if (isProbe || !mayWait || !this.#probe || left <= 0) break;
       const end = await Promise.race([this.#probe.ended, sleep(left, undefined, { ref: false })]);
@@ -125,18 +126,13 @@ export class KeyState {
     return isProbe;
   }
 
-  /** What a session has to wait for before it sends another request, while nothing is known of the limits. */
   findProbe(owner: unknown): Promise<ProbeEnd> | undefined {
     const probe = this.#probe;
     return probe && this.limits.isUnknown && (probe.isSent || probe.owner !== owner) ? probe.ended : undefined;
   }
 
-  /**
-   * Makes all other requests of the key wait for the one that the session sends next.
-   * @returns the function that ends the wait if there is no answer
-   */
   sendProbe(owner: unknown): () => void {
-    const probe = (this.#probe ??= createProbe(owner));
+    const probe = (this.#probe ??= new Probe(owner));
     probe.isSent = true;
     return () => this.#endProbe(probe, { hasFailed: true });
   }
@@ -188,10 +184,4 @@ export class KeyState {
     };
     this.limits.forget();
   }
-}
-
-function createProbe(owner: unknown): Probe {
-  let end!: Probe['end'];
-  const ended = new Promise<ProbeEnd>((resolve) => (end = resolve));
-  return { owner, isSent: false, end, ended };
 }

@@ -46,7 +46,8 @@ export async function openRedisLink(options: {
 }) {
   const { url, log, metrics, observe, deadlineMs = 100 } = options;
   const clients = await createRedisClients(url, CONNECT_MS);
-  const waiting = new Set<(reason: SharingFailure) => void>();
+  /** The calls that wait for a reply. */
+  const waiting = new Set<(result: undefined, failure: SharingFailure) => void>();
   const listeners: (() => void)[] = [];
   let client: RedisClient | undefined;
   /** `up` while the client's connection works. `starting` until the first one does: the start waits and says so. */
@@ -127,21 +128,20 @@ export async function openRedisLink(options: {
     return new Promise((resolve) => {
       const settle = (result: T | undefined, failure?: SharingFailure): void => {
         clearTimeout(deadline);
-        waiting.delete(fail);
+        waiting.delete(settle);
         end?.(failure);
         resolve(result);
       };
-      const fail = (reason: SharingFailure): void => settle(undefined, reason);
       const deadline = setTimeout(() => {
         // If this process was paused, the reply may have arrived unread. Node reads it before it runs the immediate.
         setImmediate(() => {
-          if (waiting.has(fail)) lose(asked, 'timeout', new Error(`no answer within ${deadlineMs} ms`));
+          if (waiting.has(settle)) lose(asked, 'timeout', new Error(`no answer within ${deadlineMs} ms`));
         });
       }, deadlineMs);
-      waiting.add(fail);
+      waiting.add(settle);
       send(asked).then(
         (reply) => {
-          if (!waiting.has(fail)) return;
+          if (!waiting.has(settle)) return;
           try {
             settle(read(reply));
           } catch (error) {
@@ -163,10 +163,9 @@ export async function openRedisLink(options: {
     log?.warn({ reason, failure }, 'Redis is unavailable: this instance counts limits alone');
   }
 
-  /** Closes the connection, and ends all calls that wait for a reply. */
   function discard(reason: SharingFailure): void {
     client?.disconnect();
-    for (const fail of waiting) fail(reason);
+    for (const settle of waiting) settle(undefined, reason);
   }
 
   function connectLater(reason: SharingFailure, { message }: Error): void {
