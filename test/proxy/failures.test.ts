@@ -160,12 +160,12 @@ describe('a gateway whose upstream fails', () => {
         { timeout: 10_000, interval: 10 },
       )
       .toContain('upstream_breaker_open 1');
-    upstream.play(answerAnimals);
     const startedAt = performance.now();
     const { errors } = await gateway.graphql('{ pets { id } }', { key: 'a' });
     expect(performance.now() - startedAt).toBeLessThan(TIMEOUT_MS);
     expect(errors?.[0]?.extensions.code).toBe('UPSTREAM_UNAVAILABLE');
     expect((await gateway.fetch('/readyz?backend=true')).status).toBe(503);
+    upstream.play(answerAnimals);
     await expect
       .poll(async () => (await gateway.graphql('{ pets { id } }', { key: 'a' })).errors, {
         timeout: 5_000,
