@@ -1,79 +1,61 @@
-/** Stops requests to an upstream that keeps failing, and detects when it is back. */
 export type Breaker = ReturnType<typeof createBreaker>;
 
-/** The breaker opens after this many failures in a row. */
-const THRESHOLD = 10;
-/** It stays closed until failures have lasted this long, because fifty lookups of one operation fail at once. */
-const SUSTAINED_MS = 500;
+/** How long after a failure a probe tests the upstream, unless a request has been answered until then. */
+const DOUBT_MS = 500;
 /** Time between probes while the breaker is open. */
 const PROBE_EVERY_MS = 1_000;
 
-export interface BreakerOptions {
-  /** Sends the upstream a harmless request; resolves when it answers. */
-  readonly probe: () => Promise<unknown>;
-  readonly onChange: (isOpen: boolean) => void;
-}
-
-/** Creates a breaker. While open, it probes in the background, so no request of a client has to test the upstream. */
-export function createBreaker({ probe, onChange }: BreakerOptions) {
-  let failures = 0;
-  let failingSince = 0;
+/**
+ * Creates a breaker, which stops requests to an upstream that does not answer, and detects when it is back. Only probes
+ * open it, so that the requests of one key cannot. While it is open, they continue, so no request of a client has to
+ * test the upstream.
+ * @param probe - sends the upstream a harmless request; resolves when it answers
+ */
+export function createBreaker(probe: () => Promise<unknown>, onChange: (isOpen: boolean) => void) {
+  let isOpen = false;
+  /** That of the last probe. Undefined while the upstream answers. */
   let timer: NodeJS.Timeout | undefined;
-  let isSuspected = false;
   let isClosed = false;
 
   return {
     /** While this is true, nothing is sent upstream except probes. */
     get isOpen() {
-      return timer !== undefined;
+      return isOpen;
     },
-    /** Whether the last request got no answer. */
+    /** Whether the upstream has failed since it last answered. */
     get isFailing() {
-      return failures > 0 || isSuspected || timer !== undefined;
+      return timer !== undefined;
     },
     /** The upstream answered, with any status. */
     succeeded: recover,
-    /** The upstream could not be reached. */
+    /** The upstream could not be reached, or did not answer in time. */
     failed() {
-      if (failures === 0) failingSince = performance.now();
-      failures += 1;
-      if (timer || failures < THRESHOLD || performance.now() - failingSince < SUSTAINED_MS) return;
-      open();
-    },
-    /** The upstream did not answer a request in time. A probe decides whether it answers others. */
-    suspect() {
-      if (timer || isSuspected) return;
-      isSuspected = true;
-      void probe()
-        .then(recover, open)
-        .finally(() => (isSuspected = false));
+      if (!timer) probeAfter(DOUBT_MS);
     },
     close() {
       isClosed = true;
-      recover();
+      clearTimeout(timer);
+      timer = undefined;
     },
   };
 
-  function open(): void {
-    if (timer || isClosed) return;
-    onChange(true);
-    probeLater();
-  }
-
-  function probeLater(): void {
-    timer = setTimeout(() => {
+  function probeAfter(milliseconds: number): void {
+    if (isClosed) return;
+    const current = setTimeout(() => {
       probe().then(recover, () => {
-        if (timer) probeLater();
+        const hasRecovered = timer !== current;
+        if (hasRecovered) return;
+        if (!isOpen) onChange((isOpen = true));
+        probeAfter(PROBE_EVERY_MS);
       });
-    }, PROBE_EVERY_MS);
-    timer.unref();
+    }, milliseconds).unref();
+    timer = current;
   }
 
   function recover(): void {
-    failures = 0;
     if (!timer) return;
     clearTimeout(timer);
     timer = undefined;
-    onChange(false);
+    if (isOpen) onChange((isOpen = false));
   }
 }

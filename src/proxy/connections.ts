@@ -4,29 +4,12 @@ import {
   exchange,
   toCancelled,
   type Outcome,
-  type RequestIds,
   type UpstreamFailure,
   type UpstreamRequest,
 } from './exchange.js';
-import { FairQueue } from './fair-queue.js';
+import { timedOut } from './wire.js';
 
-/** The connections to the upstream. */
 export type Connections = ReturnType<typeof createConnections>;
-
-export interface ConnectionsOptions {
-  /** The base address, such as `https://host/v1`. */
-  readonly url: string;
-  /** The most connections that are open at the same time. */
-  readonly connections: number;
-  readonly connectTimeoutMs: number;
-  readonly ids?: RequestIds;
-  /**
-   * Called for every request that was sent or should have been sent.
-   * @param outcome - the status, or why there is none
-   * @param seconds - the time since the request was created, including the wait for a connection
-   */
-  readonly observe?: ((method: string, outcome: number | UpstreamFailure['kind'], seconds: number) => void) | undefined;
-}
 
 /** A key may use this many times as many connections as it leaves free, so that a new key always finds one. */
 const SHARE = 3;
@@ -37,9 +20,11 @@ const SHARE = 3;
 const REST_MS = 50;
 /** How long a new connection waits, in milliseconds, for a response that nobody has asked for. */
 const LISTEN_MS = 5;
+/** The longest time for a probe, in milliseconds, so that the upstream's recovery is detected soon. */
+const MAX_PROBE_MS = 2_500;
 
-/** Its client is one connection, which undici opens when it is needed, and again after it was closed. */
 interface Connection {
+  /** Has one connection, which undici opens when it is needed, and again after it was closed. */
   readonly client: Client;
   /** When its last response ended, by `performance.now()`. */
   usedAt: number;
@@ -49,53 +34,78 @@ interface Connection {
 type Start = (turn: Connection | UpstreamFailure) => void;
 
 /**
- * Creates kept-alive connections. They follow no redirects, keep no cookies and retry nothing. Requests wait in one
- * queue, in which the keys take turns, so that no key can use all connections.
+ * Creates kept-alive connections. They follow no redirects, keep no cookies and retry nothing. While requests
+ * wait, the keys take turns, and no key can use all connections.
  *
  * Each connection has one request at a time. undici closes a connection that receives a response without a request. If
  * the upstream does not return the request's id, that is the only way to detect a surplus response, so connections then
  * rest between requests while there are enough of them.
  */
-export function createConnections(options: ConnectionsOptions) {
-  const { url, connections, connectTimeoutMs, ids = createRequestIds(), observe } = options;
+export function createConnections(options: {
+  /** The base address, such as `https://host/v1`. */
+  readonly url: string;
+  /** The most connections that are open at the same time. */
+  readonly connections: number;
+  readonly connectTimeoutMs: number;
+  /**
+   * Called for every request that was sent or should have been sent.
+   * @param outcome - the status, or why there is none
+   * @param seconds - the time since the request was created, including the wait for a connection
+   */
+  readonly observe?: (method: string, outcome: number | UpstreamFailure['kind'], seconds: number) => void;
+}) {
+  const { url, connections, connectTimeoutMs, observe } = options;
+  const ids = createRequestIds();
   const { origin, basePath } = parseBaseUrl(url);
   // No timeouts here: callers cancel at their own deadlines.
   const clientOptions = { connect, headersTimeout: 0, bodyTimeout: 0 };
   const openConnection = buildConnector({ timeout: connectTimeoutMs });
+  const probeMs = Math.min(connectTimeoutMs, MAX_PROBE_MS);
+  const probeClient = new Client(origin, { connect: { timeout: probeMs } });
   const clients: Client[] = [];
   /** The connections without a request, in the order of their last use. */
   const idle: Connection[] = [];
-  const queue = new FairQueue<Start>();
+  /** The waiting requests of each key, the oldest first. The key whose turn is next comes first. */
+  const lines = new Map<string, Set<Start>>();
   /** The connections that each key uses. */
   const used = new Map<string, number>();
   let free = connections;
-  let active = 0;
 
   return {
     /** Sends a request when it is its key's turn. */
     async send(request: UpstreamRequest): Promise<Outcome> {
       const keyId = request.call.key?.id ?? '';
       const createdAt = performance.now();
-      const isFirst = mayStart(keyId) && !queue.has(keyId);
+      const isFirst = mayStart(keyId) && !lines.has(keyId);
       const turn = isFirst ? take(keyId) : await waitForTurn(keyId, request);
       const outcome =
         'kind' in turn
           ? turn
           : await exchange(turn.client, basePath + request.path, request, ids, () => finish(keyId, turn));
       request.progress = undefined;
-      const observed = toObserved(outcome);
-      if (observed !== undefined) observe?.(request.method, observed, (performance.now() - createdAt) / 1_000);
+      report(request.method, outcome, createdAt);
+      return outcome;
+    },
+    /** Requests the interface description, which needs no key, on a connection of its own: it waits for no request. */
+    async probe(): Promise<Outcome> {
+      const path = '/openapi.json';
+      const request: UpstreamRequest = { call: { requestId: 'probe' }, method: 'GET', path, headers: {} };
+      const createdAt = performance.now();
+      const timer = setTimeout(() => request.progress?.cancel(timedOut()), probeMs);
+      const outcome = await exchange(probeClient, basePath + path, request, ids, () => undefined);
+      clearTimeout(timer);
+      report(request.method, outcome, createdAt);
       return outcome;
     },
     load: () => ({
       /** Connections with a request on them. */
-      active,
-      idle: Math.max(0, clients.filter(({ stats }) => stats.connected).length - active),
+      active: connections - free,
+      idle: Math.max(0, clients.filter(({ stats }) => stats.connected).length - (connections - free)),
       /** Requests that wait for a connection. */
-      waiting: queue.size,
+      waiting: [...lines.values()].reduce((sum, line) => sum + line.size, 0),
     }),
     close: async () => {
-      await Promise.all(clients.map((client) => client.destroy()));
+      await Promise.all([...clients, probeClient].map((client) => client.destroy()));
     },
   };
 
@@ -105,10 +115,11 @@ export function createConnections(options: ConnectionsOptions) {
 
   function waitForTurn(keyId: string, request: UpstreamRequest): Promise<Connection | UpstreamFailure> {
     return new Promise((start) => {
-      queue.push(keyId, start);
+      const line = lines.get(keyId) ?? new Set();
+      lines.set(keyId, line.add(start));
       request.progress = {
         cancel(reason) {
-          queue.delete(keyId, start);
+          line.delete(start);
           start(toCancelled(reason, false));
           return false;
         },
@@ -119,7 +130,6 @@ export function createConnections(options: ConnectionsOptions) {
 
   function take(keyId: string): Connection {
     free -= 1;
-    active += 1;
     used.set(keyId, (used.get(keyId) ?? 0) + 1);
     return takeIdle() ?? open();
   }
@@ -139,7 +149,6 @@ export function createConnections(options: ConnectionsOptions) {
   }
 
   function finish(keyId: string, connection: Connection): void {
-    active -= 1;
     const left = (used.get(keyId) ?? 0) - 1;
     if (left > 0) used.set(keyId, left);
     else used.delete(keyId);
@@ -166,12 +175,24 @@ export function createConnections(options: ConnectionsOptions) {
   }
 
   function startNext(): void {
-    while (free > 0) {
-      const next = queue.shift(mayStart);
-      if (!next) return;
-      const [keyId, start] = next;
+    // The loop comes to a key again if it has more requests, because its line is then added at the end.
+    for (const [keyId, line] of lines) {
+      if (free === 0) return;
+      if (!mayStart(keyId)) continue;
+      lines.delete(keyId);
+      const [start] = line;
+      if (!start) continue;
+      line.delete(start);
+      if (line.size > 0) lines.set(keyId, line);
       start(take(keyId));
     }
+  }
+
+  /** Measures a request, unless it was not to be sent. */
+  function report(method: string, outcome: Outcome, createdAt: number): void {
+    const { kind } = outcome;
+    if (kind === 'refused' || (kind === 'cancelled' && !outcome.wasSent)) return;
+    observe?.(method, kind === 'answer' ? outcome.status : kind, (performance.now() - createdAt) / 1_000);
   }
 }
 
@@ -179,11 +200,4 @@ export function createConnections(options: ConnectionsOptions) {
 export function parseBaseUrl(url: string): { readonly origin: string; readonly basePath: string } {
   const { origin, pathname } = new URL(url);
   return { origin, basePath: pathname.replace(/\/+$/, '') };
-}
-
-/** What counts in the metrics; undefined for a request that was not to be sent. */
-function toObserved(outcome: Outcome): number | UpstreamFailure['kind'] | undefined {
-  const { kind } = outcome;
-  if (kind === 'answer') return outcome.status;
-  return kind === 'refused' || (kind === 'cancelled' && !outcome.wasSent) ? undefined : kind;
 }

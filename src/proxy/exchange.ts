@@ -23,13 +23,11 @@ export interface UpstreamRequest {
   progress?: Cancellable | undefined;
 }
 
-/** A part of a request's way to the upstream. */
 interface Cancellable {
   /** Ends the request at once. Returns whether the upstream may have received it. */
   cancel(reason: Error): boolean;
 }
 
-/** A response of the upstream, with any status. */
 export interface UpstreamAnswer {
   readonly kind: 'answer';
   readonly status: number;
@@ -38,9 +36,9 @@ export interface UpstreamAnswer {
   readonly body: string | undefined;
 }
 
-/** Why there is no response. */
 export interface UpstreamFailure {
   /**
+   * Why there is no response:
    * - `unreachable`: there was no connection, or it broke before the response began
    * - `broken`: the response was incomplete or not HTTP
    * - `mismatched`: it was the response to another request
@@ -178,7 +176,6 @@ class ExchangeHandler implements Dispatcher.DispatchHandler, Cancellable {
   }
 }
 
-/** The outcome of a request that nobody waits for any more. */
 export function toCancelled(reason: Error, wasSent: boolean): UpstreamFailure {
   return { kind: reason instanceof CallCancelled ? 'cancelled' : 'timeout', error: reason, wasSent };
 }
@@ -188,13 +185,12 @@ function readHeader(headers: Headers, name: string): string | undefined {
   return Array.isArray(value) ? value.join(', ') : value;
 }
 
-/** The ids of the requests to an upstream, which tell whether a response belongs to its request. */
-export type RequestIds = ReturnType<typeof createRequestIds>;
+type RequestIds = ReturnType<typeof createRequestIds>;
 
 /** Stores accept ids of up to 128 characters, and the part that is added here takes about 20. */
 const MAX_CLIENT_ID = 100;
 
-/** Creates the ids of requests to the upstream, and what is known of their return. */
+/** Creates the ids of requests to an upstream, which tell whether a response belongs to its request. */
 export function createRequestIds() {
   // A client chooses its request ids and may use one twice, so they do not tell its requests apart.
   const tag = `.${randomBytes(6).toString('base64url')}.`;

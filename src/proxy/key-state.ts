@@ -27,11 +27,10 @@ export interface SharedCooldowns {
 /** How long a key counts as refused after a 401 of the upstream. */
 const REFUSED_KEY_MS = 5_000;
 
-/** The states of all keys. */
 export type KeyStates = ReturnType<typeof createKeyStates>;
 
 /**
- * Accepted keys, those with a cooldown and all others are kept apart, so that made-up keys evict neither. When there are
+ * Creates the states of all keys. Accepted keys, those with a cooldown and all others are kept apart, so that made-up keys evict neither. When there are
  * too many of a kind, the least recently used one is removed first.
  * @param capacity - the most keys that the upstream has accepted
  * @param otherCapacity - the most keys of each other kind
@@ -41,7 +40,6 @@ export function createKeyStates(capacity = 100_000, otherCapacity = 10_000) {
   const limited = createBoundedCache<KeyState>(otherCapacity);
   const others = createBoundedCache<KeyState>(otherCapacity);
   return {
-    /** Returns the state of a key, and creates it if there is none. */
     get(keyId: string): KeyState {
       let state = accepted.get(keyId) ?? limited.get(keyId) ?? others.get(keyId);
       if (!state) {
@@ -61,16 +59,17 @@ export function createKeyStates(capacity = 100_000, otherCapacity = 10_000) {
 }
 
 /** The request that goes first, while nothing is known of the limits of its key. */
-interface Probe {
-  /** The session whose operation was admitted first, or that sends a request first. */
-  readonly owner: unknown;
+class Probe {
   /** Whether one of the owner's requests is on its way. Its others wait, like those of other sessions. */
-  isSent: boolean;
-  readonly end: (ended: ProbeEnd) => void;
-  readonly ended: Promise<ProbeEnd>;
+  isSent = false;
+  end!: (ended: ProbeEnd) => void;
+  readonly ended = new Promise<ProbeEnd>((resolve) => (this.end = resolve));
+
+  /** @param owner - the session whose operation was admitted first, or that sends a request first */
+  constructor(readonly owner: unknown) {}
 }
 
-/** What the gateway knows about one key: its limits, its cooldown and its probe. */
+/** What the gateway knows about one key. UpstreamKey describes what concerns the probe. */
 export class KeyState {
   /** When the key was first seen or last tried, by `performance.now()`. */
   newSince = performance.now();
@@ -117,7 +116,7 @@ export class KeyState {
       const refusal = this.findRefusal(cost) ?? this.limits.findRefusal(cost);
       if (refusal) throw refusal;
       isProbe = this.limits.isUnknown && !this.#probe;
-      if (isProbe) this.#probe = createProbe(owner);
+      if (isProbe) this.#probe = new Probe(owner);
       const left = until - performance.now();
       if (isProbe || !mayWait || !this.#probe || left <= 0) break;
       const end = await Promise.race([this.#probe.ended, sleep(left, undefined, { ref: false })]);
@@ -127,18 +126,13 @@ export class KeyState {
     return isProbe;
   }
 
-  /** What a session has to wait for before it sends another request, while nothing is known of the limits. */
   findProbe(owner: unknown): Promise<ProbeEnd> | undefined {
     const probe = this.#probe;
     return probe && this.limits.isUnknown && (probe.isSent || probe.owner !== owner) ? probe.ended : undefined;
   }
 
-  /**
-   * Makes all other requests of the key wait for the one that the session sends next.
-   * @returns the function that ends the wait if there is no answer
-   */
   sendProbe(owner: unknown): () => void {
-    const probe = (this.#probe ??= createProbe(owner));
+    const probe = (this.#probe ??= new Probe(owner));
     probe.isSent = true;
     return () => this.#endProbe(probe, { hasFailed: true });
   }
@@ -190,10 +184,4 @@ export class KeyState {
     };
     this.limits.forget();
   }
-}
-
-function createProbe(owner: unknown): Probe {
-  let end!: Probe['end'];
-  const ended = new Promise<ProbeEnd>((resolve) => (end = resolve));
-  return { owner, isSent: false, end, ended };
 }

@@ -39,7 +39,6 @@ export function createKeyTrials(waitMs: number): StartTrial {
   };
 }
 
-/** The trials of one address. */
 class AddressTrials {
   /** When the latest keys were tried that were not accepted, by `performance.now()`. */
   readonly #refusedAt: number[] = [];
@@ -71,7 +70,6 @@ class AddressTrials {
     return this.#refusedAt.length === REFUSALS && performance.now() - oldest < REFUSAL_MS;
   }
 
-  /** Whether a trial may start now. */
   get #isFree(): boolean {
     if (!this.#isRefused) return this.#running < AT_ONCE;
     return this.#running === 0 && performance.now() - this.#startedAt >= INTERVAL_MS;

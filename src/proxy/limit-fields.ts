@@ -13,10 +13,14 @@ export function parseStatedWindows(
   now: number,
 ): readonly WindowState[] {
   const trio = parseTrio(header, now);
-  const states = parseItems(header('ratelimit'), REMAINING, TIME_LEFT);
+  const states = parseItems(header('ratelimit'));
   const windows: WindowState[] = [];
-  for (const { name, first: limit, second: seconds } of parseItems(header('ratelimit-policy'), QUOTA, WINDOW)) {
-    const { first: remaining, second: left = seconds } = states.find((state) => state.name === name) ?? NO_STATE;
+  for (const [name, policy] of parseItems(header('ratelimit-policy'))) {
+    const state = states.get(name);
+    const limit = toCount(policy.match(QUOTA)?.[1]);
+    const seconds = toCount(policy.match(WINDOW)?.[1]);
+    const remaining = toCount(state?.match(REMAINING)?.[1]);
+    const left = toCount(state?.match(TIME_LEFT)?.[1]) ?? seconds;
     // A limit of 0 would refuse everything, for good.
     if (!limit || remaining === undefined || left === undefined) continue;
     const resetAt = now + Math.max(1, Math.min(left, seconds ?? DAY, DAY)) * 1_000;
@@ -29,8 +33,6 @@ export function parseStatedWindows(
   windows.sort((a, b) => (a.seconds ?? Infinity) - (b.seconds ?? Infinity));
   return windows.length === 0 && trio ? [trio] : windows;
 }
-
-const NO_STATE: Omit<Item, 'name'> = { first: undefined, second: undefined };
 
 /** A smaller difference between two clocks is ignored, because `Date` has a resolution of one second. */
 const CLOCK_TOLERANCE_MS = 2_000;
@@ -105,13 +107,6 @@ function toCount(text: string | undefined): number | undefined {
   return text !== undefined && /^\s*\d{1,15}\s*$/.test(text) ? Number(text) : undefined;
 }
 
-/** A list item with two of its parameters. */
-interface Item {
-  readonly name: string;
-  readonly first: number | undefined;
-  readonly second: number | undefined;
-}
-
 /**
  * One item of a list such as `"minute";q=60;w=60, "day";q=1000;w=86400`. Clients receive the name, so it must be
  * printable ASCII: https://www.rfc-editor.org/rfc/rfc9651#section-3.3.3
@@ -129,11 +124,11 @@ function toParameter(name: string): RegExp {
   return new RegExp(`;\\s*${name}\\s*=\\s*(\\d{1,15})\\s*(?=;|$)`);
 }
 
-function parseItems(text: string | undefined, first: RegExp, second: RegExp): readonly Item[] {
-  const items: Item[] = [];
-  for (const [, name = '', rest = ''] of text?.matchAll(ITEM) ?? []) {
-    if (!OTHER_UNIT.test(rest))
-      items.push({ name, first: toCount(first.exec(rest)?.[1]), second: toCount(second.exec(rest)?.[1]) });
+/** Returns the parameters of each item, by its name. */
+function parseItems(text: string | undefined): ReadonlyMap<string, string> {
+  const items = new Map<string, string>();
+  for (const [, name = '', parameters = ''] of text?.matchAll(ITEM) ?? []) {
+    if (!OTHER_UNIT.test(parameters)) items.set(name, parameters);
   }
   return items;
 }

@@ -11,7 +11,6 @@ const SAME_WINDOW_MS = 2_000;
 /** Before refusing for longer than this, or by numbers older than this, the gateway asks the upstream. */
 export const LONG_MS = 60_000;
 
-/** A plan with published limits. */
 export type PublishedPlan = keyof typeof PUBLISHED_LIMITS;
 
 const PUBLISHED = Object.entries(PUBLISHED_LIMITS) as [PublishedPlan, PlanLimits][];
@@ -37,7 +36,6 @@ export class LimitState {
     return this.#stated.some(({ resetAt }) => resetAt <= now);
   }
 
-  /** Whether the last answer that counts has stated limits. */
   get isStated(): boolean {
     return this.#stated.length > 0;
   }
@@ -85,10 +83,9 @@ export class LimitState {
     if (!this.#isKnown) return undefined;
     const now = monotonicNow();
     const open = this.windows.filter((_, index) => (this.#stated[index]?.resetAt ?? 0) > now);
-    const smallest = Math.min(...open.map(({ limit }) => limit));
     const full = open.filter(({ remaining }) => remaining < cost);
     if (full.length === 0 || this.#doubt(cost, now)) return undefined;
-    if (cost > smallest) return operationTooLarge(cost, smallest);
+    if (cost > this.largestCost) return operationTooLarge(cost, this.largestCost);
     return rateLimited(Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now))), cost, open);
   }
 

@@ -119,7 +119,11 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   findRefusal(): StoreError | undefined {
-    this.#settle();
+    const { limits } = this.key;
+    if (this.#isUnsettled && !limits.isUnknown) {
+      this.#isUnsettled = false;
+      this.#lateRefusal = limits.isUnstated ? this.#defaultRefusal : limits.findRestRefusal(this.#inFlight);
+    }
     return this.key.findRefusal() ?? this.#lateRefusal;
   }
 
@@ -139,7 +143,6 @@ class ProxySession implements Session, UpstreamKey {
     const hasFailed = answer.status >= 500;
     // After a failure, the request may be sent again.
     if (this.#inFlight > 0 && !hasFailed) this.#release(1);
-    this.#settle();
     this.#endProbe({ hasFailed, refusal }, hasFailed);
   }
 
@@ -196,14 +199,6 @@ class ProxySession implements Session, UpstreamKey {
     }
     this.#release(cost);
     throw this.#defaultRefusal;
-  }
-
-  /** Checks what was admitted without limits, if the upstream has answered since. */
-  #settle(): void {
-    const { limits } = this.key;
-    if (!this.#isUnsettled || limits.isUnknown) return;
-    this.#isUnsettled = false;
-    this.#lateRefusal = limits.isUnstated ? this.#defaultRefusal : limits.findRestRefusal(this.#inFlight);
   }
 
   #askDefaultPlan(plan: PublishedPlan, cost: number): MaybePromise<Admission> {

@@ -5,7 +5,6 @@ import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import type { Breaker } from './breaker.js';
 import type { Connections } from './connections.js';
-import { createDeadline, type Deadline } from './deadline.js';
 import type { Outcome, UpstreamAnswer, UpstreamRequest } from './exchange.js';
 import { endUpstreamSpan, type StartUpstreamSpan } from './upstream-span.js';
 import { timedOut, unavailable } from './wire.js';
@@ -109,7 +108,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
     const isCancelled = reason instanceof CallCancelled;
     const wasSent = request.waiting === 0 && request.progress?.cancel(reason);
     // A disconnected client or a full queue is no failure of the upstream.
-    if (wasSent && !isCancelled) breaker.suspect();
+    if (wasSent && !isCancelled) breaker.failed();
     return request.lastFailure && !isCancelled ? request.lastFailure : reason;
   }
 
@@ -141,7 +140,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
     }
   }
 
-  /** Reads what an attempt has come to, and tells the trace, the breaker and the key. */
+  /** Reads the outcome of an attempt, and tells the trace, the breaker and the key. */
   function conclude(request: PendingRequest, outcome: Outcome): Result {
     if (request.span) endUpstreamSpan(request.span, outcome);
     if (outcome.kind === 'answer') {
@@ -159,7 +158,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
   }
 }
 
-/** A request with all its attempts. Calls with the same path and key may join it until it is sent. */
+/** A request with all its attempts. */
 class PendingRequest implements UpstreamRequest {
   /** Resolves when there is a result. */
   done!: Promise<void>;
@@ -199,6 +198,33 @@ class PendingRequest implements UpstreamRequest {
     (this.spans ??= []).push(span);
     this.span?.addLink({ context: span.spanContext() });
   }
+}
+
+type Deadline = ReturnType<typeof createDeadline>;
+
+/**
+ * When a call stops waiting for its requests: at its time limit, or when its client disconnects.
+ * @param timeoutMs - time for the call, counted from its start
+ */
+function createDeadline(call: Call, timeoutMs: number) {
+  const endsAt = call.startedAt + timeoutMs;
+  let pass!: () => void;
+  const passed = new Promise<undefined>((resolve) => (pass = () => resolve(undefined)));
+  const timer = setTimeout(pass, Math.ceil(endsAt - performance.now()));
+  call.onCancel(pass);
+  /** Whether at least this much time is left. */
+  const leaves = (milliseconds: number): boolean => performance.now() + milliseconds < endsAt;
+
+  return {
+    passed,
+    leaves,
+    /** Why the call stops waiting; undefined while there is time. */
+    findReason: () => (call.isCancelled ? new CallCancelled() : leaves(0) ? undefined : timedOut()),
+    close() {
+      clearTimeout(timer);
+      call.offCancel(pass);
+    },
+  };
 }
 
 /** A GET may be sent twice. A POST is sent again only if the upstream certainly never received it. */

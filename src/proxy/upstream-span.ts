@@ -2,18 +2,20 @@ import { endSpan, joinSpans, startSpan, type Span, type Tracer } from '../observ
 import { parseBaseUrl } from './connections.js';
 import type { Outcome, UpstreamRequest } from './exchange.js';
 
-/**
- * Starts the span of one attempt, which includes the wait for a connection.
- * @param waiting - the recorded spans of the calls that wait for the request, at least one
- * @param retries - the number of earlier attempts
- */
-export type StartUpstreamSpan = (request: UpstreamRequest, waiting: readonly Span[], retries: number) => Span;
+export type StartUpstreamSpan = ReturnType<typeof createUpstreamSpans>;
 
-/** @param url - the store's base address */
-export function createUpstreamSpans(tracer: Tracer, url: string): StartUpstreamSpan {
+/**
+ * Creates the function that starts the span of one attempt, which includes the wait for a connection.
+ * @param url - the store's base address
+ */
+export function createUpstreamSpans(tracer: Tracer, url: string) {
   const { protocol, hostname, port } = new URL(url);
   const { origin, basePath } = parseBaseUrl(url);
-  return ({ method, path }, waiting, retries) => {
+  /**
+   * @param waiting - the recorded spans of the calls that wait for the request, at least one
+   * @param retries - the number of earlier attempts
+   */
+  return ({ method, path }: UpstreamRequest, waiting: readonly Span[], retries: number): Span => {
     const pathTemplate = basePath + (path.startsWith('/pets/') ? '/pets/{petId}' : '/pets');
     return startSpan(tracer, 'client', `${method} ${pathTemplate}`, joinSpans(waiting), {
       'server.address': hostname,

@@ -1,5 +1,7 @@
+import { z } from 'zod';
+import { keyRefused } from '../access/refusals.js';
 import { monotonicNow } from '../clock.js';
-import { StoreError, type ErrorBody, type ErrorName } from '../errors.js';
+import { StoreError, type ErrorName } from '../errors.js';
 import { JsonNumber, parseExactJson } from '../json/exact-json.js';
 import { compareInt64, isInt64, type Int64 } from '../pets/int64.js';
 import { PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pets/pet.js';
@@ -25,20 +27,13 @@ export function parsePets(body: string | undefined): readonly Pet[] | undefined 
   return pets.every((pet) => pet !== undefined) ? pets.sort((a, b) => compareInt64(a.id, b.id)) : undefined;
 }
 
-/** Reads an Error body; undefined if the body is something else. */
-function parseErrorBody(body: string | undefined): ErrorBody | undefined {
-  const value = parse(body);
-  if (!isRecord(value)) return undefined;
-  const { code, message, status } = value;
-  if (typeof code !== 'string' || typeof message !== 'string') return undefined;
-  return typeof status === 'number' && status >= 100 && status <= 999 ? { code, message, status } : undefined;
-}
-
 /** Formats the body of POST /pets, with the category as an exact integer. */
 export function formatNewPet({ name, categoryId, status }: NewPet): string {
   const rest = status === undefined ? '' : `,"status":"${status}"`;
   return `{"name":${JSON.stringify(name)},"categoryId":${categoryId}${rest}}`;
 }
+
+const ERROR_BODY = z.object({ code: z.string(), message: z.string(), status: z.number().min(100).max(999) });
 
 function parse(body: string | undefined): unknown {
   try {
@@ -49,8 +44,8 @@ function parse(body: string | undefined): unknown {
 }
 
 function toPet(value: unknown): Pet | undefined {
-  if (!isRecord(value)) return undefined;
-  const { id, name, categoryId, status } = value;
+  if (typeof value !== 'object' || value === null) return undefined;
+  const { id, name, categoryId, status } = value as Record<string, unknown>;
   const petId = toInt64(id);
   const petCategoryId = toInt64(categoryId);
   if (petId === undefined || petCategoryId === undefined || typeof name !== 'string') return undefined;
@@ -68,17 +63,11 @@ function isStatus(value: unknown): value is PetStatus {
   return (PET_STATUSES as readonly unknown[]).includes(value);
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** The upstream could not be reached, or the breaker is open. */
 export function unavailable(cause?: unknown): StoreError {
   const message = 'The animal store behind this gateway cannot be reached. Try again shortly.';
   return new StoreError('upstream_unavailable', message, { cause });
 }
 
-/** The call's time limit has passed. */
 export function timedOut(): StoreError {
   return new StoreError('upstream_timeout', 'The animal store behind this gateway did not answer in time.');
 }
@@ -92,23 +81,19 @@ export function notUnderstood(what: string, cause?: unknown): StoreError {
 /** Converts a response that is not a success to an error, by its HTTP status and with its Error body unchanged. */
 export function fromAnswer(answer: UpstreamAnswer): StoreError {
   const { status, body } = answer;
-  const error = parseErrorBody(body);
+  const error = ERROR_BODY.safeParse(parse(body)).data;
   const now = monotonicNow();
   const retryAfter = parseRetryAfter(answer, now);
   const details = { body: error, graphqlOnly: !error, ...(retryAfter !== undefined && { retryAfter }) };
-  const message = error?.message;
   switch (status) {
     case 401: {
-      const headers = { 'WWW-Authenticate': 'Bearer realm="animal-store", error="invalid_token"' };
-      return new StoreError('unauthorized', message ?? 'The API key is unknown, revoked or expired.', {
-        ...details,
-        headers,
-      });
+      const { message, headers } = keyRefused(error?.message);
+      return new StoreError('unauthorized', message, { ...details, headers });
     }
     case 429: {
       const code = error?.code === 'key_banned' ? 'key_banned' : 'rate_limited';
-      const wait = { ...details, retryAfter: parseWait(answer, now) };
-      return new StoreError(code, message ?? 'The rate limit is exceeded.', wait);
+      const message = error?.message ?? 'The rate limit is exceeded.';
+      return new StoreError(code, message, { ...details, retryAfter: parseWait(answer, now) });
     }
     default:
       if (!error || status < 400) return notUnderstood(status < 400 ? 'an unexpected status' : 'no Error body');

@@ -21,7 +21,7 @@ export async function openRedis(
   const observe = createCallObserver(metrics, tracer);
   const [limits, queries] = await Promise.all([
     openRedisLink({ url, log, metrics: metrics.watchSharing(), observe }),
-    openRedisLink({ url, log, observe }),
+    openRedisLink({ url, observe }),
   ]);
   const close = (): void => {
     limits.close();

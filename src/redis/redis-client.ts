@@ -28,13 +28,11 @@ export async function createRedisClients(url: string, connectMs: number) {
   return {
     /** Creates a client that is not connected: of the next host, the primary that Sentinels name, or a cluster. */
     create(): RedisClient {
-      const next = created++ % hosts.length;
       if (nodes) return createCluster([...nodes, ...hosts]);
-      if (primaryName === undefined) return new Redis({ ...options, ...hosts[next] });
-      const sentinels = [...hosts.slice(next), ...hosts.slice(0, next)];
+      if (primaryName === undefined) return new Redis({ ...options, ...hosts[created++ % hosts.length] });
       return new Redis({
         ...options,
-        sentinels,
+        sentinels: [...hosts],
         name: primaryName,
         sentinelRetryStrategy: () => null,
         sentinelCommandTimeout: SENTINEL_MS,
@@ -68,11 +66,10 @@ export async function createRedisClients(url: string, connectMs: number) {
   };
 
   function createCluster(startupNodes: RedisAddress['hosts']): Cluster {
-    const { lazyConnect, enableOfflineQueue, retryStrategy: _, db: _db, ...redisOptions } = options;
     return new Cluster([...startupNodes], {
-      lazyConnect,
-      enableOfflineQueue,
-      redisOptions: { ...redisOptions, tls: tlsOfAny },
+      lazyConnect: true,
+      enableOfflineQueue: false,
+      redisOptions: { ...options, tls: tlsOfAny },
       clusterRetryStrategy: null,
       slotsRefreshTimeout: connectMs,
       retryDelayOnFailover: 0,

@@ -7,8 +7,6 @@ import { createScript } from './redis-script.js';
 
 /** The most cooldowns that a gateway keeps, to share them again after an outage. Redis may then be empty. */
 const CAPACITY = 10_000;
-/** How many cooldowns are sent at once after an outage. Redis answers so many long before the deadline of a call. */
-const CHUNK = 100;
 
 /**
  * Finds the cooldown of a key, or starts one. If there is one already, the longer wait counts, and a ban stays a ban.
@@ -42,11 +40,10 @@ export function createRedisCooldowns(link: RedisLink): SharedCooldowns {
     },
   };
 
-  /** Sends all cooldowns after an outage. If the link fails meanwhile, the next call begins again. */
+  /** Sends all cooldowns after an outage, one by one. If the link fails meanwhile, the next call begins again. */
   async function sendAgain(): Promise<void> {
-    const keyIds = [...shared.keys()];
-    for (let start = 0; start < keyIds.length && link.isUp; start += CHUNK) {
-      await Promise.all(keyIds.slice(start, start + CHUNK).map(send));
+    for (const keyId of [...shared.keys()]) {
+      if (link.isUp) await send(keyId);
     }
   }
 

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import type { Log } from '../observability/log.js';
 import type { SharingFailure, SharingMetrics } from '../observability/limiter-metrics.js';
@@ -36,8 +37,8 @@ const RETRY_MS = 250;
  */
 export async function openRedisLink(options: {
   readonly url: string;
-  readonly log: Log;
-  /** Absent for a link whose outages do not matter. They are logged at the level `debug`. */
+  /** Absent for a link whose outages do not matter, like the metrics. */
+  readonly log?: Log | undefined;
   readonly metrics?: SharingMetrics | undefined;
   readonly observe?: ObserveCall | undefined;
   /** How long a reply may take, in milliseconds. */
@@ -45,34 +46,31 @@ export async function openRedisLink(options: {
 }) {
   const { url, log, metrics, observe, deadlineMs = 100 } = options;
   const clients = await createRedisClients(url, CONNECT_MS);
-  const waiting = new Set<(reason: SharingFailure) => void>();
+  /** The calls that wait for a reply. */
+  const waiting = new Set<(result: undefined, failure: SharingFailure) => void>();
   const listeners: (() => void)[] = [];
   let client: RedisClient | undefined;
-  /** Whether the client's connection has been found to work. */
-  let isUp = false;
+  /** `up` while the client's connection works. `starting` until the first one does: the start waits and says so. */
+  let state: 'starting' | 'up' | 'down' | 'closed' = 'starting';
   let timer: NodeJS.Timeout | undefined;
-  let hasBeenUp = false;
-  let isOutageLogged = false;
   let failure: string | undefined;
-  let isClosed = false;
 
   await connect();
   return {
     get isUp() {
-      return isUp;
+      return state === 'up';
     },
     /** What the last connection failed with. Undefined if there was none that failed. */
     get failure() {
       return failure;
     },
     ask,
-    /** Adds a listener that is called whenever the link connects, and at once if it is connected now. */
+    /** Adds a listener that is called whenever the link connects again. */
     onUp(listener: () => void): void {
       listeners.push(listener);
-      if (isUp) listener();
     },
     close(): void {
-      isClosed = true;
+      state = 'closed';
       clearTimeout(timer);
       discard('closed');
     },
@@ -88,7 +86,10 @@ export async function openRedisLink(options: {
     });
     created.on('close', () => lose(created, 'closed', new Error('the connection was closed')));
     try {
-      if ((await within(CONNECT_MS, clients.check(created))) === 'cluster') {
+      const late = sleep(CONNECT_MS, 'late', { ref: false });
+      const result = await Promise.race([clients.check(created), late]);
+      if (result === 'late') throw new Error(`no answer within ${CONNECT_MS} ms`);
+      if (result === 'cluster') {
         created.disconnect();
         await connect();
         return;
@@ -97,19 +98,16 @@ export async function openRedisLink(options: {
       if (errors[0]) throw errors[0];
     } catch (error) {
       created.disconnect();
-      reportOutage('unreachable', errors[0] ?? (error as Error));
-      connectLater();
+      connectLater('unreachable', errors[0] ?? (error as Error));
       return;
     }
-    if (isClosed) {
+    if (state === 'closed') {
       created.disconnect();
       return;
     }
-    isUp = true;
-    hasBeenUp = true;
     metrics?.setShared(true);
-    if (isOutageLogged) log[metrics ? 'info' : 'debug']('Redis is back: limits are shared again');
-    isOutageLogged = false;
+    if (state === 'down') log?.info('Redis is back: limits are shared again');
+    state = 'up';
     for (const listener of listeners) listener();
   }
 
@@ -125,26 +123,25 @@ export async function openRedisLink(options: {
     read: (reply: unknown) => T,
   ): Promise<T | undefined> {
     const asked = client;
-    if (!asked || !isUp) return Promise.resolve(undefined);
+    if (!asked || state !== 'up') return Promise.resolve(undefined);
     const end = observe?.(call);
     return new Promise((resolve) => {
       const settle = (result: T | undefined, failure?: SharingFailure): void => {
         clearTimeout(deadline);
-        waiting.delete(fail);
+        waiting.delete(settle);
         end?.(failure);
         resolve(result);
       };
-      const fail = (reason: SharingFailure): void => settle(undefined, reason);
       const deadline = setTimeout(() => {
         // If this process was paused, the reply may have arrived unread. Node reads it before it runs the immediate.
         setImmediate(() => {
-          if (waiting.has(fail)) lose(asked, 'timeout', new Error(`no answer within ${deadlineMs} ms`));
+          if (waiting.has(settle)) lose(asked, 'timeout', new Error(`no answer within ${deadlineMs} ms`));
         });
       }, deadlineMs);
-      waiting.add(fail);
+      waiting.add(settle);
       send(asked).then(
         (reply) => {
-          if (!waiting.has(fail)) return;
+          if (!waiting.has(settle)) return;
           try {
             settle(read(reply));
           } catch (error) {
@@ -157,49 +154,29 @@ export async function openRedisLink(options: {
   }
 
   function lose(lost: RedisClient, reason: SharingFailure, error: Error): void {
-    if (lost !== client || !isUp) return;
-    discard(reason);
-    reportOutage(reason, error);
-    connectLater();
-  }
-
-  /** Closes the connection, and ends all calls that wait for a reply. */
-  function discard(reason: SharingFailure): void {
-    isUp = false;
-    client?.disconnect();
-    for (const fail of [...waiting]) fail(reason);
-  }
-
-  function reportOutage(reason: SharingFailure, { message }: Error): void {
-    failure = withoutArguments(message);
+    if (lost !== client || state !== 'up') return;
+    state = 'down';
     metrics?.setShared(false);
-    metrics?.countFailure(reason);
-    // Until the link is up for the first time, the start waits for it and says so.
-    if (isOutageLogged || isClosed || !hasBeenUp) return;
-    isOutageLogged = true;
+    discard(reason);
+    connectLater(reason, error);
     // Do not log the error itself: it may contain the command with the password.
-    log[metrics ? 'warn' : 'debug']({ reason, failure }, 'Redis is unavailable: this instance counts limits alone');
+    log?.warn({ reason, failure }, 'Redis is unavailable: this instance counts limits alone');
   }
 
-  function connectLater(): void {
-    if (!isClosed) timer = setTimeout(() => void connect(), RETRY_MS).unref();
+  function discard(reason: SharingFailure): void {
+    client?.disconnect();
+    for (const settle of waiting) settle(undefined, reason);
+  }
+
+  function connectLater(reason: SharingFailure, { message }: Error): void {
+    // Some servers quote the arguments of the command.
+    failure = message.split(', with args')[0];
+    metrics?.countFailure(reason);
+    if (state !== 'closed') timer = setTimeout(() => void connect(), RETRY_MS).unref();
   }
 }
 
 function reasonOf({ name }: Error): SharingFailure {
   if (name === 'ReplyError') return 'error';
   return name === 'ParserError' ? 'garbage' : 'closed';
-}
-
-/** Removes the command's arguments, which some servers quote in error messages. */
-function withoutArguments(message: string): string {
-  return message.split(', with args')[0] as string;
-}
-
-async function within<T>(milliseconds: number, promise: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${milliseconds} ms`)), milliseconds);
-  });
-  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { RedisLink } from './redis-link.js';
 
@@ -24,7 +24,7 @@ export function createRedisQueryCache(link: RedisLink) {
   return {
     async get(key: string): Promise<string | undefined> {
       const found = known.get(key);
-      if (found !== undefined || !isQueryKey(key)) return found;
+      if (found !== undefined) return found;
       const text = await link.ask(
         { name: 'get-query', operation: 'GET' },
         (client) => client.get(toRedisKey(key)),
@@ -33,13 +33,13 @@ export function createRedisQueryCache(link: RedisLink) {
           return reply ?? undefined;
         },
       );
-      if (text === undefined || `apq:${createHash('sha256').update(text).digest('hex')}` !== key) return undefined;
+      if (text === undefined || `apq:${hash('sha256', text)}` !== key) return undefined;
       known.set(key, text);
       return text;
     },
     async set(key: string, text: string): Promise<void> {
       known.set(key, text);
-      if (Buffer.byteLength(text) > MAX_BYTES || !isQueryKey(key)) return;
+      if (Buffer.byteLength(text) > MAX_BYTES) return;
       await link.ask(
         { name: 'set-query', operation: 'SET' },
         (client) => client.set(toRedisKey(key), text, 'PX', KEPT_MS),
@@ -50,11 +50,6 @@ export function createRedisQueryCache(link: RedisLink) {
     },
     delete: (key: string) => Promise.resolve(known.delete(key)),
   };
-}
-
-/** Whether a key is well formed. Clients supply the hash. */
-function isQueryKey(key: string): boolean {
-  return /^apq:[0-9a-f]{64}$/.test(key);
 }
 
 function toRedisKey(key: string): string {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Span } from '../observability/tracing.js';
 import type { RedisCommands, RedisLink } from './redis-link.js';
 
@@ -11,7 +11,7 @@ import type { RedisCommands, RedisLink } from './redis-link.js';
  * @param name - its name in metrics and traces
  */
 export function createScript(link: RedisLink, name: string, lua: string) {
-  const digest = createHash('sha1').update(lua).digest('hex');
+  const digest = hash('sha1', lua);
   let calls = 0;
 
   return (

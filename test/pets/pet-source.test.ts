@@ -70,7 +70,10 @@ describePetSource('another animal store, over REST', async () => {
   const { key } = await store.createKey({ plan: 'enterprise', limits: { perMinute: 1_000_000, perDay: 1_000_000 } });
   const url = `${store.url}/v1`;
   const connections = createConnections({ url, connections: 8, connectTimeoutMs: 5_000 });
-  const breaker = createBreaker({ probe: () => Promise.resolve(), onChange: () => undefined });
+  const breaker = createBreaker(
+    () => Promise.resolve(),
+    () => undefined,
+  );
   return {
     source: createRestPetSource({
       connections,

@@ -52,7 +52,7 @@ describe('the connections to an upstream, with only one', () => {
     asked.get('/v1/3')?.end('three');
     expect(await third.outcome).toMatchObject({ status: 200, body: 'three' });
     expect([...asked.keys()]).toEqual(['/v1/1', '/v1/3']);
-    expect(connections.load()).toEqual({ active: 0, idle: 1, waiting: 0 });
+    await vi.waitFor(() => expect(connections.load()).toEqual({ active: 0, idle: 1, waiting: 0 }));
   });
 
   it('serves keys in turn', async () => {

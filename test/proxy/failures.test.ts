@@ -150,22 +150,22 @@ describe('a gateway whose upstream fails', () => {
   });
 
   it('opens the breaker if failures continue, fails at once, and resumes soon after the upstream recovers', async () => {
-    upstream.play((_, response) => response.socket?.destroy());
+    upstream.goAway();
     await expect
       .poll(
         async () => {
           await gateway.graphql('{ pets { id } }', { key: 'a' });
-          return (await gateway.fetch('/readyz?backend=true')).status;
+          return await (await gateway.fetch('/metrics')).text();
         },
         { timeout: 10_000, interval: 10 },
       )
-      .toBe(503);
-    upstream.play(answerAnimals);
+      .toContain('upstream_breaker_open 1');
     const startedAt = performance.now();
     const { errors } = await gateway.graphql('{ pets { id } }', { key: 'a' });
     expect(performance.now() - startedAt).toBeLessThan(TIMEOUT_MS);
     expect(errors?.[0]?.extensions.code).toBe('UPSTREAM_UNAVAILABLE');
     expect((await gateway.fetch('/readyz?backend=true')).status).toBe(503);
+    upstream.play(answerAnimals);
     await expect
       .poll(async () => (await gateway.graphql('{ pets { id } }', { key: 'a' })).errors, {
         timeout: 5_000,

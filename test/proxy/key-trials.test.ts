@@ -71,8 +71,9 @@ it.each([
 );
 
 it('keys that were tried while the upstream was away are tried at once when it is back', async () => {
-  const upstream = await startScriptedUpstream((_, response) => response.socket?.destroy());
+  const upstream = await startScriptedUpstream();
   const gateway = await startProxyBefore(upstream.url, { UPSTREAM_TIMEOUT_MS: '500' });
+  upstream.goAway();
   const ask = (i: number) => gateway.graphql('{ pets { id } }', { key: `valid-${i}` });
   for (const { status } of await Promise.all(Array.from({ length: 30 }, (_, i) => ask(i))))
     expect(status).not.toBe(429);

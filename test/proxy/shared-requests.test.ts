@@ -155,7 +155,10 @@ it('each request takes a turn of its caller, and an equal one joins it until the
         return new Promise(() => undefined);
       },
     },
-    breaker: createBreaker({ probe: () => Promise.resolve(), onChange: () => undefined }),
+    breaker: createBreaker(
+      () => Promise.resolve(),
+      () => undefined,
+    ),
     timeoutMs: 1_000,
     startSpan: createUpstreamSpans(NO_TRACING.tracer, 'http://127.0.0.1/v1'),
   });

@@ -24,6 +24,8 @@ export interface ScriptedUpstream {
   /** The number of the gateway's own probes. */
   readonly probes: () => number;
   play(script: Script): void;
+  /** Resets the connection of every request, probes included, until the next `play`. */
+  goAway(): void;
   close(): Promise<void>;
 }
 
@@ -33,6 +35,7 @@ export async function startScriptedUpstream(script: Script = answerAnimals): Pro
   let playing = script;
   let cancelled = 0;
   let probes = 0;
+  let isAway = false;
   const server = createServer((request, response) => void receive(request, response));
   server.on('connection', (socket) => {
     sockets.add(socket);
@@ -45,6 +48,10 @@ export async function startScriptedUpstream(script: Script = answerAnimals): Pro
     const at = Date.now();
     let body = '';
     for await (const chunk of request) body += String(chunk);
+    if (isAway) {
+      response.socket?.destroy();
+      return;
+    }
     if (request.url === '/v1/openapi.json') {
       probes += 1;
       response.end('{}');
@@ -65,8 +72,12 @@ export async function startScriptedUpstream(script: Script = answerAnimals): Pro
     probes: () => probes,
     play(next) {
       playing = next;
+      isAway = false;
       seen.length = 0;
       cancelled = 0;
+    },
+    goAway() {
+      isAway = true;
     },
     close() {
       for (const socket of sockets) socket.destroy();
