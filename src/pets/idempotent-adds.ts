@@ -73,17 +73,9 @@ export async function addOnce(
   throw new Error('the idempotency key expired during each of 3 attempts');
 }
 
-/**
- * Deletes keys older than a day, in batches.
- * @returns how many were deleted
- */
-export async function pruneIdempotentAdds(database: Queryable): Promise<number> {
-  let total = 0;
-  for (;;) {
-    const { length } = await database.query(PRUNE, [PRUNE_BATCH]);
-    total += length;
-    if (length < PRUNE_BATCH) return total;
-  }
+/** Deletes keys older than a day, in batches. */
+export async function pruneIdempotentAdds(database: Queryable): Promise<void> {
+  while ((await database.query(PRUNE, [PRUNE_BATCH])).length === PRUNE_BATCH);
 }
 
 /** Returns the animal as it was first added. The repeated request has the same values. */

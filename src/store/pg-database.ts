@@ -3,7 +3,7 @@ import { overloaded, StoreError } from '../errors.js';
 import { splitHosts } from '../setting-types.js';
 import { cancelStatement } from './cancel-request.js';
 import type { Database, Session } from './database.js';
-import { createHosts, type Hosts } from './hosts.js';
+import { createHosts } from './hosts.js';
 
 export interface PgDatabaseOptions {
   readonly url: string;
@@ -39,13 +39,20 @@ const SESSION_TIMEOUT_MS = 3_600_000;
 /** Creates a pool of connections to a PostgreSQL server. It connects with the first statement. */
 export function createPgDatabase(options: PgDatabaseOptions): Database {
   const { url, pool: max, prepare, statementTimeoutMs = STATEMENT_TIMEOUT_MS, onConnectionError } = options;
+  // An int8 as the server sent it: pg's own parser looks at each digit again.
+  pg.types.setTypeParser(pg.types.builtins.INT8, (text) => text);
   const urls = splitHosts(url);
   // Throws now, and not with the first statement, if a certificate that the URL names cannot be read.
   for (const one of urls) new pg.Client({ connectionString: one });
   const hosts = urls.length > 1 ? createHosts(urls, retireIdle) : undefined;
   const firstSearch = hosts?.search();
   const pool = new pg.Pool({
-    ...(hosts ? { Client: createClientType(hosts) } : { connectionString: url }),
+    // Each client connects to the host that is right at the time.
+    Client: class extends pg.Client {
+      constructor(config?: pg.ClientConfig) {
+        super({ ...config, connectionString: hosts?.url ?? url });
+      }
+    },
     max,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     // Poolers refuse session settings, so the server's own settings apply there.
@@ -55,7 +62,6 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       options: LASTING_PLANS,
     }),
     keepAlive: true,
-    types,
     application_name: 'animal-store-gateway',
   });
   pool.on('error', (error) => onConnectionError?.(error));
@@ -149,10 +155,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
     if (firstSearch) await firstSearch;
     const client = await pool.connect().catch(throwUnavailable);
     try {
-      const result = await work((text) =>
-        // `query_timeout` is not in the type of a query, but pg takes it there.
-        client.query({ text, query_timeout: SESSION_TIMEOUT_MS } as pg.QueryConfig).catch(throwUnavailable),
-      );
+      const result = await work((text) => client.query(text).catch(throwUnavailable));
       client.release();
       return result;
     } catch (error) {
@@ -175,15 +178,6 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   }
 }
 
-/** Makes clients that connect to the host that is right at the time. */
-function createClientType(hosts: Hosts): new () => pg.ClientBase {
-  return class extends pg.Client {
-    constructor(config?: pg.ClientConfig) {
-      super({ ...config, connectionString: hosts.url });
-    }
-  };
-}
-
 /**
  * Whether a statement may run again on another host: it reads, or it has certainly not run. A write whose connection
  * broke may have happened.
@@ -196,14 +190,6 @@ function mayRepeat(error: unknown, text: string): boolean {
 
 const READ_ONLY = '25006';
 const STARTING_UP = '57P03';
-
-const asWritten = (text: string): string => text;
-
-/** Returns an int8 as the text that the server sent, without pg's parser. */
-const types: pg.CustomTypesConfig = {
-  getTypeParser: (oid, format) =>
-    oid === pg.types.builtins.INT8 ? asWritten : (pg.types.getTypeParser(oid, format) as typeof asWritten),
-};
 
 /**
  * SQLSTATE classes of an unavailable database. A server refuses connections with 28, 3D and 55.
