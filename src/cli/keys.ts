@@ -25,12 +25,6 @@ interface Json {
   readonly json?: boolean;
 }
 
-interface UsageOptions extends Json {
-  readonly since?: Date;
-  readonly by?: readonly UsageGroup[];
-  readonly limit: number;
-}
-
 interface Settings {
   readonly label?: string;
   readonly perMinute?: number;
@@ -111,8 +105,9 @@ command('usage', 'adds up what keys requested, the highest cost first')
   .option('--since <iso-date>', 'only since then (default: an hour ago, or 24 hours ago for one key)', toDate)
   .option('--by <groups>', `add up by some of ${USAGE_GROUPS.join()}, separated by commas`, toGroups)
   .option('--limit <n>', 'how many sums at most', toCount, 50)
-  .action(async (id: string | undefined, { json, since, by, limit }: UsageOptions) => {
-    const groups = by ?? (id === undefined ? ['key', 'client', 'operation'] : ['client', 'operation']);
+  .action(async (id: string | undefined, options: Json & { since?: Date; by?: UsageGroup[]; limit: number }) => {
+    const { json, since, limit } = options;
+    const groups = options.by ?? (id === undefined ? ['key', 'client', 'operation'] : ['client', 'operation']);
     // Within a day, a million keys may have used the store: adding that up takes seconds.
     const start = since ?? new Date(Date.now() - (id === undefined ? HOUR_MS : DAY_MS));
     const usage = await withKeys(({ admin }) => admin.usage({ id, since: start, by: groups, limit }));

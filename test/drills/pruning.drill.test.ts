@@ -38,7 +38,10 @@ describeWith('postgres', 'a million expired idempotency keys', () => {
     const startedAt = performance.now();
     await pruneIdempotentAdds(database);
     const seconds = (performance.now() - startedAt) / 1_000;
-    const old = await runSql(databaseUrl, `SELECT 1 FROM idempotent_adds WHERE created_at <= now() - interval '24 hours'`);
+    const old = await runSql(
+      databaseUrl,
+      `SELECT 1 FROM idempotent_adds WHERE created_at <= now() - interval '24 hours'`,
+    );
     const pruned = 1_000_000 - old.length;
     const added = load.acknowledged.size - addedBefore;
     await load.stop();
