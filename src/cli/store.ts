@@ -6,7 +6,7 @@ import { loadEnvironment } from '../environment.js';
 import { StoreError } from '../errors.js';
 import type { Database } from '../store/database.js';
 import { requireEmbeddedStore } from '../store/embedded-store.js';
-import { describeStore, requireTables } from '../store/open-key-admin.js';
+import { describeStore, requireTables, withDatabase } from '../store/commands.js';
 import { migrate } from '../store/migrate.js';
 import {
   exportStore,
@@ -16,7 +16,7 @@ import {
   type OnProgress,
   type Transferred,
 } from '../store/transfer.js';
-import { createProgram, runProgram, withDatabase, write } from './run-program.js';
+import { createProgram, runProgram, write } from './run-program.js';
 
 const STANDARD = '-';
 

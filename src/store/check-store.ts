@@ -1,21 +1,19 @@
 import type { Database } from './database.js';
 
-/** What a server does with each table. A role that only serves needs no other permissions: docs/operating.md lists them. */
-const PERMISSIONS = [
-  ['pets', 'SELECT, INSERT'],
-  ['pets_id_seq', 'USAGE'],
-  ['api_keys', 'SELECT'],
-  ['idempotent_adds', 'SELECT, INSERT, UPDATE, DELETE'],
-  ['usage', 'SELECT, INSERT, UPDATE, DELETE'],
-] as const;
-
-const VALUES = PERMISSIONS.flatMap(([table, needed]) => needed.split(', ').map((one) => `('${table}', '${one}')`));
-
-/** The CASE keeps PostgreSQL from asking for the permissions of a table that does not exist. */
+/**
+ * What a server does with each table. A role that only serves needs no other permissions: docs/operating.md lists them.
+ * The CASE keeps PostgreSQL from asking for the permissions of a table that does not exist.
+ */
 const FIND_PROBLEMS = {
   name: 'check-store',
   text: `SELECT name, permission, to_regclass(name) IS NOT NULL AS exists
-         FROM (VALUES ${VALUES.join(', ')}) AS needed (name, permission)
+         FROM (VALUES
+           ('pets', 'SELECT, INSERT'),
+           ('pets_id_seq', 'USAGE'),
+           ('api_keys', 'SELECT'),
+           ('idempotent_adds', 'SELECT, INSERT, UPDATE, DELETE'),
+           ('usage', 'SELECT, INSERT, UPDATE, DELETE')
+         ) AS tables (name, permissions), string_to_table(permissions, ', ') AS permission
          WHERE CASE
            WHEN to_regclass(name) IS NULL THEN true
            WHEN permission = 'USAGE' THEN NOT has_sequence_privilege(to_regclass(name)::oid, permission)
