@@ -36,7 +36,8 @@ export function observeDatabase(database: Database, metrics: Metrics, tracer: Tr
         const error = toFailure(thrown);
         failure = error instanceof StoreError ? error.code : '_OTHER';
         // The code or the SQLSTATE, never the message, because it may quote values.
-        if (span) endSpan(span, {}, String((error as { readonly code?: unknown }).code ?? 'error'));
+        const { code = 'error' } = error as { readonly code?: string };
+        if (span) endSpan(span, {}, code);
         throw error;
       } finally {
         metrics.observeDatabase('postgresql', name, failure, (performance.now() - startedAt) / 1_000);
