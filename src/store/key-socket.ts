@@ -5,11 +5,7 @@ import type { KeyAdmin } from './key-admin.js';
 import { toLines } from './lines.js';
 import { connectToSocket, listenOnSocket } from './local-socket.js';
 
-/** A request of the `keys` command to the server that has the store open. Requests and replies are lines of JSON. */
-interface KeyRequest {
-  readonly operation: keyof KeyAdmin;
-  readonly request: unknown;
-}
+// Requests of the `keys` command to the server that has the store open, and its replies, are lines of JSON.
 
 type KeyReply = { readonly result: unknown } | { readonly error: string };
 
@@ -52,7 +48,7 @@ async function serveConnection(socket: Socket, admin: KeyAdmin): Promise<void> {
 }
 
 async function handle(line: string, admin: KeyAdmin): Promise<unknown> {
-  const { operation, request } = parse(line) as KeyRequest;
+  const { operation, request } = parse(line) as { operation: keyof KeyAdmin; request: unknown };
   if (!Object.hasOwn(admin, operation)) throw new Error('the server that has the store open has another version');
   return (admin[operation] as (request: unknown) => Promise<unknown>)(request);
 }

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { overloaded, StoreError } from '../errors.js';
 import { splitHosts } from '../setting-types.js';
 import { cancelStatement } from './cancel-request.js';
-import type { Database, Session } from './database.js';
+import type { Database, Session, Statement } from './database.js';
 import { createHosts } from './hosts.js';
 
 export interface PgDatabaseOptions {
@@ -70,7 +70,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   pool.on('connect', (client) => client.on('error', () => undefined));
 
   return {
-    async query<Row>({ name, text }: { name: string; text: string }, values: readonly unknown[]): Promise<Row[]> {
+    async query<Row>({ name, text }: Statement, values: readonly unknown[]): Promise<Row[]> {
       const config = { text, values: values as unknown[] };
       if (firstSearch) await firstSearch;
       const startedAt = performance.now();
@@ -90,19 +90,19 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       }
     },
     session: (work) =>
-      withClient(async (execute) => {
+      withClient(async (session) => {
         // Behind a pooler, other programs would inherit a setting of the session.
-        if (!prepare) return work({ execute });
-        await execute(`SET statement_timeout = ${SESSION_TIMEOUT_MS}`);
-        const result = await work({ execute });
-        await execute('RESET statement_timeout');
+        if (!prepare) return work(session);
+        await session.execute(`SET statement_timeout = ${SESSION_TIMEOUT_MS}`);
+        const result = await work(session);
+        await session.execute('RESET statement_timeout');
         return result;
       }),
     transaction: (work) =>
-      withClient(async (execute) => {
-        await execute(`BEGIN; SET LOCAL statement_timeout = ${SESSION_TIMEOUT_MS}`);
-        const result = await work({ execute });
-        await execute('COMMIT');
+      withClient(async (session) => {
+        await session.execute(`BEGIN; SET LOCAL statement_timeout = ${SESSION_TIMEOUT_MS}`);
+        const result = await work(session);
+        await session.execute('COMMIT');
         return result;
       }),
     connections: () => ({
@@ -151,11 +151,11 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   }
 
   /** Runs `work` on one connection, and closes the connection if it fails: that also ends a transaction. */
-  async function withClient<T>(work: (execute: Session['execute']) => Promise<T>): Promise<T> {
+  async function withClient<T>(work: (session: Session) => Promise<T>): Promise<T> {
     if (firstSearch) await firstSearch;
     const client = await pool.connect().catch(throwUnavailable);
     try {
-      const result = await work((text) => client.query(text).catch(throwUnavailable));
+      const result = await work({ execute: (text) => client.query(text).catch(throwUnavailable) });
       client.release();
       return result;
     } catch (error) {

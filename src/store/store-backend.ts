@@ -103,9 +103,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     };
     const problem = await check();
     if (problem !== undefined) log.error({ problem }, 'not ready: the store cannot serve requests');
-    const hasKeys = async (): Promise<boolean> =>
-      problem !== undefined ||
-      (await database.query({ name: 'any-key', text: 'SELECT FROM api_keys LIMIT 1' }, [])).length > 0;
+    const hasKeys = async () => problem !== undefined || (await keys.list({ limit: 1 })).length > 0;
     const backend = { source, access, usage, isStore: true, hasKeys, lateMs: LATE_MS, check, close };
     if (!redis || store.kind === 'embedded') closers.push(await openLimitsFile(store.limitsFile, ledger, log));
     if (store.kind === 'server') return backend;
@@ -121,10 +119,9 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const peek = redis ? createRedisPeek(redis, bans) : (account: Account) => ledger.admit(account, 0);
     closers.push(await serveKeys(directory, createKeyAdmin(keys, upToDate, peek)));
     if (!developmentKeys) return backend;
-    const fill = () => fillEmptyStore(directory, keys, source, sampleAnimals);
     return {
       ...backend,
-      fill: pending.length === 0 ? fill : undefined,
+      fill: pending.length > 0 ? undefined : () => fillEmptyStore(directory, keys, source, sampleAnimals),
       findDevelopmentKeys: () => findDevelopmentKeys(directory),
     };
   } catch (error) {
