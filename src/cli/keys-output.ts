@@ -3,8 +3,6 @@ import type { DeprecatedCaller, Usage, UsageGroup } from '../access/usage.js';
 import type { KeyStatus } from '../store/key-admin.js';
 import { formatTable, formatTime } from './table.js';
 
-// What the commands of `keys` print: JSON, tables and sentences.
-
 /** What `--json` prints of a new key: only this time with the key itself. */
 export function toCreatedJson({ id, key, plan, label, limits, createdAt, expiresAt }: CreatedKey): object {
   return { id, key, plan, label, limits, createdAt, expiresAt };
@@ -104,7 +102,6 @@ export function formatCallers(callers: readonly DeprecatedCaller[]): string {
   return formatTable(['key', 'label', 'plan', 'key ended', 'client', 'through', 'calls', 'last'], rows);
 }
 
-/** A key in one line. */
 export function describe({ id, plan, limits, expiresAt }: KeyRecord): string {
   const end = expiresAt?.toISOString() ?? 'never';
   return `${id} (${plan}: ${limits.perMinute} a minute, ${limits.perDay} a day, expires ${end})`;

@@ -5,7 +5,7 @@ import { PLANS, type Plan } from '../access/plans.js';
 import { USAGE_GROUPS, type UsageGroup } from '../access/usage.js';
 import { findKeysCommand, loadEnvironment } from '../environment.js';
 import type { KeyAdmin, KeyStatus } from '../store/key-admin.js';
-import { openKeyAdmin } from '../store/open-key-admin.js';
+import { withKeyAdmin } from '../store/commands.js';
 import type { CreatedKey, KeyFilter } from '../store/postgres-key-store.js';
 import {
   describe,
@@ -25,12 +25,6 @@ interface Json {
   readonly json?: boolean;
 }
 
-interface UsageOptions extends Json {
-  readonly since?: Date;
-  readonly by?: readonly UsageGroup[];
-  readonly limit: number;
-}
-
 interface Settings {
   readonly label?: string;
   readonly perMinute?: number;
@@ -48,7 +42,7 @@ const program = createProgram('keys').description('Manages API keys. Times are i
 
 withSettings(command('create', 'creates a key and prints its secret, once'), true).action(
   async ({ json, expires, ...settings }: Settings & Json & { plan: Plan }) => {
-    const created = await withKeys(({ admin, actor }) =>
+    const created = await withKeys((admin, actor) =>
       admin.create({ ...settings, expiresAt: toExpiry(expires), actor }),
     );
     await printSecret(json, created, toCreatedJson(created), `Created ${describe(created)}.`);
@@ -61,7 +55,7 @@ command('list', 'lists keys without their secrets, the newest first')
   .option('--limit <n>', 'how many at most (default: 50, with --json all)', toCount)
   .option('--after <id>', 'only keys older than this one, for the next page')
   .action(async ({ json, limit = json ? Infinity : 50, ...filter }: Partial<KeyFilter> & Json) => {
-    const { keys, last } = await withKeys(({ admin }) => listKeys(admin, filter, limit, json));
+    const { keys, last } = await withKeys((admin) => listKeys(admin, filter, limit, json));
     if (json) return;
     const none = `There are no such keys. To create one: ${findKeysCommand()} create --plan free`;
     await printText(`${keys.length === 0 ? none : formatKeys(keys)}\n`);
@@ -76,7 +70,7 @@ withSettings(command('update', 'changes the plan, label or expiry of a key, whic
     const update = { ...settings, expiresAt: toExpiry(expires), label: label === '' ? null : label };
     if (Object.values(update).every((value) => value === undefined))
       throw new Error('update needs --plan, --label, --expires, --per-minute or --per-day');
-    const key = await withKeys(({ admin, actor }) => admin.update({ ...update, id, actor }));
+    const key = await withKeys((admin, actor) => admin.update({ ...update, id, actor }));
     await print(json, toJson(key), () => `Updated ${describe(key)}. It takes effect within 5 seconds.`);
   });
 
@@ -84,7 +78,7 @@ command('rotate', 'gives a key a new secret and prints it, once')
   .argument('<id>', ID)
   .option('--overlap <time>', 'how long the old secret still works, such as 30m, 24h or 7d', toMilliseconds, DAY_MS)
   .action(async (id: string, { json, overlap: overlapMs }: Json & { overlap: number }) => {
-    const rotated = await withKeys(({ admin, actor }) => admin.rotate({ id, overlapMs, actor }));
+    const rotated = await withKeys((admin, actor) => admin.rotate({ id, overlapMs, actor }));
     const { previousEndsAt } = rotated;
     const sentence = `Rotated ${id}. The old secret works until ${formatTime(previousEndsAt)}.`;
     await printSecret(json, rotated, { ...toCreatedJson(rotated), previousEndsAt }, sentence);
@@ -102,7 +96,7 @@ command('log', 'lists who did what to which key, the latest first')
   .argument('[id]', 'only what was done to this key')
   .option('--limit <n>', 'how many entries at most', toCount, 50)
   .action(async (id: string | undefined, { json, limit }: Json & { limit: number }) => {
-    const events = await withKeys(({ admin }) => admin.log({ id, limit }));
+    const events = await withKeys((admin) => admin.log({ id, limit }));
     await print(json, events, () => (events.length === 0 ? 'Nothing was done yet.' : formatEvents(events)));
   });
 
@@ -111,11 +105,12 @@ command('usage', 'adds up what keys requested, the highest cost first')
   .option('--since <iso-date>', 'only since then (default: an hour ago, or 24 hours ago for one key)', toDate)
   .option('--by <groups>', `add up by some of ${USAGE_GROUPS.join()}, separated by commas`, toGroups)
   .option('--limit <n>', 'how many sums at most', toCount, 50)
-  .action(async (id: string | undefined, { json, since, by, limit }: UsageOptions) => {
-    const groups = by ?? (id === undefined ? ['key', 'client', 'operation'] : ['client', 'operation']);
+  .action(async (id: string | undefined, options: Json & { since?: Date; by?: UsageGroup[]; limit: number }) => {
+    const { json, since, limit } = options;
+    const groups = options.by ?? (id === undefined ? ['key', 'client', 'operation'] : ['client', 'operation']);
     // Within a day, a million keys may have used the store: adding that up takes seconds.
     const start = since ?? new Date(Date.now() - (id === undefined ? HOUR_MS : DAY_MS));
-    const usage = await withKeys(({ admin }) => admin.usage({ id, since: start, by: groups, limit }));
+    const usage = await withKeys((admin) => admin.usage({ id, since: start, by: groups, limit }));
     const period = `since ${formatTime(start)}`;
     const none = `Nothing was requested ${period}. For a longer time, add --since.`;
     await print(json, usage, () => (usage.length === 0 ? none : `Requests ${period}:\n${formatUsage(usage, groups)}`));
@@ -124,7 +119,7 @@ command('usage', 'adds up what keys requested, the highest cost first')
 command('deprecated', 'lists who calls what is deprecated, the latest caller first')
   .option('--since <iso-date>', 'leave out who has not called since then', toDate)
   .action(async ({ since, json }: Json & { since?: Date }) => {
-    const callers = await withKeys(({ admin }) => admin.deprecated({ since }));
+    const callers = await withKeys((admin) => admin.deprecated({ since }));
     const none = `Nobody has called anything deprecated${since ? ` since ${since.toISOString()}` : ''}.`;
     await print(json, callers, () => (callers.length === 0 ? none : formatCallers(callers)));
   });
@@ -138,7 +133,7 @@ function keyCommand(name: 'show' | 'revoke' | 'unban', description: string, toSe
   command(name, description)
     .argument('<id>', ID)
     .action(async (id: string, { json }: Json) => {
-      const key = await withKeys(({ admin, actor }) => admin[name]({ id, actor }));
+      const key = await withKeys((admin, actor) => admin[name]({ id, actor }));
       await print(json, toJson(key), () => toSentence(key));
     });
 }
@@ -157,22 +152,18 @@ function withSettings(to: Command, isNew: boolean): Command {
     );
 }
 
-/**
- * Runs `work` on the keys of the configured store, and reports which store that is.
- * @param work - takes the keys of the store, and who is using the command
- */
-async function withKeys<T>(work: (context: { admin: KeyAdmin; actor: string }) => Promise<T>): Promise<T> {
+/** Runs `work` on the keys of the configured store, and reports which store that is. */
+async function withKeys<T>(work: (admin: KeyAdmin, actor: string) => Promise<T>): Promise<T> {
   const config = loadEnvironment();
-  const { admin, store, close } = await openKeyAdmin(config);
-  try {
-    const result = await work({ admin, actor: config.keysActor ?? findUser() });
-    console.error(`keys: ${store}`);
-    return result;
-  } catch (error) {
-    throw error instanceof Error ? new Error(`${error.message} (${store})`, { cause: error }) : error;
-  } finally {
-    await close();
-  }
+  return withKeyAdmin(config, async (admin, store) => {
+    try {
+      const result = await work(admin, config.keysActor ?? findUser());
+      console.error(`keys: ${store}`);
+      return result;
+    } catch (error) {
+      throw error instanceof Error ? new Error(`${error.message} (${store})`, { cause: error }) : error;
+    }
+  });
 }
 
 /** The user of the operating system. In a container, it may have no name. */

@@ -5,7 +5,6 @@ import { USAGE_GROUPS, type UsageGroup } from '../access/usage.js';
 
 const UNITS_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** A number of requests, keys or lines. */
 export function toCount(text: string): number {
   const count = Number(text);
   if (/^[1-9]\d{0,9}$/.test(text) && count <= 2_147_483_647) return count;
@@ -23,7 +22,6 @@ export function toDate(text: string): Date {
   throw new InvalidArgumentError('It must be an ISO date, such as 2027-01-31 or 2027-01-31T12:00:00Z.');
 }
 
-/** What usage is added up by. */
 export function toGroups(text: string): UsageGroup[] {
   const groups = new Set(text.split(','));
   const known = USAGE_GROUPS.filter((group) => groups.has(group));

@@ -1,8 +1,6 @@
 import type { Writable } from 'node:stream';
 import { Command } from 'commander';
-import type { StoreConfig } from '../config.js';
-import type { Database } from '../store/database.js';
-import { openDatabase, toConfigError } from '../store/store-backend.js';
+import { toConfigError } from '../store/store-backend.js';
 
 /** Creates a command whose errors are one line each, which begins with its name. */
 export function createProgram(name: string): Command {
@@ -19,16 +17,6 @@ export async function runProgram(program: Command): Promise<void> {
     const error = toConfigError(thrown);
     console.error(`${program.name()}: ${error instanceof Error ? error.message : String(error)}`);
     process.exitCode = 1;
-  }
-}
-
-/** Opens the database for a command, and closes it however the command ends. */
-export async function withDatabase<T>(store: StoreConfig, work: (database: Database) => Promise<T>): Promise<T> {
-  const database = await openDatabase(store);
-  try {
-    return await work(database);
-  } finally {
-    await database.close();
   }
 }
 

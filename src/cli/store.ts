@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import type { StoreConfig } from '../config.js';
@@ -6,17 +7,10 @@ import { loadEnvironment } from '../environment.js';
 import { StoreError } from '../errors.js';
 import type { Database } from '../store/database.js';
 import { requireEmbeddedStore } from '../store/embedded-store.js';
-import { describeStore, requireTables } from '../store/open-key-admin.js';
+import { describeStore, requireTables, withDatabase } from '../store/commands.js';
 import { migrate } from '../store/migrate.js';
-import {
-  exportStore,
-  importStore,
-  readExport,
-  summarize,
-  type OnProgress,
-  type Transferred,
-} from '../store/transfer.js';
-import { createProgram, runProgram, withDatabase, write } from './run-program.js';
+import { exportStore, importStore, summarize, type OnProgress, type Transferred } from '../store/transfer.js';
+import { createProgram, runProgram, write } from './run-program.js';
 
 const STANDARD = '-';
 
@@ -74,9 +68,16 @@ async function writeFile(file: string, database: Database): Promise<Transferred>
   const handle = await open(partial, 'wx', 0o600);
   try {
     const stream = handle.createWriteStream({ autoClose: false });
-    const tables = await exportStore(database, (text) => write(stream, text), showProgress('exporting'));
+    const written = createHash('sha256');
+    const writeBoth = (text: string): Promise<void> => {
+      written.update(text);
+      return write(stream, text);
+    };
+    const tables = await exportStore(database, writeBoth, showProgress('exporting'));
     await handle.sync();
-    await readExport(createReadStream(partial).setEncoding('utf8') as AsyncIterable<string>);
+    const stored = createHash('sha256');
+    for await (const chunk of createReadStream(partial)) stored.update(chunk as Buffer);
+    if (stored.digest('hex') !== written.digest('hex')) throw new Error(`${file} is damaged: its checksum is wrong`);
     await rename(partial, file);
     return tables;
   } catch (error) {

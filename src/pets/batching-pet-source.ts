@@ -10,10 +10,9 @@ interface Waiting {
   readonly call: Call;
 }
 
-type ListRequest = Waiting & { readonly limit: number };
+type ListRequest = Waiting & Pick<PetQuery, 'limit'>;
 type Lister = Batcher<ListRequest, readonly Pet[]>;
 type Lookup = Waiting & { readonly ids: readonly Int64[] };
-type Found = Awaited<ReturnType<PetSource['findMany']>>;
 type Addition = Waiting & { readonly newPet: NewPet };
 
 /**
@@ -49,7 +48,7 @@ export function createBatchingPetSource(source: BulkPetSource): PetSource {
     });
   }
 
-  async function findBatch(lookups: readonly Lookup[]): Promise<readonly Found[]> {
+  async function findBatch(lookups: readonly Lookup[]) {
     const ids = lookups.flatMap((lookup) => lookup.ids);
     const found = await source.findMany(ids, toSharedCall(lookups));
     let end = 0;

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { StoreError } from '../errors.js';
 
 /**
@@ -56,9 +56,6 @@ const READABLE_LENGTH = 200;
  */
 export function completeIdempotencyKey(key: IdempotencyKey, entry: number, position: number): IdempotencyKey {
   if (entry === 0 && position === 0) return key;
-  const place = createHash('sha256')
-    .update(JSON.stringify([key.value, entry, position]))
-    .digest('hex')
-    .slice(0, 24);
+  const place = hash('sha256', JSON.stringify([key.value, entry, position])).slice(0, 24);
   return { ...key, value: `${key.value.slice(0, READABLE_LENGTH)}~${place}` };
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Queryable } from '../store/database.js';
 import { StoreError } from '../errors.js';
 import type { SpanParent } from '../observability/tracing.js';
@@ -44,9 +44,6 @@ const PRUNE = {
 /** Keys deleted by one statement. */
 const PRUNE_BATCH = 1_000;
 
-/** A key may expire between the two statements of an attempt, but hardly ever twice in a row. */
-const MAX_ATTEMPTS = 3;
-
 /**
  * Adds an animal once, however often the caller repeats the request with the same key.
  * @returns the animal as it was first added
@@ -59,45 +56,24 @@ export async function addOnce(
   parent?: SpanParent,
 ): Promise<Pet> {
   const { name, categoryId, status } = newPet;
-  const digest = sha256(value);
-  const fingerprint = sha256(JSON.stringify([name, categoryId, status ?? null]));
-  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-    const values = [callerId, digest, fingerprint, name, categoryId, status ?? null];
+  const digest = hash('sha256', value, 'buffer');
+  const fingerprint = hash('sha256', JSON.stringify([name, categoryId, status ?? null]), 'buffer');
+  const values = [callerId, digest, fingerprint, name, categoryId, status ?? null];
+  // The key may be deleted between the two statements. Then the next attempt adds the animal.
+  for (;;) {
     const [added] = await database.query<{ pet_id: Int64 }>(ADD_ONCE, values, parent);
-    if (added) return toPet(added.pet_id, newPet);
+    if (added) return { id: added.pet_id, ...newPet };
     const [known] = await database.query<{ fingerprint: Uint8Array; pet_id: Int64 }>(FIND, [callerId, digest], parent);
     if (!known) continue;
-    if (!fingerprint.equals(known.fingerprint)) throw keyReused();
-    return toPet(known.pet_id, newPet);
-  }
-  throw new Error('the idempotency key expired during each of 3 attempts');
-}
-
-/**
- * Deletes keys older than a day, in batches.
- * @returns how many were deleted
- */
-export async function pruneIdempotentAdds(database: Queryable): Promise<number> {
-  let total = 0;
-  for (;;) {
-    const { length } = await database.query(PRUNE, [PRUNE_BATCH]);
-    total += length;
-    if (length < PRUNE_BATCH) return total;
+    if (fingerprint.equals(known.fingerprint)) return { id: known.pet_id, ...newPet };
+    throw new StoreError(
+      'idempotency_key_reused',
+      'The Idempotency-Key was sent with another animal within the last 24 hours: use a new key for a new request.',
+    );
   }
 }
 
-/** Returns the animal as it was first added. The repeated request has the same values. */
-function toPet(id: Int64, { name, categoryId, status }: NewPet): Pet {
-  return status === undefined ? { id, name, categoryId } : { id, name, categoryId, status };
-}
-
-function keyReused(): StoreError {
-  return new StoreError(
-    'idempotency_key_reused',
-    'The Idempotency-Key was sent with another animal within the last 24 hours: use a new key for a new request.',
-  );
-}
-
-function sha256(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
+/** Deletes keys older than a day, in batches. */
+export async function pruneIdempotentAdds(database: Queryable): Promise<void> {
+  while ((await database.query(PRUNE, [PRUNE_BATCH])).length === PRUNE_BATCH);
 }

@@ -17,7 +17,6 @@ export interface Call extends SpanParent {
    * list.)
    */
   onCancel(listener: () => void): void;
-  /** Removes a listener. */
   offCancel(listener: () => void): void;
   /** Waits for the caller's turn in a later pass of the event loop. */
   takeTurn(): MaybePromise<void>;

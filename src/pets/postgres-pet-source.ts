@@ -1,4 +1,3 @@
-import { StoreError } from '../errors.js';
 import type { Queryable } from '../store/database.js';
 import { addOnce } from './idempotent-adds.js';
 import type { Int64 } from './int64.js';
@@ -67,9 +66,7 @@ export function createPostgresPetSource(database: Queryable, isBlocking = false)
       if (key) return addOnce(database, newPet, key, call);
       const { name, categoryId, status } = newPet;
       const rows = await database.query<PetRow>(ADD, [name, categoryId, status ?? null], call);
-      const [pet] = toPets(rows);
-      if (pet === undefined) throw new Error('INSERT returned no row');
-      return pet;
+      return toPets(rows)[0] as Pet;
     },
     async addMany(newPets, call) {
       requireClient(call);
@@ -78,12 +75,7 @@ export function createPostgresPetSource(database: Queryable, isBlocking = false)
         `{${newPets.map(({ categoryId }) => categoryId).join()}}`,
         newPets.map(({ status }) => status ?? null),
       ];
-      const rows = await database.query<PetRow>(ADD_MANY, values, call);
-      if (rows.length !== newPets.length)
-        throw new StoreError('internal_error', 'Something went wrong on our side.', {
-          cause: new Error(`INSERT of ${newPets.length} animals returned ${rows.length} rows`),
-        });
-      return toPets(rows);
+      return toPets(await database.query<PetRow>(ADD_MANY, values, call));
     },
   };
 }

@@ -1,14 +1,6 @@
 import { connect } from 'node:net';
 import type pg from 'pg';
 
-/** A client has these properties, but its type lacks them. */
-interface Session {
-  readonly host: string;
-  readonly port: number;
-  readonly processID: number;
-  readonly secretKey: number;
-}
-
 const CANCEL_REQUEST = 80_877_102;
 const ANSWER_MS = 1_000;
 
@@ -19,7 +11,9 @@ const ANSWER_MS = 1_000;
  * @returns whether the server has processed the request
  */
 export function cancelStatement(client: pg.ClientBase): Promise<boolean> {
-  const { host, port, processID, secretKey } = client as unknown as Session;
+  // The type of a client lacks these properties.
+  const { host, port, processID, secretKey } = client as unknown as Record<'port' | 'processID' | 'secretKey', number> &
+    Record<'host', string>;
   const message = Buffer.alloc(16);
   [message.length, CANCEL_REQUEST, processID, secretKey].forEach((value, i) => message.writeInt32BE(value, 4 * i));
   return new Promise((resolve) => {

@@ -1,22 +1,19 @@
-import { StoreError } from '../errors.js';
 import type { Database } from './database.js';
 
-/** What a server does with each table. A role that only serves needs no other permissions: docs/operating.md lists them. */
-const PERMISSIONS = [
-  ['pets', 'SELECT, INSERT'],
-  ['pets_id_seq', 'USAGE'],
-  ['api_keys', 'SELECT'],
-  ['idempotent_adds', 'SELECT, INSERT, UPDATE, DELETE'],
-  ['usage', 'SELECT, INSERT, UPDATE, DELETE'],
-] as const;
-
-const VALUES = PERMISSIONS.flatMap(([table, needed]) => needed.split(', ').map((one) => `('${table}', '${one}')`));
-
-/** The CASE keeps PostgreSQL from asking for the permissions of a table that does not exist. */
+/**
+ * What a server does with each table. A role that only serves needs no other permissions: docs/operating.md lists them.
+ * The CASE keeps PostgreSQL from asking for the permissions of a table that does not exist.
+ */
 const FIND_PROBLEMS = {
   name: 'check-store',
   text: `SELECT name, permission, to_regclass(name) IS NOT NULL AS exists
-         FROM (VALUES ${VALUES.join(', ')}) AS needed (name, permission)
+         FROM (VALUES
+           ('pets', 'SELECT, INSERT'),
+           ('pets_id_seq', 'USAGE'),
+           ('api_keys', 'SELECT'),
+           ('idempotent_adds', 'SELECT, INSERT, UPDATE, DELETE'),
+           ('usage', 'SELECT, INSERT, UPDATE, DELETE')
+         ) AS tables (name, permissions), string_to_table(permissions, ', ') AS permission
          WHERE CASE
            WHEN to_regclass(name) IS NULL THEN true
            WHEN permission = 'USAGE' THEN NOT has_sequence_privilege(to_regclass(name)::oid, permission)
@@ -35,22 +32,4 @@ export async function checkStore(database: Database): Promise<string | undefined
   if (missing) return `The database has no ${missing.name}: its migrations are pending.`;
   if (problems.length === 0) return undefined;
   return `The database role lacks ${problems.map(({ name, permission }) => `${permission} on ${name}`).join(', ')}.`;
-}
-
-/** A table or column is missing, or a permission: https://www.postgresql.org/docs/current/errcodes-appendix.html */
-const UNUSABLE: ReadonlySet<unknown> = new Set(['42P01', '42703', '42501']);
-
-/** Wraps a database. Statements for which it lacks what `checkStore` checks fail as unavailable. */
-export function refuseUnusable(database: Database): Database {
-  return {
-    ...database,
-    async query<Row>(...parameters: Parameters<Database['query']>): Promise<Row[]> {
-      try {
-        return await database.query<Row>(...parameters);
-      } catch (error) {
-        if (!UNUSABLE.has((error as { readonly code?: unknown }).code)) throw error;
-        throw new StoreError('unavailable', 'The store is not ready to serve requests.', { cause: error });
-      }
-    },
-  };
 }

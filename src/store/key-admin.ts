@@ -38,9 +38,7 @@ interface KeyUpdate extends Partial<Pick<KeySettings, 'label' | 'expiresAt'>> {
   readonly perDay?: number | undefined;
 }
 
-interface KeyRequest extends KeyUpdate {
-  readonly plan: Plan;
-}
+type KeyRequest = KeyUpdate & { readonly plan: Plan };
 
 /** Returns what an account has left, without charging anything. Undefined if that is not known. */
 export type Peek = (account: Account) => MaybePromise<Admission | undefined>;

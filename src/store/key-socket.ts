@@ -5,11 +5,7 @@ import type { KeyAdmin } from './key-admin.js';
 import { toLines } from './lines.js';
 import { connectToSocket, listenOnSocket } from './local-socket.js';
 
-/** A request of the `keys` command to the server that has the store open. Requests and replies are lines of JSON. */
-interface KeyRequest {
-  readonly operation: keyof KeyAdmin;
-  readonly request: unknown;
-}
+// Requests of the `keys` command to the server that has the store open, and its replies, are lines of JSON.
 
 type KeyReply = { readonly result: unknown } | { readonly error: string };
 
@@ -17,18 +13,13 @@ const SOCKET = 'keys.sock';
 
 /**
  * Listens for the `keys` command. Only the user who runs the server can connect.
- * @returns a function that stops listening and closes open connections
+ * @returns a function that stops listening
  */
 export async function serveKeys(directory: string, admin: KeyAdmin): Promise<() => Promise<void>> {
   const file = join(directory, SOCKET);
   // This process holds the store's lock, so an existing socket file belongs to a dead server.
   await rm(file, { force: true });
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on('error', () => undefined).once('close', () => sockets.delete(socket));
-    void serveConnection(socket, admin);
-  });
+  const server = createServer((socket) => void serveConnection(socket.unref(), admin));
   const previous = process.umask(0o177);
   try {
     await listenOnSocket(server, directory, SOCKET);
@@ -36,15 +27,13 @@ export async function serveKeys(directory: string, admin: KeyAdmin): Promise<() 
     process.umask(previous);
   }
   return async () => {
-    await new Promise((closed) => {
-      server.close(closed);
-      for (const socket of sockets) socket.destroy();
-    });
+    server.close();
     await rm(file, { force: true });
   };
 }
 
 async function serveConnection(socket: Socket, admin: KeyAdmin): Promise<void> {
+  socket.on('error', () => undefined);
   try {
     for await (const line of toLines(socket.setEncoding('utf8') as AsyncIterable<string>)) {
       const reply: KeyReply = await handle(line, admin).then(
@@ -59,7 +48,7 @@ async function serveConnection(socket: Socket, admin: KeyAdmin): Promise<void> {
 }
 
 async function handle(line: string, admin: KeyAdmin): Promise<unknown> {
-  const { operation, request } = parse(line) as KeyRequest;
+  const { operation, request } = parse(line) as { operation: keyof KeyAdmin; request: unknown };
   if (!Object.hasOwn(admin, operation)) throw new Error('the server that has the store open has another version');
   return (admin[operation] as (request: unknown) => Promise<unknown>)(request);
 }

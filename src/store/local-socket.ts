@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { open } from 'node:fs/promises';
 import { connect, type Server, type Socket } from 'node:net';
-import { relative, resolve } from 'node:path';
+import { join } from 'node:path';
 
 /** The longest path of a socket that every operating system accepts, in bytes. */
 const MAX_SOCKET_PATH = 103;
@@ -25,14 +25,9 @@ export function connectToSocket(directory: string, name: string): Promise<Socket
   });
 }
 
-/**
- * Calls `use` with a path of a socket that is short enough for the operating system: relative to the working directory
- * if that is shorter, and on Linux through the open directory if it is still too long.
- */
+/** Calls `use` with a path of a socket. On Linux, a path that is too long leads through the open directory. */
 async function withSocketPath<T>(directory: string, name: string, use: (path: string) => Promise<T>): Promise<T> {
-  const absolute = resolve(directory, name);
-  const fromHere = relative(process.cwd(), absolute);
-  const path = fromHere.length < absolute.length ? fromHere : absolute;
+  const path = join(directory, name);
   if (Buffer.byteLength(path) <= MAX_SOCKET_PATH) return use(path);
   if (process.platform !== 'linux') throw new Error('its path is too long for a socket');
   const handle = await open(directory);

@@ -68,24 +68,20 @@ type Migration = Awaited<ReturnType<Postgrator['getMigrations']>>[number];
 async function findPending(database: Database, files: string): Promise<readonly Migration[]> {
   return database.transaction((session) =>
     withPostgrator(session, files, async (postgrator) => {
-      await postgrator.getMigrations();
       const version = await postgrator.getDatabaseVersion();
       await postgrator.validateMigrations(version).catch((error: unknown) => {
         const { message } = error as Error;
         throw message.startsWith('MD5') ? new ConfigError(`${message}: its file was changed`) : error;
       });
-      return postgrator.getRunnableMigrations(version, await postgrator.getMaxVersion());
+      return postgrator.getRunnableMigrations(version, Infinity);
     }),
   );
 }
 
 /** @returns false if another instance has run it in the meantime */
 async function runNext(database: Database, migration: Migration, files: string): Promise<boolean> {
-  const run = async (postgrator: Postgrator): Promise<boolean> => {
-    if ((await postgrator.getDatabaseVersion()) >= migration.version) return false;
-    await postgrator.migrate(String(migration.version));
-    return true;
-  };
+  const run = async (postgrator: Postgrator): Promise<boolean> =>
+    (await postgrator.migrate(String(migration.version))).length > 0;
   if (!migration.getSql().startsWith(NO_TRANSACTION)) {
     return database.transaction(async (session) => {
       await session.execute(CAUTION);

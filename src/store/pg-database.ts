@@ -2,8 +2,8 @@ import pg from 'pg';
 import { overloaded, StoreError } from '../errors.js';
 import { splitHosts } from '../setting-types.js';
 import { cancelStatement } from './cancel-request.js';
-import type { Database, Session } from './database.js';
-import { createHosts, type Hosts } from './hosts.js';
+import type { Database, Session, Statement } from './database.js';
+import { createHosts } from './hosts.js';
 
 export interface PgDatabaseOptions {
   readonly url: string;
@@ -39,13 +39,20 @@ const SESSION_TIMEOUT_MS = 3_600_000;
 /** Creates a pool of connections to a PostgreSQL server. It connects with the first statement. */
 export function createPgDatabase(options: PgDatabaseOptions): Database {
   const { url, pool: max, prepare, statementTimeoutMs = STATEMENT_TIMEOUT_MS, onConnectionError } = options;
+  // An int8 as the server sent it: pg's own parser looks at each digit again.
+  pg.types.setTypeParser(pg.types.builtins.INT8, (text) => text);
   const urls = splitHosts(url);
   // Throws now, and not with the first statement, if a certificate that the URL names cannot be read.
   for (const one of urls) new pg.Client({ connectionString: one });
   const hosts = urls.length > 1 ? createHosts(urls, retireIdle) : undefined;
   const firstSearch = hosts?.search();
   const pool = new pg.Pool({
-    ...(hosts ? { Client: createClientType(hosts) } : { connectionString: url }),
+    // Each client connects to the host that is right at the time.
+    Client: class extends pg.Client {
+      constructor(config?: pg.ClientConfig) {
+        super({ ...config, connectionString: hosts?.url ?? url });
+      }
+    },
     max,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     // Poolers refuse session settings, so the server's own settings apply there.
@@ -55,7 +62,6 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       options: LASTING_PLANS,
     }),
     keepAlive: true,
-    types,
     application_name: 'animal-store-gateway',
   });
   pool.on('error', (error) => onConnectionError?.(error));
@@ -64,7 +70,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   pool.on('connect', (client) => client.on('error', () => undefined));
 
   return {
-    async query<Row>({ name, text }: { name: string; text: string }, values: readonly unknown[]): Promise<Row[]> {
+    async query<Row>({ name, text }: Statement, values: readonly unknown[]): Promise<Row[]> {
       const config = { text, values: values as unknown[] };
       if (firstSearch) await firstSearch;
       const startedAt = performance.now();
@@ -84,19 +90,19 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       }
     },
     session: (work) =>
-      withClient(async (execute) => {
+      withClient(async (session) => {
         // Behind a pooler, other programs would inherit a setting of the session.
-        if (!prepare) return work({ execute });
-        await execute(`SET statement_timeout = ${SESSION_TIMEOUT_MS}`);
-        const result = await work({ execute });
-        await execute('RESET statement_timeout');
+        if (!prepare) return work(session);
+        await session.execute(`SET statement_timeout = ${SESSION_TIMEOUT_MS}`);
+        const result = await work(session);
+        await session.execute('RESET statement_timeout');
         return result;
       }),
     transaction: (work) =>
-      withClient(async (execute) => {
-        await execute(`BEGIN; SET LOCAL statement_timeout = ${SESSION_TIMEOUT_MS}`);
-        const result = await work({ execute });
-        await execute('COMMIT');
+      withClient(async (session) => {
+        await session.execute(`BEGIN; SET LOCAL statement_timeout = ${SESSION_TIMEOUT_MS}`);
+        const result = await work(session);
+        await session.execute('COMMIT');
         return result;
       }),
     connections: () => ({
@@ -145,14 +151,11 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   }
 
   /** Runs `work` on one connection, and closes the connection if it fails: that also ends a transaction. */
-  async function withClient<T>(work: (execute: Session['execute']) => Promise<T>): Promise<T> {
+  async function withClient<T>(work: (session: Session) => Promise<T>): Promise<T> {
     if (firstSearch) await firstSearch;
     const client = await pool.connect().catch(throwUnavailable);
     try {
-      const result = await work((text) =>
-        // `query_timeout` is not in the type of a query, but pg takes it there.
-        client.query({ text, query_timeout: SESSION_TIMEOUT_MS } as pg.QueryConfig).catch(throwUnavailable),
-      );
+      const result = await work({ execute: (text) => client.query(text).catch(throwUnavailable) });
       client.release();
       return result;
     } catch (error) {
@@ -175,15 +178,6 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   }
 }
 
-/** Makes clients that connect to the host that is right at the time. */
-function createClientType(hosts: Hosts): new () => pg.ClientBase {
-  return class extends pg.Client {
-    constructor(config?: pg.ClientConfig) {
-      super({ ...config, connectionString: hosts.url });
-    }
-  };
-}
-
 /**
  * Whether a statement may run again on another host: it reads, or it has certainly not run. A write whose connection
  * broke may have happened.
@@ -196,14 +190,6 @@ function mayRepeat(error: unknown, text: string): boolean {
 
 const READ_ONLY = '25006';
 const STARTING_UP = '57P03';
-
-const asWritten = (text: string): string => text;
-
-/** Returns an int8 as the text that the server sent, without pg's parser. */
-const types: pg.CustomTypesConfig = {
-  getTypeParser: (oid, format) =>
-    oid === pg.types.builtins.INT8 ? asWritten : (pg.types.getTypeParser(oid, format) as typeof asWritten),
-};
 
 /**
  * SQLSTATE classes of an unavailable database. A server refuses connections with 28, 3D and 55.

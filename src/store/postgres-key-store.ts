@@ -156,10 +156,7 @@ export function createPostgresKeyStore(database: Queryable) {
     },
     /** Replaces the settings of a key. Does nothing if they have changed since `record` was read, or the key is revoked. */
     update: (record: KeyRecord, settings: KeySettings, actor: string) =>
-      findOne(UPDATE, [
-        ...[actor, toChanges(record, settings), record.id],
-        ...[...toValues(settings), ...toValues(record)],
-      ]),
+      findOne(UPDATE, [actor, toChanges(record, settings), record.id, ...toValues(settings), ...toValues(record)]),
     /** Gives a key a new secret. The old secret works until `previousEndsAt`, and a still older one no longer. */
     async rotate(before: KeyRecord, previousEndsAt: Date, actor: string): Promise<CreatedKey | undefined> {
       const key = generateApiKey();

@@ -6,7 +6,7 @@ import { createPostgresKeyStore } from './postgres-key-store.js';
 import { createStoreAccess } from './store-access.js';
 import { ConfigError, type Config, type StoreConfig } from '../config.js';
 import type { Database } from './database.js';
-import { checkStore, refuseUnusable } from './check-store.js';
+import { checkStore } from './check-store.js';
 import { listPendingMigrations, migrate } from './migrate.js';
 import { createPgDatabase } from './pg-database.js';
 import { observeDatabase } from './observed-database.js';
@@ -62,13 +62,11 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const opened = await openDatabase(store, log);
     closers.push(() => opened.close());
     if (opened.connections) metrics.watchPool(opened.connections);
-    const usable = refuseUnusable(decorateDatabase?.(opened) ?? opened);
-    const database = observeDatabase(usable, metrics, tracer, toServer(store));
+    const database = observeDatabase(decorateDatabase?.(opened) ?? opened, metrics, tracer, toServer(store));
     const guarded = store.kind === 'server' ? guardWrites(database, store.pool, log) : database;
     const pending = await waitUntilAvailable('DATABASE_URL names a database', () =>
       migrateAtStart(database, store, startTimeoutMs, log),
     );
-    if (store.kind === 'server' && !store.prepare) await warnOfNoStatementTimeout(database, log);
 
     const reports = createPostgresUsage(database);
     const usage = createUsageCounter({ write: (counts) => reports.add(counts), log });
@@ -105,9 +103,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     };
     const problem = await check();
     if (problem !== undefined) log.error({ problem }, 'not ready: the store cannot serve requests');
-    const hasKeys = async (): Promise<boolean> =>
-      problem !== undefined ||
-      (await database.query({ name: 'any-key', text: 'SELECT FROM api_keys LIMIT 1' }, [])).length > 0;
+    const hasKeys = async () => problem !== undefined || (await keys.list({ limit: 1 })).length > 0;
     const backend = { source, access, usage, isStore: true, hasKeys, lateMs: LATE_MS, check, close };
     if (!redis || store.kind === 'embedded') closers.push(await openLimitsFile(store.limitsFile, ledger, log));
     if (store.kind === 'server') return backend;
@@ -123,10 +119,9 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const peek = redis ? createRedisPeek(redis, bans) : (account: Account) => ledger.admit(account, 0);
     closers.push(await serveKeys(directory, createKeyAdmin(keys, upToDate, peek)));
     if (!developmentKeys) return backend;
-    const fill = () => fillEmptyStore(directory, keys, source, sampleAnimals);
     return {
       ...backend,
-      fill: pending.length === 0 ? fill : undefined,
+      fill: pending.length > 0 ? undefined : () => fillEmptyStore(directory, keys, source, sampleAnimals),
       findDevelopmentKeys: () => findDevelopmentKeys(directory),
     };
   } catch (error) {
@@ -186,17 +181,6 @@ export function toConfigError(error: unknown): unknown {
     return new ConfigError('DATABASE_URL names a pooler that keeps no sessions: set DATABASE_PREPARE=false');
   }
   return new ConfigError(`DATABASE_URL names a database that cannot be reached: ${message || (code ?? 'unknown')}`);
-}
-
-/** Behind a pooler, the program cannot set `statement_timeout`. Without it, a statement may outlive its request. */
-async function warnOfNoStatementTimeout(database: Database, log: Log): Promise<void> {
-  const text = "SELECT current_setting('statement_timeout') AS timeout";
-  const [row] = await database.query<{ timeout: string }>({ name: 'statement-timeout', text }, []);
-  if (row?.timeout !== '0') return;
-  log.warn(
-    'DATABASE_PREPARE is false and the server has no statement_timeout: statements that nobody waits for any more may ' +
-      "stay. Give it one, such as ALTER ROLE … SET statement_timeout = '1250ms'.",
-  );
 }
 
 /** Opens the database of a store. It connects to a server with the first statement. */

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, type Hash } from 'node:crypto';
 import type { Database, Session } from './database.js';
 import { toLines } from './lines.js';
 
@@ -65,13 +65,14 @@ export async function exportStore(
       checksum.update(text);
       await write(text);
     }
-    await write(`${toLastLine(checksum.digest('hex'))}\n`);
+    await write(`${toLastLine(checksum)}\n`);
     return header.tables;
   });
 }
 
 /**
- * Imports an export into an empty store, all of it or nothing, and compares what the store then holds with the export.
+ * Imports an export into an empty store, all of it or nothing. At the end, what the store then holds must have the
+ * checksum of the export.
  * @throws Error with a message for the operator, if the store is not empty, or the export incomplete, damaged or newer
  */
 export async function importStore(
@@ -88,69 +89,45 @@ export async function importStore(
       throw new Error(`the store is not empty (${summarize(full)}): name a new one with DATABASE_URL or DATA_DIR`);
     }
 
-    const check = ({ tables }: Header): void => {
-      for (const table of tables) requireKnown(table, own);
-    };
-    const insert = async ({ name, columns }: Table, rows: readonly string[]): Promise<void> => {
-      const json = `[${rows.join()}]`.replaceAll("'", "''");
-      await session.execute(
-        `INSERT INTO ${name} (${columns.join()})
-         SELECT ${columns.join()} FROM json_populate_recordset(NULL::${name}, '${json}')`,
-      );
-    };
-    const { header, checksum } = await readExport(chunks, { check, insert, onProgress });
+    const lines = toLines(chunks);
+    const header = parseHeader((await lines.next()).value ?? '');
+    for (const table of header.tables) requireKnown(table, own);
+    const total = countRows(header);
+    let done = 0;
+    for (const { name, columns, rows: count } of header.tables) {
+      for (let left = count; left > 0;) {
+        const rows: string[] = [];
+        while (rows.length < Math.min(BATCH_ROWS, left)) {
+          const line = await lines.next();
+          if (line.done)
+            throw new Error(`the export is incomplete: it ends after ${done + rows.length} of ${total} rows`);
+          rows.push(line.value);
+        }
+        await session.execute(
+          `INSERT INTO ${name} (${columns.join()}) SELECT ${columns.join()}
+           FROM json_populate_recordset(NULL::${name}, '${`[${rows.join()}]`.replaceAll("'", "''")}')`,
+        );
+        left -= rows.length;
+        done += rows.length;
+        onProgress(done, total);
+      }
+    }
+    const last = await lines.next();
+    if (last.done) throw new Error('the export is incomplete: its last line is missing');
     await continueIds(session, header.lastPetId);
-    const stored = createHash('sha256');
-    for await (const text of readStore(session, header)) stored.update(text);
-    if (stored.digest('hex') !== checksum) throw new Error('the imported rows differ from the export');
+    const checksum = createHash('sha256');
+    for await (const text of readStore(session, header)) checksum.update(text);
+    if (last.value !== toLastLine(checksum)) throw new Error('the export is damaged: its checksum is wrong');
     return header.tables;
   });
-}
-
-export interface ReadOptions {
-  readonly check?: (header: Header) => void;
-  readonly insert?: (table: Table, rows: readonly string[]) => Promise<void>;
-  readonly onProgress?: OnProgress;
-}
-
-/** Reads an export and checks that it is complete and undamaged. */
-export async function readExport(chunks: AsyncIterable<string>, { check, insert, onProgress }: ReadOptions = {}) {
-  const lines = toLines(chunks);
-  const first = await lines.next();
-  const header = parseHeader(first.value ?? '');
-  check?.(header);
-  const hash = createHash('sha256').update(`${first.value}\n`);
-  const total = countRows(header);
-  let done = 0;
-  for (const table of header.tables) {
-    for (let left = table.rows; left > 0;) {
-      const rows: string[] = [];
-      while (rows.length < Math.min(BATCH_ROWS, left)) {
-        const line = await lines.next();
-        if (line.done)
-          throw new Error(`the export is incomplete: it ends after ${done + rows.length} of ${total} rows`);
-        rows.push(line.value);
-      }
-      hash.update(`${rows.join('\n')}\n`);
-      left -= rows.length;
-      done += rows.length;
-      await insert?.(table, rows);
-      onProgress?.(done, total);
-    }
-  }
-  const last = await lines.next();
-  if (last.done) throw new Error('the export is incomplete: its last line is missing');
-  const checksum = hash.digest('hex');
-  if (last.value !== toLastLine(checksum)) throw new Error('the export is damaged: its checksum is wrong');
-  return { header, checksum };
 }
 
 function countRows({ tables }: Header): number {
   return tables.reduce((sum, { rows }) => sum + rows, 0);
 }
 
-function toLastLine(sha256: string): string {
-  return JSON.stringify({ sha256 });
+function toLastLine(checksum: Hash): string {
+  return JSON.stringify({ sha256: checksum.digest('hex') });
 }
 
 const NAME = /^[a-z_]+$/;

@@ -58,7 +58,7 @@ describe('idempotency keys of several instances on one database', () => {
       SELECT 'key_' || n, 'digest', 'fingerprint', n, now() - interval '24 hours 1 second' FROM generate_series(1, 2500) n`);
     const young = await gateway.sql(`SELECT 1 FROM idempotent_adds WHERE created_at > now() - interval '1 hour'`);
     const queries = vi.fn(({ text }: { text: string }, values: readonly unknown[]) => gateway.sql(text, values));
-    expect(await pruneIdempotentAdds({ query: queries as never })).toBe(2_500);
+    await pruneIdempotentAdds({ query: queries as never });
     expect(queries).toHaveBeenCalledTimes(3);
     expect(await gateway.sql('SELECT 1 FROM idempotent_adds')).toHaveLength(young.length);
     expect(young.length).toBeGreaterThan(0);

@@ -1,11 +1,11 @@
 import { pino } from 'pino';
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import type { Config, StoreConfig } from '../config.js';
-import { openRedisLink, type RedisLink } from '../redis/redis-link.js';
+import { openRedisLink } from '../redis/redis-link.js';
 import { splitHosts } from '../setting-types.js';
 import type { Database } from './database.js';
 import { requireEmbeddedStore } from './embedded-store.js';
-import { createKeyAdmin, createRedisPeek, type Peek } from './key-admin.js';
+import { createKeyAdmin, createRedisPeek, type KeyAdmin, type Peek } from './key-admin.js';
 import { connectKeys } from './key-socket.js';
 import { readLimits } from '../access/limits-file.js';
 import { createPostgresKeyStore } from './postgres-key-store.js';
@@ -17,38 +17,38 @@ import { openDatabase } from './store-backend.js';
 const REPORT_TIMEOUT_MS = 60_000;
 
 /**
- * Opens the keys of an existing store for the `keys` command: through the server that has the store open, otherwise
- * directly.
- * @returns the keys, and a description of the store for the operator
+ * Runs `work` on the keys of an existing store, for the `keys` command: through the server that has the store open,
+ * otherwise directly.
+ * @param work - takes the keys, and a description of the store for the operator
  */
-export async function openKeyAdmin({ backend, bans, redisUrl }: Config) {
+export async function withKeyAdmin<T>(
+  { backend, bans, redisUrl }: Config,
+  work: (admin: KeyAdmin, store: string) => Promise<T>,
+): Promise<T> {
   if (backend.kind === 'proxy')
     throw new Error('UPSTREAM_URL is set: keys belong to the animal store behind the gateway');
   const store = describeStore(backend);
   if (backend.kind === 'embedded') {
     const served = await connectKeys(backend.directory);
-    if (served) return { ...served, store: `${store}, through the server that has it open` };
+    if (served) return work(served.admin, `${store}, through the server that has it open`).finally(served.close);
     requireEmbeddedStore(backend.directory, ': start the program to create one');
   }
-  const database = await openDatabase(backend, undefined, REPORT_TIMEOUT_MS);
-  let redis: RedisLink | undefined;
-  const close = async (): Promise<void> => {
-    redis?.close();
-    await database.close();
-  };
-  try {
+  return withDatabase(backend, async (database) => {
     await requireTables(database, store);
     const { length } = await listPendingMigrations(database);
     if (length > 0) throw new Error(`${store} has pending migrations (${length}): run npm run migrate`);
     const log = pino({ level: 'silent' });
-    redis = redisUrl === undefined ? undefined : await openRedisLink({ url: redisUrl, log, deadlineMs: 5_000 });
+    const redis = redisUrl === undefined ? undefined : await openRedisLink({ url: redisUrl, log, deadlineMs: 5_000 });
     const peek = redis ? createRedisPeek(redis, bans) : await createPeek(backend, bans);
     const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
-    return { admin, store, close };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+    return work(admin, store).finally(() => redis?.close());
+  });
+}
+
+/** Opens the database for a command, and closes it however the command ends. */
+export async function withDatabase<T>(store: StoreConfig, work: (database: Database) => Promise<T>): Promise<T> {
+  const database = await openDatabase(store, undefined, REPORT_TIMEOUT_MS);
+  return work(database).finally(() => database.close());
 }
 
 /** Describes a store, without the password in its URL. */
