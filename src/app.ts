@@ -65,7 +65,7 @@ export async function startApp(
   const metricsPage = createMetricsPage(metrics);
   const health = createHealth();
   const cors = createCors(config.corsOrigins);
-  const scheduler = createScheduler(log);
+  const schedule = createScheduler(log);
   const tracing = await openTracing(config, log);
   const { tracer } = tracing;
   const { trustProxy, logAddress, compression } = config;
@@ -93,7 +93,7 @@ export async function startApp(
   try {
     if (config.metricsPort !== undefined) {
       const metricsRoute = firstOf([metricsPage], 'Only /metrics is served here.');
-      const metricsServer = createHttpServer({ ...servers, handler: scheduler.guard(metricsRoute) });
+      const metricsServer = createHttpServer({ ...servers, handler: schedule(metricsRoute) });
       const metricsUrl = await listenAt(metricsServer.server, 'METRICS_PORT', host, config.metricsPort);
       log.info(`the metrics are at ${metricsUrl}/metrics`);
       closers.push(() => drain(metricsServer, 0, 0));
@@ -138,7 +138,7 @@ export async function startApp(
       `There is no such path. GraphQL is at /graphql${isStore ? ', REST at /v1' : ''}.`,
     );
     const routes = createRoutes(graphql.handler, rest, other);
-    handler = scheduler.guard(routes, { lateMs: backend.lateMs, refuse: createOverloadRefusal(metrics, isStore) });
+    handler = schedule(routes, { lateMs: backend.lateMs, refuse: createOverloadRefusal(metrics, isStore) });
     health.setReady(backend.check);
     const explorerUrl = pages && `${url}/explorer${pages.tokenFragment}`;
     return { url, explorerUrl, firstStart, hasKeys, close };

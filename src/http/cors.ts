@@ -35,7 +35,6 @@ export function createCors(origins: readonly string[] | undefined) {
       if (!allows(origin)) return { Vary: 'Origin' };
       return { 'Access-Control-Allow-Origin': origin, 'Access-Control-Expose-Headers': EXPOSED, Vary: 'Origin' };
     },
-    /** The additional headers of the response to a preflight. */
     preflightHeaders: (context: RequestContext): Record<string, string> => {
       if (!allows(context.header('origin') ?? '')) return {};
       return {
