@@ -16,10 +16,8 @@ import { W3CTraceContextPropagator } from '@opentelemetry/core';
 import type { RequestContext } from '../http/request-context.js';
 import { CLIENT_GONE, toKnownMethod, toServerFailure } from './metrics.js';
 
-// Other folders use these types, but create and end spans with the functions below.
 export type { Attributes, Span, Tracer } from '@opentelemetry/api';
 
-/** The service's name in traces, and the name of its tracer. */
 export const SERVICE_NAME = 'animal-store-gateway';
 
 export interface Tracing {
@@ -79,8 +77,7 @@ export function endRequestSpan(context: RequestContext, status: number): void {
 
 /**
  * Starts the span of a part of a request. Callers check the parent's `isRecording()` first, so that requests that are
- * not recorded stay cheap.
- * @param kind - `client` for a request to another server
+ * not recorded stay cheap. The kind `client` is for requests to other servers.
  */
 export function startSpan(
   tracer: Tracer,
@@ -94,10 +91,7 @@ export function startSpan(
   return tracer.startSpan(name, { kind: spanKind, attributes, links: [...links] }, context);
 }
 
-/**
- * Ends a span.
- * @param error - the kind of failure; absent if the work succeeded
- */
+/** @param error - the kind of failure; absent if the work succeeded */
 export function endSpan(span: Span, attributes: Attributes, error?: string): void {
   span.setAttributes(attributes);
   if (error !== undefined) {

@@ -14,7 +14,7 @@ export interface PagesOptions extends DescribedServer {
   readonly findDevelopmentKeys: (() => Promise<object | undefined>) | undefined;
 }
 
-/** The folder into which the build writes the pages and their files. */
+/** Here, the build writes the pages and their files. */
 const FOLDER = new URL('../../dist/pages/', import.meta.url);
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
   '.js': 'text/javascript; charset=utf-8',
