@@ -19,7 +19,7 @@ export function loadEnvironment(): Config {
   return loadConfig(withSecrets({ ...file, ...process.env }));
 }
 
-/** Reads the URLs that are in files, such as secrets that a container has mounted. */
+/** Adds the URLs that are in files, such as secrets that a container has mounted. */
 function withSecrets(env: Environment): Environment {
   const secrets: Record<string, string> = {};
   for (const name of ['DATABASE_URL', 'REDIS_URL']) {
