@@ -22,7 +22,7 @@ const UNCOUNTED_MS = 0.03;
 const OVER_AFTER_MS = 1_000;
 /** The most keys whose callers are remembered. */
 const KNOWN_KEYS = 50_000;
-/** Longer `Authorization` headers are not remembered. */
+/** Longer `Authorization` headers are not remembered: a valid one can have 16 kB of white space. */
 const LONGEST_KEPT = 256;
 
 /** The reply to a client that has disconnected. */
@@ -51,7 +51,6 @@ export function createScheduler(log: Log) {
         context.caller = keyId;
         const authorization = context.header('authorization');
         if (authorization === undefined || caller.name === keyId) return;
-        // A valid header can carry up to 16 kB of white space, which would be remembered too.
         if (authorization.length <= LONGEST_KEPT) names.set(authorization, { name: keyId });
       };
       try {

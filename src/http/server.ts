@@ -14,7 +14,7 @@ import { RequestContext, type Reply } from './request-context.js';
 import { addLimitHeaders } from './limit-headers.js';
 import { represent } from './representation.js';
 
-/** Answers one request. A thrown StoreError becomes an Error body, and any other error becomes a plain 500. */
+/** Answers one request. A thrown StoreError becomes an Error body, and any other error a plain 500. */
 export type Handler = (context: RequestContext) => Promise<Reply> | Reply;
 
 export interface HttpServerOptions {
@@ -24,7 +24,7 @@ export interface HttpServerOptions {
   readonly metrics: Metrics;
   readonly tracer: Tracer;
   readonly trustProxy: boolean;
-  /** How much of a client's address the log has: all, its /24 or /64, or nothing. */
+  /** How much of a client's address the log has. */
   readonly logAddress: keyof typeof LOGGED_ADDRESSES;
   readonly compression?: boolean;
   /** True once the server is closing. Responses then ask clients to close their connections. */
@@ -155,10 +155,7 @@ function addHeaders(list: string[], headers: Readonly<Record<string, string>>): 
   for (const name in headers) list.push(name, headers[name] as string);
 }
 
-/**
- * Logs the 5xx errors of a request in one line: the first, and how many there are. Others are the client's, and so is
- * whatever fails because the client has disconnected.
- */
+/** Logs the 5xx errors of a request in one line. What fails because the client has disconnected is no such error. */
 export function logFailures(log: Log, errors: readonly StoreError[], { requestId, isCancelled }: RequestContext): void {
   if (isCancelled) return;
   const failures = errors.filter(({ status }) => status >= 500);
