@@ -78,10 +78,8 @@ export type Config = ReturnType<typeof loadConfig>;
 
 type BackendConfig = ReturnType<typeof toBackend>;
 
-/** Another animal store as backend, reached over its /v1 REST interface. */
 export type ProxyConfig = Extract<BackendConfig, { readonly kind: 'proxy' }>;
 
-/** A store backend, embedded or on a PostgreSQL server. */
 export type StoreConfig = Exclude<BackendConfig, ProxyConfig>;
 
 /** What stops the start until an operator does something about it. The message is one line and names what is wrong. */
@@ -90,7 +88,6 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads the settings.
  * @param env - the variables. An empty variable counts as absent.
  * @throws ConfigError with the name of the first wrong variable, the expected value and the value it received
  */

@@ -6,11 +6,7 @@ import { ConfigError, loadConfig, type Config } from './config.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/**
- * Reads the settings of this process. Outside production, variables that are not set are read from a `.env` file in the
- * working directory.
- * @throws ConfigError
- */
+/** Reads the settings of this process. Outside production, `.env` has those that are not set. */
 export function loadEnvironment(): Config {
   if (process.env.NODE_ENV === 'production') return loadConfig(withSecrets(process.env));
   const file = readEnvFile();

@@ -32,7 +32,6 @@ export function firstOf(handlers: readonly (PathHandler | undefined)[], message:
   };
 }
 
-/** Refuses every request for the same reason. */
 export function createRefusal(error: StoreError) {
   const refuseGraphql = createGraphqlRefusal(error);
   return (context: RequestContext) => (isGraphqlPath(context) ? refuseGraphql(context) : toErrorReply(context, error));

@@ -47,10 +47,8 @@ const TRACING_ENVIRONMENT = z.object({
 export const TRACING_SETTINGS: readonly string[] = Object.keys(TRACING_ENVIRONMENT.shape);
 
 /**
- * Parses the tracing settings.
+ * Returns undefined if tracing is off.
  * @param env - the variables that are not empty. Those of `TRACING_SWITCH` have been validated.
- * @returns undefined if tracing is off
- * @throws ZodError
  */
 export function parseTracing(env: Readonly<Record<string, string | undefined>>) {
   const { OTEL_EXPORTER_OTLP_ENDPOINT: base, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: exact } = env;

@@ -151,7 +151,6 @@ export function view({ windows }: Account, { used, closesAt }: Counts, now: numb
   });
 }
 
-/** The most that one operation may cost. */
 export function findLargestCost({ windows }: Account): number {
   return Math.min(...windows.map(({ limit }) => limit));
 }

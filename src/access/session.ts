@@ -47,7 +47,6 @@ export interface Session {
 
 export interface Access {
   /**
-   * Opens the session of a request.
    * @param authorization - the header
    * @param address - what the client is counted by
    * @throws StoreError `unavailable` if the key cannot be looked up

@@ -1,6 +1,6 @@
 import type { Plan } from './plans.js';
 
-/** A GraphQL operation or a REST request with a valid key. */
+/** An operation or a REST request with a valid key. */
 export interface Use {
   readonly keyId: string;
   /** The client's name, as `parseClientName` returns it. */
@@ -51,7 +51,7 @@ export interface Usage {
   readonly requests: number;
   readonly cost: number;
   readonly errors: number;
-  /** How many of the errors were refusals because of a limit or a ban. */
+  /** How many of the errors were refusals. */
   readonly refused: number;
   readonly lastAt: Date;
 }

@@ -1,17 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import { isIP, isIPv4, isIPv6 } from 'node:net';
 
-/** A client's address. */
 export interface ClientAddress {
   readonly address: string;
   /** The address as it is counted: an IPv4 address, or the /64 of an IPv6 address. */
   readonly network: string;
 }
 
-/**
- * Makes the function that finds the client's address of a request.
- * @param trustProxy - whether it is the last address in `X-Forwarded-For`, if that is valid
- */
+/** @param trustProxy - whether the client's address is the last one in `X-Forwarded-For`, if that is valid */
 export function createAddressReader(trustProxy: boolean): (request: IncomingMessage) => ClientAddress {
   return ({ headers, socket }) => {
     const forwarded = trustProxy

@@ -16,10 +16,7 @@ const NO_HEADERS = {};
 
 export type Cors = ReturnType<typeof createCors>;
 
-/**
- * Decides which other origins may read responses.
- * @param origins - the allowed origins. If undefined: Apollo Sandbox, and every page served from this machine
- */
+/** @param origins - those that may read responses. If undefined: Apollo Sandbox, and every page from this machine */
 export function createCors(origins: readonly string[] | undefined) {
   const allows =
     origins === undefined

@@ -10,7 +10,6 @@ export type Instruments = ReturnType<typeof createInstruments>;
  */
 const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 
-/** Creates the functions that add counters, gauges and histograms to a registry. */
 export function createInstruments(registry: Registry) {
   const registers = [registry];
 

@@ -46,7 +46,6 @@ const PAGE_HEADERS = {
   'Referrer-Policy': 'no-referrer',
 };
 
-/** Creates the pages: the front page, the explorer, the REST reference, their assets and the schema. */
 export function createPages(options: PagesOptions) {
   const { isStore, hasSchema, findDevelopmentKeys } = options;
   const description = describeServer(options);
