@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import { collectDefaultMetrics, Counter, Registry } from 'prom-client';
 import { createUpstreamMetrics, watchPool, type DatabaseConnections, type UpstreamState } from './backend-metrics.js';
 import { readPackage } from './package.js';
