@@ -17,7 +17,7 @@ import { createHealth, createMetricsPage } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics } from './observability/metrics.js';
 import { readPackage } from './observability/package.js';
-import { NO_TRACING, type Tracing } from './observability/tracing.js';
+import { NO_TRACING } from './observability/tracing.js';
 import { openRedis } from './redis/open-redis.js';
 import { createPages } from './pages/handler.js';
 import { createRedisQueryCache } from './redis/redis-query-cache.js';
@@ -27,11 +27,10 @@ import { createStartupWait } from './startup.js';
 
 /** The running program. */
 export interface App {
-  /** Where it listens, such as `http://127.0.0.1:4000`. */
   readonly url: string;
-  /** The address of the explorer, with its one-time token. Undefined if the pages are off. */
+  /** With its one-time token. Undefined if the pages are off. */
   readonly explorerUrl: string | undefined;
-  /** What an empty embedded store has been given just now. */
+  /** What an empty embedded store has just been given. */
   readonly firstStart: FirstStart | undefined;
   /** False if a store has no API key yet. */
   readonly hasKeys: boolean;
@@ -42,8 +41,8 @@ export interface App {
   close(noticeMs?: number): Promise<void>;
 }
 
-/** What the caller may add: tests put themselves before the database. */
 export interface AppParts {
+  /** For tests, which put themselves before the database. */
   readonly decorateDatabase?: (database: Database) => Database;
   /** Ends a start that waits for what it depends on. */
   readonly signal?: AbortSignal;
@@ -51,10 +50,7 @@ export interface AppParts {
   readonly keysCommand?: string;
 }
 
-/**
- * Puts the program together and starts it. Everything is made here, and handed to what needs it.
- * @throws any error of opening the backend or the port
- */
+/** Puts the program together and starts it. Everything is made here, and handed to what needs it. */
 export async function startApp(
   config: Config,
   log: Log,
@@ -65,20 +61,23 @@ export async function startApp(
   const metricsPage = createMetricsPage(metrics);
   const health = createHealth();
   const cors = createCors(config.corsOrigins);
-  const scheduler = createScheduler(log);
-  const tracing = await openTracing(config, log);
+  const schedule = createScheduler(log);
+  // OpenTelemetry's SDK is loaded only where it is used.
+  const tracing = config.tracing
+    ? (await import('./observability/otlp-tracing.js')).createOtlpTracing(config.tracing, log)
+    : NO_TRACING;
   const { tracer } = tracing;
   const { trustProxy, logAddress, compression } = config;
   const { isDraining } = health;
   const servers = { log, metrics, tracer, cors, trustProxy, logAddress, compression, isDraining };
 
-  const starting = new StoreError('unavailable', 'The store is starting. Try again shortly.', { retryAfter: 1 });
-  const refuseStarting = createRefusal(starting);
+  const refuseStarting = createRefusal(
+    new StoreError('unavailable', 'The store is starting. Try again shortly.', { retryAfter: 1 }),
+  );
   let handler: Handler = (context) => health.handle(context) ?? refuseStarting(context);
   const server = createHttpServer({ ...servers, handler: (context) => handler(context) });
   metrics.gauge('http_server_active_requests', 'HTTP requests in progress', server.inFlight);
 
-  // Half of the grace time is enough to hand over traces.
   const closers: (() => Promise<unknown>)[] = [
     () => tracing.close(Math.max(500, Math.min(2_000, shutdownGraceMs / 2))),
   ];
@@ -93,7 +92,7 @@ export async function startApp(
   try {
     if (config.metricsPort !== undefined) {
       const metricsRoute = firstOf([metricsPage], 'Only /metrics is served here.');
-      const metricsServer = createHttpServer({ ...servers, handler: scheduler.guard(metricsRoute) });
+      const metricsServer = createHttpServer({ ...servers, handler: schedule(metricsRoute) });
       const metricsUrl = await listenAt(metricsServer.server, 'METRICS_PORT', host, config.metricsPort);
       log.info(`the metrics are at ${metricsUrl}/metrics`);
       closers.push(() => drain(metricsServer, 0, 0));
@@ -132,13 +131,12 @@ export async function startApp(
 
     const firstStart = await backend.fill?.();
     const hasKeys = (await backend.hasKeys?.()) ?? true;
-    const others = [health.handle, config.metricsPort === undefined && metricsPage, pages?.handle];
     const other = firstOf(
-      others.filter((one) => !!one),
+      [health.handle, config.metricsPort === undefined ? metricsPage : undefined, pages?.handle],
       `There is no such path. GraphQL is at /graphql${isStore ? ', REST at /v1' : ''}.`,
     );
     const routes = createRoutes(graphql.handler, rest, other);
-    handler = scheduler.guard(routes, { lateMs: backend.lateMs, refuse: createOverloadRefusal(metrics, isStore) });
+    handler = schedule(routes, { lateMs: backend.lateMs, refuse: createOverloadRefusal(metrics, isStore) });
     health.setReady(backend.check);
     const explorerUrl = pages && `${url}/explorer${pages.tokenFragment}`;
     return { url, explorerUrl, firstStart, hasKeys, close };
@@ -146,13 +144,6 @@ export async function startApp(
     await close();
     throw error;
   }
-}
-
-/** Loads OpenTelemetry's SDK only if tracing is configured. */
-async function openTracing({ tracing }: Config, log: Log): Promise<Tracing> {
-  if (!tracing) return NO_TRACING;
-  const { createOtlpTracing } = await import('./observability/otlp-tracing.js');
-  return createOtlpTracing(tracing, log);
 }
 
 async function openBackend(

@@ -4,15 +4,9 @@ import { parseRedisUrl } from './redis/redis-url.js';
 import { databaseUrl, flag, integer, oneOf, UNPRINTABLE, url } from './setting-types.js';
 import { parseTracing, TRACING_SWITCH } from './tracing-config.js';
 
-/** Comma-separated origins, each with a scheme, a host and an optional port. */
 const ORIGINS = z
   .string()
-  .transform((text) =>
-    text
-      .split(',')
-      .map((origin) => origin.trim())
-      .filter((origin) => origin !== ''),
-  )
+  .transform((text) => text.match(/[^\s,]+/g) ?? [])
   .refine(
     (origins) => origins.every((origin) => URL.canParse(origin) && new URL(origin).origin === origin),
     'must be comma-separated origins such as https://app.example.com',
@@ -43,9 +37,7 @@ const ENVIRONMENT = z.object({
     )
     .optional(),
   REDIS_URL_FILE: z.string().optional(),
-  NODE_ENV: z
-    .enum(['development', 'production', 'test'], 'must be development, production or test')
-    .default('development'),
+  NODE_ENV: z.enum(['development', 'production', 'test'], 'must be development, production or test').optional(),
   INTROSPECTION: flag.optional(),
   EXPLORER: flag.optional(),
   CORS_ORIGINS: ORIGINS.optional(),
@@ -82,15 +74,12 @@ const OTHER_DOCUMENTS = { true: 'refused', report: 'reported', false: 'allowed' 
 
 export const SETTINGS: readonly string[] = Object.keys(ENVIRONMENT.shape);
 
-/** All settings. The program reads them once and passes each part only the settings that it needs. */
 export type Config = ReturnType<typeof loadConfig>;
 
 type BackendConfig = ReturnType<typeof toBackend>;
 
-/** Another animal store as backend, reached over its /v1 REST interface. */
 export type ProxyConfig = Extract<BackendConfig, { readonly kind: 'proxy' }>;
 
-/** A store backend, embedded or on a PostgreSQL server. */
 export type StoreConfig = Exclude<BackendConfig, ProxyConfig>;
 
 /** What stops the start until an operator does something about it. The message is one line and names what is wrong. */
@@ -99,7 +88,6 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads the settings.
  * @param env - the variables. An empty variable counts as absent.
  * @throws ConfigError with the name of the first wrong variable, the expected value and the value it received
  */

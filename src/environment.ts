@@ -6,11 +6,7 @@ import { ConfigError, loadConfig, type Config } from './config.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/**
- * Reads the settings of this process. Outside production, variables that are not set are read from a `.env` file in the
- * working directory.
- * @throws ConfigError
- */
+/** Reads the settings of this process. Outside production, `.env` has those that are not set. */
 export function loadEnvironment(): Config {
   if (process.env.NODE_ENV === 'production') return loadConfig(withSecrets(process.env));
   const file = readEnvFile();
@@ -19,7 +15,7 @@ export function loadEnvironment(): Config {
   return loadConfig(withSecrets({ ...file, ...process.env }));
 }
 
-/** Reads the URLs that are in files, such as secrets that a container has mounted. */
+/** Adds the URLs that are in files, such as secrets that a container has mounted. */
 function withSecrets(env: Environment): Environment {
   const secrets: Record<string, string> = {};
   for (const name of ['DATABASE_URL', 'REDIS_URL']) {

@@ -43,7 +43,6 @@ interface ErrorRow {
 
 export type ErrorName = keyof typeof ERRORS;
 
-/** The values of `extensions.code`. A test compares them with the catalogue of the client package. */
 type GraphqlErrorCode = (typeof ERRORS)[ErrorName]['graphqlCode'];
 
 /** The Error body of the interface document. */
@@ -77,7 +76,6 @@ export class StoreError extends Error {
   readonly retryAfter: number | undefined;
   readonly cost: number | undefined;
   readonly headers: Readonly<Record<string, string>>;
-  /** The upstream's Error body. */
   readonly body: ErrorBody | undefined;
   readonly #graphqlOnly: boolean;
 
@@ -99,7 +97,6 @@ export class StoreError extends Error {
         : { ...details.headers, 'Retry-After': String(details.retryAfter) };
   }
 
-  /** The HTTP status of this error in REST, and in GraphQL if it refuses the whole request. */
   get status(): number {
     return ERRORS[this.code].status;
   }
@@ -114,7 +111,7 @@ export class StoreError extends Error {
   }
 }
 
-/** Returns the Error body that REST sends for an error. */
+/** Returns the Error body that REST sends. */
 export function toErrorBody(error: StoreError): ErrorBody {
   if (error.body) return error.body;
   const { restCode = error.code, status }: ErrorRow = ERRORS[error.code];
@@ -128,12 +125,8 @@ export function withCost(refusal: StoreError, cost: number): StoreError {
   return new StoreError(code, message, { ...wait, headers, body, cause, cost, graphqlOnly });
 }
 
-/** The program cannot answer all requests in time. */
 export function overloaded(cause?: unknown): StoreError {
-  return new StoreError('overloaded', 'The store is overloaded. Try again shortly.', {
-    retryAfter: 1,
-    cause,
-  });
+  return new StoreError('overloaded', 'The store is overloaded. Try again shortly.', { retryAfter: 1, cause });
 }
 
 /** Converts a thrown value to a StoreError. An unknown error gets one fixed message, which leaks nothing. */

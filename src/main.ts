@@ -4,11 +4,6 @@ import { ConfigError } from './config.js';
 import { findKeysCommand, loadEnvironment } from './environment.js';
 import { createLog } from './observability/log.js';
 
-/** Errors that an operator can fix. A stack trace would hide the line that says how. */
-function isOperatorError(error: unknown): error is Error {
-  return error instanceof ConfigError || (error instanceof Error && ('code' in error || 'syscall' in error));
-}
-
 /** How long balancers and clients have to notice the end before the server stops listening. */
 const NOTICE_MS = 500;
 /** Even without time for requests, there is state to write. */
@@ -20,12 +15,15 @@ const LEAST_GRACE_MS = 1_000;
  */
 const REPEATED_WITHIN_MS = 500;
 
+/** Ends the process. For an error that an operator can fix, a stack trace would hide the line that says how. */
 function fail(error: unknown): never {
-  console.error(isOperatorError(error) ? `animal-store-gateway: ${toLine(error)}` : error);
+  const isForOperators =
+    error instanceof Error && (error instanceof ConfigError || 'code' in error || 'syscall' in error);
+  console.error(isForOperators ? `animal-store-gateway: ${toLine(error)}` : error);
   process.exit(1);
 }
 
-/** What happened and, if known, why. Clients do not see the cause, but operators need it. */
+/** What happened and, if known, why. */
 function toLine({ message, cause }: Error): string {
   return (cause instanceof Error ? `${message} (${cause.message})` : message).split('\n')[0] as string;
 }

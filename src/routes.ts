@@ -6,8 +6,8 @@ import type { Handler } from './http/server.js';
 import { requireUnambiguousHeaders } from './http/unambiguous-headers.js';
 import type { Metrics } from './observability/metrics.js';
 
-/** Answers requests for some paths. Returns undefined for any other path. */
-export type PathHandler = (context: RequestContext) => Promise<Reply> | Reply | undefined;
+/** Returns undefined for paths that it does not know. */
+type PathHandler = (context: RequestContext) => Promise<Reply> | Reply | undefined;
 
 const isGraphqlPath = ({ path }: RequestContext): boolean => path === '/graphql';
 const isRestPath = ({ path }: RequestContext): boolean => path === '/v1' || path.startsWith('/v1/');
@@ -20,28 +20,24 @@ export function createRoutes(graphql: Handler, rest: Handler | undefined, other:
   };
 }
 
-/** Has the first handler answer that knows the path. If none does, the response is a 404 with the message. */
-export function firstOf(handlers: readonly PathHandler[], message: string): Handler {
+/** Has the first handler answer that knows the path, or responds with 404. */
+export function firstOf(handlers: readonly (PathHandler | undefined)[], message: string): Handler {
   return (context) => {
     requireUnambiguousHeaders(context.request);
     for (const handle of handlers) {
-      const reply = handle(context);
+      const reply = handle?.(context);
       if (reply) return reply;
     }
     throw new StoreError('no_such_route', message);
   };
 }
 
-/** Creates the function that refuses every request for the same reason. */
-export function createRefusal(error: StoreError): (context: RequestContext) => Reply {
+export function createRefusal(error: StoreError) {
   const refuseGraphql = createGraphqlRefusal(error);
-  return (context) => (isGraphqlPath(context) ? refuseGraphql(context) : toErrorReply(context, error));
+  return (context: RequestContext) => (isGraphqlPath(context) ? refuseGraphql(context) : toErrorReply(context, error));
 }
 
-/**
- * Creates the function that refuses requests under overload. It returns undefined for probes, pages and preflights,
- * which take little longer than a refusal.
- */
+/** Refuses requests under overload, except for probes, pages and preflights, which take little longer than a refusal. */
 export function createOverloadRefusal(metrics: Metrics, hasRest: boolean) {
   const refuse = createRefusal(overloaded());
   return (context: RequestContext): Reply | undefined => {

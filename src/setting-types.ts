@@ -5,12 +5,11 @@ export const UNPRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}]/u;
 
 export const flag = z.enum(['true', 'false'], 'must be true or false').transform((text) => text === 'true');
 
-/** A setting with a few fixed values. */
 export function oneOf<const Values extends readonly string[]>(values: Values) {
   return z.enum(values, `must be one of ${values.join(', ')}`);
 }
 
-/** A setting that is a whole number, in digits. Both ends are allowed. */
+/** A whole number, in digits. Both ends are allowed. */
 export function integer(minimum: number, maximum: number) {
   const expected = `must be a whole number from ${minimum} to ${maximum}`;
   return z
@@ -20,18 +19,13 @@ export function integer(minimum: number, maximum: number) {
     .refine((value) => value >= minimum && value <= maximum, expected);
 }
 
-/**
- * A setting that is a URL.
- * @param protocols - with their colons, such as `https:`
- * @param expected - the message for any other value, which goes on after the name of the setting
- */
+/** @param protocols - with their colons, such as `https:` */
 export function url(protocols: readonly string[], expected: string, isValid: (url: URL) => boolean = () => true) {
   return z.string().refine((text) => isValidUrl(text, protocols, isValid), expected);
 }
 
 function isValidUrl(text: string, protocols: readonly string[], isValid: (url: URL) => boolean): boolean {
-  const parsed = URL.canParse(text) ? new URL(text) : undefined;
-  return parsed !== undefined && protocols.includes(parsed.protocol) && isValid(parsed);
+  return URL.canParse(text) && protocols.includes(new URL(text).protocol) && isValid(new URL(text));
 }
 
 /** One or more PostgreSQL servers. */

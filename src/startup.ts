@@ -9,13 +9,11 @@ const RETRY_MS = 500;
 
 /**
  * Creates the function with which the program waits for what it depends on. The log says once that it waits.
- * @param timeoutMs - how long to wait, for everything together, in milliseconds
- * @param signal - ends the wait, because the program is to stop
+ * @param timeoutMs - how long to wait, for everything together
  */
 export function createStartupWait(log: Log, timeoutMs: number, signal?: AbortSignal) {
   const deadline = performance.now() + timeoutMs;
   /**
-   * Tries until what a setting names is available.
    * @param what - the variable and what it names
    * @param attempt - throws a StoreError while it is unavailable
    * @throws ConfigError if it is still unavailable at the end of the time; any other error of `attempt`

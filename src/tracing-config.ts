@@ -14,6 +14,9 @@ export const TRACING_SWITCH = {
   TRUST_TRACEPARENT: flag.default(false),
 };
 
+/** What samplers record that take no argument. */
+const RATIOS: Readonly<Record<string, number>> = { always_on: 1, always_off: 0 };
+
 /**
  * The other settings. The program reads them only if tracing is on, because they may be meant for other programs.
  * https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
@@ -21,7 +24,7 @@ export const TRACING_SWITCH = {
 const TRACING_ENVIRONMENT = z.object({
   ...TRACING_SWITCH,
   OTEL_SDK_DISABLED: flag.default(false),
-  OTEL_TRACES_EXPORTER: z.enum(['otlp', 'none'], 'must be otlp or none').default('otlp'),
+  OTEL_TRACES_EXPORTER: oneOf(['otlp', 'none']).default('otlp'),
   OTEL_EXPORTER_OTLP_PROTOCOL: protocol.optional(),
   OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: protocol.optional(),
   OTEL_TRACES_SAMPLER: oneOf([
@@ -38,19 +41,14 @@ const TRACING_ENVIRONMENT = z.object({
     .transform(Number)
     .default(1),
   OTEL_BSP_SCHEDULE_DELAY: integer(1, 3_600_000).default(5_000),
-  OTEL_BSP_EXPORT_TIMEOUT: integer(1, 3_600_000).default(30_000),
   OTEL_BSP_MAX_QUEUE_SIZE: integer(1, 1_000_000).default(2_048),
-  OTEL_BSP_MAX_EXPORT_BATCH_SIZE: integer(1, 1_000_000).default(512),
 });
 
-/** The names of all tracing settings. */
 export const TRACING_SETTINGS: readonly string[] = Object.keys(TRACING_ENVIRONMENT.shape);
 
 /**
- * Parses the tracing settings.
+ * Returns undefined if tracing is off.
  * @param env - the variables that are not empty. Those of `TRACING_SWITCH` have been validated.
- * @returns undefined if tracing is off
- * @throws ZodError
  */
 export function parseTracing(env: Readonly<Record<string, string | undefined>>) {
   const { OTEL_EXPORTER_OTLP_ENDPOINT: base, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: exact } = env;
@@ -58,16 +56,13 @@ export function parseTracing(env: Readonly<Record<string, string | undefined>>) 
   if (target === undefined) return undefined;
   const settings = TRACING_ENVIRONMENT.parse(env);
   if (settings.OTEL_SDK_DISABLED || settings.OTEL_TRACES_EXPORTER === 'none') return undefined;
+  const sampler = settings.OTEL_TRACES_SAMPLER.replace('parentbased_', '');
   return {
     url: target,
-    sampler: settings.OTEL_TRACES_SAMPLER,
-    ratio: settings.OTEL_TRACES_SAMPLER_ARG,
+    ratio: RATIOS[sampler] ?? settings.OTEL_TRACES_SAMPLER_ARG,
+    isParentBased: settings.OTEL_TRACES_SAMPLER !== sampler,
     trustsClients: settings.TRUST_TRACEPARENT,
-    batches: {
-      scheduledDelayMillis: settings.OTEL_BSP_SCHEDULE_DELAY,
-      exportTimeoutMillis: settings.OTEL_BSP_EXPORT_TIMEOUT,
-      maxQueueSize: settings.OTEL_BSP_MAX_QUEUE_SIZE,
-      maxExportBatchSize: Math.min(settings.OTEL_BSP_MAX_EXPORT_BATCH_SIZE, settings.OTEL_BSP_MAX_QUEUE_SIZE),
-    },
+    scheduledDelayMillis: settings.OTEL_BSP_SCHEDULE_DELAY,
+    maxQueueSize: settings.OTEL_BSP_MAX_QUEUE_SIZE,
   };
 }

@@ -13,9 +13,7 @@ const INVISIBLE = /[^\x21-\x7e\xa1-\xac\xae-\xff]+/g;
 
 /**
  * Parses the name of a client. The result is safe in a table, a log, a terminal and a header.
- * @param header - untrusted
- * @param authorization - the `Authorization` header, because some clients send their key as their name
- * @returns undefined if there is no name
+ * @param authorization - the header, because some clients send their key as their name
  */
 export function parseClientName(header: string | undefined, authorization: string | undefined): string | undefined {
   if (!header) return undefined;

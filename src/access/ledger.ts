@@ -14,7 +14,7 @@ export interface Account {
 export interface WindowState {
   /** `minute` or `day`. An upstream may use other names. */
   readonly name: string;
-  /** Length in seconds. Null if the upstream does not state it. */
+  /** Null if the upstream does not state it. */
   readonly seconds: number | null;
   readonly limit: number;
   readonly remaining: number;
@@ -22,12 +22,10 @@ export interface WindowState {
   readonly resetAt: number;
 }
 
-/** The result of `admit`. A refused operation is not charged in any window. */
+/** The result of `admit`. `retryAfter` is in seconds. */
 export type Admission = { readonly windows: readonly WindowState[] } & (
   | { readonly outcome: 'admitted' }
-  /** The account is over its limit. `retryAfter` is in seconds. */
   | { readonly outcome: 'refused'; readonly retryAfter: number }
-  /** The account is banned. `retryAfter` is the time until the ban ends, in seconds. */
   | { readonly outcome: 'banned'; readonly retryAfter: number }
   /** The cost is higher than the limit of a window, so waiting would not help. */
   | { readonly outcome: 'too-large'; readonly limit: number }
@@ -49,11 +47,8 @@ export interface Counts {
  * are charged; otherwise none is.
  */
 export interface Ledger {
-  /**
-   * Admits or refuses `cost` requests. A cost of 0 is admitted unless the account is banned, and opens no window.
-   * @param span - the span of the request, for a ledger that asks another server
-   */
+  /** Admits or refuses `cost` requests. A cost of 0 is admitted unless the account is banned, and opens no window. */
   admit(account: Account, cost: number, span?: Span): MaybePromise<Admission>;
-  /** Returns the ban of an account, if this process knows of one. It does not ask other processes. */
+  /** Returns the ban of an account, if this process knows of one. */
   findBan(account: Account): Banned | undefined;
 }

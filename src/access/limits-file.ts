@@ -5,8 +5,8 @@ import { makeDirectory } from '../make-directory.js';
 import { repeat } from '../repeat.js';
 import type { LedgerSnapshot, MemoryLedger } from './memory-ledger.js';
 
-/** A crash loses what was counted in this time. */
-const SAVE_EVERY_MS = 900;
+/** A crash loses what was counted in this time, and while the file was written. That is a second at most. */
+const SAVE_EVERY_MS = 600;
 /** After this time, writing lets requests use the event loop. */
 const SLICE_MS = 5;
 /** The file is written anew when it has grown by as many characters as it had, and this many. */
@@ -28,8 +28,7 @@ function parse(text: string): LedgerSnapshot {
 }
 
 /**
- * Restores the counters from the file, then adds those that change to it every second in the background. If they cannot
- * be written, one warning says so.
+ * Restores the counters from the file, then adds those that change to it in the background.
  * @returns a function that stops this, and writes once more
  */
 export async function openLimitsFile(
@@ -64,30 +63,18 @@ export async function openLimitsFile(
     }
   }
 
-  /** Adds the accounts that have changed. Returns their lines. */
-  async function append(): Promise<string> {
-    let added = '';
-    for await (const part of formatParts(ledger.changes())) added += part;
+  async function append(): Promise<void> {
+    const added = (await format(ledger.changes())).join('');
     if (added !== '') await appendFile(path, added);
     length += added.length;
-    return added;
   }
 
-  /** Writes all accounts. Those that change meanwhile are still added to the present file every second. */
   async function rewrite(): Promise<void> {
-    const isSound = length < Infinity;
     // What has changed so far is in the snapshot.
     ledger.changes();
-    const parts: string[] = [];
-    let savedAt = performance.now();
-    for await (const part of formatParts(ledger.snapshot())) {
-      parts.push(part);
-      if (!isSound || performance.now() - savedAt < SAVE_EVERY_MS) continue;
-      parts.push(await append());
-      savedAt = performance.now();
-    }
+    const parts = await format(ledger.snapshot());
     const newLength = parts.reduce((sum, part) => sum + part.length, 0);
-    if (newLength === 0 && !isSound) return;
+    if (newLength === 0 && length === Infinity) return;
     await makeDirectory(dirname(path));
     await writeFile(`${path}.new`, parts, { mode: 0o600 });
     await rename(`${path}.new`, path);
@@ -97,16 +84,17 @@ export async function openLimitsFile(
 }
 
 /** Formats accounts as lines, in parts. With very many, this takes many turns of the event loop. */
-async function* formatParts(accounts: Iterable<LedgerSnapshot[number]>): AsyncGenerator<string> {
+async function format(accounts: Iterable<LedgerSnapshot[number]>): Promise<readonly string[]> {
+  const parts: string[] = [];
   let part = '';
   let startedAt = performance.now();
   for (const account of accounts) {
     part += `${JSON.stringify(account)}\n`;
     if (performance.now() - startedAt < SLICE_MS) continue;
-    yield part;
+    parts.push(part);
     await nextTurn();
     part = '';
     startedAt = performance.now();
   }
-  yield part;
+  return [...parts, part];
 }

@@ -11,22 +11,14 @@ const MAX_LENGTH = 256;
  */
 export function memoize<T>(read: (text: string) => T): (text: string) => T {
   const known = new Map<string, T>();
-  let timer: NodeJS.Timeout | undefined;
-  const forget = (): void => {
-    clearTimeout(timer);
-    timer = undefined;
-    known.clear();
-  };
   return (text) => {
-    let result = known.get(text);
-    if (result === undefined) {
-      result = read(text);
-      if (text.length <= MAX_LENGTH) {
-        known.set(text, result);
-        timer ??= setTimeout(forget, KEPT_MS).unref();
-        if (known.size === MAX_TEXTS) forget();
-      }
-    }
+    const memoized = known.get(text);
+    if (memoized !== undefined) return memoized;
+    const result = read(text);
+    if (text.length > MAX_LENGTH) return result;
+    if (known.size === 0) setTimeout(() => known.clear(), KEPT_MS).unref();
+    known.set(text, result);
+    if (known.size === MAX_TEXTS) known.clear();
     return result;
   };
 }

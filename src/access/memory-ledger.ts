@@ -17,6 +17,8 @@ export type LedgerSnapshot = readonly (readonly [id: string, entry: Entry])[];
 export type MemoryLedger = ReturnType<typeof createMemoryLedger>;
 
 const MINUTE_MS = 60_000;
+/** The lengths of the windows of all accounts. */
+const WINDOWS_MS = [MINUTE_MS, 86_400_000];
 
 /**
  * Creates a ledger that counts only the requests of this process. Admission is synchronous, so nothing can happen
@@ -41,7 +43,6 @@ export function createMemoryLedger({
       const now = clock();
       const known = entries.get(account.id);
       const entry = known ?? createEntry(account);
-      boundWindows(account, entry, now);
       const windows = view(account, entry, now);
       if (isBanned(account, entry, now)) return banned(entry, windows, now);
       if (cost === 0) return { outcome: 'admitted', windows };
@@ -71,12 +72,9 @@ export function createMemoryLedger({
       const refusedAt = entries.get(id)?.refusedAt ?? [];
       keep(id, { used: [...used], closesAt: [...closesAt], refusedAt, bannedUntil });
     },
-    /**
-     * Lists the accounts with an open window, a ban or a refusal within the last minute, one at a time: the ledger may
-     * change in between.
-     */
+    /** Lists the accounts that are in use, one at a time: the ledger may change in between. */
     snapshot: () => list(ids),
-    /** Lists those of these accounts that have changed since the last call. The first call lists none. */
+    /** Lists those that have changed since the last call. The first call lists none. */
     changes() {
       const since = changed ?? [];
       changed = new Set();
@@ -85,11 +83,14 @@ export function createMemoryLedger({
     restore(snapshot: LedgerSnapshot): void {
       const now = clock();
       for (const [id, saved] of snapshot) {
-        const entry = mapTimes(saved, fromWallTime);
+        const { used, closesAt, refusedAt, bannedUntil } = mapTimes(saved, fromWallTime);
         // The wall clock may have stepped back since the snapshot.
-        entry.bannedUntil = Math.min(entry.bannedUntil, now + banSeconds * 1_000);
-        const refusedAt = entry.refusedAt.map((time) => Math.min(time, now));
-        keep(id, { ...entry, refusedAt });
+        keep(id, {
+          used,
+          closesAt: closesAt.map((time, i) => Math.min(time, now + (WINDOWS_MS[i] as number))),
+          refusedAt: refusedAt.map((time) => Math.min(time, now)),
+          bannedUntil: Math.min(bannedUntil, now + banSeconds * 1_000),
+        });
       }
     },
   };
@@ -150,7 +151,6 @@ export function view({ windows }: Account, { used, closesAt }: Counts, now: numb
   });
 }
 
-/** The most that one operation may cost. */
 export function findLargestCost({ windows }: Account): number {
   return Math.min(...windows.map(({ limit }) => limit));
 }
@@ -164,11 +164,4 @@ export function refused(windows: readonly WindowState[], cost: number, now: numb
 
 export function banned({ bannedUntil }: Counts, windows: readonly WindowState[], now: number): Banned {
   return { outcome: 'banned', windows, retryAfter: secondsUntil(bannedUntil, now) };
-}
-
-/** Shortens windows that a snapshot restored after the wall clock had stepped back. */
-function boundWindows({ windows }: Account, { closesAt }: Entry, now: number): void {
-  windows.forEach(({ seconds }, i) => {
-    closesAt[i] = Math.min(closesAt[i] as number, now + seconds * 1_000);
-  });
 }

@@ -3,7 +3,6 @@ import type { Admission, WindowState } from './ledger.js';
 
 // Each function makes the error of a refused request. `retryAfter` is in seconds.
 
-/** Undefined if the operation was admitted. */
 export function toRefusal(admission: Admission, cost: number): StoreError | undefined {
   switch (admission.outcome) {
     case 'admitted':
@@ -17,10 +16,6 @@ export function toRefusal(admission: Admission, cost: number): StoreError | unde
   }
 }
 
-/**
- * @param cost - the cost of the refused operation, if there is one
- * @param windows - the windows of the key, if they are known
- */
 export function rateLimited(retryAfter: number, cost?: number, windows: readonly WindowState[] = []): StoreError {
   const full = windows.filter(({ remaining }) => remaining < (cost ?? 1)).at(-1);
   const reason = full
@@ -34,24 +29,17 @@ function formatWindow({ name, seconds }: WindowState): string {
   return seconds === null ? '' : ` in ${seconds} s`;
 }
 
-/** @param retryAfter - the seconds that are left of the ban */
 export function keyBanned(retryAfter: number): StoreError {
   return new StoreError('key_banned', `The key is banned. Retry in ${retryAfter} s.`, { retryAfter });
 }
 
-/**
- * The refusal of an operation that no window will ever admit.
- * @param limit - the smallest of the plan
- */
+/** @param limit - the smallest of the plan */
 export function operationTooLarge(cost: number, limit: number): StoreError {
   const message = `The operation costs ${cost} requests, more than the ${limit} that the plan allows at once: split it.`;
   return new StoreError('operation_too_large', message, { cost });
 }
 
-/**
- * The refusal of a request without a key.
- * @param authorization - the header, from which no key could be read
- */
+/** @param authorization - the header, from which no key could be read */
 export function keyMissing(authorization?: string): StoreError {
   let message = 'An API key is required: send it as "Authorization: Bearer <API_KEY>".';
   if (authorization === undefined)
@@ -66,13 +54,12 @@ export function keyRefused(mistake = 'The API key is unknown, revoked or expired
   return new StoreError('unauthorized', mistake, { headers });
 }
 
-/** The client's address has received too many 401 responses. */
 export function addressLimited(retryAfter: number): StoreError {
   const message = `Too many requests without a valid key came from this address. Retry in ${retryAfter} s.`;
   return new StoreError('rate_limited', message, { retryAfter });
 }
 
-/** Returns the seconds from `now` until `time`, both in milliseconds. The result is rounded up and at least 1. */
+/** Returns the seconds between two times in milliseconds, rounded up and at least 1. */
 export function secondsUntil(time: number, now: number): number {
   return Math.max(1, Math.ceil((time - now) / 1_000));
 }

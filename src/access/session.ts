@@ -4,7 +4,6 @@ import type { WindowState } from './ledger.js';
 import type { Plan } from './plans.js';
 import type { UpstreamKey } from './upstream-key.js';
 
-/** The caller's plan and windows, for the response headers and the `rateLimit` field. */
 export interface Allowance {
   /** Undefined for a client address, and if the upstream's numbers match no single plan. */
   readonly plan: Plan | undefined;
@@ -28,10 +27,9 @@ export interface Session {
   readonly isKeyAccepted?: boolean;
   /** True if nothing is known of the limits: one operation of a batch then runs before the others are admitted. */
   readonly areLimitsUnknown?: boolean;
-  /** The key to send upstream. Undefined with a store backend, which looks up keys itself. */
+  /** The key to send upstream. Absent with a store backend, which looks up keys itself. */
   readonly upstreamKey?: UpstreamKey | undefined;
   /**
-   * Requires a valid key.
    * @throws StoreError `unauthorized` without a valid key, `rate_limited` if the client's address has received too many
    * 401 responses, `key_banned` if the key is banned
    */
@@ -49,19 +47,14 @@ export interface Session {
 
 export interface Access {
   /**
-   * Opens the session of a request.
-   * @param authorization - the `Authorization` header
-   * @param address - the client's address, or the network that it is counted by
-   * @param span - the span of the request
+   * @param authorization - the header
+   * @param address - what the client is counted by
    * @throws StoreError `unavailable` if the key cannot be looked up
    */
   open(authorization: string | undefined, address: string, span: Span): MaybePromise<Session>;
 }
 
-/**
- * Rethrows why a request fails before it is admitted, unless another instance has banned its key: admission would have
- * asked.
- */
+/** Rethrows why a request fails before it is admitted, unless another instance has banned its key. */
 export function rethrowUnlessBanned(session: Session) {
   return async (thrown: unknown): Promise<never> => {
     await session.admit(0);

@@ -33,7 +33,7 @@ export interface UpstreamKey {
   findRefusal(): StoreError | undefined;
   /**
    * Called for every response as soon as it arrives.
-   * @param sentAt - when its request was sent, by `performance.now()`
+   * @param sentAt - by `performance.now()`
    * @param refusal - the error for the client, if the upstream refused the key or its rate
    */
   learn(answer: UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void;

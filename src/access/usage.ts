@@ -1,6 +1,6 @@
 import type { Plan } from './plans.js';
 
-/** A GraphQL operation or a REST request with a valid key. */
+/** An operation or a REST request with a valid key. */
 export interface Use {
   readonly keyId: string;
   /** The client's name, as `parseClientName` returns it. */
@@ -14,15 +14,13 @@ export interface Use {
   readonly outcome: Outcome;
 }
 
-/** `refused`: over a limit, or banned. */
+/** `refused`: over a limit of the key, or banned. */
 export type Outcome = 'ok' | 'error' | 'refused';
 
-/** Counts what keys request. Counting is one lookup in a table and never fails. */
 export interface UsageCounter {
   count(use: Use): void;
 }
 
-/** How usage counts a response: only the limits of the key refuse, everything else is an error. */
 export function outcomeOf(isError: boolean, failures: readonly { readonly code: string }[]): Outcome {
   if (!isError) return 'ok';
   return failures.some(({ code }) => code === 'rate_limited' || code === 'key_banned') ? 'refused' : 'error';
@@ -53,7 +51,7 @@ export interface Usage {
   readonly requests: number;
   readonly cost: number;
   readonly errors: number;
-  /** How many of the errors were refusals because of a limit or a ban. */
+  /** How many of the errors were refusals. */
   readonly refused: number;
   readonly lastAt: Date;
 }
@@ -70,7 +68,6 @@ export interface DeprecatedCaller {
   /** Null if the client sent no name. */
   readonly client: string | null;
   readonly through: 'graphql' | 'rest';
-  /** For example `Query.pet` or `GET /v1/pets/{petId}`. */
   readonly coordinate: string;
   readonly calls: number;
   readonly lastAt: Date;

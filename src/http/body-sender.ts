@@ -1,13 +1,11 @@
 import type { ServerResponse } from 'node:http';
 
 /**
- * Creates the function that sends response bodies and disconnects the clients that do not read them. While more than
- * `maxWaitingBytes` wait, over all connections, it disconnects the client whose response has waited longest.
- * @param stallMs - a client that reads nothing for this long, in milliseconds, is disconnected. Node notices up to twice
- *   as late.
+ * Creates the function that sends response bodies and disconnects the clients that read nothing for `stallMs`. While
+ * more than `maxWaitingBytes` wait, over all connections, it disconnects the client whose response has waited longest.
  */
 export function createBodySender(stallMs: number, maxWaitingBytes: number) {
-  /** The lengths of the responses that their sockets have not accepted completely, the oldest first. */
+  /** The lengths of the bodies that their sockets have not accepted completely, the oldest first. */
   const waiting = new Map<ServerResponse, number>();
   let waitingBytes = 0;
 

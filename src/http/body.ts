@@ -14,7 +14,6 @@ export async function readBody(context: RequestContext, limit: number): Promise<
   // The rest of the request has been checked, so a client that expects "100 Continue" may now send the body.
   if (request.headers.expect !== undefined) response.writeContinue();
   const bytes = await collect(request, limit);
-  // What follows takes the longer, the longer the body is.
   const turn = context.takeTurn();
   if (turn) await turn;
   if (!isUtf8(bytes))

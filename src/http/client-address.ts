@@ -1,19 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import { isIP, isIPv4, isIPv6 } from 'node:net';
 
-/** A client's address. */
 export interface ClientAddress {
   readonly address: string;
   /** The address as it is counted: an IPv4 address, or the /64 of an IPv6 address. */
   readonly network: string;
 }
 
-const UNKNOWN: ClientAddress = { address: 'unknown', network: 'unknown' };
-
-/**
- * Makes the function that finds the client's address of a request.
- * @param trustProxy - whether it is the last address in `X-Forwarded-For`, if that is valid
- */
+/** @param trustProxy - whether the client's address is the last one in `X-Forwarded-For`, if that is valid */
 export function createAddressReader(trustProxy: boolean): (request: IncomingMessage) => ClientAddress {
   return ({ headers, socket }) => {
     const forwarded = trustProxy
@@ -21,15 +15,12 @@ export function createAddressReader(trustProxy: boolean): (request: IncomingMess
       : undefined;
     const { remoteAddress = '' } = socket;
     if (forwarded === undefined && isIPv4(remoteAddress)) return { address: remoteAddress, network: remoteAddress };
-    const address = parseAddress(forwarded ?? '') ?? parseAddress(remoteAddress);
-    return address === undefined ? UNKNOWN : { address, network: toNetwork(address) };
+    const address = parseAddress(forwarded ?? '') ?? parseAddress(remoteAddress) ?? 'unknown';
+    return { address, network: toNetwork(address) };
   };
 }
 
-/**
- * Parses a client address, as a socket or `X-Forwarded-For` states it. Some proxies add the port.
- * @returns undefined if the text is not an IP address
- */
+/** Parses an address as a socket or `X-Forwarded-For` states it. Some proxies add the port. */
 function parseAddress(text: string): string | undefined {
   const [, bracketed] = /^\[([^\]]*)\](?::\d+)?$/.exec(text) ?? [];
   const address = (bracketed ?? text.replace(/^(\d+(?:\.\d+){3}):\d+$/, '$1'))
@@ -39,20 +30,17 @@ function parseAddress(text: string): string | undefined {
   return isIP(address) === 0 ? undefined : Buffer.from(address).toString();
 }
 
-/**
- * Returns the network of an address: what one client is counted by. A client has a whole /64 of IPv6 addresses.
- * @param address - as `parseAddress` returns it; any other text is returned as it is
- */
+/** Returns what one client is counted by. A client has a whole /64 of IPv6 addresses. */
 function toNetwork(address: string): string {
   if (!isIPv6(address)) return address;
   // A URL writes the groups without leading zeros, and at most one run of zeros as "::".
-  const [head = '', tail = ''] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');
-  const [first, last] = [head, tail].map((groups) => groups.split(':').filter((group) => group !== ''));
-  const zeros = Array.from({ length: 8 - (first?.length ?? 0) - (last?.length ?? 0) }, () => '0');
-  return `${[...(first ?? []), ...zeros, ...(last ?? [])].slice(0, 4).join(':')}::/64`;
+  const text = new URL(`http://[${address}]`).hostname.slice(1, -1);
+  const complete = text.replace('::', `:${'0:'.repeat(9 - text.split(':').length)}`);
+  const groups = complete.split(':').map((group) => group || '0');
+  return `${groups.slice(0, 4).join(':')}::/64`;
 }
 
-/** Shortens an address to the network that a provider gives to several customers or to one: a /24 of IPv4, a /64 of IPv6. */
+/** Shortens an address for the log: to a /24 of IPv4, or a /64 of IPv6. */
 export function toPrefix(address: string): string {
   return isIPv4(address) ? address.replace(/\d+$/, '0/24') : toNetwork(address);
 }

@@ -18,7 +18,7 @@ export type ChooseCodec = ReturnType<typeof createCodecChooser>;
 
 /** A shorter body fits into two packets. Compressing it would save one, and add a third to the CPU time of its request. */
 const MIN_LENGTH = 2_800;
-/** Compressing a longer body takes more time than handing it to another thread. */
+/** Compressing a longer body takes more time than handing it to another thread, and a shorter one less. */
 const MAX_SYNC_LENGTH = 32_768;
 
 /**
@@ -55,10 +55,7 @@ interface PreferringNegotiator {
   encoding(available: readonly string[], options: { preferred: readonly string[] }): string | undefined;
 }
 
-/**
- * Creates the function that chooses the codec of a response: the one that the client prefers. Undefined if the client
- * accepts none, or the body is short.
- */
+/** Creates the function that finds the codec that the client prefers. It finds none for a short body. */
 export function createCodecChooser() {
   const negotiate = memoize((accept) => {
     const negotiator = new Negotiator({ headers: { 'accept-encoding': accept } }) as unknown as PreferringNegotiator;
@@ -71,7 +68,6 @@ export function createCodecChooser() {
   };
 }
 
-/** Compresses a body: a short one at once, because another thread would cost more. */
 export function compress(body: Body, codec: Codec): MaybePromise<Uint8Array> {
   return body.length > MAX_SYNC_LENGTH ? codec.compress(body) : codec.compressSync(body);
 }

@@ -66,7 +66,6 @@ export function createConnections() {
   }
 }
 
-/** Closes the responses that Node has not closed. */
 function closeAll(responses: readonly ServerResponse[]): void {
   for (const response of [...responses]) {
     response.destroy();

@@ -16,10 +16,7 @@ const NO_HEADERS = {};
 
 export type Cors = ReturnType<typeof createCors>;
 
-/**
- * Decides which other origins may read responses.
- * @param origins - the allowed origins. If undefined: Apollo Sandbox, and every page served from this machine
- */
+/** @param origins - those that may read responses. If undefined: Apollo Sandbox, and every page from this machine */
 export function createCors(origins: readonly string[] | undefined) {
   const allows =
     origins === undefined
@@ -35,7 +32,6 @@ export function createCors(origins: readonly string[] | undefined) {
       if (!allows(origin)) return { Vary: 'Origin' };
       return { 'Access-Control-Allow-Origin': origin, 'Access-Control-Expose-Headers': EXPOSED, Vary: 'Origin' };
     },
-    /** The additional headers of the response to a preflight. */
     preflightHeaders: (context: RequestContext): Record<string, string> => {
       if (!allows(context.header('origin') ?? '')) return {};
       return {

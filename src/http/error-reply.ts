@@ -15,10 +15,7 @@ const PROBLEMS: Partial<Record<ErrorName, readonly [name: string, title: string]
 };
 const REGISTRY = 'https://iana.org/assignments/http-problem-types#';
 
-/**
- * Returns the REST interface's reply to an error: the Error body, or problem details if the client asks for them.
- * @param windows - the caller's windows, if they are known
- */
+/** Returns the REST interface's reply to an error: the Error body, or problem details if the client asks for them. */
 export function toErrorReply(context: RequestContext, error: StoreError, windows?: readonly WindowState[]): Reply {
   const { status, headers } = error;
   const accept = context.header('accept');

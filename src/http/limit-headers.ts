@@ -7,7 +7,6 @@ import { monotonicNow, toWallTime } from '../clock.js';
  * See https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
  * @param headers - names and values alternately
  * @param windows - the shorter window first; empty if the limits are unknown
- * @param now - by `monotonicNow`, like the windows
  */
 export function addLimitHeaders(headers: string[], windows: readonly WindowState[], now = monotonicNow()): void {
   let [tightest] = windows;

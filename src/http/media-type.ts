@@ -5,7 +5,7 @@ import type { RequestContext } from './request-context.js';
 
 const HTML = 'text/html';
 
-/** Parses a header such as `application/json; charset=utf-8`. The result is in lower case. */
+/** The result is in lower case. */
 function parseMediaType(header: string): { type: string; charset: string | undefined } {
   const [type = '', ...parameters] = header.split(';').map((part) => part.trim().toLowerCase());
   const charset = parameters.find((parameter) => parameter.startsWith('charset='))?.slice('charset='.length);
@@ -42,11 +42,7 @@ function negotiate(accept: string, offers: readonly string[]): string | undefine
   return new Negotiator({ headers: { accept: types } }).mediaType([...offers]);
 }
 
-/**
- * Chooses the media type of a response.
- * @param accept - the `Accept` header. If absent, the first offer is chosen.
- * @throws StoreError `not_acceptable` if the client accepts none of the offers
- */
+/** @throws StoreError `not_acceptable` if the `Accept` header allows none of the types on offer */
 export type ChooseMediaType = (accept: string | undefined) => string;
 
 /** @param offers - the available types, the preferred one first */
@@ -67,14 +63,13 @@ function shorten(header: string): string {
   return JSON.stringify(header.length > 100 ? `${header.slice(0, 100)}…` : header);
 }
 
-/** Whether a client prefers a page to the other types on offer, as browsers do. */
+/** Whether a client prefers a page to the types on offer, as browsers do. */
 export function prefersHtml(context: RequestContext, offers: readonly string[]): boolean {
   const accept = context.header('accept');
   if (!['GET', 'HEAD'].includes(context.method) || !accept?.includes(HTML)) return false;
   return negotiate(accept, [...offers, HTML]) === HTML;
 }
 
-/** Whether an `Accept` header allows a media type. */
 export function accepts(accept: string, type: string): boolean {
   return negotiate(accept, [type]) !== undefined;
 }

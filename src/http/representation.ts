@@ -30,7 +30,6 @@ export function represent(context: RequestContext, reply: Reply, chooseCodec?: C
   return encode(reply, codec, further);
 }
 
-/** Adds headers to a reply, and compresses it if there is a codec. */
 function encode(reply: Reply, codec: Codec | undefined, further: Record<string, string>): MaybePromise<Reply> {
   const headers = { ...reply.headers, ...further, ...(codec && { 'Content-Encoding': codec.name }) };
   if (!codec) return { ...reply, headers };

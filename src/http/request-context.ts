@@ -22,7 +22,7 @@ export class RequestContext {
   readonly method: string;
   /** The path without a trailing slash, which makes no difference. */
   readonly path: string;
-  /** The query string with its question mark, or an empty string. */
+  /** With its question mark, or empty. */
   readonly search: string;
   readonly requestId: string;
   readonly startedAt = performance.now();
@@ -37,11 +37,11 @@ export class RequestContext {
    * @param isLong - the work may take long: connections are looked at first, even if nobody else waits
    */
   takeTurn: (isLong?: boolean) => MaybePromise<void> = () => undefined;
-  /** Charges the caller for work outside of its turns, in milliseconds. The scheduler replaces it. */
+  /** Charges the caller for work outside of its turns. The scheduler replaces it. */
   charge: (milliseconds: number) => void = () => undefined;
-  /** Tells the scheduler the identifier of the key, once it is known to be valid. */
+  /** Tells the scheduler that the key is valid. */
   identify: (keyId: string) => void = () => undefined;
-  /** The span of this request. If tracing is off, it records nothing and only carries the client's trace. */
+  /** If tracing is off, it records nothing and only carries the client's trace. */
   span: Span = NO_SPAN;
   #cancelListeners: Set<() => void> | undefined;
 

@@ -22,7 +22,7 @@ const UNCOUNTED_MS = 0.03;
 const OVER_AFTER_MS = 1_000;
 /** The most keys whose callers are remembered. */
 const KNOWN_KEYS = 50_000;
-/** Longer `Authorization` headers are not remembered. */
+/** Longer `Authorization` headers are not remembered: a valid one can have 16 kB of white space. */
 const LONGEST_KEPT = 256;
 
 /** The reply to a client that has disconnected. */
@@ -39,53 +39,46 @@ export function createScheduler(log: Log) {
   let refused = 0;
   let refusedAt = 0;
 
-  return {
-    /** Wraps a handler. Requests reach it in turns of their callers, of whom all guarded handlers have the same ones. */
-    guard(handler: Handler, overload?: Overload): Handler {
-      return async (context) => {
-        const caller = turns.enter(nameCaller(context));
-        context.caller = caller.name;
-        context.takeTurn = (isLong) => turns.take(caller, isLong);
-        context.charge = (milliseconds) => turns.charge(caller, milliseconds);
-        context.identify = (keyId) => {
-          context.caller = keyId;
-          const authorization = context.header('authorization');
-          if (authorization === undefined || caller.name === keyId) return;
-          // A valid header can carry up to 16 kB of white space, which would be remembered too.
-          if (authorization.length <= LONGEST_KEPT) names.set(authorization, { name: keyId });
-        };
-        try {
-          const turn = turns.take(caller);
-          if (turn) await turn;
-          if (context.response.destroyed) return NOT_SENT;
-          const refusal =
-            overload && isOverloaded(context, caller, overload.lateMs) ? overload.refuse(context) : undefined;
-          noteOverload(refusal !== undefined);
-          const reply = refusal ?? (await run(context, caller, handler));
-          if (reply.status >= 400 || !reply.windows) turns.charge(caller, UNCOUNTED_MS);
-          return reply;
-        } finally {
-          turns.leave(caller);
-        }
+  /** Wraps a handler. All wrapped handlers share the event loop. */
+  return (handler: Handler, overload?: Overload): Handler =>
+    async (context) => {
+      const known = names.get(context.header('authorization') ?? '');
+      const caller = turns.enter(known?.name ?? context.client.network);
+      context.caller = caller.name;
+      context.takeTurn = (isLong) => turns.take(caller, isLong);
+      context.charge = (milliseconds) => turns.charge(caller, milliseconds);
+      context.identify = (keyId) => {
+        context.caller = keyId;
+        const authorization = context.header('authorization');
+        if (authorization === undefined || caller.name === keyId) return;
+        if (authorization.length <= LONGEST_KEPT) names.set(authorization, { name: keyId });
       };
-    },
-  };
-
-  function nameCaller(context: RequestContext): string {
-    return names.get(context.header('authorization') ?? '')?.name ?? context.client.network;
-  }
+      try {
+        const turn = turns.take(caller);
+        if (turn) await turn;
+        if (context.response.destroyed) return NOT_SENT;
+        const refusal =
+          overload && isOverloaded(context, caller, overload.lateMs) ? overload.refuse(context) : undefined;
+        noteOverload(refusal !== undefined);
+        const reply = refusal ?? (await run(context, caller, handler));
+        if (reply.status >= 400 || !reply.windows) turns.charge(caller, UNCOUNTED_MS);
+        return reply;
+      } finally {
+        turns.leave(caller);
+      }
+    };
 
   function isOverloaded({ startedAt }: RequestContext, { running }: Caller, lateMs: number): boolean {
     const lateSince = performance.now() - lateMs;
     if (startedAt < lateSince) return true;
-    if (running.size < MAX_LATE) return false;
     let late = 0;
     // The earliest come first.
     for (const since of running.values()) {
-      if (since > lateSince || late === MAX_LATE) break;
+      if (since > lateSince) return false;
       late += 1;
+      if (late === MAX_LATE) return true;
     }
-    return late === MAX_LATE;
+    return false;
   }
 
   function noteOverload(isRefused: boolean): void {

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { toStoreError, type StoreError } from '../errors.js';
 import { createRequestLog, type Log } from '../observability/log.js';
 import { CLIENT_GONE, type Metrics } from '../observability/metrics.js';
-import type { Tracer } from '../observability/tracing.js';
+import { endRequestSpan, startRequestSpan, type Tracer } from '../observability/tracing.js';
 import { toErrorReply } from './error-reply.js';
 import { createBodySender } from './body-sender.js';
 import { createCodecChooser } from './compression.js';
@@ -13,9 +13,8 @@ import { createAddressReader, toPrefix } from './client-address.js';
 import { RequestContext, type Reply } from './request-context.js';
 import { addLimitHeaders } from './limit-headers.js';
 import { represent } from './representation.js';
-import { endRequestSpan, startRequestSpan } from './server-span.js';
 
-/** Answers one request. A thrown StoreError becomes an Error body, and any other error becomes a plain 500. */
+/** Answers one request. A thrown StoreError becomes an Error body, and any other error a plain 500. */
 export type Handler = (context: RequestContext) => Promise<Reply> | Reply;
 
 export interface HttpServerOptions {
@@ -25,9 +24,8 @@ export interface HttpServerOptions {
   readonly metrics: Metrics;
   readonly tracer: Tracer;
   readonly trustProxy: boolean;
-  /** How much of a client's address the log has: all, its /24 or /64, or nothing. */
+  /** How much of a client's address the log has. */
   readonly logAddress: keyof typeof LOGGED_ADDRESSES;
-  /** Whether responses are compressed; false by default. */
   readonly compression?: boolean;
   /** True once the server is closing. Responses then ask clients to close their connections. */
   readonly isDraining: () => boolean;
@@ -57,7 +55,6 @@ const LOOK_EVERY_MS = 1_000;
  */
 const BUSY = 8;
 
-/** Creates the HTTP server: request ids, CORS, slow clients, one log line and one measurement per request. */
 export function createHttpServer(options: HttpServerOptions) {
   const { handler, cors, log, metrics, tracer, isDraining } = options;
   const { stallMs = 15_000, maxWaitingBytes = 64 * 1_024 * 1_024 } = options;
@@ -86,8 +83,7 @@ export function createHttpServer(options: HttpServerOptions) {
     let reply: Reply;
     try {
       if (held) await held;
-      const answer = await handler(context);
-      const represented = represent(context, answer, inFlight > BUSY ? undefined : chooseCodec);
+      const represented = represent(context, await handler(context), inFlight > BUSY ? undefined : chooseCodec);
       reply = represented instanceof Promise ? await represented : represented;
     } catch (thrown) {
       const error = toStoreError(thrown);
@@ -159,10 +155,7 @@ function addHeaders(list: string[], headers: Readonly<Record<string, string>>): 
   for (const name in headers) list.push(name, headers[name] as string);
 }
 
-/**
- * Logs the 5xx errors of a request in one line: the first, and how many there are. Others are the client's, and so is
- * whatever fails because the client has disconnected.
- */
+/** Logs the 5xx errors of a request in one line. What fails because the client has disconnected is no such error. */
 export function logFailures(log: Log, errors: readonly StoreError[], { requestId, isCancelled }: RequestContext): void {
   if (isCancelled) return;
   const failures = errors.filter(({ status }) => status >= 500);

@@ -6,10 +6,7 @@ const MAX_HEADERS = 200;
 /** Node takes the first of several, and a proxy in front may have checked the last. */
 const SINGLE_HEADERS = ['host', 'authorization'];
 
-/**
- * Refuses a request whose headers could mean one thing here and another to a proxy in front.
- * @throws StoreError `headers_too_large`, `invalid_request`
- */
+/** Refuses a request whose headers could mean one thing here and another to a proxy in front. */
 export function requireUnambiguousHeaders({ httpVersion, headers, rawHeaders }: IncomingMessage): void {
   if (rawHeaders.length > 2 * MAX_HEADERS)
     throw new StoreError('headers_too_large', `A request may have ${MAX_HEADERS} headers.`);

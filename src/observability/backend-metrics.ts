@@ -9,31 +9,27 @@ export interface DatabaseConnections {
   readonly max: number;
 }
 
-/** The current state of the connections and requests to the upstream. */
 export interface UpstreamState {
   /** Connections with a request on them. */
   readonly active: number;
   readonly idle: number;
   /** Requests that wait for a connection. */
   readonly waiting: number;
-  /** True while the program sends no requests to the upstream, because the upstream keeps failing. */
   readonly isBreakerOpen: boolean;
 }
 
-/** Adds the metrics of the connections to PostgreSQL. They are read with each scrape. */
 export function watchPool({ gauge }: Instruments, connections: () => DatabaseConnections): void {
   const pool = { db_client_connection_pool_name: 'postgresql' };
   gauge('db_client_connections', 'Connections of the database pool', [
     [{ ...pool, db_client_connection_state: 'used' }, () => connections().used],
     [{ ...pool, db_client_connection_state: 'idle' }, () => connections().idle],
   ]);
-  const waiting = () => connections().waiting;
-  gauge('db_client_connection_pending_requests', 'Statements that wait for a connection', [[pool, waiting]]);
-  const max = () => connections().max;
-  gauge('db_client_connection_max', 'Connections that the database pool may have', [[pool, max]]);
+  gauge('db_client_connection_pending_requests', 'Statements that wait for a connection', [
+    [pool, () => connections().waiting],
+  ]);
+  gauge('db_client_connection_max', 'Connections that the database pool may have', [[pool, () => connections().max]]);
 }
 
-/** Creates the metrics of the upstream: durations of requests, connections and the breaker. */
 export function createUpstreamMetrics({ durations, gauge }: Instruments, state: () => UpstreamState) {
   const requests = durations(
     'http_client_request_duration_seconds',
@@ -53,10 +49,7 @@ export function createUpstreamMetrics({ durations, gauge }: Instruments, state: 
     Number(state().isBreakerOpen),
   );
   return {
-    /**
-     * Records one request to the upstream.
-     * @param outcome - the HTTP status or, if there was no response, the reason from a small set of words
-     */
+    /** @param outcome - the HTTP status or, if there was no response, the reason from a small set of words */
     observe: (method: string, outcome: number | string, seconds: number): void =>
       requests.observe({ http_request_method: method, ...toOutcomeLabels(outcome) }, seconds),
   };

@@ -35,8 +35,7 @@ export function createHealth() {
       const { path, search } = context;
       if (path !== '/livez' && path !== '/readyz') return undefined;
       context.route = 'probe';
-      if (path === '/livez') return text(200, 'alive');
-      return readiness(new URLSearchParams(search).get('backend') === 'true');
+      return path === '/livez' ? text(200, 'alive') : readiness(new URLSearchParams(search).get('backend') === 'true');
     },
   };
 
@@ -68,7 +67,7 @@ async function noAnswer(): Promise<BackendState> {
   return { backend: 'unavailable', reason: 'The backend does not answer in time.' };
 }
 
-/** Creates the handler of `/metrics`, which needs no key. It returns undefined for any other path. */
+/** Creates the handler of `/metrics`. It returns undefined for any other path. */
 export function createMetricsPage(metrics: Metrics) {
   return (context: RequestContext): Promise<Reply> | undefined => {
     if (context.path !== '/metrics') return undefined;

@@ -10,10 +10,7 @@ const WRITE_BYTES = 64 * 1_024;
 /** The longest time that a line waits for others, in milliseconds. */
 const FLUSH_MS = 100;
 
-/**
- * Creates the program's log, which writes to standard output. It redacts keys that a line contains by mistake.
- * @param pretty - writes lines for a person at a terminal instead of JSON
- */
+/** Creates the program's log, which writes to standard output. It redacts keys that a line contains by mistake. */
 export function createLog({ level, pretty }: { level: string; pretty: boolean }): Logger {
   const options = {
     level,
@@ -45,13 +42,11 @@ export function createLog({ level, pretty }: { level: string; pretty: boolean })
 /** Creates the fields of a log line that only some requests have, in their order. No field ever contains a key. */
 export const createRequestFields = () => ({
   trace_id: undefined as string | undefined,
-  /** The identifier of the key. */
   keyId: undefined as string | undefined,
   /** Requests charged. */
   cost: undefined as number | undefined,
   /** The names of the operations. An operation without a name is listed by its type. */
   operations: undefined as string | undefined,
-  /** True if the request used something deprecated. */
   deprecated: undefined as boolean | undefined,
   /** The names and ids of documents that are not trusted. */
   untrusted: undefined as string | undefined,

@@ -1,6 +1,6 @@
+import { performance } from 'node:perf_hooks';
 import { collectDefaultMetrics, Counter, Registry } from 'prom-client';
 import { createUpstreamMetrics, watchPool, type DatabaseConnections, type UpstreamState } from './backend-metrics.js';
-import { createLimiterMetrics } from './limiter-metrics.js';
 import { readPackage } from './package.js';
 import { createInstruments, toErrorType, type Instruments } from './prometheus.js';
 
@@ -30,8 +30,18 @@ export function toServerFailure(status: number): string | undefined {
 /** The status recorded if the client disconnected before its response was complete. */
 export const CLIENT_GONE = 499;
 
-/** The routes that may be refused because of overload. */
 const OVERLOAD_ROUTES = ['/graphql', '/v1'] as const;
+
+const UNKNOWN_PLAN = 'unknown';
+const REFUSALS = ['rate_limited', 'key_banned', 'operation_too_large'];
+
+/** `in_process`: no Redis is configured. `per_instance`: Redis is configured, but unavailable. */
+const LIMITER_MODES = ['in_process', 'shared', 'per_instance'] as const;
+
+const SHARING_FAILURES = ['unreachable', 'timeout', 'closed', 'error', 'garbage'] as const;
+export type SharingFailure = (typeof SHARING_FAILURES)[number];
+/** The state of the limits that instances share through Redis. */
+export type SharingMetrics = ReturnType<Metrics['watchSharing']>;
 
 /**
  * The program's metrics, which docs/operating.md describes. No key, name or identifier ever becomes a label, and every
@@ -40,7 +50,7 @@ const OVERLOAD_ROUTES = ['/graphql', '/v1'] as const;
 export type Metrics = ReturnType<typeof createMetrics>;
 
 /** Creates the metrics in their own registry, so that two programs in one process do not mix their numbers. */
-export function createMetrics(plans: readonly string[]) {
+export function createMetrics(knownPlans: readonly string[]) {
   const registry = new Registry();
   const instruments = createInstruments(registry);
   const { durations, counter, gauge } = instruments;
@@ -72,6 +82,26 @@ export function createMetrics(plans: readonly string[]) {
     'Duration of SQL statements and calls to Redis',
     ['db_query_summary', 'db_system_name', 'error_type'],
   );
+  let limiterMode: (typeof LIMITER_MODES)[number] = 'in_process';
+  gauge('limiter_shared', 'Whether limits are shared through Redis (1) or counted by this instance alone (0)', () =>
+    Number(limiterMode === 'shared'),
+  );
+  gauge(
+    'limiter_mode',
+    'How limits are counted: 1 for the mode in force',
+    LIMITER_MODES.map((mode) => [{ mode }, () => Number(mode === limiterMode)]),
+  );
+  const plans = [...knownPlans, UNKNOWN_PLAN].map((plan) => ({ plan }));
+  const admissions = counter('limiter_admissions_total', 'GraphQL operations and REST requests admitted', plans);
+  const admittedRequests = counter(
+    'limiter_admitted_requests_total',
+    'Requests that the admitted operations cost',
+    plans,
+  );
+  const refusals = counter('limiter_refusals_total', 'GraphQL operations and HTTP requests refused by the limits', [
+    ...plans.flatMap(({ plan }) => REFUSALS.map((reason) => ({ plan, reason }))),
+    { plan: UNKNOWN_PLAN, reason: 'address' },
+  ]);
   return {
     observeHttp(route: string, method: string, status: number, seconds: number): void {
       const labels = {
@@ -83,28 +113,45 @@ export function createMetrics(plans: readonly string[]) {
       };
       requests.observe(labels, seconds);
     },
-    /**
-     * Records one GraphQL operation.
-     * @param name - its name, if it belongs to a trusted document; names that clients make up would never end
-     */
+    /** @param name - if it belongs to a trusted document; names that clients make up would never end */
     observeOperation(type: string, outcome: OperationOutcome, seconds: number, name?: string): void {
       const labels = { graphql_operation_type: type, outcome };
       operations.observe(name === undefined ? labels : { ...labels, graphql_operation_name: name }, seconds);
     },
-    countUntrusted: (outcome: 'refused' | 'reported'): void => untrusted.inc({ outcome }),
-    countOverload: (route: (typeof OVERLOAD_ROUTES)[number]): void => overloads.inc({ http_route: route }),
-    ...createLimiterMetrics(instruments, plans),
-    gauge,
-    /**
-     * Records one SQL statement or call to Redis.
-     * @param failure - the kind of failure, from a small set of words; undefined if there was none
-     */
+    /** @param failure - from a small set of words; undefined if there was none */
     observeDatabase(system: 'postgresql' | 'redis', name: string, failure: string | undefined, seconds: number): void {
       databaseCalls.observe({ db_query_summary: name, db_system_name: system, ...toErrorType(failure) }, seconds);
     },
+    countUntrusted: (outcome: 'refused' | 'reported'): void => untrusted.inc({ outcome }),
+    countOverload: (route: (typeof OVERLOAD_ROUTES)[number]): void => overloads.inc({ http_route: route }),
+    /** Counts operations and REST requests that were admitted, with the requests that they cost, or refused. */
+    admissions: {
+      admitted(plan = UNKNOWN_PLAN, cost: number): void {
+        admissions.inc({ plan });
+        admittedRequests.inc({ plan }, cost);
+      },
+      refused(plan = UNKNOWN_PLAN, reason: string): void {
+        if (reason === 'address' || REFUSALS.includes(reason)) refusals.inc({ plan, reason });
+      },
+    },
+    gauge,
     watchPool: (connections: () => DatabaseConnections): void => watchPool(instruments, connections),
-    /** Starts to measure the requests to the upstream. */
     watchUpstream: (state: () => UpstreamState) => createUpstreamMetrics(instruments, state),
+    /** Starts to report the sharing through Redis. */
+    watchSharing() {
+      const failures = counter(
+        'redis_failures_total',
+        'Failures of Redis, attempts to reach it again included',
+        SHARING_FAILURES.map((reason) => ({ reason })),
+      );
+      limiterMode = 'per_instance';
+      return {
+        setShared(isShared: boolean): void {
+          limiterMode = isShared ? 'shared' : 'per_instance';
+        },
+        countFailure: (reason: SharingFailure): void => failures.inc({ reason }),
+      };
+    },
     render: (): Promise<string> => registry.metrics(),
     contentType: registry.contentType,
   };

@@ -13,11 +13,11 @@ import {
   type Tracer,
 } from '@opentelemetry/api';
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
+import type { RequestContext } from '../http/request-context.js';
+import { CLIENT_GONE, toKnownMethod, toServerFailure } from './metrics.js';
 
-// Other folders use these types, but create and end spans with the functions below.
 export type { Attributes, Span, Tracer } from '@opentelemetry/api';
 
-/** The service's name in traces, and the name of its tracer. */
 export const SERVICE_NAME = 'animal-store-gateway';
 
 export interface Tracing {
@@ -38,22 +38,46 @@ export interface SpanParent {
   readonly links?: readonly Link[] | undefined;
 }
 
-/** https://www.w3.org/TR/trace-context/ */
 const PROPAGATOR = new W3CTraceContextPropagator();
 
-/** Starts the span of a request. If the headers name a trace, the span becomes part of it. */
-export function startServerSpan(
-  tracer: Tracer,
-  headers: Readonly<Record<string, string | string[] | undefined>>,
-): Span {
-  const context = PROPAGATOR.extract(ROOT_CONTEXT, headers, defaultTextMapGetter);
-  return tracer.startSpan('HTTP', { kind: SpanKind.SERVER }, context);
+/** Starts the span of a request. If its headers name a trace, the span becomes part of it, and the log line has its id. */
+export function startRequestSpan(context: RequestContext, tracer: Tracer): void {
+  const parent = PROPAGATOR.extract(ROOT_CONTEXT, context.request.headers, defaultTextMapGetter);
+  context.span = tracer.startSpan('HTTP', { kind: SpanKind.SERVER }, parent);
+  const traceId = findTraceId(context.span);
+  if (traceId !== undefined) context.logged.trace_id = traceId;
+}
+
+/**
+ * Ends the span of a request. Spans of probes are dropped, because they would outnumber all others.
+ * Attributes: https://opentelemetry.io/docs/specs/semconv/http/http-spans/
+ * @param status - 499 if the client disconnected
+ */
+export function endRequestSpan(context: RequestContext, status: number): void {
+  const { span, request, requestId, method, path, route } = context;
+  if (!span.isRecording() || route === 'probe') return;
+  const knownMethod = toKnownMethod(method);
+  const isKnown = knownMethod === method;
+  const hasRoute = route !== 'other';
+  const name = isKnown ? method : 'HTTP';
+  span.updateName(hasRoute ? `${name} ${route}` : name);
+  const attributes = {
+    'http.request.method': knownMethod,
+    'http.request.method_original': isKnown ? undefined : method,
+    'http.route': hasRoute ? route : undefined,
+    'http.response.status_code': status === CLIENT_GONE ? undefined : status,
+    'url.scheme': 'http',
+    'url.path': path,
+    'server.address': request.socket.localAddress,
+    'server.port': request.socket.localPort,
+    'animal_store.request_id': requestId,
+  };
+  endSpan(span, attributes, toServerFailure(status));
 }
 
 /**
  * Starts the span of a part of a request. Callers check the parent's `isRecording()` first, so that requests that are
- * not recorded stay cheap.
- * @param kind - `client` for a request to another server
+ * not recorded stay cheap. The kind `client` is for requests to other servers.
  */
 export function startSpan(
   tracer: Tracer,
@@ -67,10 +91,7 @@ export function startSpan(
   return tracer.startSpan(name, { kind: spanKind, attributes, links: [...links] }, context);
 }
 
-/**
- * Ends a span.
- * @param error - the kind of failure; absent if the work succeeded
- */
+/** @param error - the kind of failure; absent if the work succeeded */
 export function endSpan(span: Span, attributes: Attributes, error?: string): void {
   span.setAttributes(attributes);
   if (error !== undefined) {
@@ -90,8 +111,8 @@ export function joinSpans(spans: readonly (Span | undefined)[]): SpanParent {
   return span ? { span, links: others.map((other) => ({ context: other.spanContext() })) } : {};
 }
 
-/** Returns the identifier of the span's trace; undefined if the span is part of no trace. */
-export function findTraceId(span: Span): string | undefined {
+/** Undefined if the span is part of no trace. */
+function findTraceId(span: Span): string | undefined {
   const context = span.spanContext();
   return isSpanContextValid(context) ? context.traceId : undefined;
 }

@@ -1,4 +1,3 @@
-/** The path of the first document. */
 export const FIRST_DOCUMENT = '/docs/README';
 
 export interface DescribedServer {
@@ -9,10 +8,7 @@ export interface DescribedServer {
   readonly newKeyCommand: string;
 }
 
-/** What `GET /` says about the server: to browsers as a page, to other clients as JSON. */
-export type Description = ReturnType<typeof describeServer>;
-
-/** What the front page says of the server. Clients that ask for JSON get it as it is. */
+/** Describes the server at `GET /`: to browsers as a page, to other clients as JSON. */
 export function describeServer({ version, isStore, hasSchema, newKeyCommand }: DescribedServer) {
   const links = [
     link('explorer', '/explorer', 'Explorer', 'Write and run GraphQL operations, with the documentation beside them.'),
@@ -41,7 +37,10 @@ function link(rel: string, href: string, title: string, description: string) {
 }
 
 /** Fills in the front page that the build made. Links on this server become relative, so that a path prefix works. */
-export function renderFrontPage(html: string, { version, description, newKeyCommand, links }: Description): string {
+export function renderFrontPage(
+  html: string,
+  { version, description, newKeyCommand, links }: ReturnType<typeof describeServer>,
+): string {
   const items = links.map(
     ({ href, title, description: text }) =>
       `<li><a href="${href.replace(/^\//, '')}">${title}</a><span>${text}</span></li>`,

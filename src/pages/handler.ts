@@ -14,7 +14,7 @@ export interface PagesOptions extends DescribedServer {
   readonly findDevelopmentKeys: (() => Promise<object | undefined>) | undefined;
 }
 
-/** The folder into which the build writes the pages and their files. */
+/** Here, the build writes the pages and their files. */
 const FOLDER = new URL('../../dist/pages/', import.meta.url);
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
   '.js': 'text/javascript; charset=utf-8',
@@ -46,37 +46,31 @@ const PAGE_HEADERS = {
   'Referrer-Policy': 'no-referrer',
 };
 
-/** Creates the pages: the front page, the explorer, the REST reference, their assets and the schema. */
 export function createPages(options: PagesOptions) {
   const { isStore, hasSchema, findDevelopmentKeys } = options;
   const description = describeServer(options);
-  const renderFront = (html: string): string => renderFrontPage(html, description);
-  const frontPageAsJson = text(JSON_TYPE, JSON.stringify(description));
   const sdl = hasSchema ? text('text/plain; charset=utf-8', readFileSync(SCHEMA, 'utf8')) : undefined;
   let token = findDevelopmentKeys && randomBytes(16).toString('base64url');
-  let assets: Promise<ReadonlyMap<string, Buffer>> | undefined;
+  let files: Promise<ReadonlyMap<string, Buffer>> | undefined;
 
-  /** Reads the files once. After a failure, the next request tries again. */
-  async function findAsset(name: string): Promise<Buffer | undefined> {
-    assets ??= readAssets().catch((error: unknown) => {
-      assets = undefined;
-      throw error;
-    });
-    return (await assets).get(name);
+  async function getFile(name: string): Promise<Buffer> {
+    const file = (await (files ??= readFiles())).get(name);
+    if (file) return file;
+    throw new StoreError('no_such_route', `There is no such page. The documents begin at ${FIRST_DOCUMENT}.`);
   }
 
-  async function replyFile({ path }: RequestContext): Promise<Reply> {
-    const body = await findAsset(path.slice(1));
-    if (body === undefined) throw new StoreError('no_such_route', 'There is no such file. The pages are listed at /.');
+  async function replyAsset({ path }: RequestContext): Promise<Reply> {
     const mediaType = MEDIA_TYPES[extname(path)] ?? 'application/octet-stream';
-    return { status: 200, headers: { 'Content-Type': mediaType, ...IMMUTABLE }, body };
+    return { status: 200, headers: { 'Content-Type': mediaType, ...IMMUTABLE }, body: await getFile(path.slice(1)) };
   }
 
   async function replyPage(name: string, fill = (html: string) => html): Promise<Reply> {
-    const html = await findAsset(name);
-    if (!html)
-      throw new StoreError('no_such_route', `There is no such page. The documents begin at ${FIRST_DOCUMENT}.`);
-    return { status: 200, headers: PAGE_HEADERS, body: fill(String(html)) };
+    return { status: 200, headers: PAGE_HEADERS, body: fill(String(await getFile(name))) };
+  }
+
+  function replyFront(context: RequestContext): Promise<Reply> | Reply {
+    if (!prefersHtml(context, [JSON_TYPE])) return text(JSON_TYPE, JSON.stringify(description));
+    return replyPage('index.html', (html) => renderFrontPage(html, description));
   }
 
   /** Exchanges the token for the development keys, once. */
@@ -93,13 +87,12 @@ export function createPages(options: PagesOptions) {
   }
 
   function findAnswer(path: string): Handler | undefined {
-    if (path === '/')
-      return (context) => (prefersHtml(context, [JSON_TYPE]) ? replyPage('index.html', renderFront) : frontPageAsJson);
+    if (path === '/') return replyFront;
     if (path.startsWith('/docs/')) return () => replyPage(`${path.slice(1)}.html`);
     if (path === '/explorer') return () => replyPage('explorer.html');
     if (path === '/reference' && isStore) return () => replyPage('reference.html');
     if (path === '/schema.graphql') return sdl && (() => sdl);
-    return path.startsWith('/assets/') ? replyFile : undefined;
+    return path.startsWith('/assets/') ? replyAsset : undefined;
   }
 
   return {
@@ -120,7 +113,7 @@ export function createPages(options: PagesOptions) {
   };
 }
 
-async function readAssets(): Promise<ReadonlyMap<string, Buffer>> {
+async function readFiles(): Promise<ReadonlyMap<string, Buffer>> {
   const paths = await readdir(FOLDER, { recursive: true });
   const names = paths.filter((path) => extname(path) !== '').map((path) => path.replaceAll('\\', '/'));
   const files = names.map(async (name) => [name, await readFile(new URL(name, FOLDER))] as const);

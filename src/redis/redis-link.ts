@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import type { Log } from '../observability/log.js';
-import type { SharingFailure, SharingMetrics } from '../observability/limiter-metrics.js';
+import type { SharingFailure, SharingMetrics } from '../observability/metrics.js';
 import type { Span } from '../observability/tracing.js';
 import { createRedisClients, type RedisClient } from './redis-client.js';
 

@@ -77,7 +77,7 @@ it('writes the file anew when it has grown', async () => {
   const file = await openLimitsFile(path, ledger, { warn: () => undefined });
   await sleep(1_100);
   for (let n = 0; n < 12_000; n++) ledger.admit({ id: `key_${n}`, windows }, 1);
-  await sleep(1_500);
+  await expect.poll(async () => (await stat(path)).size, { interval: 10, timeout: 5_000 }).toBeGreaterThan(1_000_000);
   now += 86_400_000;
   ledger.admit({ id: 'key_7', windows }, 1);
   await file();

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { pino } from 'pino';
 import { describe, inject } from 'vitest';
-import type { SharingMetrics } from '../../src/observability/limiter-metrics.js';
+import type { SharingMetrics } from '../../src/observability/metrics.js';
 import { openRedisLink, type RedisLink } from '../../src/redis/redis-link.js';
 
 /** A suite that needs a Redis server. Without one it is skipped; redis-server.ts prints the reason. */
