@@ -19,7 +19,7 @@ function add(name, does, ...tests) {
   drills.set(name, { does, tests: tests.map((test) => `test/${test}.test.ts`), projects: ['short', 'long'] });
 }
 add('migrations', 'Migrations are killed, wait for a lock, and fail halfway.', 'store/migrate');
-add('start', 'The database, the upstream or Redis is away at the start.', 'process/health', 'process/redis');
+add('start', 'The database, the upstream or Redis is unavailable at the start.', 'process/health', 'process/redis');
 add('embedded-store', 'An embedded store is locked, damaged, or of another PostgreSQL.', 'process/store-lock.long');
 add('signals', 'Each signal arrives, alone and twice, with and without requests.', 'process/shutdown');
 add('keys', 'Keys are created, changed, rotated, revoked and expire.', 'process/keys-command', 'process/key-life');

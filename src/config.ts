@@ -95,7 +95,9 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>) {
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
   const { tracing, ...settings } = parse(present);
   if (settings.UPSTREAM_URL !== undefined && settings.DATABASE_URL !== undefined) {
-    throw new ConfigError('UPSTREAM_URL and DATABASE_URL are both set: animals live in one place, unset one of them');
+    throw new ConfigError(
+      'UPSTREAM_URL and DATABASE_URL are both set, but animals live in one place: unset one of them',
+    );
   }
   if (settings.METRICS_PORT !== undefined && settings.METRICS_PORT !== 0 && settings.METRICS_PORT === settings.PORT) {
     throw new ConfigError(`METRICS_PORT must be another port than PORT, got ${settings.METRICS_PORT} for both`);

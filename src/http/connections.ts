@@ -6,7 +6,7 @@ type ConnectionError = readonly [status: number, code: string, message: string];
 const INVALID: ConnectionError = [400, 'invalid_request', 'The request is not valid HTTP.'];
 const CONNECTION_ERRORS: Readonly<Record<string, ConnectionError>> = {
   HPE_HEADER_OVERFLOW: [431, 'headers_too_large', 'The request headers are too large.'],
-  URI_TOO_LONG: [414, 'uri_too_long', 'The URL is too long: send the request by POST.'],
+  URI_TOO_LONG: [414, 'uri_too_long', 'The URL is too long: send a GraphQL query by POST.'],
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'request_timeout', 'The request took too long to arrive.'],
 };
 

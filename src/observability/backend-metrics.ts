@@ -33,7 +33,7 @@ export function watchPool({ gauge }: Instruments, connections: () => DatabaseCon
 export function createUpstreamMetrics({ durations, gauge }: Instruments, state: () => UpstreamState) {
   const requests = durations(
     'http_client_request_duration_seconds',
-    'Duration of requests to the upstream, the wait for a connection included',
+    'Duration of requests to the upstream, including the wait for a connection',
     ['http_request_method', 'http_response_status_code', 'error_type'],
   );
   gauge('http_client_open_connections', 'Connections to the upstream', [
@@ -42,7 +42,7 @@ export function createUpstreamMetrics({ durations, gauge }: Instruments, state: 
   ]);
   gauge(
     'http_client_active_requests',
-    'Requests to the upstream in progress, those that wait for a connection included',
+    'Requests to the upstream in progress, including those that wait for a connection',
     () => state().active + state().waiting,
   );
   gauge('upstream_breaker_open', '1 while the breaker is open: the upstream keeps failing and gets no requests', () =>

@@ -69,7 +69,7 @@ export function createMetrics(knownPlans: readonly string[]) {
   ]);
   const overloads = counter(
     'http_server_overload_refusals_total',
-    'HTTP requests refused because too many others were in progress',
+    'HTTP requests refused because they were late, or too many of their caller were',
     OVERLOAD_ROUTES.map((route) => ({ http_route: route })),
   );
   const untrusted = counter(
@@ -141,7 +141,7 @@ export function createMetrics(knownPlans: readonly string[]) {
     watchSharing() {
       const failures = counter(
         'redis_failures_total',
-        'Failures of Redis, attempts to reach it again included',
+        'Failures of Redis, including attempts to reach it again',
         SHARING_FAILURES.map((reason) => ({ reason })),
       );
       limiterMode = 'per_instance';

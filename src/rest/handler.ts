@@ -135,8 +135,7 @@ export function createRestHandler(options: RestOptions): Handler {
   async function answer(context: RequestContext, session: Session, route: Route | undefined): Promise<Reply> {
     const { path, method } = context;
     requireUnambiguousHeaders(context.request);
-    if (!route)
-      throw new StoreError('no_such_route', 'There is no such path. /v1/openapi.json lists those that there are.');
+    if (!route) throw new StoreError('no_such_route', 'There is no such path. /v1/openapi.json lists all paths.');
     if (cors.isPreflight(context)) return { status: 204, headers: cors.preflightHeaders(context), body: '' };
     const operation = route.operations[method === 'HEAD' ? 'GET' : method];
     if (!operation) throw methodNotAllowed(Object.keys(route.operations));

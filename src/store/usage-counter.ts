@@ -124,7 +124,8 @@ export function createUsageCounter(options: UsageCounterOptions) {
       }
     }
     if (taken.length > 0) isFailing = false;
-    if (notCounted > 0) log.warn({ requests: notCounted }, 'there was too much usage of keys to count all of it');
+    if (notCounted > 0)
+      log.warn({ requests: notCounted }, 'not all usage of keys was counted, because there was too much');
     notCounted = 0;
   }
 }

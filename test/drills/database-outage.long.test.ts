@@ -1,4 +1,4 @@
-// PostgreSQL is away: instances stay in HAProxy's rotation, and clients get the program's own 503 with CORS headers.
+// PostgreSQL is unavailable: instances stay in HAProxy's rotation, and clients get the program's own 503 with CORS headers.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startBalancer, type Balancer } from '../support/balancer.js';
