@@ -27,13 +27,12 @@ export type ErrorFormatter = (formatted: GraphQLFormattedError, error: unknown) 
  */
 export function createErrorFormatter(schema: GraphQLSchema, hideSchema: boolean): ErrorFormatter {
   return (formatted, error) => {
-    const {
-      message: whole,
-      locations,
-      ...rest
-    } = isCodeless(error)
+    // Such as that of a persisted query with a wrong hash. Apollo would call it an internal error.
+    const isCodeless = error instanceof GraphQLError && error.extensions.code === undefined;
+    const coded = isCodeless
       ? { ...formatted, ...formatStoreError(new StoreError('bad_request', formatted.message)) }
       : formatted;
+    const { message: whole, locations, ...rest } = coded;
     const message =
       findEmptySelection(error) ??
       findIntrospection(whole) ??
@@ -101,26 +100,9 @@ export function formatStoreError(error: StoreError): GraphQLFormattedError {
   };
 }
 
-/** Formats what is wrong with the variables of a request. */
-export function formatVariableError(error: GraphQLError, format: ErrorFormatter): GraphQLFormattedError {
-  // Only the last of very many errors names no variable.
-  const coded = error.nodes ? new GraphQLError(error.message, { nodes: error.nodes, extensions: CODE }) : error;
-  return format(coded.toJSON(), coded);
-}
-
-const CODE = { code: 'BAD_USER_INPUT' };
-
 /** Whether an error is unexpected in Apollo Server's pipeline. Its message may leak anything. */
 export function isUnforeseen(error: unknown): boolean {
   if (!(error instanceof GraphQLError)) return true;
   // Apollo's request errors have a code; graphql-js's validation and syntax errors have no original error.
   return error.extensions.code === undefined && error.originalError !== undefined;
-}
-
-/**
- * Tells whether a refusal of the whole request has no code, such as that of a persisted query with a wrong hash. Apollo
- * would call it an internal error.
- */
-function isCodeless(error: unknown): boolean {
-  return error instanceof GraphQLError && error.extensions.code === undefined;
 }

@@ -6,7 +6,7 @@ import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency
 import { createPetLoader } from '../pets/pet-loader.js';
 import type { PetSource } from '../pets/pet-source.js';
 import { isIntrospection } from './document.js';
-import { isIntrospectionText, type DocumentLimits } from './document-limits.js';
+import type { DocumentLimits } from './document-limits.js';
 import type { OperationRecorder } from './operation-recorder.js';
 import type { Prepare, Prepared } from './prepare.js';
 import type { PreparedDocuments } from './prepared-documents.js';
@@ -72,24 +72,18 @@ export function createExecute(options: ExecuteOptions) {
     return responses;
   }
 
-  /**
-   * Without a key, an operation may only ask about the schema. Reading its document takes a turn. A request that names a
-   * document instead of sending it has to be prepared first.
-   */
+  /** Without a key, an operation may only ask about the schema. Reading its document takes a turn. */
   async function prepareWithoutKey(
     request: OperationRequest,
     context: RequestContext,
     session: Session,
   ): Promise<Prepared | Refusal> {
     await context.takeTurn(true);
-    if (request.query !== undefined) {
-      if (!isIntrospectionText(request, documentLimits)) await session.requireKey();
-      return prepare(request, context);
-    }
-    const [named] = (await mapConcurrently([request], () => prepare(request, context))) as [Prepared | Refusal];
-    const isForSchema = !(named instanceof Refusal) && isIntrospection(named.source.document, named.operation.name);
+    const [prepared] = (await mapConcurrently([request], () => prepare(request, context))) as [Prepared | Refusal];
+    const text = prepared instanceof Refusal ? request.query : prepared.source.text;
+    const isForSchema = text !== undefined && isIntrospection(text, request.operationName, documentLimits.maxTokens);
     if (!isForSchema) await session.requireKey();
-    return named;
+    return prepared;
   }
 
   async function admitAndRun(

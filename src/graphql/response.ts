@@ -9,7 +9,6 @@ import { FieldError, type Executed } from './run.js';
 /** The response to one operation. */
 export interface OperationResponse {
   readonly status: number;
-  /** By lower-case name. */
   readonly headers: Readonly<Record<string, string>>;
   /** The result as JSON. */
   readonly body: string | Uint8Array;
@@ -95,14 +94,12 @@ export function joinBodies(responses: readonly OperationResponse[]): string | Ui
 
 /** Writes the response to an operation that was refused. */
 export function writeRefusal(refusal: Refusal, requestId: string): OperationResponse {
-  const { status, headers, errors, operation, failure } = refusal;
+  const { status, operation, failure } = refusal;
+  const errors = refusal.errors.map((error) => formatError(error, requestId));
   return {
     status,
-    headers: toHeaders(Object.entries(headers)),
-    body: join(
-      errors.map((error) => formatError(error, requestId)),
-      operation?.deprecations,
-    ),
+    headers: failure?.headers ?? NO_HEADERS,
+    body: join(errors, operation?.deprecations),
     hasData: false,
     hasErrors: true,
     failures: failure ? [failure] : [],
@@ -143,20 +140,9 @@ export function toBatchHead(
   responses: readonly OperationResponse[],
   mediaType: string,
 ): Pick<OperationResponse, 'status' | 'headers'> {
-  if (responses.some(({ hasData }) => hasData)) return { status: 200, headers: longestWait(responses) };
-  const statuses = new Set(responses.map((response) => toStatus(response, mediaType)));
-  const [status = 400] = statuses;
-  return statuses.size === 1
-    ? { status, headers: { ...responses[0]?.headers, ...longestWait(responses) } }
-    : { status: 400, headers: longestWait(responses) };
-}
-
-function longestWait(responses: readonly OperationResponse[]): Record<string, string> {
-  const waits = responses.map(({ headers }) => Number(headers['retry-after'] ?? 0));
-  const longest = Math.max(...waits);
-  return longest > 0 ? { 'retry-after': String(longest) } : {};
-}
-
-function toHeaders(headers: Iterable<readonly [string, string]>): Record<string, string> {
-  return Object.fromEntries([...headers].map(([name, value]) => [name.toLowerCase(), value]));
+  const longestWait = Math.max(...responses.map(({ headers }) => Number(headers['Retry-After'] ?? 0)));
+  const headers = longestWait > 0 ? { 'Retry-After': String(longestWait) } : NO_HEADERS;
+  if (responses.some(({ hasData }) => hasData)) return { status: 200, headers };
+  const [status = 400, ...others] = new Set(responses.map((response) => toStatus(response, mediaType)));
+  return others.length === 0 ? { status, headers: { ...responses[0]?.headers, ...headers } } : { status: 400, headers };
 }

@@ -104,9 +104,7 @@ export async function createGraphqlServer(options: GraphqlServerOptions) {
       if (body.kind !== 'single') throw new Error('Apollo Server answered in parts');
       // graphql-js adds one that says that there are more.
       const errors = (body.singleResult.errors ?? []).slice(0, MAX_ERRORS);
-      // The response has a `Cache-Control` of its own.
-      const { 'cache-control': _, ...headers } = Object.fromEntries(http.headers);
-      return new Refusal(findDocumentStatus(errors) ?? http.status ?? 200, headers, errors);
+      return new Refusal(findDocumentStatus(errors) ?? http.status ?? 200, errors);
     },
     /** Apollo Sandbox as an HTML page. */
     async renderLandingPage(search: string): Promise<string> {

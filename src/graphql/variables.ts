@@ -5,7 +5,6 @@ import {
   Kind,
   typeFromAST,
   valueFromAST,
-  type GraphQLError,
   type GraphQLInputType,
   type GraphQLSchema,
   type OperationDefinitionNode,
@@ -25,13 +24,6 @@ export interface VariableDefinition {
   readonly defaultValue: unknown;
 }
 
-/** The variables do not fit their definitions. */
-export class VariableErrors extends Error {
-  constructor(readonly errors: readonly GraphQLError[]) {
-    super('The variables do not fit their definitions.');
-  }
-}
-
 /** Reads the variable definitions of a valid operation. The result keeps nothing of the document. */
 export function readVariableDefinitions(
   schema: GraphQLSchema,
@@ -47,7 +39,7 @@ export function readVariableDefinitions(
  * Coerces the variables that a client sent. An absent variable has no entry in the result, whose record has no
  * prototype, so that any name is safe. If a value does not fit, graphql-js does all of it again: `getVariableValues`
  * words the errors, but takes the parsed document and five times as long.
- * @throws VariableErrors
+ * @throws AggregateError of GraphQLErrors
  */
 export function coerceVariables(
   schema: GraphQLSchema,
@@ -81,7 +73,7 @@ function coerceWithGraphqlJs(
   const { coerced, errors } = getVariableValues(schema, definitions, unwrapNumbers(raw, definitions), {
     maxErrors: MAX_ERRORS,
   });
-  if (!coerced) throw new VariableErrors(errors);
+  if (!coerced) throw new AggregateError(errors);
   return coerced;
 }
 
