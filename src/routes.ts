@@ -1,5 +1,5 @@
 import { overloaded, StoreError } from './errors.js';
-import { createGraphqlRefusal } from './graphql/handler.js';
+import { createGraphqlErrorReply } from './graphql/handler.js';
 import { toErrorReply } from './http/error-reply.js';
 import type { Reply, RequestContext } from './http/request-context.js';
 import type { Handler } from './http/server.js';
@@ -34,8 +34,8 @@ export function firstOf(handlers: readonly PathHandler[], message: string): Hand
 
 /** Creates the function that refuses every request for the same reason. */
 export function createRefusal(error: StoreError): (context: RequestContext) => Reply {
-  const refuseGraphql = createGraphqlRefusal(error);
-  return (context) => (isGraphqlPath(context) ? refuseGraphql(context) : toErrorReply(context, error));
+  const toGraphqlReply = createGraphqlErrorReply();
+  return (context) => (isGraphqlPath(context) ? toGraphqlReply : toErrorReply)(context, error);
 }
 
 /**

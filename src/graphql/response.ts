@@ -1,5 +1,6 @@
 import type { GraphQLFormattedError, SourceLocation } from 'graphql';
 import { StoreError } from '../errors.js';
+import type { Reply } from '../http/request-context.js';
 import type { RootField } from './compile.js';
 import type { Deprecation } from './deprecations.js';
 import { formatStoreError } from './errors.js';
@@ -85,7 +86,7 @@ export function writeResponse(
 }
 
 /** Writes the responses to a batch as one list. */
-export function joinBodies(responses: readonly OperationResponse[]): string | Uint8Array {
+function joinBodies(responses: readonly OperationResponse[]): string | Uint8Array {
   const bodies = responses.map(({ body }) => body);
   if (bodies.every((body) => typeof body === 'string')) return `[${bodies.join()}]`;
   const parts = bodies.flatMap((body, index) => [index === 0 ? '[' : ',', body]);
@@ -106,12 +107,36 @@ export function writeRefusal(refusal: Refusal, requestId: string): OperationResp
   };
 }
 
+/** The HTTP response to one operation. */
+export function toReply(response: OperationResponse, mediaType: string): Reply {
+  const headers = { 'Content-Type': mediaType, Vary: 'Accept', ...response.headers };
+  return { status: toStatus(response, mediaType), headers, body: response.body };
+}
+
+/**
+ * The HTTP response to a batch: 200 if any operation ran, otherwise the status that they share with their headers, or
+ * 400.
+ */
+export function toBatchReply(responses: readonly OperationResponse[], mediaType: string): Reply {
+  const longestWait = Math.max(...responses.map(({ headers }) => Number(headers['Retry-After'] ?? 0)));
+  const [status = 400, ...others] = new Set(responses.map((response) => toStatus(response, mediaType)));
+  const hasData = responses.some((response) => response.hasData);
+  const isShared = !hasData && others.length === 0;
+  const headers = {
+    'Content-Type': mediaType,
+    Vary: 'Accept',
+    ...(isShared && responses[0]?.headers),
+    ...(longestWait > 0 && { 'Retry-After': String(longestWait) }),
+  };
+  return { status: hasData ? 200 : isShared ? status : 400, headers, body: joinBodies(responses) };
+}
+
 /**
  * The HTTP status of a response to one operation. In the media type that defines it, data with errors is a 294, and
  * every response without data an error; a persisted query that is not found is a 200 in Apollo's protocol.
  * https://http-spec.graphql.org/September2026/#sec-Status-Codes
  */
-export function toStatus({ status, hasData, hasErrors }: OperationResponse, mediaType: string): number {
+function toStatus({ status, hasData, hasErrors }: OperationResponse, mediaType: string): number {
   if (status !== 200 || !hasErrors || !mediaType.startsWith('application/graphql-response+json')) return status;
   return hasData ? 294 : 422;
 }
@@ -133,16 +158,4 @@ function join(errors: readonly string[], deprecations: readonly Deprecation[] = 
   if (data !== undefined) members.push(`"data":${data}`);
   if (deprecations.length > 0) members.push(`"extensions":${JSON.stringify({ deprecations })}`);
   return `{${members.join()}}`;
-}
-
-/** The status and headers of a batch: 200 if any operation ran, otherwise what the operations share, or 400. */
-export function toBatchHead(
-  responses: readonly OperationResponse[],
-  mediaType: string,
-): Pick<OperationResponse, 'status' | 'headers'> {
-  const longestWait = Math.max(...responses.map(({ headers }) => Number(headers['Retry-After'] ?? 0)));
-  const headers = longestWait > 0 ? { 'Retry-After': String(longestWait) } : NO_HEADERS;
-  if (responses.some(({ hasData }) => hasData)) return { status: 200, headers };
-  const [status = 400, ...others] = new Set(responses.map((response) => toStatus(response, mediaType)));
-  return others.length === 0 ? { status, headers: { ...responses[0]?.headers, ...headers } } : { status: 400, headers };
 }
