@@ -20,7 +20,6 @@ import { createWriterCompiler, type CompiledWriter } from './write.js';
 
 /** What a resolver is told about its field. */
 export interface FieldInfo {
-  readonly fieldName: string;
   /** The field's index among the root fields of its name, in the order in which they run. */
   readonly position: number;
 }
@@ -37,24 +36,20 @@ export interface RootField extends CompiledWriter {
   readonly resolve: (args: Readonly<Variables>, context: OperationContext) => unknown;
 }
 
-export interface OperationToCompile {
-  readonly schema: GraphQLSchema;
-  readonly document: DocumentNode;
-  readonly operation: OperationDefinitionNode;
-}
-
 /**
  * Compiles the root fields of a validated operation, in response order, as `@skip` and `@include` leave them.
  * @param variables - of these, only the conditions are compiled in
  * @throws GraphQLError when a condition is null
  */
 export function compileFields(
-  { schema, document, operation }: OperationToCompile,
+  schema: GraphQLSchema,
+  document: DocumentNode,
+  operation: OperationDefinitionNode,
   variables: Readonly<Variables>,
 ): readonly RootField[] {
   const rootType = schema.getRootType(operation.operation) as GraphQLObjectType;
   const fragments = toFragments(document);
-  const compileWriter = createWriterCompiler({ schema, fragments, variables });
+  const compileWriter = createWriterCompiler(schema, fragments, variables);
   const positions = new Map<string, number>();
   const roots = collectFields(schema, fragments, variables, rootType, operation.selectionSet);
   return [...roots].map(([responseKey, nodes]) => {
@@ -73,7 +68,7 @@ export function compileFields(
       ...place,
       toArguments: compileArguments(definition, node),
       toPrice: PRICES[fieldName as keyof typeof PRICES] as RootField['toPrice'],
-      resolve: bindResolver(definition, { fieldName, position }),
+      resolve: bindResolver(definition, { position }),
       ...compileWriter(definition.type, nodes),
     };
   });

@@ -68,20 +68,17 @@ export function createPrepare(options: PrepareOptions) {
     return (known && complete(known, request, context, false)) ?? prepareNew(request, context);
   }
 
-  /** Prepares the operations of a document before anybody asks for them. Returns why the document is not valid. */
-  async function prepareAhead(query: string): Promise<string | undefined> {
-    try {
-      const known = await validate({ query });
-      if (known instanceof Refusal) return known.errors[0]?.message;
-      for (const name of known.document.names) {
-        const operation = compileOperation(known, name);
-        if (operation.conditions.length === 0) compileRootFields(known, operation, {}, '');
-      }
-    } catch (error) {
-      if (error instanceof StoreError) return error.message;
-      throw error;
+  /**
+   * Prepares the operations of a document before anybody asks for them.
+   * @throws Error when the document is not valid
+   */
+  async function prepareAhead(query: string): Promise<void> {
+    const known = await validate({ query });
+    if (known instanceof Refusal) throw new Error(known.errors[0]?.message);
+    for (const name of known.document.names) {
+      const operation = compileOperation(known, name);
+      if (operation.conditions.length === 0) compileRootFields(known, operation, {}, '');
     }
-    return undefined;
   }
 
   /** Prepares what has not been asked for before, in a turn of its own and at the caller's expense. */
@@ -208,7 +205,7 @@ export function createPrepare(options: PrepareOptions) {
     combination: string,
   ): readonly RootField[] {
     const operation = getOperation(source.document, name);
-    const compiled = compileFields({ schema, document: source.document, operation }, variables);
+    const compiled = compileFields(schema, source.document, operation, variables);
     fields.set(combination, compiled);
     documents.keep(document);
     return compiled;

@@ -29,12 +29,6 @@ export interface GraphqlServerOptions {
   readonly log: Log;
 }
 
-/** A document that Apollo Server has found valid. */
-export interface ValidDocument {
-  readonly text: string;
-  readonly document: DocumentNode;
-}
-
 /** What the plugin captures. Apollo Server copies the context itself, but not what is in it. */
 interface ApolloContext {
   readonly captured: { text?: string; document?: DocumentNode; failure?: unknown };
@@ -52,9 +46,6 @@ query ListPets {
   }
 }
 `;
-
-/** A place for the key. As long as nothing follows the scheme no key was sent, and the schema loads without one. */
-const EXAMPLE_HEADERS = { Authorization: 'Bearer ' };
 
 /** Without Internet access, the Sandbox page cannot load Apollo's script, and the browser goes on to the explorer. */
 const OFFLINE = `addEventListener('error', ({ target }) => target.src && location.replace('explorer'), true);`;
@@ -85,7 +76,8 @@ export async function createGraphqlServer(options: GraphqlServerOptions) {
             includeCookies: false,
             footer: false,
             document: EXAMPLE_OPERATION,
-            headers: EXAMPLE_HEADERS,
+            // As long as nothing follows the scheme, no key is sent, and the schema loads without one.
+            headers: { Authorization: 'Bearer ' },
           })
         : ApolloServerPluginLandingPageDisabled(),
       captureDocument,
@@ -95,7 +87,7 @@ export async function createGraphqlServer(options: GraphqlServerOptions) {
 
   return {
     /** Has a document that this process has not seen parsed and validated. */
-    async validate({ query, extensions }: Partial<OperationRequest>): Promise<ValidDocument | Refusal> {
+    async validate({ query, extensions }: Partial<OperationRequest>) {
       const captured: ApolloContext['captured'] = {};
       const { body, http } = await server.executeOperation({ query, extensions }, { contextValue: { captured } });
       const { text, document, failure } = captured;

@@ -125,8 +125,9 @@ export async function openManifest(options: ManifestOptions): Promise<() => Prom
     trusted.replace(manifest);
     const ids = new Map([...manifest].map(([id, text]) => [text, id]));
     for (const [text, id] of ids) {
-      const reason = await prepareAhead(text);
-      if (reason !== undefined) log.warn({ id, reason }, 'a trusted document is not valid');
+      await prepareAhead(text).catch((error: unknown) => {
+        log.warn({ id, reason: (error as Error).message }, 'a trusted document is not valid');
+      });
       await setImmediate();
     }
     if (ids.size === 0) {
