@@ -1,6 +1,8 @@
 import {
   execute,
+  getNamedType,
   Kind,
+  typeFromAST,
   visit,
   type DocumentNode,
   type ExecutionArgs,
@@ -15,7 +17,7 @@ import { compileArguments, type ArgumentMaker } from './arguments.js';
 import { getOperation, toFragments, type DocumentSource } from './document.js';
 import { FREE, PRICES, type Price } from './prices.js';
 import type { OperationContext } from './run.js';
-import { nameOf, type Variables } from './variables.js';
+import type { Variables } from './variables.js';
 import { createWriterCompiler, type CompiledWriter } from './write.js';
 
 /** What a resolver is told about its field. */
@@ -96,7 +98,7 @@ function toIntrospection(
   return {
     toArguments: (variableValues, source) => ({
       schema,
-      document: toDocumentOfField(source, operationName, starts),
+      document: toDocumentOfField(schema, source, operationName, starts),
       variableValues,
     }),
     toPrice: () => FREE,
@@ -113,6 +115,7 @@ function bindResolver({ name, resolve }: GraphQLField<unknown, unknown>, info: F
 
 /** The document of one introspection field, as if it were the only one of its operation. */
 function toDocumentOfField(
+  schema: GraphQLSchema,
   source: DocumentSource,
   operationName: string | undefined,
   starts: readonly number[],
@@ -121,7 +124,7 @@ function toDocumentOfField(
   const selections = starts.map((start) => source.fieldAt(start));
   // The other variables have been coerced, which graphql-js would do again.
   const variableDefinitions = operation.variableDefinitions?.filter(({ type }) =>
-    ['String', 'Boolean'].includes(nameOf(type)),
+    ['String', 'Boolean'].includes(getNamedType(typeFromAST(schema, type))?.name ?? ''),
   );
   const selectionSet = { kind: Kind.SELECTION_SET as const, selections };
   const fragments = source.document.definitions.filter(({ kind }) => kind === Kind.FRAGMENT_DEFINITION);

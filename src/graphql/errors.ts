@@ -9,6 +9,8 @@ const MAX_LOCATIONS = 10;
 
 /** What graphql-js tells of the schema that the client did not write, and what to say instead. */
 const SCHEMA_DETAILS: readonly (readonly [RegExp, string])[] = [
+  // Apollo Server's message tells clients how to configure the server.
+  [/^GraphQL introspection is not allowed.*$/s, 'Introspection is turned off here.'],
   [/ ?Did you mean .*$/s, ''],
   [/Field "[^"]*" of required type "[^"]*" was not provided\./, 'A required field was not provided.'],
   [/ argument "[^"]*" of type "[^"]*" is required, but it was not provided\./, ' needs another argument.'],
@@ -34,9 +36,7 @@ export function createErrorFormatter(schema: GraphQLSchema, hideSchema: boolean)
       : formatted;
     const { message: whole, locations, ...rest } = coded;
     const message =
-      findEmptySelection(error) ??
-      findIntrospection(whole) ??
-      (hideSchema ? hideDetails(whole) : (findOtherRoot(whole, schema) ?? whole));
+      findEmptySelection(error) ?? (hideSchema ? hideDetails(whole) : (findOtherRoot(whole, schema) ?? whole));
     return {
       message: message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE).toWellFormed()}…` : message,
       ...(locations && { locations: locations.slice(0, MAX_LOCATIONS) }),
@@ -61,11 +61,6 @@ export function findDocumentStatus(errors: readonly GraphQLFormattedError[]): nu
   return statuses.includes(undefined) ? undefined : statuses[0];
 }
 
-/** Apollo Server's message tells clients how to configure the server. */
-function findIntrospection(message: string): string | undefined {
-  return message.startsWith('GraphQL introspection is not allowed') ? 'Introspection is turned off here.' : undefined;
-}
-
 const OPENING_BRACE = /\{(?:[\s,\ufeff]|#.*\n)*$/;
 
 /** The September 2026 edition allows `{ }` as a selection, which graphql-js 16 cannot parse. */
@@ -78,13 +73,10 @@ function findEmptySelection(error: unknown): string | undefined {
 
 /** Words the error for a mutation in a query, and for a query in a mutation. */
 function findOtherRoot(message: string, schema: GraphQLSchema): string | undefined {
-  const [, name = '', type] = /^Cannot query field "(\w+)" on type "(\w+)"/.exec(message) ?? [];
-  const other = Object.values(OperationTypeNode).find((kind) => {
-    const root = schema.getRootType(kind);
-    return root && root.name !== type && Object.hasOwn(root.getFields(), name);
-  });
-  const isRoot = Object.values(OperationTypeNode).some((kind) => schema.getRootType(kind)?.name === type);
-  return other && isRoot ? `${name} is a ${other}: write ${other} { ${name} … }.` : undefined;
+  const [, name = '', type] = /^Cannot query field "(\w+)" on type "(Query|Mutation)"/.exec(message) ?? [];
+  const other = type === 'Query' ? OperationTypeNode.MUTATION : OperationTypeNode.QUERY;
+  const isThere = type !== undefined && Object.hasOwn(schema.getRootType(other)?.getFields() ?? {}, name);
+  return isThere ? `${name} is a ${other}: write ${other} { ${name} … }.` : undefined;
 }
 
 /** Formats an error without a place in the document. */
