@@ -34,7 +34,6 @@ export interface RootField extends CompiledWriter {
   readonly toArguments: ArgumentMaker;
   /** @throws StoreError when the field's own rules refuse its arguments */
   readonly toPrice: (args: Readonly<Variables>) => Price;
-  /** Calls the field's resolver. */
   readonly resolve: (args: Readonly<Variables>, context: OperationContext) => unknown;
 }
 
@@ -131,7 +130,6 @@ function toDocumentOfField(
   return { kind: Kind.DOCUMENT, definitions: [{ ...operation, selectionSet, variableDefinitions }, ...fragments] };
 }
 
-/** Has graphql-js answer an introspection field. */
 async function introspect(args: ExecutionArgs): Promise<unknown> {
   const { data, errors } = await execute(args);
   if (errors?.[0]) throw errors[0];

@@ -66,7 +66,7 @@ export function requireSmallDocument(text: string, limits: DocumentLimits): void
   if (text.split(/\r\n|[\n\r]/, maxLines + 2).length > maxLines + 1) {
     throw new StoreError('bad_request', `A document may have ${maxLines} lines.`);
   }
-  if (isTooDeep(text)) throw new StoreError('bad_request', 'The document nests too deeply.');
+  if (isTooDeep(text, maxTokens + maxLines)) throw new StoreError('bad_request', 'The document nests too deeply.');
   let document: DocumentNode;
   try {
     document = parse(text, { maxTokens });
@@ -80,14 +80,18 @@ export function requireSmallDocument(text: string, limits: DocumentLimits): void
   for (const definition of document.definitions) requireSmallDefinition(definition, fragments, limits);
 }
 
-/** Block strings, strings and comments. */
-const NOT_BRACKETS = /"""(?:\\"""|[^])*?"""|"(?:\\.|[^"\\\n\r])*"|#[^\n\r]*/g;
+/** A block string, a string, a comment or a bracket. What is not closed is matched, too, so that no text takes long. */
+const BRACKET_OR_TEXT = /"""(?:\\"""|[^])*?(?:"""|$)|"(?:\\.|[^"\\\n\r])*"?|#[^\n\r]*|[[\](){}]/g;
 
-function isTooDeep(text: string): boolean {
+/** @param maxMatches - the parser comes no further than that */
+function isTooDeep(text: string, maxMatches: number): boolean {
   let depth = 0;
-  for (const [bracket] of text.replace(NOT_BRACKETS, '').matchAll(/[[\](){}]/g)) {
-    depth += '[({'.includes(bracket) ? 1 : -1;
+  let count = 0;
+  for (const [match] of text.matchAll(BRACKET_OR_TEXT)) {
+    if ('[({'.includes(match)) depth += 1;
+    else if ('])}'.includes(match)) depth -= 1;
     if (depth > MAX_BRACKETS) return true;
+    if (++count > maxMatches) return false;
   }
   return false;
 }

@@ -65,7 +65,6 @@ export function createOperationRecorder(options: OperationRecorderOptions) {
     },
   };
 
-  /** Counts an operation for the key that sent it. */
   function count({ operation, cost, response }: AnsweredOperation, context: RequestContext, keyId?: string): void {
     const isDeprecated = response.hasData && operation !== undefined && operation.deprecations.length > 0;
     if (isDeprecated) Object.assign(context.logged, { deprecated: true, client: context.clientName });

@@ -21,7 +21,6 @@ export interface GraphqlServerOptions {
   /** Whether browsers get Apollo Sandbox. */
   readonly landingPage: boolean;
   readonly production: boolean;
-  /** Tokens that a document may have. */
   readonly maxTokens: number;
   /** Where persisted queries are kept; absent: in this process. */
   readonly persistedQueries?: PersistedQueryCache | undefined;

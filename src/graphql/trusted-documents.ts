@@ -55,7 +55,6 @@ export function createTrustedDocuments({ documents, others, count }: TrustedDocu
           : `No trusted document has the id ${documentId.slice(0, MAX_LOGGED_NAME)}${query === undefined ? '' : ' and this text'}.`,
       );
     },
-    /** Replaces the manifest. */
     replace(next: ReadonlyMap<string, string>): void {
       manifest = next;
       documents.pin(manifest.values());

@@ -113,7 +113,6 @@ interface Part {
   readonly write: Writer;
 }
 
-/** Writes null, or refuses it. */
 type NullWriter = () => string;
 
 // Functions of their own, so that writers keep nothing of the document: thousands of them are kept.
