@@ -1,5 +1,5 @@
 import { overloaded, StoreError } from './errors.js';
-import { createGraphqlRefusal } from './graphql/handler.js';
+import { createGraphqlErrorReply } from './graphql/handler.js';
 import { toErrorReply } from './http/error-reply.js';
 import type { Reply, RequestContext } from './http/request-context.js';
 import type { Handler } from './http/server.js';
@@ -32,9 +32,10 @@ export function firstOf(handlers: readonly (PathHandler | undefined)[], message:
   };
 }
 
-export function createRefusal(error: StoreError) {
-  const refuseGraphql = createGraphqlRefusal(error);
-  return (context: RequestContext) => (isGraphqlPath(context) ? refuseGraphql(context) : toErrorReply(context, error));
+/** Creates the function that refuses every request for the same reason. */
+export function createRefusal(error: StoreError): (context: RequestContext) => Reply {
+  const toGraphqlReply = createGraphqlErrorReply();
+  return (context) => (isGraphqlPath(context) ? toGraphqlReply : toErrorReply)(context, error);
 }
 
 /** Refuses requests under overload, except for probes, pages and preflights, which take little longer than a refusal. */

@@ -1,6 +1,8 @@
 import {
   execute,
+  getNamedType,
   Kind,
+  typeFromAST,
   visit,
   type DocumentNode,
   type ExecutionArgs,
@@ -15,12 +17,11 @@ import { compileArguments, type ArgumentMaker } from './arguments.js';
 import { getOperation, toFragments, type DocumentSource } from './document.js';
 import { FREE, PRICES, type Price } from './prices.js';
 import type { OperationContext } from './run.js';
-import { nameOf, type Variables } from './variables.js';
+import type { Variables } from './variables.js';
 import { createWriterCompiler, type CompiledWriter } from './write.js';
 
 /** What a resolver is told about its field. */
 export interface FieldInfo {
-  readonly fieldName: string;
   /** The field's index among the root fields of its name, in the order in which they run. */
   readonly position: number;
 }
@@ -33,14 +34,7 @@ export interface RootField extends CompiledWriter {
   readonly toArguments: ArgumentMaker;
   /** @throws StoreError when the field's own rules refuse its arguments */
   readonly toPrice: (args: Readonly<Variables>) => Price;
-  /** Calls the field's resolver. */
   readonly resolve: (args: Readonly<Variables>, context: OperationContext) => unknown;
-}
-
-export interface OperationToCompile {
-  readonly schema: GraphQLSchema;
-  readonly document: DocumentNode;
-  readonly operation: OperationDefinitionNode;
 }
 
 /**
@@ -49,12 +43,14 @@ export interface OperationToCompile {
  * @throws GraphQLError when a condition is null
  */
 export function compileFields(
-  { schema, document, operation }: OperationToCompile,
+  schema: GraphQLSchema,
+  document: DocumentNode,
+  operation: OperationDefinitionNode,
   variables: Readonly<Variables>,
 ): readonly RootField[] {
   const rootType = schema.getRootType(operation.operation) as GraphQLObjectType;
   const fragments = toFragments(document);
-  const compileWriter = createWriterCompiler({ schema, fragments, variables });
+  const compileWriter = createWriterCompiler(schema, fragments, variables);
   const positions = new Map<string, number>();
   const roots = collectFields(schema, fragments, variables, rootType, operation.selectionSet);
   return [...roots].map(([responseKey, nodes]) => {
@@ -73,7 +69,7 @@ export function compileFields(
       ...place,
       toArguments: compileArguments(definition, node),
       toPrice: PRICES[fieldName as keyof typeof PRICES] as RootField['toPrice'],
-      resolve: bindResolver(definition, { fieldName, position }),
+      resolve: bindResolver(definition, { position }),
       ...compileWriter(definition.type, nodes),
     };
   });
@@ -101,7 +97,7 @@ function toIntrospection(
   return {
     toArguments: (variableValues, source) => ({
       schema,
-      document: toDocumentOfField(source, operationName, starts),
+      document: toDocumentOfField(schema, source, operationName, starts),
       variableValues,
     }),
     toPrice: () => FREE,
@@ -118,6 +114,7 @@ function bindResolver({ name, resolve }: GraphQLField<unknown, unknown>, info: F
 
 /** The document of one introspection field, as if it were the only one of its operation. */
 function toDocumentOfField(
+  schema: GraphQLSchema,
   source: DocumentSource,
   operationName: string | undefined,
   starts: readonly number[],
@@ -126,14 +123,13 @@ function toDocumentOfField(
   const selections = starts.map((start) => source.fieldAt(start));
   // The other variables have been coerced, which graphql-js would do again.
   const variableDefinitions = operation.variableDefinitions?.filter(({ type }) =>
-    ['String', 'Boolean'].includes(nameOf(type)),
+    ['String', 'Boolean'].includes(getNamedType(typeFromAST(schema, type))?.name ?? ''),
   );
   const selectionSet = { kind: Kind.SELECTION_SET as const, selections };
   const fragments = source.document.definitions.filter(({ kind }) => kind === Kind.FRAGMENT_DEFINITION);
   return { kind: Kind.DOCUMENT, definitions: [{ ...operation, selectionSet, variableDefinitions }, ...fragments] };
 }
 
-/** Has graphql-js answer an introspection field. */
 async function introspect(args: ExecutionArgs): Promise<unknown> {
   const { data, errors } = await execute(args);
   if (errors?.[0]) throw errors[0];

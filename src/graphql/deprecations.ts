@@ -7,7 +7,7 @@ export interface Deprecation {
   readonly coordinate: string;
   readonly reason: string;
   /** The day on which the field will be removed, such as `2030-12-05`. */
-  readonly sunset?: string;
+  readonly sunset: string | undefined;
 }
 
 /** The days on which deprecated fields will be removed. SDL has no place for them. */
@@ -29,7 +29,7 @@ export function findDeprecations(schema: GraphQLSchema, own: DocumentNode): read
         if (parent == null || field?.deprecationReason == null) return;
         const coordinate = `${getNamedType(parent).name}.${field.name}`;
         const sunset = SUNSETS[coordinate]?.toISOString().slice(0, 10);
-        found.set(coordinate, { coordinate, reason: field.deprecationReason, ...(sunset !== undefined && { sunset }) });
+        found.set(coordinate, { coordinate, reason: field.deprecationReason, sunset });
       },
     }),
   );

@@ -32,7 +32,6 @@ export function createDocumentBudget(ledger: LocalLedger, budgetMs = BUDGET_MS) 
         { retryAfter, graphqlOnly: true },
       );
     },
-    /** Charges a caller for work that is done. */
     charge(caller: string, milliseconds: number): void {
       ledger.admit({ id: caller, windows }, Math.min(milliseconds, look(caller).remaining));
     },

@@ -1,16 +1,6 @@
-import {
-  Kind,
-  Lexer,
-  parse,
-  Source,
-  TokenKind,
-  type DefinitionNode,
-  type DocumentNode,
-  type FieldNode,
-  type SelectionSetNode,
-} from 'graphql';
+import { Kind, parse, type DefinitionNode, type DocumentNode, type FieldNode, type SelectionSetNode } from 'graphql';
 import { StoreError, type ErrorName } from '../errors.js';
-import { isIntrospection, toFragments } from './document.js';
+import { toFragments } from './document.js';
 
 /** How much a document may ask for. */
 export interface DocumentLimits {
@@ -44,6 +34,8 @@ export function toDocumentLimits(maxRootFields: number): DocumentLimits {
 
 /** Characters of a token, on average: a hundred of the longest names, escaped throughout, are below it. */
 const MAX_TOKEN_LENGTH = 40;
+/** Nested brackets: the deepest introspection query of common tools has 15, and a recursive parser could run out of stack. */
+const MAX_BRACKETS = 100;
 /** Operations and fragments in one document. */
 const MAX_DEFINITIONS = 200;
 /** Fragments within fragments and fields within fields; introspection by the usual tools has some 20. */
@@ -67,15 +59,41 @@ const MAX_INTROSPECTION = 500;
  * or `operation_too_large`, saying which limit is exceeded
  */
 export function requireSmallDocument(text: string, limits: DocumentLimits): void {
-  const fault = findSizeFault(text, limits);
-  if (fault !== undefined) throw new StoreError('bad_request', fault);
-  const document = parseOrNothing(text, limits);
-  if (!document) return;
+  const { maxTokens, maxLines } = limits;
+  const maxLength = MAX_TOKEN_LENGTH * maxTokens;
+  if (text.length > maxLength) throw new StoreError('bad_request', `A document may have ${maxLength} characters.`);
+  // graphql-js counts the lines for each place that an error names.
+  if (text.split(/\r\n|[\n\r]/, maxLines + 2).length > maxLines + 1) {
+    throw new StoreError('bad_request', `A document may have ${maxLines} lines.`);
+  }
+  if (isTooDeep(text, maxTokens + maxLines)) throw new StoreError('bad_request', 'The document nests too deeply.');
+  let document: DocumentNode;
+  try {
+    document = parse(text, { maxTokens });
+  } catch {
+    return;
+  }
   if (document.definitions.length > MAX_DEFINITIONS) {
     throw new StoreError('unprocessable_request', `A document may have ${MAX_DEFINITIONS} operations and fragments.`);
   }
   const fragments = toFragments(document);
   for (const definition of document.definitions) requireSmallDefinition(definition, fragments, limits);
+}
+
+/** A block string, a string, a comment or a bracket. What is not closed is matched, too, so that no text takes long. */
+const BRACKET_OR_TEXT = /"""(?:\\"""|[^])*?(?:"""|$)|"(?:\\.|[^"\\\n\r])*"?|#[^\n\r]*|[[\](){}]/g;
+
+/** @param maxMatches - the parser comes no further than that */
+function isTooDeep(text: string, maxMatches: number): boolean {
+  let depth = 0;
+  let count = 0;
+  for (const [match] of text.matchAll(BRACKET_OR_TEXT)) {
+    if ('[({'.includes(match)) depth += 1;
+    else if ('])}'.includes(match)) depth -= 1;
+    if (depth > MAX_BRACKETS) return true;
+    if (++count > maxMatches) return false;
+  }
+  return false;
 }
 
 function requireSmallDefinition(
@@ -89,12 +107,8 @@ function requireSmallDefinition(
   let steps = 0;
   let introspection = 0;
   let values = 0;
-  select(
-    definition.selectionSet,
-    1,
-    isOperation ? maxRootFields : Math.max(maxRootFields, MAX_SELECTIONS),
-    isOperation,
-  );
+  const most = isOperation ? maxRootFields : Math.max(maxRootFields, MAX_SELECTIONS);
+  select(definition.selectionSet, 1, most, isOperation);
 
   /** Goes through what is selected of one field, and then through what is selected of those. */
   function select(set: SelectionSetNode, depth: number, most: number, isRoot: boolean, isIntrospection = false): void {
@@ -112,7 +126,10 @@ function requireSmallDefinition(
       if (isIntrospection) {
         if (++introspection > MAX_INTROSPECTION) throw tooMany('introspection fields', MAX_INTROSPECTION);
       } else if (!isRoot && isOperation) {
-        if (repeated === 1 && ++values > maxSelectedValues) throw tooManyValues(maxSelectedValues);
+        if (repeated === 1 && ++values > maxSelectedValues) {
+          const reason = `An operation may select ${maxSelectedValues} values; this one selects more.`;
+          throw new StoreError('operation_too_large', reason);
+        }
       }
       if (field.selectionSet) {
         const isMeta = isIntrospection || (isRoot && field.name.value.startsWith('__'));
@@ -122,7 +139,11 @@ function requireSmallDefinition(
   }
 
   /** Visits the fields of a selection set, its fragments expanded: spreads that double at each level end at `maxSteps`. */
-  function collect({ selections }: SelectionSetNode, depth: number, visit: FieldVisitor): void {
+  function collect(
+    { selections }: SelectionSetNode,
+    depth: number,
+    visit: (field: FieldNode, depth: number) => void,
+  ): void {
     if (depth > MAX_DEPTH) throw tooMany('levels, fragments expanded', MAX_DEPTH);
     for (const selection of selections) {
       if (++steps > maxSteps) throw tooMany('selections, fragments expanded', maxSteps);
@@ -133,73 +154,6 @@ function requireSmallDefinition(
   }
 }
 
-type FieldVisitor = (field: FieldNode, depth: number) => void;
-
-/** Why a text is too long or too deep to be parsed. */
-function findSizeFault(text: string, { maxTokens, maxLines }: DocumentLimits): string | undefined {
-  const maxLength = MAX_TOKEN_LENGTH * maxTokens;
-  if (text.length > maxLength) return `A document may have ${maxLength} characters.`;
-  if (hasTooManyLines(text, maxLines)) return `A document may have ${maxLines} lines.`;
-  return isTooDeep(text, maxTokens) ? 'The document nests too deeply.' : undefined;
-}
-
-function parseOrNothing(text: string, { maxTokens }: DocumentLimits): DocumentNode | undefined {
-  try {
-    return parse(text, { maxTokens });
-  } catch {
-    return undefined;
-  }
-}
-
 function tooMany(what: string, limit: number, code: ErrorName = 'unprocessable_request'): StoreError {
   return new StoreError(code, `An operation may have ${limit} ${what}; this one has more.`);
-}
-
-function tooManyValues(limit: number): StoreError {
-  return new StoreError('operation_too_large', `An operation may select ${limit} values; this one selects more.`);
-}
-
-/** Tells whether a document has more line breaks. graphql-js counts them for each place that an error names. */
-function hasTooManyLines(text: string, limit: number): boolean {
-  return text.split(/\r\n|[\n\r]/, limit + 2).length > limit + 1;
-}
-
-/** Nested brackets in a document: the deepest introspection query of common tools has 15. */
-const MAX_BRACKETS = 100;
-
-const OPENING: ReadonlySet<TokenKind> = new Set([TokenKind.BRACE_L, TokenKind.BRACKET_L, TokenKind.PAREN_L]);
-const CLOSING: ReadonlySet<TokenKind> = new Set([TokenKind.BRACE_R, TokenKind.BRACKET_R, TokenKind.PAREN_R]);
-
-/**
- * Tells whether a document nests so deeply that a recursive parser could run out of stack. Reads one token more than a
- * document may have at the most.
- */
-function isTooDeep(text: string, maxTokens: number): boolean {
-  const lexer = new Lexer(new Source(text));
-  let depth = 0;
-  try {
-    for (let count = 0; count <= maxTokens; count += 1) {
-      const { kind } = lexer.advance();
-      if (OPENING.has(kind)) depth += 1;
-      else if (CLOSING.has(kind)) depth -= 1;
-      if (depth > MAX_BRACKETS) return true;
-      if (kind === TokenKind.EOF) return false;
-    }
-  } catch {
-    // It is no GraphQL: Apollo Server says what is wrong with it.
-  }
-  return false;
-}
-
-/**
- * Tells whether a request asks about the schema only, which needs no key where introspection is on. A document that
- * cannot be parsed asks for nothing, and Apollo Server says what is wrong with it.
- */
-export function isIntrospectionText(
-  { query, operationName }: { readonly query: string | undefined; readonly operationName: string | undefined },
-  limits: DocumentLimits,
-): boolean {
-  if (query === undefined) return false;
-  const document = findSizeFault(query, limits) === undefined ? parseOrNothing(query, limits) : undefined;
-  return document === undefined || isIntrospection(document, operationName);
 }

@@ -53,8 +53,17 @@ export function getOperation(document: DocumentNode, name: string | undefined): 
   return operation;
 }
 
-/** Tells whether an operation asks about the schema only, which needs no key where introspection is on. */
-export function isIntrospection(document: DocumentNode, operationName: string | undefined): boolean {
+/**
+ * Tells whether an operation asks about the schema only, which needs no key where introspection is on. A document that
+ * cannot be parsed asks for nothing.
+ */
+export function isIntrospection(text: string, operationName: string | undefined, maxTokens: number): boolean {
+  let document: DocumentNode;
+  try {
+    document = parse(text, { maxTokens });
+  } catch {
+    return true;
+  }
   const operation = getOperationAST(document, operationName);
   if (!operation) return false;
   const fragments = toFragments(document);
@@ -65,8 +74,7 @@ export function isIntrospection(document: DocumentNode, operationName: string | 
       isMeta &&= name.value.startsWith('__');
       return false;
     },
-    // Puts the fragment in the place of its first spread. Fragments may be unknown or in a cycle: nothing is validated
-    // yet.
+    // Puts the fragment in the place of its first spread. It may be unknown or in a cycle: the document need not be valid.
     [Kind.FRAGMENT_SPREAD]: ({ name: { value: name } }) => {
       if (visited.has(name)) return undefined;
       visited.add(name);

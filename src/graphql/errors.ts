@@ -9,6 +9,8 @@ const MAX_LOCATIONS = 10;
 
 /** What graphql-js tells of the schema that the client did not write, and what to say instead. */
 const SCHEMA_DETAILS: readonly (readonly [RegExp, string])[] = [
+  // Apollo Server's message tells clients how to configure the server.
+  [/^GraphQL introspection is not allowed.*$/s, 'Introspection is turned off here.'],
   [/ ?Did you mean .*$/s, ''],
   [/Field "[^"]*" of required type "[^"]*" was not provided\./, 'A required field was not provided.'],
   [/ argument "[^"]*" of type "[^"]*" is required, but it was not provided\./, ' needs another argument.'],
@@ -27,16 +29,14 @@ export type ErrorFormatter = (formatted: GraphQLFormattedError, error: unknown) 
  */
 export function createErrorFormatter(schema: GraphQLSchema, hideSchema: boolean): ErrorFormatter {
   return (formatted, error) => {
-    const {
-      message: whole,
-      locations,
-      ...rest
-    } = isCodeless(error)
+    // Such as that of a persisted query with a wrong hash. Apollo would call it an internal error.
+    const isCodeless = error instanceof GraphQLError && error.extensions.code === undefined;
+    const coded = isCodeless
       ? { ...formatted, ...formatStoreError(new StoreError('bad_request', formatted.message)) }
       : formatted;
+    const { message: whole, locations, ...rest } = coded;
     const message =
       findEmptySelection(error) ??
-      findIntrospection(whole) ??
       findEmptyQuery(whole) ??
       (hideSchema ? hideDetails(whole) : (findOtherRoot(whole, schema) ?? whole));
     return {
@@ -63,11 +63,6 @@ export function findDocumentStatus(errors: readonly GraphQLFormattedError[]): nu
   return statuses.includes(undefined) ? undefined : statuses[0];
 }
 
-/** Apollo Server's message tells clients how to configure the server. */
-function findIntrospection(message: string): string | undefined {
-  return message.startsWith('GraphQL introspection is not allowed') ? 'Introspection is turned off here.' : undefined;
-}
-
 /** Apollo Server's message names a persisted query, of which the client knows nothing. */
 function findEmptyQuery(message: string): string | undefined {
   const isEmpty = message.startsWith('GraphQL operations must contain a non-empty `query`');
@@ -86,13 +81,10 @@ function findEmptySelection(error: unknown): string | undefined {
 
 /** Words the error for a mutation in a query, and for a query in a mutation. */
 function findOtherRoot(message: string, schema: GraphQLSchema): string | undefined {
-  const [, name = '', type] = /^Cannot query field "(\w+)" on type "(\w+)"/.exec(message) ?? [];
-  const other = Object.values(OperationTypeNode).find((kind) => {
-    const root = schema.getRootType(kind);
-    return root && root.name !== type && Object.hasOwn(root.getFields(), name);
-  });
-  const isRoot = Object.values(OperationTypeNode).some((kind) => schema.getRootType(kind)?.name === type);
-  return other && isRoot ? `${name} is a ${other}: write ${other} { ${name} … }.` : undefined;
+  const [, name = '', type] = /^Cannot query field "(\w+)" on type "(Query|Mutation)"/.exec(message) ?? [];
+  const other = type === 'Query' ? OperationTypeNode.MUTATION : OperationTypeNode.QUERY;
+  const isThere = type !== undefined && Object.hasOwn(schema.getRootType(other)?.getFields() ?? {}, name);
+  return isThere ? `${name} is a ${other}: write ${other} { ${name} … }.` : undefined;
 }
 
 /** Formats an error without a place in the document. */
@@ -108,26 +100,9 @@ export function formatStoreError(error: StoreError): GraphQLFormattedError {
   };
 }
 
-/** Formats what is wrong with the variables of a request. */
-export function formatVariableError(error: GraphQLError, format: ErrorFormatter): GraphQLFormattedError {
-  // Only the last of very many errors names no variable.
-  const coded = error.nodes ? new GraphQLError(error.message, { nodes: error.nodes, extensions: CODE }) : error;
-  return format(coded.toJSON(), coded);
-}
-
-const CODE = { code: 'BAD_USER_INPUT' };
-
 /** Whether an error is unexpected in Apollo Server's pipeline. Its message may leak anything. */
 export function isUnforeseen(error: unknown): boolean {
   if (!(error instanceof GraphQLError)) return true;
   // Apollo's request errors have a code; graphql-js's validation and syntax errors have no original error.
   return error.extensions.code === undefined && error.originalError !== undefined;
-}
-
-/**
- * Tells whether a refusal of the whole request has no code, such as that of a persisted query with a wrong hash. Apollo
- * would call it an internal error.
- */
-function isCodeless(error: unknown): boolean {
-  return error instanceof GraphQLError && error.extensions.code === undefined;
 }

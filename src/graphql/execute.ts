@@ -1,4 +1,4 @@
-import { chain, type MaybePromise } from '../access/maybe-promise.js';
+import { chain } from '../access/maybe-promise.js';
 import type { Session } from '../access/session.js';
 import type { RequestContext } from '../http/request-context.js';
 import { startSpan, type Tracer } from '../observability/tracing.js';
@@ -6,7 +6,7 @@ import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency
 import { createPetLoader } from '../pets/pet-loader.js';
 import type { PetSource } from '../pets/pet-source.js';
 import { isIntrospection } from './document.js';
-import { isIntrospectionText, type DocumentLimits } from './document-limits.js';
+import type { DocumentLimits } from './document-limits.js';
 import type { OperationRecorder } from './operation-recorder.js';
 import type { Prepare, Prepared } from './prepare.js';
 import type { PreparedDocuments } from './prepared-documents.js';
@@ -14,7 +14,7 @@ import type { RateLimitGuard } from './rate-limit-guard.js';
 import { Refusal } from './refusal.js';
 import { RequestCall } from './request-call.js';
 import type { OperationRequest } from './request.js';
-import { writeRefusal, writeResponse, type OperationResponse, type ResponseBudget } from './response.js';
+import { writeRefusal, writeResponse, type OperationResponse } from './response.js';
 import { price, run, type Executed, type OperationContext, type Priced } from './run.js';
 import { mapConcurrently, mapInOrder } from './steps.js';
 
@@ -28,9 +28,6 @@ export interface ExecuteOptions {
   readonly tracer: Tracer;
   readonly maxResponseBytes: number;
 }
-
-/** Pricing and writing the operations of a batch give way to other requests after this time, in milliseconds. */
-const TURN_MS = 5;
 
 /** Creates the straight line that every operation takes. */
 export function createExecute(options: ExecuteOptions) {
@@ -48,19 +45,24 @@ export function createExecute(options: ExecuteOptions) {
     session: Session,
   ): Promise<readonly OperationResponse[]> {
     const startedAt = performance.now();
+    const { requestId } = context;
     const { contexts, spans } = createContexts(requests.length, context, session);
 
     const prepared = await mapConcurrently(requests, (request) =>
       session.keyId === undefined ? prepareWithoutKey(request, context, session) : prepare(request, context),
     );
-    const yieldTurn = createYieldTurn(context, requests.length > 1);
-    const priced = await mapInOrder(prepared, (operation) =>
-      chain(yieldTurn(), () => price(operation, documentLimits.maxResponseValues)),
+    const priced = await mapInOrder(prepared, context, (operation) =>
+      price(operation, documentLimits.maxResponseValues),
     );
     // Nothing admits these, so nothing else asks whether another instance has banned the key.
     if (priced.some((operation) => operation instanceof Refusal)) await session.admit(0);
-    const { admitted, executed } = await admitAndRun(priced, contexts, session);
-    const responses = await writeAll(executed, context);
+    const { admitted, executed } = await admitAndRun(priced, contexts, context, session);
+    await context.takeTurn(requests.length > 1);
+    const budget = { maxBytes: maxResponseBytes, written: 0 };
+    const written = await mapInOrder(executed, context, (operation) => writeResponse(operation, requestId, budget));
+    const responses = written.map((response) =>
+      response instanceof Refusal ? writeRefusal(response, requestId) : response,
+    );
 
     const answered = admitted.map((operation, index) => ({
       operation: operation.operation,
@@ -72,29 +74,24 @@ export function createExecute(options: ExecuteOptions) {
     return responses;
   }
 
-  /**
-   * Without a key, an operation may only ask about the schema. Reading its document takes a turn. A request that names a
-   * document instead of sending it has to be prepared first.
-   */
+  /** Without a key, an operation may only ask about the schema. Reading its document takes a turn. */
   async function prepareWithoutKey(
     request: OperationRequest,
     context: RequestContext,
     session: Session,
   ): Promise<Prepared | Refusal> {
     await context.takeTurn(true);
-    if (request.query !== undefined) {
-      if (!isIntrospectionText(request, documentLimits)) await session.requireKey();
-      return prepare(request, context);
-    }
-    const [named] = (await mapConcurrently([request], () => prepare(request, context))) as [Prepared | Refusal];
-    const isForSchema = !(named instanceof Refusal) && isIntrospection(named.source.document, named.operation.name);
+    const [prepared] = (await mapConcurrently([request], () => prepare(request, context))) as [Prepared | Refusal];
+    const text = prepared instanceof Refusal ? request.query : prepared.source.text;
+    const isForSchema = text !== undefined && isIntrospection(text, request.operationName, documentLimits.maxTokens);
     if (!isForSchema) await session.requireKey();
-    return named;
+    return prepared;
   }
 
   async function admitAndRun(
     operations: readonly (Priced | Refusal)[],
     contexts: readonly OperationContext[],
+    context: RequestContext,
     session: Session,
   ) {
     const admitted: (Priced | Refusal)[] = [];
@@ -102,7 +99,12 @@ export function createExecute(options: ExecuteOptions) {
     while (executed.length < operations.length) {
       const start = executed.length;
       const next = operations.slice(start, session.areLimitsUnknown ? start + 1 : undefined);
-      const some = await mapInOrder(next, (operation) => admit(operation, session));
+      const some = await mapInOrder(next, context, (operation) =>
+        chain(session.admit(operation.cost), () => {
+          if (operation.cost > 0) documents.promote(operation.document);
+          return operation;
+        }),
+      );
       const done = await mapConcurrently(some, (operation, index) =>
         run(operation, contexts[start + index] as OperationContext),
       );
@@ -110,30 +112,6 @@ export function createExecute(options: ExecuteOptions) {
       executed.push(...done);
     }
     return { admitted, executed };
-  }
-
-  function admit(operation: Priced, session: Session): MaybePromise<Priced> {
-    return chain(session.admit(operation.cost), () => {
-      if (operation.cost > 0) documents.promote(operation.document);
-      return operation;
-    });
-  }
-
-  async function writeAll(
-    operations: readonly (Executed | Refusal)[],
-    context: RequestContext,
-  ): Promise<OperationResponse[]> {
-    const budget: ResponseBudget = { maxBytes: maxResponseBytes, written: 0 };
-    const responses: OperationResponse[] = [];
-    const isBatch = operations.length > 1;
-    await context.takeTurn(isBatch);
-    const yieldTurn = createYieldTurn(context, isBatch);
-    for (const operation of operations) {
-      const turn = yieldTurn();
-      if (turn) await turn;
-      responses.push(write(operation, context.requestId, budget));
-    }
-    return responses;
   }
 
   function createContexts(count: number, context: RequestContext, session: Session) {
@@ -156,23 +134,3 @@ export function createExecute(options: ExecuteOptions) {
 }
 
 export type Execute = ReturnType<typeof createExecute>;
-
-/** Creates a function to call before each operation. It waits for another turn if this one has been long. */
-function createYieldTurn(context: RequestContext, isLong: boolean): () => MaybePromise<void> {
-  let turnEnd = performance.now() + TURN_MS;
-  return () => {
-    if (performance.now() < turnEnd) return undefined;
-    return chain(context.takeTurn(isLong), () => {
-      turnEnd = performance.now() + TURN_MS;
-    });
-  };
-}
-
-function write(operation: Executed | Refusal, requestId: string, budget: ResponseBudget): OperationResponse {
-  if (operation instanceof Refusal) return writeRefusal(operation, requestId);
-  try {
-    return writeResponse(operation, requestId, budget);
-  } catch (thrown) {
-    return writeRefusal(Refusal.of(thrown, operation.operation), requestId);
-  }
-}

@@ -2,7 +2,7 @@ import { rethrowUnlessBanned, type Access, type Session } from '../access/sessio
 import { StoreError, toStoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
-import { createMediaTypeChooser, prefersHtml, type ChooseMediaType } from '../http/media-type.js';
+import { createMediaTypeChooser, prefersHtml } from '../http/media-type.js';
 import { REVALIDATED } from '../http/representation.js';
 import { logFailures, type Handler } from '../http/server.js';
 import { requireUnambiguousHeaders } from '../http/unambiguous-headers.js';
@@ -11,7 +11,7 @@ import type { Execute } from './execute.js';
 import type { OperationRecorder } from './operation-recorder.js';
 import { Refusal } from './refusal.js';
 import { readBodyRequest, readGetRequest, type RequestLimits } from './request.js';
-import { joinBodies, toBatchHead, toStatus, writeRefusal, type OperationResponse } from './response.js';
+import { toBatchReply, toReply, writeRefusal, type OperationResponse } from './response.js';
 
 export interface GraphqlHandlerOptions {
   readonly execute: Execute;
@@ -30,7 +30,7 @@ export interface GraphqlHandlerOptions {
 const MEDIA_TYPES = ['application/json; charset=utf-8', 'application/graphql-response+json; charset=utf-8'] as const;
 /** https://www.rfc-editor.org/rfc/rfc10008#name-the-accept-query-header-fie */
 const SAFE_METHOD_HEADERS = { ...REVALIDATED, 'Accept-Query': 'application/json' };
-/** The headers of the page. Other sites may not show it in a frame, or learn which page a visitor came from. */
+/** Other sites may not show the page in a frame, or learn which page a visitor came from. */
 const PAGE_HEADERS = {
   'Content-Type': 'text/html; charset=utf-8',
   'X-Frame-Options': 'DENY',
@@ -46,6 +46,7 @@ const PAGE_HEADERS = {
 export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
   const { execute, recorder, access, cors, log, openIntrospection, renderLandingPage, limits } = options;
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
+  const toErrorReply = createGraphqlErrorReply();
 
   return async (context) => {
     context.route = '/graphql';
@@ -86,17 +87,10 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     if (session.keyId || session.isKeyRefused || !openIntrospection) await session.requireKey();
     const { mediaType, isBatch, operations } = await read(context, isGet).catch(rethrowUnlessBanned(session));
     const responses = await execute(operations, context, session);
-    if (isBatch) {
-      // The upstream may have refused the key only now.
-      if (session.isKeyRefused && !responses.some(({ hasData }) => hasData)) await session.requireKey();
-      const { status, headers } = toBatchHead(responses, mediaType);
-      const body = joinBodies(responses);
-      return { status, headers: { 'Content-Type': mediaType, Vary: 'Accept', ...headers }, body };
-    }
-    const [response] = responses as [OperationResponse];
-    const { headers, body } = response;
-    const status = toStatus(response, mediaType);
-    return { status, headers: { 'Content-Type': mediaType, Vary: 'Accept', ...headers }, body };
+    if (!isBatch) return toReply(responses[0] as OperationResponse, mediaType);
+    // The upstream may have refused the key only now.
+    if (session.isKeyRefused && !responses.some(({ hasData }) => hasData)) await session.requireKey();
+    return toBatchReply(responses, mediaType);
   }
 
   async function read(context: RequestContext, isGet: boolean) {
@@ -107,28 +101,20 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
   function refuse(context: RequestContext, thrown: unknown): Reply {
     const error = toStoreError(thrown);
     logFailures(log, [error], context);
-    return toErrorReply(context, error, chooseMediaType);
+    return toErrorReply(context, error);
   }
 }
 
-/** The response to a request that is refused as a whole. */
-function toErrorReply(context: RequestContext, error: StoreError, chooseMediaType: ChooseMediaType): Reply {
-  const { status, headers, body } = writeRefusal(Refusal.of(error), context.requestId);
-  const mediaType = toErrorMediaType(context, chooseMediaType);
-  return { status, headers: { 'Content-Type': mediaType, Vary: 'Accept', ...headers }, body };
-}
-
-/** Makes the handler that refuses every request for the same reason. */
-export function createGraphqlRefusal(error: StoreError): (context: RequestContext) => Reply {
+/** Makes the function that refuses a request as a whole. */
+export function createGraphqlErrorReply() {
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
-  return (context) => toErrorReply(context, error, chooseMediaType);
-}
-
-/** The media type of a refusal: the one asked for, or the default when the `Accept` header is the reason. */
-function toErrorMediaType(context: RequestContext, chooseMediaType: ChooseMediaType): string {
-  try {
-    return chooseMediaType(context.header('accept'));
-  } catch {
-    return MEDIA_TYPES[0];
-  }
+  return (context: RequestContext, error: StoreError): Reply => {
+    let mediaType: string = MEDIA_TYPES[0];
+    try {
+      mediaType = chooseMediaType(context.header('accept'));
+    } catch {
+      // The default is for a client that accepts none of them.
+    }
+    return toReply(writeRefusal(Refusal.of(error), context.requestId), mediaType);
+  };
 }

@@ -16,8 +16,7 @@ import { createPreparedDocuments } from './prepared-documents.js';
 import { createRateLimitGuard } from './rate-limit-guard.js';
 import { createSchema } from './schema.js';
 import { createGraphqlServer, type GraphqlServerOptions } from './server.js';
-import { createTrustedDocuments } from './trusted-documents.js';
-import { openManifest } from './trusted-manifest.js';
+import { createTrustedDocuments, openManifest } from './trusted-documents.js';
 
 /** What GraphQL shares with the other parts of the program. */
 export interface GraphqlDependencies {

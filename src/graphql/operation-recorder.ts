@@ -47,7 +47,8 @@ export function createOperationRecorder(options: OperationRecorderOptions) {
       for (const answered of operations) {
         const { operation, cost, response, span } = answered;
         const outcome = toOutcome(response, isCancelled);
-        metrics.observeOperation(operation?.type ?? 'unknown', outcome, seconds, toTrustedName(operation));
+        const trustedName = operation?.isPinned ? operation.name : undefined;
+        metrics.observeOperation(operation?.type ?? 'unknown', outcome, seconds, trustedName);
         if (span) endOperationSpan(span, answered);
         count(answered, context, keyId);
         logged.cost += cost;
@@ -64,7 +65,6 @@ export function createOperationRecorder(options: OperationRecorderOptions) {
     },
   };
 
-  /** Counts an operation for the key that sent it. */
   function count({ operation, cost, response }: AnsweredOperation, context: RequestContext, keyId?: string): void {
     const isDeprecated = response.hasData && operation !== undefined && operation.deprecations.length > 0;
     if (isDeprecated) Object.assign(context.logged, { deprecated: true, client: context.clientName });
@@ -88,10 +88,6 @@ function toOutcome(response: AnsweredOperation['response'], isCancelled: boolean
   if (hasData && !hasErrors) return 'ok';
   if (failures.some(({ status }) => status >= 500)) return isCancelled ? 'cancelled' : 'failed';
   return hasData ? 'error' : 'refused';
-}
-
-function toTrustedName(operation: PreparedOperation | undefined): string | undefined {
-  return operation?.isPinned ? operation.name : undefined;
 }
 
 function toLoggedName(operation: PreparedOperation | undefined): string {

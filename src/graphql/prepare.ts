@@ -8,13 +8,13 @@ import { findDeprecations } from './deprecations.js';
 import type { DocumentBudget, LocalLedger } from './document-budget.js';
 import { requireSmallDocument, type DocumentLimits } from './document-limits.js';
 import { chooseOperation, DocumentSource, getOperation, listOperationNames } from './document.js';
-import { findDocumentStatus, formatVariableError, MAX_ERRORS, type ErrorFormatter } from './errors.js';
+import { findDocumentStatus, MAX_ERRORS, type ErrorFormatter } from './errors.js';
 import type { PreparedDocument, PreparedDocuments, PreparedOperation } from './prepared-documents.js';
 import { Refusal } from './refusal.js';
 import { readHash, type OperationRequest } from './request.js';
 import type { GraphqlServer } from './server.js';
 import type { TrustedDocuments } from './trusted-documents.js';
-import { coerceVariables, readVariableDefinitions, VariableErrors, type Variables } from './variables.js';
+import { coerceVariables, readVariableDefinitions, type Variables } from './variables.js';
 
 /** A document that is known, and its text. */
 interface Known {
@@ -68,20 +68,17 @@ export function createPrepare(options: PrepareOptions) {
     return (known && complete(known, request, context, false)) ?? prepareNew(request, context);
   }
 
-  /** Prepares the operations of a document before anybody asks for them. Returns why the document is not valid. */
-  async function prepareAhead(query: string): Promise<string | undefined> {
-    try {
-      const known = await validate({ query });
-      if (known instanceof Refusal) return known.errors[0]?.message;
-      for (const name of known.document.names) {
-        const operation = compileOperation(known, name);
-        if (operation.conditions.length === 0) compileRootFields(known, operation, {}, '');
-      }
-    } catch (error) {
-      if (error instanceof StoreError) return error.message;
-      throw error;
+  /**
+   * Prepares the operations of a document before anybody asks for them.
+   * @throws Error when the document is not valid
+   */
+  async function prepareAhead(query: string): Promise<void> {
+    const known = await validate({ query });
+    if (known instanceof Refusal) throw new Error(known.errors[0]?.message);
+    for (const name of known.document.names) {
+      const operation = compileOperation(known, name);
+      if (operation.conditions.length === 0) compileRootFields(known, operation, {}, '');
     }
-    return undefined;
   }
 
   /** Prepares what has not been asked for before, in a turn of its own and at the caller's expense. */
@@ -146,7 +143,7 @@ export function createPrepare(options: PrepareOptions) {
   ): Prepared | Refusal | undefined {
     const { document, source } = known;
     const { errors, names } = document;
-    if (errors.length > 0) return new Refusal(findDocumentStatus(errors) ?? 422, {}, errors);
+    if (errors.length > 0) return new Refusal(findDocumentStatus(errors) ?? 422, errors);
     const name = chooseOperation(names, request.operationName);
     const operation = document.operations.get(name) ?? (mayCompile ? compileOperation(known, name) : undefined);
     if (!operation) return undefined;
@@ -168,14 +165,15 @@ export function createPrepare(options: PrepareOptions) {
   }
 
   function refuseVariables(thrown: unknown, operation: PreparedOperation): Refusal {
-    if (thrown instanceof VariableErrors) {
-      const errors = thrown.errors.slice(0, MAX_ERRORS).map((error) => formatVariableError(error, formatError));
-      return new Refusal(422, {}, errors, operation);
-    }
-    if (!(thrown instanceof GraphQLError)) throw thrown;
-    // A condition of @skip or @include is null.
-    const failure = new StoreError('invalid_request', thrown.message, { graphqlOnly: true });
-    return Refusal.of(failure, operation, thrown.locations);
+    // A single error is a condition of @skip or @include that is null.
+    const errors = (thrown instanceof AggregateError ? thrown.errors : [thrown]) as unknown[];
+    const formatted = errors.slice(0, MAX_ERRORS).map((error) => {
+      if (!(error instanceof GraphQLError)) throw error;
+      const { message, nodes } = error;
+      const coded = new GraphQLError(message, { nodes, extensions: { code: 'BAD_USER_INPUT' } });
+      return formatError(coded.toJSON(), coded);
+    });
+    return new Refusal(422, formatted, operation);
   }
 
   function compileOperation({ document, source }: Known, name: string | undefined): PreparedOperation {
@@ -207,7 +205,7 @@ export function createPrepare(options: PrepareOptions) {
     combination: string,
   ): readonly RootField[] {
     const operation = getOperation(source.document, name);
-    const compiled = compileFields({ schema, document: source.document, operation }, variables);
+    const compiled = compileFields(schema, source.document, operation, variables);
     fields.set(combination, compiled);
     documents.keep(document);
     return compiled;

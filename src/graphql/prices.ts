@@ -1,4 +1,3 @@
-import { StoreError } from '../errors.js';
 import { parseInt64 } from '../pets/int64.js';
 import { parseNewPet, parsePetQuery } from '../pets/pet.js';
 import type {
@@ -57,13 +56,4 @@ export function countRequests(prices: readonly Price[]): number {
     else keys.add(price.key);
   }
   return cost + keys.size;
-}
-
-/** The operation may return more values than its limit allows. */
-export function responseTooLarge(limit: number): StoreError {
-  return new StoreError(
-    'operation_too_large',
-    `The operation may return more than ${limit} values (values selected × animals requested): select fewer fields or ` +
-      'animals, or split it.',
-  );
 }

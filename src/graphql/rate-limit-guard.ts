@@ -1,17 +1,16 @@
 import type { GraphQLResolveInfo } from 'graphql';
 import type { Store } from 'graphql-rate-limit';
 import { secondsUntil } from '../access/refusals.js';
+import type { Session } from '../access/session.js';
 import { createBoundedCache } from '../bounded-cache.js';
 import { fromWallTime, monotonicNow, toWallTime } from '../clock.js';
 import { StoreError } from '../errors.js';
-import type { FieldInfo } from './compile.js';
-import type { OperationContext } from './run.js';
 
 /**
  * Lets a field through, or refuses it.
  * @throws StoreError `field_rate_limited` beyond 60 uses a minute by one key
  */
-export type RateLimitGuard = (context: OperationContext, info: FieldInfo) => Promise<void>;
+export type RateLimitGuard = (session: Session) => Promise<void>;
 
 /** The window slides. */
 const WINDOW_MS = 60_000;
@@ -26,23 +25,23 @@ export function createRateLimitGuard(): RateLimitGuard {
   let loading: ReturnType<typeof loadLimiter> | undefined;
   let last = Promise.resolve();
 
-  return (context, info) => {
+  return (session) => {
     // The package reads and writes its store in two steps, so the uses go through them one after the other.
-    const use = last.then(() => pass(context, info));
+    const use = last.then(() => pass(session));
     last = use.catch(() => undefined);
     return use;
   };
 
-  async function pass(context: OperationContext, info: FieldInfo): Promise<void> {
+  async function pass(session: Session): Promise<void> {
     const limiter = await (loading ??= loadLimiter(uses));
     const refusal = await limiter(
       // The package looks at nothing but the name of the field.
-      { parent: undefined, args: {}, context, info: info as unknown as GraphQLResolveInfo },
+      { parent: undefined, args: {}, context: session, info: { fieldName: 'rateLimit' } as GraphQLResolveInfo },
       { max: MAX_USES, window: `${WINDOW_MS}ms`, uncountRejected: true },
     );
     if (refusal === undefined) return;
     const now = monotonicNow();
-    const retryAfter = secondsUntil((uses.get(toKey(context))?.[0] ?? now) + WINDOW_MS, now);
+    const retryAfter = secondsUntil((uses.get(toKey(session))?.[0] ?? now) + WINDOW_MS, now);
     throw new StoreError('field_rate_limited', `rateLimit is served ${MAX_USES} times a minute.`, { retryAfter });
   }
 }
@@ -58,6 +57,6 @@ async function loadLimiter(uses: ReturnType<typeof createBoundedCache<readonly n
   return getGraphQLRateLimiter({ identifyContext: toKey, store });
 }
 
-function toKey({ session }: OperationContext): string {
-  return session.keyId ?? '';
+function toKey({ keyId = '' }: Session): string {
+  return keyId;
 }

@@ -10,10 +10,10 @@ export const resolvers: Resolvers & { ID: typeof ID } = {
   Query: {
     pets: (_, args, { loader }) => loader.list(parsePetQuery(args)),
     pet: (_, { id }, { loader }) => loader.get(parseInt64(id, 'id')),
-    rateLimit: async (_, _args, context, info) => {
+    rateLimit: async (_, _args, { session, guardRateLimit }) => {
       // What is left is asked first: how long the guard takes must not decide whether an upstream has answered
       // meanwhile.
-      const [allowance] = await Promise.all([context.session.allowance(), context.guardRateLimit(context, info)]);
+      const [allowance] = await Promise.all([session.allowance(), guardRateLimit(session)]);
       return allowance === undefined ? null : toRateLimit(allowance);
     },
   },

@@ -1,5 +1,6 @@
 import type { GraphQLFormattedError, SourceLocation } from 'graphql';
 import { StoreError } from '../errors.js';
+import type { Reply } from '../http/request-context.js';
 import type { RootField } from './compile.js';
 import type { Deprecation } from './deprecations.js';
 import { formatStoreError } from './errors.js';
@@ -9,7 +10,6 @@ import { FieldError, type Executed } from './run.js';
 /** The response to one operation. */
 export interface OperationResponse {
   readonly status: number;
-  /** By lower-case name. */
   readonly headers: Readonly<Record<string, string>>;
   /** The result as JSON. */
   readonly body: string | Uint8Array;
@@ -86,7 +86,7 @@ export function writeResponse(
 }
 
 /** Writes the responses to a batch as one list. */
-export function joinBodies(responses: readonly OperationResponse[]): string | Uint8Array {
+function joinBodies(responses: readonly OperationResponse[]): string | Uint8Array {
   const bodies = responses.map(({ body }) => body);
   if (bodies.every((body) => typeof body === 'string')) return `[${bodies.join()}]`;
   const parts = bodies.flatMap((body, index) => [index === 0 ? '[' : ',', body]);
@@ -95,18 +95,40 @@ export function joinBodies(responses: readonly OperationResponse[]): string | Ui
 
 /** Writes the response to an operation that was refused. */
 export function writeRefusal(refusal: Refusal, requestId: string): OperationResponse {
-  const { status, headers, errors, operation, failure } = refusal;
+  const { status, operation, failure } = refusal;
+  const errors = refusal.errors.map((error) => formatError(error, requestId));
   return {
     status,
-    headers: toHeaders(Object.entries(headers)),
-    body: join(
-      errors.map((error) => formatError(error, requestId)),
-      operation?.deprecations,
-    ),
+    headers: failure?.headers ?? NO_HEADERS,
+    body: join(errors, operation?.deprecations),
     hasData: false,
     hasErrors: true,
     failures: failure ? [failure] : [],
   };
+}
+
+/** The HTTP response to one operation. */
+export function toReply(response: OperationResponse, mediaType: string): Reply {
+  const headers = { 'Content-Type': mediaType, Vary: 'Accept', ...response.headers };
+  return { status: toStatus(response, mediaType), headers, body: response.body };
+}
+
+/**
+ * The HTTP response to a batch: 200 if any operation ran, otherwise the status that they share with their headers, or
+ * 400.
+ */
+export function toBatchReply(responses: readonly OperationResponse[], mediaType: string): Reply {
+  const longestWait = Math.max(...responses.map(({ headers }) => Number(headers['Retry-After'] ?? 0)));
+  const [status = 400, ...others] = new Set(responses.map((response) => toStatus(response, mediaType)));
+  const hasData = responses.some((response) => response.hasData);
+  const isShared = !hasData && others.length === 0;
+  const headers = {
+    'Content-Type': mediaType,
+    Vary: 'Accept',
+    ...(isShared && responses[0]?.headers),
+    ...(longestWait > 0 && { 'Retry-After': String(longestWait) }),
+  };
+  return { status: hasData ? 200 : isShared ? status : 400, headers, body: joinBodies(responses) };
 }
 
 /**
@@ -114,7 +136,7 @@ export function writeRefusal(refusal: Refusal, requestId: string): OperationResp
  * every response without data an error; a persisted query that is not found is a 200 in Apollo's protocol.
  * https://http-spec.graphql.org/September2026/#sec-Status-Codes
  */
-export function toStatus({ status, hasData, hasErrors }: OperationResponse, mediaType: string): number {
+function toStatus({ status, hasData, hasErrors }: OperationResponse, mediaType: string): number {
   if (status !== 200 || !hasErrors || !mediaType.startsWith('application/graphql-response+json')) return status;
   return hasData ? 294 : 422;
 }
@@ -136,27 +158,4 @@ function join(errors: readonly string[], deprecations: readonly Deprecation[] = 
   if (data !== undefined) members.push(`"data":${data}`);
   if (deprecations.length > 0) members.push(`"extensions":${JSON.stringify({ deprecations })}`);
   return `{${members.join()}}`;
-}
-
-/** The status and headers of a batch: 200 if any operation ran, otherwise what the operations share, or 400. */
-export function toBatchHead(
-  responses: readonly OperationResponse[],
-  mediaType: string,
-): Pick<OperationResponse, 'status' | 'headers'> {
-  if (responses.some(({ hasData }) => hasData)) return { status: 200, headers: longestWait(responses) };
-  const statuses = new Set(responses.map((response) => toStatus(response, mediaType)));
-  const [status = 400] = statuses;
-  return statuses.size === 1
-    ? { status, headers: { ...responses[0]?.headers, ...longestWait(responses) } }
-    : { status: 400, headers: longestWait(responses) };
-}
-
-function longestWait(responses: readonly OperationResponse[]): Record<string, string> {
-  const waits = responses.map(({ headers }) => Number(headers['retry-after'] ?? 0));
-  const longest = Math.max(...waits);
-  return longest > 0 ? { 'retry-after': String(longest) } : {};
-}
-
-function toHeaders(headers: Iterable<readonly [string, string]>): Record<string, string> {
-  return Object.fromEntries([...headers].map(([name, value]) => [name.toLowerCase(), value]));
 }

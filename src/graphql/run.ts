@@ -6,7 +6,7 @@ import type { PetLoader } from '../pets/pet-loader.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
 import type { RootField } from './compile.js';
 import type { Prepared } from './prepare.js';
-import { countRequests, FREE, responseTooLarge, type Price } from './prices.js';
+import { countRequests, FREE, type Price } from './prices.js';
 import type { RateLimitGuard } from './rate-limit-guard.js';
 import type { Variables } from './variables.js';
 
@@ -73,7 +73,13 @@ export function price({ operation, fields, variables, source, document }: Prepar
       prices.push(FREE);
     }
   }
-  if (values > maxValues) throw responseTooLarge(maxValues);
+  if (values > maxValues) {
+    throw new StoreError(
+      'operation_too_large',
+      `The operation may return more than ${maxValues} values (values selected × animals requested): select fewer ` +
+        'fields or animals, or split it.',
+    );
+  }
   return { operation, fields, source, document, args, prices, cost: countRequests(prices) };
 }
 
@@ -82,15 +88,20 @@ export function price({ operation, fields, variables, source, document }: Prepar
  * @throws StoreError when no field got data because an upstream refused the key or its rate
  */
 export async function run(priced: Priced, context: OperationContext): Promise<Executed> {
-  const { operation, fields, source, prices, cost } = priced;
-  const results = await (operation.type === 'mutation' ? runInOrder(priced, context) : runTogether(priced, context));
+  const { operation, fields, source, args, prices, cost } = priced;
+  const isMutation = operation.type === 'mutation';
+  const results = await (isMutation ? runInOrder(priced, context) : runTogether(fields, args, context));
   const refusal = findUpstreamRefusal(results, prices);
   if (refusal) throw await toWholeRefusal(refusal, cost, context.session);
   return { operation, fields, source, results };
 }
 
 /** Resolves when every field has settled. It needs one promise per field; `Promise.all` and a `catch` would need two. */
-function runTogether({ fields, args }: Priced, context: OperationContext): Promise<unknown[]> {
+function runTogether(
+  fields: readonly RootField[],
+  args: readonly (Priced['args'][number] | undefined)[],
+  context: OperationContext,
+): Promise<unknown[]> {
   return new Promise((resolve) => {
     const results = new Array<unknown>(fields.length);
     let pending = fields.length;
@@ -131,19 +142,11 @@ async function runInOrder({ fields, args, prices }: Priced, context: OperationCo
   let failure: FieldError | undefined;
   for (const [index, field] of fields.entries()) {
     const isHopeless = failure && (prices[index] as Price).cost > 0;
-    const result = isHopeless ? failure : await settled(call(field, args[index], context));
+    const [result] = isHopeless ? [failure] : await runTogether([field], [args[index]], context);
     if (result instanceof FieldError && UNAVAILABLE.has(result.cause.code)) failure = result;
     results.push(result);
   }
   return results;
-}
-
-async function settled(result: unknown): Promise<unknown> {
-  try {
-    return await result;
-  } catch (error) {
-    return FieldError.of(error);
-  }
 }
 
 const UPSTREAM_REFUSALS: ReadonlySet<ErrorName> = new Set(['unauthorized', 'rate_limited', 'key_banned']);

@@ -21,18 +21,11 @@ export interface GraphqlServerOptions {
   /** Whether browsers get Apollo Sandbox. */
   readonly landingPage: boolean;
   readonly production: boolean;
-  /** Tokens that a document may have. */
   readonly maxTokens: number;
   /** Where persisted queries are kept; absent: in this process. */
   readonly persistedQueries?: PersistedQueryCache | undefined;
   readonly formatError: ErrorFormatter;
   readonly log: Log;
-}
-
-/** A document that Apollo Server has found valid. */
-export interface ValidDocument {
-  readonly text: string;
-  readonly document: DocumentNode;
 }
 
 /** What the plugin captures. Apollo Server copies the context itself, but not what is in it. */
@@ -52,9 +45,6 @@ query ListPets {
   }
 }
 `;
-
-/** A place for the key. As long as nothing follows the scheme no key was sent, and the schema loads without one. */
-const EXAMPLE_HEADERS = { Authorization: 'Bearer ' };
 
 /** Without Internet access, the Sandbox page cannot load Apollo's script, and the browser goes on to the explorer. */
 const OFFLINE = `addEventListener('error', ({ target }) => target.src && location.replace('explorer'), true);`;
@@ -85,7 +75,8 @@ export async function createGraphqlServer(options: GraphqlServerOptions) {
             includeCookies: false,
             footer: false,
             document: EXAMPLE_OPERATION,
-            headers: EXAMPLE_HEADERS,
+            // As long as nothing follows the scheme, no key is sent, and the schema loads without one.
+            headers: { Authorization: 'Bearer ' },
           })
         : ApolloServerPluginLandingPageDisabled(),
       captureDocument,
@@ -95,7 +86,7 @@ export async function createGraphqlServer(options: GraphqlServerOptions) {
 
   return {
     /** Has a document that this process has not seen parsed and validated. */
-    async validate({ query, extensions }: Partial<OperationRequest>): Promise<ValidDocument | Refusal> {
+    async validate({ query, extensions }: Partial<OperationRequest>) {
       const captured: ApolloContext['captured'] = {};
       const { body, http } = await server.executeOperation({ query, extensions }, { contextValue: { captured } });
       const { text, document, failure } = captured;
@@ -104,9 +95,7 @@ export async function createGraphqlServer(options: GraphqlServerOptions) {
       if (body.kind !== 'single') throw new Error('Apollo Server answered in parts');
       // graphql-js adds one that says that there are more.
       const errors = (body.singleResult.errors ?? []).slice(0, MAX_ERRORS);
-      // The response has a `Cache-Control` of its own.
-      const { 'cache-control': _, ...headers } = Object.fromEntries(http.headers);
-      return new Refusal(findDocumentStatus(errors) ?? http.status ?? 200, headers, errors);
+      return new Refusal(findDocumentStatus(errors) ?? http.status ?? 200, errors);
     },
     /** Apollo Sandbox as an HTML page. */
     async renderLandingPage(search: string): Promise<string> {

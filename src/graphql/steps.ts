@@ -1,4 +1,5 @@
 import type { MaybePromise } from '../access/maybe-promise.js';
+import type { RequestContext } from '../http/request-context.js';
 import type { Prepared } from './prepare.js';
 import { Refusal } from './refusal.js';
 
@@ -15,13 +16,22 @@ export async function mapConcurrently<In, Out>(
   return results;
 }
 
+/** After this time, in milliseconds, a batch gives way to other requests. */
+const TURN_MS = 5;
+
 /** Takes the operations of a request through a step one after the other. */
 export async function mapInOrder<In, Out>(
   operations: readonly (In | Refusal)[],
+  { takeTurn }: RequestContext,
   step: Step<In, Out>,
 ): Promise<(Out | Refusal)[]> {
   const results: (Out | Refusal)[] = [];
+  let turnEnd = performance.now() + TURN_MS;
   for (const [index, operation] of operations.entries()) {
+    if (index > 0 && performance.now() > turnEnd) {
+      await takeTurn(true);
+      turnEnd = performance.now() + TURN_MS;
+    }
     const result = runStep(operation, index, step);
     results.push(result instanceof Promise ? await result : result);
   }

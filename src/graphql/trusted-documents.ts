@@ -1,11 +1,16 @@
 import { createHash } from 'node:crypto';
+import { unwatchFile, watchFile } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { setImmediate } from 'node:timers/promises';
+import { parse } from 'graphql';
+import { z } from 'zod';
+import { ConfigError } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { RequestContext } from '../http/request-context.js';
+import type { Log } from '../observability/log.js';
+import type { PrepareAhead } from './prepare.js';
 import type { PreparedDocuments } from './prepared-documents.js';
 import { readHash, type OperationRequest } from './request.js';
-
-/** Trusted documents by their identifiers, without prefix. */
-export type Manifest = ReadonlyMap<string, string>;
 
 export interface TrustedDocumentsOptions {
   readonly documents: PreparedDocuments;
@@ -22,7 +27,8 @@ const MAX_LOGGED_NAME = 100;
  * a manifest.
  */
 export function createTrustedDocuments({ documents, others, count }: TrustedDocumentsOptions) {
-  let manifest: Manifest = new Map();
+  /** The texts by their identifiers, without prefix. */
+  let manifest: ReadonlyMap<string, string> = new Map();
 
   return {
     /**
@@ -36,7 +42,8 @@ export function createTrustedDocuments({ documents, others, count }: TrustedDocu
       if (named !== undefined && (query ?? named) === named) return { ...request, query: named, extensions: undefined };
       // Without its text, a document that is not in the manifest cannot run.
       const mayRun = documentId === undefined || (query !== undefined && named === undefined);
-      if (mayRun && (others === 'allowed' || isTrusted(query))) return request;
+      const isTrusted = query !== undefined && documents.isPinned(query);
+      if (mayRun && (others === 'allowed' || isTrusted)) return request;
       const outcome = mayRun && others === 'reported' ? 'reported' : 'refused';
       count(outcome);
       noteUntrusted(request, id, context);
@@ -48,33 +55,126 @@ export function createTrustedDocuments({ documents, others, count }: TrustedDocu
           : `No trusted document has the id ${documentId.slice(0, MAX_LOGGED_NAME)}${query === undefined ? '' : ' and this text'}.`,
       );
     },
-    /** Replaces the manifest. */
-    replace(next: Manifest): void {
+    replace(next: ReadonlyMap<string, string>): void {
       manifest = next;
       documents.pin(manifest.values());
     },
   };
-
-  function isTrusted(query: string | undefined): boolean {
-    return query !== undefined && documents.isPinned(query);
-  }
 }
 
 export type TrustedDocuments = ReturnType<typeof createTrustedDocuments>;
 
 /** Removes the prefix of https://github.com/graphql/graphql-over-http/pull/264, which is optional here. */
-export function withoutPrefix(id: string): string {
+function withoutPrefix(id: string): string {
   return id.startsWith('sha256:') ? id.slice('sha256:'.length) : id;
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
 }
 
 /** Adds the name of a document that is not trusted to the log line of its request. */
 function noteUntrusted(
   { query = '', operationName }: OperationRequest,
   id: string | undefined,
-  context: RequestContext,
+  { logged, clientName }: RequestContext,
 ): void {
-  const { logged } = context;
-  const name = id?.slice(0, MAX_LOGGED_NAME) ?? `sha256:${createHash('sha256').update(query).digest('hex')}`;
+  const name = id?.slice(0, MAX_LOGGED_NAME) ?? `sha256:${sha256(query)}`;
   logged.untrusted = [logged.untrusted, operationName?.slice(0, MAX_LOGGED_NAME), name].filter(Boolean).join(' ');
-  logged.client = context.clientName;
+  logged.client = clientName;
+}
+
+export interface ManifestOptions {
+  readonly path: string;
+  readonly trusted: TrustedDocuments;
+  readonly prepareAhead: PrepareAhead;
+  readonly log: Log;
+}
+
+/** How often to look whether the file has changed, in milliseconds. */
+const LOOK_EVERY_MS = 1_000;
+
+/**
+ * Reads the manifest and prepares its documents, and does so again whenever the file changes. If the new file is
+ * broken, the previous manifest stays in use.
+ * @returns a function that stops watching the file
+ * @throws ConfigError when the file is not a manifest
+ */
+export async function openManifest(options: ManifestOptions): Promise<() => Promise<void>> {
+  const { path, trusted, prepareAhead, log } = options;
+  let loading = load();
+  const reload = (): void => {
+    loading = loading.then(load).catch((error: unknown) => {
+      log.warn({ reason: (error as Error).message }, 'the previous manifest of trusted documents stays in use');
+    });
+  };
+  // Unlike an event of the file system, a look also notices a file that is replaced through a symbolic link.
+  watchFile(path, { interval: LOOK_EVERY_MS, persistent: false }, reload);
+  await loading.catch((error: unknown) => {
+    unwatchFile(path, reload);
+    throw error;
+  });
+  return () => {
+    unwatchFile(path, reload);
+    return loading;
+  };
+
+  async function load(): Promise<void> {
+    const manifest = await readManifest(path);
+    trusted.replace(manifest);
+    const ids = new Map([...manifest].map(([id, text]) => [text, id]));
+    for (const [text, id] of ids) {
+      await prepareAhead(text).catch((error: unknown) => {
+        log.warn({ id, reason: (error as Error).message }, 'a trusted document is not valid');
+      });
+      await setImmediate();
+    }
+    if (ids.size === 0) {
+      log.warn('the manifest of trusted documents is empty: TRUSTED_DOCUMENTS_ONLY=true refuses every document');
+    }
+    log.info({ documents: ids.size }, 'the manifest of trusted documents is loaded');
+  }
+}
+
+/** An object that maps identifiers to documents, as graphql-codegen and Relay write it. */
+const MAP = z.record(z.string(), z.string());
+/** https://www.apollographql.com/docs/graphos/platform/security/persisted-queries#manifest-format */
+const APOLLO_MANIFEST = z.object({
+  format: z.literal('apollo-persisted-query-manifest'),
+  version: z.literal(1),
+  operations: z.array(z.object({ id: z.string(), body: z.string() })),
+});
+const MANIFEST = z.union([
+  MAP.transform((map) => Object.entries(map)),
+  APOLLO_MANIFEST.transform(({ operations }) => operations.map(({ id, body }) => [id, body] as const)),
+]);
+
+async function readManifest(path: string): Promise<ReadonlyMap<string, string>> {
+  const broken = (reason: string) => new ConfigError(`TRUSTED_DOCUMENTS names ${path}, which ${reason}`);
+  const content = await readFile(path, 'utf8').catch((error: unknown) => {
+    throw broken(`cannot be read (${(error as Error).message})`);
+  });
+  let json: unknown;
+  try {
+    json = JSON.parse(content);
+  } catch {
+    throw broken('is not JSON');
+  }
+  const { success, data: entries } = MANIFEST.safeParse(json);
+  if (!success) {
+    throw broken("is neither an object that maps hashes to documents nor Apollo's persisted-query manifest");
+  }
+  const manifest = new Map<string, string>();
+  for (const [id, text] of entries) {
+    try {
+      parse(text);
+    } catch (error) {
+      throw broken(`has the document ${id}, which is not GraphQL (${(error as Error).message})`);
+    }
+    // Other generators hash differently. The SHA-256 of the text names the document, too.
+    manifest.set(sha256(text), text);
+    await setImmediate();
+  }
+  for (const [id, text] of entries) manifest.set(withoutPrefix(id), text);
+  return manifest;
 }

@@ -31,15 +31,15 @@ export interface CompiledWriter {
   readonly valueCount: number;
 }
 
-export interface WriterCompilerOptions {
-  readonly schema: GraphQLSchema;
-  readonly fragments: ReturnType<typeof toFragments>;
-  /** The variables that decide what `@skip` and `@include` leave. */
-  readonly variables: Readonly<Variables>;
-}
-
-/** Makes the compiler of one operation's writers. Equal selections share one writer, so that equal lists are written once. */
-export function createWriterCompiler({ schema, fragments, variables }: WriterCompilerOptions) {
+/**
+ * Makes the compiler of one operation's writers. Equal selections share one writer, so that equal lists are written once.
+ * @param variables - those that decide what `@skip` and `@include` leave
+ */
+export function createWriterCompiler(
+  schema: GraphQLSchema,
+  fragments: ReturnType<typeof toFragments>,
+  variables: Readonly<Variables>,
+) {
   const known = new Map<string, CompiledWriter>();
   return (type: GraphQLOutputType, nodes: readonly FieldNode[]): CompiledWriter => {
     const signature = `${String(type)} ${sign(getNamedType(type), nodes)}`;
@@ -113,7 +113,6 @@ interface Part {
   readonly write: Writer;
 }
 
-/** Writes null, or refuses it. */
 type NullWriter = () => string;
 
 // Functions of their own, so that writers keep nothing of the document: thousands of them are kept.

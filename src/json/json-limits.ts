@@ -10,7 +10,6 @@ const HARMLESS_LENGTH = 100_000;
 
 /**
  * Refuses JSON with too many members before it is parsed: a megabyte of different keys takes `JSON.parse` some 80 ms.
- * @param subject - the name of the text in the error message
  * @throws StoreError `bad_request`
  */
 export function requireFewMembers(text: string, subject: string): void {
@@ -25,7 +24,6 @@ function tooManyValues(subject: string): StoreError {
 
 /**
  * Refuses parsed JSON that is nested too deeply, has too many values or has a key `__proto__`.
- * @param subject - the name of the text in the error message
  * @returns the number of members of all objects
  * @throws StoreError `bad_request`
  */

@@ -95,6 +95,8 @@ export const HOSTILE_DOCUMENTS: readonly (readonly [name: string, document: stri
   ['a long number', `{ pets(limit: ${'1'.repeat(900_000)}) { id } }`],
   ['one unclosed string', `"${LONG}`],
   ['backslashes and unclosed strings', '"\\'.repeat(200_000)],
+  ['backslashes and unclosed strings, not too long', '"\\'.repeat(99_000)],
+  ['an unclosed block string, not too long', `"""${'\\"""'.repeat(49_000)}`],
   ['unclosed block strings', '\\"""\n'.repeat(100_000)],
   ['an endless comment', '#{'.repeat(200_000)],
   [
