@@ -6,6 +6,8 @@ import { flood, sendRaw, trickle } from './raw-http.js';
 const CHUNK = Buffer.from(`10000\r\n${'a'.repeat(65_536)}\r\n`);
 /** An upper bound for the bytes that the socket buffers of both ends hold while the server does not read. */
 const BUFFERS = 16_000_000;
+/** On a busy machine, a client that floods may see that its connection was reset before it has read the response. */
+const MAY_MISS_RESPONSE = { retry: 2 };
 
 describe('hostile HTTP', () => {
   let gateway: Gateway;
@@ -40,7 +42,7 @@ describe('hostile HTTP', () => {
     it.each([
       ['with Content-Length', 'Content-Length: 10000000000', Buffer.alloc(65_536, 97)],
       ['chunked', 'Transfer-Encoding: chunked', CHUNK],
-    ])('are not read to the end: %s', async (_, header, chunk) => {
+    ])('are not read to the end: %s', MAY_MISS_RESPONSE, async (_, header, chunk) => {
       const { status, written } = await sendRaw(gateway.url, (socket, isOpen) => {
         socket.write(`POST ${path} HTTP/1.1\r\n${head}${header}\r\n\r\n`);
         flood(socket, isOpen, chunk);
@@ -54,7 +56,7 @@ describe('hostile HTTP', () => {
     ['without a key', 'POST /v1/pets', 401],
     ['to an unknown path', 'POST /nowhere', 404],
     ['to a health check', 'GET /livez', 200],
-  ])('stops reading an endless body %s', async (_, start, expected) => {
+  ])('stops reading an endless body %s', MAY_MISS_RESPONSE, async (_, start, expected) => {
     const { status, written } = await sendRaw(gateway.url, (socket, isOpen) => {
       socket.write(`${start} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n`);
       flood(socket, isOpen, CHUNK);
