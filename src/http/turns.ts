@@ -54,6 +54,7 @@ export function createTurns() {
       const caller = callers.get(name) ?? create(name);
       if (caller.inProgress === 0) {
         active += 1;
+        caller.together = 1;
         caller.usedMs = Math.max(caller.usedMs, clock);
       }
       caller.inProgress += 1;
@@ -72,7 +73,8 @@ export function createTurns() {
      * the caller. While there is nobody to share with, the turn comes at once, unless the work may take long.
      */
     take(caller: Caller, isLong = false): MaybePromise<void> {
-      if (!isLong) {
+      if (isLong) caller.together = 1;
+      else {
         const isAlone = active === 1 && waiting === 0;
         if ((isAlone || current === caller) && performance.now() < sliceEnd) return undefined;
       }

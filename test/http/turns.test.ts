@@ -95,6 +95,34 @@ describe('turns', () => {
     expect(turnsOfEventLoop).toBe(1);
   });
 
+  it('are of one request at first, though the short ones of earlier requests came together', async () => {
+    const turns = createTurns();
+    /** Takes a turn for each of ten requests, and returns in which pass of the event loop each began. */
+    const takeTen = async (ms: number): Promise<number[]> => {
+      const caller = turns.enter('one');
+      const other = turns.enter('other');
+      let pass = 0;
+      let isDone = false;
+      const count = (): void => void (isDone || setImmediate(() => ((pass += 1), count())));
+      count();
+      const passes = await Promise.all(
+        Array.from({ length: 10 }, async () => {
+          await turns.take(caller, true);
+          work(ms);
+          return pass;
+        }),
+      );
+      isDone = true;
+      turns.leave(caller);
+      turns.leave(other);
+      await nextPass();
+      return passes;
+    };
+    for (let round = 0; round < 5; round++) await takeTen(0.01);
+    const passes = await takeTen(10);
+    expect(new Set(passes.slice(0, 3)).size).toBe(3);
+  });
+
   it('come later to a caller that was charged for work outside of them', async () => {
     const turns = createTurns();
     const callers = ['charged', 'other'].map((name) => turns.enter(name));
