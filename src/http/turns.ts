@@ -26,18 +26,18 @@ const DOUBLE_MS = 5;
 const MAX_TOGETHER = 8;
 /** The most that a caller may catch up after it had nothing to do, in milliseconds. */
 const CREDIT_MS = 100;
-/** The most callers that are remembered. */
+/** The most callers that are remembered after their last request. */
 const REMEMBERED = 10_000;
 
 /**
  * Shares the event loop between callers by the time that they use (https://en.wikipedia.org/wiki/Fair_queuing): the
  * caller that has used least is next. While all its requests wait for the store, others that have used more leave it as
- * much time to go on as it has just used. Otherwise a caller with long turns would get one in each such moment.
+ * much time to go on as it has just used. Otherwise a caller with long turns would get one in each such moment. A caller
+ * lives for as long as it has requests: an older one would keep what ends from being collected while it is young.
  */
 export function createTurns() {
-  const callers = createBoundedCache<Caller>(REMEMBERED);
-  /** How many of them have requests in progress. */
-  let active = 0;
+  const callers = new Map<string, Caller>();
+  const remembered = createBoundedCache<Pick<Caller, 'usedMs'>>(REMEMBERED);
   /** The callers with requests that wait for a turn, and those that are expected. */
   const queue = new Set<Caller>();
   let waiting = 0;
@@ -52,11 +52,6 @@ export function createTurns() {
   return {
     enter(name: string): Caller {
       const caller = callers.get(name) ?? create(name);
-      if (caller.inProgress === 0) {
-        active += 1;
-        caller.together = 1;
-        caller.usedMs = Math.max(caller.usedMs, clock);
-      }
       caller.inProgress += 1;
       return caller;
     },
@@ -66,7 +61,9 @@ export function createTurns() {
     },
     leave(caller: Caller): void {
       caller.inProgress -= 1;
-      if (caller.inProgress === 0) active -= 1;
+      if (caller.inProgress > 0) return;
+      callers.delete(caller.name);
+      remember(caller);
     },
     /**
      * Waits for the caller's turn. What the request does from then on, until it waits for something else, is charged to
@@ -75,7 +72,7 @@ export function createTurns() {
     take(caller: Caller, isLong = false): MaybePromise<void> {
       if (isLong) caller.together = 1;
       else {
-        const isAlone = active === 1 && waiting === 0;
+        const isAlone = callers.size === 1 && waiting === 0;
         if ((isAlone || current === caller) && performance.now() < sliceEnd) return undefined;
       }
       return new Promise((resolve) => {
@@ -89,9 +86,14 @@ export function createTurns() {
   };
 
   function create(name: string): Caller {
-    const caller = { name, inProgress: 0, running: new Map(), waiting: [], together: 1, usedMs: 0, expectedUntil: 0 };
+    const usedMs = Math.max(remembered.get(name)?.usedMs ?? 0, clock);
+    const caller = { name, inProgress: 0, running: new Map(), waiting: [], together: 1, usedMs, expectedUntil: 0 };
     callers.set(name, caller);
     return caller;
+  }
+
+  function remember({ name, usedMs }: Caller): void {
+    if (usedMs > clock) remembered.set(name, { usedMs });
   }
 
   /** Starts a slice when the event loop has looked at the connections. */
@@ -99,7 +101,7 @@ export function createTurns() {
     if (isSliceDue) return;
     isSliceDue = true;
     setImmediate(() => {
-      sliceEnd = performance.now() + (active === 1 ? LONG_SLICE_MS : SLICE_MS);
+      sliceEnd = performance.now() + (callers.size === 1 ? LONG_SLICE_MS : SLICE_MS);
       step();
     });
   }
@@ -129,6 +131,7 @@ export function createTurns() {
     const used = now - since;
     caller.usedMs += used * (1 + used / DOUBLE_MS);
     caller.expectedUntil = now + used;
+    if (caller.inProgress === 0) remember(caller);
     // Each turn costs a little, so short ones are taken together.
     if (used > SLICE_MS) caller.together = 1;
     else if (used < SLICE_MS / 2) caller.together = Math.min(2 * caller.together, MAX_TOGETHER);
