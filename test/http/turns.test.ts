@@ -95,32 +95,30 @@ describe('turns', () => {
     expect(turnsOfEventLoop).toBe(1);
   });
 
-  it('are of one request at first, though the short ones of earlier requests came together', async () => {
+  it('are of one request each when the work is long, though short ones of the same caller came together', async () => {
     const turns = createTurns();
-    /** Takes a turn for each of ten requests, and returns in which pass of the event loop each began. */
-    const takeTen = async (ms: number): Promise<number[]> => {
-      const caller = turns.enter('one');
-      const other = turns.enter('other');
-      let pass = 0;
-      let isDone = false;
-      const count = (): void => void (isDone || setImmediate(() => ((pass += 1), count())));
-      count();
-      const passes = await Promise.all(
+    const caller = turns.enter('one');
+    turns.enter('other');
+    let pass = 0;
+    let isOver = false;
+    const countPass = (): void => {
+      pass += 1;
+      if (!isOver) setImmediate(countPass);
+    };
+    setImmediate(countPass);
+    /** Returns in which pass of the event loop the turn of each of ten requests came. */
+    const takeTen = (isLong: boolean): Promise<number[]> =>
+      Promise.all(
         Array.from({ length: 10 }, async () => {
-          await turns.take(caller, true);
-          work(ms);
+          await turns.take(caller, isLong);
+          work(isLong ? 10 : 0.01);
           return pass;
         }),
       );
-      isDone = true;
-      turns.leave(caller);
-      turns.leave(other);
-      await nextPass();
-      return passes;
-    };
-    for (let round = 0; round < 5; round++) await takeTen(0.01);
-    const passes = await takeTen(10);
-    expect(new Set(passes.slice(0, 3)).size).toBe(3);
+    for (let round = 0; round < 5; round++) await takeTen(false);
+    const passes = await takeTen(true);
+    isOver = true;
+    expect(new Set(passes).size).toBe(10);
   });
 
   it('come later to a caller that was charged for work outside of them', async () => {
