@@ -7,7 +7,10 @@ export interface ClientAddress {
   readonly network: string;
 }
 
-/** @param trustProxy - whether the client's address is the last one in `X-Forwarded-For`, if that is valid */
+/**
+ * Creates the function that finds the address of a request's client.
+ * @param trustProxy - whether it is the last address in `X-Forwarded-For`, if that is valid
+ */
 export function createAddressReader(trustProxy: boolean): (request: IncomingMessage) => ClientAddress {
   return ({ headers, socket }) => {
     const forwarded = trustProxy

@@ -16,7 +16,10 @@ const NO_HEADERS = {};
 
 export type Cors = ReturnType<typeof createCors>;
 
-/** @param origins - those that may read responses. If undefined: Apollo Sandbox, and every page from this machine */
+/**
+ * Decides which other origins may read responses.
+ * @param origins - if undefined: Apollo Sandbox, and every page from this machine
+ */
 export function createCors(origins: readonly string[] | undefined) {
   const allows =
     origins === undefined

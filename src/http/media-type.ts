@@ -42,7 +42,10 @@ function negotiate(accept: string, offers: readonly string[]): string | undefine
   return new Negotiator({ headers: { accept: types } }).mediaType([...offers]);
 }
 
-/** @throws StoreError `not_acceptable` if the `Accept` header allows none of the types on offer */
+/**
+ * Chooses the media type of a response.
+ * @throws StoreError `not_acceptable` if the `Accept` header allows none of the types on offer
+ */
 export type ChooseMediaType = (accept: string | undefined) => string;
 
 /** @param offers - the available types, the preferred one first */

@@ -37,7 +37,7 @@ export class RequestContext {
    * @param isLong - the work may take long: connections are looked at first, even if nobody else waits
    */
   takeTurn: (isLong?: boolean) => MaybePromise<void> = () => undefined;
-  /** Charges the caller for work outside of its turns. The scheduler replaces it. */
+  /** Charges the caller for work outside of its turns, in milliseconds. The scheduler replaces it. */
   charge: (milliseconds: number) => void = () => undefined;
   /** Tells the scheduler that the key is valid. */
   identify: (keyId: string) => void = () => undefined;

@@ -55,6 +55,7 @@ const LOOK_EVERY_MS = 1_000;
  */
 const BUSY = 8;
 
+/** Creates the HTTP server: request ids, CORS, slow clients, one log line and one measurement for each request. */
 export function createHttpServer(options: HttpServerOptions) {
   const { handler, cors, log, metrics, tracer, isDraining } = options;
   const { stallMs = 15_000, maxWaitingBytes = 64 * 1_024 * 1_024 } = options;
