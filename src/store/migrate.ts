@@ -69,9 +69,11 @@ async function findPending(database: Database, files: string): Promise<readonly 
   return database.transaction((session) =>
     withPostgrator(session, files, async (postgrator) => {
       const version = await postgrator.getDatabaseVersion();
+      let file = '';
+      postgrator.on('validation-started', ({ filename }) => (file = basename(filename)));
       await postgrator.validateMigrations(version).catch((error: unknown) => {
-        const { message } = error as Error;
-        throw message.startsWith('MD5') ? new ConfigError(`${message}: its file was changed`) : error;
+        if (!(error as Error).message.startsWith('MD5')) throw error;
+        throw new ConfigError(`${file} was changed after it had run: restore it, and make a new file for the change`);
       });
       return postgrator.getRunnableMigrations(version, Infinity);
     }),
