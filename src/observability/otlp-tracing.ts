@@ -69,9 +69,7 @@ function createResource() {
     .merge(detectResources({ detectors: [envDetector] }));
 }
 
-/**
- * Logs why the collector does not accept spans, and the SDK's warnings, such as how many spans did not fit in the queue.
- */
+/** Logs why the collector does not accept spans, and the SDK's warnings, such as how many did not fit in the queue. */
 function warnOfLosses(log: Log): void {
   let warnedAt = -Infinity;
   setGlobalErrorHandler((error) => {

@@ -30,8 +30,8 @@ const REFUSED_KEY_MS = 5_000;
 export type KeyStates = ReturnType<typeof createKeyStates>;
 
 /**
- * Creates the states of all keys. Accepted keys, those with a cooldown and all others are kept apart, so that made-up keys evict neither. When there are
- * too many of a kind, the least recently used one is removed first.
+ * Creates the states of all keys. Accepted keys, those with a cooldown and all others are kept apart, so that made-up
+ * keys evict neither. When there are too many of a kind, the least recently used one is removed first.
  * @param capacity - the most keys that the upstream has accepted
  * @param otherCapacity - the most keys of each other kind
  */

@@ -1,4 +1,4 @@
-import { pino } from 'pino';
+import { readLimits } from '../access/limits-file.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import type { Config, StoreConfig } from '../config.js';
 import { openRedisLink } from '../redis/redis-link.js';
@@ -7,7 +7,6 @@ import type { Database } from './database.js';
 import { requireEmbeddedStore } from './embedded-store.js';
 import { createKeyAdmin, createRedisPeek, type KeyAdmin, type Peek } from './key-admin.js';
 import { connectKeys } from './key-socket.js';
-import { readLimits } from '../access/limits-file.js';
 import { createPostgresKeyStore } from './postgres-key-store.js';
 import { listPendingMigrations } from './migrate.js';
 import { createPostgresUsage } from './postgres-usage.js';
@@ -37,8 +36,7 @@ export async function withKeyAdmin<T>(
     await requireTables(database, store);
     const { length } = await listPendingMigrations(database);
     if (length > 0) throw new Error(`${store} has pending migrations (${length}): run npm run migrate`);
-    const log = pino({ level: 'silent' });
-    const redis = redisUrl === undefined ? undefined : await openRedisLink({ url: redisUrl, log, deadlineMs: 5_000 });
+    const redis = redisUrl === undefined ? undefined : await openRedisLink({ url: redisUrl, deadlineMs: 5_000 });
     const peek = redis ? createRedisPeek(redis, bans) : await createPeek(backend, bans);
     const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
     return work(admin, store).finally(() => redis?.close());
