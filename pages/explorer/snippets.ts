@@ -1,4 +1,13 @@
-import { Kind, parse, valueFromASTUntyped, visit, type ASTVisitor, type DocumentNode, type ValueNode } from 'graphql';
+import {
+  Kind,
+  parse,
+  valueFromASTUntyped,
+  visit,
+  type ASTVisitor,
+  type DocumentNode,
+  type SelectionNode,
+  type ValueNode,
+} from 'graphql';
 
 /** An operation as the editors hold it. */
 export interface Edited {
@@ -54,7 +63,7 @@ interface RootField {
   readonly args: Readonly<Record<string, unknown>>;
 }
 
-/** The root fields of the operation, also those in fragments. A text that is not GraphQL has none. */
+/** The root fields of the operation that would run, also those in fragments. A text that is not GraphQL has none. */
 function readRootFields({ query, operationName, variables }: Edited): readonly RootField[] {
   const { definitions } = parseOrEmpty(query);
   const operations = definitions.filter((definition) => definition.kind === Kind.OPERATION_DEFINITION);
@@ -67,16 +76,26 @@ function readRootFields({ query, operationName, variables }: Edited): readonly R
   );
   const values = { ...variables };
   const fields: RootField[] = [];
+  const isLeftOut = ({ directives = [] }: SelectionNode): boolean =>
+    directives.some(({ name, arguments: [condition] = [] }) => {
+      const value = condition && toValue(condition.value, values);
+      return name.value === 'skip' ? value === true : name.value === 'include' && value === false;
+    });
   const visitor: ASTVisitor = {
     VariableDefinition({ variable, defaultValue }) {
       if (defaultValue) values[variable.name.value] ??= toValue(defaultValue, {});
     },
-    Field({ name, arguments: nodes = [] }) {
+    Field(field) {
+      if (isLeftOut(field)) return false;
+      const { name, arguments: nodes = [] } = field;
       const args = Object.fromEntries(nodes.map((node) => [node.name.value, toValue(node.value, values)]));
       fields.push({ name: name.value, args });
       return false;
     },
-    FragmentSpread({ name: { value } }) {
+    InlineFragment: (fragment) => (isLeftOut(fragment) ? false : undefined),
+    FragmentSpread(spread) {
+      if (isLeftOut(spread)) return;
+      const { value } = spread.name;
       const fragment = fragments.get(value);
       fragments.delete(value);
       if (fragment) visit(fragment, visitor);

@@ -19,6 +19,16 @@ const OTHERS: readonly (Pick<Edited, 'query'> & Partial<Edited>)[] = [
   { query: 'query ($limit: Int! = 2, $status: PetStatus) { pets(limit: $limit, status: $status) { name } }' },
   { query: '{ ... on Query { pets(limit: 1) { name } } ...F ...F } fragment F on Query { pet(id: 2) { name } }' },
   {
+    query: `query ($with: Boolean = false, $without: Boolean!) {
+      pets(limit: 1) @include(if: $with) { name }
+      two: pets(limit: 2) @include(if: true) @skip(if: $without) { name }
+      ... @skip(if: true) { three: pets(limit: 3) { name } }
+      ...F @include(if: $with)
+      pet(id: 3) { name }
+    } fragment F on Query { four: pets(limit: 4) { name } }`,
+    variables: { without: false },
+  },
+  {
     query: `mutation { addPet(input: { name: "It's \\"Max\\"", categoryId: 9223372036854775807 }) { name } }`,
     headers: { 'Idempotency-Key': '8e03978e-40d5-43dd-bc93-6894a57f9324' },
   },
