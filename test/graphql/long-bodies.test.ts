@@ -23,7 +23,8 @@ it('numbers in strings and keys stay what they are', () => {
 
 it('a body with as many inexact numbers as it may hold is read in a moment', () => {
   const numbers = Array.from({ length: 19_000 }, (_, i) => `${i}.${'7'.repeat(40)}`).join();
-  const startedAt = performance.now();
+  const before = process.cpuUsage();
   expect(read(`{"variables":{"ids":[${numbers}]}}`)).toHaveProperty('variables.ids.length', 19_000);
-  expect(performance.now() - startedAt).toBeLessThan(250);
+  // The time of this process alone: the machine may be busy.
+  expect(process.cpuUsage(before).user).toBeLessThan(250_000);
 });

@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createDatabase, startGateway, type Gateway } from '../support/gateway.js';
 import { connectRedis, describeWithRedis, redisUrl } from '../support/redis.js';
@@ -138,7 +138,11 @@ describeWithRedis('four instances that share a Redis', { retry: 2 }, () => {
   });
 
   it('count the 401s of an address together', async () => {
-    const headers = { 'X-Forwarded-For': randomUUID() };
+    const headers = {
+      'X-Forwarded-For': `2001:db8:${randomBytes(4)
+        .toString('hex')
+        .replace(/(?=.{4}$)/, ':')}::1`,
+    };
     const answers = await Promise.all(
       Array.from({ length: 100 }, (_, i) =>
         instance(i)
