@@ -128,11 +128,9 @@ function requireSmallDefinition(
       if (repeated > maxRepeats) throw tooMany('fields of one name in one place', maxRepeats);
       if (isIntrospection) {
         if (++introspection > MAX_INTROSPECTION) throw tooMany('introspection fields', MAX_INTROSPECTION);
-      } else if (!isRoot && isOperation) {
-        if (repeated === 1 && ++values > maxSelectedValues) {
-          const reason = `An operation may select ${maxSelectedValues} values; this one selects more.`;
-          throw new StoreError('operation_too_large', reason);
-        }
+      } else if (!isRoot && isOperation && repeated === 1 && ++values > maxSelectedValues) {
+        const reason = `An operation may select ${maxSelectedValues} values; this one selects more.`;
+        throw new StoreError('operation_too_large', reason);
       }
       if (field.selectionSet) {
         const isMeta = isIntrospection || (isRoot && field.name.value.startsWith('__'));

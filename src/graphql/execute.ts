@@ -132,8 +132,6 @@ export function createExecute(options: ExecuteOptions) {
   }
 }
 
-export type Execute = ReturnType<typeof createExecute>;
-
 type Step<In, Out> = (operation: In, index: number) => MaybePromise<Out | Refusal>;
 
 /** Takes all operations of a request through a step at the same time. */

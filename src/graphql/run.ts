@@ -31,20 +31,16 @@ export interface Executed extends Pick<Priced, 'operation' | 'fields' | 'source'
  * @throws StoreError when no field got data because an upstream refused the key or its rate
  */
 export async function run(priced: Priced, context: OperationContext): Promise<Executed> {
-  const { operation, fields, source, args, prices, cost } = priced;
+  const { operation, fields, source, prices, cost } = priced;
   const isMutation = operation.type === 'mutation';
-  const results = await (isMutation ? runInOrder(priced, context) : runTogether(fields, args, context));
+  const results = await (isMutation ? runInOrder(priced, context) : runTogether(priced, context));
   const refusal = findUpstreamRefusal(results, prices);
   if (refusal) throw await toWholeRefusal(refusal, cost, context.session);
   return { operation, fields, source, results };
 }
 
 /** Resolves when every field has settled. It needs one promise per field; `Promise.all` and a `catch` would need two. */
-function runTogether(
-  fields: readonly RootField[],
-  args: readonly (Priced['args'][number] | undefined)[],
-  context: OperationContext,
-): Promise<unknown[]> {
+function runTogether({ fields, args }: Pick<Priced, 'fields' | 'args'>, context: OperationContext): Promise<unknown[]> {
   return new Promise((resolve) => {
     const results = new Array<unknown>(fields.length);
     let pending = fields.length;
@@ -55,7 +51,7 @@ function runTogether(
       if (pending === 0) resolve(results);
     };
     fields.forEach((field, index) => {
-      const result = call(field, args[index], context);
+      const result = call(field, args[index] as FieldArguments, context);
       if (result instanceof Promise) {
         result.then(
           (value) => settle(index, value),
@@ -66,9 +62,11 @@ function runTogether(
   });
 }
 
+type FieldArguments = Priced['args'][number];
+
 /** Calls the resolver of a field. It never throws. */
-function call(field: RootField, args: Priced['args'][number] | undefined, context: OperationContext): unknown {
-  if (args === undefined || args instanceof FieldError) return args;
+function call(field: RootField, args: FieldArguments, context: OperationContext): unknown {
+  if (args instanceof FieldError) return args;
   try {
     return field.resolve(args, context);
   } catch (error) {
@@ -85,7 +83,9 @@ async function runInOrder({ fields, args, prices }: Priced, context: OperationCo
   let failure: FieldError | undefined;
   for (const [index, field] of fields.entries()) {
     const isHopeless = failure && (prices[index] as Price).cost > 0;
-    const [result] = isHopeless ? [failure] : await runTogether([field], [args[index]], context);
+    const [result] = isHopeless
+      ? [failure]
+      : await runTogether({ fields: [field], args: [args[index] as FieldArguments] }, context);
     if (result instanceof FieldError && UNAVAILABLE.has(result.cause.code)) failure = result;
     results.push(result);
   }
