@@ -30,7 +30,7 @@ export async function openProxyBackend(
   redis?: RedisLink,
 ): Promise<Backend> {
   const { url, timeoutMs, defaultPlan } = proxy;
-  const { observe } = metrics.watchUpstream(() => ({ ...connections.load(), isBreakerOpen: breaker.isOpen }));
+  const observe = metrics.watchUpstream(() => ({ ...connections.load(), isBreakerOpen: breaker.isOpen }));
   const connections = createConnections({ ...proxy, connectTimeoutMs: timeoutMs, observe });
   let isPathReported = false;
   const breaker = createBreaker(probeUpstream, (isOpen) =>

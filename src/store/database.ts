@@ -1,4 +1,4 @@
-import type { DatabaseConnections } from '../observability/backend-metrics.js';
+import type { DatabaseConnections } from '../observability/metrics.js';
 import type { SpanParent } from '../observability/tracing.js';
 
 /** One SQL statement. The name lets a server keep its plan. */
