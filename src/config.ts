@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { z } from 'zod';
-import { parseRedisUrl } from './redis/redis-url.js';
+import { parseRedisUrl } from './redis/redis-client.js';
 import { databaseUrl, flag, integer, oneOf, UNPRINTABLE, url } from './setting-types.js';
 import { parseTracing, TRACING_SWITCH } from './tracing-config.js';
 

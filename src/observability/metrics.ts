@@ -1,8 +1,7 @@
+import { STATUS_CODES } from 'node:http';
 import { performance } from 'node:perf_hooks';
-import { collectDefaultMetrics, Counter, Registry } from 'prom-client';
-import { createUpstreamMetrics, watchPool, type DatabaseConnections, type UpstreamState } from './backend-metrics.js';
-import { readPackage } from './package.js';
-import { createInstruments, toErrorType, type Instruments } from './prometheus.js';
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { readPackage, SERVICE_NAME } from './package.js';
 
 /**
  * - `ok`: data without errors
@@ -42,6 +41,23 @@ const SHARING_FAILURES = ['unreachable', 'timeout', 'closed', 'error', 'garbage'
 export type SharingFailure = (typeof SHARING_FAILURES)[number];
 /** The state of the limits that instances share through Redis. */
 export type SharingMetrics = ReturnType<Metrics['watchSharing']>;
+
+export interface DatabaseConnections {
+  readonly used: number;
+  readonly idle: number;
+  /** Statements that wait for a connection. */
+  readonly waiting: number;
+  readonly max: number;
+}
+
+interface UpstreamState {
+  /** Connections with a request on them. */
+  readonly active: number;
+  readonly idle: number;
+  /** Requests that wait for a connection. */
+  readonly waiting: number;
+  readonly isBreakerOpen: boolean;
+}
 
 /**
  * The program's metrics, which docs/operating.md describes. No key, name or identifier ever becomes a label, and every
@@ -136,7 +152,7 @@ export function createMetrics(knownPlans: readonly string[]) {
     },
     gauge,
     watchPool: (connections: () => DatabaseConnections): void => watchPool(instruments, connections),
-    watchUpstream: (state: () => UpstreamState) => createUpstreamMetrics(instruments, state),
+    watchUpstream: (state: () => UpstreamState) => watchUpstream(instruments, state),
     /** Starts to report the sharing through Redis. */
     watchSharing() {
       const failures = counter(
@@ -177,10 +193,96 @@ function addProcessMetrics(registry: Registry, { gauge }: Instruments): void {
   // The labels are the resource's attributes:
   // https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/
   const build = {
-    service_name: 'animal-store-gateway',
+    service_name: SERVICE_NAME,
     service_version: readPackage().version,
     process_runtime_name: 'nodejs',
     process_runtime_version: process.versions.node,
   };
   gauge('target_info', 'Build info: the version of the program and of Node; always 1', [[build, () => 1]]);
+}
+
+function watchPool({ gauge }: Instruments, connections: () => DatabaseConnections): void {
+  const pool = { db_client_connection_pool_name: 'postgresql' };
+  gauge('db_client_connections', 'Connections of the database pool', [
+    [{ ...pool, db_client_connection_state: 'used' }, () => connections().used],
+    [{ ...pool, db_client_connection_state: 'idle' }, () => connections().idle],
+  ]);
+  gauge('db_client_connection_pending_requests', 'Statements that wait for a connection', [
+    [pool, () => connections().waiting],
+  ]);
+  gauge('db_client_connection_max', 'Connections that the database pool may have', [[pool, () => connections().max]]);
+}
+
+function watchUpstream({ durations, gauge }: Instruments, state: () => UpstreamState) {
+  const requests = durations(
+    'http_client_request_duration_seconds',
+    'Duration of requests to the upstream, including the wait for a connection',
+    ['http_request_method', 'http_response_status_code', 'error_type'],
+  );
+  gauge('http_client_open_connections', 'Connections to the upstream', [
+    [{ http_connection_state: 'active' }, () => state().active],
+    [{ http_connection_state: 'idle' }, () => state().idle],
+  ]);
+  gauge(
+    'http_client_active_requests',
+    'Requests to the upstream in progress, including those that wait for a connection',
+    () => state().active + state().waiting,
+  );
+  gauge('upstream_breaker_open', '1 while the breaker is open: the upstream keeps failing and gets no requests', () =>
+    Number(state().isBreakerOpen),
+  );
+  /** @param outcome - the HTTP status or, if there was no response, the reason from a small set of words */
+  return (method: string, outcome: number | string, seconds: number): void =>
+    requests.observe({ http_request_method: method, ...toOutcomeLabels(outcome) }, seconds);
+}
+
+function toOutcomeLabels(outcome: number | string) {
+  if (typeof outcome === 'string') return toErrorType(outcome);
+  // An upstream could send any status, and each would be a new label.
+  if (!(outcome in STATUS_CODES)) return toErrorType('_OTHER');
+  return { http_response_status_code: outcome, ...toErrorType(outcome >= 400 ? String(outcome) : undefined) };
+}
+
+type Labels = Readonly<Record<string, string>>;
+
+type Instruments = ReturnType<typeof createInstruments>;
+
+/**
+ * Upper bounds of the buckets, in seconds: those that the semantic conventions recommend for HTTP and for databases,
+ * and smaller ones, because most requests take less than 5 ms.
+ */
+const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
+
+function createInstruments(registry: Registry) {
+  const registers = [registry];
+  return {
+    durations: <Name extends string>(name: string, help: string, labelNames: Name[]) =>
+      new Histogram({ name, help, labelNames, buckets: BUCKETS, registers }),
+
+    /** Creates a counter. Its label values in `zeros` start at zero, so that their first event shows as an increase. */
+    counter: (name: string, help: string, zeros: readonly Labels[]) => {
+      const counter = new Counter({ name, help, labelNames: Object.keys(zeros[0] ?? {}), registers });
+      for (const zero of zeros) counter.inc(zero, 0);
+      return counter;
+    },
+
+    /** Creates a gauge. Each scrape calls the functions for the values, of which several are told apart by labels. */
+    gauge: (name: string, help: string, read: (() => number) | readonly (readonly [Labels, () => number])[]): void => {
+      const series = typeof read === 'function' ? [[{}, read] as const] : read;
+      new Gauge({
+        name,
+        help,
+        labelNames: Object.keys(series[0]?.[0] ?? {}),
+        registers,
+        collect() {
+          for (const [labels, read] of series) this.set(labels, read());
+        },
+      });
+    },
+  };
+}
+
+/** Returns the label `error_type`, which only failures have. prom-client would write `undefined` as text. */
+function toErrorType(failure: string | undefined): { error_type?: string } {
+  return failure === undefined ? {} : { error_type: failure };
 }

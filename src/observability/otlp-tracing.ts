@@ -13,8 +13,8 @@ import {
 } from '@opentelemetry/sdk-trace';
 import type { TracingConfig } from '../tracing-config.js';
 import type { Log } from './log.js';
-import { readPackage } from './package.js';
-import { SERVICE_NAME, type Tracing } from './tracing.js';
+import { readPackage, SERVICE_NAME } from './package.js';
+import type { Tracing } from './tracing.js';
 
 /** Longer attributes are cut, in characters. A path may be as long as all headers of a request. */
 const MAX_VALUE_LENGTH = 1_024;

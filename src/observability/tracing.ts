@@ -15,10 +15,9 @@ import {
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
 import type { RequestContext } from '../http/request-context.js';
 import { CLIENT_GONE, toKnownMethod, toServerFailure } from './metrics.js';
+import { SERVICE_NAME } from './package.js';
 
 export type { Attributes, Span, Tracer } from '@opentelemetry/api';
-
-export const SERVICE_NAME = 'animal-store-gateway';
 
 export interface Tracing {
   readonly tracer: Tracer;

@@ -98,10 +98,8 @@ export function createConnections(options: {
       return outcome;
     },
     load: () => ({
-      /** Connections with a request on them. */
       active: connections - free,
       idle: Math.max(0, clients.filter(({ stats }) => stats.connected).length - (connections - free)),
-      /** Requests that wait for a connection. */
       waiting: [...lines.values()].reduce((sum, line) => sum + line.size, 0),
     }),
     close: async () => {
@@ -131,18 +129,12 @@ export function createConnections(options: {
   function take(keyId: string): Connection {
     free -= 1;
     used.set(keyId, (used.get(keyId) ?? 0) + 1);
-    return takeIdle() ?? open();
-  }
-
-  /** The connection used last, so that few stay open; without ids in responses, the last that has rested. */
-  function takeIdle(): Connection | undefined {
+    // The connection used last, so that few stay open; without ids in responses, the last that has rested.
     const usedBefore = performance.now() - (ids.isReturned ? 0 : REST_MS);
     const index = idle.findLastIndex(({ usedAt }) => usedAt <= usedBefore);
-    if (index < 0 && clients.length < connections) return undefined;
-    return idle.splice(Math.max(0, index), 1)[0];
-  }
-
-  function open(): Connection {
+    if (index >= 0 || clients.length === connections) {
+      return idle.splice(Math.max(0, index), 1)[0] as Connection;
+    }
     const client = new Client(origin, clientOptions);
     clients.push(client);
     return { client, usedAt: 0 };

@@ -19,13 +19,8 @@ export interface UpstreamRequest {
   readonly span?: Span | undefined;
   /** When the request was last sent, by `performance.now()`. */
   sentAt?: number | undefined;
-  /** What the request waits for now, if it is on its way. */
-  progress?: Cancellable | undefined;
-}
-
-interface Cancellable {
-  /** Ends the request at once. Returns whether the upstream may have received it. */
-  cancel(reason: Error): boolean;
+  /** Ends the request at once, if it is on its way. Returns whether the upstream may have received it. */
+  progress?: { cancel(reason: Error): boolean } | undefined;
 }
 
 export interface UpstreamAnswer {
@@ -89,7 +84,7 @@ export function exchange(
 }
 
 /** Reads the response. It is a class, because a literal's methods are new functions for each request. */
-class ExchangeHandler implements Dispatcher.DispatchHandler, Cancellable {
+class ExchangeHandler implements Dispatcher.DispatchHandler {
   #controller: Dispatcher.DispatchController | undefined;
   #isOver = false;
   #wasSent = false;

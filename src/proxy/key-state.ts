@@ -4,7 +4,6 @@ import type { ProbeEnd, UpstreamAnswerHead } from '../access/upstream-key.js';
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
-import type { Span } from '../observability/tracing.js';
 import { LimitState, LONG_MS } from './limit-state.js';
 
 /** A period in which the gateway sends nothing with a key, because the upstream answered 429. */
@@ -14,14 +13,6 @@ export interface Cooldown {
   /** When the upstream will serve the key again, as far as is known: what clients are told. By `monotonicNow`. */
   readonly retryAt: number;
   readonly code: 'rate_limited' | 'key_banned';
-}
-
-/** Cooldowns that several gateways share. */
-export interface SharedCooldowns {
-  /** Finds the cooldown of a key that any gateway has shared. */
-  find(keyId: string, span: Span): Promise<Cooldown | undefined>;
-  /** Shares a cooldown with the other gateways, without waiting for them. */
-  share(keyId: string, cooldown: Cooldown): void;
 }
 
 /** How long a key counts as refused after a 401 of the upstream. */

@@ -9,7 +9,8 @@ import type { Access, AdmissionObserver, Allowance, Session } from '../access/se
 import type { ProbeEnd, UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js';
 import { StoreError, withCost } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
-import type { KeyState, KeyStates, SharedCooldowns } from './key-state.js';
+import type { SharedCooldowns } from '../redis/redis-cooldowns.js';
+import type { KeyState, KeyStates } from './key-state.js';
 import type { EndTrial, StartTrial } from './key-trials.js';
 import type { PublishedPlan } from './limit-state.js';
 

@@ -15,7 +15,6 @@ import { createKeyStates } from './key-state.js';
 import { createKeyTrials } from './key-trials.js';
 import { createProxyAccess } from './proxy-access.js';
 import { createRestPetSource } from './rest-pet-source.js';
-import { createUpstreamSpans } from './upstream-span.js';
 import { unavailable } from './wire.js';
 
 /** The longest time for which a key waits for its trial. It needs the rest of its time limit for its request. */
@@ -30,7 +29,7 @@ export async function openProxyBackend(
   redis?: RedisLink,
 ): Promise<Backend> {
   const { url, timeoutMs, defaultPlan } = proxy;
-  const { observe } = metrics.watchUpstream(() => ({ ...connections.load(), isBreakerOpen: breaker.isOpen }));
+  const observe = metrics.watchUpstream(() => ({ ...connections.load(), isBreakerOpen: breaker.isOpen }));
   const connections = createConnections({ ...proxy, connectTimeoutMs: timeoutMs, observe });
   let isPathReported = false;
   const breaker = createBreaker(probeUpstream, (isOpen) =>
@@ -41,7 +40,7 @@ export async function openProxyBackend(
   const closeLimitsFile =
     redis || defaultPlan === undefined ? undefined : await openLimitsFile(proxy.limitsFile, defaultLedger, log);
   return {
-    source: createRestPetSource({ connections, breaker, timeoutMs, startSpan: createUpstreamSpans(tracer, url) }),
+    source: createRestPetSource({ connections, breaker, timeoutMs, tracer, url }),
     access: createProxyAccess({
       keys,
       startTrial: createKeyTrials(Math.min(MAX_TRIAL_WAIT_MS, timeoutMs / 2)),

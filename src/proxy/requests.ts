@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError } from '../errors.js';
-import type { Span } from '../observability/tracing.js';
+import { endSpan, joinSpans, startSpan, type Span, type Tracer } from '../observability/tracing.js';
 import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import type { Breaker } from './breaker.js';
-import type { Connections } from './connections.js';
+import { parseBaseUrl, type Connections } from './connections.js';
 import type { Outcome, UpstreamAnswer, UpstreamRequest } from './exchange.js';
-import { endUpstreamSpan, type StartUpstreamSpan } from './upstream-span.js';
 import { timedOut, unavailable } from './wire.js';
 
 export interface UpstreamRequestsOptions {
@@ -14,7 +13,9 @@ export interface UpstreamRequestsOptions {
   readonly breaker: Breaker;
   /** Time for all requests of one call, from its start, in milliseconds. */
   readonly timeoutMs: number;
-  readonly startSpan: StartUpstreamSpan;
+  readonly tracer: Tracer;
+  /** The store's base address, for the spans. */
+  readonly url: string;
 }
 
 /** What all requests of a call have in common. */
@@ -43,7 +44,8 @@ const EXCHANGE_MS = 0.05;
 
 /** Creates the function that sends all requests to the upstream. */
 export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUpstream {
-  const { connections, breaker, timeoutMs, startSpan } = options;
+  const { connections, breaker, timeoutMs, tracer, url } = options;
+  const startAttempt = createAttemptSpans(tracer, url);
   let retriesLeft = MAX_RETRIES;
   /**
    * The GETs that have not ended, by key and path. Their entries are emptied at the end: as a Map in V8's old generation
@@ -120,7 +122,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
     for (let retries = 0; request.waiting > 0; retries += 1) {
       request.result = request.call.key?.findRefusal();
       if (request.result) break;
-      request.span = request.spans && startSpan(request, request.spans, retries);
+      request.span = request.spans && startAttempt(request, request.spans, retries);
       const outcome = await connections.send(request);
       const result = conclude(request, outcome);
       // Exponential backoff with full jitter.
@@ -142,7 +144,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
 
   /** Reads the outcome of an attempt, and tells the trace, the breaker and the key. */
   function conclude(request: PendingRequest, outcome: Outcome): Result {
-    if (request.span) endUpstreamSpan(request.span, outcome);
+    if (request.span) endAttempt(request.span, outcome);
     if (outcome.kind === 'answer') {
       const arrivedAt = performance.now();
       const result = request.template.read(outcome, request.path);
@@ -237,4 +239,31 @@ function isWorthRetrying({ method }: UpstreamRequest, outcome: Outcome): boolean
 /** Whether the upstream refused the key or its rate. */
 function isRefusal(result: Result): result is StoreError {
   return result instanceof StoreError && (result.status === 401 || result.status === 429);
+}
+
+/** Creates the function that starts the span of one attempt, which includes the wait for a connection. */
+function createAttemptSpans(tracer: Tracer, url: string) {
+  const { protocol, hostname, port } = new URL(url);
+  const { origin, basePath } = parseBaseUrl(url);
+  /**
+   * @param waiting - the recorded spans of the calls that wait for the request, at least one
+   * @param retries - the number of earlier attempts
+   */
+  return ({ method, path }: UpstreamRequest, waiting: readonly Span[], retries: number): Span => {
+    const pathTemplate = basePath + (path.startsWith('/pets/') ? '/pets/{petId}' : '/pets');
+    return startSpan(tracer, 'client', `${method} ${pathTemplate}`, joinSpans(waiting), {
+      'server.address': hostname,
+      'server.port': Number(port || (protocol === 'https:' ? 443 : 80)),
+      'http.request.method': method,
+      'url.full': origin + basePath + path,
+      'url.template': pathTemplate,
+      ...(retries > 0 && { 'http.request.resend_count': retries }),
+    });
+  };
+}
+
+function endAttempt(span: Span, outcome: Outcome): void {
+  if (outcome.kind !== 'answer') return endSpan(span, {}, outcome.kind);
+  const { status } = outcome;
+  endSpan(span, { 'http.response.status_code': status }, status >= 400 ? String(status) : undefined);
 }

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import type { Cluster, Redis, RedisOptions } from 'ioredis';
-import { parseRedisUrl, type RedisAddress } from './redis-url.js';
+import { splitHosts } from '../setting-types.js';
 
 export type RedisClient = Redis | Cluster;
 
@@ -16,11 +16,25 @@ export async function createRedisClients(url: string, connectMs: number) {
   // Imported on demand, so that a program without Redis starts faster. The default export, because a bundle has no
   // named exports of a CommonJS package.
   const { Redis, Cluster } = (await import('ioredis')).default;
-  const address = parseRedisUrl(url);
-  if (!address) throw new Error('the URL of Redis has not been validated');
-  const { hosts, primaryName } = address;
-  const options = toOptions(address, connectMs);
-  const tlsOfAny = address.tls ? {} : undefined;
+  const { hosts, primaryName, username, password, database, tls } = parseRedisUrl(url) as RedisAddress;
+  const host = hosts[0]?.host ?? '';
+  const tlsOfAny = tls ? {} : undefined;
+  const options = {
+    username,
+    password,
+    db: database,
+    tls: tls && !isIP(host) ? { servername: host } : tlsOfAny,
+    lazyConnect: true,
+    connectTimeout: connectMs,
+    disconnectTimeout: 100,
+    enableOfflineQueue: false,
+    enableReadyCheck: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    retryStrategy: null,
+    disableClientInfo: true,
+    protocol: 2,
+  } as const satisfies RedisOptions;
   /** The nodes of the cluster, if there is one. Any of them knows the others. */
   let nodes: RedisAddress['hosts'] | undefined;
   let created = 0;
@@ -37,7 +51,7 @@ export async function createRedisClients(url: string, connectMs: number) {
         sentinelRetryStrategy: () => null,
         sentinelCommandTimeout: SENTINEL_MS,
         connectTimeout: SENTINEL_MS,
-        enableTLSForSentinelMode: address.tls,
+        enableTLSForSentinelMode: tls,
         tls: tlsOfAny,
         sentinelTLS: tlsOfAny,
       });
@@ -53,7 +67,7 @@ export async function createRedisClients(url: string, connectMs: number) {
         await Promise.all(primaries.map((node) => node.ping()));
         nodes = primaries.map(({ options: { host = '', port = 0 } }) => ({ host, port }));
       } else if (primaryName === undefined && (await isClusterNode(client))) {
-        if (address.database !== 0) throw new Error('a cluster has no database but 0');
+        if (database !== 0) throw new Error('a cluster has no database but 0');
         nodes = hosts;
         return 'cluster';
       }
@@ -87,22 +101,38 @@ async function isClusterNode(client: Redis): Promise<boolean> {
   return typeof reply === 'string' && /^cluster_enabled:1\r?$/m.test(reply);
 }
 
-function toOptions({ username, password, database, tls, hosts }: RedisAddress, connectMs: number) {
-  const host = hosts[0]?.host ?? '';
-  return {
-    username,
-    password,
-    db: database,
-    tls: tls ? (isIP(host) ? {} : { servername: host }) : undefined,
-    lazyConnect: true,
-    connectTimeout: connectMs,
-    disconnectTimeout: 100,
-    enableOfflineQueue: false,
-    enableReadyCheck: false,
-    autoResendUnfulfilledCommands: false,
-    maxRetriesPerRequest: 0,
-    retryStrategy: null,
-    disableClientInfo: true,
-    protocol: 2,
-  } as const satisfies RedisOptions;
+type RedisAddress = NonNullable<ReturnType<typeof parseRedisUrl>>;
+
+const SCHEME = /^(rediss?)(\+sentinel)?:$/;
+
+/**
+ * Parses `redis://user:password@host:port/database`, or
+ * `redis+sentinel://user:password@host:port,host:port/name/database`. With TLS, the scheme begins with `rediss`.
+ * @returns a server, nodes of a cluster, or Sentinels; undefined if the text has another form
+ */
+export function parseRedisUrl(text: string) {
+  try {
+    const urls = splitHosts(text).map((url) => new URL(url));
+    const { protocol, username, password, pathname } = urls[0] as URL;
+    const [, scheme, sentinel] = SCHEME.exec(protocol) ?? [];
+    const path = pathname.split('/').slice(1).map(decodeURIComponent);
+    const [name, database = ''] = sentinel ? path : [undefined, path.join('/')];
+    if (!scheme || !/^\d{0,5}$/.test(database) || (sentinel && !name)) return undefined;
+    if (urls.some(({ hostname, hash }) => hostname === '' || hash !== '')) return undefined;
+    return {
+      hosts: urls.map(({ hostname, port }) => ({
+        host: hostname.replace(/^\[|\]$/g, ''),
+        port: Number(port || (sentinel ? 26_379 : 6_379)),
+      })),
+      /** The name under which Sentinels know the primary. Undefined without Sentinels. */
+      primaryName: name,
+      username: decodeURIComponent(username) || undefined,
+      password: decodeURIComponent(password) || undefined,
+      database: Number(database),
+      tls: scheme === 'rediss',
+    };
+  } catch {
+    // Not a URL, or not validly percent-encoded.
+    return undefined;
+  }
 }

@@ -1,9 +1,10 @@
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { Span } from '../observability/tracing.js';
-import type { Cooldown, SharedCooldowns } from '../proxy/key-state.js';
-import type { RedisLink } from './redis-link.js';
-import { createScript } from './redis-script.js';
+import type { Cooldown } from '../proxy/key-state.js';
+import { createScript, type RedisLink } from './redis-link.js';
+
+export type SharedCooldowns = ReturnType<typeof createRedisCooldowns>;
 
 /** The most cooldowns that a gateway keeps, to share them again after an outage. Redis may then be empty. */
 const CAPACITY = 10_000;
@@ -27,14 +28,16 @@ return {tonumber(ARGV[1]), wait, later, ban and 1 or 0}
 `;
 
 /** Creates the cooldowns that all gateways with the same Redis share. During an outage, each gateway has its own. */
-export function createRedisCooldowns(link: RedisLink): SharedCooldowns {
+export function createRedisCooldowns(link: RedisLink) {
   const script = createScript(link, 'cool-down', COOL_DOWN);
   const shared = createBoundedCache<Cooldown>(CAPACITY);
   link.onUp(() => void sendAgain());
 
   return {
-    find: (keyId, span) => run(keyId, [0, 0, 0], span),
-    share(keyId, cooldown) {
+    /** Finds the cooldown of a key that any gateway has shared. */
+    find: (keyId: string, span: Span) => run(keyId, [0, 0, 0], span),
+    /** Shares a cooldown with the other gateways, without waiting for them. */
+    share(keyId: string, cooldown: Cooldown): void {
       shared.set(keyId, cooldown);
       void send(keyId);
     },

@@ -1,8 +1,12 @@
+import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
+import { ConfigError } from '../config.js';
+import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
-import type { SharingFailure, SharingMetrics } from '../observability/metrics.js';
-import type { Span } from '../observability/tracing.js';
+import type { Metrics, SharingFailure, SharingMetrics } from '../observability/metrics.js';
+import { endSpan, startSpan, type Span, type Tracer } from '../observability/tracing.js';
+import type { WaitUntilAvailable } from '../startup.js';
 import { createRedisClients, type RedisClient } from './redis-client.js';
 
 export type RedisCommands = Pick<Redis, 'evalsha' | 'eval' | 'get' | 'set'>;
@@ -18,7 +22,7 @@ interface RedisCall {
  * Called when a call is sent. Not called for a call without a connection.
  * @returns a function to call when the call ends, with the kind of failure if it failed
  */
-export type ObserveCall = (call: RedisCall) => (failure?: SharingFailure) => void;
+type ObserveCall = (call: RedisCall) => (failure?: SharingFailure) => void;
 
 export type RedisLink = Awaited<ReturnType<typeof openRedisLink>>;
 
@@ -179,4 +183,93 @@ export async function openRedisLink(options: {
 function reasonOf({ name }: Error): SharingFailure {
   if (name === 'ReplyError') return 'error';
   return name === 'ParserError' ? 'garbage' : 'closed';
+}
+
+/**
+ * Creates the function that has Redis run a Lua script in one atomic step. Its first argument is a number unique to the
+ * call, and its reply is an array of integers that starts with this number, so the reply to another call is never
+ * mistaken for its own. The function returns undefined if Redis is unavailable.
+ *
+ * It sends the digest, and the whole text only if Redis does not know the digest.
+ * @param name - its name in metrics and traces
+ */
+export function createScript(link: RedisLink, name: string, lua: string) {
+  const digest = hash('sha1', lua);
+  let calls = 0;
+
+  return (
+    keys: readonly string[],
+    args: readonly (string | number)[],
+    span?: Span,
+  ): Promise<readonly number[] | undefined> => {
+    const call = (calls += 1);
+    const parameters = [...keys, call, ...args];
+    return link.ask(
+      { name, operation: 'EVALSHA', span },
+      (client) =>
+        client.evalsha(digest, keys.length, ...parameters).catch((error: unknown) => {
+          if (!(error as Error).message.startsWith('NOSCRIPT')) throw error;
+          return client.eval(lua, keys.length, ...parameters);
+        }),
+      (reply) => {
+        const isOurs = Array.isArray(reply) && reply[0] === call && reply.every(Number.isSafeInteger);
+        if (!isOurs) throw new Error('the reply does not match the call');
+        return reply.slice(1) as readonly number[];
+      },
+    );
+  };
+}
+
+/**
+ * Opens the links of an instance: one for limits, and one for persisted queries, whose failures do not affect the
+ * limits.
+ * @throws ConfigError if Redis refuses the connection, or does not answer within the time that the start may take
+ */
+export async function openRedis(
+  url: string,
+  log: Log,
+  metrics: Metrics,
+  tracer: Tracer,
+  waitUntilAvailable: WaitUntilAvailable,
+) {
+  const observe = createCallObserver(metrics, tracer);
+  const [limits, queries] = await Promise.all([
+    openRedisLink({ url, log, metrics: metrics.watchSharing(), observe }),
+    openRedisLink({ url, observe }),
+  ]);
+  const close = (): void => {
+    limits.close();
+    queries.close();
+  };
+  try {
+    await waitUntilAvailable('REDIS_URL names a Redis', () =>
+      limits.isUp ? Promise.resolve() : Promise.reject(toStartError(limits.failure)),
+    );
+  } catch (error) {
+    close();
+    throw error;
+  }
+  return { limits, queries, close };
+}
+
+/** Measures each call, and creates a span for each call of a recorded request. The span contains no values. */
+function createCallObserver(metrics: Metrics, tracer: Tracer): ObserveCall {
+  return ({ name, operation, span: parent }) => {
+    const startedAt = performance.now();
+    const attributes = { 'db.system.name': 'redis', 'db.operation.name': operation, 'db.query.summary': name };
+    const span = parent?.isRecording() ? startSpan(tracer, 'client', name, { span: parent }, attributes) : undefined;
+    return (failure) => {
+      metrics.observeDatabase('redis', name, failure, (performance.now() - startedAt) / 1_000);
+      if (span) endSpan(span, {}, failure);
+    };
+  };
+}
+
+/** What Redis answers to a wrong password, user or database number. Waiting does not help. */
+const REFUSAL = /^(?:WRONGPASS|NOAUTH|NOPERM|ERR (?:DB index|invalid DB|AUTH))/;
+
+function toStartError(failure = 'it does not answer'): Error {
+  return REFUSAL.test(failure)
+    ? new ConfigError(`REDIS_URL names a Redis that refuses the connection: ${failure}`)
+    : new StoreError('unavailable', failure);
 }

@@ -1,7 +1,6 @@
 import { StoreError } from '../errors.js';
-import type { DatabaseConnections } from '../observability/backend-metrics.js';
 import type { Log } from '../observability/log.js';
-import type { Metrics } from '../observability/metrics.js';
+import type { DatabaseConnections, Metrics } from '../observability/metrics.js';
 import { endSpan, startSpan, type Attributes, type SpanParent, type Tracer } from '../observability/tracing.js';
 
 /** One SQL statement. The name lets a server keep its plan. */

@@ -15,7 +15,6 @@ import { createPostgresPetSource } from '../../src/pets/postgres-pet-source.js';
 import { createBreaker } from '../../src/proxy/breaker.js';
 import { createConnections } from '../../src/proxy/connections.js';
 import { createRestPetSource } from '../../src/proxy/rest-pet-source.js';
-import { createUpstreamSpans } from '../../src/proxy/upstream-span.js';
 import { createUpstreamKey } from '../support/calls.js';
 import { createDatabase, startGateway } from '../support/gateway.js';
 import { describePetSource, type SourceUnderTest } from './pet-source.contract.js';
@@ -75,12 +74,7 @@ describePetSource('another animal store, over REST', async () => {
     () => undefined,
   );
   return {
-    source: createRestPetSource({
-      connections,
-      breaker,
-      timeoutMs: 20_000,
-      startSpan: createUpstreamSpans(NO_TRACING.tracer, url),
-    }),
+    source: createRestPetSource({ connections, breaker, timeoutMs: 20_000, tracer: NO_TRACING.tracer, url }),
     call: {
       key: createUpstreamKey('test', `Bearer ${key}`),
     },

@@ -4,7 +4,6 @@ import { createCall } from '../../src/pets/pet-source.js';
 import { createBreaker } from '../../src/proxy/breaker.js';
 import type { UpstreamRequest } from '../../src/proxy/exchange.js';
 import { createRestPetSource } from '../../src/proxy/rest-pet-source.js';
-import { createUpstreamSpans } from '../../src/proxy/upstream-span.js';
 import { NO_TRACING } from '../../src/observability/tracing.js';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
 import { answerAnimals, send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
@@ -160,7 +159,8 @@ it('each request takes a turn of its caller, and an equal one joins it until the
       () => undefined,
     ),
     timeoutMs: 1_000,
-    startSpan: createUpstreamSpans(NO_TRACING.tracer, 'http://127.0.0.1/v1'),
+    tracer: NO_TRACING.tracer,
+    url: 'http://127.0.0.1/v1',
   });
   const turns: (() => void)[] = [];
   const call = { ...createCall('test'), takeTurn: () => new Promise<void>((resolve) => void turns.push(resolve)) };

@@ -1,7 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { monotonicNow } from '../../src/clock.js';
-import type { SharedCooldowns } from '../../src/proxy/key-state.js';
-import { createRedisCooldowns } from '../../src/redis/redis-cooldowns.js';
+import { createRedisCooldowns, type SharedCooldowns } from '../../src/redis/redis-cooldowns.js';
 import type { RedisCommands, RedisLink } from '../../src/redis/redis-link.js';
 
 const LIVE = 5_000;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseRedisUrl } from '../../src/redis/redis-url.js';
+import { parseRedisUrl } from '../../src/redis/redis-client.js';
 
 const PLAIN = { database: 0, tls: false };
 
