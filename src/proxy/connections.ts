@@ -62,6 +62,8 @@ export function createConnections(options: {
   const openConnection = buildConnector({ timeout: connectTimeoutMs });
   const probeMs = Math.min(connectTimeoutMs, MAX_PROBE_MS);
   const probeClient = new Client(origin, { connect: { timeout: probeMs } });
+  // What answers a probe may be a file, which knows no ids. The probe's connection has no other requests.
+  const probeIds = { create: ids.create, matches: () => true };
   const clients: Client[] = [];
   /** The connections without a request, in the order of their last use. */
   const idle: Connection[] = [];
@@ -92,7 +94,7 @@ export function createConnections(options: {
       const request: UpstreamRequest = { call: { requestId: 'probe' }, method: 'GET', path, headers: {} };
       const createdAt = performance.now();
       const timer = setTimeout(() => request.progress?.cancel(timedOut()), probeMs);
-      const outcome = await exchange(probeClient, basePath + path, request, ids, () => undefined);
+      const outcome = await exchange(probeClient, basePath + path, request, probeIds, () => undefined);
       clearTimeout(timer);
       report(request.method, outcome, createdAt);
       return outcome;

@@ -180,7 +180,7 @@ function readHeader(headers: Headers, name: string): string | undefined {
   return Array.isArray(value) ? value.join(', ') : value;
 }
 
-type RequestIds = ReturnType<typeof createRequestIds>;
+type RequestIds = Pick<ReturnType<typeof createRequestIds>, 'create' | 'matches'>;
 
 /** Stores accept ids of up to 128 characters, and the part that is added here takes about 20. */
 const MAX_CLIENT_ID = 100;
@@ -209,8 +209,10 @@ export function createRequestIds() {
         if (status >= 400) isReturnedWithRefusals = true;
         return true;
       }
-      // A load balancer in front of the upstream may add refusals without the id.
-      if (returned === undefined) return !(status < 400 ? isReturned : isReturnedWithRefusals) || status >= 500;
+      // What stands in front of the upstream may add refusals without the id.
+      if (returned === undefined) {
+        return !(status < 400 ? isReturned : isReturnedWithRefusals) || status >= 500 || REFUSALS.has(status);
+      }
       // An upstream may have ids of its own. It then never returns the id of another request.
       return !isReturned && !returned.includes(tag);
     },

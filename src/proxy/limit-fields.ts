@@ -62,7 +62,7 @@ function toResetAt(reset: number, date: number, now: number): number {
   const latest = now + DAY * 1_000;
   if (resetAt <= latest && now - resetAt < DAY * 1_000) return Math.max(resetAt, now + 1_000);
   const others = [reset * 1_000 - steps, reset - steps, now + reset * 1_000];
-  return others.find((time) => time > now && time <= latest) ?? latest;
+  return others.find((time) => time >= now && time <= latest) ?? latest;
 }
 
 /** The shortest wait after a 429, in seconds. It is also the wait after a 429 that states none. */

@@ -195,7 +195,7 @@ class ProxySession implements Session, UpstreamKey {
     if (!this.#defaultRefusal) return;
     if (!limits.isUnstated) {
       const probe = 1;
-      await this.#askDefaultPlan(defaultPlan, probe);
+      this.#defaultWindows = (await this.#askDefaultPlan(defaultPlan, probe)).windows;
       return;
     }
     this.#release(cost);

@@ -67,7 +67,7 @@ export async function openProxyBackend(
   /** Any answer will do but one of a gateway without its server. */
   async function probeUpstream(): Promise<undefined> {
     const outcome = await connections.probe();
-    if (outcome.kind !== 'answer') throw unavailable(outcome.error);
+    if (outcome.kind !== 'answer') throw unavailable(outcome.error.cause ?? outcome.error);
     if (outcome.status >= 502 && outcome.status <= 504) throw unavailable();
     if (outcome.status === 404 && !isPathReported && !parseBaseUrl(url).basePath.endsWith('/v1')) {
       isPathReported = true;

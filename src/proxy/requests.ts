@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { monotonicNow } from '../clock.js';
 import { StoreError } from '../errors.js';
 import { endSpan, joinSpans, startSpan, type Span, type Tracer } from '../observability/tracing.js';
 import type { Pet } from '../pets/pet.js';
@@ -6,6 +7,7 @@ import { CallCancelled, type Call } from '../pets/pet-source.js';
 import type { Breaker } from './breaker.js';
 import { parseBaseUrl, type Connections } from './connections.js';
 import type { Outcome, UpstreamAnswer, UpstreamRequest } from './exchange.js';
+import { parseRetryAfter } from './limit-fields.js';
 import { timedOut, unavailable } from './wire.js';
 
 export interface UpstreamRequestsOptions {
@@ -125,8 +127,10 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
       request.span = request.spans && startAttempt(request, request.spans, retries);
       const outcome = await connections.send(request);
       const result = conclude(request, outcome);
-      // Exponential backoff with full jitter.
-      const pauseMs = Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** retries);
+      // Exponential backoff with full jitter, but not before the upstream wants it.
+      const backoffMs = Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** retries);
+      const retryAfter = outcome.kind === 'answer' ? parseRetryAfter(outcome, monotonicNow()) : undefined;
+      const pauseMs = Math.max(backoffMs, (retryAfter ?? 0) * 1_000);
       const mayRetry = isWorthRetrying(request, outcome) && request.deadline.leaves(pauseMs) && !breaker.isOpen;
       if (!mayRetry || retriesLeft < 1) {
         request.result = result;
@@ -232,7 +236,7 @@ function createDeadline(call: Call, timeoutMs: number) {
 /** A GET may be sent twice. A POST is sent again only if the upstream certainly never received it. */
 function isWorthRetrying({ method }: UpstreamRequest, outcome: Outcome): boolean {
   if (outcome.kind === 'answer') return method === 'GET' && RETRIED_STATUSES.has(outcome.status);
-  if (outcome.kind !== 'unreachable' && outcome.kind !== 'mismatched') return false;
+  if (!['unreachable', 'broken', 'mismatched'].includes(outcome.kind)) return false;
   return method === 'GET' || !outcome.wasSent;
 }
 

@@ -98,6 +98,7 @@ function readAdded(answer: UpstreamAnswer): Result {
 function toHeaders({ key, span, clientName }: Call): Readonly<Record<string, string>> {
   return {
     accept: 'application/json',
+    'accept-encoding': 'identity',
     ...(key && { authorization: key.authorization }),
     // If the request is recorded, each attempt has a span of its own, which replaces these headers.
     ...toTraceHeaders(span),
