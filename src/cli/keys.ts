@@ -58,12 +58,11 @@ command('list', 'lists keys without their secrets, the newest first')
   .option('--limit <n>', 'how many at most (default: 50, with --json all)', toCount)
   .option('--after <id>', 'only keys older than this one, for the next page')
   .action(async ({ json, limit = json ? Infinity : 50, ...filter }: Partial<KeyFilter> & Json) => {
-    const keys = await withKeys((admin) => listKeys(admin, filter, limit));
-    await print(json, keys, () => {
-      if (keys.length === 0) return `There are no such keys. To create one: ${findKeysCommand()} create --plan free`;
-      const more = keys.length === limit ? `\nThere may be more: add --after ${keys.at(-1)?.id}` : '';
-      return formatKeys(keys) + more;
-    });
+    const keys = await withKeys((admin) => listKeys(admin, filter, limit, json));
+    if (json) return;
+    const none = `There are no such keys. To create one: ${findKeysCommand()} create --plan free`;
+    const more = keys.length === limit ? `\nThere may be more: add --after ${keys.at(-1)?.id}` : '';
+    await write(process.stdout, `${keys.length === 0 ? none : formatKeys(keys) + more}\n`);
   });
 
 keyCommand('show', 'shows a key, when it was last used and what it has left', describeStatus);
@@ -208,15 +207,26 @@ function findUser(): string {
   }
 }
 
-/** Lists keys page by page, so that a long list does not keep the server from its requests. */
-async function listKeys(admin: KeyAdmin, filter: Partial<KeyFilter>, limit: number): Promise<readonly KeyStatus[]> {
+/**
+ * Lists keys page by page. As JSON, each page is printed at once, so that a long list needs little memory.
+ * @returns the keys that are not printed yet
+ */
+async function listKeys(admin: KeyAdmin, filter: Partial<KeyFilter>, limit: number, json: boolean | undefined) {
   const keys: KeyStatus[] = [];
-  for (;;) {
-    const after = keys.at(-1)?.id ?? filter.after;
-    const page = await admin.list({ ...filter, after, limit: Math.min(PAGE, limit - keys.length) });
-    keys.push(...page);
-    if (page.length < PAGE || keys.length === limit) return keys;
+  let { after } = filter;
+  let separator = '[';
+  for (let left = limit; left > 0; left -= PAGE) {
+    const page = await admin.list({ ...filter, after, limit: Math.min(PAGE, left) });
+    if (!json) keys.push(...page);
+    else if (page.length > 0) {
+      await write(process.stdout, separator + JSON.stringify(page).slice(1, -1));
+      separator = ',';
+    }
+    if (page.length < PAGE) break;
+    after = page.at(-1)?.id;
   }
+  if (json) await write(process.stdout, separator === '[' ? '[]\n' : ']\n');
+  return keys;
 }
 
 function print(json: boolean | undefined, value: unknown, describeValue: () => string): Promise<void> {

@@ -46,7 +46,7 @@ export async function fillEmptyStore(directory: string, keys: KeyStore, source: 
   ]);
   if (!begun && (animals.length > 0 || existing.length > 0)) return undefined;
 
-  const secrets = begun ?? generateKeys();
+  const secrets = begun ?? { free: generateApiKey(), pro: generateApiKey(), business: generateApiKey() };
   if (!begun) await writeFile(unfinished, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
   if (hasSampleAnimals) for (const animal of SAMPLE_ANIMALS.slice(animals.length)) await source.add(animal, call);
   for (const plan of DEVELOPMENT_PLANS) {
@@ -61,10 +61,6 @@ export async function fillEmptyStore(directory: string, keys: KeyStore, source: 
 /** Finds the development keys of a store; undefined if it has none. */
 export function findDevelopmentKeys(directory: string): Promise<DevelopmentKeys | undefined> {
   return readKeys(join(directory, KEYS_FILE));
-}
-
-function generateKeys(): DevelopmentKeys {
-  return Object.fromEntries(DEVELOPMENT_PLANS.map((plan) => [plan, generateApiKey()])) as unknown as DevelopmentKeys;
 }
 
 /** Reads a key file; undefined if it is missing or incomplete. An incomplete file means that nothing was added yet. */

@@ -23,7 +23,7 @@ const CAUTION = `SET LOCAL lock_timeout = '2s';
 
 const RETRY_MS = 500;
 
-export interface MigrateOptions {
+interface MigrateOptions {
   /** How long to wait for locks, and for another instance that migrates, in milliseconds. */
   readonly waitMs?: number;
   readonly onWait?: (reason: string) => void;

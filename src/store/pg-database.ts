@@ -5,7 +5,7 @@ import { splitHosts } from '../setting-types.js';
 import type { Database, Session, Statement } from './database.js';
 import { createHosts } from './hosts.js';
 
-export interface PgDatabaseOptions {
+interface PgDatabaseOptions {
   readonly url: string;
   readonly pool: number;
   /** Whether to use named prepared statements; poolers in transaction mode may not support them. */
