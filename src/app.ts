@@ -8,7 +8,7 @@ import { ConfigError, type Config } from './config.js';
 import { StoreError } from './errors.js';
 import type { Database } from './store/database.js';
 import type { FirstStart } from './store/first-start.js';
-import { openGraphql } from './graphql/open-graphql.js';
+import { openGraphql } from './graphql/handler.js';
 import { createCors } from './http/cors.js';
 import { drain, listen } from './http/lifecycle.js';
 import { createScheduler } from './http/scheduler.js';

@@ -1,31 +1,36 @@
 #!/usr/bin/env node
 import { userInfo } from 'node:os';
-import { Option, type Command } from 'commander';
+import { InvalidArgumentError, Option, type Command } from 'commander';
+import { readLimits } from '../access/limits-file.js';
+import { createMemoryLedger } from '../access/memory-ledger.js';
 import { PLANS, type Plan } from '../access/plans.js';
 import { USAGE_GROUPS, type UsageGroup } from '../access/usage.js';
+import type { Config, StoreConfig } from '../config.js';
 import { findKeysCommand, loadEnvironment } from '../environment.js';
-import type { KeyAdmin, KeyStatus } from '../store/key-admin.js';
-import { withKeyAdmin } from '../store/commands.js';
-import type { CreatedKey, KeyFilter } from '../store/postgres-key-store.js';
+import { openRedisLink } from '../redis/redis-link.js';
+import { requireEmbeddedStore } from '../store/embedded-store.js';
+import { createKeyAdmin, createRedisPeek, type KeyAdmin, type KeyStatus, type Peek } from '../store/key-admin.js';
+import { connectKeys } from '../store/key-socket.js';
+import { listPendingMigrations, requireTables } from '../store/migrate.js';
+import { createPostgresKeyStore, type CreatedKey, type KeyFilter } from '../store/postgres-key-store.js';
+import { createPostgresUsage } from '../store/postgres-usage.js';
 import {
   describe,
   describeStatus,
   formatCallers,
   formatEvents,
   formatKeys,
+  formatTime,
   formatUsage,
   toCreatedJson,
-  toJson,
 } from './keys-output.js';
-import { toCount, toDate, toGroups, toMilliseconds } from './option-values.js';
-import { createProgram, runProgram, write } from './run-program.js';
-import { formatTime } from './table.js';
+import { createProgram, describeStore, runProgram, withDatabase, write } from './program.js';
 
 interface Json {
   readonly json?: boolean;
 }
 
-interface Settings {
+interface Settings extends Json {
   readonly label?: string;
   readonly perMinute?: number;
   readonly perDay?: number;
@@ -41,10 +46,8 @@ const ID = 'the id of the key, as create and list print it';
 const program = createProgram('keys').description('Manages API keys. Times are in UTC.');
 
 withSettings(command('create', 'creates a key and prints its secret, once'), true).action(
-  async ({ json, expires, ...settings }: Settings & Json & { plan: Plan }) => {
-    const created = await withKeys((admin, actor) =>
-      admin.create({ ...settings, expiresAt: toExpiry(expires), actor }),
-    );
+  async ({ json, expires: expiresAt, ...settings }: Settings & { plan: Plan; expires?: Date }) => {
+    const created = await withKeys((admin, actor) => admin.create({ ...settings, expiresAt, actor }));
     await printSecret(json, created, toCreatedJson(created), `Created ${describe(created)}.`);
   },
 );
@@ -55,23 +58,25 @@ command('list', 'lists keys without their secrets, the newest first')
   .option('--limit <n>', 'how many at most (default: 50, with --json all)', toCount)
   .option('--after <id>', 'only keys older than this one, for the next page')
   .action(async ({ json, limit = json ? Infinity : 50, ...filter }: Partial<KeyFilter> & Json) => {
-    const { keys, last } = await withKeys((admin) => listKeys(admin, filter, limit, json));
-    if (json) return;
-    const none = `There are no such keys. To create one: ${findKeysCommand()} create --plan free`;
-    await printText(`${keys.length === 0 ? none : formatKeys(keys)}\n`);
-    if (keys.length === limit) await printText(`There may be more: add --after ${last}\n`);
+    const keys = await withKeys((admin) => listKeys(admin, filter, limit));
+    await print(json, keys, () => {
+      if (keys.length === 0) return `There are no such keys. To create one: ${findKeysCommand()} create --plan free`;
+      const more = keys.length === limit ? `\nThere may be more: add --after ${keys.at(-1)?.id}` : '';
+      return formatKeys(keys) + more;
+    });
   });
 
 keyCommand('show', 'shows a key, when it was last used and what it has left', describeStatus);
 
 withSettings(command('update', 'changes the plan, label or expiry of a key, which keeps its secret'), false)
   .argument('<id>', ID)
-  .action(async (id: string, { json, expires, label, ...settings }: Settings & Json & { plan?: Plan }) => {
-    const update = { ...settings, expiresAt: toExpiry(expires), label: label === '' ? null : label };
+  .action(async (id: string, { json, expires, label, ...settings }: Settings & { plan?: Plan }) => {
+    const expiresAt = expires === NEVER ? null : expires;
+    const update = { ...settings, expiresAt, label: label === '' ? null : label };
     if (Object.values(update).every((value) => value === undefined))
       throw new Error('update needs --plan, --label, --expires, --per-minute or --per-day');
     const key = await withKeys((admin, actor) => admin.update({ ...update, id, actor }));
-    await print(json, toJson(key), () => `Updated ${describe(key)}. It takes effect within 5 seconds.`);
+    await print(json, key, () => `Updated ${describe(key)}. It takes effect within 5 seconds.`);
   });
 
 command('rotate', 'gives a key a new secret and prints it, once')
@@ -134,7 +139,7 @@ function keyCommand(name: 'show' | 'revoke' | 'unban', description: string, toSe
     .argument('<id>', ID)
     .action(async (id: string, { json }: Json) => {
       const key = await withKeys((admin, actor) => admin[name]({ id, actor }));
-      await print(json, toJson(key), () => toSentence(key));
+      await print(json, key, () => toSentence(key));
     });
 }
 
@@ -152,18 +157,46 @@ function withSettings(to: Command, isNew: boolean): Command {
     );
 }
 
-/** Runs `work` on the keys of the configured store, and reports which store that is. */
+/**
+ * Runs `work` on the keys of the configured store, through the server that has it open or directly. Reports which store
+ * that is.
+ */
 async function withKeys<T>(work: (admin: KeyAdmin, actor: string) => Promise<T>): Promise<T> {
-  const config = loadEnvironment();
-  return withKeyAdmin(config, async (admin, store) => {
+  const { backend, bans, redisUrl, keysActor } = loadEnvironment();
+  if (backend.kind === 'proxy')
+    throw new Error('UPSTREAM_URL is set: keys belong to the animal store behind the gateway');
+  const store = describeStore(backend);
+  const run = async (admin: KeyAdmin, opened = store): Promise<T> => {
     try {
-      const result = await work(admin, config.keysActor ?? findUser());
-      console.error(`keys: ${store}`);
+      const result = await work(admin, keysActor ?? findUser());
+      console.error(`keys: ${opened}`);
       return result;
     } catch (error) {
-      throw error instanceof Error ? new Error(`${error.message} (${store})`, { cause: error }) : error;
+      throw error instanceof Error ? new Error(`${error.message} (${opened})`, { cause: error }) : error;
     }
+  };
+  if (backend.kind === 'embedded') {
+    const served = await connectKeys(backend.directory);
+    if (served) return run(served.admin, `${store}, through the server that has it open`);
+    requireEmbeddedStore(backend.directory, ': start the program to create one');
+  }
+  return withDatabase(backend, async (database) => {
+    await requireTables(database, store);
+    const { length } = await listPendingMigrations(database);
+    if (length > 0) throw new Error(`${store} has pending migrations (${length}): run npm run migrate`);
+    const redis = redisUrl === undefined ? undefined : await openRedisLink({ url: redisUrl, deadlineMs: 5_000 });
+    const peek = redis ? createRedisPeek(redis, bans) : await createPeek(backend, bans);
+    const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
+    return run(admin).finally(() => redis?.close());
   });
+}
+
+/** Without Redis, each server counts for itself. The counters of a stopped embedded store are in a file. */
+async function createPeek(store: StoreConfig, bans: Config['bans']): Promise<Peek> {
+  if (store.kind === 'server') return () => undefined;
+  const ledger = createMemoryLedger(bans);
+  ledger.restore(await readLimits(store.limitsFile));
+  return (account) => ledger.admit(account, 0);
 }
 
 /** The user of the operating system. In a container, it may have no name. */
@@ -175,31 +208,19 @@ function findUser(): string {
   }
 }
 
-/** Lists keys page by page. As JSON, each page is printed at once, so that a long list needs little memory. */
-async function listKeys(admin: KeyAdmin, filter: Partial<KeyFilter>, limit: number, json: boolean | undefined) {
+/** Lists keys page by page, so that a long list does not keep the server from its requests. */
+async function listKeys(admin: KeyAdmin, filter: Partial<KeyFilter>, limit: number): Promise<readonly KeyStatus[]> {
   const keys: KeyStatus[] = [];
-  let { after: last } = filter;
-  let listed = 0;
   for (;;) {
-    const size = Math.min(PAGE, limit - listed);
-    const page = await admin.list({ ...filter, after: last, limit: size });
-    if (json)
-      await printText(page.map((key, i) => (listed + i > 0 ? ',' : '[') + JSON.stringify(toJson(key))).join(''));
-    else keys.push(...page);
-    listed += page.length;
-    last = page.at(-1)?.id ?? last;
-    if (page.length < size || listed === limit) break;
+    const after = keys.at(-1)?.id ?? filter.after;
+    const page = await admin.list({ ...filter, after, limit: Math.min(PAGE, limit - keys.length) });
+    keys.push(...page);
+    if (page.length < PAGE || keys.length === limit) return keys;
   }
-  if (json) await printText(listed > 0 ? ']\n' : '[]\n');
-  return { keys, last };
-}
-
-function toExpiry(expires: Settings['expires']): Date | null | undefined {
-  return expires === NEVER ? null : expires;
 }
 
 function print(json: boolean | undefined, value: unknown, describeValue: () => string): Promise<void> {
-  return printText(`${json ? JSON.stringify(value) : describeValue()}\n`);
+  return write(process.stdout, `${json ? JSON.stringify(value) : describeValue()}\n`);
 }
 
 /** Prints a key with its secret, which cannot be shown again. */
@@ -211,8 +232,43 @@ async function printSecret(json: boolean | undefined, { id, key }: CreatedKey, v
   }
 }
 
-function printText(text: string): Promise<void> {
-  return write(process.stdout, text);
+// Each function parses the value of an option. commander prints the message of an InvalidArgumentError.
+
+const UNITS_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+function toCount(text: string): number {
+  const count = Number(text);
+  if (/^[1-9]\d{0,9}$/.test(text) && count <= 2_147_483_647) return count;
+  throw new InvalidArgumentError('It must be a whole number from 1 to 2147483647.');
+}
+
+const ISO_DATE = /^(\d{4}-\d{2}-\d{2})(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
+
+/** A moment: a day in UTC, or a time with its zone. */
+function toDate(text: string): Date {
+  const [, day] = ISO_DATE.exec(text) ?? [];
+  const date = new Date(text);
+  // JavaScript converts 31 February to 3 March, so compare the day.
+  if (day !== undefined && !Number.isNaN(date.getTime()) && new Date(day).toISOString().startsWith(day)) return date;
+  throw new InvalidArgumentError('It must be an ISO date, such as 2027-01-31 or 2027-01-31T12:00:00Z.');
+}
+
+function toGroups(text: string): UsageGroup[] {
+  const groups = new Set(text.split(','));
+  const known = USAGE_GROUPS.filter((group) => groups.has(group));
+  if (known.length === groups.size) return known;
+  throw new InvalidArgumentError(`It must be some of ${USAGE_GROUPS.join()}, separated by commas.`);
+}
+
+const LONGEST_MS = 365 * UNITS_MS.d;
+
+/** A duration such as `24h`, of a year at most. */
+function toMilliseconds(text: string): number {
+  const [, count, unit] = /^(\d{1,4})([smhd])$/.exec(text === '0' ? '0s' : text) ?? [];
+  if (count === undefined) throw new InvalidArgumentError('It must be a time such as 0, 90s, 30m, 24h or 7d.');
+  const time = Number(count) * UNITS_MS[unit as keyof typeof UNITS_MS];
+  if (time > LONGEST_MS) throw new InvalidArgumentError('It must be at most 365d.');
+  return time;
 }
 
 void runProgram(program);

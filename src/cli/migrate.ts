@@ -2,8 +2,7 @@
 import { loadEnvironment } from '../environment.js';
 import { requireEmbeddedStore } from '../store/embedded-store.js';
 import { listPendingMigrations, migrate } from '../store/migrate.js';
-import { withDatabase } from '../store/commands.js';
-import { createProgram, runProgram } from './run-program.js';
+import { createProgram, runProgram, withDatabase } from './program.js';
 
 const program = createProgram('migrate')
   .description('Applies pending migrations to the store that DATABASE_URL or DATA_DIR names.')

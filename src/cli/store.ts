@@ -7,10 +7,9 @@ import { loadEnvironment } from '../environment.js';
 import { StoreError } from '../errors.js';
 import type { Database } from '../store/database.js';
 import { requireEmbeddedStore } from '../store/embedded-store.js';
-import { describeStore, requireTables, withDatabase } from '../store/commands.js';
-import { migrate } from '../store/migrate.js';
+import { migrate, requireTables } from '../store/migrate.js';
 import { exportStore, importStore, summarize, type OnProgress, type Transferred } from '../store/transfer.js';
-import { createProgram, runProgram, write } from './run-program.js';
+import { createProgram, describeStore, runProgram, withDatabase, write } from './program.js';
 
 const STANDARD = '-';
 

@@ -1,4 +1,7 @@
 import { Kind, parse, type DefinitionNode, type DocumentNode, type FieldNode, type SelectionSetNode } from 'graphql';
+import type { Account, Admission, WindowState } from '../access/ledger.js';
+import { secondsUntil } from '../access/refusals.js';
+import { monotonicNow } from '../clock.js';
 import { StoreError, type ErrorName } from '../errors.js';
 import { toFragments } from './document.js';
 
@@ -125,11 +128,9 @@ function requireSmallDefinition(
       if (repeated > maxRepeats) throw tooMany('fields of one name in one place', maxRepeats);
       if (isIntrospection) {
         if (++introspection > MAX_INTROSPECTION) throw tooMany('introspection fields', MAX_INTROSPECTION);
-      } else if (!isRoot && isOperation) {
-        if (repeated === 1 && ++values > maxSelectedValues) {
-          const reason = `An operation may select ${maxSelectedValues} values; this one selects more.`;
-          throw new StoreError('operation_too_large', reason);
-        }
+      } else if (!isRoot && isOperation && repeated === 1 && ++values > maxSelectedValues) {
+        const reason = `An operation may select ${maxSelectedValues} values; this one selects more.`;
+        throw new StoreError('operation_too_large', reason);
       }
       if (field.selectionSet) {
         const isMeta = isIntrospection || (isRoot && field.name.value.startsWith('__'));
@@ -157,3 +158,45 @@ function requireSmallDefinition(
 function tooMany(what: string, limit: number, code: ErrorName = 'unprocessable_request'): StoreError {
   return new StoreError(code, `An operation may have ${limit} ${what}; this one has more.`);
 }
+
+/** Counts synchronously, such as a memory ledger. */
+export interface LocalLedger {
+  admit(account: Account, cost: number): Admission;
+}
+
+/** Milliseconds a minute: a sixth of a core, enough for some ten thousand small documents. */
+const TIME = [{ name: 'minute', seconds: 60, limit: 10_000 }] as const;
+/** Persisted queries that a caller may register in a minute. */
+const REGISTRATIONS = [{ name: 'minute', seconds: 60, limit: 100 }] as const;
+
+/**
+ * Creates the limits of what each caller may have the program do for new documents. They are separate from the plan of
+ * a key, and each instance counts for itself.
+ */
+export function createDocumentBudget(createLedger: () => LocalLedger) {
+  const time = createLedger();
+  const registrations = createLedger();
+  const look = (id: string) => time.admit({ id, windows: TIME }, 0).windows[0] as WindowState;
+
+  return {
+    /** @throws StoreError `rate_limited` when the caller has used up its time */
+    require(caller: string): void {
+      const { remaining, resetAt } = look(caller);
+      if (remaining > 0) return;
+      const retryAfter = secondsUntil(resetAt, monotonicNow());
+      throw new StoreError(
+        'rate_limited',
+        'This server has spent too much time on new documents from you. Send values as variables, so that one document ' +
+          `serves many requests. Retry in ${retryAfter} s.`,
+        { retryAfter, graphqlOnly: true },
+      );
+    },
+    charge(caller: string, milliseconds: number): void {
+      time.admit({ id: caller, windows: TIME }, Math.min(milliseconds, look(caller).remaining));
+    },
+    /** Counts a persisted query. False if the caller has registered too many. */
+    register: (id: string): boolean => registrations.admit({ id, windows: REGISTRATIONS }, 1).outcome === 'admitted',
+  };
+}
+
+export type DocumentBudget = ReturnType<typeof createDocumentBudget>;

@@ -48,9 +48,7 @@ export function chooseOperation(names: readonly (string | undefined)[], name: st
 
 /** The operation of a valid document that has the name, or that has none. */
 export function getOperation(document: DocumentNode, name: string | undefined): OperationDefinitionNode {
-  const operation = getOperationAST(document, name);
-  if (!operation) throw new Error('the document does not have the operation');
-  return operation;
+  return getOperationAST(document, name) as OperationDefinitionNode;
 }
 
 /**

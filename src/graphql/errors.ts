@@ -1,5 +1,40 @@
 import { GraphQLError, OperationTypeNode, type GraphQLFormattedError, type GraphQLSchema } from 'graphql';
-import { StoreError, toErrorBody } from '../errors.js';
+import { StoreError, toErrorBody, toStoreError } from '../errors.js';
+import type { PreparedOperation } from './prepared-documents.js';
+
+/** An operation that is answered without data. */
+export class Refusal {
+  /**
+   * @param operation - the operation, if it got as far as being prepared
+   * @param failure - the reason in the program's own terms, for the log and the metrics
+   */
+  constructor(
+    readonly status: number,
+    readonly errors: readonly GraphQLFormattedError[],
+    readonly operation?: PreparedOperation,
+    readonly failure?: StoreError,
+  ) {}
+
+  /** The refusal for whatever a step threw. */
+  static of(thrown: unknown, operation?: PreparedOperation): Refusal {
+    const failure = toStoreError(thrown);
+    return new Refusal(failure.status, [formatStoreError(failure)], operation, failure);
+  }
+}
+
+/** What a field failed with. `cause` is the error in the program's own terms. */
+export class FieldError {
+  constructor(
+    readonly cause: StoreError,
+    readonly locations?: GraphQLError['locations'],
+  ) {}
+
+  static of(thrown: unknown): FieldError {
+    return thrown instanceof GraphQLError
+      ? new FieldError(new StoreError('invalid_request', thrown.message), thrown.locations)
+      : new FieldError(toStoreError(thrown));
+  }
+}
 
 /** Errors reported for one document or its variables: each takes time to place in the text. */
 export const MAX_ERRORS = 5;

@@ -1,22 +1,21 @@
-import { chain } from '../access/maybe-promise.js';
+import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import type { Session } from '../access/session.js';
 import type { RequestContext } from '../http/request-context.js';
-import { startSpan, type Tracer } from '../observability/tracing.js';
+import { startSpan, type Span, type Tracer } from '../observability/tracing.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { createPetLoader } from '../pets/pet-loader.js';
-import type { PetSource } from '../pets/pet-source.js';
+import type { Call, PetSource } from '../pets/pet-source.js';
 import { isIntrospection } from './document.js';
 import type { DocumentLimits } from './document-limits.js';
+import { Refusal } from './errors.js';
 import type { OperationRecorder } from './operation-recorder.js';
 import type { Prepare, Prepared } from './prepare.js';
 import type { PreparedDocuments } from './prepared-documents.js';
+import { price, type Priced } from './prices.js';
 import type { RateLimitGuard } from './rate-limit-guard.js';
-import { Refusal } from './refusal.js';
-import { RequestCall } from './request-call.js';
 import type { OperationRequest } from './request.js';
 import { writeRefusal, writeResponse, type OperationResponse } from './response.js';
-import { price, run, type Executed, type OperationContext, type Priced } from './run.js';
-import { mapConcurrently, mapInOrder } from './steps.js';
+import { run, type Executed, type OperationContext } from './run.js';
 
 export interface ExecuteOptions {
   readonly prepare: Prepare;
@@ -81,7 +80,7 @@ export function createExecute(options: ExecuteOptions) {
     session: Session,
   ): Promise<Prepared | Refusal> {
     await context.takeTurn(true);
-    const [prepared] = (await mapConcurrently([request], () => prepare(request, context))) as [Prepared | Refusal];
+    const prepared: Prepared | Refusal = await runStep(request, 0, () => prepare(request, context));
     const text = prepared instanceof Refusal ? request.query : prepared.source.text;
     const isForSchema = text !== undefined && isIntrospection(text, request.operationName, documentLimits.maxTokens);
     if (!isForSchema) await session.requireKey();
@@ -133,4 +132,86 @@ export function createExecute(options: ExecuteOptions) {
   }
 }
 
-export type Execute = ReturnType<typeof createExecute>;
+type Step<In, Out> = (operation: In, index: number) => MaybePromise<Out | Refusal>;
+
+/** Takes all operations of a request through a step at the same time. */
+async function mapConcurrently<In, Out>(
+  operations: readonly (In | Refusal)[],
+  step: Step<In, Out>,
+): Promise<(Out | Refusal)[]> {
+  const started = operations.map((operation, index) => runStep(operation, index, step));
+  const results: (Out | Refusal)[] = [];
+  for (const result of started) results.push(result instanceof Promise ? await result : result);
+  return results;
+}
+
+/** After this time, in milliseconds, a batch gives way to other requests. */
+const TURN_MS = 5;
+
+/** Takes the operations of a request through a step one after the other. */
+async function mapInOrder<In, Out>(
+  operations: readonly (In | Refusal)[],
+  { takeTurn }: RequestContext,
+  step: Step<In, Out>,
+): Promise<(Out | Refusal)[]> {
+  const results: (Out | Refusal)[] = [];
+  let turnEnd = performance.now() + TURN_MS;
+  for (const [index, operation] of operations.entries()) {
+    if (index > 0 && performance.now() > turnEnd) {
+      await takeTurn(true);
+      turnEnd = performance.now() + TURN_MS;
+    }
+    const result = runStep(operation, index, step);
+    results.push(result instanceof Promise ? await result : result);
+  }
+  return results;
+}
+
+/** Runs a step, and turns what it throws into a refusal. Returns a promise only if the step does: most need not wait. */
+function runStep<In, Out>(operation: In | Refusal, index: number, step: Step<In, Out>): MaybePromise<Out | Refusal> {
+  if (operation instanceof Refusal) return operation;
+  const refuse = (thrown: unknown): Refusal => Refusal.of(thrown, (operation as Partial<Prepared>).operation);
+  try {
+    const result = step(operation, index);
+    return result instanceof Promise ? result.catch(refuse) : result;
+  } catch (thrown) {
+    return refuse(thrown);
+  }
+}
+
+/**
+ * What the store is asked on behalf of an HTTP request. A class, because V8 takes over a microsecond for an object
+ * literal with getters.
+ */
+class RequestCall implements Call {
+  constructor(
+    private readonly context: RequestContext,
+    readonly key: Call['key'],
+    readonly span: Span,
+  ) {}
+
+  get requestId(): string {
+    return this.context.requestId;
+  }
+  get startedAt(): number {
+    return this.context.startedAt;
+  }
+  get clientName(): string | undefined {
+    return this.context.clientName;
+  }
+  get isCancelled(): boolean {
+    return this.context.isCancelled;
+  }
+  onCancel(listener: () => void): void {
+    this.context.onCancel(listener);
+  }
+  offCancel(listener: () => void): void {
+    this.context.offCancel(listener);
+  }
+  charge(milliseconds: number): void {
+    this.context.charge(milliseconds);
+  }
+  takeTurn(): MaybePromise<void> {
+    return this.context.takeTurn(true);
+  }
+}

@@ -1,4 +1,6 @@
-import { rethrowUnlessBanned, type Access, type Session } from '../access/session.js';
+import { rethrowUnlessBanned, type Session } from '../access/session.js';
+import type { Backend } from '../backend.js';
+import type { Config } from '../config.js';
 import { StoreError, toStoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
@@ -7,23 +9,32 @@ import { REVALIDATED } from '../http/representation.js';
 import { logFailures, type Handler } from '../http/server.js';
 import { requireUnambiguousHeaders } from '../http/unambiguous-headers.js';
 import type { Log } from '../observability/log.js';
-import type { Execute } from './execute.js';
-import type { OperationRecorder } from './operation-recorder.js';
-import { Refusal } from './refusal.js';
-import { readBodyRequest, readGetRequest, type RequestLimits } from './request.js';
+import type { Metrics } from '../observability/metrics.js';
+import type { Tracer } from '../observability/tracing.js';
+import { createDocumentBudget, toDocumentLimits, type LocalLedger } from './document-limits.js';
+import { createErrorFormatter, Refusal } from './errors.js';
+import { createExecute } from './execute.js';
+import { createOperationRecorder } from './operation-recorder.js';
+import { createPrepare } from './prepare.js';
+import { createPreparedDocuments } from './prepared-documents.js';
+import { createRateLimitGuard } from './rate-limit-guard.js';
+import { readBodyRequest, readGetRequest } from './request.js';
+import { createSchema } from './resolvers.js';
 import { toBatchReply, toReply, writeRefusal, type OperationResponse } from './response.js';
+import { createGraphqlServer, type GraphqlServerOptions } from './server.js';
+import { createTrustedDocuments, openManifest } from './trusted-documents.js';
 
-export interface GraphqlHandlerOptions {
-  readonly execute: Execute;
-  readonly recorder: OperationRecorder;
-  readonly access: Access;
+/** What GraphQL shares with the other parts of the program. */
+export interface GraphqlDependencies {
   readonly cors: Cors;
   readonly log: Log;
-  /** Whether introspection needs no key. */
-  readonly openIntrospection: boolean;
-  /** Renders the page for browsers; absent: there is none. */
-  readonly renderLandingPage?: ((search: string) => Promise<string>) | undefined;
-  readonly limits: RequestLimits;
+  readonly metrics: Metrics;
+  readonly tracer: Tracer;
+  readonly backend: Pick<Backend, 'source' | 'access' | 'usage'>;
+  /** Where persisted queries are kept for all instances; undefined to keep them in this one. */
+  readonly persistedQueries: GraphqlServerOptions['persistedQueries'];
+  /** Makes what counts, in this instance, how much each caller has the program do. */
+  readonly createLedger: () => LocalLedger;
 }
 
 /** The media types of https://http-spec.graphql.org/September2026/#sec-Media-Types, the default first. */
@@ -42,13 +53,67 @@ const PAGE_HEADERS = {
   'Content-Security-Policy': "frame-ancestors 'none'; form-action 'none'; object-src 'none'",
 };
 
-/** Makes the handler of /graphql. */
-export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
-  const { execute, recorder, access, cors, log, openIntrospection, renderLandingPage, limits } = options;
+/**
+ * Puts /graphql together: its handler and what the handler needs.
+ * @throws ConfigError when the manifest of trusted documents cannot be used
+ */
+export async function openGraphql(
+  config: Config,
+  { backend, persistedQueries, createLedger, cors, log, metrics, tracer }: GraphqlDependencies,
+): Promise<{ handler: Handler; close: () => Promise<void> }> {
+  const { introspection, explorer: hasPages, production, limits } = config;
+  const { source, access, usage } = backend;
+  const schema = createSchema();
+  const documents = createPreparedDocuments();
+  const documentLimits = toDocumentLimits(limits.maxRootFields);
+  const formatError = createErrorFormatter(schema, !introspection);
+  const server = await createGraphqlServer({
+    schema,
+    introspection,
+    landingPage: hasPages,
+    production,
+    maxTokens: documentLimits.maxTokens,
+    persistedQueries,
+    formatError,
+    log,
+  });
+  const { path, others = 'allowed' } = config.trustedDocuments ?? {};
+  const trusted = createTrustedDocuments({ documents, others, count: metrics.countUntrusted });
+  const budget = createDocumentBudget(createLedger);
+  const { prepare, prepareAhead } = createPrepare({
+    server,
+    schema,
+    documents,
+    trusted,
+    documentLimits,
+    formatError,
+    budget,
+  });
+  const closeManifest = path === undefined ? undefined : await openManifest({ path, trusted, prepareAhead, log });
+  const recorder = createOperationRecorder({ usage, log, metrics, marksUntrusted: others === 'reported' });
+  const { maxResponseBytes } = limits;
+  const guardRateLimit = createRateLimitGuard();
+  const execute = createExecute({
+    prepare,
+    documents,
+    documentLimits,
+    source,
+    guardRateLimit,
+    recorder,
+    tracer,
+    maxResponseBytes,
+  });
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
   const toErrorReply = createGraphqlErrorReply();
 
-  return async (context) => {
+  return { handler: handle, close };
+
+  async function close(): Promise<void> {
+    await closeManifest?.();
+    await server.stop();
+  }
+
+  async function handle(context: RequestContext): Promise<Reply> {
     context.route = '/graphql';
     let session: Session;
     try {
@@ -68,8 +133,8 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
     session.close();
     const windows = (await session.allowance())?.windows;
     const headers = context.method === 'POST' ? reply.headers : { ...SAFE_METHOD_HEADERS, ...reply.headers };
-    return { status: reply.status, headers, body: reply.body, windows };
-  };
+    return { ...reply, headers, windows };
+  }
 
   async function answer(context: RequestContext, session: Session): Promise<Reply> {
     const { method } = context;
@@ -81,10 +146,11 @@ export function createGraphqlHandler(options: GraphqlHandlerOptions): Handler {
         headers: { Allow: 'GET, HEAD, POST, QUERY' },
       });
     }
-    if (renderLandingPage && prefersHtml(context, MEDIA_TYPES)) {
-      return { status: 200, headers: PAGE_HEADERS, body: await renderLandingPage(context.search) };
+    if (hasPages && prefersHtml(context, MEDIA_TYPES)) {
+      return { status: 200, headers: PAGE_HEADERS, body: await server.renderLandingPage(context.search) };
     }
-    if (session.keyId || session.isKeyRefused || !openIntrospection) await session.requireKey();
+    const needsKey = production || !introspection;
+    if (needsKey || session.keyId || session.isKeyRefused) await session.requireKey();
     const { mediaType, isBatch, operations } = await read(context, isGet).catch(rethrowUnlessBanned(session));
     const responses = await execute(operations, context, session);
     if (!isBatch) return toReply(responses[0] as OperationResponse, mediaType);

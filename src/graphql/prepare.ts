@@ -1,20 +1,17 @@
-import { GraphQLError, OperationTypeNode, separateOperations, type DocumentNode, type GraphQLSchema } from 'graphql';
+import { GraphQLError, type GraphQLSchema } from 'graphql';
 import { LRUCache } from 'lru-cache';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { StoreError } from '../errors.js';
 import type { RequestContext } from '../http/request-context.js';
-import { compileFields, findConditions, type RootField } from './compile.js';
-import { findDeprecations } from './deprecations.js';
-import type { DocumentBudget, LocalLedger } from './document-budget.js';
-import { requireSmallDocument, type DocumentLimits } from './document-limits.js';
-import { chooseOperation, DocumentSource, getOperation, listOperationNames } from './document.js';
-import { findDocumentStatus, MAX_ERRORS, type ErrorFormatter } from './errors.js';
+import { compileFields, compileOperation, type RootField } from './compile.js';
+import { requireSmallDocument, type DocumentBudget, type DocumentLimits } from './document-limits.js';
+import { chooseOperation, DocumentSource, listOperationNames } from './document.js';
+import { findDocumentStatus, MAX_ERRORS, Refusal, type ErrorFormatter } from './errors.js';
 import type { PreparedDocument, PreparedDocuments, PreparedOperation } from './prepared-documents.js';
-import { Refusal } from './refusal.js';
 import { readHash, type OperationRequest } from './request.js';
 import type { GraphqlServer } from './server.js';
 import type { TrustedDocuments } from './trusted-documents.js';
-import { coerceVariables, readVariableDefinitions, type Variables } from './variables.js';
+import { coerceVariables, type Variables } from './variables.js';
 
 /** A document that is known, and its text. */
 interface Known {
@@ -37,19 +34,14 @@ export interface PrepareOptions {
   readonly documentLimits: DocumentLimits;
   readonly formatError: ErrorFormatter;
   readonly budget: DocumentBudget;
-  /** Counts the persisted queries that callers register. */
-  readonly registrations: LocalLedger;
 }
 
 /** Characters of persisted queries that are found by their hash without asking Apollo Server. */
 const PERSISTED_CHARACTERS = 1_000_000;
 
-/** Persisted queries that a caller may register in a minute. */
-const REGISTRATIONS = [{ name: 'minute', seconds: 60, limit: 100 }] as const;
-
 /** Creates the first step of an operation. Only what is new is parsed, validated and compiled. */
 export function createPrepare(options: PrepareOptions) {
-  const { server, schema, documents, trusted, documentLimits, formatError, budget, registrations } = options;
+  const { server, schema, documents, trusted, documentLimits, formatError, budget } = options;
   const persisted = new LRUCache<string, string>({
     maxSize: PERSISTED_CHARACTERS,
     sizeCalculation: (text) => text.length + 64,
@@ -76,8 +68,8 @@ export function createPrepare(options: PrepareOptions) {
     const known = await validate({ query });
     if (known instanceof Refusal) throw new Error(known.errors[0]?.message);
     for (const name of known.document.names) {
-      const operation = compileOperation(known, name);
-      if (operation.conditions.length === 0) compileRootFields(known, operation, {}, '');
+      const operation = addOperation(known, name);
+      if (operation.conditions.length === 0) addRootFields(known, operation, {}, '');
     }
   }
 
@@ -102,7 +94,7 @@ export function createPrepare(options: PrepareOptions) {
   /** Beyond its quota, a caller's documents run but are not kept for their hashes, so that they replace no others. */
   function mayRegister({ query, extensions }: OperationRequest, caller: string): boolean {
     if (query === undefined || readHash(extensions) === undefined) return true;
-    return registrations.admit({ id: caller, windows: REGISTRATIONS }, 1).outcome === 'admitted';
+    return budget.register(caller);
   }
 
   function findKnown({ query, extensions }: OperationRequest): Known | undefined {
@@ -118,17 +110,16 @@ export function createPrepare(options: PrepareOptions) {
     if (query !== undefined) requireSmallDocument(query, documentLimits);
     const validation = await server.validate({ query, extensions });
     if (validation instanceof Refusal) {
-      const { errors } = validation;
-      if (query !== undefined && findDocumentStatus(errors) !== undefined) {
-        documents.keep({ text: query, errors, names: [], operations: new Map() });
+      if (query !== undefined && findDocumentStatus(validation.errors) !== undefined) {
+        documents.keep({ text: query, refusal: validation, names: [], operations: new Map() });
       }
       return validation;
     }
     const { text, document } = validation;
     const hash = readHash(extensions);
     if (hash !== undefined) persisted.set(hash, text);
-    const prepared = { text, errors: [], names: listOperationNames(document), operations: new Map() };
-    return { document: prepared, source: new DocumentSource(text, document) };
+    const names = listOperationNames(document);
+    return { document: { text, names, operations: new Map() }, source: new DocumentSource(text, document) };
   }
 
   /**
@@ -142,10 +133,9 @@ export function createPrepare(options: PrepareOptions) {
     mayCompile: boolean,
   ): Prepared | Refusal | undefined {
     const { document, source } = known;
-    const { errors, names } = document;
-    if (errors.length > 0) return new Refusal(findDocumentStatus(errors) ?? 422, errors);
-    const name = chooseOperation(names, request.operationName);
-    const operation = document.operations.get(name) ?? (mayCompile ? compileOperation(known, name) : undefined);
+    if (document.refusal) return document.refusal;
+    const name = chooseOperation(document.names, request.operationName);
+    const operation = document.operations.get(name) ?? (mayCompile ? addOperation(known, name) : undefined);
     if (!operation) return undefined;
     const { method } = context;
     if (method !== 'POST' && operation.type !== 'query') {
@@ -157,7 +147,7 @@ export function createPrepare(options: PrepareOptions) {
       const combination = operation.conditions.map((condition) => String(variables[condition])).join();
       const fields =
         operation.fields.get(combination) ??
-        (mayCompile ? compileRootFields(known, operation, variables, combination) : undefined);
+        (mayCompile ? addRootFields(known, operation, variables, combination) : undefined);
       return fields && { operation, fields, variables, source, document };
     } catch (thrown) {
       return refuseVariables(thrown, operation);
@@ -176,36 +166,21 @@ export function createPrepare(options: PrepareOptions) {
     return new Refusal(422, formatted, operation);
   }
 
-  function compileOperation({ document, source }: Known, name: string | undefined): PreparedOperation {
-    const own = separateOperations(source.document)[name ?? ''] as DocumentNode;
-    const node = getOperation(own, name);
-    const { operation: type } = node;
-    if (type === OperationTypeNode.SUBSCRIPTION || schema.getRootType(type) == null) {
-      throw new StoreError('unprocessable_request', `The schema has no ${type}s.`);
-    }
-    const operation: PreparedOperation = {
-      type,
-      name,
-      isPinned: documents.isPinned(source.text),
-      variables: readVariableDefinitions(schema, node),
-      deprecations: findDeprecations(schema, own),
-      conditions: findConditions(own),
-      fields: new Map(),
-    };
+  function addOperation({ document, source }: Known, name: string | undefined): PreparedOperation {
+    const operation = compileOperation(schema, source.document, name, documents.isPinned(source.text));
     document.operations.set(name, operation);
     documents.keep(document);
     return operation;
   }
 
-  /** Compiles the root fields as the conditions of `@skip` and `@include` leave them. */
-  function compileRootFields(
+  /** Adds the root fields as the conditions of `@skip` and `@include` leave them. */
+  function addRootFields(
     { document, source }: Known,
     { name, fields }: PreparedOperation,
     variables: Readonly<Variables>,
     combination: string,
   ): readonly RootField[] {
-    const operation = getOperation(source.document, name);
-    const compiled = compileFields(schema, source.document, operation, variables);
+    const compiled = compileFields(schema, source.document, name, variables);
     fields.set(combination, compiled);
     documents.keep(document);
     return compiled;

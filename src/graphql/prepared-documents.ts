@@ -1,8 +1,16 @@
-import type { GraphQLFormattedError } from 'graphql';
 import { LRUCache } from 'lru-cache';
 import type { RootField } from './compile.js';
-import type { Deprecation } from './deprecations.js';
+import type { Refusal } from './errors.js';
 import type { VariableDefinition } from './variables.js';
+
+/** A deprecated field that an operation uses. */
+export interface Deprecation {
+  /** Such as `Query.pet`. */
+  readonly coordinate: string;
+  readonly reason: string;
+  /** The day on which the field will be removed, such as `2030-12-05`. */
+  readonly sunset: string | undefined;
+}
 
 /** An operation of a valid document. */
 export interface PreparedOperation {
@@ -21,8 +29,8 @@ export interface PreparedOperation {
 /** What is known of a document text. */
 export interface PreparedDocument {
   readonly text: string;
-  /** Why the document is not valid, whatever the variables; empty when it is valid. */
-  readonly errors: readonly GraphQLFormattedError[];
+  /** Why the document is not valid, whatever the variables; absent when it is valid. */
+  readonly refusal?: Refusal;
   /** The names of its operations; undefined for an operation without a name. */
   readonly names: readonly (string | undefined)[];
   /** The operations that have been asked for. */
@@ -94,9 +102,9 @@ function createPart(bytes: number): LRUCache<string, PreparedDocument> {
 }
 
 /** The memory that a document takes, in bytes. */
-function weigh({ text, errors, operations }: PreparedDocument): number {
+function weigh({ text, refusal, operations }: PreparedDocument): number {
   let bytes = ENTRY_BYTES + 2 * text.length;
-  if (errors.length > 0) bytes += 2 * JSON.stringify(errors).length;
+  if (refusal) bytes += 2 * JSON.stringify(refusal.errors).length;
   for (const { variables, fields } of operations.values()) {
     bytes += OPERATION_BYTES + VARIABLE_BYTES * variables.length;
     for (const roots of fields.values()) {

@@ -1,5 +1,7 @@
+import { StoreError } from '../errors.js';
 import { parseInt64 } from '../pets/int64.js';
 import { parseNewPet, parsePetQuery } from '../pets/pet.js';
+import { FieldError } from './errors.js';
 import type {
   Mutation,
   MutationAddPetArgs,
@@ -8,6 +10,8 @@ import type {
   QueryPetsArgs,
   RequireFields,
 } from './generated/resolver-types.js';
+import type { Prepared } from './prepare.js';
+import type { Variables } from './variables.js';
 
 /** What a root field asks of the animal store. */
 export interface Price {
@@ -19,11 +23,20 @@ export interface Price {
   readonly maxObjects: number;
 }
 
+/** An operation with the arguments of its fields and what it costs. */
+export interface Priced extends Omit<Prepared, 'variables'> {
+  /** The arguments of each field, or the error of a field whose arguments are refused. */
+  readonly args: readonly (Readonly<Variables> | FieldError)[];
+  /** The price of each field. */
+  readonly prices: readonly Price[];
+  /** Requests to the animal store. */
+  readonly cost: number;
+}
+
 type RootFieldName = Exclude<keyof Query | keyof Mutation, '__typename'>;
 
 /** The price of what asks the animal store nothing, such as introspection and `__typename`. */
 export const FREE: Price = { cost: 0, maxObjects: 1 };
-const ONE_REQUEST: Price = { cost: 1, maxObjects: 1 };
 
 /**
  * The price of every root field. A field that is missing here does not compile.
@@ -38,15 +51,44 @@ export const PRICES = {
   pet: ({ id }: QueryPetArgs): Price => ({ cost: 1, key: parseInt64(id, 'id'), maxObjects: 1 }),
   addPet: ({ input }: MutationAddPetArgs): Price => {
     parseNewPet(input);
-    return ONE_REQUEST;
+    return { cost: 1, maxObjects: 1 };
   },
   rateLimit: () => FREE,
 } satisfies Record<RootFieldName, (args: never) => Price>;
 
 /**
- * The requests that an operation costs: what its fields would cost over REST, with equal reads counted once.
+ * Prices an operation. A field whose own rules refuse its arguments costs nothing and will be an error.
+ * @param maxValues - values that the response may have: values selected of an object × objects
+ * @throws StoreError `operation_too_large` when the response may have more
  */
-export function countRequests(prices: readonly Price[]): number {
+export function price({ operation, fields, variables, source, document }: Prepared, maxValues: number): Priced {
+  const args: (Readonly<Variables> | FieldError)[] = [];
+  const prices: Price[] = [];
+  let values = 0;
+  for (const field of fields) {
+    try {
+      const made = field.toArguments(variables, source);
+      const asked = field.toPrice(made);
+      args.push(made);
+      prices.push(asked);
+      values += field.valueCount * asked.maxObjects;
+    } catch (error) {
+      args.push(FieldError.of(error));
+      prices.push(FREE);
+    }
+  }
+  if (values > maxValues) {
+    throw new StoreError(
+      'operation_too_large',
+      `The operation may return more than ${maxValues} values (values selected × animals requested): select fewer ` +
+        'fields or animals, or split it.',
+    );
+  }
+  return { operation, fields, source, document, args, prices, cost: countRequests(prices) };
+}
+
+/** The requests that an operation costs: what its fields would cost over REST, with equal reads counted once. */
+function countRequests(prices: readonly Price[]): number {
   const [only] = prices;
   if (only && prices.length === 1) return only.cost;
   const keys = new Set<string>();

@@ -1,8 +1,9 @@
+import type { Config } from '../config.js';
+import { StoreError, toStoreError } from '../errors.js';
 import type { RequestContext } from '../http/request-context.js';
 import { readBody } from '../http/body.js';
-import { JsonNumber, parseUntrustedJson } from '../json/exact-json.js';
 import { requireJsonBody } from '../http/media-type.js';
-import { StoreError, toStoreError } from '../errors.js';
+import { JsonNumber, parseUntrustedJson } from '../json/exact-json.js';
 
 /** One operation as it came over HTTP. */
 export interface OperationRequest {
@@ -18,12 +19,6 @@ export interface OperationRequest {
 export interface GraphqlRequest {
   readonly isBatch: boolean;
   readonly operations: readonly OperationRequest[];
-}
-
-export interface RequestLimits {
-  readonly maxBodyBytes: number;
-  /** Operations in a batch. */
-  readonly maxBatch: number;
 }
 
 /** Headers that a page of another origin cannot send without asking first. */
@@ -65,7 +60,7 @@ export function readGetRequest(context: RequestContext): GraphqlRequest {
  */
 export async function readBodyRequest(
   context: RequestContext,
-  { maxBodyBytes, maxBatch }: RequestLimits,
+  { maxBodyBytes, maxBatch }: Config['limits'],
 ): Promise<GraphqlRequest> {
   const { headers } = context.request;
   requireJsonBody(headers['content-type'], headers['content-encoding']);

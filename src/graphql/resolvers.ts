@@ -1,9 +1,43 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { makeExecutableSchema } from '@graphql-tools/schema';
+import type { IResolvers } from '@graphql-tools/utils';
+import { GraphQLError, GraphQLID, Kind, type GraphQLSchema, type ValueNode } from 'graphql';
 import type { Allowance } from '../access/session.js';
 import { toUnixSeconds } from '../http/limit-headers.js';
+import { JsonNumber } from '../json/exact-json.js';
 import { parseInt64 } from '../pets/int64.js';
 import { parseNewPet, parsePetQuery } from '../pets/pet.js';
 import type { RateLimit, Resolvers } from './generated/resolver-types.js';
-import { ID } from './id-scalar.js';
+
+const NO_SCALAR = 'An ID must be a whole number such as "42", got a name, a list or an object.';
+
+/**
+ * How this program reads an ID: as the text that was written, whatever scalar it was.
+ *
+ * The built-in ID rounds large JSON numbers and refuses fractions and booleans for the whole operation. Here every
+ * scalar comes through as its text, so that the field itself can refuse what is no int64, with its siblings' data in
+ * place.
+ */
+const ID = {
+  __serialize: (value: unknown): unknown => (typeof value === 'string' ? value : GraphQLID.serialize(value)),
+  __parseValue(value: unknown): string {
+    if (typeof value === 'string') return value;
+    if (typeof value === 'number' || typeof value === 'boolean' || value instanceof JsonNumber) return String(value);
+    throw new GraphQLError(NO_SCALAR);
+  },
+  __parseLiteral(node: ValueNode): string {
+    switch (node.kind) {
+      case Kind.STRING:
+      case Kind.INT:
+      case Kind.FLOAT:
+        return node.value;
+      case Kind.BOOLEAN:
+        return String(node.value);
+      default:
+        throw new GraphQLError(NO_SCALAR, { nodes: node });
+    }
+  },
+};
 
 /** The resolvers of the root fields, and the values that enums and IDs have inside. */
 export const resolvers: Resolvers & { ID: typeof ID } = {
@@ -41,4 +75,15 @@ function toRateLimit({ plan, windows }: Allowance): RateLimit {
 /** A number beyond Int becomes the largest Int: https://spec.graphql.org/draft/#sec-Int */
 function toInt(number: number): number {
   return Math.min(number, 2_147_483_647);
+}
+
+const SCHEMA = new URL('../../schema/', import.meta.url);
+
+/** Builds the executable schema from the SDL under `schema/`. */
+export function createSchema(): GraphQLSchema {
+  const typeDefs = readdirSync(SCHEMA)
+    .filter((name) => name.endsWith('.graphql'))
+    .map((name) => readFileSync(new URL(name, SCHEMA), 'utf8'));
+  // What a resolver is told about its field is the program's own, see compile.ts.
+  return makeExecutableSchema({ typeDefs, resolvers: resolvers as IResolvers });
 }

@@ -2,10 +2,9 @@ import type { GraphQLFormattedError, SourceLocation } from 'graphql';
 import { StoreError } from '../errors.js';
 import type { Reply } from '../http/request-context.js';
 import type { RootField } from './compile.js';
-import type { Deprecation } from './deprecations.js';
-import { formatStoreError } from './errors.js';
-import type { Refusal } from './refusal.js';
-import { FieldError, type Executed } from './run.js';
+import { FieldError, formatStoreError, type Refusal } from './errors.js';
+import type { Deprecation } from './prepared-documents.js';
+import type { Executed } from './run.js';
 
 /** The response to one operation. */
 export interface OperationResponse {

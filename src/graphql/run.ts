@@ -1,14 +1,12 @@
-import { GraphQLError } from 'graphql';
 import type { Session } from '../access/session.js';
-import { StoreError, toStoreError, withCost, type ErrorName } from '../errors.js';
+import { StoreError, withCost, type ErrorName } from '../errors.js';
 import type { IdempotencyKey } from '../pets/idempotency-key.js';
 import type { PetLoader } from '../pets/pet-loader.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
 import type { RootField } from './compile.js';
-import type { Prepared } from './prepare.js';
-import { countRequests, FREE, type Price } from './prices.js';
+import { FieldError } from './errors.js';
+import type { Price, Priced } from './prices.js';
 import type { RateLimitGuard } from './rate-limit-guard.js';
-import type { Variables } from './variables.js';
 
 /** What the resolvers of one operation work with. */
 export interface OperationContext {
@@ -22,65 +20,10 @@ export interface OperationContext {
   readonly guardRateLimit: RateLimitGuard;
 }
 
-/** An operation with the arguments of its fields and what it costs. */
-export interface Priced extends Omit<Prepared, 'variables'> {
-  /** The arguments of each field, or the error of a field whose arguments are refused. */
-  readonly args: readonly (Readonly<Variables> | FieldError)[];
-  /** The price of each field. */
-  readonly prices: readonly Price[];
-  /** Requests to the animal store. */
-  readonly cost: number;
-}
-
-/** What a field failed with. `cause` is the error in the program's own terms. */
-export class FieldError {
-  constructor(
-    readonly cause: StoreError,
-    readonly locations?: GraphQLError['locations'],
-  ) {}
-
-  static of(thrown: unknown): FieldError {
-    return thrown instanceof GraphQLError
-      ? new FieldError(new StoreError('invalid_request', thrown.message), thrown.locations)
-      : new FieldError(toStoreError(thrown));
-  }
-}
-
 /** An operation that has run. */
-export interface Executed extends Pick<Prepared, 'operation' | 'fields' | 'source'> {
+export interface Executed extends Pick<Priced, 'operation' | 'fields' | 'source'> {
   /** What each field returned. */
   readonly results: readonly unknown[];
-}
-
-/**
- * Prices an operation. A field whose own rules refuse its arguments costs nothing and will be an error.
- * @param maxValues - values that the response may have: values selected of an object × objects
- * @throws StoreError `operation_too_large` when the response may have more
- */
-export function price({ operation, fields, variables, source, document }: Prepared, maxValues: number): Priced {
-  const args: (Readonly<Variables> | FieldError)[] = [];
-  const prices: Price[] = [];
-  let values = 0;
-  for (const field of fields) {
-    try {
-      const made = field.toArguments(variables, source);
-      const asked = field.toPrice(made);
-      args.push(made);
-      prices.push(asked);
-      values += field.valueCount * asked.maxObjects;
-    } catch (error) {
-      args.push(FieldError.of(error));
-      prices.push(FREE);
-    }
-  }
-  if (values > maxValues) {
-    throw new StoreError(
-      'operation_too_large',
-      `The operation may return more than ${maxValues} values (values selected × animals requested): select fewer ` +
-        'fields or animals, or split it.',
-    );
-  }
-  return { operation, fields, source, document, args, prices, cost: countRequests(prices) };
 }
 
 /**
@@ -88,20 +31,16 @@ export function price({ operation, fields, variables, source, document }: Prepar
  * @throws StoreError when no field got data because an upstream refused the key or its rate
  */
 export async function run(priced: Priced, context: OperationContext): Promise<Executed> {
-  const { operation, fields, source, args, prices, cost } = priced;
+  const { operation, fields, source, prices, cost } = priced;
   const isMutation = operation.type === 'mutation';
-  const results = await (isMutation ? runInOrder(priced, context) : runTogether(fields, args, context));
+  const results = await (isMutation ? runInOrder(priced, context) : runTogether(priced, context));
   const refusal = findUpstreamRefusal(results, prices);
   if (refusal) throw await toWholeRefusal(refusal, cost, context.session);
   return { operation, fields, source, results };
 }
 
 /** Resolves when every field has settled. It needs one promise per field; `Promise.all` and a `catch` would need two. */
-function runTogether(
-  fields: readonly RootField[],
-  args: readonly (Priced['args'][number] | undefined)[],
-  context: OperationContext,
-): Promise<unknown[]> {
+function runTogether({ fields, args }: Pick<Priced, 'fields' | 'args'>, context: OperationContext): Promise<unknown[]> {
   return new Promise((resolve) => {
     const results = new Array<unknown>(fields.length);
     let pending = fields.length;
@@ -112,7 +51,7 @@ function runTogether(
       if (pending === 0) resolve(results);
     };
     fields.forEach((field, index) => {
-      const result = call(field, args[index], context);
+      const result = call(field, args[index] as FieldArguments, context);
       if (result instanceof Promise) {
         result.then(
           (value) => settle(index, value),
@@ -123,9 +62,11 @@ function runTogether(
   });
 }
 
+type FieldArguments = Priced['args'][number];
+
 /** Calls the resolver of a field. It never throws. */
-function call(field: RootField, args: Priced['args'][number] | undefined, context: OperationContext): unknown {
-  if (args === undefined || args instanceof FieldError) return args;
+function call(field: RootField, args: FieldArguments, context: OperationContext): unknown {
+  if (args instanceof FieldError) return args;
   try {
     return field.resolve(args, context);
   } catch (error) {
@@ -142,7 +83,9 @@ async function runInOrder({ fields, args, prices }: Priced, context: OperationCo
   let failure: FieldError | undefined;
   for (const [index, field] of fields.entries()) {
     const isHopeless = failure && (prices[index] as Price).cost > 0;
-    const [result] = isHopeless ? [failure] : await runTogether([field], [args[index]], context);
+    const [result] = isHopeless
+      ? [failure]
+      : await runTogether({ fields: [field], args: [args[index] as FieldArguments] }, context);
     if (result instanceof FieldError && UNAVAILABLE.has(result.cause.code)) failure = result;
     results.push(result);
   }

@@ -7,8 +7,7 @@ import { ApolloServerPluginLandingPageLocalDefault } from '@apollo/server/plugin
 import type { DocumentNode, GraphQLSchema } from 'graphql';
 import { toStoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
-import { findDocumentStatus, isUnforeseen, MAX_ERRORS, type ErrorFormatter } from './errors.js';
-import { Refusal } from './refusal.js';
+import { findDocumentStatus, isUnforeseen, MAX_ERRORS, Refusal, type ErrorFormatter } from './errors.js';
 import type { OperationRequest } from './request.js';
 
 type PersistedQueryCache = NonNullable<

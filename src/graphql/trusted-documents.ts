@@ -66,7 +66,7 @@ export type TrustedDocuments = ReturnType<typeof createTrustedDocuments>;
 
 /** Removes the prefix of https://github.com/graphql/graphql-over-http/pull/264, which is optional here. */
 function withoutPrefix(id: string): string {
-  return id.startsWith('sha256:') ? id.slice('sha256:'.length) : id;
+  return id.replace(/^sha256:/, '');
 }
 
 function sha256(text: string): string {

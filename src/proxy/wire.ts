@@ -37,7 +37,7 @@ const ERROR_BODY = z.object({ code: z.string(), message: z.string(), status: z.n
 
 function parse(body: string | undefined): unknown {
   try {
-    return body === undefined ? undefined : parseExactJson(body, 'The answer');
+    return body === undefined ? undefined : parseExactJson(body);
   } catch {
     return undefined;
   }

@@ -1,5 +1,7 @@
-import type { DatabaseConnections } from '../observability/metrics.js';
-import type { SpanParent } from '../observability/tracing.js';
+import { StoreError } from '../errors.js';
+import type { Log } from '../observability/log.js';
+import type { DatabaseConnections, Metrics } from '../observability/metrics.js';
+import { endSpan, startSpan, type Attributes, type SpanParent, type Tracer } from '../observability/tracing.js';
 
 /** One SQL statement. The name lets a server keep its plan. */
 export interface Statement {
@@ -35,4 +37,104 @@ export interface Database extends Queryable {
    */
   readonly checkSpace?: () => Promise<void>;
   close(): Promise<void>;
+}
+
+/** A table or column is missing, or a permission: https://www.postgresql.org/docs/current/errcodes-appendix.html */
+const UNUSABLE: ReadonlySet<unknown> = new Set(['42P01', '42703', '42501']);
+
+/**
+ * Wraps the database of a server. It reports how long each statement took, and creates a span for each statement of a
+ * recorded request. Both include the wait for a connection. The span contains no values. Transactions are left out,
+ * because only migrations use them. Statements for which the database lacks what `checkStore` checks fail as
+ * unavailable.
+ * @param server - span attributes with the address of the database
+ */
+export function observeDatabase(database: Database, metrics: Metrics, tracer: Tracer, server: Attributes): Database {
+  return {
+    ...database,
+    async query<Row>(...args: Parameters<Database['query']>): Promise<Row[]> {
+      const [{ name, text }, , parent] = args;
+      const startedAt = performance.now();
+      const span = parent?.span?.isRecording()
+        ? startSpan(tracer, 'client', name, parent, {
+            'db.system.name': 'postgresql',
+            'db.operation.name': /\b(?:SELECT|INSERT|UPDATE|DELETE)\b/.exec(text)?.[0],
+            'db.query.summary': name,
+            ...server,
+          })
+        : undefined;
+      let failure: string | undefined;
+      try {
+        const rows = await database.query<Row>(...args);
+        if (span) endSpan(span, { 'db.response.returned_rows': rows.length });
+        return rows;
+      } catch (thrown) {
+        const error = toFailure(thrown);
+        failure = error instanceof StoreError ? error.code : '_OTHER';
+        // The code or the SQLSTATE, never the message, because it may quote values.
+        const { code = 'error' } = error as { readonly code?: string };
+        if (span) endSpan(span, {}, code);
+        throw error;
+      } finally {
+        metrics.observeDatabase('postgresql', name, failure, (performance.now() - startedAt) / 1_000);
+      }
+    },
+  };
+}
+
+function toFailure(error: unknown): unknown {
+  if (!UNUSABLE.has((error as { readonly code?: unknown }).code)) return error;
+  return new StoreError('unavailable', 'The store is not ready to serve requests.', { cause: error });
+}
+
+/** A write that takes longer than this shows that writes are stalled. */
+const STALLED_MS = 1_000;
+
+/**
+ * Wraps the database of the animals so that stalled writes do not keep reads from it. A commit may hang, for example if
+ * it waits for a standby that is lost. From then on, writes are refused at once, except for one at a time that finds
+ * out whether they work again.
+ * @param pool - the connections of the database, of which a fifth is left to reads
+ */
+export function guardWrites(database: Database, pool: number, log: Log): Database {
+  const max = Math.max(1, pool - Math.ceil(pool / 5));
+  let running = 0;
+  let isStalled = false;
+  let waiting: { readonly start: () => void; readonly refuse: (error: StoreError) => void }[] = [];
+
+  return {
+    ...database,
+    query: (statement, values, parent) =>
+      statement.text.startsWith('SELECT')
+        ? database.query(statement, values, parent)
+        : write(() => database.query(statement, values, parent)),
+  };
+
+  async function write<T>(run: () => Promise<T>): Promise<T> {
+    if (isStalled && running > 0) throw stalled();
+    if (running >= max) await new Promise<void>((start, refuse) => waiting.push({ start, refuse }));
+    running += 1;
+    const timer = setTimeout(stall, STALLED_MS);
+    try {
+      const result = await run();
+      if (isStalled) log.warn('the database writes again');
+      isStalled = false;
+      return result;
+    } finally {
+      clearTimeout(timer);
+      running -= 1;
+      waiting.shift()?.start();
+    }
+  }
+
+  function stall(): void {
+    if (!isStalled) log.warn('the database does not complete writes: they are refused');
+    isStalled = true;
+    for (const { refuse } of waiting) refuse(stalled());
+    waiting = [];
+  }
+}
+
+function stalled(): StoreError {
+  return new StoreError('unavailable', 'The store cannot write at the moment. Try again shortly.', { retryAfter: 1 });
 }

@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
-import { readFile, rm, statfs, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, statfs, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Transaction } from '@electric-sql/pglite';
 import { ConfigError } from '../config.js';
 import { StoreError } from '../errors.js';
-import type { Database } from './database.js';
-import { openPgliteDatabase } from './pglite-database.js';
+import type { Database, Session } from './database.js';
 import { acquireStoreLock } from './store-lock.js';
 
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
@@ -78,7 +78,10 @@ async function openFiles(directory: string): Promise<Database> {
   const marker = join(directory, 'postgres.incomplete');
   if (existsSync(marker)) await rm(files, { recursive: true, force: true });
   if (existsSync(files)) await requireSoundFiles(files, directory);
-  else await writeFile(marker, '');
+  else {
+    await writeFile(marker, '');
+    await mkdir(files, { mode: 0o700 });
+  }
   const database = await openPgliteDatabase(files).catch((error: unknown) => {
     throw damaged(directory, `: ${String(error)}`);
   });
@@ -101,4 +104,39 @@ async function requireSoundFiles(files: string, directory: string): Promise<void
 function damaged(directory: string, what: string): ConfigError {
   const restore = 'Restore a backup, or start with another DATA_DIR';
   return new ConfigError(`DATA_DIR ${JSON.stringify(directory)} has a damaged store${what}. ${restore}`);
+}
+
+/** By default, a decoder removes a byte order mark (U+FEFF) from the beginning of a text, where it may be part of a name. */
+class ExactTextDecoder extends TextDecoder {
+  constructor(...[label, options]: ConstructorParameters<typeof TextDecoder>) {
+    super(label, { ignoreBOM: true, ...options });
+  }
+}
+
+/**
+ * Opens the embedded PostgreSQL.
+ * @param dataDir - the directory of its files, or `memory://`
+ */
+export async function openPgliteDatabase(dataDir: string): Promise<Database> {
+  // Imported on demand, so that other backends start faster.
+  const { PGlite, types } = await import('@electric-sql/pglite');
+  // PGlite makes a decoder at the start and after every error.
+  globalThis.TextDecoder = ExactTextDecoder;
+  const database = await PGlite.create({
+    dataDir,
+    // By default PGlite returns an int8 as a number or a bigint, depending on its size. The program uses text.
+    parsers: { [types.INT8]: (text: string) => text },
+  });
+  return {
+    async query<Row>({ text }: { text: string }, values: readonly unknown[]) {
+      return (await database.query<Row>(text, values as unknown[])).rows;
+    },
+    session: (work) => work(toSession(database)),
+    transaction: (work) => database.transaction((transaction) => work(toSession(transaction))),
+    close: () => database.close(),
+  };
+}
+
+function toSession(connection: Pick<Transaction, 'exec'>): Session {
+  return { execute: async (text) => ({ rows: (await connection.exec(text)).at(-1)?.rows ?? [] }) };
 }

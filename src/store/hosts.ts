@@ -3,8 +3,6 @@ import pg from 'pg';
 const ANSWER_MS = 1_000;
 const SEARCH_EVERY_MS = 1_000;
 
-export type Hosts = ReturnType<typeof createHosts>;
-
 /**
  * Creates the choice among several PostgreSQL servers, of which one accepts writes.
  * @param onMove - called when another server has become the one to connect to
@@ -35,9 +33,7 @@ export function createHosts(urls: readonly string[], onMove: () => void) {
 
   async function find(): Promise<void> {
     const answers = urls.map(async (candidate) => ({ candidate, isPrimary: await isPrimary(candidate) }));
-    const primaries = answers.map(async (answer) =>
-      (await answer).isPrimary ? await answer : Promise.reject(new Error()),
-    );
+    const primaries = answers.map(async (answer) => ((await answer).isPrimary ? answer : Promise.reject(new Error())));
     const found = await Promise.any(primaries).catch(() => Promise.any(answers).catch(() => undefined));
     if (!found?.isPrimary && !isClosed) timer = setTimeout(() => void search(), SEARCH_EVERY_MS).unref();
     if (!found || found.candidate === url) return;

@@ -18,7 +18,8 @@ import {
 } from './postgres-key-store.js';
 import type { PostgresUsage } from './postgres-usage.js';
 
-export interface KeyStatus extends KeyRecord {
+/** A key as operators see it. */
+export interface KeyStatus extends Omit<KeyRecord, 'unbannedAt' | 'previousEndsAt'> {
   /** Null if the key was not used for a year. */
   readonly lastUsedAt: Date | null;
   /** How many requests are left in each window. Null if they are counted in processes that cannot be asked. */
@@ -141,7 +142,8 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
         const isBanned = admission?.outcome === 'banned';
         const bannedUntil = isBanned ? new Date(Date.now() + admission.retryAfter * 1_000) : null;
         const left = admission ? { minute, day } : null;
-        return { ...record, lastUsedAt: lastUses.get(record.id) ?? null, left, bannedUntil };
+        const { unbannedAt: _, previousEndsAt: __, ...key } = record;
+        return { ...key, lastUsedAt: lastUses.get(record.id) ?? null, left, bannedUntil };
       }),
     );
   }

@@ -1,7 +1,7 @@
+import { connect } from 'node:net';
 import pg from 'pg';
 import { overloaded, StoreError } from '../errors.js';
 import { splitHosts } from '../setting-types.js';
-import { cancelStatement } from './cancel-request.js';
 import type { Database, Session, Statement } from './database.js';
 import { createHosts } from './hosts.js';
 
@@ -83,7 +83,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
           const isToRepeat = !isRepeated && isEarly && mayRepeat(error, text);
           // A primary that vanishes does not close its connections, so errors come late. Later statements need the
           // search.
-          const searching = isToRepeat || isOfHost(error) ? hosts?.search() : undefined;
+          const searching = isToRepeat || isBroken(error) || isNotPrimary(error) ? hosts?.search() : undefined;
           if (searching && isToRepeat) await searching;
           else throw toFailure(error);
         }
@@ -178,16 +178,6 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   }
 }
 
-/**
- * Whether a statement may run again on another host: it reads, or it has certainly not run. A write whose connection
- * broke may have happened.
- */
-function mayRepeat(error: unknown, text: string): boolean {
-  const { code, syscall } = error as NodeJS.ErrnoException;
-  if (syscall === 'connect' || code === READ_ONLY || code === STARTING_UP) return true;
-  return text.startsWith('SELECT') && toUnavailable(error) !== error;
-}
-
 const READ_ONLY = '25006';
 const STARTING_UP = '57P03';
 
@@ -197,15 +187,13 @@ const STARTING_UP = '57P03';
  */
 const UNAVAILABLE_CLASSES = new Set(['08', '25', '28', '3D', '53', '55', '57', '58']);
 
+function isUnavailable(error: unknown): boolean {
+  return !(error instanceof pg.DatabaseError) || UNAVAILABLE_CLASSES.has(error.code?.slice(0, 2) ?? '');
+}
+
 /** Whether the connection failed or timed out, as opposed to an error that the server reported. */
 function isBroken(error: unknown): boolean {
   return !(error instanceof pg.DatabaseError) && !isPoolTimeout(error);
-}
-
-/** Whether another host may be the primary now. */
-function isOfHost(error: unknown): boolean {
-  const { code } = error as NodeJS.ErrnoException;
-  return isBroken(error) || code === READ_ONLY || code === STARTING_UP;
 }
 
 /** Whether all connections were busy for too long. The database itself may be fine. */
@@ -213,11 +201,52 @@ function isPoolTimeout(error: unknown): boolean {
   return error instanceof Error && error.message === 'timeout exceeded when trying to connect';
 }
 
+/** Whether the server is no primary, or not yet. */
+function isNotPrimary(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === READ_ONLY || code === STARTING_UP;
+}
+
+/**
+ * Whether a statement may run again on another host: it reads, or it has certainly not run. A write whose connection
+ * broke may have happened.
+ */
+function mayRepeat(error: unknown, text: string): boolean {
+  const { syscall } = error as NodeJS.ErrnoException;
+  return syscall === 'connect' || isNotPrimary(error) || (text.startsWith('SELECT') && isUnavailable(error));
+}
+
 function throwUnavailable(error: unknown): never {
   throw toUnavailable(error);
 }
 
 function toUnavailable(error: unknown): unknown {
-  if (error instanceof pg.DatabaseError && !UNAVAILABLE_CLASSES.has(error.code?.slice(0, 2) ?? '')) return error;
+  if (!isUnavailable(error)) return error;
   return new StoreError('unavailable', 'The store cannot reach its database. Try again shortly.', { cause: error });
+}
+
+const CANCEL_REQUEST = 80_877_102;
+const CANCEL_ANSWER_MS = 1_000;
+
+/**
+ * Asks the server to end the statement of a client, on a connection of its own. That also ends a commit that waits for
+ * a standby, which statement_timeout does not.
+ * https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-CANCELING-REQUESTS
+ * @returns whether the server has processed the request
+ */
+function cancelStatement(client: pg.ClientBase): Promise<boolean> {
+  // The type of a client lacks these properties.
+  const { host, port, processID, secretKey } = client as unknown as Record<'port' | 'processID' | 'secretKey', number> &
+    Record<'host', string>;
+  const message = Buffer.alloc(16);
+  [message.length, CANCEL_REQUEST, processID, secretKey].forEach((value, i) => message.writeInt32BE(value, 4 * i));
+  return new Promise((resolve) => {
+    const socket = connect(host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port });
+    let isAnswered = false;
+    socket.setTimeout(CANCEL_ANSWER_MS, () => socket.destroy());
+    // The server sends nothing, and closes the connection once it has processed the request.
+    socket.on('error', () => undefined).on('end', () => (isAnswered = true));
+    socket.once('close', () => resolve(isAnswered)).resume();
+    socket.write(message);
+  });
 }

@@ -1,15 +1,12 @@
-import { createAuthenticator } from './authenticator.js';
 import type { Account } from '../access/ledger.js';
 import { ADDRESS_CAPACITY } from '../access/keyless-session.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import { createPostgresKeyStore } from './postgres-key-store.js';
 import { createStoreAccess } from './store-access.js';
 import { ConfigError, type Config, type StoreConfig } from '../config.js';
-import type { Database } from './database.js';
-import { checkStore } from './check-store.js';
-import { listPendingMigrations, migrate } from './migrate.js';
+import { guardWrites, observeDatabase, type Database } from './database.js';
+import { checkStore, listPendingMigrations, migrate } from './migrate.js';
 import { createPgDatabase } from './pg-database.js';
-import { observeDatabase } from './observed-database.js';
 import { createPostgresUsage } from './postgres-usage.js';
 import { createUsageCounter } from './usage-counter.js';
 import { openEmbeddedDatabase } from './embedded-store.js';
@@ -30,7 +27,6 @@ import { createPostgresPetSource } from '../pets/postgres-pet-source.js';
 import { nameAddress, shareLedger } from '../redis/redis-ledger.js';
 import type { RedisLink } from '../redis/redis-link.js';
 import type { Backend } from '../backend.js';
-import { guardWrites } from './write-gate.js';
 
 export interface StoreBackendOptions extends Pick<Config, 'bans' | 'startTimeoutMs'> {
   readonly store: StoreConfig;
@@ -92,7 +88,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const ledger = createMemoryLedger(bans);
     const addressLedger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
     const access = createStoreAccess(
-      createAuthenticator(keys),
+      keys,
       shareLedger(redis, ledger, nameKey, bans),
       shareLedger(redis, addressLedger, (address) => nameAddress('animals:store:address:', address)),
       metrics.admissions,

@@ -1,6 +1,5 @@
 import { createHash, type Hash } from 'node:crypto';
 import type { Database, Session } from './database.js';
-import { toLines } from './lines.js';
 
 /**
  * What is exported, in this order: what a row is for the operator, and by which columns rows are sorted, the same way in
@@ -201,4 +200,16 @@ async function continueIds(session: Session, lastPetId: string | null): Promise<
   await session.execute(
     `SELECT setval(pg_get_serial_sequence('key_log', 'id'), max(id)) FROM key_log HAVING max(id) IS NOT NULL`,
   );
+}
+
+/** Splits text at `\n` alone. Unlike readline, this keeps U+2028 and U+2029, which JSON does not escape. */
+export async function* toLines(chunks: AsyncIterable<string>): AsyncGenerator<string, undefined> {
+  let rest = '';
+  for await (const chunk of chunks) {
+    const lines = (rest + chunk).split('\n');
+    rest = lines.pop() as string;
+    yield* lines;
+  }
+  // A line without its end is not complete.
+  return undefined;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formatTable } from '../../src/cli/table.js';
+import { formatTable } from '../../src/cli/keys-output.js';
 
 describe('a table', () => {
   const headings = ['key', 'label', 'operation', 'requests'];

@@ -6,7 +6,7 @@ it('the cache weighs a document again when one of its operations has been compil
   const documents = createPreparedDocuments();
   const texts = Array.from({ length: 100 }, (_, index) => `document ${index}`);
   for (const text of texts) {
-    const document = { text, errors: [], names: [undefined], operations: new Map<undefined, PreparedOperation>() };
+    const document = { text, names: [undefined], operations: new Map<undefined, PreparedOperation>() };
     documents.keep(document);
     const root = { write: () => '', valueCount: 6 } as unknown as RootField;
     const fields = new Map([['', Array.from({ length: 100 }, () => ({ ...root, write: () => '' }))]]);

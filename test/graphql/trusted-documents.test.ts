@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createMemoryLedger } from '../../src/access/memory-ledger.js';
-import { toDocumentLimits } from '../../src/graphql/document-limits.js';
+import { createDocumentBudget, toDocumentLimits } from '../../src/graphql/document-limits.js';
 import { createErrorFormatter } from '../../src/graphql/errors.js';
 import { createPrepare } from '../../src/graphql/prepare.js';
 import { createPreparedDocuments } from '../../src/graphql/prepared-documents.js';
 import type { OperationRequest } from '../../src/graphql/request.js';
-import { createSchema } from '../../src/graphql/schema.js';
+import { createSchema } from '../../src/graphql/resolvers.js';
 import { createGraphqlServer } from '../../src/graphql/server.js';
 import { createTrustedDocuments } from '../../src/graphql/trusted-documents.js';
 import type { RequestContext } from '../../src/http/request-context.js';
@@ -276,7 +276,7 @@ describe.each(MODES)('trusted documents, %s store', (mode) => {
 
 it('are never pushed out of the cache by others', () => {
   const documents = createPreparedDocuments();
-  const toDocument = (text: string) => ({ text, errors: [], names: [], operations: new Map() });
+  const toDocument = (text: string) => ({ text, names: [], operations: new Map() });
   documents.pin([NAMES]);
   documents.keep(toDocument(NAMES));
   for (let i = 0; i < 200; i++) {
@@ -309,8 +309,7 @@ it('are compiled before anybody asks for them', async () => {
     trusted,
     documentLimits: toDocumentLimits(100),
     formatError,
-    budget: { require: () => undefined, charge: () => undefined },
-    registrations: createMemoryLedger(),
+    budget: createDocumentBudget(createMemoryLedger),
   });
   trusted.replace(new Map([['first', NAMES]]));
   await prepareAhead(NAMES);

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { fileURLToPath } from 'node:url';
 import { buildSchema, lexicographicSortSchema, printSchema, type GraphQLSchema } from 'graphql';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createSchema } from '../../src/graphql/schema.js';
+import { createSchema } from '../../src/graphql/resolvers.js';
 import { until } from '../support/process.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));

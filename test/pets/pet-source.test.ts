@@ -5,7 +5,7 @@ import { describe, inject } from 'vitest';
 import type { Database } from '../../src/store/database.js';
 import { migrate } from '../../src/store/migrate.js';
 import { createPgDatabase } from '../../src/store/pg-database.js';
-import { openPgliteDatabase } from '../../src/store/pglite-database.js';
+import { openPgliteDatabase } from '../../src/store/embedded-store.js';
 import { NO_TRACING } from '../../src/observability/tracing.js';
 import type { Int64 } from '../../src/pets/int64.js';
 import { createBatchingPetSource } from '../../src/pets/batching-pet-source.js';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createAuthenticator, type Authenticator } from '../../src/store/authenticator.js';
+import { createAuthenticator, type Authenticator } from '../../src/store/store-access.js';
 import { StoreError } from '../../src/errors.js';
 import { createFakeKeys, type FakeKeys } from './fake-keys.js';
 

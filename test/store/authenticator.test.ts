@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { generateApiKey } from '../../src/access/api-key.js';
-import { createAuthenticator, type Authenticator } from '../../src/store/authenticator.js';
+import { createAuthenticator, type Authenticator } from '../../src/store/store-access.js';
 import { createFakeKeys, type FakeKeys } from './fake-keys.js';
 
 let keys: FakeKeys;

@@ -4,7 +4,7 @@ import type { Database } from '../../src/store/database.js';
 import { createKeyAdmin, type KeyAdmin } from '../../src/store/key-admin.js';
 import { migrate } from '../../src/store/migrate.js';
 import { createPgDatabase } from '../../src/store/pg-database.js';
-import { openPgliteDatabase } from '../../src/store/pglite-database.js';
+import { openPgliteDatabase } from '../../src/store/embedded-store.js';
 import { createPostgresKeyStore } from '../../src/store/postgres-key-store.js';
 import { createPostgresUsage } from '../../src/store/postgres-usage.js';
 import { createDatabase } from '../support/gateway.js';
@@ -17,7 +17,7 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the administration of keys on 
   let meanwhile: (() => Promise<unknown>) | undefined;
 
   beforeAll(async () => {
-    if (kind === 'PGlite') database = await openPgliteDatabase();
+    if (kind === 'PGlite') database = await openPgliteDatabase('memory://');
     else {
       const created = await createDatabase();
       drop = created.drop;

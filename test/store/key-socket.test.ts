@@ -24,7 +24,6 @@ it.each([
   } as unknown as KeyAdmin);
   const connected = await connectKeys(store);
   expect(await connected?.admin.show({ id: 'key_1' })).toEqual({ id: 'key_1' });
-  connected?.close();
   await close();
   expect(await connectKeys(store)).toBeUndefined();
   expect(await readdir(store)).toEqual([]);

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { toLines } from '../../src/store/lines.js';
+import { toLines } from '../../src/store/transfer.js';
 
 it('splits lines at \\n only, and leaves out one without its end', async () => {
   async function* chunks(): AsyncGenerator<string> {

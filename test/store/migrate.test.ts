@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Database } from '../../src/store/database.js';
 import { listPendingMigrations, migrate } from '../../src/store/migrate.js';
 import { createPgDatabase } from '../../src/store/pg-database.js';
-import { openPgliteDatabase } from '../../src/store/pglite-database.js';
+import { openPgliteDatabase } from '../../src/store/embedded-store.js';
 import { createDatabase, startGateway } from '../support/gateway.js';
 import { until } from '../support/process.js';
 
@@ -185,7 +185,7 @@ describe('migrating a fresh PostgreSQL database', () => {
 
 describe('migrating PGlite', () => {
   it('creates the tables once, and does not change the search path', async () => {
-    const database = await openPgliteDatabase();
+    const database = await openPgliteDatabase('memory://');
     const ask = (text: string): Promise<Record<string, unknown>[]> => database.query({ name: '', text }, []);
     const before = await ask('SHOW search_path');
     await migrate(database);

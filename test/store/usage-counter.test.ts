@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Database } from '../../src/store/database.js';
 import { migrate } from '../../src/store/migrate.js';
 import { createPgDatabase } from '../../src/store/pg-database.js';
-import { openPgliteDatabase } from '../../src/store/pglite-database.js';
+import { openPgliteDatabase } from '../../src/store/embedded-store.js';
 import type { Usage } from '../../src/access/usage.js';
 import { createPostgresUsage, type PostgresUsage } from '../../src/store/postgres-usage.js';
 import { createUsageCounter, type UsageCounterOptions } from '../../src/store/usage-counter.js';
@@ -18,7 +18,7 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the counter of usage on %s', (
   let drop: (() => Promise<void>) | undefined;
 
   beforeAll(async () => {
-    if (kind === 'PGlite') database = await openPgliteDatabase();
+    if (kind === 'PGlite') database = await openPgliteDatabase('memory://');
     else {
       const created = await createDatabase();
       drop = created.drop;

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Database, Statement } from '../../src/store/database.js';
 import { migrate } from '../../src/store/migrate.js';
 import { createPgDatabase } from '../../src/store/pg-database.js';
-import { openPgliteDatabase } from '../../src/store/pglite-database.js';
+import { openPgliteDatabase } from '../../src/store/embedded-store.js';
 import { createPostgresUsage } from '../../src/store/postgres-usage.js';
 import { createDatabase } from '../support/gateway.js';
 
@@ -15,7 +15,7 @@ describe('pruning the usage', () => {
     const created = await createDatabase();
     drop = created.drop;
     server = createPgDatabase({ url: created.url, pool: 4, prepare: true });
-    embedded = await openPgliteDatabase();
+    embedded = await openPgliteDatabase('memory://');
     await migrate(server);
     await migrate(embedded);
   });
