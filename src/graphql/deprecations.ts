@@ -1,5 +1,5 @@
 import { getNamedType, TypeInfo, visit, visitWithTypeInfo, type DocumentNode, type GraphQLSchema } from 'graphql';
-import { LOOKUP_SUNSET } from '../pets/sunset.js';
+import { LOOKUP_SUNSET } from '../pets/pet.js';
 
 /** A deprecated field that an operation uses. */
 export interface Deprecation {

@@ -1,11 +1,10 @@
 import { rethrowUnlessBanned, type Access, type Session } from '../access/session.js';
 import { StoreError, toStoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
-import type { RequestContext, Reply } from '../http/request-context.js';
+import { requireUnambiguousHeaders, type Reply, type RequestContext } from '../http/request-context.js';
 import { createMediaTypeChooser, prefersHtml } from '../http/media-type.js';
 import { REVALIDATED } from '../http/representation.js';
 import { logFailures, type Handler } from '../http/server.js';
-import { requireUnambiguousHeaders } from '../http/unambiguous-headers.js';
 import type { Log } from '../observability/log.js';
 import type { Execute } from './execute.js';
 import type { OperationRecorder } from './operation-recorder.js';

@@ -1,7 +1,6 @@
 import type { RequestContext } from '../http/request-context.js';
-import { readBody } from '../http/body.js';
+import { readJsonBody } from '../http/body.js';
 import { JsonNumber, parseUntrustedJson } from '../json/exact-json.js';
-import { requireJsonBody } from '../http/media-type.js';
 import { StoreError, toStoreError } from '../errors.js';
 
 /** One operation as it came over HTTP. */
@@ -67,11 +66,7 @@ export async function readBodyRequest(
   context: RequestContext,
   { maxBodyBytes, maxBatch }: RequestLimits,
 ): Promise<GraphqlRequest> {
-  const { headers } = context.request;
-  requireJsonBody(headers['content-type'], headers['content-encoding']);
-  const text = await readBody(context, maxBodyBytes);
-  if (text === '') throw new StoreError('bad_request', `The request body is empty: send ${EXAMPLE}.`);
-  const body = parseUntrustedJson(text, 'The request body');
+  const body = await readJsonBody(context, maxBodyBytes, EXAMPLE);
   if (!Array.isArray(body)) return { isBatch: false, operations: [toOperation(body, 'The request body')] };
   if (body.length === 0) throw malformed(`The batch is empty: it holds 1 to ${maxBatch} operations.`);
   if (body.length > maxBatch) {

@@ -1,5 +1,5 @@
 import type { Allowance } from '../access/session.js';
-import { toUnixSeconds } from '../http/limit-headers.js';
+import { toUnixSeconds } from '../clock.js';
 import { parseInt64 } from '../pets/int64.js';
 import { parseNewPet, parsePetQuery } from '../pets/pet.js';
 import type { RateLimit, Resolvers } from './generated/resolver-types.js';

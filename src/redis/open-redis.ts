@@ -3,7 +3,7 @@ import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import { endSpan, startSpan, type Tracer } from '../observability/tracing.js';
-import type { WaitUntilAvailable } from '../startup.js';
+import type { WaitUntilAvailable } from '../backend.js';
 import { openRedisLink, type ObserveCall } from './redis-link.js';
 
 /**

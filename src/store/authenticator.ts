@@ -1,7 +1,6 @@
 import { digestApiKey, isPlausibleApiKey } from '../access/api-key.js';
 import type { MaybePromise } from '../access/maybe-promise.js';
-import { memoize } from '../access/memoize.js';
-import { createBoundedCache } from '../bounded-cache.js';
+import { createBoundedCache, memoize } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import { toCaller, type Caller, type KeyStore } from './postgres-key-store.js';
 

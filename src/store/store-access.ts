@@ -1,9 +1,14 @@
 import { explainMistake, parseBearer } from '../access/api-key.js';
-import { KeylessSession } from '../access/keyless-session.js';
+import {
+  type Access,
+  type AdmissionObserver,
+  type Allowance,
+  KeylessSession,
+  type Session,
+} from '../access/session.js';
 import type { Admission, Ledger, WindowState } from '../access/ledger.js';
 import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import { keyMissing, keyRefused, toRefusal } from '../access/refusals.js';
-import type { Access, AdmissionObserver, Allowance, Session } from '../access/session.js';
 import type { StoreError } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
 import type { Authenticator } from './authenticator.js';
