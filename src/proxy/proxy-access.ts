@@ -1,9 +1,9 @@
 import { digestApiKey, parseBearer } from '../access/api-key.js';
 import {
+  KeylessSession,
   type Access,
   type AdmissionObserver,
   type Allowance,
-  KeylessSession,
   type ProbeEnd,
   type Session,
   type UpstreamAnswerHead,

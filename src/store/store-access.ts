@@ -1,9 +1,9 @@
 import { explainMistake, parseBearer } from '../access/api-key.js';
 import {
+  KeylessSession,
   type Access,
   type AdmissionObserver,
   type Allowance,
-  KeylessSession,
   type Session,
 } from '../access/session.js';
 import type { Admission, Ledger, WindowState } from '../access/ledger.js';
