@@ -1,8 +1,8 @@
 import type { Server } from 'node:http';
-import { ADDRESS_CAPACITY } from './access/keyless-session.js';
+import { ADDRESS_CAPACITY } from './access/session.js';
 import { createMemoryLedger } from './access/memory-ledger.js';
 import { PLANS } from './access/plans.js';
-import type { Backend } from './backend.js';
+import { createStartupWait, type Backend } from './backend.js';
 import { openStoreBackend, type StoreBackendOptions } from './store/store-backend.js';
 import { ConfigError, type Config } from './config.js';
 import { StoreError } from './errors.js';
@@ -10,9 +10,8 @@ import type { Database } from './store/database.js';
 import type { FirstStart } from './store/first-start.js';
 import { openGraphql } from './graphql/handler.js';
 import { createCors } from './http/cors.js';
-import { drain, listen } from './http/lifecycle.js';
+import { createHttpServer, drain, listen, type Handler } from './http/server.js';
 import { createScheduler } from './http/scheduler.js';
-import { createHttpServer, type Handler } from './http/server.js';
 import { createHealth, createMetricsPage } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics } from './observability/metrics.js';
@@ -23,7 +22,6 @@ import { openRedis } from './redis/redis-link.js';
 import { createRedisQueryCache } from './redis/redis-query-cache.js';
 import { createRestHandler } from './rest/handler.js';
 import { createOverloadRefusal, createRefusal, createRoutes, firstOf } from './routes.js';
-import { createStartupWait } from './startup.js';
 
 /** The running program. */
 export interface App {
@@ -56,7 +54,7 @@ export async function startApp(
   log: Log,
   { decorateDatabase, signal, keysCommand = 'animal-store-gateway keys' }: AppParts = {},
 ): Promise<App> {
-  const { host, shutdownGraceMs } = config;
+  const { host, shutdownGraceMs, redisUrl, trustProxy, logAddress, compression } = config;
   const metrics = createMetrics(PLANS);
   const metricsPage = createMetricsPage(metrics);
   const health = createHealth();
@@ -67,9 +65,7 @@ export async function startApp(
     ? (await import('./observability/otlp-tracing.js')).createOtlpTracing(config.tracing, log)
     : NO_TRACING;
   const { tracer } = tracing;
-  const { trustProxy, logAddress, compression } = config;
-  const { isDraining } = health;
-  const servers = { log, metrics, tracer, cors, trustProxy, logAddress, compression, isDraining };
+  const servers = { log, metrics, tracer, cors, trustProxy, logAddress, compression, isDraining: health.isDraining };
 
   const refuseStarting = createRefusal(
     new StoreError('unavailable', 'The store is starting. Try again shortly.', { retryAfter: 1 }),
@@ -101,14 +97,13 @@ export async function startApp(
     const url = await listenAt(server.server, 'PORT', host, config.port);
 
     const waitUntilAvailable = createStartupWait(log, config.startTimeoutMs, signal);
-    const { redisUrl } = config;
     const redis = redisUrl ? await openRedis(redisUrl, log, metrics, tracer, waitUntilAvailable) : undefined;
     closers.push(() => Promise.resolve(redis?.close()));
     const parts = { log, metrics, tracer, redis: redis?.limits, waitUntilAvailable, decorateDatabase };
     const backend = await openBackend(config, parts);
     closers.push(() => backend.close());
-    if (!backend.isStore) await waitUntilAvailable('UPSTREAM_URL names an animal store', backend.check);
-    const { source, access, usage, isStore, findDevelopmentKeys } = backend;
+    const { isStore, findDevelopmentKeys } = backend;
+    if (!isStore) await waitUntilAvailable('UPSTREAM_URL names an animal store', backend.check);
 
     const graphql = await openGraphql(config, {
       ...servers,
@@ -118,15 +113,11 @@ export async function startApp(
     });
     closers.push(graphql.close);
     const { maxBodyBytes } = config.limits;
-    const rest = isStore ? createRestHandler({ source, access, usage, cors, log, maxBodyBytes }) : undefined;
+    const rest = isStore ? createRestHandler({ ...backend, cors, log, maxBodyBytes }) : undefined;
+    const newKeyCommand = `${keysCommand} create --plan free`;
+    const hasSchema = config.introspection;
     const pages = config.explorer
-      ? createPages({
-          version: readPackage().version,
-          isStore,
-          hasSchema: config.introspection,
-          findDevelopmentKeys,
-          newKeyCommand: `${keysCommand} create --plan free`,
-        })
+      ? createPages({ version: readPackage().version, isStore, hasSchema, findDevelopmentKeys, newKeyCommand })
       : undefined;
 
     const firstStart = await backend.fill?.();

@@ -19,6 +19,11 @@ export function fromWallTime(time: number): number {
   return time - stepsOfWallClock();
 }
 
+/** Converts a time of `monotonicNow` to Unix seconds, rounded up so that clients do not retry too early. */
+export function toUnixSeconds(time: number): number {
+  return Math.ceil(toWallTime(time) / 1_000);
+}
+
 /** In whole seconds, so that a time converted twice stays the same. */
 function stepsOfWallClock(): number {
   return Math.round((Date.now() - monotonicNow()) / 1_000) * 1_000;

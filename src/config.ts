@@ -2,7 +2,6 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { parseRedisUrl } from './redis/redis-client.js';
 import { databaseUrl, flag, integer, oneOf, UNPRINTABLE, url } from './setting-types.js';
-import { parseTracing, TRACING_SWITCH } from './tracing-config.js';
 
 const ORIGINS = z
   .string()
@@ -11,6 +10,46 @@ const ORIGINS = z
     (origins) => origins.every((origin) => URL.canParse(origin) && new URL(origin).origin === origin),
     'must be comma-separated origins such as https://app.example.com',
   );
+
+const collector = url(['http:', 'https:'], 'must be a URL such as http://localhost:4318');
+
+/** The settings that turn tracing on. The program always reads them. */
+const TRACING_SWITCH = {
+  OTEL_EXPORTER_OTLP_ENDPOINT: collector.optional(),
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: collector.optional(),
+  TRUST_TRACEPARENT: flag.default(false),
+};
+
+const protocol = z.literal('http/json', 'must be http/json, the one protocol in which traces are sent');
+
+/**
+ * The other settings of tracing. The program reads them only if tracing is on, because they may be meant for other
+ * programs. https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
+ */
+const TRACING_ENVIRONMENT = z.object({
+  OTEL_SDK_DISABLED: flag.default(false),
+  OTEL_TRACES_EXPORTER: oneOf(['otlp', 'none']).default('otlp'),
+  OTEL_EXPORTER_OTLP_PROTOCOL: protocol.optional(),
+  OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: protocol.optional(),
+  OTEL_TRACES_SAMPLER: oneOf([
+    'always_on',
+    'always_off',
+    'traceidratio',
+    'parentbased_always_on',
+    'parentbased_always_off',
+    'parentbased_traceidratio',
+  ]).default('parentbased_always_on'),
+  OTEL_TRACES_SAMPLER_ARG: z
+    .string()
+    .regex(/^(0?\.\d{1,12}|[01](\.0{0,12})?)$/, 'must be a number from 0 to 1')
+    .transform(Number)
+    .default(1),
+  OTEL_BSP_SCHEDULE_DELAY: integer(1, 3_600_000).default(5_000),
+  OTEL_BSP_MAX_QUEUE_SIZE: integer(1, 1_000_000).default(2_048),
+});
+
+/** What samplers record that take no argument. */
+const RATIOS: Readonly<Record<string, number>> = { always_on: 1, always_off: 0 };
 
 const ENVIRONMENT = z.object({
   PORT: integer(0, 65_535).default(4_000),
@@ -73,6 +112,10 @@ const ENVIRONMENT = z.object({
 const OTHER_DOCUMENTS = { true: 'refused', report: 'reported', false: 'allowed' } as const;
 
 export const SETTINGS: readonly string[] = Object.keys(ENVIRONMENT.shape);
+export const TRACING_SETTINGS: readonly string[] = Object.keys({ ...TRACING_SWITCH, ...TRACING_ENVIRONMENT.shape });
+
+type Environment = Readonly<Record<string, string | undefined>>;
+type Settings = z.output<typeof ENVIRONMENT>;
 
 export type Config = ReturnType<typeof loadConfig>;
 
@@ -81,6 +124,9 @@ type BackendConfig = ReturnType<typeof toBackend>;
 export type ProxyConfig = Extract<BackendConfig, { readonly kind: 'proxy' }>;
 
 export type StoreConfig = Exclude<BackendConfig, ProxyConfig>;
+
+/** Where traces go, and which requests are recorded. */
+export type TracingConfig = NonNullable<ReturnType<typeof toTracing>>;
 
 /** What stops the start until an operator does something about it. The message is one line and names what is wrong. */
 export class ConfigError extends Error {
@@ -91,9 +137,10 @@ export class ConfigError extends Error {
  * @param env - the variables. An empty variable counts as absent.
  * @throws ConfigError with the name of the first wrong variable, the expected value and the value it received
  */
-export function loadConfig(env: Readonly<Record<string, string | undefined>>) {
+export function loadConfig(env: Environment) {
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
-  const { tracing, ...settings } = parse(present);
+  const settings = parse(ENVIRONMENT, present);
+  const tracing = toTracing(settings, present);
   if (settings.UPSTREAM_URL !== undefined && settings.DATABASE_URL !== undefined) {
     throw new ConfigError(
       'UPSTREAM_URL and DATABASE_URL are both set, but animals live in one place: unset one of them',
@@ -142,18 +189,16 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>) {
   };
 }
 
-function parse(env: Readonly<Record<string, string | undefined>>) {
-  try {
-    return { ...ENVIRONMENT.parse(env), tracing: parseTracing(env) };
-  } catch (error) {
-    if (!(error instanceof z.ZodError)) throw error;
-    const { path, message } = error.issues[0] as z.core.$ZodIssue;
-    const name = String(path[0]);
-    throw new ConfigError(`${name} ${message}, got ${shown(name, env[name])}`);
-  }
+/** @param env - the variables that are not empty */
+function parse<T extends z.ZodType>(schema: T, env: Environment): z.output<T> {
+  const { data, error } = schema.safeParse(env);
+  if (!error) return data;
+  const { path, message } = error.issues[0] as z.core.$ZodIssue;
+  const name = String(path[0]);
+  throw new ConfigError(`${name} ${message}, got ${shown(name, env[name])}`);
 }
 
-function toBackend(settings: z.infer<typeof ENVIRONMENT>, production: boolean) {
+function toBackend(settings: Settings, production: boolean) {
   // Several instances may have the same directory, but not the same port.
   const limitsFile = join(settings.DATA_DIR, `limits-${settings.PORT}.json`);
   if (settings.DATABASE_URL !== undefined) {
@@ -183,6 +228,24 @@ function toBackend(settings: z.infer<typeof ENVIRONMENT>, production: boolean) {
     migrate: settings.MIGRATE,
     sampleAnimals: settings.SAMPLE_DATA && !production,
     developmentKeys: !production,
+  };
+}
+
+/** Returns undefined if tracing is off. */
+function toTracing(settings: Settings, env: Environment) {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: base, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: exact } = settings;
+  const target = exact ?? (base && `${base.replace(/\/+$/, '')}/v1/traces`);
+  if (target === undefined) return undefined;
+  const tracing = parse(TRACING_ENVIRONMENT, env);
+  if (tracing.OTEL_SDK_DISABLED || tracing.OTEL_TRACES_EXPORTER === 'none') return undefined;
+  const sampler = tracing.OTEL_TRACES_SAMPLER.replace('parentbased_', '');
+  return {
+    url: target,
+    ratio: RATIOS[sampler] ?? tracing.OTEL_TRACES_SAMPLER_ARG,
+    isParentBased: tracing.OTEL_TRACES_SAMPLER !== sampler,
+    trustsClients: settings.TRUST_TRACEPARENT,
+    scheduledDelayMillis: tracing.OTEL_BSP_SCHEDULE_DELAY,
+    maxQueueSize: tracing.OTEL_BSP_MAX_QUEUE_SIZE,
   };
 }
 

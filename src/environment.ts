@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseEnv } from 'node:util';
@@ -9,7 +9,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /** Reads the settings of this process. Outside production, `.env` has those that are not set. */
 export function loadEnvironment(): Config {
   if (process.env.NODE_ENV === 'production') return loadConfig(withSecrets(process.env));
-  const file = readEnvFile();
+  const file = existsSync('.env') ? parseEnv(readText('.env', '.env')) : {};
   // OpenTelemetry reads its own variables from the process.
   for (const name in file) if (name.startsWith('OTEL_')) process.env[name] ??= file[name];
   return loadConfig(withSecrets({ ...file, ...process.env }));
@@ -22,27 +22,19 @@ function withSecrets(env: Environment): Environment {
     const file = env[`${name}_FILE`];
     if (!file) continue;
     if (env[name]) throw new ConfigError(`${name} and ${name}_FILE are both set: unset one of them`);
-    const secret = readSecret(`${name}_FILE`, file);
-    if (secret === '') throw new ConfigError(`${name}_FILE ${JSON.stringify(file)} is empty: it must hold a URL`);
+    const subject = `${name}_FILE ${JSON.stringify(file)}`;
+    const secret = readText(file, subject).trim();
+    if (secret === '') throw new ConfigError(`${subject} is empty: it must hold a URL`);
     secrets[name] = secret;
   }
   return { ...env, ...secrets };
 }
 
-function readSecret(name: string, file: string): string {
+function readText(file: string, subject: string): string {
   try {
-    return readFileSync(file, 'utf8').trim();
+    return readFileSync(file, 'utf8');
   } catch (error) {
-    throw new ConfigError(`${name} ${JSON.stringify(file)} cannot be read: ${(error as Error).message}`);
-  }
-}
-
-function readEnvFile(): Record<string, string | undefined> {
-  try {
-    return parseEnv(readFileSync('.env', 'utf8'));
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
-    throw new ConfigError(`.env cannot be read: ${(error as Error).message}`);
+    throw new ConfigError(`${subject} cannot be read: ${(error as Error).message}`);
   }
 }
 

@@ -54,14 +54,14 @@ export interface ErrorBody {
 
 export interface StoreErrorDetails {
   /** Seconds to wait before a retry, sent as `Retry-After` and `extensions.retryAfter`. */
-  readonly retryAfter?: number;
+  readonly retryAfter?: number | undefined;
   /** The cost of the refused operation, in requests. */
-  readonly cost?: number;
+  readonly cost?: number | undefined;
   /** Headers of the response, such as `Allow` or `WWW-Authenticate`. */
   readonly headers?: Readonly<Record<string, string>>;
   /** The upstream's Error body, which clients receive unchanged. */
   readonly body?: ErrorBody | undefined;
-  /** True for an error that REST does not have, although the table has one with its code. */
+  /** True for an error that REST does not have. By default, what the table says of its code. */
   readonly graphqlOnly?: boolean;
   readonly cause?: unknown;
 }
@@ -80,21 +80,19 @@ export class StoreError extends Error {
   readonly #graphqlOnly: boolean;
 
   constructor(code: ErrorName, message: string, details: StoreErrorDetails = {}) {
+    const { retryAfter, cost, headers = {}, body, graphqlOnly = 'graphqlOnly' in ERRORS[code], cause } = details;
     // A stack takes most of the time of an error, a batch may have two thousand, and nobody looks at it.
     const { stackTraceLimit } = V8_ERROR;
     V8_ERROR.stackTraceLimit = 0;
     // What a message quotes may be cut in the middle of a character.
-    super(message.toWellFormed(), { cause: details.cause });
+    super(message.toWellFormed(), { cause });
     V8_ERROR.stackTraceLimit = stackTraceLimit;
     this.code = code;
-    this.retryAfter = details.retryAfter;
-    this.cost = details.cost;
-    this.body = details.body;
-    this.#graphqlOnly = details.graphqlOnly === true || 'graphqlOnly' in ERRORS[code];
-    this.headers =
-      details.retryAfter === undefined
-        ? (details.headers ?? {})
-        : { ...details.headers, 'Retry-After': String(details.retryAfter) };
+    this.retryAfter = retryAfter;
+    this.cost = cost;
+    this.headers = retryAfter === undefined ? headers : { ...headers, 'Retry-After': String(retryAfter) };
+    this.body = body;
+    this.#graphqlOnly = graphqlOnly && !body;
   }
 
   get status(): number {
@@ -107,7 +105,7 @@ export class StoreError extends Error {
 
   /** True if GraphQL sends this error without an Error body. */
   get isGraphqlOnly(): boolean {
-    return this.#graphqlOnly && !this.body;
+    return this.#graphqlOnly;
   }
 }
 
@@ -121,8 +119,7 @@ export function toErrorBody(error: StoreError): ErrorBody {
 /** Returns the same refusal with the cost of the operation. */
 export function withCost(refusal: StoreError, cost: number): StoreError {
   const { code, message, retryAfter, headers, body, cause, isGraphqlOnly: graphqlOnly } = refusal;
-  const wait = retryAfter === undefined ? {} : { retryAfter };
-  return new StoreError(code, message, { ...wait, headers, body, cause, cost, graphqlOnly });
+  return new StoreError(code, message, { retryAfter, headers, body, cause, cost, graphqlOnly });
 }
 
 export function overloaded(cause?: unknown): StoreError {

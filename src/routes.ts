@@ -1,9 +1,8 @@
 import { overloaded, StoreError } from './errors.js';
 import { createGraphqlErrorReply } from './graphql/handler.js';
-import { toErrorReply } from './http/error-reply.js';
-import type { Reply, RequestContext } from './http/request-context.js';
+import { toErrorReply } from './http/reply.js';
+import { requireUnambiguousHeaders, type Reply, type RequestContext } from './http/request-context.js';
 import type { Handler } from './http/server.js';
-import { requireUnambiguousHeaders } from './http/unambiguous-headers.js';
 import type { Metrics } from './observability/metrics.js';
 
 /** Returns undefined for paths that it does not know. */

@@ -9,6 +9,7 @@ const CHECKSUM_LENGTH = 6;
 const RANDOM_LENGTH = SECRET_LENGTH + CHECKSUM_LENGTH;
 const RANDOM_PART = `[0-9A-Za-z]{${RANDOM_LENGTH}}`;
 const FORMAT = new RegExp(`^${PREFIX}${RANDOM_PART}$`);
+/** What looks like a key in any text. */
 const ANYWHERE = new RegExp(PREFIX + RANDOM_PART);
 
 /** Generates an API key: a prefix that secret scanners can find, a random part and a checksum of that part. */
@@ -39,11 +40,6 @@ export function isPlausibleApiKey(text: string): boolean {
   return text.slice(end) === checksum(text.slice(PREFIX.length, end));
 }
 
-/** Whether anything in a text looks like a key, so that the text must not be logged. */
-export function containsApiKey(text: string): boolean {
-  return ANYWHERE.test(text);
-}
-
 /** Returns the SHA-256 of a key in base64url. The program stores and caches this digest instead of the key. */
 export function digestApiKey(key: string): string {
   return hash('sha256', key, 'base64url');
@@ -69,4 +65,26 @@ const BEARER = /^bearer +(\S.*)$/i;
 /** Returns the key, never empty. Undefined if there is none, or if the scheme is not Bearer. */
 export function parseBearer(authorization: string | undefined): string | undefined {
   return authorization === undefined ? undefined : BEARER.exec(authorization)?.[1]?.trimEnd();
+}
+
+/** The header in which Apollo's clients send their name. Any other client may send it too. */
+export const CLIENT_NAME_HEADER = 'apollographql-client-name';
+
+/** Replaces a name that contains a key. */
+const WITHHELD_NAME = '(withheld)';
+
+/** Longer client names are cut, in characters. */
+const MAX_NAME_LENGTH = 100;
+/** The control characters, white space and soft hyphen of Latin-1, the encoding in which Node reads headers. */
+const INVISIBLE = /[^\x21-\x7e\xa1-\xac\xae-\xff]+/g;
+
+/**
+ * Parses the name of a client. The result is safe in a table, a log, a terminal and a header.
+ * @param authorization - the header, because some clients send their key as their name
+ */
+export function parseClientName(header: string | undefined, authorization: string | undefined): string | undefined {
+  if (!header) return undefined;
+  const key = parseBearer(authorization);
+  if (ANYWHERE.test(header) || (key !== undefined && header.includes(key))) return WITHHELD_NAME;
+  return header.replace(INVISIBLE, ' ').trim().slice(0, MAX_NAME_LENGTH).trimEnd() || undefined;
 }

@@ -1,8 +1,9 @@
+import type { StoreError } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
+import type { Ledger, WindowState } from './ledger.js';
 import type { MaybePromise } from './maybe-promise.js';
-import type { WindowState } from './ledger.js';
 import type { Plan } from './plans.js';
-import type { UpstreamKey } from './upstream-key.js';
+import { addressLimited } from './refusals.js';
 
 export interface Allowance {
   /** Undefined for a client address, and if the upstream's numbers match no single plan. */
@@ -60,4 +61,95 @@ export function rethrowUnlessBanned(session: Session) {
     await session.admit(0);
     throw thrown;
   };
+}
+
+/** The parts of an upstream's response that state the limits of a key. */
+export interface UpstreamAnswerHead {
+  readonly status: number;
+  readonly header: (name: string) => string | undefined;
+}
+
+/** How the request ended that went first. */
+export interface ProbeEnd {
+  /** Whether the upstream did not answer. What waits then waits for no other probe. */
+  readonly hasFailed: boolean;
+  /** The error for the client, if the upstream refused the key or its rate. */
+  readonly refusal?: StoreError | undefined;
+}
+
+/** A caller's key, with which the proxy source sends requests upstream. */
+export interface UpstreamKey {
+  /** Identifies the key. Never the key itself. */
+  readonly id: string;
+  /** The `Authorization` header. It is sent to the upstream unchanged, and nowhere else. */
+  readonly authorization: string;
+  /** True if nothing is known of the limits: requests then go one at a time. */
+  readonly areLimitsUnknown: boolean;
+  /** What to wait for before the next request, while nothing is known of the limits. */
+  findProbe(): Promise<ProbeEnd> | undefined;
+  /**
+   * Makes all other requests with the key wait for the one that is sent next.
+   * @returns the function that ends the wait if there is no answer
+   */
+  sendProbe(): () => void;
+  /** Returns why this key may send no request now. Also called immediately before each request is sent. */
+  findRefusal(): StoreError | undefined;
+  /**
+   * Called for every response as soon as it arrives.
+   * @param sentAt - by `performance.now()`
+   * @param refusal - the error for the client, if the upstream refused the key or its rate
+   */
+  learn(answer: UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void;
+}
+
+/** The most client addresses whose 401 responses are counted. */
+export const ADDRESS_CAPACITY = 50_000;
+
+/** Only 401 responses count towards an address. */
+const ADDRESS_WINDOWS = [{ name: 'minute', seconds: 60, limit: 60 }] as const;
+
+/** The session of a request without a valid key. Its 401 responses are counted by client address. */
+export class KeylessSession implements Session {
+  readonly keyId = undefined;
+  #windows: readonly WindowState[] | undefined;
+  #refusal: Promise<never> | undefined;
+
+  /** @param explain - makes the error that says what is wrong with the key */
+  constructor(
+    private readonly ledger: Ledger,
+    private readonly address: string,
+    private readonly explain: () => StoreError,
+    private readonly observer: AdmissionObserver,
+    private readonly span: Span,
+    readonly isKeyRefused: boolean,
+  ) {}
+
+  /** Refuses this request. Only the first call counts the refusal. */
+  requireKey(): Promise<never> {
+    return (this.#refusal ??= this.#refuse());
+  }
+
+  admit(cost: number): MaybePromise<void> {
+    if (cost > 0) return this.requireKey();
+  }
+
+  async allowance(): Promise<Allowance> {
+    return { plan: undefined, windows: this.#windows ?? (await this.#charge(0)).windows };
+  }
+
+  close(): void {
+    // Nothing was admitted.
+  }
+
+  async #refuse(): Promise<never> {
+    const admission = await this.#charge(1);
+    this.#windows = admission.windows;
+    if (admission.outcome !== 'refused') throw this.explain();
+    this.observer.refused(undefined, 'address');
+    throw addressLimited(admission.retryAfter);
+  }
+
+  #charge(cost: number) {
+    return this.ledger.admit({ id: this.address, windows: ADDRESS_WINDOWS }, cost, this.span);
+  }
 }

@@ -23,7 +23,7 @@ import {
 } from 'graphql';
 import { collectFields } from 'graphql/execution/collectFields.js';
 import { StoreError } from '../errors.js';
-import { LOOKUP_SUNSET } from '../pets/sunset.js';
+import { LOOKUP_SUNSET } from '../pets/pet.js';
 import { getOperation, toFragments, type DocumentSource } from './document.js';
 import type { Deprecation, PreparedOperation } from './prepared-documents.js';
 import { FREE, PRICES, type Price } from './prices.js';

@@ -1,8 +1,7 @@
 import type { Config } from '../config.js';
 import { StoreError, toStoreError } from '../errors.js';
 import type { RequestContext } from '../http/request-context.js';
-import { readBody } from '../http/body.js';
-import { requireJsonBody } from '../http/media-type.js';
+import { readJsonBody } from '../http/body.js';
 import { JsonNumber, parseUntrustedJson } from '../json/exact-json.js';
 
 /** One operation as it came over HTTP. */
@@ -62,11 +61,7 @@ export async function readBodyRequest(
   context: RequestContext,
   { maxBodyBytes, maxBatch }: Config['limits'],
 ): Promise<GraphqlRequest> {
-  const { headers } = context.request;
-  requireJsonBody(headers['content-type'], headers['content-encoding']);
-  const text = await readBody(context, maxBodyBytes);
-  if (text === '') throw new StoreError('bad_request', `The request body is empty: send ${EXAMPLE}.`);
-  const body = parseUntrustedJson(text, 'The request body');
+  const body = await readJsonBody(context, maxBodyBytes, EXAMPLE);
   if (!Array.isArray(body)) return { isBatch: false, operations: [toOperation(body, 'The request body')] };
   if (body.length === 0) throw malformed(`The batch is empty: it holds 1 to ${maxBatch} operations.`);
   if (body.length > maxBatch) {

@@ -3,7 +3,7 @@ import { makeExecutableSchema } from '@graphql-tools/schema';
 import type { IResolvers } from '@graphql-tools/utils';
 import { GraphQLError, GraphQLID, Kind, type GraphQLSchema, type ValueNode } from 'graphql';
 import type { Allowance } from '../access/session.js';
-import { toUnixSeconds } from '../http/limit-headers.js';
+import { toUnixSeconds } from '../clock.js';
 import { JsonNumber } from '../json/exact-json.js';
 import { parseInt64 } from '../pets/int64.js';
 import { parseNewPet, parsePetQuery } from '../pets/pet.js';

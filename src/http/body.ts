@@ -1,24 +1,52 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { StoreError } from '../errors.js';
+import { parseUntrustedJson } from '../json/exact-json.js';
+import { shorten } from './media-type.js';
 import type { RequestContext } from './request-context.js';
 
+/** How messages speak of the body as a whole. */
+export const BODY = 'The request body';
+
 /**
- * Reads a request body as text.
+ * Reads a request body, which must be uncompressed JSON in UTF-8.
  * @param limit - in bytes. A body whose `Content-Length` is larger is not read at all.
- * @throws StoreError `payload_too_large`, or `bad_request` if the body is not UTF-8 or ends early
+ * @param example - a body to send instead of an empty one
+ * @throws StoreError `unsupported_media_type`, `payload_too_large`, or `bad_request` if the body is not JSON or ends
+ * early
  */
-export async function readBody(context: RequestContext, limit: number): Promise<string> {
+export async function readJsonBody(context: RequestContext, limit: number, example: string): Promise<unknown> {
   const { request, response } = context;
+  requireJson(context.header('content-type'), context.header('content-encoding'));
   if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
   // The rest of the request has been checked, so a client that expects "100 Continue" may now send the body.
   if (request.headers.expect !== undefined) response.writeContinue();
   const bytes = await collect(request, limit);
   const turn = context.takeTurn();
   if (turn) await turn;
-  if (!isUtf8(bytes))
+  if (!isUtf8(bytes)) {
     throw new StoreError('bad_request', 'The request body must be JSON in UTF-8; these bytes are not UTF-8.');
-  return bytes.toString('utf8');
+  }
+  if (bytes.length === 0) throw new StoreError('bad_request', `The request body is empty: send ${example}.`);
+  return parseUntrustedJson(bytes.toString('utf8'), BODY);
+}
+
+/** A refusal says what would be accepted: https://www.rfc-editor.org/rfc/rfc9110#section-15.5.16 */
+function requireJson(contentType: string | undefined, contentEncoding: string | undefined): void {
+  const [type, ...parameters] = (contentType ?? '').split(';').map((part) => part.trim().toLowerCase());
+  if (type !== 'application/json') {
+    const came = contentType === undefined ? 'nothing' : shorten(contentType);
+    const reason = `The Content-Type must be application/json, got ${came}.`;
+    throw new StoreError('unsupported_media_type', reason, { headers: { Accept: 'application/json' } });
+  }
+  const charset = parameters.find((parameter) => parameter.startsWith('charset='));
+  if (charset !== undefined && !/^charset=utf-?8$/.test(charset.replaceAll('"', ''))) {
+    throw new StoreError('unsupported_media_type', 'The charset of the Content-Type must be utf-8.');
+  }
+  if (contentEncoding !== undefined && contentEncoding.toLowerCase() !== 'identity') {
+    const reason = 'A compressed request body is not supported: send it without Content-Encoding.';
+    throw new StoreError('unsupported_media_type', reason, { headers: { 'Accept-Encoding': 'identity' } });
+  }
 }
 
 function collect(request: IncomingMessage, limit: number): Promise<Buffer> {

@@ -20,17 +20,30 @@ function hasLongUri({ code, rawPacket }: NodeJS.ErrnoException & { readonly rawP
 /** How long a rejected connection stays open, so that the client can read why. */
 const LINGER_MS = 1_000;
 
+export interface ConnectionLimits {
+  /** A client that reads nothing for this long is disconnected, up to twice as late. In milliseconds, 15,000 by default. */
+  readonly stallMs?: number;
+  /**
+   * The most bytes of bodies that may wait for clients, over all connections; 64 MiB by default. Beyond that, the client
+   * whose response has waited longest is disconnected.
+   */
+  readonly maxWaitingBytes?: number;
+}
+
 /**
  * Keeps the connections of a server, and their unfinished responses. A client may send its next request before it has
  * the last response (pipelining). Before version 24, Node tells only the first of the responses when the connection
  * closes. The others are told here.
  */
-export function createConnections() {
+export function createConnections({ stallMs = 15_000, maxWaitingBytes = 64 * 1_024 * 1_024 }: ConnectionLimits) {
   /**
    * The connections by their sockets, with the responses that are not complete. They are seldom more than one, and for
    * each that comes and goes, V8 would allocate a new table of a Set in its old generation.
    */
   const connections = new WeakMap<Duplex, { readonly responses: ServerResponse[]; isRefused: boolean }>();
+  /** The lengths of the bodies that their sockets have not accepted completely, the oldest first. */
+  const waiting = new Map<ServerResponse, number>();
+  let waitingBytes = 0;
 
   return {
     track({ socket }: IncomingMessage, response: ServerResponse): void {
@@ -56,7 +69,30 @@ export function createConnections() {
       };
       for (const response of owed) response.once('close', closeSocket);
     },
+    /** Sends a body and ends the response. Its head has been written. */
+    send(response: ServerResponse, body: string | Uint8Array, encoding: BufferEncoding): void {
+      response.end(body, encoding);
+      if (response.writableFinished) return;
+      // Node restarts this timeout when the socket has accepted some bytes in the meantime. It begins when the response
+      // to an earlier pipelined request is complete.
+      response.setTimeout(stallMs);
+      // When a response has finished, Node sets the timeout of an idle connection, unless another response follows.
+      response.prependOnceListener('finish', () => response.setTimeout(0));
+      response.once('close', () => forget(response));
+      waiting.set(response, body.length);
+      waitingBytes += body.length;
+      for (const [oldest] of waiting) {
+        if (waitingBytes <= maxWaitingBytes || oldest === response) return;
+        forget(oldest);
+        oldest.req.socket.destroy();
+      }
+    },
   };
+
+  function forget(response: ServerResponse): void {
+    waitingBytes -= waiting.get(response) ?? 0;
+    waiting.delete(response);
+  }
 
   function open(socket: Socket) {
     const connection = { responses: new Array<ServerResponse>(), isRefused: false };

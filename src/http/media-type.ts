@@ -1,40 +1,9 @@
 import Negotiator from 'negotiator';
-import { memoize } from '../access/memoize.js';
+import { memoize } from '../bounded-cache.js';
 import { StoreError } from '../errors.js';
 import type { RequestContext } from './request-context.js';
 
 const HTML = 'text/html';
-
-/** The result is in lower case. */
-function parseMediaType(header: string): { type: string; charset: string | undefined } {
-  const [type = '', ...parameters] = header.split(';').map((part) => part.trim().toLowerCase());
-  const charset = parameters.find((parameter) => parameter.startsWith('charset='))?.slice('charset='.length);
-  return { type, charset: charset?.replaceAll('"', '') };
-}
-
-/**
- * Checks that a request's body is uncompressed JSON in UTF-8. A refusal says what would be accepted:
- * https://www.rfc-editor.org/rfc/rfc9110#section-15.5.16
- * @throws StoreError `unsupported_media_type`
- */
-export function requireJsonBody(contentType: string | undefined, contentEncoding: string | undefined): void {
-  const { type, charset } = parseMediaType(contentType ?? '');
-  if (type !== 'application/json') {
-    const came = contentType === undefined ? 'nothing' : shorten(contentType);
-    const reason = `The Content-Type must be application/json, got ${came}.`;
-    throw new StoreError('unsupported_media_type', reason, { headers: { Accept: 'application/json' } });
-  }
-  if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8') {
-    throw new StoreError('unsupported_media_type', 'The charset of the Content-Type must be utf-8.');
-  }
-  if (contentEncoding !== undefined && contentEncoding.toLowerCase() !== 'identity') {
-    throw new StoreError(
-      'unsupported_media_type',
-      'A compressed request body is not supported: send it without Content-Encoding.',
-      { headers: { 'Accept-Encoding': 'identity' } },
-    );
-  }
-}
 
 /** Finds the type that a client prefers. All offers are in UTF-8, which needs no mention, however it is spelt. */
 function negotiate(accept: string, offers: readonly string[]): string | undefined {
@@ -43,26 +12,25 @@ function negotiate(accept: string, offers: readonly string[]): string | undefine
 }
 
 /**
- * Chooses the media type of a response.
- * @throws StoreError `not_acceptable` if the `Accept` header allows none of the types on offer
+ * Creates the function that chooses the media type of a response by the `Accept` header. It throws a StoreError
+ * `not_acceptable` if the header allows none of the types on offer.
+ * @param offers - the available types, the preferred one first
  */
-export type ChooseMediaType = (accept: string | undefined) => string;
-
-/** @param offers - the available types, the preferred one first */
-export function createMediaTypeChooser(offers: readonly [string, ...string[]]): ChooseMediaType {
+export function createMediaTypeChooser(offers: readonly [string, ...string[]]) {
   const choose = memoize((accept) => negotiate(accept, offers));
-  return (accept) => {
+  return (accept: string | undefined): string => {
     if (!accept || accept === '*/*') return offers[0];
     const choice = choose(accept);
     if (choice === undefined) {
-      const types = offers.map((offer) => parseMediaType(offer).type).join(' or ');
+      const types = offers.map((offer) => offer.split(';')[0]).join(' or ');
       throw new StoreError('not_acceptable', `The Accept header must allow ${types}, got ${shorten(accept)}.`);
     }
     return choice;
   };
 }
 
-function shorten(header: string): string {
+/** Quotes a header in a message. */
+export function shorten(header: string): string {
   return JSON.stringify(header.length > 100 ? `${header.slice(0, 100)}…` : header);
 }
 

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { MaybePromise } from '../access/maybe-promise.js';
+import { isIP, isIPv4, isIPv6 } from 'node:net';
+import { CLIENT_NAME_HEADER, parseClientName } from '../access/api-key.js';
 import type { WindowState } from '../access/ledger.js';
+import type { MaybePromise } from '../access/maybe-promise.js';
+import { StoreError } from '../errors.js';
 import { createRequestFields } from '../observability/log.js';
-import { CLIENT_NAME_HEADER, parseClientName } from '../access/client-name.js';
 import { NO_SPAN, type Span } from '../observability/tracing.js';
-import type { ClientAddress } from './client-address.js';
 
 export interface Reply {
   readonly status: number;
@@ -13,6 +14,12 @@ export interface Reply {
   readonly body: string | Uint8Array;
   /** The caller's windows, for the limit headers. Absent if nothing is counted or the limits are unknown. */
   readonly windows?: readonly WindowState[] | undefined;
+}
+
+export interface ClientAddress {
+  readonly address: string;
+  /** The address as it is counted: an IPv4 address, or the /64 of an IPv6 address. */
+  readonly network: string;
 }
 
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
@@ -99,4 +106,65 @@ function toOriginForm(target: string): string {
   if (target.startsWith('/') || !URL.canParse(target)) return target;
   const { pathname, search } = new URL(target);
   return pathname + search;
+}
+
+/** Node limits the total size of the headers, but thousands of short headers would fit. */
+const MAX_HEADERS = 200;
+/** Node takes the first of several, and a proxy in front may have checked the last. */
+const SINGLE_HEADERS = ['host', 'authorization'];
+
+/** Refuses a request whose headers could mean one thing here and another to a proxy in front. */
+export function requireUnambiguousHeaders({ httpVersion, headers, rawHeaders }: IncomingMessage): void {
+  if (rawHeaders.length > 2 * MAX_HEADERS) {
+    throw new StoreError('headers_too_large', `A request may have ${MAX_HEADERS} headers.`);
+  }
+  // https://www.rfc-editor.org/rfc/rfc9112#section-3.2
+  if (httpVersion === '1.1' && headers.host === undefined) throw ambiguous('An HTTP/1.1 request needs a Host header.');
+  for (const name of SINGLE_HEADERS) {
+    const isNamed = (text: string, index: number): boolean =>
+      index % 2 === 0 && text.length === name.length && text.toLowerCase() === name;
+    if (rawHeaders.filter(isNamed).length > 1) throw ambiguous(`A request may have one ${name} header.`);
+  }
+}
+
+function ambiguous(message: string): StoreError {
+  return new StoreError('invalid_request', message, { headers: { Connection: 'close' } });
+}
+
+/**
+ * Finds the address of a request's client.
+ * @param trustProxy - whether it is the last address in `X-Forwarded-For`, if that is valid
+ */
+export function readAddress({ headers, socket }: IncomingMessage, trustProxy: boolean): ClientAddress {
+  const { remoteAddress = '' } = socket;
+  const sent = trustProxy ? headers['x-forwarded-for'] : undefined;
+  if (sent === undefined && isIPv4(remoteAddress)) return { address: remoteAddress, network: remoteAddress };
+  const forwarded = [sent ?? ''].flat().join().split(',').at(-1) as string;
+  const address = parseAddress(forwarded.trim()) ?? parseAddress(remoteAddress) ?? 'unknown';
+  return { address, network: toNetwork(address) };
+}
+
+/** Parses an address as a socket or `X-Forwarded-For` states it. Some proxies add the port. */
+function parseAddress(text: string): string | undefined {
+  const [, bracketed] = /^\[([^\]]*)\](?::\d+)?$/.exec(text) ?? [];
+  const address = (bracketed ?? text.replace(/^(\d+(?:\.\d+){3}):\d+$/, '$1'))
+    .replace(/^::ffff:(?=\d+\.)/i, '')
+    .replace(/%.*$/s, '');
+  // A copy, because V8 keeps the whole header in memory as long as a part of it is used.
+  return isIP(address) === 0 ? undefined : Buffer.from(address).toString();
+}
+
+/** Returns what one client is counted by. A client has a whole /64 of IPv6 addresses. */
+function toNetwork(address: string): string {
+  if (!isIPv6(address)) return address;
+  // A URL writes the groups without leading zeros, and at most one run of zeros as "::".
+  const text = new URL(`http://[${address}]`).hostname.slice(1, -1);
+  const complete = text.replace('::', `:${'0:'.repeat(9 - text.split(':').length)}`);
+  const groups = complete.split(':').map((group) => group || '0');
+  return `${groups.slice(0, 4).join(':')}::/64`;
+}
+
+/** Shortens an address for the log: to a /24 of IPv4, or a /64 of IPv6. */
+export function toPrefix(address: string): string {
+  return isIPv4(address) ? address.replace(/\d+$/, '0/24') : toNetwork(address);
 }

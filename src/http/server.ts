@@ -1,23 +1,22 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { Server as NetServer, type AddressInfo } from 'node:net';
+import { setImmediate as nextPass, setTimeout as sleep } from 'node:timers/promises';
 import { toStoreError, type StoreError } from '../errors.js';
 import { createRequestLog, type Log } from '../observability/log.js';
 import { CLIENT_GONE, type Metrics } from '../observability/metrics.js';
 import { endRequestSpan, startRequestSpan, type Tracer } from '../observability/tracing.js';
-import { toErrorReply } from './error-reply.js';
-import { createBodySender } from './body-sender.js';
-import { createCodecChooser } from './compression.js';
-import { createConnections } from './connections.js';
-import type { Cors } from './cors.js';
 import { drainBody } from './body.js';
-import { createAddressReader, toPrefix } from './client-address.js';
-import { RequestContext, type Reply } from './request-context.js';
-import { addLimitHeaders } from './limit-headers.js';
-import { represent } from './representation.js';
+import { createConnections, type ConnectionLimits } from './connections.js';
+import type { Cors } from './cors.js';
+import { addLimitHeaders, toErrorReply } from './reply.js';
+import { createRepresent } from './representation.js';
+import { readAddress, RequestContext, toPrefix, type Reply } from './request-context.js';
 
 /** Answers one request. A thrown StoreError becomes an Error body, and any other error a plain 500. */
 export type Handler = (context: RequestContext) => Promise<Reply> | Reply;
 
-export interface HttpServerOptions {
+export interface HttpServerOptions extends ConnectionLimits {
   readonly handler: Handler;
   readonly cors: Cors;
   readonly log: Log;
@@ -29,10 +28,6 @@ export interface HttpServerOptions {
   readonly compression?: boolean;
   /** True once the server is closing. Responses then ask clients to close their connections. */
   readonly isDraining: () => boolean;
-  /** A client that reads nothing for this long is disconnected, up to twice as late. In milliseconds, 15,000 by default. */
-  readonly stallMs?: number;
-  /** The most response bytes that may wait for clients, over all connections. The default is 64 MiB. */
-  readonly maxWaitingBytes?: number;
 }
 
 export type HttpServer = ReturnType<typeof createHttpServer>;
@@ -47,7 +42,6 @@ const LOGGED_ADDRESSES = {
 const MAX_CONNECTIONS = 10_000;
 /** A client that has not sent its request after this long is disconnected, up to a second later. */
 const REQUEST_TIMEOUT_MS = 13_000;
-const LOOK_EVERY_MS = 1_000;
 
 /**
  * With more requests in progress, responses are not compressed: others would wait while it takes up to half of the CPU
@@ -57,20 +51,17 @@ const BUSY = 8;
 
 /** Creates the HTTP server: request ids, CORS, slow clients, one log line and one measurement for each request. */
 export function createHttpServer(options: HttpServerOptions) {
-  const { handler, cors, log, metrics, tracer, isDraining } = options;
-  const { stallMs = 15_000, maxWaitingBytes = 64 * 1_024 * 1_024 } = options;
-  const sendBody = createBodySender(stallMs, maxWaitingBytes);
-  const readAddress = createAddressReader(options.trustProxy);
+  const { handler, cors, log, metrics, tracer, trustProxy, compression = false, isDraining } = options;
   const toLoggedAddress = LOGGED_ADDRESSES[options.logAddress];
-  const chooseCodec = options.compression ? createCodecChooser() : undefined;
+  const represent = createRepresent();
   const writeLogLine = createRequestLog(log);
-  const connections = createConnections();
+  const connections = createConnections(options);
   let inFlight = 0;
   let held: Promise<void> | undefined;
 
   function receive(request: IncomingMessage, response: ServerResponse): void {
     connections.track(request, response);
-    const context = new RequestContext(request, response, readAddress(request));
+    const context = new RequestContext(request, response, readAddress(request, trustProxy));
     startRequestSpan(context, tracer);
     inFlight += 1;
     response.on('close', () => {
@@ -84,7 +75,7 @@ export function createHttpServer(options: HttpServerOptions) {
     let reply: Reply;
     try {
       if (held) await held;
-      const represented = represent(context, await handler(context), inFlight > BUSY ? undefined : chooseCodec);
+      const represented = represent(context, await handler(context), compression && inFlight <= BUSY);
       reply = represented instanceof Promise ? await represented : represented;
     } catch (thrown) {
       const error = toStoreError(thrown);
@@ -108,7 +99,7 @@ export function createHttpServer(options: HttpServerOptions) {
     addHeaders(headers, reply.headers);
     response.writeHead(reply.status, STATUS_TEXTS[reply.status], headers);
     // ASCII is the same in both encodings, and Node writes Latin-1 without conversion.
-    sendBody(response, reply.body, bytes === reply.body.length ? 'latin1' : 'utf8');
+    connections.send(response, reply.body, bytes === reply.body.length ? 'latin1' : 'utf8');
   }
 
   function finish(context: RequestContext): void {
@@ -124,13 +115,13 @@ export function createHttpServer(options: HttpServerOptions) {
     {
       requestTimeout: REQUEST_TIMEOUT_MS,
       headersTimeout: REQUEST_TIMEOUT_MS,
-      connectionsCheckingInterval: LOOK_EVERY_MS,
+      connectionsCheckingInterval: 1_000,
       // `requireUnambiguousHeaders` checks this, so that the refusal has an Error body.
       requireHostHeader: false,
     },
     receive,
   );
-  // `readBody` sends "100 Continue".
+  // `readJsonBody` sends "100 Continue".
   server.on('checkContinue', receive);
   // A server may ignore other expectations: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
   server.on('checkExpectation', receive);
@@ -170,4 +161,80 @@ export function logFailures(log: Log, errors: readonly StoreError[], { requestId
     { requestId, code: error.code, ...count, err: cause },
     message,
   );
+}
+
+/** Starts listening. Returns a URL that a browser on this machine can open, such as `http://127.0.0.1:4000`. */
+export async function listen(server: Server, host: string, port: number): Promise<string> {
+  await once(server.listen(port, host), 'listening');
+  const { port: actual } = server.address() as AddressInfo;
+  const name = ['0.0.0.0', '::'].includes(host) ? '127.0.0.1' : host;
+  return `http://${name.includes(':') ? `[${name}]` : name}:${actual}`;
+}
+
+const LOOK_EVERY_MS = 20;
+/** A pass of the event loop that is shorter than this has had nothing to do, in milliseconds. */
+const SHORT_PASS_MS = 0.3;
+/** Clients that send their next request when they have the last response do so in this time, in milliseconds. */
+const QUIET_MS = 10;
+/** The longest wait for clients that keep sending, in milliseconds. */
+const LONGEST_WAIT_MS = 200;
+
+/** How long a connection that has never been used may stay open while the server closes, in milliseconds. */
+const UNUSED_MS = 500;
+
+/**
+ * Closes a server without failing requests. The server listens during the notice period and while requests are in
+ * flight, but for at most half of the grace period. During this time, `/readyz` tells load balancers to send requests
+ * elsewhere, and `Connection: close` tells clients to close their connections. Then the server stops listening, closes
+ * idle connections, and at the end of the grace period all others.
+ *
+ * The kernel accepts connections by itself, and resets those that the program has not taken when it stops listening. So
+ * the program holds new requests until no client sends anything, for at most a quarter of the grace period. Then it
+ * stops listening and serves them.
+ * @param graceMs - the grace period: how long requests in flight may take, in milliseconds
+ * @param noticeMs - the notice period: how long the server listens even if no request is in flight, in milliseconds
+ */
+export async function drain({ server, inFlight, hold }: HttpServer, graceMs: number, noticeMs: number): Promise<void> {
+  const startedAt = performance.now();
+  const elapsed = (): number => performance.now() - startedAt;
+  while ((inFlight() > 0 || elapsed() < noticeMs) && elapsed() < graceMs / 2) await sleep(LOOK_EVERY_MS);
+  const release = hold();
+  const isTooLate = (): boolean => elapsed() >= 0.75 * graceMs;
+  await untilQuiet(server, isTooLate);
+  const closed = once(server, 'close');
+  // An HTTP server would close idle connections first, and would stop accepting meanwhile.
+  NetServer.prototype.close.call(server);
+  await untilQuiet(server, isTooLate);
+  server.closeIdleConnections();
+  release();
+  // A browser opens connections in advance. They do not count as idle, and would stay open for the rest of the grace
+  // period.
+  server.headersTimeout = UNUSED_MS;
+  const timer = setTimeout(() => server.closeAllConnections(), graceMs - elapsed());
+  await closed;
+  clearTimeout(timer);
+}
+
+/**
+ * Waits for a short pass of the event loop in which no connection and no request has arrived, and for some such time
+ * before it, unless requests keep arriving.
+ */
+async function untilQuiet(server: Server, isTooLate: () => boolean): Promise<void> {
+  let arrivals = 0;
+  const count = (): unknown => (arrivals += 1);
+  server.on('connection', count).on('request', count);
+  const startedAt = performance.now();
+  let now = startedAt;
+  let quietSince = startedAt;
+  let isQuiet = false;
+  while (!isQuiet && !isTooLate()) {
+    arrivals = 0;
+    const passStart = now;
+    await nextPass();
+    now = performance.now();
+    if (arrivals > 0) quietSince = now;
+    const isLongQuiet = now - quietSince >= QUIET_MS || now - startedAt >= LONGEST_WAIT_MS;
+    isQuiet = arrivals === 0 && now - passStart < SHORT_PASS_MS && isLongQuiet;
+  }
+  server.off('connection', count).off('request', count);
 }

@@ -11,7 +11,7 @@ import {
   TracerProvider,
   type Sampler,
 } from '@opentelemetry/sdk-trace';
-import type { TracingConfig } from '../tracing-config.js';
+import type { TracingConfig } from '../config.js';
 import type { Log } from './log.js';
 import { readPackage, SERVICE_NAME } from './package.js';
 import type { Tracing } from './tracing.js';

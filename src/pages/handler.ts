@@ -7,9 +7,13 @@ import { prefersHtml } from '../http/media-type.js';
 import { REVALIDATED } from '../http/representation.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
 import type { Handler } from '../http/server.js';
-import { describeServer, FIRST_DOCUMENT, renderFrontPage, type DescribedServer } from './description.js';
 
-export interface PagesOptions extends DescribedServer {
+export interface PagesOptions {
+  readonly version: string;
+  /** True for a store, which also serves REST. */
+  readonly isStore: boolean;
+  readonly hasSchema: boolean;
+  readonly newKeyCommand: string;
   /** Finds the development keys by plan. Undefined if the backend has none. */
   readonly findDevelopmentKeys: (() => Promise<object | undefined>) | undefined;
 }
@@ -23,6 +27,7 @@ const MEDIA_TYPES: Readonly<Record<string, string>> = {
 };
 const IMMUTABLE = { 'Cache-Control': 'public, max-age=31536000, immutable', Vary: 'Accept-Encoding, Origin' };
 const KEYS_PATH = '/explorer/development-keys';
+const FIRST_DOCUMENT = '/docs/README';
 const JSON_TYPE = 'application/json; charset=utf-8';
 const SCHEMA = new URL('../../schema/animal-store.graphql', import.meta.url);
 
@@ -49,7 +54,7 @@ const PAGE_HEADERS = {
 export function createPages(options: PagesOptions) {
   const { isStore, hasSchema, findDevelopmentKeys } = options;
   const description = describeServer(options);
-  const sdl = hasSchema ? text('text/plain; charset=utf-8', readFileSync(SCHEMA, 'utf8')) : undefined;
+  const sdl = hasSchema ? textReply('text/plain; charset=utf-8', readFileSync(SCHEMA, 'utf8')) : undefined;
   let token = findDevelopmentKeys && randomBytes(16).toString('base64url');
   let files: Promise<ReadonlyMap<string, Buffer>> | undefined;
 
@@ -69,7 +74,7 @@ export function createPages(options: PagesOptions) {
   }
 
   function replyFront(context: RequestContext): Promise<Reply> | Reply {
-    if (!prefersHtml(context, [JSON_TYPE])) return text(JSON_TYPE, JSON.stringify(description));
+    if (!prefersHtml(context, [JSON_TYPE])) return textReply(JSON_TYPE, JSON.stringify(description));
     return replyPage('index.html', (html) => renderFrontPage(html, description));
   }
 
@@ -120,6 +125,51 @@ async function readFiles(): Promise<ReadonlyMap<string, Buffer>> {
   return new Map(await Promise.all(files));
 }
 
-function text(mediaType: string, body: string): Reply {
+function textReply(mediaType: string, body: string): Reply {
   return { status: 200, headers: { 'Content-Type': mediaType, ...REVALIDATED }, body };
+}
+
+/** Describes the server at `GET /`: to browsers as a page, to other clients as JSON. */
+function describeServer({ version, isStore, hasSchema, newKeyCommand }: PagesOptions) {
+  const links = [
+    link('explorer', '/explorer', 'Explorer', 'Write and run GraphQL operations, with the documentation beside them.'),
+    link('graphql', '/graphql', 'Apollo Sandbox', "Apollo's explorer, which a browser loads from Apollo's servers."),
+    isStore && link('reference', '/reference', 'REST reference', 'Every REST operation, with examples to try.'),
+    isStore && link('openapi', '/v1/openapi.json', 'OpenAPI document', 'The REST interface for code generators.'),
+    hasSchema && link('schema', '/schema.graphql', 'GraphQL schema', 'The schema for code generators and editors.'),
+    link('health', '/readyz', 'Health', 'Whether the server can answer requests.'),
+    link('documentation', FIRST_DOCUMENT, 'Documentation', 'Guides, limits, errors, clients and operation.'),
+  ];
+  return {
+    name: 'Animal store gateway',
+    version,
+    kind: isStore ? 'store' : 'gateway',
+    description: isStore
+      ? 'This server is an animal store. It serves the same animals over GraphQL and REST.'
+      : 'This server is a gateway. It serves the animals of another store over GraphQL.',
+    // The keys of a gateway belong to the store behind it.
+    newKeyCommand: isStore ? newKeyCommand : undefined,
+    links: links.filter((one) => one !== false),
+  };
+}
+
+function link(rel: string, href: string, title: string, description: string) {
+  return { rel, href, title, description };
+}
+
+/** Fills in the front page that the build made. Links on this server become relative, so that a path prefix works. */
+function renderFrontPage(
+  html: string,
+  { version, description, newKeyCommand, links }: ReturnType<typeof describeServer>,
+): string {
+  const items = links.map(
+    ({ href, title, description: text }) =>
+      `<li><a href="${href.replace(/^\//, '')}">${title}</a><span>${text}</span></li>`,
+  );
+  const keyHint =
+    newKeyCommand === undefined
+      ? 'Keys come from the store behind this gateway.'
+      : `In development, a new embedded store prints its keys. To create a key: <code>${newKeyCommand}</code>`;
+  const parts: Readonly<Record<string, string>> = { version, description, keyHint, links: items.join('\n') };
+  return html.replace(/\{\{(\w+)\}\}/g, (_, name: string) => parts[name] ?? '');
 }

@@ -1,5 +1,5 @@
 import type { MaybePromise } from '../access/maybe-promise.js';
-import type { UpstreamKey } from '../access/upstream-key.js';
+import type { UpstreamKey } from '../access/session.js';
 import type { SpanParent } from '../observability/tracing.js';
 import type { IdempotencyKey } from './idempotency-key.js';
 import type { Int64 } from './int64.js';

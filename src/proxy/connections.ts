@@ -63,7 +63,7 @@ export function createConnections(options: {
   const probeMs = Math.min(connectTimeoutMs, MAX_PROBE_MS);
   const probeClient = new Client(origin, { connect: { timeout: probeMs } });
   // What answers a probe may be a file, which knows no ids. The probe's connection has no other requests.
-  const probeIds = { create: ids.create, matches: () => true };
+  const probeIds = { create: (requestId: string) => ids.create(requestId), matches: () => true };
   const clients: Client[] = [];
   /** The connections without a request, in the order of their last use. */
   const idle: Connection[] = [];

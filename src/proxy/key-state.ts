@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { keyBanned, operationTooLarge, rateLimited, secondsUntil } from '../access/refusals.js';
-import type { ProbeEnd, UpstreamAnswerHead } from '../access/upstream-key.js';
+import type { ProbeEnd, UpstreamAnswerHead } from '../access/session.js';
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';

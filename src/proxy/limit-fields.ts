@@ -1,5 +1,5 @@
 import type { WindowState } from '../access/ledger.js';
-import type { UpstreamAnswerHead } from '../access/upstream-key.js';
+import type { UpstreamAnswerHead } from '../access/session.js';
 import { toWallTime } from '../clock.js';
 
 /**

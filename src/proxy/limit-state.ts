@@ -1,7 +1,7 @@
 import type { WindowState } from '../access/ledger.js';
 import { PUBLISHED_LIMITS, type Plan, type PlanLimits } from '../access/plans.js';
 import { operationTooLarge, rateLimited, secondsUntil } from '../access/refusals.js';
-import type { UpstreamAnswerHead } from '../access/upstream-key.js';
+import type { UpstreamAnswerHead } from '../access/session.js';
 import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
 import { parseStatedWindows } from './limit-fields.js';

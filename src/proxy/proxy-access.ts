@@ -1,12 +1,19 @@
 import { digestApiKey, parseBearer } from '../access/api-key.js';
-import { KeylessSession } from '../access/keyless-session.js';
+import {
+  KeylessSession,
+  type Access,
+  type AdmissionObserver,
+  type Allowance,
+  type ProbeEnd,
+  type Session,
+  type UpstreamAnswerHead,
+  type UpstreamKey,
+} from '../access/session.js';
 import type { Admission, Ledger, WindowState } from '../access/ledger.js';
 import type { MaybePromise } from '../access/maybe-promise.js';
-import { memoize } from '../access/memoize.js';
+import { memoize } from '../bounded-cache.js';
 import { PUBLISHED_LIMITS, toWindows, type Plan } from '../access/plans.js';
 import { keyMissing, keyRefused, toRefusal } from '../access/refusals.js';
-import type { Access, AdmissionObserver, Allowance, Session } from '../access/session.js';
-import type { ProbeEnd, UpstreamAnswerHead, UpstreamKey } from '../access/upstream-key.js';
 import { StoreError, withCost } from '../errors.js';
 import type { Span } from '../observability/tracing.js';
 import type { SharedCooldowns } from '../redis/redis-cooldowns.js';

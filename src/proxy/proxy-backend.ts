@@ -1,4 +1,4 @@
-import { ADDRESS_CAPACITY } from '../access/keyless-session.js';
+import { ADDRESS_CAPACITY } from '../access/session.js';
 import { openLimitsFile } from '../access/limits-file.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import type { Backend } from '../backend.js';

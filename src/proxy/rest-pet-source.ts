@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { CLIENT_NAME_HEADER } from '../access/client-name.js';
+import { CLIENT_NAME_HEADER } from '../access/api-key.js';
 import { toTraceHeaders } from '../observability/tracing.js';
 import { formatIdempotencyKey } from '../pets/idempotency-key.js';
 import type { Pet } from '../pets/pet.js';

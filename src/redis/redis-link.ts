@@ -6,7 +6,7 @@ import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics, SharingFailure, SharingMetrics } from '../observability/metrics.js';
 import { endSpan, startSpan, type Span, type Tracer } from '../observability/tracing.js';
-import type { WaitUntilAvailable } from '../startup.js';
+import type { WaitUntilAvailable } from '../backend.js';
 import { createRedisClients, type RedisClient } from './redis-client.js';
 
 export type RedisCommands = Pick<Redis, 'evalsha' | 'eval' | 'get' | 'set'>;

@@ -1,27 +1,22 @@
-import { rethrowUnlessBanned, type Access, type Session } from '../access/session.js';
-import { NO_ROUTE, outcomeOf, type UsageCounter } from '../access/usage.js';
+import { rethrowUnlessBanned, type Session } from '../access/session.js';
+import { NO_ROUTE, outcomeOf } from '../access/usage.js';
+import type { Backend } from '../backend.js';
 import { StoreError, toStoreError } from '../errors.js';
-import { readBody } from '../http/body.js';
+import { readJsonBody } from '../http/body.js';
 import type { Cors } from '../http/cors.js';
-import type { RequestContext, Reply } from '../http/request-context.js';
-import { parseUntrustedJson } from '../json/exact-json.js';
-import { PROBLEM_TYPE, toErrorReply } from '../http/error-reply.js';
-import { createMediaTypeChooser, requireJsonBody } from '../http/media-type.js';
+import { requireUnambiguousHeaders, type Reply, type RequestContext } from '../http/request-context.js';
+import { PROBLEM_TYPE, toErrorReply } from '../http/reply.js';
+import { createMediaTypeChooser } from '../http/media-type.js';
 import { REVALIDATED } from '../http/representation.js';
 import { logFailures, type Handler } from '../http/server.js';
-import { requireUnambiguousHeaders } from '../http/unambiguous-headers.js';
 import type { Log } from '../observability/log.js';
 import { parseIdempotencyKey } from '../pets/idempotency-key.js';
-import { notFound, type Pet } from '../pets/pet.js';
-import type { Call, PetSource } from '../pets/pet-source.js';
-import { LOOKUP_DEPRECATED_SINCE, LOOKUP_SUNSET } from '../pets/sunset.js';
+import { LOOKUP_DEPRECATED_SINCE, LOOKUP_SUNSET, notFound, type Pet } from '../pets/pet.js';
+import type { Call } from '../pets/pet-source.js';
 import { createOpenApiDocument } from './openapi.js';
-import { BODY, listQuery, lookupPath, newPetBody, noQuery, parseInput } from './schemas.js';
+import { listQuery, lookupPath, newPetBody, noQuery, parseInput } from './schemas.js';
 
-export interface RestOptions {
-  readonly source: PetSource;
-  readonly access: Access;
-  readonly usage: UsageCounter | undefined;
+export interface RestOptions extends Pick<Backend, 'source' | 'access' | 'usage'> {
   readonly cors: Cors;
   readonly log: Log;
   readonly maxBodyBytes: number;
@@ -63,15 +58,10 @@ export function createRestHandler(options: RestOptions): Handler {
   };
 
   const add: Operation = async (context, _petId, keyId) => {
-    const { request, search } = context;
-    parseInput(noQuery, toParameters(search));
+    parseInput(noQuery, toParameters(context.search));
     const key = parseIdempotencyKey(context.header('idempotency-key'), keyId);
-    requireJsonBody(request.headers['content-type'], request.headers['content-encoding']);
-    const text = await readBody(context, maxBodyBytes);
-    if (text === '') {
-      throw new StoreError('bad_request', 'The request body is empty: send {"name": "Rex", "categoryId": 1}.');
-    }
-    const newPet = parseInput(newPetBody, parseUntrustedJson(text, BODY));
+    const body = await readJsonBody(context, maxBodyBytes, '{"name": "Rex", "categoryId": 1}');
+    const newPet = parseInput(newPetBody, body);
     return async (call) => {
       const pet = await source.add(newPet, call, key);
       return jsonReply(201, formatPet(pet), { Location: `/v1/pets/${pet.id}` });

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { StoreError } from '../errors.js';
+import { BODY } from '../http/body.js';
 import { JsonNumber } from '../json/exact-json.js';
 import { expectInt64, isInt64, type Int64 } from '../pets/int64.js';
 import { LIMIT, NAME_LENGTH, parseLimit, parseName, PET_STATUSES } from '../pets/pet.js';
@@ -88,9 +89,6 @@ export const problemBody = z.looseObject({
   detail: errorBody.shape.message,
   code: errorBody.shape.code,
 });
-
-/** How messages speak of the body as a whole. */
-export const BODY = 'The request body';
 
 /**
  * Validates untrusted input.

@@ -1,11 +1,15 @@
 import { digestApiKey, explainMistake, isPlausibleApiKey, parseBearer } from '../access/api-key.js';
-import { KeylessSession } from '../access/keyless-session.js';
+import {
+  KeylessSession,
+  type Access,
+  type AdmissionObserver,
+  type Allowance,
+  type Session,
+} from '../access/session.js';
 import type { Admission, Ledger, WindowState } from '../access/ledger.js';
 import { chain, type MaybePromise } from '../access/maybe-promise.js';
-import { memoize } from '../access/memoize.js';
 import { keyMissing, keyRefused, toRefusal } from '../access/refusals.js';
-import type { Access, AdmissionObserver, Allowance, Session } from '../access/session.js';
-import { createBoundedCache } from '../bounded-cache.js';
+import { createBoundedCache, memoize } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
 import type { Span } from '../observability/tracing.js';

@@ -1,5 +1,5 @@
 import type { Account } from '../access/ledger.js';
-import { ADDRESS_CAPACITY } from '../access/keyless-session.js';
+import { ADDRESS_CAPACITY } from '../access/session.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import { createPostgresKeyStore } from './postgres-key-store.js';
 import { createStoreAccess } from './store-access.js';
@@ -17,16 +17,14 @@ import { openLimitsFile } from '../access/limits-file.js';
 import { StoreError } from '../errors.js';
 import { repeat } from '../repeat.js';
 import { splitHosts } from '../setting-types.js';
-import type { WaitUntilAvailable } from '../startup.js';
+import type { Backend, WaitUntilAvailable } from '../backend.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import type { Attributes, Tracer } from '../observability/tracing.js';
-import { pruneIdempotentAdds } from '../pets/idempotent-adds.js';
+import { createPostgresPetSource, pruneIdempotentAdds } from '../pets/postgres-pet-source.js';
 import { createBatchingPetSource } from '../pets/batching-pet-source.js';
-import { createPostgresPetSource } from '../pets/postgres-pet-source.js';
 import { nameAddress, shareLedger } from '../redis/redis-ledger.js';
 import type { RedisLink } from '../redis/redis-link.js';
-import type { Backend } from '../backend.js';
 
 export interface StoreBackendOptions extends Pick<Config, 'bans' | 'startTimeoutMs'> {
   readonly store: StoreConfig;

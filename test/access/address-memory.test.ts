@@ -2,17 +2,16 @@ import type { IncomingMessage } from 'node:http';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, it } from 'vitest';
-import { ADDRESS_CAPACITY, KeylessSession } from '../../src/access/keyless-session.js';
+import { ADDRESS_CAPACITY, KeylessSession } from '../../src/access/session.js';
 import { createMemoryLedger } from '../../src/access/memory-ledger.js';
 import { keyMissing } from '../../src/access/refusals.js';
-import { createAddressReader } from '../../src/http/client-address.js';
+import { readAddress } from '../../src/http/request-context.js';
 import { NO_SPAN } from '../../src/observability/tracing.js';
 
 const MEGABYTE = 1_000_000;
 
 it('bounds the memory of 401 responses, however many addresses a client forges and however long they are', async () => {
   const ledger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
-  const readAddress = createAddressReader(true);
   const observer = { admitted: () => undefined, refused: () => undefined };
   const before = measureHeap();
   for (let i = 0; i < 3 * ADDRESS_CAPACITY; i++) {
@@ -22,7 +21,7 @@ it('bounds the memory of 401 responses, however many addresses a client forges a
     // Both the other addresses and the zone may have any length.
     const forwarded = `${'192.0.2.1,'.repeat(100)}${address}%${'z'.repeat(1_000)}`;
     const headers = { 'x-forwarded-for': Buffer.from(forwarded).toString() };
-    const { network } = readAddress({ headers, socket: {} } as unknown as IncomingMessage);
+    const { network } = readAddress({ headers, socket: {} } as unknown as IncomingMessage, true);
     const session = new KeylessSession(ledger, network, () => keyMissing(undefined), observer, NO_SPAN, false);
     await session.requireKey().catch(() => undefined);
   }

@@ -2,8 +2,7 @@ import { existsSync, statSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { STORE_ERRORS } from '../../packages/client/src/errors.js';
-import { SETTINGS } from '../../src/config.js';
-import { TRACING_SETTINGS } from '../../src/tracing-config.js';
+import { SETTINGS, TRACING_SETTINGS } from '../../src/config.js';
 import { listGuides, readDocument, ROOT, type Document } from './markdown.js';
 import packageJson from '../../package.json' with { type: 'json' };
 

@@ -1,7 +1,7 @@
 // A million expired idempotency keys are pruned while clients add animals with new ones.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { pruneIdempotentAdds } from '../../src/pets/idempotent-adds.js';
+import { pruneIdempotentAdds } from '../../src/pets/postgres-pet-source.js';
 import { createPgDatabase } from '../../src/store/pg-database.js';
 import { openPostgresServers, type PostgresServers } from '../support/installed-postgres.js';
 import { describeWith } from '../support/installed-program.js';

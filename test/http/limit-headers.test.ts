@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { WindowState } from '../../src/access/ledger.js';
-import { addLimitHeaders } from '../../src/http/limit-headers.js';
+import { addLimitHeaders } from '../../src/http/reply.js';
 
 const now = Date.UTC(2026, 0, 1);
 

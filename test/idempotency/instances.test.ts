@@ -3,7 +3,7 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startApp, type App } from '../../src/app.js';
 import { loadConfig } from '../../src/config.js';
-import { pruneIdempotentAdds } from '../../src/pets/idempotent-adds.js';
+import { pruneIdempotentAdds } from '../../src/pets/postgres-pet-source.js';
 import { repeat } from '../../src/repeat.js';
 import { createDatabase, startGateway, type Gateway } from '../support/gateway.js';
 import { startScriptedUpstream } from '../support/scripted-upstream.js';

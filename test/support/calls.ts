@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import type { UpstreamKey } from '../../src/access/upstream-key.js';
+import type { UpstreamKey } from '../../src/access/session.js';
 import { createCall, type Call } from '../../src/pets/pet-source.js';
 
 /** Creates a call that is cancelled when the signal is aborted. */

@@ -1,5 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import type { WindowState } from '../access/ledger.js';
+import { monotonicNow, toUnixSeconds } from '../clock.js';
 import { toErrorBody, type ErrorName, type StoreError } from '../errors.js';
 import { accepts } from './media-type.js';
 import type { RequestContext, Reply } from './request-context.js';
@@ -44,4 +45,28 @@ function toProblem(error: StoreError, windows: readonly WindowState[] = []): Rec
     code,
     ...(error.code === 'rate_limited' && { 'violated-policies': violated }),
   };
+}
+
+/**
+ * Adds the limit headers to those of a response. The `X-RateLimit-*` headers describe the window with the fewest
+ * requests left; `RateLimit` and `RateLimit-Policy` describe every window.
+ * See https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
+ * @param headers - names and values alternately
+ * @param windows - the shorter window first; empty if the limits are unknown
+ */
+export function addLimitHeaders(headers: string[], windows: readonly WindowState[], now = monotonicNow()): void {
+  let [tightest] = windows;
+  if (!tightest) return;
+  let policies = '';
+  let states = '';
+  for (const window of windows) {
+    const { name, seconds, limit, remaining, resetAt } = window;
+    if (remaining < tightest.remaining) tightest = window;
+    const separator = policies === '' ? '' : ', ';
+    policies += `${separator}"${name}";q=${limit}${seconds === null ? '' : `;w=${seconds}`}`;
+    states += `${separator}"${name}";r=${remaining};t=${Math.max(0, Math.ceil((resetAt - now) / 1_000))}`;
+  }
+  headers.push('X-RateLimit-Limit', String(tightest.limit), 'X-RateLimit-Remaining', String(tightest.remaining));
+  headers.push('X-RateLimit-Reset', String(toUnixSeconds(tightest.resetAt)));
+  headers.push('RateLimit-Policy', policies, 'RateLimit', states);
 }
