@@ -67,11 +67,21 @@ export function parseBearer(authorization: string | undefined): string | undefin
   return authorization === undefined ? undefined : BEARER.exec(authorization)?.[1]?.trimEnd();
 }
 
+/** Shorter keys of other stores may be part of any text. */
+const LEAST_LENGTH = 8;
+
+/**
+ * Returns a text that a client sent, unless it contains an API key: logs and tables must not have it.
+ * @param authorization - the header of its request, because the keys of other stores may have any form
+ */
+export function withhold(text: string, authorization: string | undefined): string {
+  const key = parseBearer(authorization) ?? '';
+  const hasKey = ANYWHERE.test(text) || (key.length >= LEAST_LENGTH && text.includes(key));
+  return hasKey ? '(withheld)' : text;
+}
+
 /** The header in which Apollo's clients send their name. Any other client may send it too. */
 export const CLIENT_NAME_HEADER = 'apollographql-client-name';
-
-/** Replaces a name that contains a key. */
-const WITHHELD_NAME = '(withheld)';
 
 /** Longer client names are cut, in characters. */
 const MAX_NAME_LENGTH = 100;
@@ -83,8 +93,6 @@ const INVISIBLE = /[^\x21-\x7e\xa1-\xac\xae-\xff]+/g;
  * @param authorization - the header, because some clients send their key as their name
  */
 export function parseClientName(header: string | undefined, authorization: string | undefined): string | undefined {
-  if (!header) return undefined;
-  const key = parseBearer(authorization);
-  if (ANYWHERE.test(header) || (key !== undefined && header.includes(key))) return WITHHELD_NAME;
-  return header.replace(INVISIBLE, ' ').trim().slice(0, MAX_NAME_LENGTH).trimEnd() || undefined;
+  const name = withhold(header ?? '', authorization).replace(INVISIBLE, ' ').trim();
+  return name.slice(0, MAX_NAME_LENGTH).trimEnd() || undefined;
 }

@@ -274,7 +274,7 @@ const LONGEST_MS = 365 * UNITS_MS.d;
 
 /** A duration such as `24h`, of a year at most. */
 function toMilliseconds(text: string): number {
-  const [, count, unit] = /^(\d{1,4})([smhd])$/.exec(text === '0' ? '0s' : text) ?? [];
+  const [, count, unit] = /^(\d{1,9})([smhd])$/.exec(text === '0' ? '0s' : text) ?? [];
   if (count === undefined) throw new InvalidArgumentError('It must be a time such as 0, 90s, 30m, 24h or 7d.');
   const time = Number(count) * UNITS_MS[unit as keyof typeof UNITS_MS];
   if (time > LONGEST_MS) throw new InvalidArgumentError('It must be at most 365d.');

@@ -30,9 +30,10 @@ export class FieldError {
   ) {}
 
   static of(thrown: unknown): FieldError {
-    return thrown instanceof GraphQLError
-      ? new FieldError(new StoreError('invalid_request', thrown.message), thrown.locations)
-      : new FieldError(toStoreError(thrown));
+    if (!(thrown instanceof GraphQLError)) return new FieldError(toStoreError(thrown));
+    // The Error body speaks of no types of GraphQL, which the client may not have written.
+    const message = thrown.message.replace(/ of (?:non-null|required) type "[^"]*"/, '');
+    return new FieldError(new StoreError('invalid_request', message), thrown.locations);
   }
 }
 

@@ -194,7 +194,7 @@ class RequestCall implements Call {
     return this.context.requestId;
   }
   get startedAt(): number {
-    return this.context.startedAt;
+    return this.context.arrivedAt;
   }
   get clientName(): string | undefined {
     return this.context.clientName;

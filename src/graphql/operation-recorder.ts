@@ -49,10 +49,10 @@ export function createOperationRecorder(options: OperationRecorderOptions) {
         const outcome = toOutcome(response, isCancelled);
         const trustedName = operation?.isPinned ? operation.name : undefined;
         metrics.observeOperation(operation?.type ?? 'unknown', outcome, seconds, trustedName);
-        if (span) endOperationSpan(span, answered);
+        if (span) endOperationSpan(span, answered, context);
         count(answered, context, keyId);
         logged.cost += cost;
-        names.push(toLoggedName(operation));
+        names.push(toLoggedName(operation, context));
         failures.push(...response.failures);
       }
       logged.operations = names.join();
@@ -73,7 +73,7 @@ export function createOperationRecorder(options: OperationRecorderOptions) {
     usage.count({
       keyId,
       client: context.clientName,
-      operation: mark + toLoggedName(operation),
+      operation: mark + toLoggedName(operation, context),
       deprecated: isDeprecated ? operation.deprecations.map(({ coordinate }) => coordinate).join() : '',
       cost,
       outcome: outcomeOf(response.hasErrors, response.failures),
@@ -90,12 +90,17 @@ function toOutcome(response: AnsweredOperation['response'], isCancelled: boolean
   return hasData ? 'error' : 'refused';
 }
 
-function toLoggedName(operation: PreparedOperation | undefined): string {
-  return operation?.name?.slice(0, MAX_NAME) ?? operation?.type ?? 'unknown';
+function toLoggedName(operation: PreparedOperation | undefined, context: RequestContext): string {
+  return toShownName(operation, context) ?? operation?.type ?? 'unknown';
+}
+
+function toShownName(operation: PreparedOperation | undefined, context: RequestContext): string | undefined {
+  return operation?.name === undefined ? undefined : context.withhold(operation.name).slice(0, MAX_NAME);
 }
 
 /** Ends the span of an operation. The document is left out: its literals may hold anything. */
-function endOperationSpan(span: Span, { operation, cost, response }: AnsweredOperation): void {
+function endOperationSpan(span: Span, answered: AnsweredOperation, context: RequestContext): void {
+  const { operation, cost, response } = answered;
   const { hasData, hasErrors, failures } = response;
   if (operation) span.updateName(operation.type);
   const error = hasErrors ? (failures[0]?.code ?? (hasData ? 'field_error' : 'request_error')) : undefined;
@@ -103,7 +108,7 @@ function endOperationSpan(span: Span, { operation, cost, response }: AnsweredOpe
     span,
     {
       'graphql.operation.type': operation?.type,
-      'graphql.operation.name': operation?.name?.slice(0, MAX_NAME),
+      'graphql.operation.name': toShownName(operation, context),
       'animal_store.cost': cost,
     },
     error,

@@ -19,7 +19,7 @@ export interface TrustedDocumentsOptions {
   readonly count: (outcome: 'refused' | 'reported') => void;
 }
 
-/** Characters of a name in the log. */
+/** Characters of a name in the log and in messages. */
 const MAX_LOGGED_NAME = 100;
 
 /**
@@ -52,7 +52,7 @@ export function createTrustedDocuments({ documents, others, count }: TrustedDocu
         'document_not_trusted',
         documentId === undefined
           ? 'This document is not trusted: send one that the client was built with.'
-          : `No trusted document has the id ${documentId.slice(0, MAX_LOGGED_NAME)}${query === undefined ? '' : ' and this text'}.`,
+          : `No trusted document has the id ${show(documentId, context)}${query === undefined ? '' : ' and this text'}.`,
       );
     },
     replace(next: ReadonlyMap<string, string>): void {
@@ -75,13 +75,18 @@ function sha256(text: string): string {
 
 /** Adds the name of a document that is not trusted to the log line of its request. */
 function noteUntrusted(
-  { query = '', operationName }: OperationRequest,
+  { query = '', operationName = '' }: OperationRequest,
   id: string | undefined,
-  { logged, clientName }: RequestContext,
+  context: RequestContext,
 ): void {
-  const name = id?.slice(0, MAX_LOGGED_NAME) ?? `sha256:${sha256(query)}`;
-  logged.untrusted = [logged.untrusted, operationName?.slice(0, MAX_LOGGED_NAME), name].filter(Boolean).join(' ');
+  const { logged, clientName } = context;
+  const name = id === undefined ? `sha256:${sha256(query)}` : show(id, context);
+  logged.untrusted = [logged.untrusted, show(operationName, context), name].filter(Boolean).join(' ');
   logged.client = clientName;
+}
+
+function show(name: string, context: RequestContext): string {
+  return context.withhold(name).slice(0, MAX_LOGGED_NAME);
 }
 
 export interface ManifestOptions {

@@ -19,9 +19,10 @@ export async function readJsonBody(context: RequestContext, limit: number, examp
   const { request, response } = context;
   requireJson(context.header('content-type'), context.header('content-encoding'));
   if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
-  // The rest of the request has been checked, so a client that expects "100 Continue" may now send the body.
-  if (request.headers.expect !== undefined) response.writeContinue();
+  // The rest of the request has been checked, so the client may now send the body.
+  if (expectsContinue(request)) response.writeContinue();
   const bytes = await collect(request, limit);
+  context.arrivedAt = performance.now();
   const turn = context.takeTurn();
   if (turn) await turn;
   if (!isUtf8(bytes)) {
@@ -71,21 +72,38 @@ function tooLarge(limit: number): StoreError {
   return new StoreError('payload_too_large', `The request body is larger than ${limit} bytes.`);
 }
 
+/** HTTP/1.0 has no informational responses: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1 */
+function expectsContinue({ headers, httpVersion }: IncomingMessage): boolean {
+  return httpVersion === '1.1' && headers.expect?.toLowerCase() === '100-continue';
+}
+
 /** The most that is read of a body after its request was answered. A client with less left keeps its connection. */
 const MAX_DRAINED_BYTES = 262_144;
 const MAX_DRAIN_MS = 1_000;
 
+/** Whether the rest of a body is short enough to be read after its request was answered. */
+export function isDrainable(request: IncomingMessage): boolean {
+  return Number(request.headers['content-length']) <= MAX_DRAINED_BYTES && !expectsContinue(request);
+}
+
 /**
- * Discards the rest of a body after its request was answered. A client that is still sending when the connection closes
- * may never read its response. The connection therefore stays open, but only for a short time and a few bytes.
+ * Discards the rest of a body after its request was answered: a client that is still sending when the connection closes
+ * may never read its response. It takes a second at most, and few bytes: beyond them, the client has to wait.
+ * @returns whether the body is complete
  */
-export function drainBody(request: IncomingMessage): void {
-  const disconnect = (): unknown => request.socket.destroy();
-  const timer = setTimeout(disconnect, MAX_DRAIN_MS).unref();
+export function drainBody(request: IncomingMessage): Promise<boolean> {
   let left = MAX_DRAINED_BYTES;
   request.on('data', ({ length }: Buffer) => {
     left -= length;
-    if (left < 0) disconnect();
+    if (left < 0) request.pause();
   });
-  request.once('close', () => clearTimeout(timer));
+  return new Promise((resolve) => {
+    const stop = (): void => {
+      clearTimeout(timer);
+      resolve(request.complete);
+    };
+    const timer = setTimeout(stop, MAX_DRAIN_MS).unref();
+    request.once('end', stop).once('close', stop);
+    request.resume();
+  });
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP, isIPv4, isIPv6 } from 'node:net';
-import { CLIENT_NAME_HEADER, parseClientName } from '../access/api-key.js';
+import { CLIENT_NAME_HEADER, parseClientName, withhold } from '../access/api-key.js';
 import type { WindowState } from '../access/ledger.js';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { StoreError } from '../errors.js';
@@ -33,6 +33,8 @@ export class RequestContext {
   readonly search: string;
   readonly requestId: string;
   readonly startedAt = performance.now();
+  /** When its body was complete: a slow sender uses up no time of a backend. */
+  arrivedAt = this.startedAt;
   /** What handlers add to the log line of this request. */
   readonly logged = createRequestFields();
   /** The name of the route for metrics. Never the client's path, because that could have any value. */
@@ -64,7 +66,12 @@ export class RequestContext {
     this.path = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
     this.search = mark < 0 ? '' : url.slice(mark);
     const sent = this.header('x-request-id');
-    this.requestId = sent !== undefined && REQUEST_ID.test(sent) ? sent : randomUUID();
+    this.requestId = sent !== undefined && REQUEST_ID.test(sent) && this.withhold(sent) === sent ? sent : randomUUID();
+  }
+
+  /** Returns a text of this request for the log, unless it contains an API key. */
+  withhold(text: string): string {
+    return withhold(text, this.header('authorization'));
   }
 
   header(name: string): string | undefined {

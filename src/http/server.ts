@@ -6,7 +6,7 @@ import { toStoreError, type StoreError } from '../errors.js';
 import { createRequestLog, type Log } from '../observability/log.js';
 import { CLIENT_GONE, type Metrics } from '../observability/metrics.js';
 import { endRequestSpan, startRequestSpan, type Tracer } from '../observability/tracing.js';
-import { drainBody } from './body.js';
+import { drainBody, isDrainable } from './body.js';
 import { createConnections, type ConnectionLimits } from './connections.js';
 import type { Cors } from './cors.js';
 import { addLimitHeaders, toErrorReply } from './reply.js';
@@ -87,19 +87,33 @@ export function createHttpServer(options: HttpServerOptions) {
 
   function send(context: RequestContext, reply: Reply): void {
     const { request, response } = context;
-    if (!request.complete) drainBody(request);
     // Names and values alternately. Node writes such a list directly, but iterates over an object more than once.
     const headers: string[] = [];
     if (reply.windows && reply.status !== 431) addLimitHeaders(headers, reply.windows);
     headers.push('X-Request-Id', context.requestId, 'X-Content-Type-Options', 'nosniff');
     const bytes = Buffer.byteLength(reply.body);
     if (reply.status !== 204 && reply.status !== 304) headers.push('Content-Length', String(bytes));
-    if (isDraining()) headers.push('Connection', 'close');
+    const isEarly = !request.complete;
+    if (isDraining() || (isEarly && !isDrainable(request))) headers.push('Connection', 'close');
     addHeaders(headers, cors.headers(context));
     addHeaders(headers, reply.headers);
     response.writeHead(reply.status, STATUS_TEXTS[reply.status], headers);
     // ASCII is the same in both encodings, and Node writes Latin-1 without conversion.
-    connections.send(response, reply.body, bytes === reply.body.length ? 'latin1' : 'utf8');
+    const encoding = bytes === reply.body.length ? 'latin1' : 'utf8';
+    if (isEarly && reply.status >= 400) {
+      void refuseEarly(context, reply.body, encoding);
+      return;
+    }
+    connections.send(response, reply.body, encoding);
+    if (isEarly) void closeUnlessComplete(request);
+  }
+
+  /** Refuses a request that is still arriving. Node may close the connection at the end of the response. */
+  async function refuseEarly({ request, response }: RequestContext, body: Reply['body'], encoding: BufferEncoding) {
+    response.flushHeaders();
+    response.write(body, encoding);
+    await closeUnlessComplete(request);
+    response.end();
   }
 
   function finish(context: RequestContext): void {
@@ -138,6 +152,10 @@ export function createHttpServer(options: HttpServerOptions) {
       return () => release();
     },
   };
+}
+
+async function closeUnlessComplete(request: IncomingMessage): Promise<void> {
+  if (!(await drainBody(request))) request.socket.destroySoon();
 }
 
 /** The statuses whose texts Node does not know. */

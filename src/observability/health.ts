@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Backend } from '../backend.js';
-import { toStoreError } from '../errors.js';
+import { StoreError, toStoreError } from '../errors.js';
 import type { RequestContext, Reply } from '../http/request-context.js';
 import type { Metrics } from './metrics.js';
 
@@ -35,6 +35,7 @@ export function createHealth() {
       const { path, search } = context;
       if (path !== '/livez' && path !== '/readyz') return undefined;
       context.route = 'probe';
+      requireGet(context);
       return path === '/livez' ? text(200, 'alive') : readiness(new URLSearchParams(search).get('backend') === 'true');
     },
   };
@@ -72,8 +73,14 @@ export function createMetricsPage(metrics: Metrics) {
   return (context: RequestContext): Promise<Reply> | undefined => {
     if (context.path !== '/metrics') return undefined;
     context.route = 'probe';
+    requireGet(context);
     return metrics.render().then((body) => text(200, body, metrics.contentType));
   };
+}
+
+function requireGet({ method, path }: RequestContext): void {
+  if (method === 'GET' || method === 'HEAD') return;
+  throw new StoreError('method_not_allowed', `${path} takes GET and HEAD.`, { headers: { Allow: 'GET, HEAD' } });
 }
 
 function json(status: number, body: object): Reply {

@@ -54,7 +54,7 @@ export const createRequestFields = () => ({
   client: undefined as string | undefined,
 });
 
-type LoggedRequest = Pick<RequestContext, 'requestId' | 'method' | 'path' | 'route' | 'logged'>;
+type LoggedRequest = Pick<RequestContext, 'requestId' | 'method' | 'path' | 'route' | 'logged' | 'withhold'>;
 
 /** Longer paths are cut, in characters. */
 const MAX_PATH = 256;
@@ -63,14 +63,11 @@ const MAX_PATH = 256;
 export function createRequestLog(log: Log) {
   // The program sets every field itself. Redaction would double the cost of a line.
   const requestLog = log.child({}, { redact: [] });
-  return (
-    { requestId, method, path, route, logged }: LoggedRequest,
-    address: string | undefined,
-    status: number,
-    milliseconds: number,
-  ): void => {
+  return (context: LoggedRequest, address: string | undefined, status: number, milliseconds: number): void => {
+    const { requestId, method, route, logged } = context;
+    const path = context.withhold(context.path).slice(0, MAX_PATH);
     const ms = Math.round(milliseconds * 100) / 100;
-    const line = { requestId, method, path: path.slice(0, MAX_PATH), address, status, ms, ...logged };
+    const line = { requestId, method, path, address, status, ms, ...logged };
     // Lines of probes would outnumber all others.
     requestLog[route === 'probe' ? 'debug' : 'info'](line, 'request');
   };

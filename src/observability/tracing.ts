@@ -66,7 +66,7 @@ export function endRequestSpan(context: RequestContext, status: number): void {
     'http.route': hasRoute ? route : undefined,
     'http.response.status_code': status === CLIENT_GONE ? undefined : status,
     'url.scheme': 'http',
-    'url.path': path,
+    'url.path': context.withhold(path),
     'server.address': request.socket.localAddress,
     'server.port': request.socket.localPort,
     'animal_store.request_id': requestId,

@@ -209,10 +209,8 @@ export function createRequestIds() {
         if (status >= 400) isReturnedWithRefusals = true;
         return true;
       }
-      // What stands in front of the upstream may add refusals without the id.
-      if (returned === undefined) {
-        return !(status < 400 ? isReturned : isReturnedWithRefusals) || status >= 500 || REFUSALS.has(status);
-      }
+      // A load balancer in front of the upstream may add refusals without the id.
+      if (returned === undefined) return !(status < 400 ? isReturned : isReturnedWithRefusals) || status >= 500;
       // An upstream may have ids of its own. It then never returns the id of another request.
       return !isReturned && !returned.includes(tag);
     },

@@ -236,7 +236,7 @@ function createDeadline(call: Call, timeoutMs: number) {
 /** A GET may be sent twice. A POST is sent again only if the upstream certainly never received it. */
 function isWorthRetrying({ method }: UpstreamRequest, outcome: Outcome): boolean {
   if (outcome.kind === 'answer') return method === 'GET' && RETRIED_STATUSES.has(outcome.status);
-  if (!['unreachable', 'broken', 'mismatched'].includes(outcome.kind)) return false;
+  if (outcome.kind !== 'unreachable' && outcome.kind !== 'mismatched') return false;
   return method === 'GET' || !outcome.wasSent;
 }
 

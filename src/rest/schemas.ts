@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { withhold } from '../access/api-key.js';
 import { StoreError } from '../errors.js';
 import { BODY } from '../http/body.js';
 import { JsonNumber } from '../json/exact-json.js';
@@ -128,7 +129,7 @@ function explain(member: 'property' | 'parameter', members: string) {
 function show(input: unknown): string {
   if (Array.isArray(input)) return 'an array';
   if (typeof input === 'object' && input !== null && !(input instanceof JsonNumber)) return 'an object';
-  const shown = input instanceof JsonNumber ? input.text : JSON.stringify(input);
+  const shown = input instanceof JsonNumber ? input.text : withhold(JSON.stringify(input), undefined);
   return shown.length > 60 ? `${shown.slice(0, 60)}…` : shown;
 }
 

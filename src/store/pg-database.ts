@@ -38,7 +38,9 @@ const SESSION_TIMEOUT_MS = 3_600_000;
 
 /** Creates a pool of connections to a PostgreSQL server. It connects with the first statement. */
 export function createPgDatabase(options: PgDatabaseOptions): Database {
-  const { url, pool: max, prepare, statementTimeoutMs = STATEMENT_TIMEOUT_MS, onConnectionError } = options;
+  const { pool: max, prepare, statementTimeoutMs = STATEMENT_TIMEOUT_MS, onConnectionError } = options;
+  // pg means the same by these modes, but prints a warning of several lines.
+  const url = options.url.replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, '$1verify-full');
   // An int8 as the server sent it: pg's own parser looks at each digit again.
   pg.types.setTypeParser(pg.types.builtins.INT8, (text) => text);
   const urls = splitHosts(url);

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { Agent, request, type IncomingMessage, type RequestOptions } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { petStatements, startGateway, type Gateway } from '../support/gateway.js';
@@ -182,6 +184,40 @@ describe('hostile HTTP', () => {
     const paths = gateway.logged.flatMap(({ path }) => (typeof path === 'string' ? [path] : []));
     expect(paths).toContain(`/${'a'.repeat(255)}`);
     expect(Math.max(...paths.map(({ length }) => length))).toBe(256);
+  });
+
+  it.each([
+    ['POST', '/v1/nowhere', 300_000, 404],
+    ['PUT', '/graphql', 300_000, 405],
+    ['POST', '/v1/nowhere', 100_000, 404],
+    ['POST', '/livez', 10, 405],
+  ])(
+    'says whether the connection stays open after an early refusal: %s %s, %d bytes',
+    async (method, path, length, status) => {
+      const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+      const ask = async (options: RequestOptions, body?: Buffer): Promise<[unknown, unknown]> => {
+        const sent = request(gateway.url + String(options.path), { ...options, agent }).end(body);
+        const [response] = (await once(sent, 'response')) as [IncomingMessage];
+        await once(response.resume(), 'end');
+        return [response.statusCode, response.headers.connection];
+      };
+      for (let i = 0; i < 5; i += 1) {
+        const connection = length > 262_144 ? 'close' : 'keep-alive';
+        expect(await ask({ method, path }, Buffer.alloc(length, 32))).toEqual([status, connection]);
+        expect(await ask({ path: '/livez' })).toEqual([200, 'keep-alive']);
+      }
+      agent.destroy();
+    },
+  );
+
+  it('sends no 100 Continue to an HTTP/1.0 client', async () => {
+    const body = '{"query":"{ __typename }"}';
+    const { text } = await sendRaw(gateway.url, (socket) =>
+      socket.write(
+        `POST /graphql HTTP/1.0\r\n${head}Expect: 100-continue\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+      ),
+    );
+    expect(text).toMatch(/^HTTP\/1\.1 200 /);
   });
 
   it('ignores an unknown Expect header', async () => {

@@ -28,7 +28,8 @@ function write(
   { requestId, method, path, address, status, ms, further } = LINE,
   route = path,
 ): void {
-  log({ requestId, method, path, route, logged: Object.assign(createRequestFields(), further) }, address, status, ms);
+  const logged = Object.assign(createRequestFields(), further);
+  log({ requestId, method, path, route, logged, withhold: (text) => text }, address, status, ms);
 }
 
 describe('the log line of a request', () => {

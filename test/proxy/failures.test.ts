@@ -1,8 +1,15 @@
-import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
-import { answerAnimals, send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
+import {
+  answerAnimals,
+  send,
+  startScriptedUpstream,
+  type Script,
+  type ScriptedUpstream,
+} from '../support/scripted-upstream.js';
 
 const TIMEOUT_MS = 600;
 const ADD = 'mutation { addPet(input: { name: "x", categoryId: 1 }) { id } }';
@@ -85,6 +92,27 @@ describe('a gateway whose upstream fails', () => {
     expect(upstream.seen).toHaveLength(1);
   });
 
+  it('does not retry a request before the upstream wants it', async () => {
+    upstream.play((_, response) =>
+      send(response, 503, { code: 'c', message: 'm', status: 503 }, { 'Retry-After': '30' }),
+    );
+    expect((await timed('{ pets { id } }')).code).toBe('UPSTREAM_ERROR');
+    expect(upstream.seen).toHaveLength(1);
+  });
+
+  it('leaves the upstream its time after a slow upload', async () => {
+    const url = new URL(gateway.url);
+    const body = JSON.stringify({ query: '{ pets { id } }' });
+    const socket = connect(Number(url.port), url.hostname);
+    socket.write(
+      `POST /graphql HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer a\r\n` +
+        `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`,
+    );
+    await sleep(TIMEOUT_MS + 100);
+    socket.write(body);
+    expect(await text(socket)).toContain('{"data":{"pets":[{"id":"1"}]}}');
+  });
+
   it('does not retry an addPet after a 503', async () => {
     upstream.play((_, response) => send(response, 503, { code: 'c', message: 'm', status: 503 }));
     expect((await timed(ADD)).code).toBe('UPSTREAM_ERROR');
@@ -128,6 +156,22 @@ describe('a gateway whose upstream fails', () => {
     expect((await timed('{ pets(limit: 99) { id } }')).errors?.[0]?.extensions.code).toBe('UPSTREAM_TIMEOUT');
     await sleep(200);
     expect((await timed('{ pets { id } }')).data.pets).toEqual([{ id: '1' }]);
+  });
+
+  it('asks the upstream again after an outage, also if its interface description has no request id', async () => {
+    const answerWithId: Script = (request, response) => {
+      response.setHeader('X-Request-Id', String(request.headers['x-request-id']));
+      answerAnimals(request, response);
+    };
+    upstream.play(answerWithId);
+    expect((await timed('{ pets { id } }')).data.pets).toEqual([{ id: '1' }]);
+    upstream.goAway();
+    await timed('{ pets { id } }');
+    await expect.poll(async () => (await gateway.fetch('/readyz?backend=true')).status, { timeout: 5_000 }).toBe(503);
+    upstream.play(answerWithId);
+    await expect
+      .poll(async () => (await timed('{ pets { id } }')).data.pets as unknown, { timeout: 5_000 })
+      .toEqual([{ id: '1' }]);
   });
 
   it('logs a failed batch in one line', async () => {

@@ -41,6 +41,7 @@ describe('a request from a gateway to its upstream', () => {
     expect(Object.keys(headers ?? {}).sort()).toEqual(
       [
         'accept',
+        'accept-encoding',
         'apollographql-client-name',
         'authorization',
         'connection',
