@@ -37,6 +37,8 @@ export class RequestContext {
   arrivedAt = this.startedAt;
   /** What handlers add to the log line of this request. */
   readonly logged = createRequestFields();
+  /** True if the response was written before the whole request had arrived. The client may then disconnect first. */
+  isAnsweredEarly = false;
   /** The name of the route for metrics. Never the client's path, because that could have any value. */
   route = 'other';
   /** Who pays for new documents: the key, once it is known to be valid, otherwise the client's address. */

@@ -101,25 +101,22 @@ export function createHttpServer(options: HttpServerOptions) {
     // ASCII is the same in both encodings, and Node writes Latin-1 without conversion.
     const encoding = bytes === reply.body.length ? 'latin1' : 'utf8';
     if (isEarly && reply.status >= 400) {
-      void refuseEarly(context, reply.body, encoding);
+      // Node may close the connection when the response ends, so it ends when the client has had time to read it.
+      response.flushHeaders();
+      response.write(reply.body, encoding);
+      context.isAnsweredEarly = true;
+      void closeUnlessComplete(request, () => response.end());
       return;
     }
     connections.send(response, reply.body, encoding);
     if (isEarly) void closeUnlessComplete(request);
   }
 
-  /** Refuses a request that is still arriving. Node may close the connection at the end of the response. */
-  async function refuseEarly({ request, response }: RequestContext, body: Reply['body'], encoding: BufferEncoding) {
-    response.flushHeaders();
-    response.write(body, encoding);
-    await closeUnlessComplete(request);
-    response.end();
-  }
-
   function finish(context: RequestContext): void {
     const { response, method, route, client } = context;
     const ms = performance.now() - context.startedAt;
-    const status = response.writableFinished ? response.statusCode : CLIENT_GONE;
+    const isAnswered = response.writableFinished || context.isAnsweredEarly;
+    const status = isAnswered ? response.statusCode : CLIENT_GONE;
     metrics.observeHttp(route, method, status, ms / 1_000);
     endRequestSpan(context, status);
     writeLogLine(context, toLoggedAddress(client.address), status, ms);
@@ -154,8 +151,10 @@ export function createHttpServer(options: HttpServerOptions) {
   };
 }
 
-async function closeUnlessComplete(request: IncomingMessage): Promise<void> {
-  if (!(await drainBody(request))) request.socket.destroySoon();
+async function closeUnlessComplete(request: IncomingMessage, onDrained?: () => void): Promise<void> {
+  const isComplete = await drainBody(request);
+  onDrained?.();
+  if (!isComplete) request.socket.destroySoon();
 }
 
 /** The statuses whose texts Node does not know. */

@@ -207,6 +207,7 @@ describe('hostile HTTP', () => {
         expect(await ask({ path: '/livez' })).toEqual([200, 'keep-alive']);
       }
       agent.destroy();
+      expect(gateway.logged.filter((line) => line.status === 499)).toEqual([]);
     },
   );
 
