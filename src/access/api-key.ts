@@ -93,8 +93,7 @@ const INVISIBLE = /[^\x21-\x7e\xa1-\xac\xae-\xff]+/g;
  * @param authorization - the header, because some clients send their key as their name
  */
 export function parseClientName(header: string | undefined, authorization: string | undefined): string | undefined {
-  const name = withhold(header ?? '', authorization)
-    .replace(INVISIBLE, ' ')
-    .trim();
+  if (!header) return undefined;
+  const name = withhold(header, authorization).replace(INVISIBLE, ' ').trim();
   return name.slice(0, MAX_NAME_LENGTH).trimEnd() || undefined;
 }

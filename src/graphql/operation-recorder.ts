@@ -30,6 +30,8 @@ export interface OperationRecorderOptions {
 
 /** Precedes the names of operations that are not trusted. No name in GraphQL has a colon. */
 const UNTRUSTED = 'untrusted:';
+/** In place of the name of an operation that could not be prepared. */
+const UNKNOWN = 'unknown';
 /** Characters of an operation's name. */
 const MAX_NAME = 100;
 
@@ -48,11 +50,13 @@ export function createOperationRecorder(options: OperationRecorderOptions) {
         const { operation, cost, response, span } = answered;
         const outcome = toOutcome(response, isCancelled);
         const trustedName = operation?.isPinned ? operation.name : undefined;
-        metrics.observeOperation(operation?.type ?? 'unknown', outcome, seconds, trustedName);
-        if (span) endOperationSpan(span, answered, context);
-        count(answered, context, keyId);
+        metrics.observeOperation(operation?.type ?? UNKNOWN, outcome, seconds, trustedName);
+        const name = operation?.name === undefined ? undefined : context.withhold(operation.name).slice(0, MAX_NAME);
+        const shownName = name ?? operation?.type ?? UNKNOWN;
+        if (span) endOperationSpan(span, answered, name);
+        count(answered, shownName, context, keyId);
         logged.cost += cost;
-        names.push(toLoggedName(operation, context));
+        names.push(shownName);
         failures.push(...response.failures);
       }
       logged.operations = names.join();
@@ -61,11 +65,12 @@ export function createOperationRecorder(options: OperationRecorderOptions) {
     /** Records a request that was refused before its operations were known. */
     recordRefusal(error: StoreError, context: RequestContext, keyId?: string): void {
       const response = { hasData: false, hasErrors: true, failures: [error] };
-      count({ operation: undefined, cost: 0, response }, context, keyId);
+      count({ operation: undefined, cost: 0, response }, UNKNOWN, context, keyId);
     },
   };
 
-  function count({ operation, cost, response }: AnsweredOperation, context: RequestContext, keyId?: string): void {
+  function count(answered: AnsweredOperation, name: string, context: RequestContext, keyId?: string): void {
+    const { operation, cost, response } = answered;
     const isDeprecated = response.hasData && operation !== undefined && operation.deprecations.length > 0;
     if (isDeprecated) Object.assign(context.logged, { deprecated: true, client: context.clientName });
     if (!usage || keyId === undefined) return;
@@ -73,7 +78,7 @@ export function createOperationRecorder(options: OperationRecorderOptions) {
     usage.count({
       keyId,
       client: context.clientName,
-      operation: mark + toLoggedName(operation, context),
+      operation: mark + name,
       deprecated: isDeprecated ? operation.deprecations.map(({ coordinate }) => coordinate).join() : '',
       cost,
       outcome: outcomeOf(response.hasErrors, response.failures),
@@ -90,16 +95,8 @@ function toOutcome(response: AnsweredOperation['response'], isCancelled: boolean
   return hasData ? 'error' : 'refused';
 }
 
-function toLoggedName(operation: PreparedOperation | undefined, context: RequestContext): string {
-  return toShownName(operation, context) ?? operation?.type ?? 'unknown';
-}
-
-function toShownName(operation: PreparedOperation | undefined, context: RequestContext): string | undefined {
-  return operation?.name === undefined ? undefined : context.withhold(operation.name).slice(0, MAX_NAME);
-}
-
 /** Ends the span of an operation. The document is left out: its literals may hold anything. */
-function endOperationSpan(span: Span, answered: AnsweredOperation, context: RequestContext): void {
+function endOperationSpan(span: Span, answered: AnsweredOperation, name: string | undefined): void {
   const { operation, cost, response } = answered;
   const { hasData, hasErrors, failures } = response;
   if (operation) span.updateName(operation.type);
@@ -108,7 +105,7 @@ function endOperationSpan(span: Span, answered: AnsweredOperation, context: Requ
     span,
     {
       'graphql.operation.type': operation?.type,
-      'graphql.operation.name': toShownName(operation, context),
+      'graphql.operation.name': name,
       'animal_store.cost': cost,
     },
     error,

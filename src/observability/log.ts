@@ -65,7 +65,7 @@ export function createRequestLog(log: Log) {
   const requestLog = log.child({}, { redact: [] });
   return (context: LoggedRequest, address: string | undefined, status: number, milliseconds: number): void => {
     const { requestId, method, route, logged } = context;
-    const path = context.withhold(context.path).slice(0, MAX_PATH);
+    const path = context.path === route ? route : context.withhold(context.path).slice(0, MAX_PATH);
     const ms = Math.round(milliseconds * 100) / 100;
     const line = { requestId, method, path, address, status, ms, ...logged };
     // Lines of probes would outnumber all others.
