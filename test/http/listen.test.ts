@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import { expect, it } from 'vitest';
-import { listen } from '../../src/http/server.js';
+import { listen } from '../../src/http/lifecycle.js';
 
 it.each(['127.0.0.1', '0.0.0.0'])('the address of a server with HOST %s can be opened in a browser', async (host) => {
   const server = createServer((_, response) => response.end());

@@ -5,7 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { afterEach, expect, it } from 'vitest';
 import { createCors } from '../../src/http/cors.js';
-import { createHttpServer, type HttpServerOptions, listen } from '../../src/http/server.js';
+import { listen } from '../../src/http/lifecycle.js';
+import { createHttpServer, type HttpServerOptions } from '../../src/http/server.js';
 import { NO_TRACING } from '../../src/observability/tracing.js';
 import type { Metrics } from '../../src/observability/metrics.js';
 
