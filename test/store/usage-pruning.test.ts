@@ -14,7 +14,8 @@ describe('pruning the usage', () => {
   beforeAll(async () => {
     const created = await createDatabase();
     drop = created.drop;
-    server = createPgDatabase({ url: created.url, pool: 4, prepare: true });
+    // On a busy machine, preparing 50,000 rows takes longer than a request may.
+    server = createPgDatabase({ url: created.url, pool: 4, prepare: true, statementTimeoutMs: 60_000 });
     embedded = await openPgliteDatabase('memory://');
     await migrate(server);
     await migrate(embedded);
