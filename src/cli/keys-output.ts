@@ -1,4 +1,5 @@
 import type { CreatedKey, KeyEvent, KeyRecord } from '../store/postgres-key-store.js';
+import type { PlanLimits } from '../access/plans.js';
 import type { DeprecatedCaller, Usage, UsageGroup } from '../access/usage.js';
 import type { KeyStatus } from '../store/key-admin.js';
 
@@ -37,7 +38,7 @@ export function describeStatus(key: KeyStatus): string {
   const rows = [
     ['id', id],
     ['label', label ?? ''],
-    ['plan', `${plan}: ${limits.perMinute} a minute, ${limits.perDay} a day`],
+    ['plan', `${plan}: ${formatLimits(limits)}`],
     ['left', left ? `${left.minute} this minute, ${left.day} this day` : LEFT_UNKNOWN],
     ['banned', formatTime(bannedUntil) && `until ${formatTime(bannedUntil)}`],
     ['last used', toLastUse(key)],
@@ -63,7 +64,7 @@ export function formatEvents(events: readonly KeyEvent[]): string {
 
 function toText(value: unknown): string {
   if (value === null) return 'none';
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  return typeof value === 'string' ? value : formatLimits(value as PlanLimits);
 }
 
 export function formatUsage(usage: readonly Usage[], groups: readonly UsageGroup[]): string {
@@ -98,7 +99,11 @@ export function formatCallers(callers: readonly DeprecatedCaller[]): string {
 
 export function describe({ id, plan, limits, expiresAt }: KeyRecord | KeyStatus): string {
   const end = expiresAt?.toISOString() ?? 'never';
-  return `${id} (${plan}: ${limits.perMinute} a minute, ${limits.perDay} a day, expires ${end})`;
+  return `${id} (${plan}: ${formatLimits(limits)}, expires ${end})`;
+}
+
+function formatLimits({ perMinute, perDay }: PlanLimits): string {
+  return `${perMinute} a minute, ${perDay} a day`;
 }
 
 /** Columns whose values may have any length. */

@@ -40,22 +40,28 @@ export function createConnections({ stallMs = 15_000, maxWaitingBytes = 64 * 1_0
    * The connections by their sockets, with the responses that are not complete. They are seldom more than one, and for
    * each that comes and goes, V8 would allocate a new table of a Set in its old generation.
    */
-  const connections = new WeakMap<Duplex, { readonly responses: ServerResponse[]; isRefused: boolean }>();
+  const connections = new WeakMap<Duplex, { readonly responses: ServerResponse[]; isEnding: boolean }>();
   /** The lengths of the bodies that their sockets have not accepted completely, the oldest first. */
   const waiting = new Map<ServerResponse, number>();
   let waitingBytes = 0;
 
   return {
-    track({ socket }: IncomingMessage, response: ServerResponse): void {
-      const { responses } = connections.get(socket) ?? open(socket);
+    /** @returns whether to serve the request. None is served after a response that announced the end of the connection. */
+    track({ socket }: IncomingMessage, response: ServerResponse): boolean {
+      const { responses, isEnding } = connections.get(socket) ?? open(socket);
       responses.push(response);
       response.on('close', () => responses.splice(responses.indexOf(response), 1));
+      return !isEnding;
+    },
+    /** A response announces that it is the last: https://www.rfc-editor.org/rfc/rfc9112#section-9.6 */
+    end({ socket }: IncomingMessage): void {
+      (connections.get(socket) ?? open(socket)).isEnding = true;
     },
     /** Answers what is no valid HTTP request directly on its socket, because Node provides no response object for it. */
     refuse(error: NodeJS.ErrnoException, socket: Duplex): void {
       const connection = connections.get(socket);
-      if (connection?.isRefused) return;
-      if (connection) connection.isRefused = true;
+      if (connection?.isEnding) return;
+      if (connection) connection.isEnding = true;
       // What cannot be read follows requests that can: their responses go out, and nothing else.
       const owed = (connection?.responses ?? []).filter(({ req, headersSent }) => req.complete || headersSent);
       if (owed.length === 0 || error.code === 'ECONNRESET') {
@@ -95,7 +101,7 @@ export function createConnections({ stallMs = 15_000, maxWaitingBytes = 64 * 1_0
   }
 
   function open(socket: Socket) {
-    const connection = { responses: new Array<ServerResponse>(), isRefused: false };
+    const connection = { responses: new Array<ServerResponse>(), isEnding: false };
     connections.set(socket, connection);
     socket.once('close', () => setImmediate(closeAll, connection.responses));
     return connection;

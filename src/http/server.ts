@@ -57,7 +57,7 @@ export function createHttpServer(options: HttpServerOptions) {
   let held: Promise<void> | undefined;
 
   function receive(request: IncomingMessage, response: ServerResponse): void {
-    connections.track(request, response);
+    if (!connections.track(request, response)) return;
     const context = new RequestContext(request, response, readAddress(request, trustProxy));
     startRequestSpan(context, tracer);
     inFlight += 1;
@@ -91,7 +91,9 @@ export function createHttpServer(options: HttpServerOptions) {
     const bytes = Buffer.byteLength(reply.body);
     if (reply.status !== 204 && reply.status !== 304) headers.push('Content-Length', String(bytes));
     const isEarly = !request.complete;
-    if (isDraining() || (isEarly && !isDrainable(request))) headers.push('Connection', 'close');
+    const isLast = isDraining() || (isEarly && !isDrainable(request));
+    if (isLast) headers.push('Connection', 'close');
+    if (isLast || reply.headers.Connection) connections.end(request);
     addHeaders(headers, cors.headers(context));
     addHeaders(headers, reply.headers);
     response.writeHead(reply.status, STATUS_TEXTS[reply.status], headers);

@@ -53,6 +53,17 @@ describe('requests that are sent before the last response', () => {
     expect(text.match(/HTTP\/1\.1/g)).toHaveLength(1);
   });
 
+  it('are not served after a response that ends the connection', async () => {
+    const { key } = await gateway.createKey({ plan: 'free' });
+    const unread = 'x'.repeat(300_000);
+    const refused = `POST /v1/pets HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${unread.length}\r\n\r\n`;
+    const addition = `POST /v1/pets HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${BODY.length}\r\n\r\n${BODY}`;
+    const { text } = await sendRaw(gateway.url, (socket) => socket.write(refused + unread + addition));
+    expect(text).toMatch(/^HTTP\/1\.1 401 Unauthorized\r\n(?:.+\r\n)*Connection: close\r\n/);
+    const response = await gateway.fetch('/v1/pets?limit=1', { headers: { Authorization: `Bearer ${key}` } });
+    expect(response.headers.get('X-RateLimit-Remaining')).toBe('59');
+  });
+
   it('get 400 if their own body is not valid HTTP', async () => {
     const { status, text } = await sendRaw(gateway.url, (socket) =>
       socket.write(`${post().replace(/Content-Length: \d+/, 'Transfer-Encoding: chunked')}zz\r\n`),
