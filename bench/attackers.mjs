@@ -14,11 +14,12 @@ const post = (body, key) => ({
   headers: { 'content-type': 'application/json', ...(key && { authorization: `Bearer ${key}` }) },
   body: typeof body === 'string' ? body : JSON.stringify(body),
 });
-const get = (path) => ({ method: 'GET', path, headers: {}, body: '' });
+const get = (path, key) => ({ method: 'GET', path, headers: key ? { authorization: `Bearer ${key}` } : {}, body: '' });
 const many = (count, make) => Array.from({ length: count }, (_, index) => make(index));
 const batch = (make) => many(20, make);
 const skipped = (name) => ({ query: `query ${name} { ${list(100, (j) => `a${j}: pets @skip(if: true) { id }`)} }` });
 const lookups = (first) => ({ query: `{ ${list(50, (j) => `a${j}: pet(id: ${first + j}) { id name }`)} }` });
+const ONE_ANIMAL = `/graphql?query=${encodeURIComponent('{ pets(limit: 1) { id } }')}`;
 const LISTS = { query: `{ ${list(100, (j) => `a${j}: pets(limit: 100) { id name categoryId status }`)} }` };
 
 /**
@@ -65,6 +66,19 @@ export const CALLERS = [
         paid,
       ),
     ],
+    statuses: [200],
+  },
+  {
+    name: 'lists of one animal',
+    connections: 100,
+    toRequests: ({ paid }) => [get(ONE_ANIMAL, paid)],
+    statuses: [200],
+  },
+  {
+    name: 'the same, 90 pipelined',
+    connections: 4,
+    pipelined: 90,
+    toRequests: ({ paid }) => [get(ONE_ANIMAL, paid)],
     statuses: [200],
   },
   {

@@ -47,7 +47,7 @@ async function main() {
     const place = { core: cores.server, directory };
     const isWanted = ({ name }) => name.includes(values.only);
     for (const caller of CALLERS.filter(isWanted)) {
-      const { name, connections, metricsPort } = caller;
+      const { name, connections, pipelined, metricsPort } = caller;
       const env = { ...backend.env, ...(metricsPort && { METRICS_PORT: String(metricsPort) }) };
       const server = await startProgram(root, env, place);
       const port = metricsPort ?? server.port;
@@ -55,7 +55,7 @@ async function main() {
       const honest = toRequests('W1', 'apollo', keys.honest);
       const files = { honest: join(directory, 'honest'), other: join(directory, 'other') };
       writeRequests(files.honest, honest);
-      writeRequests(files.other, caller.toRequests(keys));
+      writeRequests(files.other, caller.toRequests(keys), pipelined);
       await send(server.port, honest[0]);
       const load = (seconds) => runWrk(server.port, files.honest, CONNECTIONS, seconds, cores.load);
       await load(3);

@@ -41,7 +41,7 @@ async function main() {
     const callers = CALLERS.filter(({ metricsPort }) => metricsPort === undefined);
     const attacks = callers.map((caller, index) => {
       const file = join(directory, `attack-${index}`);
-      writeRequests(file, caller.toRequests(keys));
+      writeRequests(file, caller.toRequests(keys), caller.pipelined);
       return runWrk(server.port, file, caller.connections, seconds, cores.load, { isUnchecked: true });
     });
     const counts = { right: 0, refused: 0 };

@@ -24,9 +24,13 @@ export async function send(port, { method, path, headers, body }) {
   return { status: response.status, headers: response.headers, text: await response.text() };
 }
 
-/** Writes requests for wrk: the length of each in bytes, a line feed, its bytes. */
-export function writeRequests(file, requests) {
-  const parts = requests.map(toBytes).map((bytes) => `${Buffer.byteLength(bytes)}\n${bytes}`);
+/**
+ * Writes requests for wrk: the length of each in bytes, a line feed, its bytes.
+ * @param pipelined - how often each is sent before its first response is read
+ */
+export function writeRequests(file, requests, pipelined = 1) {
+  const texts = requests.map((request) => toBytes(request).repeat(pipelined));
+  const parts = texts.map((bytes) => `${Buffer.byteLength(bytes)}\n${bytes}`);
   writeFileSync(file, parts.join(''));
 }
 

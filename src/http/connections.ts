@@ -20,6 +20,17 @@ function hasLongUri({ code, rawPacket }: NodeJS.ErrnoException & { readonly rawP
 /** How long a rejected connection stays open, so that the client can read why. */
 const LINGER_MS = 1_000;
 
+/** A connection with more requests is closed: Node reads on while it waits for responses, and each takes some kilobytes. */
+const MAX_PIPELINED = 100;
+
+interface Connection {
+  readonly responses: ServerResponse[];
+  /** Whether a response has announced that it is the last. */
+  isEnding: boolean;
+  /** Whether something was received that is no valid HTTP. */
+  isRefused: boolean;
+}
+
 export interface ConnectionLimits {
   /** A client that reads nothing for this long is disconnected, up to twice as late. In milliseconds, 15,000 by default. */
   readonly stallMs?: number;
@@ -32,36 +43,43 @@ export interface ConnectionLimits {
 
 /**
  * Keeps the connections of a server, and their unfinished responses. A client may send its next request before it has
- * the last response (pipelining). Before version 24, Node tells only the first of the responses when the connection
- * closes. The others are told here.
+ * the last response (pipelining). Such requests are served one after the other. Before version 24, Node tells only the
+ * first of the responses when the connection closes. The others are told here.
  */
 export function createConnections({ stallMs = 15_000, maxWaitingBytes = 64 * 1_024 * 1_024 }: ConnectionLimits) {
   /**
    * The connections by their sockets, with the responses that are not complete. They are seldom more than one, and for
    * each that comes and goes, V8 would allocate a new table of a Set in its old generation.
    */
-  const connections = new WeakMap<Duplex, { readonly responses: ServerResponse[]; isEnding: boolean }>();
+  const connections = new WeakMap<Duplex, Connection>();
   /** The lengths of the bodies that their sockets have not accepted completely, the oldest first. */
   const waiting = new Map<ServerResponse, number>();
   let waitingBytes = 0;
 
   return {
-    /** @returns whether to serve the request. None is served after a response that announced the end of the connection. */
-    track({ socket }: IncomingMessage, response: ServerResponse): boolean {
-      const { responses, isEnding } = connections.get(socket) ?? open(socket);
+    /** Serves a request when the earlier responses of its connection are complete, unless one of them was the last. */
+    serve({ socket }: IncomingMessage, response: ServerResponse, start: () => void): void {
+      const connection = connections.get(socket) ?? open(socket);
+      const { responses } = connection;
+      const previous = responses.at(-1);
       responses.push(response);
       response.on('close', () => responses.splice(responses.indexOf(response), 1));
-      return !isEnding;
+      if (!previous) start();
+      else if (responses.length > MAX_PIPELINED) socket.destroy();
+      else
+        previous.once('close', () => {
+          if (!connection.isEnding && !socket.destroyed) start();
+        });
     },
     /** A response announces that it is the last: https://www.rfc-editor.org/rfc/rfc9112#section-9.6 */
     end({ socket }: IncomingMessage): void {
-      (connections.get(socket) ?? open(socket)).isEnding = true;
+      (connections.get(socket) as Connection).isEnding = true;
     },
     /** Answers what is no valid HTTP request directly on its socket, because Node provides no response object for it. */
     refuse(error: NodeJS.ErrnoException, socket: Duplex): void {
       const connection = connections.get(socket);
-      if (connection?.isEnding) return;
-      if (connection) connection.isEnding = true;
+      if (connection?.isRefused) return;
+      if (connection) connection.isRefused = true;
       // What cannot be read follows requests that can: their responses go out, and nothing else.
       const owed = (connection?.responses ?? []).filter(({ req, headersSent }) => req.complete || headersSent);
       if (owed.length === 0 || error.code === 'ECONNRESET') {
@@ -101,7 +119,7 @@ export function createConnections({ stallMs = 15_000, maxWaitingBytes = 64 * 1_0
   }
 
   function open(socket: Socket) {
-    const connection = { responses: new Array<ServerResponse>(), isEnding: false };
+    const connection: Connection = { responses: [], isEnding: false, isRefused: false };
     connections.set(socket, connection);
     socket.once('close', () => setImmediate(closeAll, connection.responses));
     return connection;

@@ -13,11 +13,8 @@ export interface Overload {
 
 /** A caller with this many late requests gets no more. */
 const MAX_LATE = 32;
-/**
- * What a caller is charged, in milliseconds, for a request that no limit counts: a turn of it is short, and most of its
- * time is Node's, outside of turns.
- */
-const UNCOUNTED_MS = 0.03;
+/** What a caller is charged, in milliseconds, for each request: Node reads and writes it outside of turns. */
+const REQUEST_MS = 0.03;
 /** An overload ends after this long without a refusal, in milliseconds. */
 const OVER_AFTER_MS = 1_000;
 /** The most keys whose callers are remembered. */
@@ -61,7 +58,7 @@ export function createScheduler(log: Log) {
           overload && isOverloaded(context, caller, overload.lateMs) ? overload.refuse(context) : undefined;
         noteOverload(refusal !== undefined);
         const reply = refusal ?? (await run(context, caller, handler));
-        if (reply.status >= 400 || !reply.windows) turns.charge(caller, UNCOUNTED_MS);
+        turns.charge(caller, REQUEST_MS);
         return reply;
       } finally {
         turns.leave(caller);

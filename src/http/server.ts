@@ -57,7 +57,10 @@ export function createHttpServer(options: HttpServerOptions) {
   let held: Promise<void> | undefined;
 
   function receive(request: IncomingMessage, response: ServerResponse): void {
-    if (!connections.track(request, response)) return;
+    connections.serve(request, response, () => begin(request, response));
+  }
+
+  function begin(request: IncomingMessage, response: ServerResponse): void {
     const context = new RequestContext(request, response, readAddress(request, trustProxy));
     startRequestSpan(context, tracer);
     inFlight += 1;
