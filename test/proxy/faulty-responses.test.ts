@@ -119,6 +119,19 @@ it('a POST that gets the response of another request fails, and is not sent agai
   await upstream.close();
 });
 
+it('white space after a request id is not part of it', async () => {
+  const upstream = await startScriptedUpstream(({ headers }, response) => {
+    response.setHeader('X-Request-Id', `${String(headers['x-request-id'])}${upstream.seen.length > 1 ? ' \t' : ''}`);
+    send(response, 200, '[]');
+  });
+  const gateway = await startProxyBefore(upstream.url);
+  for (let i = 0; i < 3; i += 1) {
+    expect(await gateway.graphql('{ pets { id } }', { key: 'a' })).toMatchObject({ status: 200, data: { pets: [] } });
+  }
+  await gateway.close();
+  await upstream.close();
+});
+
 // How many are wrong depends on chance, so there are three trials.
 it.each(FAULTS)(
   'without request ids, no more responses are wrong than with the Pool of undici: %s',
