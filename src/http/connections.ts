@@ -1,4 +1,10 @@
-import { maxHeaderSize, STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
+import {
+  maxHeaderSize,
+  STATUS_CODES,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse,
+} from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 
@@ -20,7 +26,7 @@ function hasLongUri({ code, rawPacket }: NodeJS.ErrnoException & { readonly rawP
 /** How long a rejected connection stays open, so that the client can read why. */
 const LINGER_MS = 1_000;
 
-/** A connection with more requests is closed: Node reads on while it waits for responses, and each takes some kilobytes. */
+/** A connection with more requests in progress is closed: Node goes on reading, and each takes some kilobytes. */
 const MAX_PIPELINED = 100;
 
 interface Connection {
@@ -58,18 +64,19 @@ export function createConnections({ stallMs = 15_000, maxWaitingBytes = 64 * 1_0
 
   return {
     /** Serves a request when the earlier responses of its connection are complete, unless one of them was the last. */
-    serve({ socket }: IncomingMessage, response: ServerResponse, start: () => void): void {
+    serve(request: IncomingMessage, response: ServerResponse, start: RequestListener): void {
+      const { socket } = request;
       const connection = connections.get(socket) ?? open(socket);
       const { responses } = connection;
       const previous = responses.at(-1);
       responses.push(response);
       response.on('close', () => responses.splice(responses.indexOf(response), 1));
-      if (!previous) start();
+      const startUnlessOver = (): void => {
+        if (!connection.isEnding && !socket.destroyed) start(request, response);
+      };
+      if (!previous) startUnlessOver();
       else if (responses.length > MAX_PIPELINED) socket.destroy();
-      else
-        previous.once('close', () => {
-          if (!connection.isEnding && !socket.destroyed) start();
-        });
+      else previous.once('close', startUnlessOver);
     },
     /** A response announces that it is the last: https://www.rfc-editor.org/rfc/rfc9112#section-9.6 */
     end({ socket }: IncomingMessage): void {

@@ -57,7 +57,7 @@ export function createHttpServer(options: HttpServerOptions) {
   let held: Promise<void> | undefined;
 
   function receive(request: IncomingMessage, response: ServerResponse): void {
-    connections.serve(request, response, () => begin(request, response));
+    connections.serve(request, response, begin);
   }
 
   function begin(request: IncomingMessage, response: ServerResponse): void {

@@ -175,7 +175,10 @@ export function toCancelled(reason: Error, wasSent: boolean): UpstreamFailure {
   return { kind: reason instanceof CallCancelled ? 'cancelled' : 'timeout', error: reason, wasSent };
 }
 
-/** White space around a value is not part of it, but undici leaves it at the end: https://www.rfc-editor.org/rfc/rfc9110#section-5.5 */
+/**
+ * White space around a value is not part of it, but undici leaves it at the end.
+ * https://www.rfc-editor.org/rfc/rfc9110#section-5.5
+ */
 function readHeader(headers: Headers, name: string): string | undefined {
   const value = headers[name];
   return (Array.isArray(value) ? value.join(', ') : value)?.trim();

@@ -7,7 +7,7 @@ import { startGateway, type Gateway } from '../support/gateway.js';
 import { until } from '../support/process.js';
 
 /** Ends the connection. */
-const last = 'GET /livez HTTP/1.1\r\nHost: x\r\nX-Request-Id: last\r\nConnection: close\r\n\r\n';
+const LAST = 'GET /livez HTTP/1.1\r\nHost: x\r\nX-Request-Id: last\r\nConnection: close\r\n\r\n';
 const BODY = '{"name":"Rex","categoryId":1}';
 
 describe('requests that are sent before the last response', () => {
@@ -52,7 +52,7 @@ describe('requests that are sent before the last response', () => {
   it('are served one after the other, in their order', async () => {
     const ids = [1, 2, 3].map((n) => `request-${n}`);
     const list = (id: string): string => `GET /v1/pets HTTP/1.1\r\n${head}X-Request-Id: ${id}\r\n\r\n`;
-    const { text } = await sendRaw(gateway.url, (socket) => socket.write(ids.map(list).join('') + last));
+    const { text } = await sendRaw(gateway.url, (socket) => socket.write(ids.map(list).join('') + LAST));
     expect(Array.from(text.matchAll(/X-Request-Id: (\S+)/g), ([, id]) => id)).toEqual([...ids, 'last']);
     const lines = gateway.logged.filter(({ requestId }) => ids.includes(String(requestId)));
     expect(lines.map(({ requestId }) => requestId)).toEqual(ids);
@@ -61,7 +61,7 @@ describe('requests that are sent before the last response', () => {
   it('close their connection if they are more than a hundred', async () => {
     const { key } = await gateway.createKey({ plan: 'business' });
     const list = `GET /v1/pets?limit=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`;
-    const send = (count: number) => sendRaw(gateway.url, (socket) => socket.write(list.repeat(count - 1) + last));
+    const send = (count: number) => sendRaw(gateway.url, (socket) => socket.write(list.repeat(count - 1) + LAST));
     expect((await send(100)).text.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(100);
     expect((await send(200)).text).toBe('');
     const response = await gateway.fetch('/v1/pets?limit=1', { headers: { Authorization: `Bearer ${key}` } });
