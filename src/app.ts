@@ -12,17 +12,14 @@ import { openGraphql } from './graphql/handler.js';
 import { createCors } from './http/cors.js';
 import { drain, listen } from './http/lifecycle.js';
 import { createHttpServer, type Handler } from './http/server.js';
-import { createScheduler } from './http/scheduler.js';
 import { createHealth, createMetricsPage } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics } from './observability/metrics.js';
 import { readPackage } from './observability/package.js';
-import { NO_TRACING } from './observability/tracing.js';
 import { createPages } from './pages/handler.js';
 import { openRedis } from './redis/redis-link.js';
-import { createRedisQueryCache } from './redis/redis-query-cache.js';
 import { createRestHandler } from './rest/handler.js';
-import { createOverloadRefusal, createRefusal, createRoutes, firstOf } from './routes.js';
+import { createRefusal, createRoutes, firstOf } from './routes.js';
 
 /** The running program. */
 export interface App {
@@ -55,18 +52,12 @@ export async function startApp(
   log: Log,
   { decorateDatabase, signal, keysCommand = 'animal-store-gateway keys' }: AppParts = {},
 ): Promise<App> {
-  const { host, shutdownGraceMs, redisUrl, trustProxy, logAddress, compression } = config;
+  const { host, shutdownGraceMs, redisUrl, trustProxy, logAddress } = config;
   const metrics = createMetrics(PLANS);
   const metricsPage = createMetricsPage(metrics);
   const health = createHealth();
   const cors = createCors(config.corsOrigins);
-  const schedule = createScheduler(log);
-  // OpenTelemetry's SDK is loaded only where it is used.
-  const tracing = config.tracing
-    ? (await import('./observability/otlp-tracing.js')).createOtlpTracing(config.tracing, log)
-    : NO_TRACING;
-  const { tracer } = tracing;
-  const servers = { log, metrics, tracer, cors, trustProxy, logAddress, compression, isDraining: health.isDraining };
+  const servers = { log, metrics, cors, trustProxy, logAddress, isDraining: health.isDraining };
 
   const refuseStarting = createRefusal(
     new StoreError('unavailable', 'The store is starting. Try again shortly.', { retryAfter: 1 }),
@@ -75,9 +66,7 @@ export async function startApp(
   const server = createHttpServer({ ...servers, handler: (context) => handler(context) });
   metrics.gauge('http_server_active_requests', 'HTTP requests in progress', server.inFlight);
 
-  const closers: (() => Promise<unknown>)[] = [
-    () => tracing.close(Math.max(500, Math.min(2_000, shutdownGraceMs / 2))),
-  ];
+  const closers: (() => Promise<unknown>)[] = [];
   const close = async (noticeMs = 0): Promise<void> => {
     health.setDraining();
     // The rest of the grace time is for closing what stands behind the server.
@@ -89,7 +78,7 @@ export async function startApp(
   try {
     if (config.metricsPort !== undefined) {
       const metricsRoute = firstOf([metricsPage], 'Only /metrics is served here.');
-      const metricsServer = createHttpServer({ ...servers, handler: schedule(metricsRoute) });
+      const metricsServer = createHttpServer({ ...servers, handler: metricsRoute });
       const metricsUrl = await listenAt(metricsServer.server, 'METRICS_PORT', host, config.metricsPort);
       log.info(`the metrics are at ${metricsUrl}/metrics`);
       closers.push(() => drain(metricsServer, 0, 0));
@@ -98,9 +87,9 @@ export async function startApp(
     const url = await listenAt(server.server, 'PORT', host, config.port);
 
     const waitUntilAvailable = createStartupWait(log, config.startTimeoutMs, signal);
-    const redis = redisUrl ? await openRedis(redisUrl, log, metrics, tracer, waitUntilAvailable) : undefined;
+    const redis = redisUrl ? await openRedis(redisUrl, log, metrics, waitUntilAvailable) : undefined;
     closers.push(() => Promise.resolve(redis?.close()));
-    const parts = { log, metrics, tracer, redis: redis?.limits, waitUntilAvailable, decorateDatabase };
+    const parts = { log, metrics, redis: redis?.limits, waitUntilAvailable, decorateDatabase };
     const backend = await openBackend(config, parts);
     closers.push(() => backend.close());
     const { isStore, findDevelopmentKeys } = backend;
@@ -109,7 +98,6 @@ export async function startApp(
     const graphql = await openGraphql(config, {
       ...servers,
       backend,
-      persistedQueries: redis && createRedisQueryCache(redis.queries),
       createLedger: () => createMemoryLedger({ capacity: ADDRESS_CAPACITY }),
     });
     closers.push(graphql.close);
@@ -127,8 +115,7 @@ export async function startApp(
       [health.handle, config.metricsPort === undefined ? metricsPage : undefined, pages?.handle],
       `There is no such path. GraphQL is at /graphql${isStore ? ', REST at /v1' : ''}.`,
     );
-    const routes = createRoutes(graphql.handler, rest, other);
-    handler = schedule(routes, { lateMs: backend.lateMs, refuse: createOverloadRefusal(metrics, isStore) });
+    handler = createRoutes(graphql.handler, rest, other);
     health.setReady(backend.check);
     const explorerUrl = pages && `${url}/explorer${pages.tokenFragment}`;
     return { url, explorerUrl, firstStart, hasKeys, close };
@@ -145,8 +132,8 @@ async function openBackend(
   if (backend.kind !== 'proxy') return openStoreBackend({ ...parts, store: backend, bans, startTimeoutMs });
   // Loaded only where it is used, with its HTTP client, so that other modes start faster.
   const { openProxyBackend } = await import('./proxy/proxy-backend.js');
-  const { log, metrics, tracer, redis } = parts;
-  return openProxyBackend(backend, log, metrics, tracer, redis);
+  const { log, metrics, redis } = parts;
+  return openProxyBackend(backend, log, metrics, redis);
 }
 
 /** Listens, or says in one line which setting stands in the way. */

@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import { z } from 'zod';
 import { parseRedisUrl } from './redis/redis-client.js';
 import { databaseUrl, flag, integer, oneOf, UNPRINTABLE, url } from './setting-types.js';
@@ -10,46 +9,6 @@ const ORIGINS = z
     (origins) => origins.every((origin) => URL.canParse(origin) && new URL(origin).origin === origin),
     'must be comma-separated origins such as https://app.example.com',
   );
-
-const collector = url(['http:', 'https:'], 'must be a URL such as http://localhost:4318');
-
-/** The settings that turn tracing on. The program always reads them. */
-const TRACING_SWITCH = {
-  OTEL_EXPORTER_OTLP_ENDPOINT: collector.optional(),
-  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: collector.optional(),
-  TRUST_TRACEPARENT: flag.default(false),
-};
-
-const protocol = z.literal('http/json', 'must be http/json, the one protocol in which traces are sent');
-
-/**
- * The other settings of tracing. The program reads them only if tracing is on, because they may be meant for other
- * programs. https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
- */
-const TRACING_ENVIRONMENT = z.object({
-  OTEL_SDK_DISABLED: flag.default(false),
-  OTEL_TRACES_EXPORTER: oneOf(['otlp', 'none']).default('otlp'),
-  OTEL_EXPORTER_OTLP_PROTOCOL: protocol.optional(),
-  OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: protocol.optional(),
-  OTEL_TRACES_SAMPLER: oneOf([
-    'always_on',
-    'always_off',
-    'traceidratio',
-    'parentbased_always_on',
-    'parentbased_always_off',
-    'parentbased_traceidratio',
-  ]).default('parentbased_always_on'),
-  OTEL_TRACES_SAMPLER_ARG: z
-    .string()
-    .regex(/^(0?\.\d{1,12}|[01](\.0{0,12})?)$/, 'must be a number from 0 to 1')
-    .transform(Number)
-    .default(1),
-  OTEL_BSP_SCHEDULE_DELAY: integer(1, 3_600_000).default(5_000),
-  OTEL_BSP_MAX_QUEUE_SIZE: integer(1, 1_000_000).default(2_048),
-});
-
-/** What samplers record that take no argument. */
-const RATIOS: Readonly<Record<string, number>> = { always_on: 1, always_off: 0 };
 
 const ENVIRONMENT = z.object({
   PORT: integer(0, 65_535).default(4_000),
@@ -84,7 +43,6 @@ const ENVIRONMENT = z.object({
   TRUSTED_DOCUMENTS: z.string().optional(),
   TRUSTED_DOCUMENTS_ONLY: z.enum(['true', 'false', 'report'], 'must be true, false or report').default('false'),
   METRICS_PORT: integer(0, 65_535).optional(),
-  COMPRESSION: flag.default(true),
   LOG_ADDRESS: oneOf(['full', 'network', 'none']).default('full'),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   BAN_AFTER: integer(0, 1_000_000).default(100),
@@ -105,14 +63,12 @@ const ENVIRONMENT = z.object({
     .max(100, 'must have at most 100 characters')
     .refine((text) => !UNPRINTABLE.test(text), 'must be a text without control characters and line breaks')
     .optional(),
-  ...TRACING_SWITCH,
 });
 
 /** What happens to documents that are not trusted, by TRUSTED_DOCUMENTS_ONLY. */
 const OTHER_DOCUMENTS = { true: 'refused', report: 'reported', false: 'allowed' } as const;
 
 export const SETTINGS: readonly string[] = Object.keys(ENVIRONMENT.shape);
-export const TRACING_SETTINGS: readonly string[] = Object.keys({ ...TRACING_SWITCH, ...TRACING_ENVIRONMENT.shape });
 
 type Environment = Readonly<Record<string, string | undefined>>;
 type Settings = z.output<typeof ENVIRONMENT>;
@@ -124,9 +80,6 @@ type BackendConfig = ReturnType<typeof toBackend>;
 export type ProxyConfig = Extract<BackendConfig, { readonly kind: 'proxy' }>;
 
 export type StoreConfig = Exclude<BackendConfig, ProxyConfig>;
-
-/** Where traces go, and which requests are recorded. */
-export type TracingConfig = NonNullable<ReturnType<typeof toTracing>>;
 
 /** What stops the start until an operator does something about it. The message is one line and names what is wrong. */
 export class ConfigError extends Error {
@@ -140,7 +93,6 @@ export class ConfigError extends Error {
 export function loadConfig(env: Environment) {
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
   const settings = parse(ENVIRONMENT, present);
-  const tracing = toTracing(settings, present);
   if (settings.UPSTREAM_URL !== undefined && settings.DATABASE_URL !== undefined) {
     throw new ConfigError(
       'UPSTREAM_URL and DATABASE_URL are both set, but animals live in one place: unset one of them',
@@ -167,7 +119,6 @@ export function loadConfig(env: Environment) {
     /** If undefined: Apollo Sandbox and every page from this machine. */
     corsOrigins: settings.CORS_ORIGINS ?? (production ? [] : undefined),
     trustProxy: settings.TRUST_PROXY,
-    compression: settings.COMPRESSION,
     trustedDocuments:
       settings.TRUSTED_DOCUMENTS === undefined
         ? undefined
@@ -185,7 +136,6 @@ export function loadConfig(env: Environment) {
     startTimeoutMs: settings.START_TIMEOUT_MS,
     shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
     keysActor: settings.KEYS_ACTOR,
-    tracing,
   };
 }
 
@@ -199,8 +149,6 @@ function parse<T extends z.ZodType>(schema: T, env: Environment): z.output<T> {
 }
 
 function toBackend(settings: Settings, production: boolean) {
-  // Several instances may have the same directory, but not the same port.
-  const limitsFile = join(settings.DATA_DIR, `limits-${settings.PORT}.json`);
   if (settings.DATABASE_URL !== undefined) {
     return {
       kind: 'server' as const,
@@ -208,7 +156,6 @@ function toBackend(settings: Settings, production: boolean) {
       pool: settings.DATABASE_POOL,
       prepare: settings.DATABASE_PREPARE,
       migrate: settings.MIGRATE,
-      limitsFile,
     };
   }
   if (settings.UPSTREAM_URL !== undefined) {
@@ -218,39 +165,19 @@ function toBackend(settings: Settings, production: boolean) {
       timeoutMs: settings.UPSTREAM_TIMEOUT_MS,
       connections: settings.UPSTREAM_CONNECTIONS,
       defaultPlan: settings.DEFAULT_PLAN,
-      limitsFile,
     };
   }
   return {
     kind: 'embedded' as const,
     directory: settings.DATA_DIR,
-    limitsFile: join(settings.DATA_DIR, 'limits.json'),
     migrate: settings.MIGRATE,
     sampleAnimals: settings.SAMPLE_DATA && !production,
     developmentKeys: !production,
   };
 }
 
-/** Returns undefined if tracing is off. */
-function toTracing(settings: Settings, env: Environment) {
-  const { OTEL_EXPORTER_OTLP_ENDPOINT: base, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: exact } = settings;
-  const target = exact ?? (base && `${base.replace(/\/+$/, '')}/v1/traces`);
-  if (target === undefined) return undefined;
-  const tracing = parse(TRACING_ENVIRONMENT, env);
-  if (tracing.OTEL_SDK_DISABLED || tracing.OTEL_TRACES_EXPORTER === 'none') return undefined;
-  const sampler = tracing.OTEL_TRACES_SAMPLER.replace('parentbased_', '');
-  return {
-    url: target,
-    ratio: RATIOS[sampler] ?? tracing.OTEL_TRACES_SAMPLER_ARG,
-    isParentBased: tracing.OTEL_TRACES_SAMPLER !== sampler,
-    trustsClients: settings.TRUST_TRACEPARENT,
-    scheduledDelayMillis: tracing.OTEL_BSP_SCHEDULE_DELAY,
-    maxQueueSize: tracing.OTEL_BSP_MAX_QUEUE_SIZE,
-  };
-}
-
 /** Formats a value for an error message. URLs may contain passwords, which must not reach a terminal or a log. */
 function shown(name: string, value: string | undefined): string {
-  if (/_(URL|ENDPOINT)$/.test(name)) return 'something else (not shown, it may hold a password)';
+  if (name.endsWith('_URL')) return 'something else (not shown, it may hold a password)';
   return JSON.stringify(value);
 }

@@ -10,8 +10,6 @@ type Environment = Readonly<Record<string, string | undefined>>;
 export function loadEnvironment(): Config {
   if (process.env.NODE_ENV === 'production') return loadConfig(withSecrets(process.env));
   const file = existsSync('.env') ? parseEnv(readText('.env', '.env')) : {};
-  // OpenTelemetry reads its own variables from the process.
-  for (const name in file) if (name.startsWith('OTEL_')) process.env[name] ??= file[name];
   return loadConfig(withSecrets({ ...file, ...process.env }));
 }
 

@@ -1,9 +1,8 @@
-import { overloaded, StoreError } from './errors.js';
+import { StoreError } from './errors.js';
 import { createGraphqlErrorReply } from './graphql/handler.js';
 import { toErrorReply } from './http/reply.js';
 import { requireUnambiguousHeaders, type Reply, type RequestContext } from './http/request-context.js';
 import type { Handler } from './http/server.js';
-import type { Metrics } from './observability/metrics.js';
 
 /** Returns undefined for paths that it does not know. */
 type PathHandler = (context: RequestContext) => Promise<Reply> | Reply | undefined;
@@ -34,16 +33,5 @@ export function firstOf(handlers: readonly (PathHandler | undefined)[], message:
 /** Creates the function that refuses every request for the same reason. */
 export function createRefusal(error: StoreError): (context: RequestContext) => Reply {
   const toGraphqlReply = createGraphqlErrorReply();
-  return (context) => (isGraphqlPath(context) ? toGraphqlReply : toErrorReply)(context, error);
-}
-
-/** Refuses requests under overload, except for probes, pages and preflights, which take little longer than a refusal. */
-export function createOverloadRefusal(metrics: Metrics, hasRest: boolean) {
-  const refuse = createRefusal(overloaded());
-  return (context: RequestContext): Reply | undefined => {
-    const isGraphql = isGraphqlPath(context);
-    if (context.method === 'OPTIONS' || !(isGraphql || (hasRest && isRestPath(context)))) return undefined;
-    metrics.countOverload(isGraphql ? '/graphql' : '/v1');
-    return refuse(context);
-  };
+  return (context) => (isGraphqlPath(context) ? toGraphqlReply(context, error) : toErrorReply(error));
 }

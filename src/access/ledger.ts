@@ -1,4 +1,3 @@
-import type { Span } from '../observability/tracing.js';
 import type { MaybePromise } from './maybe-promise.js';
 import type { WindowLimit } from './plans.js';
 
@@ -48,7 +47,7 @@ export interface Counts {
  */
 export interface Ledger {
   /** Admits or refuses `cost` requests. A cost of 0 is admitted unless the account is banned, and opens no window. */
-  admit(account: Account, cost: number, span?: Span): MaybePromise<Admission>;
+  admit(account: Account, cost: number): MaybePromise<Admission>;
   /** Returns the ban of an account, if this process knows of one. */
   findBan(account: Account): Banned | undefined;
 }

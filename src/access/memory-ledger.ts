@@ -1,5 +1,5 @@
 import { createBoundedCache } from '../bounded-cache.js';
-import { fromWallTime, monotonicNow, toWallTime } from '../clock.js';
+import { monotonicNow } from '../clock.js';
 import type { Account, Admission, Banned, Counts, WindowState } from './ledger.js';
 import { secondsUntil } from './refusals.js';
 
@@ -11,18 +11,13 @@ interface Entry extends Counts {
   bannedUntil: number;
 }
 
-/** The entries of a ledger, with times of the wall clock. */
-export type LedgerSnapshot = readonly (readonly [id: string, entry: Entry])[];
-
 export type MemoryLedger = ReturnType<typeof createMemoryLedger>;
 
 const MINUTE_MS = 60_000;
-/** The lengths of the windows of all accounts. */
-const WINDOWS_MS = [MINUTE_MS, 86_400_000];
 
 /**
  * Creates a ledger that counts only the requests of this process. Admission is synchronous, so nothing can happen
- * between the check and the charge. A snapshot preserves the counts across restarts.
+ * between the check and the charge.
  * @param capacity - the most accounts to keep. The least recently used one is evicted first.
  * @param banAfter - an account with more refusals than this within a minute is banned
  */
@@ -32,11 +27,7 @@ export function createMemoryLedger({
   banSeconds = 0,
   now: clock = monotonicNow,
 } = {}) {
-  /** The accounts in `entries`, the oldest first. A snapshot can go through a Set in parts while it changes. */
-  const ids = new Set<string>();
-  const entries = createBoundedCache<Entry>(capacity, undefined, (id) => ids.delete(id));
-  /** The accounts that have changed since the last call of `changes`. */
-  let changed: Set<string> | undefined;
+  const entries = createBoundedCache<Entry>(capacity);
 
   return {
     admit(account: Account, cost: number): Admission {
@@ -48,8 +39,7 @@ export function createMemoryLedger({
       if (cost === 0) return { outcome: 'admitted', windows };
       const largestCost = findLargestCost(account);
       if (cost > largestCost) return { outcome: 'too-large', windows, limit: largestCost };
-      if (!known) keep(account.id, entry);
-      changed?.add(account.id);
+      if (!known) entries.set(account.id, entry);
       if (windows.some(({ remaining }) => remaining < cost)) {
         if (!isOneTooMany(entry, now)) return refused(windows, cost, now);
         entry.bannedUntil = now + banSeconds * 1_000;
@@ -70,42 +60,9 @@ export function createMemoryLedger({
     /** Replaces the counts of an account by those of another ledger, except for the refusals that lead to a ban. */
     adopt({ id }: Account, { used, closesAt, bannedUntil }: Counts): void {
       const refusedAt = entries.get(id)?.refusedAt ?? [];
-      keep(id, { used: [...used], closesAt: [...closesAt], refusedAt, bannedUntil });
-    },
-    /** Lists the accounts that are in use, one at a time: the ledger may change in between. */
-    snapshot: () => list(ids),
-    /** Lists those that have changed since the last call. The first call lists none. */
-    changes() {
-      const since = changed ?? [];
-      changed = new Set();
-      return list(since);
-    },
-    restore(snapshot: LedgerSnapshot): void {
-      const now = clock();
-      for (const [id, saved] of snapshot) {
-        const { used, closesAt, refusedAt, bannedUntil } = mapTimes(saved, fromWallTime);
-        // The wall clock may have stepped back since the snapshot.
-        keep(id, {
-          used,
-          closesAt: closesAt.map((time, i) => Math.min(time, now + (WINDOWS_MS[i] as number))),
-          refusedAt: refusedAt.map((time) => Math.min(time, now)),
-          bannedUntil: Math.min(bannedUntil, now + banSeconds * 1_000),
-        });
-      }
+      entries.set(id, { used: [...used], closesAt: [...closesAt], refusedAt, bannedUntil });
     },
   };
-
-  function* list(accounts: Iterable<string>): Iterable<LedgerSnapshot[number]> {
-    for (const id of accounts) {
-      const entry = entries.peek(id);
-      if (entry && isInUse(entry, clock())) yield [id, mapTimes(entry, toWallTime)];
-    }
-  }
-
-  function keep(id: string, entry: Entry): void {
-    entries.set(id, entry);
-    ids.add(id);
-  }
 
   function isBanned({ unbannedAt = 0 }: Account, { bannedUntil }: Entry, now: number): boolean {
     return bannedUntil > now && bannedUntil - banSeconds * 1_000 >= unbannedAt;
@@ -120,21 +77,6 @@ export function createMemoryLedger({
     refusedAt.length = 0;
     return true;
   }
-}
-
-/** Whether forgetting an entry would change an answer. */
-function isInUse({ closesAt, bannedUntil, refusedAt }: Entry, now: number): boolean {
-  const isLater = (time: number): boolean => time > now;
-  return closesAt.some(isLater) || bannedUntil > now || refusedAt.some((time) => time > now - MINUTE_MS);
-}
-
-function mapTimes({ used, closesAt, refusedAt, bannedUntil }: Entry, convert: (time: number) => number): Entry {
-  return {
-    used,
-    closesAt: closesAt.map(convert),
-    refusedAt: refusedAt.map(convert),
-    bannedUntil: convert(bannedUntil),
-  };
 }
 
 function createEntry({ windows }: Account): Entry {

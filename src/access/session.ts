@@ -1,5 +1,4 @@
 import type { StoreError } from '../errors.js';
-import type { Span } from '../observability/tracing.js';
 import type { Ledger, WindowState } from './ledger.js';
 import type { MaybePromise } from './maybe-promise.js';
 import type { Plan } from './plans.js';
@@ -52,7 +51,7 @@ export interface Access {
    * @param address - what the client is counted by
    * @throws StoreError `unavailable` if the key cannot be looked up
    */
-  open(authorization: string | undefined, address: string, span: Span): MaybePromise<Session>;
+  open(authorization: string | undefined, address: string): MaybePromise<Session>;
 }
 
 /** Rethrows why a request fails before it is admitted, unless another instance has banned its key. */
@@ -120,7 +119,6 @@ export class KeylessSession implements Session {
     private readonly address: string,
     private readonly explain: () => StoreError,
     private readonly observer: AdmissionObserver,
-    private readonly span: Span,
     readonly isKeyRefused: boolean,
   ) {}
 
@@ -150,6 +148,6 @@ export class KeylessSession implements Session {
   }
 
   #charge(cost: number) {
-    return this.ledger.admit({ id: this.address, windows: ADDRESS_WINDOWS }, cost, this.span);
+    return this.ledger.admit({ id: this.address, windows: ADDRESS_WINDOWS }, cost);
   }
 }

@@ -1,15 +1,12 @@
 #!/usr/bin/env node
 import { userInfo } from 'node:os';
 import { InvalidArgumentError, Option, type Command } from 'commander';
-import { readLimits } from '../access/limits-file.js';
-import { createMemoryLedger } from '../access/memory-ledger.js';
 import { PLANS, type Plan } from '../access/plans.js';
 import { USAGE_GROUPS, type UsageGroup } from '../access/usage.js';
-import type { Config, StoreConfig } from '../config.js';
 import { findKeysCommand, loadEnvironment } from '../environment.js';
 import { openRedisLink } from '../redis/redis-link.js';
 import { requireEmbeddedStore } from '../store/embedded-store.js';
-import { createKeyAdmin, createRedisPeek, type KeyAdmin, type KeyStatus, type Peek } from '../store/key-admin.js';
+import { createKeyAdmin, createRedisPeek, type KeyAdmin, type KeyStatus } from '../store/key-admin.js';
 import { connectKeys } from '../store/key-socket.js';
 import { listPendingMigrations, requireTables } from '../store/migrate.js';
 import { createPostgresKeyStore, type CreatedKey, type KeyFilter } from '../store/postgres-key-store.js';
@@ -184,18 +181,10 @@ async function withKeys<T>(work: (admin: KeyAdmin, actor: string) => Promise<T>)
     const { length } = await listPendingMigrations(database);
     if (length > 0) throw new Error(`${store} has pending migrations (${length}): run npm run migrate`);
     const redis = redisUrl === undefined ? undefined : await openRedisLink({ url: redisUrl, deadlineMs: 5_000 });
-    const peek = redis ? createRedisPeek(redis, bans) : await createPeek(backend, bans);
+    const peek = redis ? createRedisPeek(redis, bans) : () => undefined;
     const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
     return run(admin).finally(() => redis?.close());
   });
-}
-
-/** Without Redis, each server counts for itself. The counters of a stopped embedded store are in a file. */
-async function createPeek(store: StoreConfig, bans: Config['bans']): Promise<Peek> {
-  if (store.kind === 'server') return () => undefined;
-  const ledger = createMemoryLedger(bans);
-  ledger.restore(await readLimits(store.limitsFile));
-  return (account) => ledger.admit(account, 0);
 }
 
 /** The user of the operating system. In a container, it may have no name. */

@@ -1,7 +1,6 @@
 import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import type { Session } from '../access/session.js';
 import type { RequestContext } from '../http/request-context.js';
-import { startSpan, type Span, type Tracer } from '../observability/tracing.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { createPetLoader } from '../pets/pet-loader.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
@@ -24,13 +23,12 @@ export interface ExecuteOptions {
   readonly source: PetSource;
   readonly guardRateLimit: RateLimitGuard;
   readonly recorder: OperationRecorder;
-  readonly tracer: Tracer;
   readonly maxResponseBytes: number;
 }
 
 /** Creates the straight line that every operation takes. */
 export function createExecute(options: ExecuteOptions) {
-  const { prepare, documents, documentLimits, source, guardRateLimit, recorder, tracer, maxResponseBytes } = options;
+  const { prepare, documents, documentLimits, source, guardRateLimit, recorder, maxResponseBytes } = options;
 
   return execute;
 
@@ -45,20 +43,17 @@ export function createExecute(options: ExecuteOptions) {
   ): Promise<readonly OperationResponse[]> {
     const startedAt = performance.now();
     const { requestId } = context;
-    const { contexts, spans } = createContexts(requests.length, context, session);
+    const contexts = createContexts(requests.length, context, session);
 
     const prepared = await mapConcurrently(requests, (request) =>
       session.keyId === undefined ? prepareWithoutKey(request, context, session) : prepare(request, context),
     );
-    const priced = await mapInOrder(prepared, context, (operation) =>
-      price(operation, documentLimits.maxResponseValues),
-    );
+    const priced = await mapInOrder(prepared, (operation) => price(operation, documentLimits.maxResponseValues));
     // Nothing admits these, so nothing else asks whether another instance has banned the key.
     if (priced.some((operation) => operation instanceof Refusal)) await session.admit(0);
     const { admitted, executed } = await admitAndRun(priced, contexts, context, session);
-    await context.takeTurn(requests.length > 1);
     const budget = { maxBytes: maxResponseBytes, written: 0 };
-    const written = await mapInOrder(executed, context, (operation) => writeResponse(operation, requestId, budget));
+    const written = await mapInOrder(executed, (operation) => writeResponse(operation, requestId, budget));
     const responses = written.map((response) =>
       response instanceof Refusal ? writeRefusal(response, requestId) : response,
     );
@@ -67,19 +62,17 @@ export function createExecute(options: ExecuteOptions) {
       operation: operation.operation,
       cost: operation instanceof Refusal ? 0 : operation.cost,
       response: responses[index] as OperationResponse,
-      span: spans?.[index],
     }));
     recorder.record(answered, (performance.now() - startedAt) / 1_000, context, session.keyId);
     return responses;
   }
 
-  /** Without a key, an operation may only ask about the schema. Reading its document takes a turn. */
+  /** Without a key, an operation may only ask about the schema. */
   async function prepareWithoutKey(
     request: OperationRequest,
     context: RequestContext,
     session: Session,
   ): Promise<Prepared | Refusal> {
-    await context.takeTurn(true);
     const prepared: Prepared | Refusal = await runStep(request, 0, () => prepare(request, context));
     const text = prepared instanceof Refusal ? request.query : prepared.source.text;
     const isForSchema = text !== undefined && isIntrospection(text, request.operationName, documentLimits.maxTokens);
@@ -98,7 +91,7 @@ export function createExecute(options: ExecuteOptions) {
     while (executed.length < operations.length) {
       const start = executed.length;
       const next = operations.slice(start, session.areLimitsUnknown ? start + 1 : undefined);
-      const some = await mapInOrder(next, context, (operation) =>
+      const some = await mapInOrder(next, (operation) =>
         chain(session.admit(operation.cost), () => {
           if (operation.cost > 0) documents.promote(operation.document);
           return operation;
@@ -116,19 +109,12 @@ export function createExecute(options: ExecuteOptions) {
   function createContexts(count: number, context: RequestContext, session: Session) {
     const { keyId } = session;
     const key = keyId === undefined ? undefined : parseIdempotencyKey(context.header('idempotency-key'), keyId);
-    const { span } = context;
-    const spans = span.isRecording()
-      ? Array.from({ length: count }, () => startSpan(tracer, 'internal', 'GraphQL Operation', { span }))
-      : undefined;
-    // What the operations of a batch ask for together belongs to none of them.
-    const call = new RequestCall(context, session.upstreamKey, (count === 1 ? spans?.[0] : undefined) ?? span);
+    const call = new RequestCall(context, session.upstreamKey);
     const loader = createPetLoader(source, call);
-    const contexts = Array.from({ length: count }, (_, entry): OperationContext => {
-      const own = spans && count > 1 ? new RequestCall(context, session.upstreamKey, spans[entry] ?? span) : call;
+    return Array.from({ length: count }, (_, entry): OperationContext => {
       const keyOfAddition = key && ((position: number) => completeIdempotencyKey(key, entry, position));
-      return { session, call: own, source, loader, keyOfAddition, guardRateLimit };
+      return { session, call, source, loader, keyOfAddition, guardRateLimit };
     });
-    return { contexts, spans };
   }
 }
 
@@ -145,22 +131,13 @@ async function mapConcurrently<In, Out>(
   return results;
 }
 
-/** After this time, in milliseconds, a batch gives way to other requests. */
-const TURN_MS = 5;
-
 /** Takes the operations of a request through a step one after the other. */
 async function mapInOrder<In, Out>(
   operations: readonly (In | Refusal)[],
-  { takeTurn }: RequestContext,
   step: Step<In, Out>,
 ): Promise<(Out | Refusal)[]> {
   const results: (Out | Refusal)[] = [];
-  let turnEnd = performance.now() + TURN_MS;
   for (const [index, operation] of operations.entries()) {
-    if (index > 0 && performance.now() > turnEnd) {
-      await takeTurn(true);
-      turnEnd = performance.now() + TURN_MS;
-    }
     const result = runStep(operation, index, step);
     results.push(result instanceof Promise ? await result : result);
   }
@@ -187,7 +164,6 @@ class RequestCall implements Call {
   constructor(
     private readonly context: RequestContext,
     readonly key: Call['key'],
-    readonly span: Span,
   ) {}
 
   get requestId(): string {
@@ -207,11 +183,5 @@ class RequestCall implements Call {
   }
   offCancel(listener: () => void): void {
     this.context.offCancel(listener);
-  }
-  charge(milliseconds: number): void {
-    this.context.charge(milliseconds);
-  }
-  takeTurn(): MaybePromise<void> {
-    return this.context.takeTurn(true);
   }
 }

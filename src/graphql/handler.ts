@@ -9,7 +9,6 @@ import { REVALIDATED } from '../http/representation.js';
 import { logFailures, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
-import type { Tracer } from '../observability/tracing.js';
 import { createDocumentBudget, toDocumentLimits, type LocalLedger } from './document-limits.js';
 import { createErrorFormatter, Refusal } from './errors.js';
 import { createExecute } from './execute.js';
@@ -20,7 +19,7 @@ import { createRateLimitGuard } from './rate-limit-guard.js';
 import { readBodyRequest, readGetRequest } from './request.js';
 import { createSchema } from './resolvers.js';
 import { toBatchReply, toReply, writeRefusal, type OperationResponse } from './response.js';
-import { createGraphqlServer, type GraphqlServerOptions } from './server.js';
+import { createGraphqlServer } from './server.js';
 import { createTrustedDocuments, openManifest } from './trusted-documents.js';
 
 /** What GraphQL shares with the other parts of the program. */
@@ -28,10 +27,7 @@ export interface GraphqlDependencies {
   readonly cors: Cors;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly tracer: Tracer;
   readonly backend: Pick<Backend, 'source' | 'access' | 'usage'>;
-  /** Where persisted queries are kept for all instances; undefined to keep them in this one. */
-  readonly persistedQueries: GraphqlServerOptions['persistedQueries'];
   /** Makes what counts, in this instance, how much each caller has the program do. */
   readonly createLedger: () => LocalLedger;
 }
@@ -58,7 +54,7 @@ const PAGE_HEADERS = {
  */
 export async function openGraphql(
   config: Config,
-  { backend, persistedQueries, createLedger, cors, log, metrics, tracer }: GraphqlDependencies,
+  { backend, createLedger, cors, log, metrics }: GraphqlDependencies,
 ): Promise<{ handler: Handler; close: () => Promise<void> }> {
   const { introspection, explorer: hasPages, production, limits } = config;
   const { source, access, usage } = backend;
@@ -72,7 +68,6 @@ export async function openGraphql(
     landingPage: hasPages,
     production,
     maxTokens: documentLimits.maxTokens,
-    persistedQueries,
     formatError,
     log,
   });
@@ -99,7 +94,6 @@ export async function openGraphql(
     source,
     guardRateLimit,
     recorder,
-    tracer,
     maxResponseBytes,
   });
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
@@ -116,12 +110,12 @@ export async function openGraphql(
     context.route = '/graphql';
     let session: Session;
     try {
-      session = await access.open(context.header('authorization'), context.client.network, context.span);
+      session = await access.open(context.header('authorization'), context.client.network);
     } catch (thrown) {
       return refuse(context, thrown);
     }
     context.logged.keyId = session.keyId;
-    if (session.isKeyAccepted && session.keyId) context.identify(session.keyId);
+    if (session.isKeyAccepted && session.keyId) context.caller = session.keyId;
     let reply: Reply;
     try {
       reply = await answer(context, session);

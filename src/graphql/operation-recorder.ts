@@ -3,7 +3,6 @@ import type { RequestContext } from '../http/request-context.js';
 import { logFailures } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics, OperationOutcome } from '../observability/metrics.js';
-import { endSpan, type Span } from '../observability/tracing.js';
 import type { StoreError } from '../errors.js';
 import type { PreparedOperation } from './prepared-documents.js';
 import type { OperationResponse } from './response.js';
@@ -15,8 +14,6 @@ export interface AnsweredOperation {
   /** Requests charged. */
   readonly cost: number;
   readonly response: Pick<OperationResponse, 'hasData' | 'hasErrors' | 'failures'>;
-  /** Present if tracing is on. */
-  readonly span?: Span | undefined;
 }
 
 export interface OperationRecorderOptions {
@@ -35,7 +32,7 @@ const UNKNOWN = 'unknown';
 /** Characters of an operation's name. */
 const MAX_NAME = 100;
 
-/** Creates what records the answers: in the metrics, the spans, the usage of the key and the log line of the request. */
+/** Creates what records the answers: in the metrics, the usage of the key and the log line of the request. */
 export function createOperationRecorder(options: OperationRecorderOptions) {
   const { usage, log, metrics, marksUntrusted } = options;
 
@@ -47,13 +44,12 @@ export function createOperationRecorder(options: OperationRecorderOptions) {
       const failures: StoreError[] = [];
       logged.cost = 0;
       for (const answered of operations) {
-        const { operation, cost, response, span } = answered;
+        const { operation, cost, response } = answered;
         const outcome = toOutcome(response, isCancelled);
         const trustedName = operation?.isPinned ? operation.name : undefined;
         metrics.observeOperation(operation?.type ?? UNKNOWN, outcome, seconds, trustedName);
         const name = operation?.name === undefined ? undefined : context.withhold(operation.name).slice(0, MAX_NAME);
         const shownName = name ?? operation?.type ?? UNKNOWN;
-        if (span) endOperationSpan(span, answered, name);
         count(answered, shownName, context, keyId);
         logged.cost += cost;
         names.push(shownName);
@@ -93,21 +89,4 @@ function toOutcome(response: AnsweredOperation['response'], isCancelled: boolean
   if (hasData && !hasErrors) return 'ok';
   if (failures.some(({ status }) => status >= 500)) return isCancelled ? 'cancelled' : 'failed';
   return hasData ? 'error' : 'refused';
-}
-
-/** Ends the span of an operation. The document is left out: its literals may hold anything. */
-function endOperationSpan(span: Span, answered: AnsweredOperation, name: string | undefined): void {
-  const { operation, cost, response } = answered;
-  const { hasData, hasErrors, failures } = response;
-  if (operation) span.updateName(operation.type);
-  const error = hasErrors ? (failures[0]?.code ?? (hasData ? 'field_error' : 'request_error')) : undefined;
-  endSpan(
-    span,
-    {
-      'graphql.operation.type': operation?.type,
-      'graphql.operation.name': name,
-      'animal_store.cost': cost,
-    },
-    error,
-  );
 }

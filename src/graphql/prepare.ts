@@ -73,21 +73,18 @@ export function createPrepare(options: PrepareOptions) {
     }
   }
 
-  /** Prepares what has not been asked for before, in a turn of its own and at the caller's expense. */
+  /** Prepares what has not been asked for before, at the caller's expense. */
   async function prepareNew(request: OperationRequest, context: RequestContext): Promise<Prepared | Refusal> {
     const { query } = request;
     const { caller } = context;
-    await context.takeTurn(true);
     budget.require(caller);
     const startedAt = performance.now();
-    // Another request may have had the document validated during the wait for the turn.
     const seen = findKnown(request);
     try {
       const known = seen ?? (await validate(mayRegister(request, caller) ? request : { query }));
       return known instanceof Refusal ? known : (complete(known, request, context, true) as Prepared | Refusal);
     } finally {
-      // The wait for a persisted query in Redis is nobody's work.
-      if (seen || query !== undefined) budget.charge(caller, performance.now() - startedAt);
+      budget.charge(caller, performance.now() - startedAt);
     }
   }
 

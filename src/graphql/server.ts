@@ -1,4 +1,4 @@
-import { ApolloServer, HeaderMap, type ApolloServerOptions, type ApolloServerPlugin } from '@apollo/server';
+import { ApolloServer, HeaderMap, type ApolloServerPlugin } from '@apollo/server';
 import {
   ApolloServerPluginCacheControlDisabled,
   ApolloServerPluginLandingPageDisabled,
@@ -10,10 +10,6 @@ import type { Log } from '../observability/log.js';
 import { findDocumentStatus, isUnforeseen, MAX_ERRORS, Refusal, type ErrorFormatter } from './errors.js';
 import type { OperationRequest } from './request.js';
 
-type PersistedQueryCache = NonNullable<
-  Exclude<ApolloServerOptions<ApolloContext>['persistedQueries'], false | undefined>['cache']
->;
-
 export interface GraphqlServerOptions {
   readonly schema: GraphQLSchema;
   readonly introspection: boolean;
@@ -21,8 +17,6 @@ export interface GraphqlServerOptions {
   readonly landingPage: boolean;
   readonly production: boolean;
   readonly maxTokens: number;
-  /** Where persisted queries are kept; absent: in this process. */
-  readonly persistedQueries?: PersistedQueryCache | undefined;
   readonly formatError: ErrorFormatter;
   readonly log: Log;
 }
@@ -50,7 +44,7 @@ const OFFLINE = `addEventListener('error', ({ target }) => target.src && locatio
 
 /** Makes and starts the Apollo Server. It parses, validates and finds persisted queries; it runs nothing. */
 export async function createGraphqlServer(options: GraphqlServerOptions) {
-  const { schema, introspection, landingPage, production, maxTokens, persistedQueries, formatError, log } = options;
+  const { schema, introspection, landingPage, production, maxTokens, formatError, log } = options;
   const server = new ApolloServer<ApolloContext>({
     schema,
     introspection,
@@ -63,7 +57,6 @@ export async function createGraphqlServer(options: GraphqlServerOptions) {
     formatError,
     // Documents are kept as compiled operations.
     documentStore: null,
-    ...(persistedQueries && { persistedQueries: { cache: persistedQueries } }),
     logger: log,
     plugins: [
       // It would wrap the resolver of every field.

@@ -23,8 +23,6 @@ export async function readJsonBody(context: RequestContext, limit: number, examp
   if (expectsContinue(request)) response.writeContinue();
   const bytes = await collect(request, limit);
   context.arrivedAt = performance.now();
-  const turn = context.takeTurn();
-  if (turn) await turn;
   if (!isUtf8(bytes)) {
     throw new StoreError('bad_request', 'The request body must be JSON in UTF-8; these bytes are not UTF-8.');
   }

@@ -3,10 +3,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP, isIPv4, isIPv6 } from 'node:net';
 import { CLIENT_NAME_HEADER, parseClientName, withhold } from '../access/api-key.js';
 import type { WindowState } from '../access/ledger.js';
-import type { MaybePromise } from '../access/maybe-promise.js';
 import { StoreError } from '../errors.js';
 import { createRequestFields } from '../observability/log.js';
-import { NO_SPAN, type Span } from '../observability/tracing.js';
 
 export interface Reply {
   readonly status: number;
@@ -42,18 +40,7 @@ export class RequestContext {
   /** The name of the route for metrics. Never the client's path, because that could have any value. */
   route = 'other';
   /** Who pays for new documents: the key, once it is known to be valid, otherwise the client's address. */
-  caller = 'unknown';
-  /**
-   * Waits for the caller's turn, before work that takes the event loop a while. The scheduler replaces it.
-   * @param isLong - the work may take long: connections are looked at first, even if nobody else waits
-   */
-  takeTurn: (isLong?: boolean) => MaybePromise<void> = () => undefined;
-  /** Charges the caller for work outside of its turns, in milliseconds. The scheduler replaces it. */
-  charge: (milliseconds: number) => void = () => undefined;
-  /** Tells the scheduler that the key is valid. */
-  identify: (keyId: string) => void = () => undefined;
-  /** If tracing is off, it records nothing and only carries the client's trace. */
-  span: Span = NO_SPAN;
+  caller: string;
   #cancelListeners: Set<() => void> | undefined;
 
   constructor(
@@ -61,6 +48,7 @@ export class RequestContext {
     readonly response: ServerResponse,
     readonly client: ClientAddress,
   ) {
+    this.caller = client.network;
     const url = toOriginForm(request.url ?? '/');
     const mark = url.indexOf('?');
     const path = mark < 0 ? url : url.slice(0, mark);

@@ -2,12 +2,11 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { toStoreError, type StoreError } from '../errors.js';
 import { createRequestLog, type Log } from '../observability/log.js';
 import { CLIENT_GONE, type Metrics } from '../observability/metrics.js';
-import { endRequestSpan, startRequestSpan, type Tracer } from '../observability/tracing.js';
 import { drainBody, isDrainable } from './body.js';
 import { createConnections, type ConnectionLimits } from './connections.js';
 import type { Cors } from './cors.js';
 import { addLimitHeaders, toErrorReply } from './reply.js';
-import { createRepresent } from './representation.js';
+import { represent } from './representation.js';
 import { readAddress, RequestContext, toPrefix, type Reply } from './request-context.js';
 
 /** Answers one request. A thrown StoreError becomes an Error body, and any other error a plain 500. */
@@ -18,11 +17,9 @@ export interface HttpServerOptions extends ConnectionLimits {
   readonly cors: Cors;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly tracer: Tracer;
   readonly trustProxy: boolean;
   /** How much of a client's address the log has. */
   readonly logAddress: keyof typeof LOGGED_ADDRESSES;
-  readonly compression?: boolean;
   /** True once the server is closing. Responses then ask clients to close their connections. */
   readonly isDraining: () => boolean;
 }
@@ -40,17 +37,10 @@ const MAX_CONNECTIONS = 10_000;
 /** A client that has not sent its request after this long is disconnected, up to a second later. */
 const REQUEST_TIMEOUT_MS = 13_000;
 
-/**
- * With more requests in progress, responses are not compressed: others would wait while it takes up to half of the CPU
- * time of a list.
- */
-const BUSY = 8;
-
 /** Creates the HTTP server: request ids, CORS, slow clients, one log line and one measurement for each request. */
 export function createHttpServer(options: HttpServerOptions) {
-  const { handler, cors, log, metrics, tracer, trustProxy, compression = false, isDraining } = options;
+  const { handler, cors, log, metrics, trustProxy, isDraining } = options;
   const toLoggedAddress = LOGGED_ADDRESSES[options.logAddress];
-  const represent = createRepresent();
   const writeLogLine = createRequestLog(log);
   const connections = createConnections(options);
   let inFlight = 0;
@@ -62,7 +52,6 @@ export function createHttpServer(options: HttpServerOptions) {
 
   function begin(request: IncomingMessage, response: ServerResponse): void {
     const context = new RequestContext(request, response, readAddress(request, trustProxy));
-    startRequestSpan(context, tracer);
     inFlight += 1;
     response.on('close', () => {
       inFlight -= 1;
@@ -75,12 +64,11 @@ export function createHttpServer(options: HttpServerOptions) {
     let reply: Reply;
     try {
       if (held) await held;
-      const represented = represent(context, await handler(context), compression && inFlight <= BUSY);
-      reply = represented instanceof Promise ? await represented : represented;
+      reply = represent(context, await handler(context));
     } catch (thrown) {
       const error = toStoreError(thrown);
       logFailures(log, [error], context);
-      reply = toErrorReply(context, error);
+      reply = toErrorReply(error);
     }
     if (!context.response.destroyed) send(context, reply);
   }
@@ -120,7 +108,6 @@ export function createHttpServer(options: HttpServerOptions) {
     const isAnswered = response.writableFinished || context.isAnsweredEarly;
     const status = isAnswered ? response.statusCode : CLIENT_GONE;
     metrics.observeHttp(route, method, status, ms / 1_000);
-    endRequestSpan(context, status);
     writeLogLine(context, toLoggedAddress(client.address), status, ms);
   }
 

@@ -41,7 +41,6 @@ export function createLog({ level, pretty }: { level: string; pretty: boolean })
 
 /** Creates the fields of a log line that only some requests have, in their order. No field ever contains a key. */
 export const createRequestFields = () => ({
-  trace_id: undefined as string | undefined,
   keyId: undefined as string | undefined,
   /** Requests charged. */
   cost: undefined as number | undefined,

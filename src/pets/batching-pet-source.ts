@@ -1,6 +1,5 @@
 import { createBatcher, type Batcher } from '../batcher.js';
 import { StoreError } from '../errors.js';
-import { joinSpans } from '../observability/tracing.js';
 import type { Int64 } from './int64.js';
 import { PET_STATUSES, type NewPet, type Pet, type PetQuery } from './pet.js';
 import { CallCancelled, NEVER_CANCELLED, WHOLE, type BulkPetSource, type Call, type PetSource } from './pet-source.js';
@@ -88,5 +87,5 @@ function toSharedCall(waiting: readonly Waiting[]): Call {
   const { call } = waiting[0] as Waiting;
   if (waiting.length === 1) return call;
   const { requestId, startedAt } = call;
-  return { ...NEVER_CANCELLED, requestId, startedAt, ...joinSpans(waiting.map(({ call: { span } }) => span)) };
+  return { ...NEVER_CANCELLED, requestId, startedAt };
 }

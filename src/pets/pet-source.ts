@@ -1,12 +1,10 @@
-import type { MaybePromise } from '../access/maybe-promise.js';
 import type { UpstreamKey } from '../access/session.js';
-import type { SpanParent } from '../observability/tracing.js';
 import type { IdempotencyKey } from './idempotency-key.js';
 import type { Int64 } from './int64.js';
 import type { NewPet, Pet, PetQuery } from './pet.js';
 
 /** The HTTP request that a source works for. */
-export interface Call extends SpanParent {
+export interface Call {
   readonly requestId: string;
   /** When the request arrived, by `performance.now()`. Time limits start here. */
   readonly startedAt: number;
@@ -18,10 +16,6 @@ export interface Call extends SpanParent {
    */
   onCancel(listener: () => void): void;
   offCancel(listener: () => void): void;
-  /** Waits for the caller's turn in a later pass of the event loop. */
-  takeTurn(): MaybePromise<void>;
-  /** Charges the caller for work outside of its turns, in milliseconds. */
-  charge(milliseconds: number): void;
   /** The caller's key, for proxy mode. */
   readonly key?: UpstreamKey | undefined;
   /** The client's name, for proxy mode. */
@@ -37,13 +31,11 @@ export class CallCancelled extends Error {
   }
 }
 
-/** The members of a call that is never cancelled and waits for no turns. */
-export const NEVER_CANCELLED: Pick<Call, 'isCancelled' | 'onCancel' | 'offCancel' | 'takeTurn' | 'charge'> = {
+/** The members of a call that is never cancelled. */
+export const NEVER_CANCELLED: Pick<Call, 'isCancelled' | 'onCancel' | 'offCancel'> = {
   isCancelled: false,
   onCancel: () => undefined,
   offCancel: () => undefined,
-  takeTurn: () => undefined,
-  charge: () => undefined,
 };
 
 /** Creates a call for the program's own work, which is never cancelled. */

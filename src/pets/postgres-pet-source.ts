@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto';
 import { StoreError } from '../errors.js';
-import type { SpanParent } from '../observability/tracing.js';
 import type { Queryable } from '../store/database.js';
 import type { IdempotencyKey } from './idempotency-key.js';
 import type { Int64 } from './int64.js';
@@ -52,23 +51,23 @@ export function createPostgresPetSource(database: Queryable, isBlocking = false)
     async list({ limit, status }, call) {
       requireClient(call);
       const rows = await (status === undefined
-        ? database.query<PetRow>(LIST, [limit], call)
-        : database.query<PetRow>(LIST_BY_STATUS, [limit, status], call));
+        ? database.query<PetRow>(LIST, [limit])
+        : database.query<PetRow>(LIST_BY_STATUS, [limit, status]));
       return toPets(rows);
     },
     async findMany(ids, call) {
       requireClient(call);
       // Identifiers need no quoting. pg would quote each element of an array.
-      const rows = await database.query<PetRow>(FIND_MANY, [`{${ids.join()}}`], call);
+      const rows = await database.query<PetRow>(FIND_MANY, [`{${ids.join()}}`]);
       const found = new Map<Int64, Pet>();
       for (const pet of toPets(rows)) found.set(pet.id, pet);
       return ids.map((id) => found.get(id));
     },
     async add(newPet, call, key) {
       requireClient(call);
-      if (key) return addOnce(database, newPet, key, call);
+      if (key) return addOnce(database, newPet, key);
       const { name, categoryId, status } = newPet;
-      const rows = await database.query<PetRow>(ADD, [name, categoryId, status ?? null], call);
+      const rows = await database.query<PetRow>(ADD, [name, categoryId, status ?? null]);
       return toPets(rows)[0] as Pet;
     },
     async addMany(newPets, call) {
@@ -78,7 +77,7 @@ export function createPostgresPetSource(database: Queryable, isBlocking = false)
         `{${newPets.map(({ categoryId }) => categoryId).join()}}`,
         newPets.map(({ status }) => status ?? null),
       ];
-      return toPets(await database.query<PetRow>(ADD_MANY, values, call));
+      return toPets(await database.query<PetRow>(ADD_MANY, values));
     },
   };
 }
@@ -139,21 +138,16 @@ const PRUNE_BATCH = 1_000;
  * @returns the animal as it was first added
  * @throws StoreError `idempotency_key_reused` if the key was used for a different animal
  */
-async function addOnce(
-  database: Queryable,
-  newPet: NewPet,
-  { callerId, value }: IdempotencyKey,
-  parent: SpanParent,
-): Promise<Pet> {
+async function addOnce(database: Queryable, newPet: NewPet, { callerId, value }: IdempotencyKey): Promise<Pet> {
   const { name, categoryId, status } = newPet;
   const digest = hash('sha256', value, 'buffer');
   const fingerprint = hash('sha256', JSON.stringify([name, categoryId, status ?? null]), 'buffer');
   const values = [callerId, digest, fingerprint, name, categoryId, status ?? null];
   // The key may be deleted between the two statements. Then the next attempt adds the animal.
   for (;;) {
-    const [added] = await database.query<{ pet_id: Int64 }>(ADD_ONCE, values, parent);
+    const [added] = await database.query<{ pet_id: Int64 }>(ADD_ONCE, values);
     if (added) return { id: added.pet_id, ...newPet };
-    const [known] = await database.query<{ fingerprint: Uint8Array; pet_id: Int64 }>(FIND, [callerId, digest], parent);
+    const [known] = await database.query<{ fingerprint: Uint8Array; pet_id: Int64 }>(FIND, [callerId, digest]);
     if (!known) continue;
     if (fingerprint.equals(known.fingerprint)) return { id: known.pet_id, ...newPet };
     throw new StoreError(

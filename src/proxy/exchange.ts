@@ -1,7 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
 import type { Client, Dispatcher } from 'undici';
-import { toTraceHeaders, type Span } from '../observability/tracing.js';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import { notUnderstood, unavailable } from './wire.js';
 
@@ -15,8 +14,6 @@ export interface UpstreamRequest {
   /** All headers except `X-Request-Id`. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
-  /** The span of the current attempt, if it is recorded. Its trace headers replace those in `headers`. */
-  readonly span?: Span | undefined;
   /** When the request was last sent, by `performance.now()`. */
   sentAt?: number | undefined;
   /** Ends the request at once, if it is on its way. Returns whether the upstream may have received it. */
@@ -75,7 +72,7 @@ export function exchange(
 ): Promise<Outcome> {
   const { call, method, body = null } = request;
   const id = ids.create(call.requestId);
-  const headers = { ...request.headers, ...toTraceHeaders(request.span), 'x-request-id': id };
+  const headers = { ...request.headers, 'x-request-id': id };
   return new Promise((resolve) => {
     const handler = new ExchangeHandler(request, ids, id, resolve, onDone);
     request.progress = handler;

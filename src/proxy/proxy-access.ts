@@ -15,7 +15,6 @@ import { memoize } from '../bounded-cache.js';
 import { PUBLISHED_LIMITS, toWindows, type Plan } from '../access/plans.js';
 import { keyMissing, keyRefused, toRefusal } from '../access/refusals.js';
 import { StoreError, withCost } from '../errors.js';
-import type { Span } from '../observability/tracing.js';
 import type { SharedCooldowns } from '../redis/redis-cooldowns.js';
 import type { KeyState, KeyStates } from './key-state.js';
 import type { EndTrial, StartTrial } from './key-trials.js';
@@ -45,16 +44,16 @@ export function createProxyAccess(options: ProxyAccessOptions): Access {
   const digest = memoize(digestApiKey);
 
   return {
-    open(authorization, address, span) {
+    open(authorization, address) {
       const key = authorization === undefined ? undefined : readBearer(authorization);
       if (key === undefined || authorization === undefined) {
-        return new KeylessSession(addressLedger, address, () => keyMissing(authorization), observer, span, false);
+        return new KeylessSession(addressLedger, address, () => keyMissing(authorization), observer, false);
       }
       const id = digest(key);
       const state = keys.get(id);
       const explain = (): StoreError => state.refusal ?? keyRefused();
-      const refusedCaller = new KeylessSession(addressLedger, address, explain, observer, span, true);
-      return new ProxySession(id, authorization, address, state, refusedCaller, span, options);
+      const refusedCaller = new KeylessSession(addressLedger, address, explain, observer, true);
+      return new ProxySession(id, authorization, address, state, refusedCaller, options);
     },
   };
 }
@@ -78,7 +77,6 @@ class ProxySession implements Session, UpstreamKey {
     private readonly address: string,
     private readonly key: KeyState,
     private readonly refusedCaller: KeylessSession,
-    private readonly span: Span,
     private readonly options: ProxyAccessOptions,
   ) {}
 
@@ -110,7 +108,7 @@ class ProxySession implements Session, UpstreamKey {
 
   async admit(cost: number): Promise<void> {
     if (!this.key.findRefusal()) {
-      const cooldown = await this.options.cooldowns?.find(this.id, this.span);
+      const cooldown = await this.options.cooldowns?.find(this.id);
       if (cooldown) this.key.coolDown(cooldown);
     }
     await this.requireKey();
@@ -211,7 +209,7 @@ class ProxySession implements Session, UpstreamKey {
 
   #askDefaultPlan(plan: PublishedPlan, cost: number): MaybePromise<Admission> {
     const account = { id: this.id, windows: toWindows(PUBLISHED_LIMITS[plan]) };
-    return this.options.defaultLedger.admit(account, cost, this.span);
+    return this.options.defaultLedger.admit(account, cost);
   }
 
   /** Removes requests that have been answered or never will be. */

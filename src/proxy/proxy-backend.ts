@@ -1,11 +1,9 @@
 import { ADDRESS_CAPACITY } from '../access/session.js';
-import { openLimitsFile } from '../access/limits-file.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import type { Backend } from '../backend.js';
 import type { ProxyConfig } from '../config.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
-import type { Tracer } from '../observability/tracing.js';
 import { createRedisCooldowns } from '../redis/redis-cooldowns.js';
 import { nameAddress, shareLedger } from '../redis/redis-ledger.js';
 import type { RedisLink } from '../redis/redis-link.js';
@@ -21,13 +19,7 @@ import { unavailable } from './wire.js';
 const MAX_TRIAL_WAIT_MS = 2_000;
 
 /** Opens the backend for proxy mode. It connects with the first request. */
-export async function openProxyBackend(
-  proxy: ProxyConfig,
-  log: Log,
-  metrics: Metrics,
-  tracer: Tracer,
-  redis?: RedisLink,
-): Promise<Backend> {
+export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics, redis?: RedisLink): Backend {
   const { url, timeoutMs, defaultPlan } = proxy;
   const observe = metrics.watchUpstream(() => ({ ...connections.load(), isBreakerOpen: breaker.isOpen }));
   const connections = createConnections({ ...proxy, connectTimeoutMs: timeoutMs, observe });
@@ -37,10 +29,8 @@ export async function openProxyBackend(
   );
   const keys = createKeyStates();
   const defaultLedger = createMemoryLedger();
-  const closeLimitsFile =
-    redis || defaultPlan === undefined ? undefined : await openLimitsFile(proxy.limitsFile, defaultLedger, log);
   return {
-    source: createRestPetSource({ connections, breaker, timeoutMs, tracer, url }),
+    source: createRestPetSource({ connections, breaker, timeoutMs }),
     access: createProxyAccess({
       keys,
       startTrial: createKeyTrials(Math.min(MAX_TRIAL_WAIT_MS, timeoutMs / 2)),
@@ -60,7 +50,7 @@ export async function openProxyBackend(
     check: () => (breaker.isOpen ? Promise.reject(unavailable()) : probeUpstream()),
     close: async () => {
       breaker.close();
-      await Promise.all([connections.close(), closeLimitsFile?.()]);
+      await connections.close();
     },
   };
 

@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { monotonicNow } from '../clock.js';
 import { StoreError } from '../errors.js';
-import { endSpan, joinSpans, startSpan, type Span, type Tracer } from '../observability/tracing.js';
 import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import type { Breaker } from './breaker.js';
-import { parseBaseUrl, type Connections } from './connections.js';
+import type { Connections } from './connections.js';
 import type { Outcome, UpstreamAnswer, UpstreamRequest } from './exchange.js';
 import { parseRetryAfter } from './limit-fields.js';
 import { timedOut, unavailable } from './wire.js';
@@ -15,9 +14,6 @@ export interface UpstreamRequestsOptions {
   readonly breaker: Breaker;
   /** Time for all requests of one call, from its start, in milliseconds. */
   readonly timeoutMs: number;
-  readonly tracer: Tracer;
-  /** The store's base address, for the spans. */
-  readonly url: string;
 }
 
 /** What all requests of a call have in common. */
@@ -41,13 +37,10 @@ const RETRY_SHARE = 0.15;
 const MAX_RETRIES = 5;
 const FIRST_BACKOFF_MS = 50;
 const LONGEST_BACKOFF_MS = 1_000;
-/** What Node needs to write a request and to read its response, in milliseconds. The caller is charged with it. */
-const EXCHANGE_MS = 0.05;
 
 /** Creates the function that sends all requests to the upstream. */
 export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUpstream {
-  const { connections, breaker, timeoutMs, tracer, url } = options;
-  const startAttempt = createAttemptSpans(tracer, url);
+  const { connections, breaker, timeoutMs } = options;
   let retriesLeft = MAX_RETRIES;
   /**
    * The GETs that have not ended, by key and path. Their entries are emptied at the end: as a Map in V8's old generation
@@ -103,7 +96,7 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
       if (method === 'GET') pending.set(id, { request });
       request.done = run(request, id);
     }
-    request.join(call);
+    request.waiting += 1;
     return request;
   }
 
@@ -119,12 +112,10 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
   /** Makes attempts until one succeeds or a retry makes no sense. */
   async function run(request: PendingRequest, id: string): Promise<void> {
     retriesLeft = Math.min(MAX_RETRIES, retriesLeft + RETRY_SHARE);
-    // A batch gives way to other callers before each of its requests. Until then, equal requests can join.
-    await request.call.takeTurn();
+    await Promise.resolve();
     for (let retries = 0; request.waiting > 0; retries += 1) {
       request.result = request.call.key?.findRefusal();
       if (request.result) break;
-      request.span = request.spans && startAttempt(request, request.spans, retries);
       const outcome = await connections.send(request);
       const result = conclude(request, outcome);
       // Exponential backoff with full jitter, but not before the upstream wants it.
@@ -146,13 +137,10 @@ export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUps
     }
   }
 
-  /** Reads the outcome of an attempt, and tells the trace, the breaker and the key. */
+  /** Reads the outcome of an attempt, and tells the breaker and the key. */
   function conclude(request: PendingRequest, outcome: Outcome): Result {
-    if (request.span) endAttempt(request.span, outcome);
     if (outcome.kind === 'answer') {
-      const arrivedAt = performance.now();
       const result = request.template.read(outcome, request.path);
-      request.call.charge(EXCHANGE_MS + performance.now() - arrivedAt);
       breaker.succeeded();
       request.call.key?.learn(outcome, request.sentAt ?? 0, isRefusal(result) ? result : undefined);
       return result;
@@ -175,9 +163,6 @@ class PendingRequest implements UpstreamRequest {
   lastFailure: Error | undefined;
   progress: UpstreamRequest['progress'];
   sentAt: number | undefined;
-  /** The span of the current attempt, and those of the waiting calls, if tracing is on. */
-  span: Span | undefined;
-  spans: Span[] | undefined;
   readonly call: Call;
   readonly method: UpstreamRequest['method'];
   readonly headers: UpstreamRequest['headers'];
@@ -195,14 +180,6 @@ class PendingRequest implements UpstreamRequest {
   /** Whether another call may join. A call that arrives after the request was sent must see newer data. */
   get isJoinable(): boolean {
     return this.sentAt === undefined && this.waiting > 0;
-  }
-
-  /** Adds a call that waits for the result. */
-  join({ span }: Call): void {
-    this.waiting += 1;
-    if (!span?.isRecording() || this.spans?.includes(span)) return;
-    (this.spans ??= []).push(span);
-    this.span?.addLink({ context: span.spanContext() });
   }
 }
 
@@ -243,31 +220,4 @@ function isWorthRetrying({ method }: UpstreamRequest, outcome: Outcome): boolean
 /** Whether the upstream refused the key or its rate. */
 function isRefusal(result: Result): result is StoreError {
   return result instanceof StoreError && (result.status === 401 || result.status === 429);
-}
-
-/** Creates the function that starts the span of one attempt, which includes the wait for a connection. */
-function createAttemptSpans(tracer: Tracer, url: string) {
-  const { protocol, hostname, port } = new URL(url);
-  const { origin, basePath } = parseBaseUrl(url);
-  /**
-   * @param waiting - the recorded spans of the calls that wait for the request, at least one
-   * @param retries - the number of earlier attempts
-   */
-  return ({ method, path }: UpstreamRequest, waiting: readonly Span[], retries: number): Span => {
-    const pathTemplate = basePath + (path.startsWith('/pets/') ? '/pets/{petId}' : '/pets');
-    return startSpan(tracer, 'client', `${method} ${pathTemplate}`, joinSpans(waiting), {
-      'server.address': hostname,
-      'server.port': Number(port || (protocol === 'https:' ? 443 : 80)),
-      'http.request.method': method,
-      'url.full': origin + basePath + path,
-      'url.template': pathTemplate,
-      ...(retries > 0 && { 'http.request.resend_count': retries }),
-    });
-  };
-}
-
-function endAttempt(span: Span, outcome: Outcome): void {
-  if (outcome.kind !== 'answer') return endSpan(span, {}, outcome.kind);
-  const { status } = outcome;
-  endSpan(span, { 'http.response.status_code': status }, status >= 400 ? String(status) : undefined);
 }

@@ -1,6 +1,5 @@
 import { LRUCache } from 'lru-cache';
 import { CLIENT_NAME_HEADER } from '../access/api-key.js';
-import { toTraceHeaders } from '../observability/tracing.js';
 import { formatIdempotencyKey } from '../pets/idempotency-key.js';
 import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call, type PetSource } from '../pets/pet-source.js';
@@ -95,13 +94,11 @@ function readAdded(answer: UpstreamAnswer): Result {
   return pet ? [pet] : notUnderstood('no animal');
 }
 
-function toHeaders({ key, span, clientName }: Call): Readonly<Record<string, string>> {
+function toHeaders({ key, clientName }: Call): Readonly<Record<string, string>> {
   return {
     accept: 'application/json',
     'accept-encoding': 'identity',
     ...(key && { authorization: key.authorization }),
-    // If the request is recorded, each attempt has a span of its own, which replaces these headers.
-    ...toTraceHeaders(span),
     ...(clientName !== undefined && { [CLIENT_NAME_HEADER]: clientName }),
   };
 }

@@ -1,6 +1,5 @@
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
-import type { Span } from '../observability/tracing.js';
 import type { Cooldown } from '../proxy/key-state.js';
 import { createScript, type RedisLink } from './redis-link.js';
 
@@ -35,7 +34,7 @@ export function createRedisCooldowns(link: RedisLink) {
 
   return {
     /** Finds the cooldown of a key that any gateway has shared. */
-    find: (keyId: string, span: Span) => run(keyId, [0, 0, 0], span),
+    find: (keyId: string) => run(keyId, [0, 0, 0]),
     /** Shares a cooldown with the other gateways, without waiting for them. */
     share(keyId: string, cooldown: Cooldown): void {
       shared.set(keyId, cooldown);
@@ -57,8 +56,8 @@ export function createRedisCooldowns(link: RedisLink) {
     else await run(keyId, [wait, cooldown.retryAt - cooldown.until, cooldown.code === 'key_banned' ? 1 : 0]);
   }
 
-  async function run(keyId: string, argv: readonly number[], span?: Span): Promise<Cooldown | undefined> {
-    const reply = await script([`animals:proxy:cooldown:{${keyId}}`], argv.map(Math.ceil), span);
+  async function run(keyId: string, argv: readonly number[]): Promise<Cooldown | undefined> {
+    const reply = await script([`animals:proxy:cooldown:{${keyId}}`], argv.map(Math.ceil));
     const [left = 0, later = 0, ban] = reply ?? [];
     const until = monotonicNow() + left;
     return left > 0 ? { until, retryAt: until + later, code: ban === 1 ? 'key_banned' : 'rate_limited' } : undefined;

@@ -2,7 +2,6 @@ import { hash } from 'node:crypto';
 import type { Account, Admission, Ledger } from '../access/ledger.js';
 import { banned, findLargestCost, refused, view, type MemoryLedger } from '../access/memory-ledger.js';
 import { monotonicNow } from '../clock.js';
-import type { Span } from '../observability/tracing.js';
 import { createScript, type RedisLink } from './redis-link.js';
 
 /** A smaller change in the difference between the clocks is ignored, so that the end of a window does not move. */
@@ -35,10 +34,10 @@ export function shareLedger(
 
   return {
     findBan: (account) => local.findBan(account),
-    admit: (account, cost, span) => (link.isUp ? askRedis(account, cost, span) : local.admit(account, cost)),
+    admit: (account, cost) => (link.isUp ? askRedis(account, cost) : local.admit(account, cost)),
   };
 
-  async function askRedis(account: Account, cost: number, span?: Span): Promise<Admission> {
+  async function askRedis(account: Account, cost: number): Promise<Admission> {
     const known = local.find(account.id);
     const sentAt = monotonicNow();
     const left = (time = 0): number => Math.max(0, Math.round(time - sentAt));
@@ -54,7 +53,6 @@ export function shareLedger(
     const reply = await admitByScript(
       [key, `${key}:refused`],
       [cost, ...bans, left(known?.bannedUntil), unbannedAgo, ...windows],
-      span,
     );
     return reply ? settle(account, cost, reply) : local.admit(account, cost);
   }

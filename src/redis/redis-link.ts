@@ -5,7 +5,6 @@ import { ConfigError } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics, SharingFailure, SharingMetrics } from '../observability/metrics.js';
-import { endSpan, startSpan, type Span, type Tracer } from '../observability/tracing.js';
 import type { WaitUntilAvailable } from '../backend.js';
 import { createRedisClients, type RedisClient } from './redis-client.js';
 
@@ -14,8 +13,6 @@ export type RedisCommands = Pick<Redis, 'evalsha' | 'eval' | 'get' | 'set'>;
 interface RedisCall {
   readonly name: string;
   readonly operation: 'EVALSHA' | 'GET' | 'SET';
-  /** The span of the request that needs the reply. Absent if no single request does. */
-  readonly span?: Span | undefined;
 }
 
 /**
@@ -197,15 +194,11 @@ export function createScript(link: RedisLink, name: string, lua: string) {
   const digest = hash('sha1', lua);
   let calls = 0;
 
-  return (
-    keys: readonly string[],
-    args: readonly (string | number)[],
-    span?: Span,
-  ): Promise<readonly number[] | undefined> => {
+  return (keys: readonly string[], args: readonly (string | number)[]): Promise<readonly number[] | undefined> => {
     const call = (calls += 1);
     const parameters = [...keys, call, ...args];
     return link.ask(
-      { name, operation: 'EVALSHA', span },
+      { name, operation: 'EVALSHA' },
       (client) =>
         client.evalsha(digest, keys.length, ...parameters).catch((error: unknown) => {
           if (!(error as Error).message.startsWith('NOSCRIPT')) throw error;
@@ -221,26 +214,13 @@ export function createScript(link: RedisLink, name: string, lua: string) {
 }
 
 /**
- * Opens the links of an instance: one for limits, and one for persisted queries, whose failures do not affect the
- * limits.
+ * Opens the link of an instance.
  * @throws ConfigError if Redis refuses the connection, or does not answer within the time that the start may take
  */
-export async function openRedis(
-  url: string,
-  log: Log,
-  metrics: Metrics,
-  tracer: Tracer,
-  waitUntilAvailable: WaitUntilAvailable,
-) {
-  const observe = createCallObserver(metrics, tracer);
-  const [limits, queries] = await Promise.all([
-    openRedisLink({ url, log, metrics: metrics.watchSharing(), observe }),
-    openRedisLink({ url, observe }),
-  ]);
-  const close = (): void => {
-    limits.close();
-    queries.close();
-  };
+export async function openRedis(url: string, log: Log, metrics: Metrics, waitUntilAvailable: WaitUntilAvailable) {
+  const observe = createCallObserver(metrics);
+  const limits = await openRedisLink({ url, log, metrics: metrics.watchSharing(), observe });
+  const close = (): void => limits.close();
   try {
     await waitUntilAvailable('REDIS_URL names a Redis', () =>
       limits.isUp ? Promise.resolve() : Promise.reject(toStartError(limits.failure)),
@@ -249,18 +229,15 @@ export async function openRedis(
     close();
     throw error;
   }
-  return { limits, queries, close };
+  return { limits, close };
 }
 
-/** Measures each call, and creates a span for each call of a recorded request. The span contains no values. */
-function createCallObserver(metrics: Metrics, tracer: Tracer): ObserveCall {
-  return ({ name, operation, span: parent }) => {
+/** Measures each call. */
+function createCallObserver(metrics: Metrics): ObserveCall {
+  return ({ name }) => {
     const startedAt = performance.now();
-    const attributes = { 'db.system.name': 'redis', 'db.operation.name': operation, 'db.query.summary': name };
-    const span = parent?.isRecording() ? startSpan(tracer, 'client', name, { span: parent }, attributes) : undefined;
     return (failure) => {
       metrics.observeDatabase('redis', name, failure, (performance.now() - startedAt) / 1_000);
-      if (span) endSpan(span, {}, failure);
     };
   };
 }

@@ -5,7 +5,7 @@ import { StoreError, toStoreError } from '../errors.js';
 import { readJsonBody } from '../http/body.js';
 import type { Cors } from '../http/cors.js';
 import { requireUnambiguousHeaders, type Reply, type RequestContext } from '../http/request-context.js';
-import { PROBLEM_TYPE, toErrorReply } from '../http/reply.js';
+import { toErrorReply } from '../http/reply.js';
 import { createMediaTypeChooser } from '../http/media-type.js';
 import { REVALIDATED } from '../http/representation.js';
 import { logFailures, type Handler } from '../http/server.js';
@@ -35,8 +35,7 @@ interface Route {
 }
 
 const JSON_TYPE = 'application/json; charset=utf-8';
-/** A client that asks for problem details only still gets animals as JSON. */
-const MEDIA_TYPES = [JSON_TYPE, PROBLEM_TYPE] as const;
+const MEDIA_TYPES = [JSON_TYPE] as const;
 
 const LOOKUP_ROUTE = '/v1/pets/{petId}';
 /** The headers of every response of the deprecated endpoint: RFC 9745, RFC 8594, RFC 8288. */
@@ -103,12 +102,12 @@ export function createRestHandler(options: RestOptions): Handler {
     const windows = (await session?.allowance())?.windows;
     if (reply instanceof StoreError) logFailures(log, [reply], context);
     count(context, route, reply);
-    const sent = reply instanceof StoreError ? toErrorReply(context, reply, windows) : reply;
+    const sent = reply instanceof StoreError ? toErrorReply(reply) : reply;
     return { ...sent, headers: { ...headers, ...sent.headers }, windows };
   };
 
   async function openSession(context: RequestContext, route: Route | undefined): Promise<Session> {
-    const open = (authorization?: string) => access.open(authorization, context.client.network, context.span);
+    const open = (authorization?: string) => access.open(authorization, context.client.network);
     let session: Session;
     try {
       session = await open(context.header('authorization'));
@@ -118,7 +117,6 @@ export function createRestHandler(options: RestOptions): Handler {
       session = await open();
     }
     context.logged.keyId = session.keyId;
-    if (session.isKeyAccepted && session.keyId) context.identify(session.keyId);
     return session;
   }
 

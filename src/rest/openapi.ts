@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
-import { errorBody, idempotencyHeader, listQuery, lookupPath, newPetBody, petBody, problemBody } from './schemas.js';
+import { errorBody, idempotencyHeader, listQuery, lookupPath, newPetBody, petBody } from './schemas.js';
 
 type JsonObject = Record<string, unknown>;
 
@@ -9,7 +9,6 @@ for (const [id, schema] of Object.entries({
   Pet: petBody,
   NewPet: newPetBody,
   Error: errorBody,
-  Problem: problemBody,
   PetStatus: newPetBody.shape.status.unwrap(),
 })) {
   registry.add(schema, { id });
@@ -130,7 +129,7 @@ const EXAMPLES: Readonly<Record<number, Readonly<Record<string, string>>>> = {
     unauthorized: 'The request has no Authorization header: send your API key as "Authorization: Bearer <API_KEY>".',
   },
   404: { not_found: 'There is no animal with id 99.' },
-  406: { not_acceptable: 'The Accept header must allow application/json or application/problem+json, got "text/csv".' },
+  406: { not_acceptable: 'The Accept header must allow application/json, got "text/csv".' },
   413: { payload_too_large: 'The request body is larger than 1048576 bytes.' },
   415: { unsupported_media_type: 'The Content-Type must be application/json, got "text/plain".' },
   422: { idempotency_key_reused: 'This Idempotency-Key was used for another animal.' },

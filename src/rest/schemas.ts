@@ -83,13 +83,6 @@ export const errorBody = z.strictObject({
 });
 
 /** Problem details: https://www.rfc-editor.org/rfc/rfc9457 */
-export const problemBody = z.looseObject({
-  type: z.string().meta({ description: 'The kind of problem: a URL, or about:blank.' }),
-  title: z.string().meta({ description: 'The kind of problem in words.' }),
-  status: errorBody.shape.status,
-  detail: errorBody.shape.message,
-  code: errorBody.shape.code,
-});
 
 /**
  * Validates untrusted input.

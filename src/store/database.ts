@@ -1,7 +1,6 @@
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { DatabaseConnections, Metrics } from '../observability/metrics.js';
-import { endSpan, startSpan, type Attributes, type SpanParent, type Tracer } from '../observability/tracing.js';
 
 /** One SQL statement. The name lets a server keep its plan. */
 export interface Statement {
@@ -13,10 +12,9 @@ export interface Statement {
 export interface Queryable {
   /**
    * Runs one statement and returns its rows.
-   * @param parent - the requests that need the statement, for its span
    * @throws StoreError `unavailable` if the database cannot be reached in time
    */
-  query<Row>(statement: Statement, values: readonly unknown[], parent?: SpanParent): Promise<Row[]>;
+  query<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]>;
 }
 
 /** A connection that no other caller uses, for migrations. */
@@ -43,37 +41,22 @@ export interface Database extends Queryable {
 const UNUSABLE: ReadonlySet<unknown> = new Set(['42P01', '42703', '42501']);
 
 /**
- * Wraps the database of a server. It reports how long each statement took, and creates a span for each statement of a
- * recorded request. Both include the wait for a connection. The span contains no values. Transactions are left out,
- * because only migrations use them. Statements for which the database lacks what `checkStore` checks fail as
+ * Wraps the database of a server. It reports how long each statement took, with the wait for a connection. Transactions
+ * are left out, because only migrations use them. Statements for which the database lacks what `checkStore` checks fail as
  * unavailable.
- * @param server - span attributes with the address of the database
  */
-export function observeDatabase(database: Database, metrics: Metrics, tracer: Tracer, server: Attributes): Database {
+export function observeDatabase(database: Database, metrics: Metrics): Database {
   return {
     ...database,
     async query<Row>(...args: Parameters<Database['query']>): Promise<Row[]> {
-      const [{ name, text }, , parent] = args;
+      const [{ name }] = args;
       const startedAt = performance.now();
-      const span = parent?.span?.isRecording()
-        ? startSpan(tracer, 'client', name, parent, {
-            'db.system.name': 'postgresql',
-            'db.operation.name': /\b(?:SELECT|INSERT|UPDATE|DELETE)\b/.exec(text)?.[0],
-            'db.query.summary': name,
-            ...server,
-          })
-        : undefined;
       let failure: string | undefined;
       try {
-        const rows = await database.query<Row>(...args);
-        if (span) endSpan(span, { 'db.response.returned_rows': rows.length });
-        return rows;
+        return await database.query<Row>(...args);
       } catch (thrown) {
         const error = toFailure(thrown);
         failure = error instanceof StoreError ? error.code : '_OTHER';
-        // The code or the SQLSTATE, never the message, because it may quote values.
-        const { code = 'error' } = error as { readonly code?: string };
-        if (span) endSpan(span, {}, code);
         throw error;
       } finally {
         metrics.observeDatabase('postgresql', name, failure, (performance.now() - startedAt) / 1_000);
@@ -104,10 +87,10 @@ export function guardWrites(database: Database, pool: number, log: Log): Databas
 
   return {
     ...database,
-    query: (statement, values, parent) =>
+    query: (statement, values) =>
       statement.text.startsWith('SELECT')
-        ? database.query(statement, values, parent)
-        : write(() => database.query(statement, values, parent)),
+        ? database.query(statement, values)
+        : write(() => database.query(statement, values)),
   };
 
   async function write<T>(run: () => Promise<T>): Promise<T> {

@@ -12,7 +12,6 @@ import { keyMissing, keyRefused, toRefusal } from '../access/refusals.js';
 import { createBoundedCache, memoize } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
-import type { Span } from '../observability/tracing.js';
 import { toCaller, type Caller, type KeyStore } from './postgres-key-store.js';
 
 /**
@@ -27,19 +26,19 @@ export function createStoreAccess(
 ): Access {
   const authenticator = createAuthenticator(keys);
   return {
-    open(authorization, address, span) {
+    open(authorization, address) {
       const key = parseBearer(authorization);
-      if (key === undefined) return refuse(address, () => keyMissing(authorization), span, false);
+      if (key === undefined) return refuse(address, () => keyMissing(authorization), false);
       return chain(authenticator.authenticate(key), (caller) =>
         caller
-          ? new CallerSession(caller, ledger, observer, span)
-          : refuse(address, () => keyRefused(explainMistake(key)), span, true),
+          ? new CallerSession(caller, ledger, observer)
+          : refuse(address, () => keyRefused(explainMistake(key)), true),
       );
     },
   };
 
-  function refuse(address: string, explain: () => StoreError, span: Span, isKeyRefused: boolean): Session {
-    return new KeylessSession(addressLedger, address, explain, observer, span, isKeyRefused);
+  function refuse(address: string, explain: () => StoreError, isKeyRefused: boolean): Session {
+    return new KeylessSession(addressLedger, address, explain, observer, isKeyRefused);
   }
 }
 
@@ -53,7 +52,6 @@ class CallerSession implements Session {
     private readonly caller: Caller,
     private readonly ledger: Ledger,
     private readonly observer: AdmissionObserver,
-    private readonly span: Span,
   ) {
     this.keyId = caller.id;
   }
@@ -64,13 +62,13 @@ class CallerSession implements Session {
   }
 
   admit(cost: number): MaybePromise<void> {
-    return chain(this.ledger.admit(this.caller, cost, this.span), (admission) => this.#settle(admission, cost));
+    return chain(this.ledger.admit(this.caller, cost), (admission) => this.#settle(admission, cost));
   }
 
   allowance(): MaybePromise<Allowance> {
     const { plan } = this.caller;
     if (this.#windows) return { plan, windows: this.#windows };
-    return chain(this.ledger.admit(this.caller, 0, this.span), ({ windows }) => ({ plan, windows }));
+    return chain(this.ledger.admit(this.caller, 0), ({ windows }) => ({ plan, windows }));
   }
 
   close(): void {

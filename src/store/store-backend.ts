@@ -13,14 +13,11 @@ import { openEmbeddedDatabase } from './embedded-store.js';
 import { fillEmptyStore, findDevelopmentKeys } from './first-start.js';
 import { createKeyAdmin, createRedisPeek, nameKey } from './key-admin.js';
 import { serveKeys } from './key-socket.js';
-import { openLimitsFile } from '../access/limits-file.js';
 import { StoreError } from '../errors.js';
 import { repeat } from '../repeat.js';
-import { splitHosts } from '../setting-types.js';
 import type { Backend, WaitUntilAvailable } from '../backend.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
-import type { Attributes, Tracer } from '../observability/tracing.js';
 import { createPostgresPetSource, pruneIdempotentAdds } from '../pets/postgres-pet-source.js';
 import { createBatchingPetSource } from '../pets/batching-pet-source.js';
 import { nameAddress, shareLedger } from '../redis/redis-ledger.js';
@@ -31,7 +28,6 @@ export interface StoreBackendOptions extends Pick<Config, 'bans' | 'startTimeout
   readonly waitUntilAvailable: WaitUntilAvailable;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly tracer: Tracer;
   readonly redis?: RedisLink | undefined;
   /** Wraps the database, for tests. */
   readonly decorateDatabase?: ((database: Database) => Database) | undefined;
@@ -47,7 +43,7 @@ const LATE_MS = 1_000;
  * @throws ConfigError if the database cannot be opened, or another process has the embedded store
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
-  const { store, waitUntilAvailable, startTimeoutMs, bans, log, metrics, redis, tracer, decorateDatabase } = options;
+  const { store, waitUntilAvailable, startTimeoutMs, bans, log, metrics, redis, decorateDatabase } = options;
   const closers: (() => Promise<unknown>)[] = [];
   const close = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer();
@@ -56,7 +52,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const opened = await openDatabase(store, log);
     closers.push(() => opened.close());
     if (opened.connections) metrics.watchPool(opened.connections);
-    const database = observeDatabase(decorateDatabase?.(opened) ?? opened, metrics, tracer, toServer(store));
+    const database = observeDatabase(decorateDatabase?.(opened) ?? opened, metrics);
     const guarded = store.kind === 'server' ? guardWrites(database, store.pool, log) : database;
     const pending = await waitUntilAvailable('DATABASE_URL names a database', () =>
       migrateAtStart(database, store, startTimeoutMs, log),
@@ -99,7 +95,6 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     if (problem !== undefined) log.error({ problem }, 'not ready: the store cannot serve requests');
     const hasKeys = async () => problem !== undefined || (await keys.list({ limit: 1 })).length > 0;
     const backend = { source, access, usage, isStore: true, hasKeys, lateMs: LATE_MS, check, close };
-    if (!redis || store.kind === 'embedded') closers.push(await openLimitsFile(store.limitsFile, ledger, log));
     if (store.kind === 'server') return backend;
 
     const { directory, developmentKeys, sampleAnimals } = store;
@@ -122,16 +117,6 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     await close();
     throw error;
   }
-}
-
-function toServer(store: StoreConfig): Attributes {
-  if (store.kind === 'embedded') return {};
-  const { hostname, port, pathname } = new URL(splitHosts(store.url)[0] as string);
-  return {
-    'server.address': hostname || undefined,
-    'server.port': port === '' ? undefined : Number(port),
-    'db.namespace': pathname.slice(1) || undefined,
-  };
 }
 
 /**
