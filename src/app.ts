@@ -5,21 +5,20 @@ import { PLANS } from './access/plans.js';
 import { createStartupWait, type Backend } from './backend.js';
 import { openStoreBackend, type StoreBackendOptions } from './store/store-backend.js';
 import { ConfigError, type Config } from './config.js';
-import { StoreError } from './errors.js';
 import type { Database } from './store/database.js';
 import type { FirstStart } from './store/first-start.js';
 import { openGraphql } from './graphql/handler.js';
 import { createCors } from './http/cors.js';
 import { drain, listen } from './http/lifecycle.js';
-import { createHttpServer, type Handler } from './http/server.js';
+import { createHttpServer } from './http/server.js';
 import { createHealth, createMetricsPage } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics } from './observability/metrics.js';
 import { readPackage } from './observability/package.js';
 import { createPages } from './pages/handler.js';
 import { openRedis } from './redis/redis-link.js';
-import { createRestHandler } from './rest/handler.js';
-import { createRefusal, createRoutes, firstOf } from './routes.js';
+import { createRest } from './rest/handler.js';
+import { createRoutes, createStartingRoutes } from './routes.js';
 
 /** The running program. */
 export interface App {
@@ -37,6 +36,10 @@ export interface App {
   close(noticeMs?: number): Promise<void>;
 }
 
+/** What a request to the animal store costs the event loop, besides its response: an estimate, in milliseconds. */
+const STORE_REQUEST_MS = 0.01;
+const UPSTREAM_REQUEST_MS = 0.08;
+
 export interface AppParts {
   /** For tests, which put themselves before the database. */
   readonly decorateDatabase?: (database: Database) => Database;
@@ -52,18 +55,15 @@ export async function startApp(
   log: Log,
   { decorateDatabase, signal, keysCommand = 'animal-store-gateway keys' }: AppParts = {},
 ): Promise<App> {
-  const { host, shutdownGraceMs, redisUrl, trustProxy, logAddress } = config;
+  const { host, shutdownGraceMs, redisUrl, trustProxy } = config;
   const metrics = createMetrics(PLANS);
   const metricsPage = createMetricsPage(metrics);
   const health = createHealth();
   const cors = createCors(config.corsOrigins);
-  const servers = { log, metrics, cors, trustProxy, logAddress, isDraining: health.isDraining };
+  const servers = { log, metrics, cors, trustProxy, isDraining: health.isDraining };
 
-  const refuseStarting = createRefusal(
-    new StoreError('unavailable', 'The store is starting. Try again shortly.', { retryAfter: 1 }),
-  );
-  let handler: Handler = (context) => health.handle(context) ?? refuseStarting(context);
-  const server = createHttpServer({ ...servers, handler: (context) => handler(context) });
+  let answer = createStartingRoutes(cors, [health.findPage]);
+  const server = createHttpServer({ ...servers, answer: (request) => answer(request) });
   metrics.gauge('http_server_active_requests', 'HTTP requests in progress', server.inFlight);
 
   const closers: (() => Promise<unknown>)[] = [];
@@ -77,8 +77,7 @@ export async function startApp(
 
   try {
     if (config.metricsPort !== undefined) {
-      const metricsRoute = firstOf([metricsPage], 'Only /metrics is served here.');
-      const metricsServer = createHttpServer({ ...servers, handler: metricsRoute });
+      const metricsServer = createHttpServer({ ...servers, answer: createStartingRoutes(cors, [metricsPage]) });
       const metricsUrl = await listenAt(metricsServer.server, 'METRICS_PORT', host, config.metricsPort);
       log.info(`the metrics are at ${metricsUrl}/metrics`);
       closers.push(() => drain(metricsServer, 0, 0));
@@ -96,13 +95,12 @@ export async function startApp(
     if (!isStore) await waitUntilAvailable('UPSTREAM_URL names an animal store', backend.check);
 
     const graphql = await openGraphql(config, {
-      ...servers,
+      log,
+      metrics,
       backend,
       createLedger: () => createMemoryLedger({ capacity: ADDRESS_CAPACITY }),
     });
     closers.push(graphql.close);
-    const { maxBodyBytes } = config.limits;
-    const rest = isStore ? createRestHandler({ ...backend, cors, log, maxBodyBytes }) : undefined;
     const newKeyCommand = `${keysCommand} create --plan free`;
     const hasSchema = config.introspection;
     const pages = config.explorer
@@ -111,11 +109,21 @@ export async function startApp(
 
     const firstStart = await backend.fill?.();
     const hasKeys = (await backend.hasKeys?.()) ?? true;
-    const other = firstOf(
-      [health.handle, config.metricsPort === undefined ? metricsPage : undefined, pages?.handle],
-      `There is no such path. GraphQL is at /graphql${isStore ? ', REST at /v1' : ''}.`,
-    );
-    handler = createRoutes(graphql.handler, rest, other);
+    answer = createRoutes({
+      access: backend.access,
+      cors,
+      faces: [graphql.face, ...(isStore ? [createRest(backend)] : [])],
+      pages: [
+        graphql.findPage,
+        health.findPage,
+        ...(config.metricsPort === undefined ? [metricsPage] : []),
+        ...(pages ? [pages.findPage] : []),
+      ],
+      maxBodyBytes: config.limits.maxBodyBytes,
+      lateMs: backend.lateMs,
+      storeRequestMs: isStore ? STORE_REQUEST_MS : UPSTREAM_REQUEST_MS,
+      onOverload: metrics.countOverload,
+    });
     health.setReady(backend.check);
     const explorerUrl = pages && `${url}/explorer${pages.tokenFragment}`;
     return { url, explorerUrl, firstStart, hasKeys, close };

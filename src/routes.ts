@@ -1,37 +1,129 @@
-import { StoreError } from './errors.js';
+import type { MaybePromise } from './access/maybe-promise.js';
+import type { Access, Session } from './access/session.js';
+import { StoreError, toStoreError } from './errors.js';
+import { createBodyReader } from './http/body.js';
 import { createGraphqlErrorReply } from './graphql/handler.js';
-import { toErrorReply } from './http/reply.js';
-import { requireUnambiguousHeaders, type Reply, type RequestContext } from './http/request-context.js';
-import type { Handler } from './http/server.js';
+import type { Cors } from './http/cors.js';
+import type { Face, Page, Route } from './http/face.js';
+import { createFairQueue } from './http/fair-queue.js';
+import { toErrorReply, type Reply } from './http/reply.js';
+import { requireUnambiguousHeaders, type HttpRequest } from './http/request.js';
+import type { Answer } from './http/server.js';
 
-/** Returns undefined for paths that it does not know. */
-type PathHandler = (context: RequestContext) => Promise<Reply> | Reply | undefined;
-
-const isGraphqlPath = ({ path }: RequestContext): boolean => path === '/graphql';
-const isRestPath = ({ path }: RequestContext): boolean => path === '/v1' || path.startsWith('/v1/');
-
-/** Routes each request by its path. `rest` is absent in proxy mode. */
-export function createRoutes(graphql: Handler, rest: Handler | undefined, other: Handler): Handler {
-  return (context) => {
-    if (isGraphqlPath(context)) return graphql(context);
-    return rest && isRestPath(context) ? rest(context) : other(context);
-  };
+export interface RoutesOptions {
+  readonly access: Access;
+  readonly cors: Cors;
+  readonly faces: readonly Face[];
+  /** Returns undefined for a path that is not its own. */
+  readonly pages: readonly ((request: HttpRequest) => Page | undefined)[];
+  readonly maxBodyBytes: number;
+  /** After this long in the queue, a request is refused, in milliseconds. */
+  readonly lateMs: number;
+  /** What each request to the animal store costs the event loop, in milliseconds. */
+  readonly storeRequestMs: number;
+  readonly onOverload: (route: string) => void;
 }
 
-/** Has the first handler answer that knows the path, or responds with 404. */
-export function firstOf(handlers: readonly (PathHandler | undefined)[], message: string): Handler {
-  return (context) => {
-    requireUnambiguousHeaders(context.request);
-    for (const handle of handlers) {
-      const reply = handle?.(context);
-      if (reply) return reply;
+const READ_METHODS = ['GET', 'HEAD'];
+/** What the event loop does for each byte of a response, and for any response, in milliseconds. */
+const BYTE_MS = 4e-6;
+const RESPONSE_MS = 0.05;
+
+/** Answers the requests that come before the store is open: pages as usual, and others with 503. */
+export function createStartingRoutes(cors: Cors, pages: RoutesOptions['pages']) {
+  const error = new StoreError('unavailable', 'The store is starting. Try again shortly.', { retryAfter: 1 });
+  const open = (): never => {
+    throw error;
+  };
+  const findRoute = () => undefined;
+  const faces: readonly Face[] = [
+    { root: '/graphql', findRoute, toErrorReply: createGraphqlErrorReply() },
+    { root: '/v1', findRoute, toErrorReply },
+  ];
+  const unused = { maxBodyBytes: 0, lateMs: 0, storeRequestMs: 0, onOverload: () => undefined };
+  return createRoutes({ access: { open }, cors, faces, pages, ...unused });
+}
+
+/** Answers every request: route → session → body → queue → handler. A reply to an error takes the place of the rest. */
+export function createRoutes(options: RoutesOptions): (request: HttpRequest) => MaybePromise<Answer> {
+  const { access, cors, faces, pages, maxBodyBytes, lateMs, storeRequestMs, onOverload } = options;
+  const readBody = createBodyReader({ maxBytes: maxBodyBytes });
+  const takeTurn = createFairQueue<Reply>({
+    lateMs,
+    weigh: ({ body, logged }) => RESPONSE_MS + body.length * BYTE_MS + (logged?.cost ?? 0) * storeRequestMs,
+  });
+
+  return (request) => {
+    for (const find of pages) {
+      const page = find(request);
+      if (page) return answerPage(request, page);
     }
-    throw new StoreError('no_such_route', message);
+    const face = faces.find(({ root }) => request.path === root || request.path.startsWith(`${root}/`));
+    if (face) return answer(request, face);
+    const paths = faces.map(({ root }) => root).join(' and ');
+    const error = new StoreError('no_such_route', `There is no such path. The interfaces are at ${paths}.`);
+    return { reply: toErrorReply(error), route: 'other' };
   };
+
+  async function answerPage(request: HttpRequest, { name, methods = READ_METHODS, handle }: Page): Promise<Answer> {
+    try {
+      requireUnambiguousHeaders(request.message);
+      requireMethod(request, methods);
+      return { reply: await handle(request), route: name };
+    } catch (thrown) {
+      return { reply: toErrorReply(toStoreError(thrown)), route: name };
+    }
+  }
+
+  async function answer(request: HttpRequest, face: Face): Promise<Answer> {
+    const route = face.findRoute(request.path);
+    const name = route?.name ?? 'other';
+    let session: Session;
+    try {
+      session = await openSession(request, route);
+    } catch (thrown) {
+      return { reply: face.toErrorReply(toStoreError(thrown), request), route: name };
+    }
+    if (session.isKeyAccepted && session.keyId !== undefined) request.caller = session.keyId;
+    let reply: Reply;
+    try {
+      reply = await reach(request, route, session);
+    } catch (thrown) {
+      const error = await session.explain(toStoreError(thrown));
+      if (error.code === 'overloaded') onOverload(name);
+      reply = face.toErrorReply(error, request);
+    }
+    session.close();
+    const windows = (await session.allowance())?.windows;
+    if (route?.headers) reply = { ...reply, headers: { ...route.headers, ...reply.headers } };
+    return { reply, route: name, windows, keyId: session.keyId };
+  }
+
+  async function openSession(request: HttpRequest, route: Route | undefined): Promise<Session> {
+    const { network } = request.client;
+    try {
+      return await access.open(request.header('authorization'), network);
+    } catch (thrown) {
+      if (!route?.isPublic) throw thrown;
+      // While keys cannot be looked up, the client is served as if it had sent none.
+      return access.open(undefined, network);
+    }
+  }
+
+  async function reach(request: HttpRequest, route: Route | undefined, session: Session): Promise<Reply> {
+    requireUnambiguousHeaders(request.message);
+    if (!route) throw new StoreError('no_such_route', 'There is no such path.');
+    if (cors.isPreflight(request)) return { status: 204, headers: cors.preflightHeaders(request), body: '' };
+    requireMethod(request, route.methods);
+    if (route.requiresKey(session)) await session.requireKey();
+    if (request.method === 'POST' || request.method === 'QUERY') await readBody(request);
+    return takeTurn(request.caller, () => route.handle(request, session));
+  }
 }
 
-/** Creates the function that refuses every request for the same reason. */
-export function createRefusal(error: StoreError): (context: RequestContext) => Reply {
-  const toGraphqlReply = createGraphqlErrorReply();
-  return (context) => (isGraphqlPath(context) ? toGraphqlReply(context, error) : toErrorReply(error));
+function requireMethod({ method, path }: HttpRequest, methods: readonly string[]): void {
+  const allowed = methods.includes('GET') ? ['GET', 'HEAD', ...methods.filter((name) => name !== 'GET')] : methods;
+  if (allowed.includes(method)) return;
+  const list = new Intl.ListFormat('en').format(allowed);
+  throw new StoreError('method_not_allowed', `${path} takes ${list}.`, { headers: { Allow: allowed.join(', ') } });
 }

@@ -74,10 +74,10 @@ const LEAST_LENGTH = 8;
  * Returns a text that a client sent, unless it contains an API key: logs and tables must not have it.
  * @param authorization - the header of its request, because the keys of other stores may have any form
  */
-export function withhold(text: string, authorization: string | undefined): string {
+export function redact(text: string, authorization: string | undefined): string {
   const key = parseBearer(authorization) ?? '';
   const hasKey = ANYWHERE.test(text) || (key.length >= LEAST_LENGTH && text.includes(key));
-  return hasKey ? '(withheld)' : text;
+  return hasKey ? '(redacted)' : text;
 }
 
 /** The header in which Apollo's clients send their name. Any other client may send it too. */
@@ -94,6 +94,6 @@ const INVISIBLE = /[^\x21-\x7e\xa1-\xac\xae-\xff]+/g;
  */
 export function parseClientName(header: string | undefined, authorization: string | undefined): string | undefined {
   if (!header) return undefined;
-  const name = withhold(header, authorization).replace(INVISIBLE, ' ').trim();
+  const name = redact(header, authorization).replace(INVISIBLE, ' ').trim();
   return name.slice(0, MAX_NAME_LENGTH).trimEnd() || undefined;
 }

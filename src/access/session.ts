@@ -39,6 +39,8 @@ export interface Session {
    * @throws StoreError `rate_limited`, `key_banned` or `operation_too_large`
    */
   admit(cost: number): MaybePromise<void>;
+  /** Returns why a request fails: for a key that was not admitted, because of its ban, if another instance knows of one. */
+  explain(error: StoreError): MaybePromise<StoreError>;
   /** Returns the caller's windows. Undefined while the limits are unknown. */
   allowance(): MaybePromise<Allowance | undefined>;
   /** Ends the session. In proxy mode, admitted requests that were never sent become available again. */
@@ -52,14 +54,6 @@ export interface Access {
    * @throws StoreError `unavailable` if the key cannot be looked up
    */
   open(authorization: string | undefined, address: string): MaybePromise<Session>;
-}
-
-/** Rethrows why a request fails before it is admitted, unless another instance has banned its key. */
-export function rethrowUnlessBanned(session: Session) {
-  return async (thrown: unknown): Promise<never> => {
-    await session.admit(0);
-    throw thrown;
-  };
 }
 
 /** The parts of an upstream's response that state the limits of a key. */
@@ -113,11 +107,11 @@ export class KeylessSession implements Session {
   #windows: readonly WindowState[] | undefined;
   #refusal: Promise<never> | undefined;
 
-  /** @param explain - makes the error that says what is wrong with the key */
+  /** @param toError - makes the error that says what is wrong with the key */
   constructor(
     private readonly ledger: Ledger,
     private readonly address: string,
-    private readonly explain: () => StoreError,
+    private readonly toError: () => StoreError,
     private readonly observer: AdmissionObserver,
     readonly isKeyRefused: boolean,
   ) {}
@@ -131,6 +125,10 @@ export class KeylessSession implements Session {
     if (cost > 0) return this.requireKey();
   }
 
+  explain(error: StoreError): StoreError {
+    return error;
+  }
+
   async allowance(): Promise<Allowance> {
     return { plan: undefined, windows: this.#windows ?? (await this.#charge(0)).windows };
   }
@@ -142,7 +140,7 @@ export class KeylessSession implements Session {
   async #refuse(): Promise<never> {
     const admission = await this.#charge(1);
     this.#windows = admission.windows;
-    if (admission.outcome !== 'refused') throw this.explain();
+    if (admission.outcome !== 'refused') throw this.toError();
     this.observer.refused(undefined, 'address');
     throw addressLimited(admission.retryAfter);
   }

@@ -1,9 +1,9 @@
 import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import type { Session } from '../access/session.js';
-import type { RequestContext } from '../http/request-context.js';
+import { RequestCall, type HttpRequest } from '../http/request.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { createPetLoader } from '../pets/pet-loader.js';
-import type { Call, PetSource } from '../pets/pet-source.js';
+import type { PetSource } from '../pets/pet-source.js';
 import { isIntrospection } from './document.js';
 import type { DocumentLimits } from './document-limits.js';
 import { Refusal } from './errors.js';
@@ -36,11 +36,7 @@ export function createExecute(options: ExecuteOptions) {
    * Executes the operations of one HTTP request: prepare → price → admit → run → write. A refused operation skips the
    * steps that are left. Returns the responses in the same order.
    */
-  async function execute(
-    requests: readonly OperationRequest[],
-    context: RequestContext,
-    session: Session,
-  ): Promise<readonly OperationResponse[]> {
+  async function execute(requests: readonly OperationRequest[], context: HttpRequest, session: Session) {
     const startedAt = performance.now();
     const { requestId } = context;
     const contexts = createContexts(requests.length, context, session);
@@ -63,14 +59,14 @@ export function createExecute(options: ExecuteOptions) {
       cost: operation instanceof Refusal ? 0 : operation.cost,
       response: responses[index] as OperationResponse,
     }));
-    recorder.record(answered, (performance.now() - startedAt) / 1_000, context, session.keyId);
-    return responses;
+    const seconds = (performance.now() - startedAt) / 1_000;
+    return { responses, ...recorder.record(answered, seconds, context, session.keyId) };
   }
 
   /** Without a key, an operation may only ask about the schema. */
   async function prepareWithoutKey(
     request: OperationRequest,
-    context: RequestContext,
+    context: HttpRequest,
     session: Session,
   ): Promise<Prepared | Refusal> {
     const prepared: Prepared | Refusal = await runStep(request, 0, () => prepare(request, context));
@@ -83,7 +79,7 @@ export function createExecute(options: ExecuteOptions) {
   async function admitAndRun(
     operations: readonly (Priced | Refusal)[],
     contexts: readonly OperationContext[],
-    context: RequestContext,
+    context: HttpRequest,
     session: Session,
   ) {
     const admitted: (Priced | Refusal)[] = [];
@@ -106,7 +102,7 @@ export function createExecute(options: ExecuteOptions) {
     return { admitted, executed };
   }
 
-  function createContexts(count: number, context: RequestContext, session: Session) {
+  function createContexts(count: number, context: HttpRequest, session: Session) {
     const { keyId } = session;
     const key = keyId === undefined ? undefined : parseIdempotencyKey(context.header('idempotency-key'), keyId);
     const call = new RequestCall(context, session.upstreamKey);
@@ -153,35 +149,5 @@ function runStep<In, Out>(operation: In | Refusal, index: number, step: Step<In,
     return result instanceof Promise ? result.catch(refuse) : result;
   } catch (thrown) {
     return refuse(thrown);
-  }
-}
-
-/**
- * What the store is asked on behalf of an HTTP request. A class, because V8 takes over a microsecond for an object
- * literal with getters.
- */
-class RequestCall implements Call {
-  constructor(
-    private readonly context: RequestContext,
-    readonly key: Call['key'],
-  ) {}
-
-  get requestId(): string {
-    return this.context.requestId;
-  }
-  get startedAt(): number {
-    return this.context.arrivedAt;
-  }
-  get clientName(): string | undefined {
-    return this.context.clientName;
-  }
-  get isCancelled(): boolean {
-    return this.context.isCancelled;
-  }
-  onCancel(listener: () => void): void {
-    this.context.onCancel(listener);
-  }
-  offCancel(listener: () => void): void {
-    this.context.offCancel(listener);
   }
 }

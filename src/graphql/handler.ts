@@ -1,14 +1,14 @@
-import { rethrowUnlessBanned, type Session } from '../access/session.js';
+import type { Session } from '../access/session.js';
 import type { Backend } from '../backend.js';
 import type { Config } from '../config.js';
-import { StoreError, toStoreError } from '../errors.js';
-import type { Cors } from '../http/cors.js';
-import { requireUnambiguousHeaders, type Reply, type RequestContext } from '../http/request-context.js';
+import { toStoreError, type StoreError } from '../errors.js';
+import { REVALIDATED } from '../http/conditional.js';
 import { createMediaTypeChooser, prefersHtml } from '../http/media-type.js';
-import { REVALIDATED } from '../http/representation.js';
-import { logFailures, type Handler } from '../http/server.js';
+import type { Reply } from '../http/reply.js';
+import type { HttpRequest } from '../http/request.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
+import type { Face, Page } from '../http/face.js';
 import { createDocumentBudget, toDocumentLimits, type LocalLedger } from './document-limits.js';
 import { createErrorFormatter, Refusal } from './errors.js';
 import { createExecute } from './execute.js';
@@ -24,10 +24,9 @@ import { createTrustedDocuments, openManifest } from './trusted-documents.js';
 
 /** What GraphQL shares with the other parts of the program. */
 export interface GraphqlDependencies {
-  readonly cors: Cors;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly backend: Pick<Backend, 'source' | 'access' | 'usage'>;
+  readonly backend: Pick<Backend, 'source' | 'usage'>;
   /** Makes what counts, in this instance, how much each caller has the program do. */
   readonly createLedger: () => LocalLedger;
 }
@@ -48,16 +47,21 @@ const PAGE_HEADERS = {
   'Content-Security-Policy': "frame-ancestors 'none'; form-action 'none'; object-src 'none'",
 };
 
+export interface Graphql {
+  readonly face: Face;
+  /** Finds Apollo Sandbox for a browser, if pages are on. */
+  readonly findPage: (request: HttpRequest) => Page | undefined;
+  readonly close: () => Promise<void>;
+}
+
 /**
- * Puts /graphql together: its handler and what the handler needs.
+ * Puts /graphql together.
  * @throws ConfigError when the manifest of trusted documents cannot be used
  */
-export async function openGraphql(
-  config: Config,
-  { backend, createLedger, cors, log, metrics }: GraphqlDependencies,
-): Promise<{ handler: Handler; close: () => Promise<void> }> {
+export async function openGraphql(config: Config, dependencies: GraphqlDependencies): Promise<Graphql> {
+  const { backend, createLedger, log, metrics } = dependencies;
   const { introspection, explorer: hasPages, production, limits } = config;
-  const { source, access, usage } = backend;
+  const { source, usage } = backend;
   const schema = createSchema();
   const documents = createPreparedDocuments();
   const documentLimits = toDocumentLimits(limits.maxRootFields);
@@ -84,7 +88,7 @@ export async function openGraphql(
     budget,
   });
   const closeManifest = path === undefined ? undefined : await openManifest({ path, trusted, prepareAhead, log });
-  const recorder = createOperationRecorder({ usage, log, metrics, marksUntrusted: others === 'reported' });
+  const recorder = createOperationRecorder({ usage, metrics, marksUntrusted: others === 'reported' });
   const { maxResponseBytes } = limits;
   const guardRateLimit = createRateLimitGuard();
   const execute = createExecute({
@@ -97,83 +101,71 @@ export async function openGraphql(
     maxResponseBytes,
   });
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
-  const toErrorReply = createGraphqlErrorReply();
+  const needsKey = production || !introspection;
 
-  return { handler: handle, close };
+  const route = {
+    name: '/graphql',
+    methods: ['GET', 'POST', 'QUERY'],
+    requiresKey: ({ keyId, isKeyRefused }: Session) => needsKey || keyId !== undefined || isKeyRefused,
+    handle,
+  };
+  const page: Page = { name: '/graphql', handle: renderPage };
+  return {
+    face: {
+      root: '/graphql',
+      findRoute: (at) => (at === '/graphql' ? route : undefined),
+      toErrorReply: createGraphqlErrorReply(),
+    },
+    findPage: (request) =>
+      hasPages && request.path === '/graphql' && prefersHtml(request, MEDIA_TYPES) ? page : undefined,
+    close,
+  };
 
   async function close(): Promise<void> {
     await closeManifest?.();
     await server.stop();
   }
 
-  async function handle(context: RequestContext): Promise<Reply> {
-    context.route = '/graphql';
-    let session: Session;
+  async function renderPage({ search }: HttpRequest): Promise<Reply> {
+    return { status: 200, headers: PAGE_HEADERS, body: await server.renderLandingPage(search) };
+  }
+
+  async function handle(request: HttpRequest, session: Session): Promise<Reply> {
+    const isRead = request.method === 'GET' || request.method === 'HEAD';
     try {
-      session = await access.open(context.header('authorization'), context.client.network);
+      const mediaType = chooseMediaType(request.header('accept'));
+      const { isBatch, operations } = isRead ? readGetRequest(request) : readBodyRequest(request, limits);
+      const { responses, logged, failures } = await execute(operations, request, session);
+      // The upstream may have refused the key only now.
+      if (isBatch && session.isKeyRefused && !responses.some(({ hasData }) => hasData)) await session.requireKey();
+      const reply = isBatch
+        ? toBatchReply(responses, mediaType)
+        : toReply(responses[0] as OperationResponse, mediaType);
+      const headers = request.method === 'POST' ? reply.headers : { ...SAFE_METHOD_HEADERS, ...reply.headers };
+      return { ...reply, headers, logged, failures };
     } catch (thrown) {
-      return refuse(context, thrown);
+      recorder.recordRefusal(toStoreError(thrown), request, session.keyId);
+      throw thrown;
     }
-    context.logged.keyId = session.keyId;
-    if (session.isKeyAccepted && session.keyId) context.caller = session.keyId;
-    let reply: Reply;
-    try {
-      reply = await answer(context, session);
-    } catch (thrown) {
-      reply = refuse(context, thrown);
-      recorder.recordRefusal(toStoreError(thrown), context, session.keyId);
-    }
-    session.close();
-    const windows = (await session.allowance())?.windows;
-    const headers = context.method === 'POST' ? reply.headers : { ...SAFE_METHOD_HEADERS, ...reply.headers };
-    return { ...reply, headers, windows };
-  }
-
-  async function answer(context: RequestContext, session: Session): Promise<Reply> {
-    const { method } = context;
-    requireUnambiguousHeaders(context.request);
-    if (cors.isPreflight(context)) return { status: 204, headers: cors.preflightHeaders(context), body: '' };
-    const isGet = method === 'GET' || method === 'HEAD';
-    if (!isGet && method !== 'POST' && method !== 'QUERY') {
-      throw new StoreError('method_not_allowed', '/graphql takes GET, HEAD, POST and QUERY.', {
-        headers: { Allow: 'GET, HEAD, POST, QUERY' },
-      });
-    }
-    if (hasPages && prefersHtml(context, MEDIA_TYPES)) {
-      return { status: 200, headers: PAGE_HEADERS, body: await server.renderLandingPage(context.search) };
-    }
-    const needsKey = production || !introspection;
-    if (needsKey || session.keyId || session.isKeyRefused) await session.requireKey();
-    const { mediaType, isBatch, operations } = await read(context, isGet).catch(rethrowUnlessBanned(session));
-    const responses = await execute(operations, context, session);
-    if (!isBatch) return toReply(responses[0] as OperationResponse, mediaType);
-    // The upstream may have refused the key only now.
-    if (session.isKeyRefused && !responses.some(({ hasData }) => hasData)) await session.requireKey();
-    return toBatchReply(responses, mediaType);
-  }
-
-  async function read(context: RequestContext, isGet: boolean) {
-    const mediaType = chooseMediaType(context.header('accept'));
-    return { mediaType, ...(isGet ? readGetRequest(context) : await readBodyRequest(context, limits)) };
-  }
-
-  function refuse(context: RequestContext, thrown: unknown): Reply {
-    const error = toStoreError(thrown);
-    logFailures(log, [error], context);
-    return toErrorReply(context, error);
   }
 }
 
 /** Makes the function that refuses a request as a whole. */
 export function createGraphqlErrorReply() {
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
-  return (context: RequestContext, error: StoreError): Reply => {
+  return (error: StoreError, request: HttpRequest): Reply => {
     let mediaType: string = MEDIA_TYPES[0];
     try {
-      mediaType = chooseMediaType(context.header('accept'));
+      mediaType = chooseMediaType(request.header('accept'));
     } catch {
       // The default is for a client that accepts none of them.
     }
-    return toReply(writeRefusal(Refusal.of(error), context.requestId), mediaType);
+    const { status, headers, body } = toReply(writeRefusal(Refusal.of(error), request.requestId), mediaType);
+    return {
+      status,
+      headers: request.method === 'POST' ? headers : { ...SAFE_METHOD_HEADERS, ...headers },
+      body,
+      failures: [error],
+    };
   };
 }

@@ -1,7 +1,6 @@
 import { outcomeOf, type UsageCounter } from '../access/usage.js';
-import type { RequestContext } from '../http/request-context.js';
-import { logFailures } from '../http/server.js';
-import type { Log } from '../observability/log.js';
+import type { HttpRequest } from '../http/request.js';
+import type { LoggedFields } from '../http/reply.js';
 import type { Metrics, OperationOutcome } from '../observability/metrics.js';
 import type { StoreError } from '../errors.js';
 import type { PreparedOperation } from './prepared-documents.js';
@@ -19,7 +18,6 @@ export interface AnsweredOperation {
 export interface OperationRecorderOptions {
   /** Absent where another store counts. */
   readonly usage: UsageCounter | undefined;
-  readonly log: Log;
   readonly metrics: Metrics;
   /** Whether usage marks the operations of documents that are not trusted. */
   readonly marksUntrusted: boolean;
@@ -34,42 +32,42 @@ const MAX_NAME = 100;
 
 /** Creates what records the answers: in the metrics, the usage of the key and the log line of the request. */
 export function createOperationRecorder(options: OperationRecorderOptions) {
-  const { usage, log, metrics, marksUntrusted } = options;
+  const { usage, metrics, marksUntrusted } = options;
 
   return {
     /** @param seconds - how long the operations of the request took together */
-    record(operations: readonly AnsweredOperation[], seconds: number, context: RequestContext, keyId?: string): void {
-      const { isCancelled, logged } = context;
+    record(operations: readonly AnsweredOperation[], seconds: number, context: HttpRequest, keyId?: string) {
+      const { isCancelled } = context;
       const names: string[] = [];
       const failures: StoreError[] = [];
-      logged.cost = 0;
+      const logged: { -readonly [Name in keyof LoggedFields]: LoggedFields[Name] } = { cost: 0 };
       for (const answered of operations) {
         const { operation, cost, response } = answered;
         const outcome = toOutcome(response, isCancelled);
         const trustedName = operation?.isPinned ? operation.name : undefined;
         metrics.observeOperation(operation?.type ?? UNKNOWN, outcome, seconds, trustedName);
-        const name = operation?.name === undefined ? undefined : context.withhold(operation.name).slice(0, MAX_NAME);
+        const name = operation?.name === undefined ? undefined : context.redact(operation.name).slice(0, MAX_NAME);
         const shownName = name ?? operation?.type ?? UNKNOWN;
-        count(answered, shownName, context, keyId);
-        logged.cost += cost;
+        if (count(answered, shownName, context, keyId))
+          Object.assign(logged, { deprecated: true, client: context.clientName });
+        logged.cost = (logged.cost ?? 0) + cost;
         names.push(shownName);
         failures.push(...response.failures);
       }
       logged.operations = names.join();
-      logFailures(log, failures, context);
+      return { logged, failures };
     },
     /** Records a request that was refused before its operations were known. */
-    recordRefusal(error: StoreError, context: RequestContext, keyId?: string): void {
+    recordRefusal(error: StoreError, context: HttpRequest, keyId?: string): void {
       const response = { hasData: false, hasErrors: true, failures: [error] };
       count({ operation: undefined, cost: 0, response }, UNKNOWN, context, keyId);
     },
   };
 
-  function count(answered: AnsweredOperation, name: string, context: RequestContext, keyId?: string): void {
+  function count(answered: AnsweredOperation, name: string, context: HttpRequest, keyId?: string): boolean {
     const { operation, cost, response } = answered;
     const isDeprecated = response.hasData && operation !== undefined && operation.deprecations.length > 0;
-    if (isDeprecated) Object.assign(context.logged, { deprecated: true, client: context.clientName });
-    if (!usage || keyId === undefined) return;
+    if (!usage || keyId === undefined) return isDeprecated;
     const mark = marksUntrusted && operation?.isPinned === false ? UNTRUSTED : '';
     usage.count({
       keyId,
@@ -79,6 +77,7 @@ export function createOperationRecorder(options: OperationRecorderOptions) {
       cost,
       outcome: outcomeOf(response.hasErrors, response.failures),
     });
+    return isDeprecated;
   }
 }
 

@@ -2,7 +2,7 @@ import { GraphQLError, type GraphQLSchema } from 'graphql';
 import { LRUCache } from 'lru-cache';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { StoreError } from '../errors.js';
-import type { RequestContext } from '../http/request-context.js';
+import type { HttpRequest } from '../http/request.js';
 import { compileFields, compileOperation, type RootField } from './compile.js';
 import { requireSmallDocument, type DocumentBudget, type DocumentLimits } from './document-limits.js';
 import { chooseOperation, DocumentSource, listOperationNames } from './document.js';
@@ -54,7 +54,7 @@ export function createPrepare(options: PrepareOptions) {
    * it.
    * @throws StoreError when the document exceeds a limit, or its operation cannot be served
    */
-  function prepare(sent: OperationRequest, context: RequestContext): MaybePromise<Prepared | Refusal> {
+  function prepare(sent: OperationRequest, context: HttpRequest): MaybePromise<Prepared | Refusal> {
     const request = trusted.resolve(sent, context);
     const known = findKnown(request);
     return (known && complete(known, request, context, false)) ?? prepareNew(request, context);
@@ -74,7 +74,7 @@ export function createPrepare(options: PrepareOptions) {
   }
 
   /** Prepares what has not been asked for before, at the caller's expense. */
-  async function prepareNew(request: OperationRequest, context: RequestContext): Promise<Prepared | Refusal> {
+  async function prepareNew(request: OperationRequest, context: HttpRequest): Promise<Prepared | Refusal> {
     const { query } = request;
     const { caller } = context;
     budget.require(caller);
@@ -126,7 +126,7 @@ export function createPrepare(options: PrepareOptions) {
   function complete(
     known: Known,
     request: OperationRequest,
-    context: RequestContext,
+    context: HttpRequest,
     mayCompile: boolean,
   ): Prepared | Refusal | undefined {
     const { document, source } = known;

@@ -1,7 +1,7 @@
 import type { Config } from '../config.js';
 import { StoreError, toStoreError } from '../errors.js';
-import type { RequestContext } from '../http/request-context.js';
-import { readJsonBody } from '../http/body.js';
+import type { HttpRequest } from '../http/request.js';
+import { parseJsonBody } from '../http/body.js';
 import { JsonNumber, parseUntrustedJson } from '../json/exact-json.js';
 
 /** One operation as it came over HTTP. */
@@ -29,7 +29,7 @@ const EXAMPLE = '{"query": "{ pets { id } }"}';
  * Reads the operation in the query string of a GET or HEAD.
  * @throws StoreError `bad_request`, `unprocessable_request`
  */
-export function readGetRequest(context: RequestContext): GraphqlRequest {
+export function readGetRequest(context: HttpRequest): GraphqlRequest {
   const isJson = /^application\/json\b/i.test(context.header('content-type') ?? '');
   if (!isJson && !PREFLIGHTED_HEADERS.some((name) => context.header(name))) {
     throw new StoreError(
@@ -57,11 +57,8 @@ export function readGetRequest(context: RequestContext): GraphqlRequest {
  * @throws StoreError `bad_request`, `unprocessable_request`, `unsupported_media_type`, `payload_too_large`; one
  * malformed entry refuses the batch
  */
-export async function readBodyRequest(
-  context: RequestContext,
-  { maxBodyBytes, maxBatch }: Config['limits'],
-): Promise<GraphqlRequest> {
-  const body = await readJsonBody(context, maxBodyBytes, EXAMPLE);
+export function readBodyRequest(context: HttpRequest, { maxBatch }: Config['limits']): GraphqlRequest {
+  const body = parseJsonBody(context, EXAMPLE);
   if (!Array.isArray(body)) return { isBatch: false, operations: [toOperation(body, 'The request body')] };
   if (body.length === 0) throw malformed(`The batch is empty: it holds 1 to ${maxBatch} operations.`);
   if (body.length > maxBatch) {

@@ -1,6 +1,6 @@
 import type { GraphQLFormattedError, SourceLocation } from 'graphql';
 import { StoreError } from '../errors.js';
-import type { Reply } from '../http/request-context.js';
+import type { Reply } from '../http/reply.js';
 import type { RootField } from './compile.js';
 import { FieldError, formatStoreError, type Refusal } from './errors.js';
 import type { Deprecation } from './prepared-documents.js';

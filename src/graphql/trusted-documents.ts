@@ -6,7 +6,7 @@ import { parse } from 'graphql';
 import { z } from 'zod';
 import { ConfigError } from '../config.js';
 import { StoreError } from '../errors.js';
-import type { RequestContext } from '../http/request-context.js';
+import type { HttpRequest } from '../http/request.js';
 import type { Log } from '../observability/log.js';
 import type { PrepareAhead } from './prepare.js';
 import type { PreparedDocuments } from './prepared-documents.js';
@@ -35,7 +35,7 @@ export function createTrustedDocuments({ documents, others, count }: TrustedDocu
      * Returns the request with the trusted document that it names, by `documentId` or Apollo's hash.
      * @throws StoreError `document_not_trusted`, also for a document sent as text if only trusted ones are allowed
      */
-    resolve(request: OperationRequest, context: RequestContext): OperationRequest {
+    resolve(request: OperationRequest, context: HttpRequest): OperationRequest {
       const { query, documentId, extensions } = request;
       const id = documentId ?? readHash(extensions);
       const named = id === undefined ? undefined : manifest.get(withoutPrefix(id));
@@ -46,7 +46,6 @@ export function createTrustedDocuments({ documents, others, count }: TrustedDocu
       if (mayRun && (others === 'allowed' || isTrusted)) return request;
       const outcome = mayRun && others === 'reported' ? 'reported' : 'refused';
       count(outcome);
-      noteUntrusted(request, id, context);
       if (outcome === 'reported') return request;
       throw new StoreError(
         'document_not_trusted',
@@ -73,20 +72,8 @@ function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-/** Adds the name of a document that is not trusted to the log line of its request. */
-function noteUntrusted(
-  { query = '', operationName = '' }: OperationRequest,
-  id: string | undefined,
-  context: RequestContext,
-): void {
-  const { logged, clientName } = context;
-  const name = id === undefined ? `sha256:${sha256(query)}` : show(id, context);
-  logged.untrusted = [logged.untrusted, show(operationName, context), name].filter(Boolean).join(' ');
-  logged.client = clientName;
-}
-
-function show(name: string, context: RequestContext): string {
-  return context.withhold(name).slice(0, MAX_LOGGED_NAME);
+function show(name: string, context: HttpRequest): string {
+  return context.redact(name).slice(0, MAX_LOGGED_NAME);
 }
 
 export interface ManifestOptions {

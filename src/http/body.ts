@@ -1,37 +1,152 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
-import { StoreError } from '../errors.js';
+import type { Socket } from 'node:net';
+import { overloaded, StoreError } from '../errors.js';
 import { parseUntrustedJson } from '../json/exact-json.js';
 import { shorten } from './media-type.js';
-import type { RequestContext } from './request-context.js';
+import type { HttpRequest } from './request.js';
 
 /** How messages speak of the body as a whole. */
 export const BODY = 'The request body';
 
 /**
- * Reads a request body, which must be uncompressed JSON in UTF-8.
- * @param limit - in bytes. A body whose `Content-Length` is larger is not read at all.
+ * Parses the body of a request.
  * @param example - a body to send instead of an empty one
- * @throws StoreError `unsupported_media_type`, `payload_too_large`, or `bad_request` if the body is not JSON or ends
- * early
+ * @throws StoreError `bad_request` if it is not JSON in UTF-8
  */
-export async function readJsonBody(context: RequestContext, limit: number, example: string): Promise<unknown> {
-  const { request, response } = context;
-  requireJson(context.header('content-type'), context.header('content-encoding'));
-  if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
-  // The rest of the request has been checked, so the client may now send the body.
-  if (expectsContinue(request)) response.writeContinue();
-  const bytes = await collect(request, limit);
-  context.arrivedAt = performance.now();
-  if (!isUtf8(bytes)) {
-    throw new StoreError('bad_request', 'The request body must be JSON in UTF-8; these bytes are not UTF-8.');
+export function parseJsonBody({ body }: HttpRequest, example: string): unknown {
+  if (!isUtf8(body)) throw new StoreError('bad_request', `${BODY} must be JSON in UTF-8; these bytes are not UTF-8.`);
+  if (body.length === 0) throw new StoreError('bad_request', `${BODY} is empty: send ${example}.`);
+  return parseUntrustedJson(body.toString('utf8'), BODY);
+}
+
+export interface BodyLimits {
+  /** In bytes. */
+  readonly maxBytes: number;
+  /** The most bytes of all bodies together that have arrived and whose requests are not answered. 64 MiB by default. */
+  readonly maxBytesTogether?: number;
+}
+
+/** A body of which some has arrived. */
+interface Arriving {
+  readonly startedAt: number;
+  /** Its buffer, in bytes. */
+  size: number;
+  readonly refuse: (error: StoreError) => void;
+}
+
+/** The first buffer of a body that comes in pieces, in bytes. */
+const FIRST_BYTES = 4_096;
+/** After this many pieces, a body whose pieces have fewer bytes than this on average is read slowly. */
+const MANY_PIECES = 1_000;
+const SMALL_PIECE_BYTES = 64;
+/** Of all such bodies together, one is read in this time, as far as the socket has received it. In milliseconds. */
+const SLOW_READ_MS = 20;
+
+/**
+ * Creates the function that reads the body of a request, which must be uncompressed JSON. Until its request has been
+ * answered, a body counts towards the bytes that all bodies may have together. Beyond them, the slowest are refused.
+ */
+export function createBodyReader({ maxBytes, maxBytesTogether = 64 * 1_024 * 1_024 }: BodyLimits) {
+  const arriving = new Set<Arriving>();
+  let bytesTogether = 0;
+  let nextSlowRead = 0;
+
+  /**
+   * @throws StoreError `unsupported_media_type`, `payload_too_large`, `overloaded`, or `bad_request` if the body ends
+   * early. A body whose `Content-Length` is too large is not read at all.
+   */
+  return async (request: HttpRequest): Promise<void> => {
+    const { message, response } = request;
+    requireJson(request.header('content-type'), request.header('content-encoding'));
+    if (Number(message.headers['content-length'] ?? 0) > maxBytes) throw tooLarge();
+    // The rest of the request has been checked, so the client may now send the body.
+    if (expectsContinue(message)) response.writeContinue();
+    request.body = await collect(message, response);
+    request.arrivedAt = performance.now();
+  };
+
+  function collect(message: IncomingMessage, response: HttpRequest['response']): Promise<Buffer> {
+    return new Promise((resolve, reject) => {
+      const stop = (error: StoreError): void => {
+        message.removeAllListeners('data');
+        release();
+        reject(error);
+      };
+      const body: Arriving = { startedAt: performance.now(), size: 0, refuse: stop };
+      const release = (): void => {
+        bytesTogether -= body.size;
+        body.size = 0;
+        arriving.delete(body);
+      };
+      let buffer: Buffer | undefined;
+      let length = 0;
+      let pieces = 0;
+      arriving.add(body);
+      response.once('close', release);
+      message.on('data', (piece: Buffer) => {
+        if (length + piece.length > maxBytes) {
+          stop(tooLarge());
+          return;
+        }
+        buffer = append(buffer, length, piece);
+        length += piece.length;
+        pieces += 1;
+        reserve(body, buffer.length);
+        if (pieces > MANY_PIECES && length < pieces * SMALL_PIECE_BYTES) readSlowly(message.socket);
+      });
+      message.once('end', () => {
+        arriving.delete(body);
+        resolve(buffer?.subarray(0, length) ?? Buffer.alloc(0));
+      });
+      message.once('error', reject);
+      message.once('aborted', () => reject(new StoreError('bad_request', `${BODY} ended early.`)));
+    });
   }
-  if (bytes.length === 0) throw new StoreError('bad_request', `The request body is empty: send ${example}.`);
-  return parseUntrustedJson(bytes.toString('utf8'), BODY);
+
+  function reserve(body: Arriving, size: number): void {
+    if (size === body.size) return;
+    bytesTogether += size - body.size;
+    body.size = size;
+    while (bytesTogether > maxBytesTogether && arriving.size > 0) findSlowest().refuse(overloaded());
+  }
+
+  /** The body that has received the fewest bytes for its time. */
+  function findSlowest(): Arriving {
+    const now = performance.now();
+    const speed = ({ size, startedAt }: Arriving): number => size / (now - startedAt + 1);
+    return [...arriving].reduce((slowest, body) => (speed(body) < speed(slowest) ? body : slowest));
+  }
+
+  /** Each piece costs as much as a hundred bytes in one piece, so they are read at a bounded speed. */
+  function readSlowly(socket: Socket): void {
+    if (socket.isPaused()) return;
+    const now = performance.now();
+    nextSlowRead = Math.max(now, nextSlowRead) + SLOW_READ_MS;
+    socket.pause();
+    setTimeout(() => socket.resume(), nextSlowRead - now);
+  }
+
+  function tooLarge(): StoreError {
+    return new StoreError('payload_too_large', `${BODY} is larger than ${maxBytes} bytes.`);
+  }
+}
+
+/** Adds a piece to a buffer, which doubles when it is full. A body in one piece is not copied. */
+function append(buffer: Buffer | undefined, length: number, piece: Buffer): Buffer {
+  if (!buffer) return piece;
+  const end = length + piece.length;
+  let target = buffer;
+  if (end > buffer.length) {
+    target = Buffer.allocUnsafeSlow(Math.max(FIRST_BYTES, 2 * buffer.length, end));
+    buffer.copy(target, 0, 0, length);
+  }
+  piece.copy(target, length);
+  return target;
 }
 
 /** A refusal says what would be accepted: https://www.rfc-editor.org/rfc/rfc9110#section-15.5.16 */
-function requireJson(contentType: string | undefined, contentEncoding: string | undefined): void {
+function requireJson(contentType: string | undefined, contentEncoding = ''): void {
   const [type, ...parameters] = (contentType ?? '').split(';').map((part) => part.trim().toLowerCase());
   if (type !== 'application/json') {
     const came = contentType === undefined ? 'nothing' : shorten(contentType);
@@ -42,32 +157,10 @@ function requireJson(contentType: string | undefined, contentEncoding: string | 
   if (charset !== undefined && !/^charset=utf-?8$/.test(charset.replaceAll('"', ''))) {
     throw new StoreError('unsupported_media_type', 'The charset of the Content-Type must be utf-8.');
   }
-  if (contentEncoding !== undefined && contentEncoding.toLowerCase() !== 'identity') {
+  if (!['', 'identity'].includes(contentEncoding.trim().toLowerCase())) {
     const reason = 'A compressed request body is not supported: send it without Content-Encoding.';
     throw new StoreError('unsupported_media_type', reason, { headers: { 'Accept-Encoding': 'identity' } });
   }
-}
-
-function collect(request: IncomingMessage, limit: number): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let size = 0;
-    request.on('data', (chunk: Buffer) => {
-      size += chunk.length;
-      if (size <= limit) chunks.push(chunk);
-      else {
-        request.removeAllListeners('data');
-        reject(tooLarge(limit));
-      }
-    });
-    request.once('end', () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));
-    request.once('error', reject);
-    request.once('aborted', () => reject(new StoreError('bad_request', 'The request body ended early.')));
-  });
-}
-
-function tooLarge(limit: number): StoreError {
-  return new StoreError('payload_too_large', `The request body is larger than ${limit} bytes.`);
 }
 
 /** HTTP/1.0 has no informational responses: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1 */
@@ -77,11 +170,12 @@ function expectsContinue({ headers, httpVersion }: IncomingMessage): boolean {
 
 /** The most that is read of a body after its request was answered. A client with less left keeps its connection. */
 const MAX_DRAINED_BYTES = 262_144;
+const MAX_DRAINED_PIECES = 1_000;
 const MAX_DRAIN_MS = 1_000;
 
 /** Whether the rest of a body is short enough to be read after its request was answered. */
-export function isDrainable(request: IncomingMessage): boolean {
-  return Number(request.headers['content-length']) <= MAX_DRAINED_BYTES && !expectsContinue(request);
+export function isDrainable(message: IncomingMessage): boolean {
+  return Number(message.headers['content-length']) <= MAX_DRAINED_BYTES && !expectsContinue(message);
 }
 
 /**
@@ -89,19 +183,21 @@ export function isDrainable(request: IncomingMessage): boolean {
  * may never read its response. It takes a second at most, and few bytes: beyond them, the client has to wait.
  * @returns whether the body is complete
  */
-export function drainBody(request: IncomingMessage): Promise<boolean> {
-  let left = MAX_DRAINED_BYTES;
-  request.on('data', ({ length }: Buffer) => {
-    left -= length;
-    if (left < 0) request.pause();
+export function drainBody(message: IncomingMessage): Promise<boolean> {
+  let bytes = 0;
+  let pieces = 0;
+  message.on('data', ({ length }: Buffer) => {
+    bytes += length;
+    pieces += 1;
+    if (bytes > MAX_DRAINED_BYTES || pieces > MAX_DRAINED_PIECES) message.socket.pause();
   });
   return new Promise((resolve) => {
     const stop = (): void => {
       clearTimeout(timer);
-      resolve(request.complete);
+      resolve(message.complete);
     };
     const timer = setTimeout(stop, MAX_DRAIN_MS).unref();
-    request.once('end', stop).once('close', stop);
-    request.resume();
+    message.once('end', stop).once('close', stop);
+    message.resume();
   });
 }

@@ -1,13 +1,17 @@
-import type { RequestContext } from './request-context.js';
+import type { HttpRequest } from './request.js';
 
 const EXPOSED =
   'X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, RateLimit, RateLimit-Policy, Retry-After, ' +
   'X-Request-Id, Deprecation, Sunset, Link, Location, ETag, Accept-Query';
 
-const ALLOWED =
-  'Authorization, Content-Type, Idempotency-Key, If-None-Match, X-Request-Id, traceparent, tracestate, ' +
-  'apollo-require-preflight, x-apollo-operation-name, x-apollo-operation-id, x-apollo-operation-type, ' +
-  'x-apollo-cache-control, apollographql-client-name, apollographql-client-version, apollo-query-plan-experimental';
+const ALLOWED = [
+  ...['Authorization', 'Content-Type', 'Idempotency-Key', 'If-None-Match', 'X-Request-Id'],
+  ...['traceparent', 'tracestate', 'baggage', 'sentry-trace'],
+  ...['apollo-require-preflight', 'x-apollo-operation-name', 'x-apollo-operation-id', 'x-apollo-operation-type'],
+  ...['x-apollo-cache-control', 'apollographql-client-name', 'apollographql-client-version'],
+];
+/** Versions of Sandbox send different headers, so every Apollo header that a preflight requests is allowed. */
+const APOLLO_HEADER = /^(?:x-)?apollo(?:graphql)?-[a-z-]{1,64}$/i;
 
 const APOLLO_SANDBOX = ['https://studio.apollographql.com', 'https://sandbox.embed.apollographql.com'];
 const THIS_MACHINE = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
@@ -18,31 +22,32 @@ export type Cors = ReturnType<typeof createCors>;
 
 /**
  * Decides which other origins may read responses.
- * @param origins - if undefined: Apollo Sandbox, and every page from this machine
+ * @param origins - a `*` stands for one label; if undefined: Apollo Sandbox, and every page from this machine
+ * @param furtherHeaders - request headers that pages may send, besides those that the program and its clients use
  */
-export function createCors(origins: readonly string[] | undefined) {
-  const allows =
-    origins === undefined
-      ? (origin: string) => APOLLO_SANDBOX.includes(origin) || THIS_MACHINE.test(origin)
-      : (origin: string) => origins.includes(origin);
+export function createCors(origins: readonly string[] | undefined, furtherHeaders: readonly string[] = []) {
+  const patterns = origins?.map(toPattern) ?? [THIS_MACHINE, ...APOLLO_SANDBOX.map(toPattern)];
+  const allows = (origin: string): boolean => patterns.some((pattern) => pattern.test(origin));
 
   return {
-    isPreflight: (context: RequestContext): boolean =>
-      context.method === 'OPTIONS' && context.header('access-control-request-method') !== undefined,
-    headers: (context: RequestContext): Record<string, string> => {
-      const origin = context.header('origin');
+    isPreflight: (request: HttpRequest): boolean =>
+      request.method === 'OPTIONS' && request.header('access-control-request-method') !== undefined,
+    headers(request: HttpRequest): Readonly<Record<string, string>> {
+      const origin = request.header('origin');
       if (origin === undefined) return NO_HEADERS;
       if (!allows(origin)) return { Vary: 'Origin' };
       return { 'Access-Control-Allow-Origin': origin, 'Access-Control-Expose-Headers': EXPOSED, Vary: 'Origin' };
     },
-    preflightHeaders: (context: RequestContext): Record<string, string> => {
-      if (!allows(context.header('origin') ?? '')) return {};
+    preflightHeaders(request: HttpRequest): Readonly<Record<string, string>> {
+      if (!allows(request.header('origin') ?? '')) return NO_HEADERS;
+      const requested = (request.header('access-control-request-headers') ?? '').split(',').map((name) => name.trim());
+      const apollo = requested.filter((name) => APOLLO_HEADER.test(name) && !ALLOWED.includes(name));
       return {
         'Access-Control-Allow-Methods': 'GET, POST, QUERY, OPTIONS',
-        'Access-Control-Allow-Headers': [ALLOWED, ...requestedApolloHeaders(context)].join(', '),
+        'Access-Control-Allow-Headers': [...ALLOWED, ...furtherHeaders, ...apollo].join(', '),
         'Access-Control-Max-Age': '7200',
         // A public page may send requests to this machine: https://wicg.github.io/private-network-access/
-        ...(context.header('access-control-request-private-network') === 'true' && {
+        ...(request.header('access-control-request-private-network') === 'true' && {
           'Access-Control-Allow-Private-Network': 'true',
         }),
       };
@@ -50,8 +55,7 @@ export function createCors(origins: readonly string[] | undefined) {
   };
 }
 
-/** Versions of Sandbox send different headers, so every Apollo header that a preflight requests is allowed. */
-function requestedApolloHeaders(context: RequestContext): readonly string[] {
-  const requested = (context.header('access-control-request-headers') ?? '').split(',').map((name) => name.trim());
-  return requested.filter((name) => /^(?:x-)?apollo(?:graphql)?-[a-z-]{1,64}$/i.test(name) && !ALLOWED.includes(name));
+function toPattern(origin: string): RegExp {
+  const escaped = origin.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  return new RegExp(`^${escaped.replace('\\*', '[a-z0-9_-]+')}$`);
 }

@@ -1,14 +1,22 @@
 import Negotiator from 'negotiator';
-import { memoize } from '../bounded-cache.js';
 import { StoreError } from '../errors.js';
-import type { RequestContext } from './request-context.js';
+import type { HttpRequest } from './request.js';
 
 const HTML = 'text/html';
+/** Browsers send about 150 characters. */
+const MAX_LENGTH = 2_000;
 
 /** Finds the type that a client prefers. All offers are in UTF-8, which needs no mention, however it is spelt. */
 function negotiate(accept: string, offers: readonly string[]): string | undefined {
-  const types = accept.replace(/\s*;\s*charset\s*=\s*("?)utf-?8\1(?![^\s;,])/gi, '');
-  return new Negotiator({ headers: { accept: types } }).mediaType([...offers]);
+  if (accept.length > MAX_LENGTH) return undefined;
+  const isCharset = (parameter: string): boolean => /^charset="?utf-?8"?$/i.test(parameter.trim());
+  const types = accept.split(',').map((type) =>
+    type
+      .split(';')
+      .filter((part) => !isCharset(part))
+      .join(';'),
+  );
+  return new Negotiator({ headers: { accept: types.join() } }).mediaType([...offers]);
 }
 
 /**
@@ -17,14 +25,17 @@ function negotiate(accept: string, offers: readonly string[]): string | undefine
  * @param offers - the available types, the preferred one first
  */
 export function createMediaTypeChooser(offers: readonly [string, ...string[]]) {
-  const choose = memoize((accept) => negotiate(accept, offers));
-  return (accept: string | undefined): string => {
-    if (!accept || accept === '*/*') return offers[0];
-    const choice = choose(accept);
+  let known = { accept: '*/*', choice: offers[0] };
+  return (accept = ''): string => {
+    if (accept === '') return offers[0];
+    // Most requests come from few kinds of clients.
+    if (accept === known.accept) return known.choice;
+    const choice = negotiate(accept, offers);
     if (choice === undefined) {
       const types = offers.map((offer) => offer.split(';')[0]).join(' or ');
       throw new StoreError('not_acceptable', `The Accept header must allow ${types}, got ${shorten(accept)}.`);
     }
+    known = { accept, choice };
     return choice;
   };
 }
@@ -35,12 +46,8 @@ export function shorten(header: string): string {
 }
 
 /** Whether a client prefers a page to the types on offer, as browsers do. */
-export function prefersHtml(context: RequestContext, offers: readonly string[]): boolean {
-  const accept = context.header('accept');
-  if (!['GET', 'HEAD'].includes(context.method) || !accept?.includes(HTML)) return false;
+export function prefersHtml(request: HttpRequest, offers: readonly string[]): boolean {
+  const accept = request.header('accept');
+  if (!['GET', 'HEAD'].includes(request.method) || !accept?.includes(HTML)) return false;
   return negotiate(accept, [...offers, HTML]) === HTML;
-}
-
-export function accepts(accept: string, type: string): boolean {
-  return negotiate(accept, [type]) !== undefined;
 }

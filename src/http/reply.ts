@@ -1,16 +1,39 @@
 import type { WindowState } from '../access/ledger.js';
 import { monotonicNow, toUnixSeconds } from '../clock.js';
 import { toErrorBody, type StoreError } from '../errors.js';
-import type { Reply } from './request-context.js';
+
+/** What a handler answers. */
+export interface Reply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array;
+  /** What the log line of the request says further. */
+  readonly logged?: LoggedFields;
+  /** What went wrong, for the log. */
+  readonly failures?: readonly StoreError[];
+}
+
+/** The fields of a log line that only some requests have. No field ever contains a key. */
+export interface LoggedFields {
+  /** Requests charged. */
+  readonly cost?: number | undefined;
+  /** The names of the operations. An operation without a name is listed by its type. */
+  readonly operations?: string | undefined;
+  readonly deprecated?: boolean | undefined;
+  /** The names and ids of documents that are not trusted. */
+  readonly untrusted?: string | undefined;
+  /** The client's name, if the request used something deprecated or not trusted. */
+  readonly client?: string | undefined;
+}
+
+/** The media type of all bodies but those of GraphQL. */
+export const JSON_TYPE = 'application/json; charset=utf-8';
 
 /** Returns the reply to an error with the Error body of the interface document. */
 export function toErrorReply(error: StoreError): Reply {
   const { status, headers } = error;
-  return {
-    status,
-    headers: { 'Content-Type': 'application/json; charset=utf-8', ...headers },
-    body: JSON.stringify(toErrorBody(error)),
-  };
+  const body = JSON.stringify(toErrorBody(error));
+  return { status, headers: { 'Content-Type': JSON_TYPE, ...headers }, body, failures: [error] };
 }
 
 /**

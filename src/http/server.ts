@@ -1,36 +1,38 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { toStoreError, type StoreError } from '../errors.js';
+import type { WindowState } from '../access/ledger.js';
+import type { MaybePromise } from '../access/maybe-promise.js';
+import type { StoreError } from '../errors.js';
 import { createRequestLog, type Log } from '../observability/log.js';
 import { CLIENT_GONE, type Metrics } from '../observability/metrics.js';
 import { drainBody, isDrainable } from './body.js';
+import { toConditional } from './conditional.js';
 import { createConnections, type ConnectionLimits } from './connections.js';
 import type { Cors } from './cors.js';
-import { addLimitHeaders, toErrorReply } from './reply.js';
-import { represent } from './representation.js';
-import { readAddress, RequestContext, toPrefix, type Reply } from './request-context.js';
+import { addLimitHeaders, type Reply } from './reply.js';
+import { HttpRequest, readAddress } from './request.js';
 
-/** Answers one request. A thrown StoreError becomes an Error body, and any other error a plain 500. */
-export type Handler = (context: RequestContext) => Promise<Reply> | Reply;
+/** A reply with what the server adds to it and logs. */
+export interface Answer {
+  readonly reply: Reply;
+  /** The name of the route for metrics and the log. Never the client's path, because that could have any value. */
+  readonly route: string;
+  /** The caller's windows, for the limit headers. Undefined if nothing is counted or the limits are unknown. */
+  readonly windows?: readonly WindowState[] | undefined;
+  readonly keyId?: string | undefined;
+}
 
 export interface HttpServerOptions extends ConnectionLimits {
-  readonly handler: Handler;
+  /** Answers any request. It never throws. */
+  readonly answer: (request: HttpRequest) => MaybePromise<Answer>;
   readonly cors: Cors;
   readonly log: Log;
   readonly metrics: Metrics;
   readonly trustProxy: boolean;
-  /** How much of a client's address the log has. */
-  readonly logAddress: keyof typeof LOGGED_ADDRESSES;
   /** True once the server is closing. Responses then ask clients to close their connections. */
   readonly isDraining: () => boolean;
 }
 
 export type HttpServer = ReturnType<typeof createHttpServer>;
-
-const LOGGED_ADDRESSES = {
-  full: (address: string) => address,
-  network: toPrefix,
-  none: () => undefined,
-};
 
 /** Further connections are closed at once, because each costs memory and a file descriptor. */
 const MAX_CONNECTIONS = 10_000;
@@ -39,76 +41,71 @@ const REQUEST_TIMEOUT_MS = 13_000;
 
 /** Creates the HTTP server: request ids, CORS, slow clients, one log line and one measurement for each request. */
 export function createHttpServer(options: HttpServerOptions) {
-  const { handler, cors, log, metrics, trustProxy, isDraining } = options;
-  const toLoggedAddress = LOGGED_ADDRESSES[options.logAddress];
+  const { answer, cors, log, metrics, trustProxy, isDraining } = options;
   const writeLogLine = createRequestLog(log);
   const connections = createConnections(options);
   let inFlight = 0;
   let held: Promise<void> | undefined;
 
-  function receive(request: IncomingMessage, response: ServerResponse): void {
-    connections.serve(request, response, begin);
-  }
-
-  function begin(request: IncomingMessage, response: ServerResponse): void {
-    const context = new RequestContext(request, response, readAddress(request, trustProxy));
+  function receive(message: IncomingMessage, response: ServerResponse): void {
+    if (!connections.add(message.socket, response)) return;
+    const request = new HttpRequest(message, response, readAddress(message, trustProxy));
     inFlight += 1;
-    response.on('close', () => {
-      inFlight -= 1;
-      finish(context);
-    });
-    void serve(context);
+    response.on('close', () => (inFlight -= 1));
+    void serve(request);
   }
 
-  async function serve(context: RequestContext): Promise<void> {
-    let reply: Reply;
-    try {
-      if (held) await held;
-      reply = represent(context, await handler(context));
-    } catch (thrown) {
-      const error = toStoreError(thrown);
-      logFailures(log, [error], context);
-      reply = toErrorReply(error);
+  async function serve(request: HttpRequest): Promise<void> {
+    const { response } = request;
+    if (held) await held;
+    const answered = answer(request);
+    const { reply, ...rest } = answered instanceof Promise ? await answered : answered;
+    logFailures(log, reply.failures, request);
+    if (response.destroyed) {
+      finish(request, { reply, ...rest }, CLIENT_GONE);
+      return;
     }
-    if (!context.response.destroyed) send(context, reply);
+    const isEarly = send(request, toConditional(request, reply), rest.windows);
+    response.on('close', () => {
+      const isAnswered = response.writableFinished || isEarly;
+      finish(request, { reply, ...rest }, isAnswered ? response.statusCode : CLIENT_GONE);
+    });
   }
 
-  function send(context: RequestContext, reply: Reply): void {
-    const { request, response } = context;
+  /** Returns true if the response was written before the whole request had arrived. The client may then disconnect first. */
+  function send(request: HttpRequest, reply: Reply, windows: Answer['windows']): boolean {
+    const { message, response } = request;
     // Names and values alternately. Node writes such a list directly, but iterates over an object more than once.
     const headers: string[] = [];
-    if (reply.windows && reply.status !== 431) addLimitHeaders(headers, reply.windows);
-    headers.push('X-Request-Id', context.requestId, 'X-Content-Type-Options', 'nosniff');
+    if (windows && reply.status !== 431) addLimitHeaders(headers, windows);
+    headers.push('X-Request-Id', request.requestId, 'X-Content-Type-Options', 'nosniff');
     const bytes = Buffer.byteLength(reply.body);
     if (reply.status !== 204 && reply.status !== 304) headers.push('Content-Length', String(bytes));
-    const isEarly = !request.complete;
-    const isLast = isDraining() || (isEarly && !isDrainable(request));
-    if (isLast) headers.push('Connection', 'close');
-    if (isLast || reply.headers.Connection) connections.end(request);
-    addHeaders(headers, cors.headers(context));
+    const isIncomplete = !message.complete;
+    if (isDraining() || (isIncomplete && !isDrainable(message)) || isFaultyFraming(message)) {
+      headers.push('Connection', 'close');
+    }
+    addHeaders(headers, cors.headers(request));
     addHeaders(headers, reply.headers);
     response.writeHead(reply.status, STATUS_TEXTS[reply.status], headers);
     // ASCII is the same in both encodings, and Node writes Latin-1 without conversion.
     const encoding = bytes === reply.body.length ? 'latin1' : 'utf8';
-    if (isEarly && reply.status >= 400) {
+    if (isIncomplete && reply.status >= 400) {
       // Node may close the connection when the response ends, so it ends when the client has had time to read it.
       response.flushHeaders();
       response.write(reply.body, encoding);
-      context.isAnsweredEarly = true;
-      void closeUnlessComplete(request, () => response.end());
-      return;
+      void closeUnlessComplete(message, () => response.end());
+      return true;
     }
     connections.send(response, reply.body, encoding);
-    if (isEarly) void closeUnlessComplete(request);
+    if (isIncomplete) void closeUnlessComplete(message);
+    return false;
   }
 
-  function finish(context: RequestContext): void {
-    const { response, method, route, client } = context;
-    const ms = performance.now() - context.startedAt;
-    const isAnswered = response.writableFinished || context.isAnsweredEarly;
-    const status = isAnswered ? response.statusCode : CLIENT_GONE;
-    metrics.observeHttp(route, method, status, ms / 1_000);
-    writeLogLine(context, toLoggedAddress(client.address), status, ms);
+  function finish(request: HttpRequest, { reply, route, keyId }: Answer, status: number): void {
+    const ms = performance.now() - request.startedAt;
+    metrics.observeHttp(route, request.method, status, ms / 1_000);
+    writeLogLine(request, route, { keyId, ...reply.logged }, status, ms);
   }
 
   const server = createServer(
@@ -121,7 +118,7 @@ export function createHttpServer(options: HttpServerOptions) {
     },
     receive,
   );
-  // `readJsonBody` sends "100 Continue".
+  // The body reader sends "100 Continue".
   server.on('checkContinue', receive);
   // A server may ignore other expectations: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
   server.on('checkExpectation', receive);
@@ -140,10 +137,15 @@ export function createHttpServer(options: HttpServerOptions) {
   };
 }
 
-async function closeUnlessComplete(request: IncomingMessage, onDrained?: () => void): Promise<void> {
-  const isComplete = await drainBody(request);
+async function closeUnlessComplete(message: IncomingMessage, onDrained?: () => void): Promise<void> {
+  const isComplete = await drainBody(message);
   onDrained?.();
-  if (!isComplete) request.socket.destroySoon();
+  if (!isComplete) message.socket.destroySoon();
+}
+
+/** HTTP/1.0 has no transfer codings: https://www.rfc-editor.org/rfc/rfc9112#section-6.1 */
+function isFaultyFraming({ httpVersion, headers }: IncomingMessage): boolean {
+  return httpVersion === '1.0' && headers['transfer-encoding'] !== undefined;
 }
 
 /** The statuses whose texts Node does not know. */
@@ -154,7 +156,7 @@ function addHeaders(list: string[], headers: Readonly<Record<string, string>>): 
 }
 
 /** Logs the 5xx errors of a request in one line. What fails because the client has disconnected is no such error. */
-export function logFailures(log: Log, errors: readonly StoreError[], { requestId, isCancelled }: RequestContext): void {
+function logFailures(log: Log, errors: readonly StoreError[] = [], { requestId, isCancelled }: HttpRequest): void {
   if (isCancelled) return;
   const failures = errors.filter(({ status }) => status >= 500);
   const error = failures.find(({ code }) => code === 'internal_error') ?? failures[0];

@@ -15,11 +15,12 @@ export class JsonNumber {
   }
 }
 
-/**
- * A number with more than 15 digits, a fraction, an exponent or a negative zero. A number follows a colon, a comma or
- * a bracket. A match inside a string only means that the text is parsed twice, with the same result.
- */
-const INEXACT_NUMBER = /(?:^|[:,[])\s*-?(?:\d{16}|\d+[.eE]|(?<=-)0)/;
+/** The most levels of nesting. An operation needs about five. */
+const MAX_DEPTH = 100;
+/** The most members and elements. A full batch of operations with 100 fields and their variables has about 8,000. */
+const MAX_VALUES = 20_000;
+/** An integer with at most so many digits is exact as a JavaScript number. */
+const EXACT_DIGITS = 15;
 
 /**
  * Parses JSON without rounding numbers. An integer of at most 15 digits becomes a JavaScript number, and
@@ -27,7 +28,7 @@ const INEXACT_NUMBER = /(?:^|[:,[])\s*-?(?:\d{16}|\d+[.eE]|(?<=-)0)/;
  * @throws Error if the text is not JSON
  */
 export function parseExactJson(text: string): unknown {
-  return withExactNumbers(text, JSON.parse(text));
+  return withExactNumbers(text, JSON.parse(text), scan(text));
 }
 
 /**
@@ -38,32 +39,117 @@ export function parseExactJson(text: string): unknown {
  * too many values
  */
 export function parseUntrustedJson(text: string, subject: string): unknown {
-  requireFewMembers(text, subject);
+  const scanned = scan(text);
+  const { depth, members, separators } = scanned;
+  if (depth > MAX_DEPTH) throw new StoreError('bad_request', `${subject} nests deeper than ${MAX_DEPTH} levels.`);
+  if (Math.max(members, separators + 1) > MAX_VALUES) {
+    throw new StoreError('bad_request', `${subject} holds more than ${MAX_VALUES} values.`);
+  }
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (error) {
-    // V8 ends some messages with the text itself: `Unexpected token 'o', "nope" is not valid JSON`.
-    const reason = (error as SyntaxError).message.replace(/, (?:\.{3})?".* is not valid JSON$/s, '');
-    throw new StoreError('bad_request', `${subject} is not valid JSON: ${reason}.`);
+    throw new StoreError('bad_request', `${subject} is not valid JSON: ${toReason(error as SyntaxError)}.`);
   }
-  const repeated = findRepeatedKey(text, requireSmallJson(value, subject));
-  if (repeated !== undefined)
-    throw new StoreError('bad_request', `${subject} has the key ${JSON.stringify(repeated.slice(0, 100))} twice.`);
-  return withExactNumbers(text, value);
+  if (members > 0 && countMembers(value, subject) < members) {
+    const key = JSON.stringify(findRepeatedKey(text).slice(0, 100));
+    throw new StoreError('bad_request', `${subject} has the key ${key} twice.`);
+  }
+  return withExactNumbers(text, value, scanned);
 }
 
-/** A string or a number. */
-const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g;
-const EXACT_NUMBER = /^(?:0|-?[1-9]\d{0,14})$/;
+/** V8 ends some messages with the text itself: `Unexpected token 'o', "nope" is not valid JSON`. */
+function toReason({ message }: SyntaxError): string {
+  const end = message.search(/, (?:\.{3})?"/);
+  return end < 0 ? message : message.slice(0, end);
+}
+
+/** What a JSON text has outside of its strings. */
+interface Scan {
+  readonly depth: number;
+  /** Colons, of which each member has one. */
+  readonly members: number;
+  /** Commas. */
+  readonly separators: number;
+  /** Where the numbers begin and end, alternately, that a JavaScript number would not write like this. */
+  readonly inexact: readonly number[];
+}
+
+const QUOTE = 34;
+const COMMA = 44;
+const MINUS = 45;
+const ZERO = 48;
+const NINE = 57;
+const COLON = 58;
+const OPEN_LIST = 91;
+const BACKSLASH = 92;
+const CLOSE_LIST = 93;
+const OPEN_OBJECT = 123;
+const CLOSE_OBJECT = 125;
+
+/** Goes through a text once. If it is not JSON, the result means nothing. */
+function scan(text: string): Scan {
+  let depth = 0;
+  let deepest = 0;
+  let members = 0;
+  let separators = 0;
+  const inexact: number[] = [];
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) at = findEndOfString(text, at);
+    else if (code === COLON) members += 1;
+    else if (code === COMMA) separators += 1;
+    else if (code === OPEN_OBJECT || code === OPEN_LIST) deepest = Math.max(deepest, (depth += 1));
+    else if (code === CLOSE_OBJECT || code === CLOSE_LIST) depth -= 1;
+    else if (code === MINUS || (code >= ZERO && code <= NINE)) {
+      const end = findEndOfNumber(text, at);
+      if (!isExact(text, at, end)) inexact.push(at, end);
+      at = end - 1;
+    }
+  }
+  return { depth: deepest, members, separators, inexact };
+}
+
+function findEndOfString(text: string, start: number): number {
+  for (let at = start + 1; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) return at;
+    if (code === BACKSLASH) at += 1;
+  }
+  return text.length;
+}
+
+function findEndOfNumber(text: string, start: number): number {
+  let end = start + 1;
+  while (end < text.length && '0123456789.eE+-'.includes(text.charAt(end))) end += 1;
+  return end;
+}
+
+function isExact(text: string, start: number, end: number): boolean {
+  const first = text.charCodeAt(start) === MINUS ? start + 1 : start;
+  if (end - first > EXACT_DIGITS || (first > start && text.charCodeAt(first) === ZERO)) return false;
+  for (let at = first; at < end; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code < ZERO || code > NINE) return false;
+  }
+  return true;
+}
+
 /** Begins the string that stands for an inexact number. No client can know it. */
 const MARK = randomUUID();
 
 /** @param value - the text as `JSON.parse` returns it, with rounded numbers */
-function withExactNumbers(text: string, value: unknown): unknown {
-  if (!INEXACT_NUMBER.test(text)) return value;
-  const isExact = (token: string): boolean => token.startsWith('"') || EXACT_NUMBER.test(token);
-  return unmark(JSON.parse(text.replace(TOKEN, (token) => (isExact(token) ? token : `"${MARK}${token}"`))));
+function withExactNumbers(text: string, value: unknown, { inexact }: Scan): unknown {
+  if (inexact.length === 0) return value;
+  let marked = '';
+  let end = 0;
+  for (let index = 0; index < inexact.length; index += 2) {
+    const start = inexact[index] as number;
+    marked += text.slice(end, start);
+    end = inexact[index + 1] as number;
+    marked += `"${MARK}${text.slice(start, end)}"`;
+  }
+  return unmark(JSON.parse(marked + text.slice(end)));
 }
 
 /** A reviver of `JSON.parse` would take several times as long. */
@@ -71,77 +157,31 @@ function unmark(value: unknown): unknown {
   if (typeof value === 'string') return value.startsWith(MARK) ? new JsonNumber(value.slice(MARK.length)) : value;
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(unmark);
-  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, unmark(part)]));
-}
-
-/** The most levels of nesting. An operation needs about five. */
-const MAX_DEPTH = 100;
-/** The most members and elements. A full batch of operations with 100 fields and their variables has about 8,000. */
-const MAX_VALUES = 20_000;
-
-/** Shorter texts are parsed without a look at them, in characters. */
-const HARMLESS_LENGTH = 100_000;
-
-/**
- * Refuses JSON with too many members before it is parsed: a megabyte of different keys takes `JSON.parse` some 80 ms.
- * @throws StoreError `bad_request`
- */
-function requireFewMembers(text: string, subject: string): void {
-  if (text.length < HARMLESS_LENGTH) return;
-  let left = MAX_VALUES;
-  for (const end = /"\s*:/g; end.test(text); left -= 1) if (left === 0) throw tooManyValues(subject);
-}
-
-function tooManyValues(subject: string): StoreError {
-  return new StoreError('bad_request', `${subject} holds more than ${MAX_VALUES} values.`);
-}
-
-/**
- * Refuses parsed JSON that is nested too deeply, has too many values or has a key `__proto__`.
- * @returns the number of members of all objects
- * @throws StoreError `bad_request`
- */
-function requireSmallJson(value: unknown, subject: string): number {
-  let members = 0;
-  let left = MAX_VALUES;
-  visit(value, 0);
+  const members = value as Record<string, unknown>;
+  for (const name in members) members[name] = unmark(members[name]);
   return members;
-
-  function visit(part: unknown, depth: number): void {
-    if (typeof part !== 'object' || part === null) return;
-    if (depth === MAX_DEPTH) throw new StoreError('bad_request', `${subject} nests deeper than ${MAX_DEPTH} levels.`);
-    const names = Array.isArray(part) ? undefined : Object.keys(part);
-    left -= names ? names.length : (part as readonly unknown[]).length;
-    if (left < 0) throw tooManyValues(subject);
-    if (!names) {
-      for (const element of part as readonly unknown[]) visit(element, depth + 1);
-      return;
-    }
-    members += names.length;
-    for (const name of names) {
-      if (name === '__proto__') throw new StoreError('bad_request', `${subject} has a key "__proto__".`);
-      visit((part as Record<string, unknown>)[name], depth + 1);
-    }
-  }
 }
 
-/** A key with white space before its colon. Few programs write this. */
-const SPACED_KEY = /"[ \t\r\n]+:/;
+/** Counts the members of all objects. A repeated key counts once. */
+function countMembers(value: unknown, subject: string): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  let count = 0;
+  if (Array.isArray(value)) {
+    for (const element of value) count += countMembers(element, subject);
+    return count;
+  }
+  for (const name in value) {
+    if (name === '__proto__') throw new StoreError('bad_request', `${subject} has a key "__proto__".`);
+    count += 1 + countMembers((value as Record<string, unknown>)[name], subject);
+  }
+  return count;
+}
+
 /** A string, with its colon if it is a key, or the beginning or end of an object. */
 const KEY_OR_BRACE = /("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?|[{}]/g;
 
-/**
- * Finds a repeated key in an object of a valid JSON text. Parsing hides this, because the last value wins.
- *
- * A count comes first, because it is fast. Every key ends in `":`. Only an escaped quote before a colon, inside a
- * string, looks the same. If no key has white space before its colon, and there are as many `":` as members, no key is
- * repeated.
- * @param members - the number of members of all parsed objects
- */
-function findRepeatedKey(text: string, members: number): string | undefined {
-  let count = 0;
-  for (let at = text.indexOf('":'); at >= 0; at = text.indexOf('":', at + 2)) count += 1;
-  if (count === members && !SPACED_KEY.test(text)) return undefined;
+/** Finds the repeated key in an object of a valid JSON text. */
+function findRepeatedKey(text: string): string {
   const openObjects: Set<string>[] = [];
   for (const [token, string, colon] of text.matchAll(KEY_OR_BRACE)) {
     if (token === '{') openObjects.push(new Set());
@@ -153,5 +193,5 @@ function findRepeatedKey(text: string, members: number): string | undefined {
       keys?.add(key);
     }
   }
-  return undefined;
+  return '';
 }

@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Backend } from '../backend.js';
-import { StoreError, toStoreError } from '../errors.js';
-import type { RequestContext, Reply } from '../http/request-context.js';
+import { toStoreError } from '../errors.js';
+import type { Reply } from '../http/reply.js';
+import type { Page } from '../http/face.js';
+import type { HttpRequest } from '../http/request.js';
 import type { Metrics } from './metrics.js';
 
 interface BackendState {
@@ -31,12 +33,9 @@ export function createHealth() {
     },
     isDraining: (): boolean => phase === 'shutting down',
     /** Returns undefined for any other path. */
-    handle: (context: RequestContext): Promise<Reply> | Reply | undefined => {
-      const { path, search } = context;
-      if (path !== '/livez' && path !== '/readyz') return undefined;
-      context.route = 'probe';
-      requireGet(context);
-      return path === '/livez' ? text(200, 'alive') : readiness(new URLSearchParams(search).get('backend') === 'true');
+    findPage: ({ path }: HttpRequest): Page | undefined => {
+      if (path === '/livez') return { name: 'probe', handle: () => text(200, 'alive') };
+      return path === '/readyz' ? { name: 'probe', handle: readiness } : undefined;
     },
   };
 
@@ -44,7 +43,8 @@ export function createHealth() {
    * All instances share the backend. If its outage made them unready, a load balancer would have no instance left, and
    * would answer instead of them.
    */
-  async function readiness(needsBackend: boolean): Promise<Reply> {
+  async function readiness({ search }: HttpRequest): Promise<Reply> {
+    const needsBackend = new URLSearchParams(search).get('backend') === 'true';
     if (phase !== 'ready') return json(503, { status: phase });
     const state = needsBackend ? await findState() : await Promise.race([findState(), noAnswer()]);
     const isReady = state.backend === 'available' || (state.backend === 'unavailable' && !needsBackend);
@@ -68,19 +68,13 @@ async function noAnswer(): Promise<BackendState> {
   return { backend: 'unavailable', reason: 'The backend does not answer in time.' };
 }
 
-/** Creates the handler of `/metrics`. It returns undefined for any other path. */
+/** Creates the page at `/metrics`. Its finder returns undefined for any other path. */
 export function createMetricsPage(metrics: Metrics) {
-  return (context: RequestContext): Promise<Reply> | undefined => {
-    if (context.path !== '/metrics') return undefined;
-    context.route = 'probe';
-    requireGet(context);
-    return metrics.render().then((body) => text(200, body, metrics.contentType));
+  const page: Page = {
+    name: 'probe',
+    handle: () => metrics.render().then((body) => text(200, body, metrics.contentType)),
   };
-}
-
-function requireGet({ method, path }: RequestContext): void {
-  if (method === 'GET' || method === 'HEAD') return;
-  throw new StoreError('method_not_allowed', `${path} takes GET and HEAD.`, { headers: { Allow: 'GET, HEAD' } });
+  return ({ path }: HttpRequest): Page | undefined => (path === '/metrics' ? page : undefined);
 }
 
 function json(status: number, body: object): Reply {

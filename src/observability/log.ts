@@ -1,5 +1,5 @@
 import { pino, type Logger } from 'pino';
-import type { RequestContext } from '../http/request-context.js';
+import type { HttpRequest } from '../http/request.js';
 
 export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child'>;
 
@@ -39,21 +39,7 @@ export function createLog({ level, pretty }: { level: string; pretty: boolean })
   return pino(options, destination);
 }
 
-/** Creates the fields of a log line that only some requests have, in their order. No field ever contains a key. */
-export const createRequestFields = () => ({
-  keyId: undefined as string | undefined,
-  /** Requests charged. */
-  cost: undefined as number | undefined,
-  /** The names of the operations. An operation without a name is listed by its type. */
-  operations: undefined as string | undefined,
-  deprecated: undefined as boolean | undefined,
-  /** The names and ids of documents that are not trusted. */
-  untrusted: undefined as string | undefined,
-  /** The client's name, if the request used something deprecated or not trusted. */
-  client: undefined as string | undefined,
-});
-
-type LoggedRequest = Pick<RequestContext, 'requestId' | 'method' | 'path' | 'route' | 'logged' | 'withhold'>;
+type LoggedRequest = Pick<HttpRequest, 'requestId' | 'method' | 'path' | 'redact' | 'client'>;
 
 /** Longer paths are cut, in characters. */
 const MAX_PATH = 256;
@@ -62,11 +48,11 @@ const MAX_PATH = 256;
 export function createRequestLog(log: Log) {
   // The program sets every field itself. Redaction would double the cost of a line.
   const requestLog = log.child({}, { redact: [] });
-  return (context: LoggedRequest, address: string | undefined, status: number, milliseconds: number): void => {
-    const { requestId, method, route, logged } = context;
-    const path = context.path === route ? route : context.withhold(context.path).slice(0, MAX_PATH);
+  return (request: LoggedRequest, route: string, logged: object, status: number, milliseconds: number): void => {
+    const { requestId, method, client } = request;
+    const path = request.path === route ? route : request.redact(request.path).slice(0, MAX_PATH);
     const ms = Math.round(milliseconds * 100) / 100;
-    const line = { requestId, method, path, address, status, ms, ...logged };
+    const line = { requestId, method, path, address: client.address, status, ms, ...logged };
     // Lines of probes would outnumber all others.
     requestLog[route === 'probe' ? 'debug' : 'info'](line, 'request');
   };

@@ -4,9 +4,10 @@ import { readdir, readFile } from 'node:fs/promises';
 import { extname } from 'node:path';
 import { StoreError } from '../errors.js';
 import { prefersHtml } from '../http/media-type.js';
-import { REVALIDATED } from '../http/representation.js';
-import type { RequestContext, Reply } from '../http/request-context.js';
-import type { Handler } from '../http/server.js';
+import { REVALIDATED } from '../http/conditional.js';
+import type { Reply } from '../http/reply.js';
+import type { HttpRequest } from '../http/request.js';
+import type { Page } from '../http/face.js';
 
 export interface PagesOptions {
   readonly version: string;
@@ -64,7 +65,7 @@ export function createPages(options: PagesOptions) {
     throw new StoreError('no_such_route', `There is no such page. The documents begin at ${FIRST_DOCUMENT}.`);
   }
 
-  async function replyAsset({ path }: RequestContext): Promise<Reply> {
+  async function replyAsset({ path }: HttpRequest): Promise<Reply> {
     const mediaType = MEDIA_TYPES[extname(path)] ?? 'application/octet-stream';
     return { status: 200, headers: { 'Content-Type': mediaType, ...IMMUTABLE }, body: await getFile(path.slice(1)) };
   }
@@ -73,13 +74,13 @@ export function createPages(options: PagesOptions) {
     return { status: 200, headers: PAGE_HEADERS, body: fill(String(await getFile(name))) };
   }
 
-  function replyFront(context: RequestContext): Promise<Reply> | Reply {
+  function replyFront(context: HttpRequest): Promise<Reply> | Reply {
     if (!prefersHtml(context, [JSON_TYPE])) return textReply(JSON_TYPE, JSON.stringify(description));
     return replyPage('index.html', (html) => renderFrontPage(html, description));
   }
 
   /** Exchanges the token for the development keys, once. */
-  async function replyKeys(context: RequestContext): Promise<Reply> {
+  async function replyKeys(context: HttpRequest): Promise<Reply> {
     const sent = Buffer.from(context.header('authorization') ?? '');
     const expected = Buffer.from(`Bearer ${token ?? ''}`);
     if (token === undefined || sent.length !== expected.length || !timingSafeEqual(sent, expected)) {
@@ -91,7 +92,7 @@ export function createPages(options: PagesOptions) {
     return { status: 200, headers: { 'Content-Type': JSON_TYPE, 'Cache-Control': 'no-store' }, body };
   }
 
-  function findAnswer(path: string): Handler | undefined {
+  function findAnswer(path: string): Page['handle'] | undefined {
     if (path === '/') return replyFront;
     if (path.startsWith('/docs/')) return () => replyPage(`${path.slice(1)}.html`);
     if (path === '/explorer') return () => replyPage('explorer.html');
@@ -103,17 +104,16 @@ export function createPages(options: PagesOptions) {
   return {
     /** The fragment of the explorer's address, with which it fetches the development keys once. Empty without keys. */
     tokenFragment: token === undefined ? '' : `#token=${token}`,
-    /** Answers a request for a page or one of its files. Returns undefined for any other path. */
-    handle: (context: RequestContext): Promise<Reply> | Reply | undefined => {
-      const { path, method } = context;
+    /** Returns undefined for any other path. */
+    findPage: ({ path }: HttpRequest): Page | undefined => {
       const isForKeys = path === KEYS_PATH;
-      const answer = isForKeys ? replyKeys : findAnswer(path);
-      if (!answer) return undefined;
-      context.route = /^\/(?:assets|docs)(?=\/)/.exec(path)?.[0] ?? path;
-      const methods = isForKeys ? ['POST'] : ['GET', 'HEAD'];
-      if (methods.includes(method)) return answer(context);
-      const headers = { Allow: methods.join(', ') };
-      throw new StoreError('method_not_allowed', `${path} takes ${methods.join(' and ')}.`, { headers });
+      const handle = isForKeys ? replyKeys : findAnswer(path);
+      if (!handle) return undefined;
+      return {
+        name: /^\/(?:assets|docs)(?=\/)/.exec(path)?.[0] ?? path,
+        handle,
+        ...(isForKeys && { methods: ['POST'] }),
+      };
     },
   };
 }

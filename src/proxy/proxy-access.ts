@@ -152,6 +152,10 @@ class ProxySession implements Session, UpstreamKey {
     this.#endProbe({ hasFailed, refusal }, hasFailed);
   }
 
+  explain(error: StoreError): StoreError {
+    return error;
+  }
+
   async allowance(): Promise<Allowance | undefined> {
     if (this.isKeyRefused) return this.refusedCaller.allowance();
     const { limits } = this.key;

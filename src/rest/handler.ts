@@ -1,43 +1,29 @@
-import { rethrowUnlessBanned, type Session } from '../access/session.js';
-import { NO_ROUTE, outcomeOf } from '../access/usage.js';
-import type { Backend } from '../backend.js';
+import type { Session } from '../access/session.js';
+import { outcomeOf, type UsageCounter } from '../access/usage.js';
 import { StoreError, toStoreError } from '../errors.js';
-import { readJsonBody } from '../http/body.js';
-import type { Cors } from '../http/cors.js';
-import { requireUnambiguousHeaders, type Reply, type RequestContext } from '../http/request-context.js';
-import { toErrorReply } from '../http/reply.js';
+import { parseJsonBody } from '../http/body.js';
+import { REVALIDATED } from '../http/conditional.js';
 import { createMediaTypeChooser } from '../http/media-type.js';
-import { REVALIDATED } from '../http/representation.js';
-import { logFailures, type Handler } from '../http/server.js';
-import type { Log } from '../observability/log.js';
+import { JSON_TYPE, toErrorReply, type Reply } from '../http/reply.js';
+import { RequestCall, type HttpRequest } from '../http/request.js';
 import { parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { LOOKUP_DEPRECATED_SINCE, LOOKUP_SUNSET, notFound, type Pet } from '../pets/pet.js';
-import type { Call } from '../pets/pet-source.js';
+import type { Call, PetSource } from '../pets/pet-source.js';
+import type { Face, Route } from '../http/face.js';
 import { createOpenApiDocument } from './openapi.js';
 import { listQuery, lookupPath, newPetBody, noQuery, parseInput } from './schemas.js';
 
-export interface RestOptions extends Pick<Backend, 'source' | 'access' | 'usage'> {
-  readonly cors: Cors;
-  readonly log: Log;
-  readonly maxBodyBytes: number;
+export interface RestOptions {
+  readonly source: PetSource;
+  readonly usage?: UsageCounter;
 }
 
 /** One operation of the interface: validates the request, uncharged, and returns the function to run. */
-type Operation = (context: RequestContext, petId: string, keyId: string | undefined) => Promise<Run> | Run;
+type Operation = (request: HttpRequest, session: Session) => Run;
 
 type Run = (call: Call) => Promise<Reply>;
 
-interface Route {
-  readonly name: string;
-  readonly pattern: RegExp;
-  /** By method. The OpenAPI document needs no key and costs nothing. */
-  readonly operations: Readonly<Record<string, Operation | 'document'>>;
-}
-
-const JSON_TYPE = 'application/json; charset=utf-8';
-const MEDIA_TYPES = [JSON_TYPE] as const;
-
-const LOOKUP_ROUTE = '/v1/pets/{petId}';
+const LOOKUP_PATH = /^\/v1\/pets\/([^/]+)$/;
 /** The headers of every response of the deprecated endpoint: RFC 9745, RFC 8594, RFC 8288. */
 const LOOKUP_HEADERS = {
   Deprecation: `@${LOOKUP_DEPRECATED_SINCE.getTime() / 1_000}`,
@@ -45,121 +31,96 @@ const LOOKUP_HEADERS = {
   Link: '</v1/pets>; rel="successor-version"',
 };
 
-/** Makes the handler of everything below /v1. */
-export function createRestHandler(options: RestOptions): Handler {
-  const { source, access, usage, cors, log, maxBodyBytes } = options;
-  const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
-  const openApi = JSON.stringify(createOpenApiDocument());
+/** Makes the interface below /v1. */
+export function createRest({ source, usage }: RestOptions): Face {
+  const requireJson = createMediaTypeChooser([JSON_TYPE]);
+  const openApi = jsonReply(200, JSON.stringify(createOpenApiDocument()), REVALIDATED);
 
   const list: Operation = ({ search }) => {
     const query = parseInput(listQuery, toParameters(search));
-    return async (call) => jsonReply(200, `[${(await source.list(query, call)).map(formatPet).join(',')}]`);
+    return async (call) =>
+      jsonReply(200, `[${(await source.list(query, call)).map(formatPet).join(',')}]`, REVALIDATED);
   };
 
-  const add: Operation = async (context, _petId, keyId) => {
-    parseInput(noQuery, toParameters(context.search));
-    const key = parseIdempotencyKey(context.header('idempotency-key'), keyId);
-    const body = await readJsonBody(context, maxBodyBytes, '{"name": "Rex", "categoryId": 1}');
-    const newPet = parseInput(newPetBody, body);
+  const add: Operation = (request, { keyId }) => {
+    parseInput(noQuery, toParameters(request.search));
+    const key = parseIdempotencyKey(request.header('idempotency-key'), keyId);
+    const newPet = parseInput(newPetBody, parseJsonBody(request, '{"name": "Rex", "categoryId": 1}'));
     return async (call) => {
       const pet = await source.add(newPet, call, key);
       return jsonReply(201, formatPet(pet), { Location: `/v1/pets/${pet.id}` });
     };
   };
 
-  const lookup: Operation = ({ search }, petId) => {
+  const lookup: Operation = ({ path, search }) => {
     parseInput(noQuery, toParameters(search));
-    const { petId: id } = parseInput(lookupPath, { petId });
+    const { petId: id } = parseInput(lookupPath, { petId: decodePath(LOOKUP_PATH.exec(path)?.[1] ?? '') });
     return async (call) => {
       const [pet] = await source.findMany([id], call);
       if (pet instanceof Error) throw pet;
       if (pet === undefined) throw notFound(id);
-      return jsonReply(200, formatPet(pet));
+      return jsonReply(200, formatPet(pet), REVALIDATED);
     };
   };
 
-  const routes: readonly Route[] = [
-    { name: '/v1/pets', pattern: /^\/v1\/pets$/, operations: { GET: list, POST: add } },
-    { name: LOOKUP_ROUTE, pattern: /^\/v1\/pets\/([^/]+)$/, operations: { GET: lookup } },
-    { name: '/v1/openapi.json', pattern: /^\/v1\/openapi\.json$/, operations: { GET: 'document' } },
-  ];
-
-  return async (context) => {
-    const route = routes.find(({ pattern }) => pattern.test(context.path));
-    if (route) context.route = route.name;
-    const headers = {
-      ...(route?.name === LOOKUP_ROUTE && LOOKUP_HEADERS),
-      ...(context.method !== 'POST' && REVALIDATED),
-    };
-    let session: Session | undefined;
-    let reply: Reply | StoreError;
-    try {
-      session = await openSession(context, route);
-      reply = await answer(context, session, route);
-    } catch (thrown) {
-      reply = toStoreError(thrown);
-    }
-    const windows = (await session?.allowance())?.windows;
-    if (reply instanceof StoreError) logFailures(log, [reply], context);
-    count(context, route, reply);
-    const sent = reply instanceof StoreError ? toErrorReply(reply) : reply;
-    return { ...sent, headers: { ...headers, ...sent.headers }, windows };
+  const petsRoute = toRoute('/v1/pets', { GET: list, POST: add });
+  const lookupRoute = { ...toRoute('/v1/pets/{petId}', { GET: lookup }, true), headers: LOOKUP_HEADERS };
+  const openApiRoute: Route = {
+    name: '/v1/openapi.json',
+    methods: ['GET'],
+    requiresKey: () => false,
+    isPublic: true,
+    handle(request) {
+      requireJson(request.header('accept'));
+      return openApi;
+    },
   };
 
-  async function openSession(context: RequestContext, route: Route | undefined): Promise<Session> {
-    const open = (authorization?: string) => access.open(authorization, context.client.network);
-    let session: Session;
-    try {
-      session = await open(context.header('authorization'));
-    } catch (thrown) {
-      if (route?.operations.GET !== 'document') throw thrown;
-      // While keys cannot be looked up, a client gets the document as if it had sent none.
-      session = await open();
-    }
-    context.logged.keyId = session.keyId;
-    return session;
-  }
+  return {
+    root: '/v1',
+    findRoute(path) {
+      if (path === petsRoute.name) return petsRoute;
+      if (path === openApiRoute.name) return openApiRoute;
+      return LOOKUP_PATH.test(path) ? lookupRoute : undefined;
+    },
+    toErrorReply,
+  };
 
-  async function answer(context: RequestContext, session: Session, route: Route | undefined): Promise<Reply> {
-    const { path, method } = context;
-    requireUnambiguousHeaders(context.request);
-    if (!route) throw new StoreError('no_such_route', 'There is no such path. /v1/openapi.json lists all paths.');
-    if (cors.isPreflight(context)) return { status: 204, headers: cors.preflightHeaders(context), body: '' };
-    const operation = route.operations[method === 'HEAD' ? 'GET' : method];
-    if (!operation) throw methodNotAllowed(Object.keys(route.operations));
-    if (operation === 'document') {
-      chooseMediaType(context.header('accept'));
-      return jsonReply(200, openApi);
-    }
-    await session.requireKey();
-    const prepare = async (): Promise<Run> => {
-      chooseMediaType(context.header('accept'));
-      return operation(context, decodePath(route.pattern.exec(path)?.[1] ?? ''), session.keyId);
+  function toRoute(name: string, operations: Readonly<Record<string, Operation>>, deprecated?: boolean): Route {
+    return {
+      name,
+      methods: Object.keys(operations),
+      requiresKey: () => true,
+      async handle(request, session) {
+        const { clientName: client } = request;
+        const method = request.method === 'HEAD' ? 'GET' : request.method;
+        const operation = `${method} ${name}`;
+        let cost = 0;
+        const count = (failure?: StoreError): void =>
+          usage?.count({
+            keyId: session.keyId as string,
+            client,
+            operation,
+            deprecated: deprecated && cost > 0 ? operation : '',
+            cost,
+            outcome: outcomeOf(failure !== undefined, failure ? [failure] : []),
+          });
+        try {
+          requireJson(request.header('accept'));
+          const run = (operations[method] as Operation)(request, session);
+          await session.admit(1);
+          cost = 1;
+          const reply = await run(new RequestCall(request, session.upstreamKey));
+          count();
+          return { ...reply, logged: { cost, ...(deprecated && { deprecated, client }) } };
+        } catch (thrown) {
+          const error = toStoreError(thrown);
+          count(error);
+          throw error;
+        }
+      },
     };
-    const run = await prepare().catch(rethrowUnlessBanned(session));
-    await session.admit(1);
-    context.logged.cost = 1;
-    if (route.name === LOOKUP_ROUTE) Object.assign(context.logged, { deprecated: true, client: context.clientName });
-    return run(context);
   }
-
-  function count(
-    { method, clientName: client, logged }: RequestContext,
-    route: Route | undefined,
-    reply: Reply | StoreError,
-  ): void {
-    const { keyId, deprecated, cost = 0 } = logged;
-    if (keyId === undefined) return;
-    const name = method === 'HEAD' ? 'GET' : method;
-    const operation = route?.operations[name] ? `${name} ${route.name}` : NO_ROUTE;
-    const outcome = reply instanceof StoreError ? outcomeOf(true, [reply]) : 'ok';
-    usage?.count({ keyId, client, operation, deprecated: deprecated ? operation : '', cost, outcome });
-  }
-}
-
-function methodNotAllowed(methods: readonly string[]): StoreError {
-  const allowed = methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ');
-  return new StoreError('method_not_allowed', `This path accepts ${allowed}.`, { headers: { Allow: allowed } });
 }
 
 /** Parses a query string. Refuses a repeated parameter. */

@@ -1,4 +1,3 @@
-import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
 import { errorBody, idempotencyHeader, listQuery, lookupPath, newPetBody, petBody } from './schemas.js';
 
@@ -154,17 +153,10 @@ function errors(invalid: string, ...others: number[]): JsonObject {
   return Object.fromEntries(
     [400, ...others].map((status) => {
       const bodies: JsonObject = {};
-      const problems: JsonObject = {};
       for (const [code, message] of Object.entries(examples[status] ?? {})) {
         bodies[code] = { value: { code, message, status } };
-        problems[code] = {
-          value: { type: 'about:blank', title: STATUS_CODES[status], status, detail: message, code },
-        };
       }
-      const content = {
-        'application/json': { schema: ref('Error'), examples: bodies },
-        'application/problem+json': { schema: ref('Problem'), examples: problems },
-      };
+      const content = { 'application/json': { schema: ref('Error'), examples: bodies } };
       const headers = status === 429 || status === 503 ? { ...LIMIT_HEADERS, ...RETRY_AFTER } : LIMIT_HEADERS;
       return [status, { description: REASONS[status], headers, content }];
     }),

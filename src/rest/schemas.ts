@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { withhold } from '../access/api-key.js';
+import { redact } from '../access/api-key.js';
 import { StoreError } from '../errors.js';
 import { BODY } from '../http/body.js';
 import { JsonNumber } from '../json/exact-json.js';
@@ -82,8 +82,6 @@ export const errorBody = z.strictObject({
   status: z.int().meta({ description: 'The HTTP status code.', format: undefined, minimum: 400, maximum: 599 }),
 });
 
-/** Problem details: https://www.rfc-editor.org/rfc/rfc9457 */
-
 /**
  * Validates untrusted input.
  * @throws StoreError `invalid_request` with at most ten reasons, each with the name of its field
@@ -122,7 +120,7 @@ function explain(member: 'property' | 'parameter', members: string) {
 function show(input: unknown): string {
   if (Array.isArray(input)) return 'an array';
   if (typeof input === 'object' && input !== null && !(input instanceof JsonNumber)) return 'an object';
-  const shown = input instanceof JsonNumber ? input.text : withhold(JSON.stringify(input), undefined);
+  const shown = input instanceof JsonNumber ? input.text : redact(JSON.stringify(input), undefined);
   return shown.length > 60 ? `${shown.slice(0, 60)}…` : shown;
 }
 

@@ -65,6 +65,14 @@ class CallerSession implements Session {
     return chain(this.ledger.admit(this.caller, cost), (admission) => this.#settle(admission, cost));
   }
 
+  explain(error: StoreError): MaybePromise<StoreError> {
+    if (this.#windows) return error;
+    return chain(this.ledger.admit(this.caller, 0), (admission) => {
+      this.#windows = admission.windows;
+      return toRefusal(admission, 0) ?? error;
+    });
+  }
+
   allowance(): MaybePromise<Allowance> {
     const { plan } = this.caller;
     if (this.#windows) return { plan, windows: this.#windows };

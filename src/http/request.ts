@@ -1,18 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP, isIPv4, isIPv6 } from 'node:net';
-import { CLIENT_NAME_HEADER, parseClientName, withhold } from '../access/api-key.js';
-import type { WindowState } from '../access/ledger.js';
+import { CLIENT_NAME_HEADER, parseClientName, redact } from '../access/api-key.js';
 import { StoreError } from '../errors.js';
-import { createRequestFields } from '../observability/log.js';
-
-export interface Reply {
-  readonly status: number;
-  readonly headers: Record<string, string>;
-  readonly body: string | Uint8Array;
-  /** The caller's windows, for the limit headers. Absent if nothing is counted or the limits are unknown. */
-  readonly windows?: readonly WindowState[] | undefined;
-}
 
 export interface ClientAddress {
   readonly address: string;
@@ -21,11 +11,12 @@ export interface ClientAddress {
 }
 
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
+const NO_BODY = Buffer.alloc(0);
 
-/** One HTTP request and the state that its handlers share. */
-export class RequestContext {
+/** One HTTP request. Handlers only read it. */
+export class HttpRequest {
   readonly method: string;
-  /** The path without a trailing slash, which makes no difference. */
+  /** Without a trailing slash, which makes no difference, and without needless percent-encoding. */
   readonly path: string;
   /** With its question mark, or empty. */
   readonly search: string;
@@ -33,39 +24,35 @@ export class RequestContext {
   readonly startedAt = performance.now();
   /** When its body was complete: a slow sender uses up no time of a backend. */
   arrivedAt = this.startedAt;
-  /** What handlers add to the log line of this request. */
-  readonly logged = createRequestFields();
-  /** True if the response was written before the whole request had arrived. The client may then disconnect first. */
-  isAnsweredEarly = false;
-  /** The name of the route for metrics. Never the client's path, because that could have any value. */
-  route = 'other';
-  /** Who pays for new documents: the key, once it is known to be valid, otherwise the client's address. */
+  /** Complete before a handler is called. Empty without one. */
+  body: Buffer = NO_BODY;
+  /** Who is charged for the work: the key, once it is known to be valid, otherwise the client's address. */
   caller: string;
   #cancelListeners: Set<() => void> | undefined;
 
   constructor(
-    readonly request: IncomingMessage,
+    readonly message: IncomingMessage,
     readonly response: ServerResponse,
     readonly client: ClientAddress,
   ) {
     this.caller = client.network;
-    const url = toOriginForm(request.url ?? '/');
+    const url = toOriginForm(message.url ?? '/');
     const mark = url.indexOf('?');
-    const path = mark < 0 ? url : url.slice(0, mark);
-    this.method = request.method ?? 'GET';
+    const path = normalizePath(mark < 0 ? url : url.slice(0, mark));
+    this.method = message.method ?? 'GET';
     this.path = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
     this.search = mark < 0 ? '' : url.slice(mark);
     const sent = this.header('x-request-id');
-    this.requestId = sent !== undefined && REQUEST_ID.test(sent) && this.withhold(sent) === sent ? sent : randomUUID();
+    this.requestId = sent !== undefined && REQUEST_ID.test(sent) && this.redact(sent) === sent ? sent : randomUUID();
   }
 
   /** Returns a text of this request for the log, unless it contains an API key. */
-  withhold(text: string): string {
-    return withhold(text, this.header('authorization'));
+  redact(text: string): string {
+    return redact(text, this.header('authorization'));
   }
 
   header(name: string): string | undefined {
-    const value = this.request.headers[name];
+    const value = this.message.headers[name];
     return Array.isArray(value) ? value.join(', ') : value;
   }
 
@@ -98,11 +85,46 @@ export class RequestContext {
   }
 }
 
+/** What a source of animals needs to know of a request. `Key` is that of the upstream in proxy mode. */
+export class RequestCall<Key> {
+  readonly requestId: string;
+  readonly startedAt: number;
+
+  constructor(
+    private readonly request: HttpRequest,
+    readonly key: Key,
+  ) {
+    this.requestId = request.requestId;
+    this.startedAt = request.arrivedAt;
+  }
+
+  get clientName(): string | undefined {
+    return this.request.clientName;
+  }
+  get isCancelled(): boolean {
+    return this.request.isCancelled;
+  }
+  onCancel(listener: () => void): void {
+    this.request.onCancel(listener);
+  }
+  offCancel(listener: () => void): void {
+    this.request.offCancel(listener);
+  }
+}
+
 /** A request line may contain the complete URL: https://www.rfc-editor.org/rfc/rfc9112#section-3.2.2 */
 function toOriginForm(target: string): string {
   if (target.startsWith('/') || !URL.canParse(target)) return target;
   const { pathname, search } = new URL(target);
   return pathname + search;
+}
+
+/** Decodes the characters that need no encoding: https://www.rfc-editor.org/rfc/rfc3986#section-6.2.2.2 */
+function normalizePath(path: string): string {
+  return path.replace(/%[0-9a-f]{2}/gi, (encoded) => {
+    const character = String.fromCharCode(parseInt(encoded.slice(1), 16));
+    return /[\w.~-]/.test(character) ? character : encoded;
+  });
 }
 
 /** Node limits the total size of the headers, but thousands of short headers would fit. */
@@ -147,7 +169,7 @@ function parseAddress(text: string): string | undefined {
   const address = (bracketed ?? text.replace(/^(\d+(?:\.\d+){3}):\d+$/, '$1'))
     .replace(/^::ffff:(?=\d+\.)/i, '')
     .replace(/%.*$/s, '');
-  // A copy, because V8 keeps the whole header in memory as long as a part of it is used.
+  // A copy, so that it does not keep the whole header in memory.
   return isIP(address) === 0 ? undefined : Buffer.from(address).toString();
 }
 
@@ -159,9 +181,4 @@ function toNetwork(address: string): string {
   const complete = text.replace('::', `:${'0:'.repeat(9 - text.split(':').length)}`);
   const groups = complete.split(':').map((group) => group || '0');
   return `${groups.slice(0, 4).join(':')}::/64`;
-}
-
-/** Shortens an address for the log: to a /24 of IPv4, or a /64 of IPv6. */
-export function toPrefix(address: string): string {
-  return isIPv4(address) ? address.replace(/\d+$/, '0/24') : toNetwork(address);
 }

@@ -1,0 +1,180 @@
+import type { MaybePromise } from '../access/maybe-promise.js';
+import { overloaded, toStoreError } from '../errors.js';
+
+export interface FairQueueOptions<Result> {
+  /** A request that has waited longer than this is refused, in milliseconds. */
+  readonly lateMs: number;
+  /** Estimates what the event loop does for a result after the task has returned for the first time, in milliseconds. */
+  readonly weigh: (result: Result) => number;
+}
+
+/** What is known of a caller: a key, or an address without a valid one. */
+interface Caller {
+  running: number;
+  /** What it has used of the event loop beyond its share, in milliseconds, and when this was reckoned. */
+  debtMs: number;
+  reckonedAt: number;
+  /** What one of its requests takes, in milliseconds: a moving average. */
+  averageMs: number;
+  readonly waiting: Waiting[];
+}
+
+interface Waiting {
+  readonly since: number;
+  readonly start: () => void;
+  readonly refuse: (error: Error) => void;
+}
+
+/** The most requests that run at once, in all and of one caller. Others wait. */
+const MAX_RUNNING = 256;
+const MAX_RUNNING_OF_CALLER = 32;
+/** The most requests of one caller that wait. */
+const MAX_WAITING_OF_CALLER = 256;
+/** The work that one caller may have in progress, in milliseconds: beside others, and alone. */
+const IN_PROGRESS_MS = 32;
+const IN_PROGRESS_ALONE_MS = 100;
+/** How far a caller may exceed its share before it waits, in milliseconds. */
+const BURST_MS = 5;
+/** What is assumed of the first request of a caller, in milliseconds. */
+const FIRST_GUESS_MS = 2;
+/** A caller counts as active for this long after its last request, in milliseconds. */
+const ACTIVE_MS = 1_000;
+const COUNT_EVERY_MS = 100;
+/** The most callers that are remembered, and for how long, in milliseconds. */
+const MAX_CALLERS = 10_000;
+const REMEMBERED_MS = 60_000;
+
+/**
+ * Creates the queue at the door: while several callers are active, each may use an equal share of the event loop. A
+ * caller that has used more waits until time has made up for it, so that its next request finds the event loop free for
+ * the others. While a caller is alone, it waits only for its own requests.
+ */
+export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Result>) {
+  /** The callers, the one that came least recently first. */
+  const callers = new Map<string, Caller>();
+  const queue = new Set<Caller>();
+  let running = 0;
+  let active = 1;
+  let countedAt = 0;
+  let isStarting = false;
+  let timer: NodeJS.Timeout | undefined;
+
+  /**
+   * Runs the task of a request when it is the caller's turn, at once if nothing stands in the way.
+   * @throws StoreError `overloaded` when the request has waited too long, or too many of its caller wait
+   */
+  return (name: string, task: () => MaybePromise<Result>): MaybePromise<Result> => {
+    const now = performance.now();
+    const caller = find(name, now);
+    if (caller.waiting.length === 0 && mayStart(caller, now)) return run(caller, task);
+    if (caller.waiting.length >= MAX_WAITING_OF_CALLER) throw overloaded();
+    return new Promise((resolve, reject) => {
+      const start = (): void => {
+        try {
+          resolve(run(caller, task));
+        } catch (error) {
+          reject(toStoreError(error));
+        }
+      };
+      caller.waiting.push({ since: now, start, refuse: reject });
+      queue.add(caller);
+      schedule(now);
+    });
+  };
+
+  function find(name: string, now: number): Caller {
+    const known = callers.get(name);
+    const caller = known ?? { running: 0, debtMs: 0, reckonedAt: now, averageMs: FIRST_GUESS_MS, waiting: [] };
+    callers.delete(name);
+    callers.set(name, caller);
+    countActive(now);
+    reckon(caller, now);
+    return caller;
+  }
+
+  function countActive(now: number): void {
+    if (now - countedAt < COUNT_EVERY_MS) return;
+    countedAt = now;
+    let count = 0;
+    for (const [name, caller] of callers) {
+      const idleMs = now - caller.reckonedAt;
+      const isBusy = caller.running > 0 || caller.waiting.length > 0;
+      if (isBusy || idleMs < ACTIVE_MS) count += 1;
+      else if (idleMs > REMEMBERED_MS || callers.size > MAX_CALLERS) callers.delete(name);
+    }
+    active = Math.max(1, count);
+  }
+
+  /** Pays back a caller's debt with the share of the time that has passed. */
+  function reckon(caller: Caller, now: number): void {
+    caller.debtMs = Math.max(0, caller.debtMs - (now - caller.reckonedAt) / active);
+    caller.reckonedAt = now;
+  }
+
+  function mayStart(caller: Caller, now: number): boolean {
+    if (running >= MAX_RUNNING) return false;
+    const inProgressMs = active > 1 ? IN_PROGRESS_MS : IN_PROGRESS_ALONE_MS;
+    if (caller.running >= Math.max(1, Math.min(MAX_RUNNING_OF_CALLER, inProgressMs / caller.averageMs))) return false;
+    reckon(caller, now);
+    return active === 1 || caller.debtMs <= BURST_MS;
+  }
+
+  function run(caller: Caller, task: () => MaybePromise<Result>): MaybePromise<Result> {
+    running += 1;
+    caller.running += 1;
+    const startedAt = performance.now();
+    let usedMs = 0;
+    const finish = (result?: Result): void => {
+      if (result !== undefined) usedMs += weigh(result);
+      running -= 1;
+      caller.running -= 1;
+      caller.debtMs += usedMs;
+      caller.averageMs += (usedMs - caller.averageMs) / 4;
+      if (queue.size > 0) startWaiting();
+    };
+    let result: MaybePromise<Result>;
+    try {
+      result = task();
+    } catch (error) {
+      usedMs = performance.now() - startedAt;
+      finish();
+      throw error;
+    }
+    usedMs = performance.now() - startedAt;
+    if (result instanceof Promise) result.then(finish, () => finish());
+    else finish(result);
+    return result;
+  }
+
+  /** Starts one request of each caller in turn, until none may start, and refuses those that have waited too long. */
+  function startWaiting(): void {
+    if (isStarting) return;
+    isStarting = true;
+    const now = performance.now();
+    const blocked: Caller[] = [];
+    // A caller that is added again while the loop runs gets its next turn after the others.
+    for (const caller of queue) {
+      queue.delete(caller);
+      while ((caller.waiting[0]?.since ?? now) < now - lateMs) caller.waiting.shift()?.refuse(overloaded());
+      if (caller.waiting.length === 0) continue;
+      if (mayStart(caller, now)) {
+        caller.waiting.shift()?.start();
+        queue.add(caller);
+      } else blocked.push(caller);
+    }
+    for (const caller of blocked) queue.add(caller);
+    isStarting = false;
+    if (queue.size > 0) schedule(now);
+  }
+
+  /** Looks again when the first waiting caller has paid its debt, or has waited too long. */
+  function schedule(now: number): void {
+    let waitMs = lateMs;
+    for (const { waiting, debtMs } of queue) {
+      if (debtMs > BURST_MS) waitMs = Math.min(waitMs, (debtMs - BURST_MS) * active);
+      waitMs = Math.min(waitMs, (waiting[0]?.since ?? now) + lateMs - now);
+    }
+    clearTimeout(timer);
+    timer = setTimeout(startWaiting, Math.max(1, Math.ceil(waitMs)));
+  }
+}
