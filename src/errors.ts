@@ -25,6 +25,7 @@ export const ERRORS = {
   method_not_allowed: { status: 405, graphqlCode: 'BAD_REQUEST' },
   not_acceptable: { status: 406, graphqlCode: 'BAD_REQUEST' },
   payload_too_large: { status: 413, graphqlCode: 'BAD_REQUEST' },
+  uri_too_long: { status: 414, graphqlCode: 'BAD_REQUEST' },
   headers_too_large: { status: 431, graphqlCode: 'BAD_REQUEST' },
   unsupported_media_type: { status: 415, graphqlCode: 'BAD_REQUEST' },
   overloaded: { status: 503, graphqlCode: 'SERVICE_UNAVAILABLE' },

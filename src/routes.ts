@@ -3,11 +3,12 @@ import type { Access, Session } from './access/session.js';
 import { StoreError, toStoreError } from './errors.js';
 import { createBodyReader } from './http/body.js';
 import { createGraphqlErrorReply } from './graphql/handler.js';
+import { REVALIDATED } from './http/conditional.js';
 import type { Cors } from './http/cors.js';
 import type { Face, Page, Route } from './http/face.js';
 import { createFairQueue } from './http/fair-queue.js';
 import { toErrorReply, type Reply } from './http/reply.js';
-import { requireUnambiguousHeaders, type HttpRequest } from './http/request.js';
+import { requireValidHead, type HttpRequest } from './http/request.js';
 import type { Answer } from './http/server.js';
 
 export interface RoutesOptions {
@@ -65,9 +66,9 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     return { reply: toErrorReply(error), route: 'other' };
   };
 
-  async function answerPage(request: HttpRequest, { name, methods = READ_METHODS, handle }: Page): Promise<Answer> {
+  async function answerPage(request: HttpRequest, { name, methods = ['GET'], handle }: Page): Promise<Answer> {
     try {
-      requireUnambiguousHeaders(request.message);
+      requireValidHead(request.message);
       requireMethod(request, methods);
       return { reply: await handle(request), route: name };
     } catch (thrown) {
@@ -82,7 +83,8 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     try {
       session = await openSession(request, route);
     } catch (thrown) {
-      return { reply: face.toErrorReply(toStoreError(thrown), request), route: name };
+      const reply = face.toErrorReply(toStoreError(thrown), request);
+      return { reply: addHeaders(reply, request, route), route: name };
     }
     if (session.isKeyAccepted && session.keyId !== undefined) request.caller = session.keyId;
     let reply: Reply;
@@ -95,8 +97,7 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     }
     session.close();
     const windows = (await session.allowance())?.windows;
-    if (route?.headers) reply = { ...reply, headers: { ...route.headers, ...reply.headers } };
-    return { reply, route: name, windows, keyId: session.keyId };
+    return { reply: addHeaders(reply, request, route), route: name, windows, keyId: session.keyId };
   }
 
   async function openSession(request: HttpRequest, route: Route | undefined): Promise<Session> {
@@ -111,7 +112,7 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
   }
 
   async function reach(request: HttpRequest, route: Route | undefined, session: Session): Promise<Reply> {
-    requireUnambiguousHeaders(request.message);
+    requireValidHead(request.message);
     if (!route) throw new StoreError('no_such_route', 'There is no such path.');
     if (cors.isPreflight(request)) return { status: 204, headers: cors.preflightHeaders(request), body: '' };
     requireMethod(request, route.methods);
@@ -121,9 +122,17 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
   }
 }
 
-function requireMethod({ method, path }: HttpRequest, methods: readonly string[]): void {
-  const allowed = methods.includes('GET') ? ['GET', 'HEAD', ...methods.filter((name) => name !== 'GET')] : methods;
+/** Adds the headers of the route, and those of a response that clients may store but must revalidate. */
+function addHeaders(reply: Reply, { method }: HttpRequest, route: Route | undefined): Reply {
+  const readHeaders = method === 'POST' ? undefined : { ...REVALIDATED, ...route?.readHeaders };
+  if (!readHeaders && !route?.headers) return reply;
+  return { ...reply, headers: { ...readHeaders, ...route?.headers, ...reply.headers } };
+}
+
+function requireMethod({ method }: HttpRequest, methods: readonly string[]): void {
+  const allowed = methods.flatMap((name) => (name === 'GET' ? READ_METHODS : [name]));
   if (allowed.includes(method)) return;
-  const list = new Intl.ListFormat('en').format(allowed);
-  throw new StoreError('method_not_allowed', `${path} takes ${list}.`, { headers: { Allow: allowed.join(', ') } });
+  throw new StoreError('method_not_allowed', `This path accepts ${allowed.join(', ')}.`, {
+    headers: { Allow: allowed.join(', ') },
+  });
 }

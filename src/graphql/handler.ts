@@ -2,7 +2,6 @@ import type { Session } from '../access/session.js';
 import type { Backend } from '../backend.js';
 import type { Config } from '../config.js';
 import { toStoreError, type StoreError } from '../errors.js';
-import { REVALIDATED } from '../http/conditional.js';
 import { createMediaTypeChooser, prefersHtml } from '../http/media-type.js';
 import type { Reply } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
@@ -34,7 +33,7 @@ export interface GraphqlDependencies {
 /** The media types of https://http-spec.graphql.org/September2026/#sec-Media-Types, the default first. */
 const MEDIA_TYPES = ['application/json; charset=utf-8', 'application/graphql-response+json; charset=utf-8'] as const;
 /** https://www.rfc-editor.org/rfc/rfc10008#name-the-accept-query-header-fie */
-const SAFE_METHOD_HEADERS = { ...REVALIDATED, 'Accept-Query': 'application/json' };
+const READ_HEADERS = { 'Accept-Query': 'application/json' };
 /** Other sites may not show the page in a frame, or learn which page a visitor came from. */
 const PAGE_HEADERS = {
   'Content-Type': 'text/html; charset=utf-8',
@@ -106,6 +105,7 @@ export async function openGraphql(config: Config, dependencies: GraphqlDependenc
   const route = {
     name: '/graphql',
     methods: ['GET', 'POST', 'QUERY'],
+    readHeaders: READ_HEADERS,
     requiresKey: ({ keyId, isKeyRefused }: Session) => needsKey || keyId !== undefined || isKeyRefused,
     handle,
   };
@@ -141,8 +141,7 @@ export async function openGraphql(config: Config, dependencies: GraphqlDependenc
       const reply = isBatch
         ? toBatchReply(responses, mediaType)
         : toReply(responses[0] as OperationResponse, mediaType);
-      const headers = request.method === 'POST' ? reply.headers : { ...SAFE_METHOD_HEADERS, ...reply.headers };
-      return { ...reply, headers, logged, failures };
+      return { ...reply, logged, failures };
     } catch (thrown) {
       recorder.recordRefusal(toStoreError(thrown), request, session.keyId);
       throw thrown;
@@ -160,12 +159,7 @@ export function createGraphqlErrorReply() {
     } catch {
       // The default is for a client that accepts none of them.
     }
-    const { status, headers, body } = toReply(writeRefusal(Refusal.of(error), request.requestId), mediaType);
-    return {
-      status,
-      headers: request.method === 'POST' ? headers : { ...SAFE_METHOD_HEADERS, ...headers },
-      body,
-      failures: [error],
-    };
+    const response = writeRefusal(Refusal.of(error), request.requestId);
+    return { ...toReply(response, mediaType), failures: [error] };
   };
 }

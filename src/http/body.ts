@@ -37,11 +37,13 @@ interface Arriving {
 
 /** The first buffer of a body that comes in pieces, in bytes. */
 const FIRST_BYTES = 4_096;
-/** After this many pieces, a body whose pieces have fewer bytes than this on average is read slowly. */
-const MANY_PIECES = 1_000;
-const SMALL_PIECE_BYTES = 64;
-/** Of all such bodies together, one is read in this time, as far as the socket has received it. In milliseconds. */
-const SLOW_READ_MS = 20;
+/**
+ * Each piece of a body costs as much as a hundred bytes, whatever its length. The connection that sends each further
+ * so many of them, over all bodies, is not read for a while: all such connections together are read once in this time,
+ * in milliseconds.
+ */
+const MANY_PIECES = 5_000;
+const MANY_PIECES_MS = 20;
 
 /**
  * Creates the function that reads the body of a request, which must be uncompressed JSON. Until its request has been
@@ -50,7 +52,8 @@ const SLOW_READ_MS = 20;
 export function createBodyReader({ maxBytes, maxBytesTogether = 64 * 1_024 * 1_024 }: BodyLimits) {
   const arriving = new Set<Arriving>();
   let bytesTogether = 0;
-  let nextSlowRead = 0;
+  let pieces = 0;
+  let nextReadAt = 0;
 
   /**
    * @throws StoreError `unsupported_media_type`, `payload_too_large`, `overloaded`, or `bad_request` if the body ends
@@ -81,7 +84,6 @@ export function createBodyReader({ maxBytes, maxBytesTogether = 64 * 1_024 * 1_0
       };
       let buffer: Buffer | undefined;
       let length = 0;
-      let pieces = 0;
       arriving.add(body);
       response.once('close', release);
       message.on('data', (piece: Buffer) => {
@@ -91,9 +93,9 @@ export function createBodyReader({ maxBytes, maxBytesTogether = 64 * 1_024 * 1_0
         }
         buffer = append(buffer, length, piece);
         length += piece.length;
-        pieces += 1;
         reserve(body, buffer.length);
-        if (pieces > MANY_PIECES && length < pieces * SMALL_PIECE_BYTES) readSlowly(message.socket);
+        pieces += 1;
+        if (pieces >= MANY_PIECES) readLater(message.socket);
       });
       message.once('end', () => {
         arriving.delete(body);
@@ -118,18 +120,28 @@ export function createBodyReader({ maxBytes, maxBytesTogether = 64 * 1_024 * 1_0
     return [...arriving].reduce((slowest, body) => (speed(body) < speed(slowest) ? body : slowest));
   }
 
-  /** Each piece costs as much as a hundred bytes in one piece, so they are read at a bounded speed. */
-  function readSlowly(socket: Socket): void {
-    if (socket.isPaused()) return;
+  function readLater(socket: Socket): void {
+    pieces = 0;
     const now = performance.now();
-    nextSlowRead = Math.max(now, nextSlowRead) + SLOW_READ_MS;
-    socket.pause();
-    setTimeout(() => socket.resume(), nextSlowRead - now);
+    nextReadAt = Math.max(now, nextReadAt) + MANY_PIECES_MS;
+    const read = stopReading(socket);
+    setTimeout(read, nextReadAt - now);
   }
 
   function tooLarge(): StoreError {
     return new StoreError('payload_too_large', `${BODY} is larger than ${maxBytes} bytes.`);
   }
+}
+
+/**
+ * Stops reading a connection. What has been read goes on to arrive: a paused request would keep all of its pieces.
+ * @returns the function that goes on reading
+ */
+function stopReading(socket: Socket): () => void {
+  // A request that is read resumes its connection again and again.
+  const stayPaused = (): void => void socket.pause();
+  socket.pause().on('resume', stayPaused);
+  return () => socket.off('resume', stayPaused).resume();
 }
 
 /** Adds a piece to a buffer, which doubles when it is full. A body in one piece is not copied. */
@@ -186,10 +198,14 @@ export function isDrainable(message: IncomingMessage): boolean {
 export function drainBody(message: IncomingMessage): Promise<boolean> {
   let bytes = 0;
   let pieces = 0;
+  let isStopped = false;
   message.on('data', ({ length }: Buffer) => {
     bytes += length;
     pieces += 1;
-    if (bytes > MAX_DRAINED_BYTES || pieces > MAX_DRAINED_PIECES) message.socket.pause();
+    if (!isStopped && (bytes > MAX_DRAINED_BYTES || pieces > MAX_DRAINED_PIECES)) {
+      isStopped = true;
+      stopReading(message.socket);
+    }
   });
   return new Promise((resolve) => {
     const stop = (): void => {

@@ -16,6 +16,8 @@ export interface Route {
   readonly isPublic?: boolean;
   /** The headers of every response. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Further headers of the responses to other methods than POST. */
+  readonly readHeaders?: Readonly<Record<string, string>>;
   /**
    * Answers a request. Its body is complete.
    * @throws StoreError, which becomes the interface's reply to an error

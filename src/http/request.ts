@@ -127,15 +127,22 @@ function normalizePath(path: string): string {
   });
 }
 
-/** Node limits the total size of the headers, but thousands of short headers would fit. */
+/** Node refuses a head that is twice as long, without a reply that names the limit. In characters. */
+const MAX_URL_LENGTH = 16_384;
+const MAX_HEADERS_LENGTH = 16_384;
 const MAX_HEADERS = 200;
 /** Node takes the first of several, and a proxy in front may have checked the last. */
 const SINGLE_HEADERS = ['host', 'authorization'];
 
-/** Refuses a request whose headers could mean one thing here and another to a proxy in front. */
-export function requireUnambiguousHeaders({ httpVersion, headers, rawHeaders }: IncomingMessage): void {
-  if (rawHeaders.length > 2 * MAX_HEADERS) {
-    throw new StoreError('headers_too_large', `A request may have ${MAX_HEADERS} headers.`);
+/** Refuses a request whose head is too long, or could mean one thing here and another to a proxy in front. */
+export function requireValidHead({ url = '', httpVersion, headers, rawHeaders }: IncomingMessage): void {
+  if (url.length > MAX_URL_LENGTH) {
+    throw new StoreError('uri_too_long', 'The URL is too long: send a GraphQL query by POST.');
+  }
+  const length = rawHeaders.reduce((sum, text) => sum + text.length, 0);
+  if (length > MAX_HEADERS_LENGTH || rawHeaders.length > 2 * MAX_HEADERS) {
+    const reason = `A request may have ${MAX_HEADERS} headers, of ${MAX_HEADERS_LENGTH} characters in all.`;
+    throw new StoreError('headers_too_large', reason);
   }
   // https://www.rfc-editor.org/rfc/rfc9112#section-3.2
   if (httpVersion === '1.1' && headers.host === undefined) throw ambiguous('An HTTP/1.1 request needs a Host header.');

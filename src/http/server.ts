@@ -39,6 +39,9 @@ const MAX_CONNECTIONS = 10_000;
 /** A client that has not sent its request after this long is disconnected, up to a second later. */
 const REQUEST_TIMEOUT_MS = 13_000;
 
+/** Twice what `requireValidHead` allows, so that most heads that are too long get a reply with the reason. */
+const MAX_HEAD_BYTES = 40_960;
+
 /** Creates the HTTP server: request ids, CORS, slow clients, one log line and one measurement for each request. */
 export function createHttpServer(options: HttpServerOptions) {
   const { answer, cors, log, metrics, trustProxy, isDraining } = options;
@@ -110,6 +113,7 @@ export function createHttpServer(options: HttpServerOptions) {
 
   const server = createServer(
     {
+      maxHeaderSize: MAX_HEAD_BYTES,
       requestTimeout: REQUEST_TIMEOUT_MS,
       headersTimeout: REQUEST_TIMEOUT_MS,
       connectionsCheckingInterval: 1_000,

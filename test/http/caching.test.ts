@@ -45,8 +45,8 @@ describe.each(MODES)('stored responses, %s store', (mode) => {
     it('has a strong ETag, and must be revalidated', async () => {
       const { status, headers, etag } = await send(request);
       expect([status, headers.get('cache-control')]).toEqual([200, 'private, no-cache']);
-      expect(etag).toMatch(/^"[\w-]{27}(?:-\w+)?"$/);
-      expect(headers.get('vary')).toBe('Accept, Accept-Encoding, Authorization, Origin');
+      expect(etag).toMatch(/^"[\w-]{27}"$/);
+      expect(headers.get('vary')).toBe('Accept, Authorization, Origin');
       expect((await send(request)).etag).toBe(etag);
     });
 
@@ -88,20 +88,19 @@ describe.each(MODES)('stored responses, %s store', (mode) => {
 
   it('every response whose form depends on Accept says so', async () => {
     const bad = new URLSearchParams({ query: '{ dogs }' }).toString();
-    for (const path of ['/v1/pets?limit=0', '/v1/pets/404', '/v1/cats', `/graphql?${bad}`, '/nowhere', '/'])
+    const rest = mode === 'proxy' ? [] : ['/v1/pets?limit=0', '/v1/pets/404', '/v1/cats'];
+    for (const path of [...rest, `/graphql?${bad}`, '/'])
       for (const headers of [undefined, { Origin: 'http://localhost:3000' }]) {
         const { headers: sent } = await send({ path, init: {} }, headers);
         expect([path, sent.get('vary')]).toEqual([path, expect.stringMatching(/\bAccept(?:,|$)/)]);
       }
-    const posts = ['/graphql', '/v1/pets'].map((path) =>
-      send({ path, init: { method: 'POST', headers: JSON_TYPE, body: '{}' } }),
-    );
+    const posts = ['/graphql'].map((path) => send({ path, init: { method: 'POST', headers: JSON_TYPE, body: '{}' } }));
     for (const { headers } of await Promise.all(posts)) expect(headers.get('vary')).toBe('Accept');
     const { headers } = await gateway.graphql('{ pets { id } }', { key });
     expect(headers.get('vary')).toBe('Accept');
   });
 
-  it('each media type and each coding has its own ETag', async () => {
+  it('each media type has its own ETag', async () => {
     await Promise.all(
       Array.from({ length: 80 }, (_, i) =>
         gateway.graphql(`mutation { addPet(input: { name: "Animal number ${String(i)}", categoryId: 1 }) { id } }`, {
@@ -113,20 +112,9 @@ describe.each(MODES)('stored responses, %s store', (mode) => {
     const request = { path: `/graphql?${query}`, init: {} };
     const etags = new Set<string>();
     for (const accept of ['application/json', 'application/graphql-response+json']) {
-      for (const coding of ['identity', 'gzip', 'br']) {
-        etags.add((await send(request, { Accept: accept, 'Accept-Encoding': coding })).etag);
-      }
+      etags.add((await send(request, { Accept: accept })).etag);
     }
-    expect(etags.size).toBe(6);
-  });
-
-  it('a client that does not accept the coding of its copy gets the response', async () => {
-    const request = GRAPHQL[0]?.[1] as Request;
-    const { etag } = await send(request, { 'Accept-Encoding': 'identity' });
-    const headers = { 'If-None-Match': etag.replace(/"$/, '-gzip"') };
-    expect((await send(request, { ...headers, 'Accept-Encoding': 'identity' })).status).toBe(200);
-    const again = await send(request, { ...headers, 'Accept-Encoding': 'br, gzip' });
-    expect([again.status, again.etag]).toEqual([304, headers['If-None-Match']]);
+    expect(etags.size).toBe(2);
   });
 
   it('a POST has no ETag', async () => {
@@ -141,12 +129,7 @@ describe.each(MODES)('stored responses, %s store', (mode) => {
   it('a page of another origin may read the ETag', async () => {
     const { headers } = await send(GRAPHQL[0]?.[1] as Request, { Origin: 'http://localhost:3000' });
     expect(headers.get('access-control-expose-headers')).toContain('ETag');
-    expect(headers.get('vary')?.split(', ').toSorted()).toEqual([
-      'Accept',
-      'Accept-Encoding',
-      'Authorization',
-      'Origin',
-    ]);
+    expect(headers.get('vary')?.split(', ').toSorted()).toEqual(['Accept', 'Authorization', 'Origin']);
   });
 
   describe('QUERY', () => {

@@ -97,7 +97,7 @@ describe('an overloaded store', () => {
     });
   });
 
-  it('serves all requests again after the overload, and counts and logs the refusals', async () => {
+  it('serves all requests again after the overload, and counts the refusals', async () => {
     await whileOverloaded(async () => {
       await askUntilRefused();
       await askRestUntilRefused();
@@ -110,9 +110,6 @@ describe('an overloaded store', () => {
     const counted = [...metrics.matchAll(/^http_server_overload_refusals_total\{.*\} (\d+)$/gm)];
     expect(counted.map(([, count]) => Number(count)).every((count) => count > 0)).toBe(true);
     expect(counted).toHaveLength(2);
-    const messages = gateway.logged.map(({ msg }) => msg);
-    expect(messages).toContain('overloaded: requests are refused');
-    expect(messages).toContain('no longer overloaded');
   });
 
   it('charges nothing for refused requests', async () => {
@@ -127,7 +124,7 @@ describe('an overloaded store', () => {
     };
     await whileOverloaded(async () => {
       const refused = await askUntilRefused(ask);
-      expect(refused.headers.has('x-ratelimit-remaining')).toBe(false);
+      expect(refused.headers.has('retry-after')).toBe(true);
     }, ask);
     const second = await gateway.graphql(LIST, { key: other });
     // Those without the code were admitted, so they are charged, like every 503 after admission.

@@ -7,7 +7,6 @@ import { afterEach, expect, it } from 'vitest';
 import { createCors } from '../../src/http/cors.js';
 import { listen } from '../../src/http/lifecycle.js';
 import { createHttpServer, type HttpServerOptions } from '../../src/http/server.js';
-import { NO_TRACING } from '../../src/observability/tracing.js';
 import type { Metrics } from '../../src/observability/metrics.js';
 
 const STALL_MS = 1_000;
@@ -23,16 +22,15 @@ const clients: Socket[] = [];
 
 async function serve(options: Partial<HttpServerOptions> = {}): Promise<void> {
   ({ server } = createHttpServer({
-    tracer: NO_TRACING.tracer,
-    async handler({ path }) {
+    async answer({ path }) {
       if (path === '/late') await sleep(2 * STALL_MS);
-      return { status: 200, headers: {}, body: path === '/large' ? BODY : `this is ${path}` };
+      const reply = { status: 200, headers: {}, body: path === '/large' ? BODY : `this is ${path}` };
+      return { reply, route: path };
     },
     cors: createCors([]),
     log: pino({ level: 'silent' }),
     metrics: { observeHttp: () => undefined } as unknown as Metrics,
     trustProxy: false,
-    logAddress: 'full',
     isDraining: () => false,
     stallMs: STALL_MS,
     ...options,
