@@ -30,6 +30,8 @@ const MAX_RUNNING = 256;
 const MAX_RUNNING_OF_CALLER = 32;
 /** The most requests of one caller that wait. */
 const MAX_WAITING_OF_CALLER = 256;
+/** The part of the event loop that callers with much work share while others are active. */
+const SHARE = 0.7;
 /** The work that one caller may have in progress, in milliseconds: beside others, and alone. */
 const IN_PROGRESS_MS = 32;
 const IN_PROGRESS_ALONE_MS = 100;
@@ -45,16 +47,17 @@ const MAX_CALLERS = 10_000;
 const REMEMBERED_MS = 60_000;
 
 /**
- * Creates the queue at the door: while several callers are active, each may use an equal share of the event loop. A
- * caller that has used more waits until time has made up for it, so that its next request finds the event loop free for
- * the others. While a caller is alone, it waits only for its own requests.
+ * Creates the queue at the door. While several callers are active, those with much work share a part of the event loop:
+ * one that has used more than its share waits until time has made up for it, so that the requests of others find the
+ * event loop free. A caller that is alone waits only for its own requests.
  */
 export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Result>) {
-  /** The callers, the one that came least recently first. */
   const callers = new Map<string, Caller>();
   const queue = new Set<Caller>();
   let running = 0;
-  let active = 1;
+  let isAlone = true;
+  /** The part of the event loop that one caller may use. */
+  let share = 1;
   let countedAt = 0;
   let isStarting = false;
   let timer: NodeJS.Timeout | undefined;
@@ -83,40 +86,43 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   };
 
   function find(name: string, now: number): Caller {
+    countCallers(now);
     const known = callers.get(name);
     const caller = known ?? { running: 0, debtMs: 0, reckonedAt: now, averageMs: FIRST_GUESS_MS, waiting: [] };
-    callers.delete(name);
-    callers.set(name, caller);
-    countActive(now);
+    if (!known) callers.set(name, caller);
     reckon(caller, now);
     return caller;
   }
 
-  function countActive(now: number): void {
+  function countCallers(now: number): void {
     if (now - countedAt < COUNT_EVERY_MS) return;
     countedAt = now;
-    let count = 0;
+    let active = 0;
+    let indebted = 0;
     for (const [name, caller] of callers) {
       const idleMs = now - caller.reckonedAt;
       const isBusy = caller.running > 0 || caller.waiting.length > 0;
-      if (isBusy || idleMs < ACTIVE_MS) count += 1;
-      else if (idleMs > REMEMBERED_MS || callers.size > MAX_CALLERS) callers.delete(name);
+      if (isBusy || idleMs < ACTIVE_MS) {
+        active += 1;
+        if (caller.debtMs > BURST_MS) indebted += 1;
+      } else if (idleMs > REMEMBERED_MS || callers.size > MAX_CALLERS) callers.delete(name);
     }
-    active = Math.max(1, count);
+    isAlone = active < 2;
+    share = isAlone ? 1 : SHARE / Math.max(1, indebted);
   }
 
   /** Pays back a caller's debt with the share of the time that has passed. */
   function reckon(caller: Caller, now: number): void {
-    caller.debtMs = Math.max(0, caller.debtMs - (now - caller.reckonedAt) / active);
+    caller.debtMs = Math.max(0, caller.debtMs - (now - caller.reckonedAt) * share);
     caller.reckonedAt = now;
   }
 
   function mayStart(caller: Caller, now: number): boolean {
     if (running >= MAX_RUNNING) return false;
-    const inProgressMs = active > 1 ? IN_PROGRESS_MS : IN_PROGRESS_ALONE_MS;
+    const inProgressMs = isAlone ? IN_PROGRESS_ALONE_MS : IN_PROGRESS_MS;
     if (caller.running >= Math.max(1, Math.min(MAX_RUNNING_OF_CALLER, inProgressMs / caller.averageMs))) return false;
     reckon(caller, now);
-    return active === 1 || caller.debtMs <= BURST_MS;
+    return isAlone || caller.debtMs <= BURST_MS;
   }
 
   function run(caller: Caller, task: () => MaybePromise<Result>): MaybePromise<Result> {
@@ -171,7 +177,7 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   function schedule(now: number): void {
     let waitMs = lateMs;
     for (const { waiting, debtMs } of queue) {
-      if (debtMs > BURST_MS) waitMs = Math.min(waitMs, (debtMs - BURST_MS) * active);
+      if (debtMs > BURST_MS) waitMs = Math.min(waitMs, (debtMs - BURST_MS) / share);
       waitMs = Math.min(waitMs, (waiting[0]?.since ?? now) + lateMs - now);
     }
     clearTimeout(timer);

@@ -1,0 +1,116 @@
+import { connect, type Socket } from 'node:net';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { once } from 'node:events';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway, type Gateway } from '../support/gateway.js';
+import { until } from '../support/process.js';
+
+const MEGABYTE = 1_000_000;
+/** A body of this many bytes, each a chunk of its own. */
+const inBytes = (text: string): Buffer =>
+  Buffer.from([...text].map((byte) => `1\r\n${byte}\r\n`).join('') + '0\r\n\r\n');
+
+describe('bodies that are cut or filled to cost much', () => {
+  let gateway: Gateway;
+  let key: string;
+  const sockets: Socket[] = [];
+
+  beforeAll(async () => {
+    gateway = await startGateway('server');
+    ({ key } = await gateway.createKey({ plan: 'business' }));
+  });
+  afterAll(async () => {
+    for (const socket of sockets) socket.destroy();
+    await gateway.close();
+  });
+
+  async function open(): Promise<Socket> {
+    const { hostname, port } = new URL(gateway.url);
+    const socket = connect(Number(port), hostname);
+    socket.on('error', () => undefined);
+    sockets.push(socket);
+    await once(socket, 'connect');
+    return socket;
+  }
+
+  const head = (headers: string): string =>
+    `POST /graphql HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n${headers}\r\n\r\n`;
+
+  async function statusOf(socket: Socket): Promise<number> {
+    const [data] = (await once(socket, 'data')) as [Buffer];
+    return Number(/^HTTP\/1\.1 (\d+)/.exec(data.toString('latin1'))?.[1]);
+  }
+
+  it('a body in one-byte chunks is answered like the same body in one piece', async () => {
+    const body = JSON.stringify({ query: '{ __typename }', variables: { text: 'x'.repeat(100_000) } });
+    const whole = await open();
+    whole.write(`${head(`Content-Length: ${body.length}`)}${body}`);
+    expect(await statusOf(whole)).toBe(200);
+    const cut = await open();
+    cut.write(head('Transfer-Encoding: chunked'));
+    cut.write(inBytes(body));
+    expect(await statusOf(cut)).toBe(200);
+  });
+
+  it('many one-byte chunks leave the event loop time for others', async () => {
+    const bytes = inBytes('{'.padEnd(300_000));
+    const senders = await Promise.all(Array.from({ length: 4 }, open));
+    const delay = monitorEventLoopDelay({ resolution: 5 });
+    for (const sender of senders) sender.write(head('Transfer-Encoding: chunked'));
+    for (const sender of senders) sender.write(bytes);
+    const startedAt = performance.now();
+    let served = 0;
+    delay.enable();
+    while (performance.now() - startedAt < 1_000) {
+      expect((await gateway.graphql('{ __typename }', { key })).status).toBe(200);
+      served += 1;
+    }
+    delay.disable();
+    expect(served).toBeGreaterThan(20);
+    // This test and the server share an event loop; the bound for a request is 50 ms.
+    expect(delay.percentile(50) / 1e6).toBeLessThan(50);
+  });
+
+  it('what unfinished bodies hold together is bounded: the slowest are refused with 503', async () => {
+    const senders = await Promise.all(Array.from({ length: 100 }, open));
+    const statuses: number[] = [];
+    for (const sender of senders) {
+      void statusOf(sender).then((status) => statuses.push(status));
+      sender.write(head(`Content-Length: ${MEGABYTE}`));
+      sender.write('x'.repeat(900_000));
+    }
+    // 64 MiB hold 74 of them, and buffers that grow by doubling fewer.
+    await until('some are refused', () => Promise.resolve(statuses.length >= 26));
+    expect(new Set(statuses)).toEqual(new Set([503]));
+    expect(statuses.length).toBeLessThan(90);
+    for (const sender of senders) sender.destroy();
+    await until('a body has room again', async () => (await gateway.graphql('{ __typename }', { key })).status === 200);
+  });
+
+  it.each([
+    ['members', 19_000, 200],
+    ['members', 21_000, 400],
+    ['elements', 19_000, 200],
+    ['elements', 21_000, 400],
+  ])('a body with %s: %i get %i', async (kind, count, expected) => {
+    const numbers = Array.from({ length: count }, (_, index) => (kind === 'members' ? `"k${index}":1` : '1')).join();
+    const value = kind === 'members' ? `{${numbers}}` : `{"list":[${numbers}]}`;
+    const body = `{"query":"{ __typename }","variables":${value}}`;
+    const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+    const startedAt = performance.now();
+    const response = await gateway.fetch('/graphql', { method: 'POST', headers, body });
+    expect(response.status).toBe(expected);
+    expect(performance.now() - startedAt).toBeLessThan(2_000);
+  });
+
+  it.each(['Accept', 'Content-Type', 'If-None-Match', 'Access-Control-Request-Headers', 'X-Request-Id'])(
+    'white space without end in %s takes no longer than other text',
+    async (name) => {
+      const socket = await open();
+      const startedAt = performance.now();
+      socket.write(`GET /graphql HTTP/1.1\r\nHost: x\r\n${name}: a${' '.repeat(15_000)};charset\r\n\r\n`);
+      await statusOf(socket);
+      expect(performance.now() - startedAt).toBeLessThan(1_000);
+    },
+  );
+});

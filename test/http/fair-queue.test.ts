@@ -1,0 +1,93 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { createFairQueue } from '../../src/http/fair-queue.js';
+
+/** Keeps the event loop busy, as work for a request does. */
+function work(milliseconds: number): number {
+  const end = performance.now() + milliseconds;
+  while (performance.now() < end);
+  return milliseconds;
+}
+
+describe('the fair queue', () => {
+  const createQueue = (lateMs = 10_000) => createFairQueue<number>({ lateMs, weigh: () => 0 });
+
+  /** Sends requests one after the other for a while. Returns how many were served. */
+  async function keepAsking(ask: () => Promise<number> | number, milliseconds: number): Promise<number> {
+    const end = performance.now() + milliseconds;
+    let served = 0;
+    while (performance.now() < end) {
+      await ask();
+      // A client sends its next request when it has the response.
+      await sleep(0);
+      served += 1;
+    }
+    return served;
+  }
+
+  it('runs a request at once, without a promise, while nothing stands in its way', () => {
+    expect(createQueue()('key', () => 7)).toBe(7);
+  });
+
+  it('passes on what a task throws, and serves the next', async () => {
+    const run = createQueue();
+    const fail = (): never => {
+      throw new Error('no');
+    };
+    expect(() => run('key', fail)).toThrow('no');
+    await expect(Promise.resolve(run('key', () => Promise.reject(new Error('late no'))))).rejects.toThrow('late no');
+    expect(run('key', () => 1)).toBe(1);
+  });
+
+  it('leaves an honest caller a third of the event loop beside one with long requests', async () => {
+    const run = createQueue();
+    let usedByOther = 0;
+    const other = Array.from({ length: 8 }, () =>
+      keepAsking(async () => (usedByOther += await run('other', () => work(25))), 2_000),
+    );
+    let used = 0;
+    await keepAsking(async () => (used += await run('honest', () => work(1))), 2_000);
+    await Promise.all(other);
+    expect(used / (used + usedByOther)).toBeGreaterThan(0.2);
+  });
+
+  it('lets a caller that is alone use the event loop as it likes', async () => {
+    const run = createQueue();
+    let used = 0;
+    const startedAt = performance.now();
+    await Promise.all(
+      Array.from({ length: 4 }, () => keepAsking(async () => (used += await run('key', () => work(10))), 1_000)),
+    );
+    expect(used / (performance.now() - startedAt)).toBeGreaterThan(0.6);
+  });
+
+  it('bounds the requests of one caller that run, and refuses those that wait too long', async () => {
+    const run = createQueue(100);
+    let release = (): void => undefined;
+    const gate = new Promise<number>((resolve) => (release = () => resolve(1)));
+    let started = 0;
+    const task = (): Promise<number> => {
+      started += 1;
+      return gate;
+    };
+    const asked = Array.from({ length: 60 }, () => Promise.resolve(run('key', task)));
+    const settled = Promise.allSettled(asked);
+    expect(started).toBeLessThanOrEqual(50);
+    // Another caller is not affected.
+    expect(run('other', () => 2)).toBe(2);
+    await sleep(300);
+    release();
+    const refused = (await settled).filter(({ status }) => status === 'rejected');
+    expect(refused).toHaveLength(60 - started);
+    for (const outcome of refused) expect(outcome).toMatchObject({ reason: { code: 'overloaded' } });
+  });
+
+  it('refuses at once when very many requests of a caller wait', () => {
+    const run = createQueue();
+    const never = (): Promise<number> => new Promise(() => undefined);
+    const ask = (): void => {
+      for (let count = 0; count < 1_000; count += 1) Promise.resolve(run('key', never)).catch(() => undefined);
+    };
+    expect(ask).toThrow(/overloaded/);
+  });
+});
