@@ -47,23 +47,29 @@ export interface AppParts {
   readonly signal?: AbortSignal;
   /** How the user of this process runs the keys command. */
   readonly keysCommand?: string;
+  /** The lines of the log that could not be written. */
+  readonly lostLines?: () => number;
 }
 
 /** Puts the program together and starts it. Everything is made here, and handed to what needs it. */
 export async function startApp(
   config: Config,
   log: Log,
-  { decorateDatabase, signal, keysCommand = 'animal-store-gateway keys' }: AppParts = {},
+  { decorateDatabase, signal, keysCommand = 'animal-store-gateway keys', lostLines = () => 0 }: AppParts = {},
 ): Promise<App> {
   const { host, shutdownGraceMs, redisUrl, trustProxy } = config;
   const metrics = createMetrics(PLANS);
   const metricsPage = createMetricsPage(metrics);
   const health = createHealth();
-  const cors = createCors(config.corsOrigins);
+  const cors = createCors(config.corsOrigins, config.corsHeaders);
   const servers = { log, metrics, cors, trustProxy, isDraining: health.isDraining };
 
-  let answer = createStartingRoutes(cors, [health.findPage]);
+  let answer = createStartingRoutes(cors, [
+    health.findPage,
+    ...(config.metricsPort === undefined ? [metricsPage] : []),
+  ]);
   const server = createHttpServer({ ...servers, answer: (request) => answer(request) });
+  metrics.total('log_lines_dropped_total', 'Lines of the log that could not be written', lostLines);
   metrics.gauge('http_server_active_requests', 'HTTP requests in progress', server.inFlight);
 
   const closers: (() => Promise<unknown>)[] = [];

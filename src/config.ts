@@ -2,23 +2,38 @@ import { z } from 'zod';
 import { parseRedisUrl } from './redis/redis-client.js';
 import { databaseUrl, flag, integer, oneOf, UNPRINTABLE, url } from './setting-types.js';
 
+/** A `*` stands for one label of a host. */
 const ORIGINS = z
   .string()
   .transform((text) => text.match(/[^\s,]+/g) ?? [])
+  .refine((origins) => origins.every(isOrigin), 'must be comma-separated origins such as https://app.example.com');
+
+function isOrigin(text: string): boolean {
+  const host = text.replace('://*.', '://label.');
+  return URL.canParse(host) && new URL(host).origin === host;
+}
+
+/** https://www.rfc-editor.org/rfc/rfc9110#section-5.1 */
+const HEADER_NAMES = z
+  .string()
+  .transform((text) => text.match(/[^\s,]+/g) ?? [])
   .refine(
-    (origins) => origins.every((origin) => URL.canParse(origin) && new URL(origin).origin === origin),
-    'must be comma-separated origins such as https://app.example.com',
+    (names) => names.every((name) => /^[\w!#$%&'*+.^`|~-]+$/.test(name)),
+    'must be comma-separated names of headers such as X-Trace-Id',
   );
+
+/** White space means nothing, so it is a mistake. */
+const text = z.string().refine((value) => value.trim() !== '', 'must not be blank');
 
 const ENVIRONMENT = z.object({
   PORT: integer(0, 65_535).default(4_000),
-  HOST: z.string().default('127.0.0.1'),
+  HOST: text.default('127.0.0.1'),
   DATABASE_URL: databaseUrl(
     'must be a URL such as postgres://user:password@host:5432/database, or with several hosts ' +
       'postgres://user:password@one:5432,two:5432/database?target_session_attrs=read-write',
   ).optional(),
   DATABASE_URL_FILE: z.string().optional(),
-  DATA_DIR: z.string().default('.data'),
+  DATA_DIR: text.default('.data'),
   UPSTREAM_URL: url(
     ['http:', 'https:'],
     'must be a URL such as https://host/v1, without user, query and fragment',
@@ -39,11 +54,11 @@ const ENVIRONMENT = z.object({
   INTROSPECTION: flag.optional(),
   EXPLORER: flag.optional(),
   CORS_ORIGINS: ORIGINS.optional(),
+  CORS_HEADERS: HEADER_NAMES.default([]),
   TRUST_PROXY: flag.default(false),
   TRUSTED_DOCUMENTS: z.string().optional(),
   TRUSTED_DOCUMENTS_ONLY: z.enum(['true', 'false', 'report'], 'must be true, false or report').default('false'),
   METRICS_PORT: integer(0, 65_535).optional(),
-  LOG_ADDRESS: oneOf(['full', 'network', 'none']).default('full'),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   BAN_AFTER: integer(0, 1_000_000).default(100),
   BAN_SECONDS: integer(1, 31_536_000).default(300),
@@ -58,8 +73,7 @@ const ENVIRONMENT = z.object({
   START_TIMEOUT_MS: integer(0, 3_600_000).default(60_000),
   SHUTDOWN_GRACE_MS: integer(0, 3_600_000).default(10_000),
   SAMPLE_DATA: flag.default(true),
-  KEYS_ACTOR: z
-    .string()
+  KEYS_ACTOR: text
     .max(100, 'must have at most 100 characters')
     .refine((text) => !UNPRINTABLE.test(text), 'must be a text without control characters and line breaks')
     .optional(),
@@ -118,13 +132,13 @@ export function loadConfig(env: Environment) {
     explorer: settings.EXPLORER ?? !production,
     /** If undefined: Apollo Sandbox and every page from this machine. */
     corsOrigins: settings.CORS_ORIGINS ?? (production ? [] : undefined),
+    corsHeaders: settings.CORS_HEADERS,
     trustProxy: settings.TRUST_PROXY,
     trustedDocuments:
       settings.TRUSTED_DOCUMENTS === undefined
         ? undefined
         : { path: settings.TRUSTED_DOCUMENTS, others: OTHER_DOCUMENTS[settings.TRUSTED_DOCUMENTS_ONLY] },
     metricsPort: settings.METRICS_PORT,
-    logAddress: settings.LOG_ADDRESS,
     logLevel: settings.LOG_LEVEL,
     bans: { banAfter: settings.BAN_AFTER, banSeconds: settings.BAN_SECONDS },
     limits: {
@@ -145,7 +159,9 @@ function parse<T extends z.ZodType>(schema: T, env: Environment): z.output<T> {
   if (!error) return data;
   const { path, message } = error.issues[0] as z.core.$ZodIssue;
   const name = String(path[0]);
-  throw new ConfigError(`${name} ${message}, got ${shown(name, env[name])}`);
+  // A secret in a file has set it.
+  const shownName = env[`${name}_FILE`] ? `${name}_FILE` : name;
+  throw new ConfigError(`${shownName} ${message}, got ${shown(name, env[name])}`);
 }
 
 function toBackend(settings: Settings, production: boolean) {

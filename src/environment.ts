@@ -2,15 +2,38 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseEnv } from 'node:util';
-import { ConfigError, loadConfig, type Config } from './config.js';
+import { ConfigError, loadConfig, SETTINGS, type Config } from './config.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Reads the settings of this process. Outside production, `.env` has those that are not set. */
-export function loadEnvironment(): Config {
-  if (process.env.NODE_ENV === 'production') return loadConfig(withSecrets(process.env));
-  const file = existsSync('.env') ? parseEnv(readText('.env', '.env')) : {};
-  return loadConfig(withSecrets({ ...file, ...process.env }));
+/**
+ * Reads the settings of this process. Outside production, `.env` has those that are not set.
+ * @param warn - told of names that are probably misspelt
+ * @throws ConfigError
+ */
+export function loadEnvironment(warn: (message: string) => void = () => undefined): Config {
+  const file = process.env.NODE_ENV !== 'production' && existsSync('.env') ? readEnvFile() : {};
+  const env = { ...file, ...process.env };
+  for (const name of Object.keys(env)) {
+    const meant = findMeant(name);
+    if (meant !== undefined) warn(`${name} is no setting: did you mean ${meant}?`);
+  }
+  return loadConfig(withSecrets(env));
+}
+
+/** A setting in the forms that Node understands, a comment or nothing. */
+const LINE = /^(?:export )?[A-Za-z_][\w.]*\s?=/;
+
+function readEnvFile(): Environment {
+  const text = readText('.env', '.env');
+  // A value in quotes may have several lines.
+  const single = text.replace(/(["'`])[^"'`]*\1/g, (quoted) => quoted.replaceAll('\n', ' '));
+  for (const [index, line] of single.split('\n').entries()) {
+    const trimmed = line.trim();
+    if (trimmed === '' || trimmed.startsWith('#') || LINE.test(trimmed)) continue;
+    throw new ConfigError(`line ${index + 1} of .env cannot be read: it must be NAME=value or a comment`);
+  }
+  return parseEnv(text);
 }
 
 /** Adds the URLs that are in files, such as secrets that a container has mounted. */
@@ -28,12 +51,46 @@ function withSecrets(env: Environment): Environment {
   return { ...env, ...secrets };
 }
 
+/** Reads a text, without the byte order mark that some editors begin it with. */
 function readText(file: string, subject: string): string {
   try {
-    return readFileSync(file, 'utf8');
+    return readFileSync(file, 'utf8').replace(/^\uFEFF/, '');
   } catch (error) {
     throw new ConfigError(`${subject} cannot be read: ${(error as Error).message}`);
   }
+}
+
+/** Settings that other programs use too. Names like them are theirs. */
+const COMMON = ['PORT', 'HOST', 'NODE_ENV'];
+
+/** Finds the setting that a name which is none was probably meant to be. */
+function findMeant(name: string): string | undefined {
+  if (SETTINGS.includes(name) || name.length > 40) return undefined;
+  const upper = name.toUpperCase();
+  return SETTINGS.find((setting) => {
+    if (upper === setting) return true;
+    if (COMMON.includes(setting) || Math.abs(name.length - setting.length) > 2) return false;
+    return distance(upper, setting) <= (setting.length < 8 ? 1 : 2);
+  });
+}
+
+/** How many characters must be added, removed, replaced or swapped: https://en.wikipedia.org/wiki/Damerau–Levenshtein_distance */
+function distance(a: string, b: string): number {
+  let before: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i += 1) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      const cost = a[i - 1] === b[j - 1] ? 0 : 1;
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      const replaced = (last[j - 1] as number) + cost;
+      row[j] = Math.min((last[j] as number) + 1, (row[j - 1] as number) + 1, replaced);
+      if (swapped) row[j] = Math.min(row[j] as number, (before[j - 2] as number) + 1);
+    }
+    before = last;
+    last = row;
+  }
+  return last[b.length] as number;
 }
 
 /** Returns the keys command in the form in which this process was started: by npm, by npx or directly. */
@@ -42,6 +99,6 @@ export function findKeysCommand(): string {
   // Without the file that `npx --package` named, npx would ask the registry for a package of this name.
   if (command === 'exec') return `npx ${file ? `--package ${file} ` : ''}animal-store-gateway keys`;
   return script === undefined
-    ? `node ${relative('', join(dirname(fileURLToPath(import.meta.url)), 'keys.js'))}`
+    ? `node ${relative('', join(dirname(fileURLToPath(import.meta.url)), 'cli/keys.js'))}`
     : 'npm run --silent keys --';
 }

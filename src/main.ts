@@ -1,4 +1,3 @@
-import { setFlagsFromString } from 'node:v8';
 import { startApp, type App } from './app.js';
 import { ConfigError } from './config.js';
 import { findKeysCommand, loadEnvironment } from './environment.js';
@@ -8,6 +7,8 @@ import { createLog } from './observability/log.js';
 const NOTICE_MS = 500;
 /** Even without time for requests, there is state to write. */
 const LEAST_GRACE_MS = 1_000;
+/** The longest wait for the last lines of the log: nobody may be reading them. */
+const LAST_LINES_MS = 500;
 
 /**
  * A signal that follows the first within this time, in milliseconds, is the same one: a terminal or systemd sends it to
@@ -29,26 +30,28 @@ function toLine({ message, cause }: Error): string {
 }
 
 async function main(): Promise<void> {
-  // Under load, V8 takes the arrays of a request for long-lived ones and allocates them in the old generation. They
-  // then keep everything that they hold alive: scavenges took twice as long (bench/README.md).
-  setFlagsFromString('--no-allocation-site-pretenuring');
+  // Nobody can be told that these cannot be written: the disk may be full, or the terminal closed.
+  for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
   // Otherwise this signal would open a debugger.
   process.on('SIGUSR1', () => undefined);
-  const [argument] = process.argv.slice(2);
-  if (argument !== undefined) {
-    throw new ConfigError(`unexpected argument ${JSON.stringify(argument)}: settings are environment variables`);
-  }
-  const config = loadEnvironment();
-  const log = createLog({ level: config.logLevel, pretty: !config.production && process.stdout.isTTY });
-  const crash = (err: unknown): never => {
+  const config = loadEnvironment((message) => console.error(`animal-store-gateway: ${message}`));
+  const { log, lostLines, flush } = createLog({
+    level: config.logLevel,
+    isPretty: !config.production && process.stdout.isTTY,
+  });
+  const exit = (status: number): void => {
+    flush(() => process.exit(status));
+    setTimeout(() => process.exit(status), LAST_LINES_MS).unref();
+  };
+  const crash = (err: unknown): void => {
     log.fatal({ err }, 'crashed');
-    process.exit(1);
+    exit(1);
   };
   process.once('uncaughtException', crash).once('unhandledRejection', crash);
 
   const keysCommand = findKeysCommand();
   const stopping = new AbortController();
-  const starting = startApp(config, log, { keysCommand, signal: stopping.signal });
+  const starting = startApp(config, log, { keysCommand, lostLines, signal: stopping.signal });
   let toldAt: number | undefined;
   const stop = (signal: NodeJS.Signals): void => {
     if (toldAt !== undefined) {
@@ -57,9 +60,8 @@ async function main(): Promise<void> {
     }
     toldAt = performance.now();
     log.info({ signal }, 'shutting down');
-    const end = (): void => log.flush(() => process.exit(0));
     stopping.abort();
-    starting.then((app) => app.close(NOTICE_MS), endStart).then(end, crash);
+    starting.then((app) => app.close(NOTICE_MS), endStart).then(() => exit(0), crash);
     // After that, nobody waits for what still keeps the database open.
     setTimeout(() => process.exit(0), Math.max(config.shutdownGraceMs, LEAST_GRACE_MS)).unref();
   };
@@ -68,7 +70,7 @@ async function main(): Promise<void> {
     if (!stopping.signal.aborted) fail(error);
   };
   const app = await starting.catch(endStart);
-  if (app) announce(app, keysCommand);
+  if (app && !stopping.signal.aborted) announce(app, keysCommand);
 }
 
 function announce({ url, explorerUrl, firstStart, hasKeys }: App, keysCommand: string): void {

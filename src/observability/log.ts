@@ -1,42 +1,32 @@
 import { pino, type Logger } from 'pino';
+import pretty from 'pino-pretty';
 import type { HttpRequest } from '../http/request.js';
+import { createLineWriter } from './lines.js';
 
 export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child'>;
 
-/** The most bytes that wait while standard output is blocked. The log drops lines beyond them. */
-const MAX_BACKLOG_BYTES = 64 * 1_024 * 1_024;
-/** How many bytes to collect for one write, because each write wakes another thread: as many as a pipe holds. */
-const WRITE_BYTES = 64 * 1_024;
-/** The longest time that a line waits for others, in milliseconds. */
-const FLUSH_MS = 100;
+export interface ProgramLog {
+  readonly log: Logger;
+  /** The lines that could not be written so far. */
+  readonly lostLines: () => number;
+  /** Calls back when all lines have been written or lost. */
+  readonly flush: (callback: () => void) => void;
+}
 
 /** Creates the program's log, which writes to standard output. It redacts keys that a line contains by mistake. */
-export function createLog({ level, pretty }: { level: string; pretty: boolean }): Logger {
+export function createLog({ level, isPretty }: { level: string; isPretty: boolean }): ProgramLog {
+  let lost = 0;
+  const writer = createLineWriter({ fileDescriptor: 1, onLoss: (lines) => (lost += lines) });
   const options = {
     level,
     base: undefined,
     redact: { paths: ['authorization', 'key', '*.authorization', '*.key'], censor: '[redacted]' },
   };
-  if (pretty) {
-    const format = { translateTime: 'SYS:HH:MM:ss.l', ignore: 'pid,hostname' };
-    return pino({ ...options, transport: { target: 'pino-pretty', options: format } });
-  }
-  const standardOutput = pino.destination({
-    dest: 1,
-    sync: false,
-    minLength: WRITE_BYTES - 1,
-    maxWrite: WRITE_BYTES,
-    maxLength: MAX_BACKLOG_BYTES,
-    periodicFlush: FLUSH_MS,
-    contentMode: 'buffer',
-  });
-  const destination = {
-    // With text, the stream would measure all that it has collected for each line. Its types know of text only.
-    write: (line: string) => standardOutput.write(Buffer.from(line) as unknown as string),
-    flush: (callback: (error?: Error) => void) => standardOutput.flush(callback),
-    flushSync: () => standardOutput.flushSync(),
-  };
-  return pino(options, destination);
+  const toLine = isPretty
+    ? pretty.prettyFactory({ translateTime: 'SYS:HH:MM:ss.l', singleLine: true, colorize: true })
+    : undefined;
+  const destination = toLine ? { write: (line: string) => writer.write(toLine(line)) } : writer;
+  return { log: pino(options, destination), lostLines: () => lost, flush: (callback) => writer.flush(callback) };
 }
 
 type LoggedRequest = Pick<HttpRequest, 'requestId' | 'method' | 'path' | 'redact' | 'client'>;

@@ -67,7 +67,7 @@ export type Metrics = ReturnType<typeof createMetrics>;
 export function createMetrics(knownPlans: readonly string[]) {
   const registry = new Registry();
   const instruments = createInstruments(registry);
-  const { durations, counter, gauge } = instruments;
+  const { durations, counter, gauge, total } = instruments;
   addProcessMetrics(registry, instruments);
   const requests = durations('http_server_request_duration_seconds', 'Duration of HTTP requests', [
     'http_route',
@@ -149,6 +149,7 @@ export function createMetrics(knownPlans: readonly string[]) {
       },
     },
     gauge,
+    total,
     watchPool: (connections: () => DatabaseConnections): void => watchPool(instruments, connections),
     watchUpstream: (state: () => UpstreamState) => watchUpstream(instruments, state),
     /** Starts to report the sharing through Redis. */
@@ -262,6 +263,19 @@ function createInstruments(registry: Registry) {
       const counter = new Counter({ name, help, labelNames: Object.keys(zeros[0] ?? {}), registers });
       for (const zero of zeros) counter.inc(zero, 0);
       return counter;
+    },
+
+    /** Creates a counter of what something else counts. Each scrape calls the function for its value. */
+    total: (name: string, help: string, read: () => number): void => {
+      new Counter({
+        name,
+        help,
+        registers,
+        collect() {
+          this.reset();
+          this.inc(read());
+        },
+      });
     },
 
     /** Creates a gauge. Each scrape calls the functions for the values, of which several are told apart by labels. */
