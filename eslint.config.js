@@ -39,7 +39,6 @@ export default defineConfig(
   {
     ignores: [
       '**/dist/',
-      '.wireit/',
       'node_modules/',
       'src/graphql/generated/',
       'coverage/',

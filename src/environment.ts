@@ -42,6 +42,6 @@ export function findKeysCommand(): string {
   // Without the file that `npx --package` named, npx would ask the registry for a package of this name.
   if (command === 'exec') return `npx ${file ? `--package ${file} ` : ''}animal-store-gateway keys`;
   return script === undefined
-    ? `node ${relative('', join(dirname(fileURLToPath(import.meta.url)), 'keys.js'))}`
+    ? `node ${relative('', join(dirname(fileURLToPath(import.meta.url)), 'cli/keys.js'))}`
     : 'npm run --silent keys --';
 }
