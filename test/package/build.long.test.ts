@@ -73,5 +73,9 @@ it('a source with an error ends the start, and keeps the build before', () => {
 it('npm pack leaves no file that git does not ignore', () => {
   execFileSync('npm', ['pack', '--silent'], { cwd: folder });
   execFileSync('npm', ['pack', '--silent', './packages/client'], { cwd: folder });
-  expect(git('status', '--porcelain').split('\n').filter((line) => !line.startsWith('A '))).toEqual(['']);
+  expect(
+    git('status', '--porcelain')
+      .split('\n')
+      .filter((line) => !line.startsWith('A ')),
+  ).toEqual(['']);
 });
