@@ -34,7 +34,7 @@ if (first === undefined) {
 /** Reads the settings from the table in the documentation, which is part of the package. */
 function listSettings(): string {
   const text = readFileSync(new URL('../../docs/settings.md', import.meta.url), 'utf8');
-  const plain = text.replaceAll('`', '').replace(/\[([^\]]*)\]\([^)]*\)/g, '$1');
+  const plain = text.replaceAll('`', '').replace(/\[([^[\]]*)\]\([^)]*\)/g, '$1');
   const rows = plain.split('\n').filter((line) => /^\| [A-Z]/.test(line));
   return rows
     .map((row) => row.split('|').map((cell) => cell.trim()))
