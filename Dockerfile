@@ -3,16 +3,16 @@ FROM node:24.21.0-trixie-slim@sha256:8ec5d7557396cfe32d21c3f9c13072355ceab22b584
 
 FROM base AS build
 WORKDIR /app
-# .npmrc is not copied: it keeps the packages that only the build needs, and this image removes them after the build.
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
-COPY vite.config.ts tsconfig.json README.md ./
+COPY tsconfig.json tsconfig.build.json vite.config.ts README.md ./
+COPY scripts scripts
 COPY docs docs
-COPY schema schema
 COPY src src
 COPY pages pages
-# The build script would also build the package for clients.
-RUN npx vite build --app --logLevel error && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
+# The explorer uses one of its files.
+COPY packages/client/src packages/client/src
+RUN npm run build && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 
 FROM base
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=4000 METRICS_PORT=9464
@@ -32,4 +32,4 @@ EXPOSE 4000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/livez`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 # No shell and no init: the program handles signals itself and starts no other process.
-CMD ["node", "dist/bundle/main.js"]
+CMD ["node", "dist/main.js"]

@@ -1,4 +1,5 @@
 import { defineConfig } from 'eslint/config';
+import regexp from 'eslint-plugin-regexp';
 import tseslint from 'typescript-eslint';
 
 /** The fence of a folder: what its files may not import. Imports point one way: main → app → everything. */
@@ -39,7 +40,6 @@ export default defineConfig(
   {
     ignores: [
       '**/dist/',
-      '.wireit/',
       'node_modules/',
       'src/graphql/generated/',
       'coverage/',
@@ -65,6 +65,15 @@ export default defineConfig(
       // The casts after index access say what the code knows; the style here is a cast, not a bang.
       '@typescript-eslint/non-nullable-type-assertion-style': 'off',
       eqeqeq: ['error', 'always', { null: 'ignore' }],
+    },
+  },
+  // Every regular expression takes linear time, because it may read what a stranger sent.
+  {
+    files: ['src/**/*.ts', 'packages/client/src/**/*.ts', 'pages/**/*.{ts,tsx}'],
+    plugins: { regexp },
+    rules: {
+      'regexp/no-super-linear-backtracking': ['error', { report: 'potential' }],
+      'regexp/no-super-linear-move': ['error', { report: 'potential' }],
     },
   },
   // Apollo wants promises from its hooks.

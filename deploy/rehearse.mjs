@@ -142,7 +142,8 @@ function hostEnvironment() {
 
 function report({ directory }) {
   const { packages } = JSON.parse(readFileSync(join(directory, 'node_modules/.package-lock.json'), 'utf8'));
-  const development = Object.entries(packages).filter(([, { dev }]) => dev);
+  // npm also lists the folder of the client package, which it does not link.
+  const development = Object.entries(packages).filter(([name, { dev }]) => dev && name.startsWith('node_modules/'));
   assertEqual('packages that only development needs', development.map(([name]) => name).join(' '), '');
   const megabytes = (name) => (sizeOf(join(directory, name)) / 1e6).toFixed(1);
   console.log(

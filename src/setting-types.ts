@@ -54,6 +54,8 @@ function hasSslMode({ searchParams }: URL): boolean {
 
 /** Splits a URL with several hosts, as libpq accepts it, into one URL for each host. */
 export function splitHosts(text: string): readonly string[] {
-  const [, start = '', hosts = '', end = ''] = /^([\w+]+:\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s.exec(text) ?? [];
-  return hosts.split(',').map((host) => start + host + end);
+  const [, scheme = '', authority = '', end = ''] = /^([\w+]+:\/\/)([^/?#]*)((?:[/?#].*)?)$/s.exec(text) ?? [];
+  const at = authority.lastIndexOf('@') + 1;
+  const [user, hosts] = [authority.slice(0, at), authority.slice(at)];
+  return hosts.split(',').map((host) => scheme + user + host + end);
 }

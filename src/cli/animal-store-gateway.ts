@@ -15,26 +15,26 @@ const COMMANDS = new Map<string, () => Promise<unknown>>([
   ['store', () => import('./store.js')],
 ]);
 
-const [first, ...rest] = process.argv.slice(2);
+const [first] = process.argv.slice(2);
 const runCommand = COMMANDS.get(first ?? '');
 if (first === undefined) {
   await import('../main.js');
 } else if (runCommand) {
   process.argv.splice(2, 1);
   await runCommand();
-} else if (first === '--version' && rest.length === 0) {
+} else if (first === '--version') {
   console.log(readPackage().version);
-} else if (['--help', '-h'].includes(first) && rest.length === 0) {
+} else if (['--help', '-h'].includes(first)) {
   console.log(`${USAGE}\n\nSettings (environment variables), with their defaults:\n${listSettings()}`);
 } else {
-  console.error(`animal-store-gateway: no such command: ${JSON.stringify(first)}\n${USAGE}`);
+  console.error(`animal-store-gateway: unknown argument ${JSON.stringify(first)}; see --help`);
   process.exitCode = 1;
 }
 
 /** Reads the settings from the table in the documentation, which is part of the package. */
 function listSettings(): string {
   const text = readFileSync(new URL('../../docs/settings.md', import.meta.url), 'utf8');
-  const plain = text.replaceAll('`', '').replace(/\[([^\]]*)\]\([^)]*\)/g, '$1');
+  const plain = text.replaceAll('`', '').replace(/\[([^[\]]*)\]\([^)]*\)/g, '$1');
   const rows = plain.split('\n').filter((line) => /^\| [A-Z]/.test(line));
   return rows
     .map((row) => row.split('|').map((cell) => cell.trim()))

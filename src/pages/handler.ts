@@ -20,7 +20,7 @@ export interface PagesOptions {
 }
 
 /** Here, the build writes the pages and their files. */
-const FOLDER = new URL('../../dist/pages/', import.meta.url);
+const FOLDER = new URL('../../dist/public/', import.meta.url);
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
   '.js': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',

@@ -19,8 +19,8 @@ describe('the unit for systemd', () => {
     expect(get('SystemCallFilter')?.split(' ')).toContain('@pkey');
   });
 
-  it('runs the bundle as the user and with the settings of the guide', () => {
-    expect(get('ExecStart')).toBe('/usr/bin/node dist/bundle/main.js');
+  it('runs the program as the user and with the settings of the guide', () => {
+    expect(get('ExecStart')).toBe('/usr/bin/node dist/main.js');
     const guide = read('docs/operating.md');
     expect(guide).toContain(`useradd --system --shell /usr/sbin/nologin ${get('User')}\n`);
     expect(guide).toContain(`cat > ${get('EnvironmentFile')} <<`);

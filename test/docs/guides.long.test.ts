@@ -114,7 +114,7 @@ async function openReader(steps: readonly Step[], checkout: Checkout): Promise<R
     npm_config_ignore_scripts: 'true',
   });
   if (!SERVER.test(texts)) {
-    await shell.run('node dist/bundle/main.js');
+    await shell.run('node dist/main.js');
     await shell.run(`export KEY=$(node -p 'JSON.parse(fs.readFileSync(".data/dev-keys.json")).business')`);
   }
 

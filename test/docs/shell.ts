@@ -30,7 +30,7 @@ await_server() {
   grep -v '^[>{]' "$2"
 }
 `;
-const SERVER = /^(.*\bnpm start|node dist\/bundle\/main\.js)$/gm;
+const SERVER = /^(.*\bnpm start|node dist\/main\.js)$/gm;
 const DONE = '\n--done--';
 
 /** The variables of an ordinary shell. npm and the test runner set many more. */

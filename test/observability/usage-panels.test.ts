@@ -76,7 +76,35 @@ describe('the dashboard queries the usage of keys', () => {
     ]);
   });
 
+  it.each(['Who requested what', 'Who still calls what is deprecated'])(
+    '%s: only the keys of the rows that are shown are looked up',
+    async (title) => {
+      const [row] = await runSql<{ 'QUERY PLAN': [{ Plan: Plan }] }>(url, `EXPLAIN (FORMAT JSON) ${toSql(title)}`);
+      const plan = row?.['QUERY PLAN'][0].Plan as Plan;
+      const path = findScan(plan, 'api_keys') as Plan[];
+      expect(path.map((node) => node['Node Type'])).not.toContain('Limit');
+      expect(JSON.stringify(plan)).toContain('"Node Type":"Limit"');
+    },
+  );
+
   it('with a role that cannot read the digests of keys', async () => {
     await expect(runSql(url, 'SELECT * FROM api_keys')).rejects.toThrow('permission denied');
   });
 });
+
+/** A part of what EXPLAIN prints. */
+interface Plan {
+  readonly 'Node Type': string;
+  readonly 'Relation Name'?: string;
+  readonly Plans?: readonly Plan[];
+}
+
+/** Returns the node that scans a table, and all above it. */
+function findScan(plan: Plan, table: string): Plan[] | undefined {
+  if (plan['Relation Name'] === table) return [plan];
+  for (const child of plan.Plans ?? []) {
+    const path = findScan(child, table);
+    if (path) return [plan, ...path];
+  }
+  return undefined;
+}

@@ -102,7 +102,7 @@ it('without any key, a server prints the command that creates one', async () => 
     const env = { PORT: '0', DATABASE_URL: await place.database(), NODE_ENV: 'production' };
     const hint = (command: string): string => `There is no API key yet. Create one: ${command} create --plan free`;
     const directly = await place.start(env);
-    expect(directly.stdout).toMatch(/Create one: node \S+dist\/bundle\/keys\.js create --plan free\n/);
+    expect(directly.stdout).toMatch(/Create one: node \S+dist\/cli\/keys\.js create --plan free\n/);
     expect((await place.start({ ...env, npm_lifecycle_event: 'start' })).stdout).toContain(
       hint('npm run --silent keys --'),
     );

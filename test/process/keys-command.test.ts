@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { linesOf, makePlace, type Ended, type Place } from '../support/process.js';
 import { runSql } from '../support/sql.js';
 
-const KEYS = fileURLToPath(new URL('../../dist/bundle/keys.js', import.meta.url));
+const KEYS = fileURLToPath(new URL('../../dist/cli/keys.js', import.meta.url));
 const SECRET = /^pets_[0-9A-Za-z]{38}$/;
 const ENTERPRISE = ['create', '--plan', 'enterprise'];
 const ISO = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;

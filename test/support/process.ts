@@ -7,10 +7,10 @@ import { fileURLToPath } from 'node:url';
 import type { DevelopmentKeys } from '../../src/store/first-start.js';
 import { copyEmbeddedStore, createDatabase } from './gateway.js';
 
-const MAIN = fileURLToPath(new URL('../../dist/bundle/main.js', import.meta.url));
-const KEYS = fileURLToPath(new URL('../../dist/bundle/keys.js', import.meta.url));
-const MIGRATE = fileURLToPath(new URL('../../dist/bundle/migrate.js', import.meta.url));
-const STORE = fileURLToPath(new URL('../../dist/bundle/store.js', import.meta.url));
+const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const KEYS = fileURLToPath(new URL('../../dist/cli/keys.js', import.meta.url));
+const MIGRATE = fileURLToPath(new URL('../../dist/cli/migrate.js', import.meta.url));
+const STORE = fileURLToPath(new URL('../../dist/cli/store.js', import.meta.url));
 const TIME_LIMIT_MS = 60_000;
 
 /** The options with which `unshare` runs a command as process 1. They are killed together. */
