@@ -26,7 +26,9 @@ function fail(error: unknown): never {
 
 /** What happened and, if known, why. */
 function toLine({ message, cause }: Error): string {
-  return (cause instanceof Error ? `${message} (${cause.message})` : message).split('\n')[0] as string;
+  return (cause instanceof Error && !message.includes(cause.message) ? `${message} (${cause.message})` : message).split(
+    '\n',
+  )[0] as string;
 }
 
 async function main(): Promise<void> {

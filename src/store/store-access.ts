@@ -9,7 +9,7 @@ import {
 import type { Admission, Ledger, WindowState } from '../access/ledger.js';
 import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import { keyMissing, keyRefused, toRefusal } from '../access/refusals.js';
-import { createBoundedCache, memoize } from '../bounded-cache.js';
+import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
 import { toCaller, type Caller, type KeyStore } from './postgres-key-store.js';
@@ -121,9 +121,6 @@ export function createAuthenticator(
   const unknown = createBoundedCache<Known>(unknownCapacity);
   const lookups = new Map<string, Promise<Known>>();
 
-  /** Returns the digest of a key, or an empty text if the text cannot be a key. */
-  const readKey = memoize((key) => (isPlausibleApiKey(key) ? digestApiKey(key) : ''));
-
   return {
     /**
      * Finds the caller of a key; undefined if the key is unknown, revoked or expired. Returns the caller of a cached
@@ -131,8 +128,8 @@ export function createAuthenticator(
      * @throws StoreError `unavailable` if the key is not cached and cannot be looked up
      */
     authenticate(key: string): MaybePromise<Caller | undefined> {
-      const digest = readKey(key);
-      if (digest === '') return undefined;
+      if (!isPlausibleApiKey(key)) return undefined;
+      const digest = digestApiKey(key);
       const known = valid.get(digest) ?? unknown.get(digest);
       const age = known === undefined ? Infinity : monotonicNow() - known.askedAt;
       if (known === undefined || age >= TRUSTED_MS) return lookUp(digest).then(unlessExpired);
