@@ -94,14 +94,14 @@ export async function openRedis(options: {
         let reason: SharingFailure | undefined;
         try {
           const reply = await run(name, keys, args);
-          reason = Array.isArray(reply) && reply.every(Number.isSafeInteger) ? undefined : 'garbage';
-          if (reason) throw new Error('the reply is corrupt');
+          // After a corrupt reply, those that came with it may belong to other calls.
+          if (!isUp) return undefined;
           lateInARow = 0;
           return reply;
         } catch (error) {
-          reason ??= codeOf(error) ? 'error' : client.status === 'ready' ? 'timeout' : 'closed';
+          reason = reasonOf(error as Error);
           sharing?.countFailure(reason);
-          if (isOutage(reason, error, sentAt)) lose(reason, error as Error);
+          if (isOutage(reason, error as Error, sentAt)) lose(reason, error as Error);
         } finally {
           metrics?.observeDatabase('redis', name, reason, (performance.now() - sentAt) / 1_000);
         }
@@ -110,9 +110,17 @@ export async function openRedis(options: {
     close,
   };
 
-  function run(name: string, keys: readonly string[], args: readonly (string | number)[]): Promise<number[]> {
+  async function run(name: string, keys: readonly string[], args: readonly (string | number)[]): Promise<number[]> {
     const commands = client as unknown as Record<string, (...args: unknown[]) => Promise<number[]>>;
-    return (commands[name] as (...args: unknown[]) => Promise<number[]>)(keys.length, ...keys, ...args);
+    const reply = await commands[name]?.(keys.length, ...keys, ...args);
+    if (Array.isArray(reply) && reply.every(Number.isSafeInteger)) return reply;
+    throw new TypeError('the reply is corrupt');
+  }
+
+  function reasonOf(error: Error): SharingFailure {
+    if (codeOf(error)) return 'error';
+    if (error instanceof TypeError) return 'garbage';
+    return client.status === 'ready' ? 'timeout' : 'closed';
   }
 
   /** A server that loads its data, a replica and a full server cannot write. A cluster needs all of its primaries. */
@@ -125,6 +133,7 @@ export async function openRedis(options: {
     } catch (error) {
       fail(error as Error);
       if (client.status === 'ready') client.disconnect(true);
+      return;
     }
     if (client.status !== 'ready') return;
     if (wasUp) log?.info('Redis is back: limits are shared again');
@@ -140,7 +149,7 @@ export async function openRedis(options: {
     sharing?.countFailure('unreachable');
   }
 
-  function isOutage(reason: SharingFailure, error: unknown, sentAt: number): boolean {
+  function isOutage(reason: SharingFailure, error: Error, sentAt: number): boolean {
     // WRONGTYPE and ERR concern the keys of the call. Other errors, such as READONLY and OOM, concern the server.
     if (reason === 'error') return !['WRONGTYPE', 'ERR'].includes(codeOf(error));
     if (reason !== 'timeout') return true;
@@ -212,8 +221,7 @@ interface ReplyError extends Error {
 }
 
 /** The first word of an error of Redis: https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors */
-function codeOf(error: unknown): string {
-  const { name, message } = error as Error;
+function codeOf({ name, message }: Error): string {
   return name === 'ReplyError' ? (message.split(' ')[0] as string) : '';
 }
 

@@ -1,6 +1,7 @@
 import { Redis } from 'ioredis';
 import { pino } from 'pino';
 import { describe, inject } from 'vitest';
+import type { WaitUntilAvailable } from '../../src/backend.js';
 import { openRedis, type RedisClient } from '../../src/redis/client.js';
 
 /** A suite that needs a Redis server. Without one it is skipped; redis-server.ts prints the reason. */
@@ -24,7 +25,7 @@ export async function connectRedis(url: string): Promise<Redis> {
 /** Opens the program's Redis client and records its failures and log lines. */
 export async function openTestRedis(
   url: string,
-  options: { readonly timeoutMs?: number } = {},
+  options: { readonly timeoutMs?: number; readonly waitUntilAvailable?: WaitUntilAvailable } = {},
 ): Promise<{ client: RedisClient; failures: string[]; logged: string[] }> {
   const failures: string[] = [];
   const logged: string[] = [];
