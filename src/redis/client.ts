@@ -6,78 +6,72 @@ import type { Log } from '../observability/log.js';
 import type { Metrics, SharingFailure } from '../observability/metrics.js';
 import { parseRedisUrl, type RedisAddress } from './url.js';
 
-const RETRY_MS = 250;
 const CONNECT_MS = 1_000;
-/** A Sentinel gets less time, so that there is some left to ask another one. */
-const SENTINEL_MS = 300;
+const RETRY_MS = 250;
 /** After this many late replies in a row, Redis counts as unavailable. */
 const LATE_IN_A_ROW = 3;
 
-/** Writes a value. */
-const CHECK = `redis.call('SET', KEYS[1], 1, 'PX', 60000) return {1}`;
-
 /**
  * Runs a script in one atomic step. It returns an array of integers.
- * @returns undefined if Redis is unavailable, replies with an error or replies too late. The script may have run.
+ * @returns undefined if Redis is unavailable, or replies late or with an error. The script may have run.
  */
-export type Script = (
-  keys: readonly string[],
-  args: readonly (string | number)[],
-) => Promise<readonly number[] | undefined>;
+export type Script = (keys: string[], args: (string | number)[]) => Promise<readonly number[] | undefined>;
 
 export type RedisClient = Awaited<ReturnType<typeof openRedis>>;
 
 /**
- * Connects to one server, the primary that Sentinels name, or a cluster. Any of them may be unavailable at any time;
- * ioredis then connects again in the background.
+ * Connects to one server, the primary that Sentinels name, or a cluster. If it is unavailable, ioredis connects again
+ * in the background.
  *
  * An error or a late reply fails only its own call. Redis counts as unavailable if the connection is lost, several
- * replies in a row are late, or a reply is corrupt or an error of the whole server. Calls then fail at once, until a new
- * connection works and Redis accepts a write.
+ * replies in a row are late, a reply is corrupt, or an error concerns the whole server. All calls then fail at once,
+ * until a new connection works and Redis accepts a write.
+ * @param url - has been validated
  * @param timeoutMs - how long a reply may take
  * @param waitUntilAvailable - without it, only the first attempt to connect is awaited, and may fail
  * @throws ConfigError if Redis refuses the connection, or is unavailable for as long as the start may take
  */
-export async function openRedis(options: {
-  /** Has been validated. */
+export async function openRedis({
+  url,
+  timeoutMs,
+  log,
+  metrics,
+  waitUntilAvailable,
+}: {
   readonly url: string;
   readonly timeoutMs: number;
   readonly log?: Log;
   readonly metrics?: Pick<Metrics, 'watchSharing' | 'observeDatabase'>;
   readonly waitUntilAvailable?: WaitUntilAvailable;
 }) {
-  const { url, timeoutMs, log, metrics, waitUntilAvailable } = options;
   const ioredis = (await import('ioredis')).default;
   const sharing = metrics?.watchSharing();
   const listeners: (() => void)[] = [];
   let isUp = false;
   let wasUp = false;
-  /** What went wrong last. Undefined again when there is a connection. */
+  /** Why it is not up. Undefined while a new connection has shown no error. */
   let failure: Error | undefined;
-  let lateInARow = 0;
-  let lastLateAt = 0;
+  /** When the first of the late replies in a row was due to be sent for. */
+  let lateSince = Infinity;
 
   const client = createClient(ioredis, parseRedisUrl(url) as RedisAddress, timeoutMs);
-  client.defineCommand('check', { lua: CHECK });
+  client.defineCommand('check', { lua: "redis.call('SET', KEYS[1], 1, 'PX', 60000) return {}" });
   client.on('connect', () => (failure = undefined));
   client.on('ready', () => void check());
   client.on('error', fail);
   client.on('close', () => lose('closed', new Error('the connection was closed')));
-  const close = (): void => {
-    isUp = false;
-    client.disconnect();
-  };
-
   await new Promise<void>((resolve) => {
     listeners.push(resolve);
     client.once('error', resolve).once('reconnecting', resolve);
   });
-  await waitUntilAvailable?.('REDIS_URL names a Redis', async () => {
-    if (!isUp) throw toStartError(failure);
-  }).catch((error: unknown) => {
-    close();
+  try {
+    await waitUntilAvailable?.('REDIS_URL names a Redis', () =>
+      isUp ? Promise.resolve() : Promise.reject(toStartError(failure)),
+    );
+  } catch (error) {
+    client.disconnect();
     throw error;
-  });
+  }
 
   return {
     get isUp() {
@@ -85,7 +79,7 @@ export async function openRedis(options: {
     },
     /** Adds a listener that is called whenever Redis is available again. */
     onUp: (listener: () => void): void => void listeners.push(listener),
-    /** @param name - the name of the script in the metrics */
+    /** @param name - also the name in the metrics */
     defineScript(name: string, lua: string): Script {
       client.defineCommand(name, { lua });
       return async (keys, args) => {
@@ -96,7 +90,7 @@ export async function openRedis(options: {
           const reply = await run(name, keys, args);
           // After a corrupt reply, those that came with it may belong to other calls.
           if (!isUp) return undefined;
-          lateInARow = 0;
+          lateSince = Infinity;
           return reply;
         } catch (error) {
           reason = reasonOf(error as Error);
@@ -107,23 +101,20 @@ export async function openRedis(options: {
         }
       };
     },
-    close,
+    close(): void {
+      isUp = false;
+      client.disconnect();
+    },
   };
 
-  async function run(name: string, keys: readonly string[], args: readonly (string | number)[]): Promise<number[]> {
+  async function run(name: string, keys: string[], args: (string | number)[]): Promise<number[]> {
     const commands = client as unknown as Record<string, (...args: unknown[]) => Promise<number[]>>;
     const reply = await commands[name]?.(keys.length, ...keys, ...args);
     if (Array.isArray(reply) && reply.every(Number.isSafeInteger)) return reply;
     throw new TypeError('the reply is corrupt');
   }
 
-  function reasonOf(error: Error): SharingFailure {
-    if (codeOf(error)) return 'error';
-    if (error instanceof TypeError) return 'garbage';
-    return client.status === 'ready' ? 'timeout' : 'closed';
-  }
-
-  /** A server that loads its data, a replica and a full server cannot write. A cluster needs all of its primaries. */
+  /** A replica, a full server and one that loads its data cannot write. A cluster needs all of its primaries. */
   async function check(): Promise<void> {
     try {
       // After a wrong database number, ioredis goes on.
@@ -138,7 +129,7 @@ export async function openRedis(options: {
     if (client.status !== 'ready') return;
     if (wasUp) log?.info('Redis is back: limits are shared again');
     isUp = wasUp = true;
-    lateInARow = 0;
+    lateSince = Infinity;
     sharing?.setShared(true);
     for (const listener of listeners) listener();
   }
@@ -149,16 +140,18 @@ export async function openRedis(options: {
     sharing?.countFailure('unreachable');
   }
 
+  function reasonOf(error: Error): SharingFailure {
+    if (codeOf(error)) return 'error';
+    if (error instanceof TypeError) return 'garbage';
+    return client.status === 'ready' ? 'timeout' : 'closed';
+  }
+
   function isOutage(reason: SharingFailure, error: Error, sentAt: number): boolean {
     // WRONGTYPE and ERR concern the keys of the call. Other errors, such as READONLY and OOM, concern the server.
     if (reason === 'error') return !['WRONGTYPE', 'ERR'].includes(codeOf(error));
     if (reason !== 'timeout') return true;
-    // Calls that were waiting at the same time are late for one reason.
-    if (sentAt >= lastLateAt) {
-      lateInARow += 1;
-      lastLateAt = performance.now();
-    }
-    return lateInARow >= LATE_IN_A_ROW;
+    lateSince = Math.min(lateSince, sentAt);
+    return performance.now() - lateSince >= LATE_IN_A_ROW * timeoutMs;
   }
 
   function lose(reason: SharingFailure, error: Error): void {
@@ -172,27 +165,28 @@ export async function openRedis(options: {
 
 function createClient(
   { Redis, Cluster }: Pick<typeof import('ioredis'), 'Redis' | 'Cluster'>,
-  { topology, hosts, name, ...address }: RedisAddress,
+  { topology, hosts, name, tls, ...user }: RedisAddress,
   timeoutMs: number,
 ) {
   const retryStrategy = (): number => RETRY_MS;
   const options = {
-    ...address,
+    ...user,
+    tls,
+    retryStrategy,
     commandTimeout: timeoutMs,
     connectTimeout: CONNECT_MS,
     disconnectTimeout: 100,
     enableOfflineQueue: false,
     // It writes to standard error if the user may not use INFO.
     enableReadyCheck: false,
-    autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     disableClientInfo: true,
   };
   if (topology === 'cluster') {
     return new Cluster([...hosts], {
-      enableOfflineQueue: false,
       redisOptions: options,
       clusterRetryStrategy: retryStrategy,
+      enableOfflineQueue: false,
       retryDelayOnFailover: 0,
       retryDelayOnClusterDown: 0,
     });
@@ -200,24 +194,16 @@ function createClient(
   if (topology === 'sentinel') {
     return new Redis({
       ...options,
-      sentinels: [...hosts],
       name,
-      retryStrategy,
+      sentinels: [...hosts],
       sentinelRetryStrategy: retryStrategy,
-      sentinelCommandTimeout: SENTINEL_MS,
-      connectTimeout: SENTINEL_MS,
-      enableTLSForSentinelMode: address.tls !== undefined,
-      sentinelTLS: address.tls,
+      sentinelCommandTimeout: timeoutMs,
+      sentinelTLS: tls,
+      enableTLSForSentinelMode: tls !== undefined,
     });
   }
   const [{ host, port }] = hosts as [RedisAddress['hosts'][number]];
-  const tls = address.tls && !isIP(host) ? { servername: host } : address.tls;
-  return new Redis({ ...options, host, port, tls, retryStrategy });
-}
-
-/** An error that Redis replied with. ioredis adds the command. */
-interface ReplyError extends Error {
-  readonly command?: { readonly name: string };
+  return new Redis({ ...options, host, port, tls: tls && !isIP(host) ? { servername: host } : tls });
 }
 
 /** The first word of an error of Redis: https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors */
@@ -226,11 +212,11 @@ function codeOf({ name, message }: Error): string {
 }
 
 /** Waiting does not help against a wrong password, user, database number or kind of Redis. */
-function toStartError(error: ReplyError = new Error('it does not answer')): Error {
-  const { command: { name = '' } = {}, message } = error;
+function toStartError(error: Error & { command?: { name: string } } = new Error('it does not answer')): Error {
+  const name = error.command?.name ?? '';
   const code = codeOf(error);
   const isRefused = ['WRONGPASS', 'NOAUTH', 'NOPERM', 'MOVED'].includes(code);
-  if (!isRefused && !['hello', 'auth', 'select'].includes(name)) return new StoreError('unavailable', message);
+  if (!isRefused && !['hello', 'auth', 'select'].includes(name)) return new StoreError('unavailable', error.message);
   // A server may quote what it received, and that could be the password.
   return new ConfigError(`REDIS_URL names a Redis that answers ${code} to ${name.toUpperCase()}`);
 }

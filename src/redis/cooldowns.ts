@@ -10,7 +10,7 @@ const TRIAL_MS = 5_000;
 
 /** Creates the cooldowns that all gateways with the same Redis share. During an outage, each gateway has its own. */
 export function createRedisCooldowns(client: RedisClient): Cooldowns {
-  const run = client.defineScript('coolDown', COOL_DOWN);
+  const run = client.defineScript('cool-down', COOL_DOWN);
   const shared = createBoundedCache<Cooldown>(CAPACITY);
   client.onUp(async () => {
     for (const [keyId, cooldown] of [...shared]) if (client.isUp) await send(keyId, cooldown);

@@ -6,7 +6,7 @@ import type { RedisClient } from './client.js';
 
 /** A smaller change in the difference between the clocks is ignored, so that the end of a window does not move. */
 const CLOCK_TOLERANCE_MS = 1_000;
-/** So close to its end, the count of a window is not added: by the time the call arrives, another may be open. */
+/** So close to its end, a window is not mentioned: when the call arrives, the next one may be open. */
 const LAST_MS = 2_000;
 
 /** Names a client address in Redis, as a hash: Redis should not hold personal data that counting does not need. */
@@ -15,8 +15,8 @@ export function nameAddress(prefix: string, address: string): string {
 }
 
 /**
- * Returns a ledger that all processes with the same Redis share. If Redis does not count a request, the local ledger
- * does. The next call for the account, or the end of the outage, adds it in Redis.
+ * Returns a ledger that all processes with the same Redis share. What Redis does not count in time, the local ledger
+ * counts. The next call for the account, or the end of the outage, adds it in Redis.
  * @param client - without it, the ledger is the local one
  * @param local - also knows the counts of the last reply for each account
  * @param nameOf - returns the name of an account in Redis; each ledger needs its own names
@@ -31,20 +31,18 @@ export function shareLedger(
   if (!client) return local;
   const admit = client.defineScript('admit', ADMIT);
   const me = randomBytes(6).toString('base64url');
-  const bans = [banAfter === Infinity ? -1 : banAfter, banSeconds * 1_000];
   /** How far the clock of Redis is ahead of `monotonicNow`, in milliseconds. */
   let ahead = 0;
 
   client.onUp(async () => {
     for (const { account, counts, bannedUntil } of local.list()) {
-      if (!client.isUp) return;
-      if (bannedUntil || counts.some(({ own }) => own > 0)) await ask(account, 0);
+      if (client.isUp && (bannedUntil || counts.some(({ own }) => own > 0))) await ask(account, 0);
     }
   });
   return {
     admit: (account, cost) =>
       client.isUp
-        ? ask(account, cost).then((admission) => admission ?? local.admit(account, cost))
+        ? ask(account, cost).then((reply) => reply ?? local.admit(account, cost))
         : local.admit(account, cost),
     findBan(account) {
       const ban = local.findBan(account);
@@ -58,15 +56,16 @@ export function shareLedger(
     const { counts, bannedUntil } = local.find(account);
     const sentAt = monotonicNow();
     const left = (time: number): number => Math.max(0, Math.round(time - sentAt));
+    const windows = account.windows.flatMap(({ seconds, limit }, i) => {
+      const { used = 0, own = 0, closesAt = 0 } = counts[i] ?? {};
+      return [seconds * 1_000, limit, used, own, left(closesAt - LAST_MS) && left(closesAt)];
+    });
+    const unbannedAgo = Math.round(sentAt - (account.unbannedAt ?? 0));
+    const maxRefusals = banAfter === Infinity ? -1 : banAfter;
     const name = nameOf(account.id);
     const reply = await admit(
-      [`${name}:ban`, `${name}:refused`, ...account.windows.map((window) => `${name}:${window.name}`)],
-      [me, cost, ...bans, left(bannedUntil), Math.round(sentAt - (account.unbannedAt ?? 0))].concat(
-        account.windows.flatMap(({ seconds, limit }, i) => {
-          const { used = 0, own = 0, closesAt = 0 } = counts[i] ?? {};
-          return [seconds * 1_000, limit, used, own, left(closesAt - LAST_MS) && left(closesAt)];
-        }),
-      ),
+      ['ban', 'refused', ...account.windows.map((window) => window.name)].map((part) => `${name}:${part}`),
+      [me, cost, maxRefusals, banSeconds * 1_000, left(bannedUntil), unbannedAgo, ...windows],
     );
     return reply && learn(account, cost, reply);
   }
@@ -81,7 +80,7 @@ export function shareLedger(
     const known = local.find(account);
     const counts = known.counts.map((count, i) => {
       const [used = 0, own = 0, closes = 0] = shared.slice(3 * i);
-      // Requests that were counted here since the call was sent.
+      // What was counted here since the call was sent.
       const missing = Math.max(0, count.own - own);
       return { used: used + missing, own: own + missing, closesAt: closes ? closes - ahead : count.closesAt };
     });
@@ -97,27 +96,27 @@ export function shareLedger(
 }
 
 /**
- * Admits or refuses in one atomic step, like memory-ledger.ts, by the clock of Redis.
+ * Admits or refuses in one atomic step, like memory-ledger.ts, by the clock of Redis. Times are in milliseconds; 0 is
+ * none.
  *
- * KEYS: the end of the ban, the times of the last refusals (a list), and the counts of each window (a hash: `used`,
- * `closes`, and what each process admitted).
- * ARGV: the process, the cost, the refusals within a minute above which the account is banned (or -1), the length of a
- * ban, what is left of the ban that the caller knows, how long ago bans were lifted; and for each window its length and
- * limit, and as the caller knows them: used, the part that it admitted itself, what is left of the window.
- * Reply: the outcome (0 admitted, 1 refused, 2 banned, 3 too large), the time, the end of the ban; and for each window:
- * used, what the caller admitted, the end. Times are in milliseconds, and 0 if there is none.
+ * KEYS: the end of the ban; the times of refusals (a list); and for each window a hash: `used`, `closes`, and the part
+ * of each process.
+ * ARGV: the process; the cost; the refusals in a minute above which the account is banned, or -1; the length of a ban;
+ * what is left of the ban, as the caller knows it; how long ago bans were lifted; and for each window: length, limit,
+ * and as the caller knows them: used, its own part, what is left of the window.
+ * Reply: the outcome (0 admitted, 1 refused, 2 banned, 3 too large); the time; the end of the ban; and for each window:
+ * used, the caller's part, the end.
  *
- * A caller sends the total that it admitted in a window, not a change. So nothing is lost and nothing counts twice if a
- * script has run whose reply was late. Only if it runs after the caller has sent the total on a new connection does it
- * count twice, which is the strict side.
+ * A caller sends the sum of what it admitted. So nothing is lost or counted twice if a script has run although its reply
+ * was late. Only one that runs after the caller has sent that sum on a new connection counts twice: the strict side.
  *
- * What a caller has left of a window is right if the clock of Redis has stepped. What no caller knows lasts for its
+ * If the clock of Redis has stepped, what the caller has left of a window is right. What no caller knows lasts for its
  * length at most.
  */
 const ADMIT = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local process, cost, banAfter, banMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local me, cost, banAfter, banMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local stored, known = tonumber(redis.call('GET', KEYS[1]) or 0), now + math.min(tonumber(ARGV[5]), banMs)
 local ban = math.min(stored, now + banMs)
@@ -125,44 +124,43 @@ if known > now and known > ban + 2000 then ban = known end
 if ban <= now or ban - banMs < now - tonumber(ARGV[6]) then ban = 0 end
 
 local windows, full, largest = {}, false, math.huge
-for i = 3, #KEYS do
-  local arg = function(n) return tonumber(ARGV[5 * i - 9 + n]) end
-  local length, limit, knownUsed, knownOwn, left = arg(1), arg(2), arg(3), arg(4), arg(5)
-  local fields = redis.call('HMGET', KEYS[i], 'used', process, 'closes')
+for i, key in ipairs(KEYS) do if i > 2 then
+  local arg = {}
+  for j = 1, 5 do arg[j] = tonumber(ARGV[5 * i - 9 + j]) end
+  local length, limit, knownUsed, knownOwn, left = unpack(arg)
+  local fields = redis.call('HMGET', key, 'used', me, 'closes')
   local used, own, closes = tonumber(fields[1] or 0), tonumber(fields[2] or 0), tonumber(fields[3] or 0)
   local changed = false
   if closes <= now then
-    redis.call('DEL', KEYS[i])
+    redis.call('DEL', key)
     used, own, closes = 0, 0, 0
   end
   if left > 0 and (closes == 0 or closes - now - left > 2000) then closes, changed = now + left, true end
   if left > 0 and (knownOwn > own or used == 0) then
-    local sum, all = knownOwn, redis.call('HGETALL', KEYS[i])
+    local sum, all = knownOwn, redis.call('HGETALL', key)
     for j = 1, #all, 2 do
-      if all[j] ~= 'used' and all[j] ~= 'closes' and all[j] ~= process then sum = sum + all[j + 1] end
+      if all[j] ~= 'used' and all[j] ~= 'closes' and all[j] ~= me then sum = sum + all[j + 1] end
     end
     used, own, changed = math.max(used, knownUsed, sum), knownOwn, true
   end
   closes = math.min(closes, now + length)
   full, largest = full or used + cost > limit, math.min(largest, limit)
-  windows[i - 2] = {key = KEYS[i], used = used, own = own, closes = closes, length = length, changed = changed}
-end
+  windows[i - 2] = {key = key, used = used, own = own, closes = closes, length = length, changed = changed}
+end end
 
 local outcome = 0
 if ban > 0 then outcome = 2
 elseif cost > largest then outcome = 3
 elseif cost > 0 and full then
   outcome = 1
-  if banAfter >= 0 then
-    local oldest = banAfter > 0 and redis.call('LLEN', KEYS[2]) >= banAfter and redis.call('LINDEX', KEYS[2], 0)
-    if banAfter == 0 or (oldest and tonumber(oldest) > now - 60000 and tonumber(oldest) <= now) then
-      outcome, ban = 2, now + banMs
-      redis.call('DEL', KEYS[2])
-    else
-      redis.call('RPUSH', KEYS[2], now)
-      redis.call('LTRIM', KEYS[2], -banAfter, -1)
-      redis.call('PEXPIRE', KEYS[2], 60000)
-    end
+  local first = tonumber(banAfter > 0 and redis.call('LINDEX', KEYS[2], -banAfter) or 0)
+  if banAfter == 0 or (first > now - 60000 and first <= now) then
+    outcome, ban = 2, now + banMs
+    redis.call('DEL', KEYS[2])
+  elseif banAfter > 0 then
+    redis.call('RPUSH', KEYS[2], now)
+    redis.call('LTRIM', KEYS[2], -banAfter, -1)
+    redis.call('PEXPIRE', KEYS[2], 60000)
   end
 end
 
@@ -175,7 +173,7 @@ for i, window in ipairs(windows) do
     window.used, window.own, window.changed = window.used + cost, window.own + cost, true
   end
   if window.changed then
-    redis.call('HSET', window.key, 'used', window.used, process, window.own, 'closes', window.closes)
+    redis.call('HSET', window.key, 'used', window.used, me, window.own, 'closes', window.closes)
     redis.call('PEXPIREAT', window.key, window.closes)
   end
   reply[3 * i + 1], reply[3 * i + 2], reply[3 * i + 3] = window.used, window.own, window.closes

@@ -142,6 +142,7 @@ describeWithRedisServer('four instances', () => {
     expect(await ask(instances[0], key)).toMatchObject({ status: 429, code: 'KEY_BANNED' });
     expect(await ask(instances[1], key)).toMatchObject({ status: 200 });
     await proxy.set('pass');
+    await expectShared(1);
     await vi.waitFor(async () => expect(await ask(instances[2], key)).toMatchObject({ code: 'KEY_BANNED' }), 5_000);
     for (const instance of instances) expect(await ask(instance, key)).toMatchObject({ code: 'KEY_BANNED' });
   });
