@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import type * as Ioredis from 'ioredis';
 import type { WaitUntilAvailable } from '../backend.js';
 import { ConfigError } from '../config.js';
 import { StoreError } from '../errors.js';
@@ -46,12 +47,12 @@ export async function openRedis({
 }) {
   const ioredis = (await import('ioredis')).default;
   const sharing = metrics?.watchSharing();
-  const listeners: (() => void)[] = [];
+  const listeners: (() => unknown)[] = [];
   let isUp = false;
   let wasUp = false;
   /** Why it is not up. Undefined while a new connection has shown no error. */
   let failure: Error | undefined;
-  /** When the first of the late replies in a row was due to be sent for. */
+  /** When the first of the calls in a row was sent whose replies are late. */
   let lateSince = Infinity;
 
   const client = createClient(ioredis, parseRedisUrl(url) as RedisAddress, timeoutMs);
@@ -78,28 +79,11 @@ export async function openRedis({
       return isUp;
     },
     /** Adds a listener that is called whenever Redis is available again. */
-    onUp: (listener: () => void): void => void listeners.push(listener),
+    onUp: (listener: () => unknown): void => void listeners.push(listener),
     /** @param name - also the name in the metrics */
     defineScript(name: string, lua: string): Script {
       client.defineCommand(name, { lua });
-      return async (keys, args) => {
-        if (!isUp) return undefined;
-        const sentAt = performance.now();
-        let reason: SharingFailure | undefined;
-        try {
-          const reply = await run(name, keys, args);
-          // After a corrupt reply, those that came with it may belong to other calls.
-          if (!isUp) return undefined;
-          lateSince = Infinity;
-          return reply;
-        } catch (error) {
-          reason = reasonOf(error as Error);
-          sharing?.countFailure(reason);
-          if (isOutage(reason, error as Error, sentAt)) lose(reason, error as Error);
-        } finally {
-          metrics?.observeDatabase('redis', name, reason, (performance.now() - sentAt) / 1_000);
-        }
-      };
+      return async (keys, args) => (isUp ? call(name, keys, args) : undefined);
     },
     close(): void {
       isUp = false;
@@ -107,7 +91,26 @@ export async function openRedis({
     },
   };
 
-  async function run(name: string, keys: string[], args: (string | number)[]): Promise<number[]> {
+  async function call(name: string, ...args: Parameters<Script>): Promise<readonly number[] | undefined> {
+    const sentAt = performance.now();
+    let reason: SharingFailure | undefined;
+    try {
+      const reply = await run(name, ...args);
+      // After a corrupt reply, those that came with it may belong to other calls.
+      if (!isUp) return undefined;
+      lateSince = Infinity;
+      return reply;
+    } catch (error) {
+      reason = reasonOf(error as Error);
+      sharing?.countFailure(reason);
+      if (isOutage(reason, error as Error, sentAt)) lose(reason, error as Error);
+      return undefined;
+    } finally {
+      metrics?.observeDatabase('redis', name, reason, (performance.now() - sentAt) / 1_000);
+    }
+  }
+
+  async function run(name: string, ...[keys, args]: Parameters<Script>): Promise<number[]> {
     const commands = client as unknown as Record<string, (...args: unknown[]) => Promise<number[]>>;
     const reply = await commands[name]?.(keys.length, ...keys, ...args);
     if (Array.isArray(reply) && reply.every(Number.isSafeInteger)) return reply;
@@ -164,7 +167,7 @@ export async function openRedis({
 }
 
 function createClient(
-  { Redis, Cluster }: Pick<typeof import('ioredis'), 'Redis' | 'Cluster'>,
+  { Redis, Cluster }: Pick<typeof Ioredis, 'Redis' | 'Cluster'>,
   { topology, hosts, name, tls, ...user }: RedisAddress,
   timeoutMs: number,
 ) {

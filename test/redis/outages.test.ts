@@ -72,6 +72,11 @@ describeWithRedisServer('four instances', () => {
     server.signal('SIGCONT');
   }
 
+  const signal = (name: NodeJS.Signals) => (): Promise<void> => {
+    server.signal(name);
+    return Promise.resolve();
+  };
+
   it.each([2, 4])(
     '%i of them admit exactly 1,000 of 1,000, though Redis pauses four times for 150 ms',
     async (count) => {
@@ -111,7 +116,7 @@ describeWithRedisServer('four instances', () => {
 
   it.each([
     ['kept its data', () => proxy.set('refuse'), () => proxy.set('pass')],
-    ['was stopped', () => server.signal('SIGSTOP'), () => server.signal('SIGCONT')],
+    ['was stopped', signal('SIGSTOP'), signal('SIGCONT')],
     ['has lost its data', () => server.kill(), () => server.start()],
   ])('add what each admitted in an outage to a Redis that %s', async (_, fail, mend) => {
     const { key } = await createKey(1_000);
