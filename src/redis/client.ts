@@ -52,7 +52,7 @@ export async function openRedis({
   let wasUp = false;
   /** Why it is not up. Undefined while a new connection has shown no error. */
   let failure: Error | undefined;
-  /** When the first of the calls in a row was sent whose replies are late. */
+  /** When the first of the late replies in a row was missed. */
   let lateSince = Infinity;
 
   const client = createClient(ioredis, parseRedisUrl(url) as RedisAddress, timeoutMs);
@@ -103,7 +103,7 @@ export async function openRedis({
     } catch (error) {
       reason = reasonOf(error as Error);
       sharing?.countFailure(reason);
-      if (isOutage(reason, error as Error, sentAt)) lose(reason, error as Error);
+      if (isOutage(reason, error as Error)) lose(reason, error as Error);
       return undefined;
     } finally {
       metrics?.observeDatabase('redis', name, reason, (performance.now() - sentAt) / 1_000);
@@ -149,12 +149,14 @@ export async function openRedis({
     return client.status === 'ready' ? 'timeout' : 'closed';
   }
 
-  function isOutage(reason: SharingFailure, error: Error, sentAt: number): boolean {
+  function isOutage(reason: SharingFailure, error: Error): boolean {
     // WRONGTYPE and ERR concern the keys of the call. Other errors, such as READONLY and OOM, concern the server.
     if (reason === 'error') return !['WRONGTYPE', 'ERR'].includes(codeOf(error));
     if (reason !== 'timeout') return true;
-    lateSince = Math.min(lateSince, sentAt);
-    return performance.now() - lateSince >= LATE_IN_A_ROW * timeoutMs;
+    // Those that are missed at the same time are late for one reason. This process may have been busy itself.
+    const now = performance.now();
+    lateSince = Math.min(lateSince, now);
+    return now - lateSince >= (LATE_IN_A_ROW - 1) * timeoutMs * 0.9;
   }
 
   function lose(reason: SharingFailure, error: Error): void {

@@ -143,3 +143,16 @@ describeWithRedis('a database that does not exist on the server', () => {
     await expect(openTestRedis(url.href, { waitUntilAvailable })).rejects.toThrow('answers ERR to SELECT');
   });
 });
+
+describeWithRedis('a password that the server does not require', () => {
+  it('is no reason for ioredis to write to standard error', async () => {
+    const written = [vi.spyOn(console, 'warn'), vi.spyOn(console, 'error')];
+    const url = new URL(redisUrl());
+    url.password ||= 'not-required';
+    const { client } = await openTestRedis(url.href);
+    expect(client.isUp).toBe(true);
+    client.close();
+    for (const spy of written) expect(spy).not.toHaveBeenCalled();
+    vi.restoreAllMocks();
+  });
+});
