@@ -16,7 +16,7 @@ import type { Log } from './observability/log.js';
 import { createMetrics } from './observability/metrics.js';
 import { readPackage } from './observability/package.js';
 import { createPages } from './pages/handler.js';
-import { openRedis } from './redis/redis-link.js';
+import { openRedis } from './redis/client.js';
 import { createRest } from './rest/handler.js';
 import { createRoutes, createStartingRoutes } from './routes.js';
 
@@ -57,7 +57,7 @@ export async function startApp(
   log: Log,
   { decorateDatabase, signal, keysCommand = 'animal-store-gateway keys', lostLines = () => 0 }: AppParts = {},
 ): Promise<App> {
-  const { host, shutdownGraceMs, redisUrl, trustProxy } = config;
+  const { host, shutdownGraceMs, redisUrl, redisTimeoutMs, trustProxy } = config;
   const metrics = createMetrics(PLANS);
   const metricsPage = createMetricsPage(metrics);
   const health = createHealth();
@@ -92,9 +92,11 @@ export async function startApp(
     const url = await listenAt(server.server, 'PORT', host, config.port);
 
     const waitUntilAvailable = createStartupWait(log, config.startTimeoutMs, signal);
-    const redis = redisUrl ? await openRedis(redisUrl, log, metrics, waitUntilAvailable) : undefined;
+    const redis = redisUrl
+      ? await openRedis({ url: redisUrl, timeoutMs: redisTimeoutMs, log, metrics, waitUntilAvailable })
+      : undefined;
     closers.push(() => Promise.resolve(redis?.close()));
-    const parts = { log, metrics, redis: redis?.limits, waitUntilAvailable, decorateDatabase };
+    const parts = { log, metrics, redis, waitUntilAvailable, decorateDatabase };
     const backend = await openBackend(config, parts);
     closers.push(() => backend.close());
     const { isStore, findDevelopmentKeys } = backend;

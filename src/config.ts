@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseRedisUrl } from './redis/redis-client.js';
+import { parseRedisUrl } from './redis/url.js';
 import { databaseUrl, flag, integer, oneOf, UNPRINTABLE, url } from './setting-types.js';
 
 /** A `*` stands for one label of a host. */
@@ -46,10 +46,12 @@ const ENVIRONMENT = z.object({
     .string()
     .refine(
       (text) => parseRedisUrl(text) !== undefined,
-      'must be a URL such as redis://user:password@host:6379/0 or redis+sentinel://host:26379,host:26379/name, or with rediss for TLS',
+      'must be a URL such as redis://user:password@host:6379/0, redis+sentinel://host:26379,host:26379/name or ' +
+        'redis+cluster://host:6379,host:6379, or with rediss for TLS',
     )
     .optional(),
   REDIS_URL_FILE: z.string().optional(),
+  REDIS_TIMEOUT_MS: integer(1, 60_000).default(250),
   NODE_ENV: z.enum(['development', 'production', 'test'], 'must be development, production or test').optional(),
   INTROSPECTION: flag.optional(),
   EXPLORER: flag.optional(),
@@ -127,6 +129,7 @@ export function loadConfig(env: Environment) {
     port: settings.PORT,
     backend: toBackend(settings, production),
     redisUrl: settings.REDIS_URL,
+    redisTimeoutMs: settings.REDIS_TIMEOUT_MS,
     production,
     introspection: !trustedOnly && (settings.INTROSPECTION ?? !production),
     explorer: settings.EXPLORER ?? !production,

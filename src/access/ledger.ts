@@ -32,15 +32,6 @@ export type Admission = { readonly windows: readonly WindowState[] } & (
 
 export type Banned = Extract<Admission, { readonly outcome: 'banned' }>;
 
-/** The counts of an account. Index `i` belongs to `account.windows[i]`. Times are those of `monotonicNow`. */
-export interface Counts {
-  readonly used: readonly number[];
-  /** When each window closes. 0 or a time in the past means that the window is not open. */
-  readonly closesAt: readonly number[];
-  /** 0 or a time in the past means that there is no ban. */
-  readonly bannedUntil: number;
-}
-
 /**
  * Counts requests. Admission is one atomic step over all windows of the account. If every window has room, all of them
  * are charged; otherwise none is.

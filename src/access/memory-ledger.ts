@@ -1,19 +1,31 @@
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
-import type { Account, Admission, Banned, Counts, WindowState } from './ledger.js';
+import type { Account, Admission, Banned, WindowState } from './ledger.js';
 import { secondsUntil } from './refusals.js';
 
-interface Entry extends Counts {
-  used: number[];
-  closesAt: number[];
+/** What is counted in one window of an account. */
+export interface Count {
+  readonly used: number;
+  /** The part of `used` that this process admitted. */
+  readonly own: number;
+  /** By `monotonicNow`. The window is not open if this is in the past. */
+  readonly closesAt: number;
+}
+
+/** What is known of an account. Index `i` of the counts belongs to `account.windows[i]`. */
+export interface Entry {
+  readonly account: Account;
+  readonly counts: readonly Count[];
   /** When the last `banAfter` refusals happened, the oldest first. */
   readonly refusedAt: number[];
-  bannedUntil: number;
+  /** By `monotonicNow`. There is no ban if this is in the past. */
+  readonly bannedUntil: number;
 }
 
 export type MemoryLedger = ReturnType<typeof createMemoryLedger>;
 
 const MINUTE_MS = 60_000;
+const CLOSED: Count = { used: 0, own: 0, closesAt: 0 };
 
 /**
  * Creates a ledger that counts only the requests of this process. Admission is synchronous, so nothing can happen
@@ -32,39 +44,48 @@ export function createMemoryLedger({
   return {
     admit(account: Account, cost: number): Admission {
       const now = clock();
-      const known = entries.get(account.id);
-      const entry = known ?? createEntry(account);
-      const windows = view(account, entry, now);
-      if (isBanned(account, entry, now)) return banned(entry, windows, now);
+      const entry = find(account, now);
+      const { counts } = entry;
+      const windows = view(account, counts, now);
+      if (isBanned(entry, now)) return banned(windows, entry.bannedUntil, now);
       if (cost === 0) return { outcome: 'admitted', windows };
       const largestCost = findLargestCost(account);
       if (cost > largestCost) return { outcome: 'too-large', windows, limit: largestCost };
-      if (!known) entries.set(account.id, entry);
       if (windows.some(({ remaining }) => remaining < cost)) {
-        if (!isOneTooMany(entry, now)) return refused(windows, cost, now);
-        entry.bannedUntil = now + banSeconds * 1_000;
-        return banned(entry, windows, now);
+        const bannedUntil = isOneTooMany(entry, now) ? now + banSeconds * 1_000 : 0;
+        entries.set(account.id, { ...entry, bannedUntil });
+        return bannedUntil ? banned(windows, bannedUntil, now) : refused(windows, cost, now);
       }
-      windows.forEach(({ limit, remaining, resetAt }, i) => {
-        entry.used[i] = limit - remaining + cost;
-        entry.closesAt[i] = resetAt;
-      });
-      return { outcome: 'admitted', windows: view(account, entry, now) };
+      const charged = counts.map((count, i) => ({
+        used: count.used + cost,
+        own: count.own + cost,
+        closesAt: (windows[i] as WindowState).resetAt,
+      }));
+      entries.set(account.id, { ...entry, counts: charged });
+      return { outcome: 'admitted', windows: view(account, charged, now) };
     },
     findBan(account: Account): Banned | undefined {
-      const entry = entries.get(account.id);
-      const now = entry?.bannedUntil ? clock() : 0;
-      return entry && isBanned(account, entry, now) ? banned(entry, view(account, entry, now), now) : undefined;
+      if (!entries.get(account.id)?.bannedUntil) return undefined;
+      const now = clock();
+      const entry = find(account, now);
+      return isBanned(entry, now) ? banned(view(account, entry.counts, now), entry.bannedUntil, now) : undefined;
     },
-    find: (id: string): Counts | undefined => entries.get(id),
-    /** Replaces the counts of an account by those of another ledger, except for the refusals that lead to a ban. */
-    adopt({ id }: Account, { used, closesAt, bannedUntil }: Counts): void {
-      const refusedAt = entries.get(id)?.refusedAt ?? [];
-      entries.set(id, { used: [...used], closesAt: [...closesAt], refusedAt, bannedUntil });
-    },
+    find,
+    set: (entry: Entry): void => void entries.set(entry.account.id, entry),
+    list: (): Entry[] => [...entries.values()],
   };
 
-  function isBanned({ unbannedAt = 0 }: Account, { bannedUntil }: Entry, now: number): boolean {
+  /** Returns what is known of an account. Nothing is used of a window that is not open. */
+  function find(account: Account, now = clock()): Entry {
+    const { counts = [], refusedAt = [], bannedUntil = 0 } = entries.get(account.id) ?? {};
+    const open = account.windows.map((_, i) => {
+      const count = counts[i] ?? CLOSED;
+      return count.closesAt > now ? count : CLOSED;
+    });
+    return { account, counts: open, refusedAt, bannedUntil };
+  }
+
+  function isBanned({ account: { unbannedAt = 0 }, bannedUntil }: Entry, now: number): boolean {
     return bannedUntil > now && bannedUntil - banSeconds * 1_000 >= unbannedAt;
   }
 
@@ -79,17 +100,11 @@ export function createMemoryLedger({
   }
 }
 
-function createEntry({ windows }: Account): Entry {
-  return { used: windows.map(() => 0), closesAt: windows.map(() => 0), refusedAt: [], bannedUntil: 0 };
-}
-
 /** The windows as clients see them. One that is closed would open now. */
-export function view({ windows }: Account, { used, closesAt }: Counts, now: number): WindowState[] {
+export function view({ windows }: Account, counts: readonly Count[], now: number): WindowState[] {
   return windows.map(({ name, seconds, limit }, i) => {
-    const closes = closesAt[i] as number;
-    const isOpen = closes > now;
-    const remaining = isOpen ? Math.max(0, limit - (used[i] as number)) : limit;
-    return { name, seconds, limit, remaining, resetAt: isOpen ? closes : now + seconds * 1_000 };
+    const { used, closesAt } = counts[i] as Count;
+    return { name, seconds, limit, remaining: Math.max(0, limit - used), resetAt: closesAt || now + seconds * 1_000 };
   });
 }
 
@@ -104,6 +119,6 @@ export function refused(windows: readonly WindowState[], cost: number, now: numb
   return { outcome: 'refused', windows, retryAfter };
 }
 
-export function banned({ bannedUntil }: Counts, windows: readonly WindowState[], now: number): Banned {
+export function banned(windows: readonly WindowState[], bannedUntil: number, now: number): Banned {
   return { outcome: 'banned', windows, retryAfter: secondsUntil(bannedUntil, now) };
 }

@@ -4,7 +4,7 @@ import { InvalidArgumentError, Option, type Command } from 'commander';
 import { PLANS, type Plan } from '../access/plans.js';
 import { USAGE_GROUPS, type UsageGroup } from '../access/usage.js';
 import { findKeysCommand, loadEnvironment } from '../environment.js';
-import { openRedisLink } from '../redis/redis-link.js';
+import { openRedis } from '../redis/client.js';
 import { requireEmbeddedStore } from '../store/embedded-store.js';
 import { createKeyAdmin, createRedisPeek, type KeyAdmin, type KeyStatus } from '../store/key-admin.js';
 import { connectKeys } from '../store/key-socket.js';
@@ -180,7 +180,7 @@ async function withKeys<T>(work: (admin: KeyAdmin, actor: string) => Promise<T>)
     await requireTables(database, store);
     const { length } = await listPendingMigrations(database);
     if (length > 0) throw new Error(`${store} has pending migrations (${length}): run npm run migrate`);
-    const redis = redisUrl === undefined ? undefined : await openRedisLink({ url: redisUrl, deadlineMs: 5_000 });
+    const redis = redisUrl === undefined ? undefined : await openRedis({ url: redisUrl, timeoutMs: 5_000 });
     const peek = redis ? createRedisPeek(redis, bans) : () => undefined;
     const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
     return run(admin).finally(() => redis?.close());

@@ -15,7 +15,7 @@ import { memoize } from '../bounded-cache.js';
 import { PUBLISHED_LIMITS, toWindows, type Plan } from '../access/plans.js';
 import { keyMissing, keyRefused, toRefusal } from '../access/refusals.js';
 import { StoreError, withCost } from '../errors.js';
-import type { SharedCooldowns } from '../redis/redis-cooldowns.js';
+import type { Cooldowns } from '../access/cooldown.js';
 import type { KeyState, KeyStates } from './key-state.js';
 import type { EndTrial, StartTrial } from './key-trials.js';
 import type { PublishedPlan } from './limit-state.js';
@@ -30,7 +30,7 @@ export interface ProxyAccessOptions {
   /** Counts the requests of keys with the default plan. */
   readonly defaultLedger: Ledger;
   /** Absent in a gateway without Redis. */
-  readonly cooldowns: SharedCooldowns | undefined;
+  readonly cooldowns: Cooldowns | undefined;
   readonly isUpstreamFailing: () => boolean;
   /** How long an operation waits for the first answer about its key, in milliseconds. */
   readonly probeWaitMs: number;
@@ -146,6 +146,7 @@ class ProxySession implements Session, UpstreamKey {
     const { cooldown } = this.key;
     this.options.keys.keep(this.id, this.key);
     if (answer.status === 429 && cooldown) this.options.cooldowns?.share(this.id, cooldown);
+    else if (answer.status < 500) this.options.cooldowns?.end(this.id);
     const hasFailed = answer.status >= 500;
     // After a failure, the request may be sent again.
     if (this.#inFlight > 0 && !hasFailed) this.#release(1);

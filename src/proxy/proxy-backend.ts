@@ -4,9 +4,9 @@ import type { Backend } from '../backend.js';
 import type { ProxyConfig } from '../config.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
-import { createRedisCooldowns } from '../redis/redis-cooldowns.js';
-import { nameAddress, shareLedger } from '../redis/redis-ledger.js';
-import type { RedisLink } from '../redis/redis-link.js';
+import { createRedisCooldowns } from '../redis/cooldowns.js';
+import { nameAddress, shareLedger } from '../redis/ledger.js';
+import type { RedisClient } from '../redis/client.js';
 import { createBreaker } from './breaker.js';
 import { createConnections, parseBaseUrl } from './connections.js';
 import { createKeyStates } from './key-state.js';
@@ -19,7 +19,7 @@ import { unavailable } from './wire.js';
 const MAX_TRIAL_WAIT_MS = 2_000;
 
 /** Opens the backend for proxy mode. It connects with the first request. */
-export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics, redis?: RedisLink): Backend {
+export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics, redis?: RedisClient): Backend {
   const { url, timeoutMs, defaultPlan } = proxy;
   const observe = metrics.watchUpstream(() => ({ ...connections.load(), isBreakerOpen: breaker.isOpen }));
   const connections = createConnections({ ...proxy, connectTimeoutMs: timeoutMs, observe });

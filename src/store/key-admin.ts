@@ -4,8 +4,8 @@ import type { MaybePromise } from '../access/maybe-promise.js';
 import { PUBLISHED_LIMITS, type Plan } from '../access/plans.js';
 import type { UsageFilter } from '../access/usage.js';
 import type { Config } from '../config.js';
-import { shareLedger } from '../redis/redis-ledger.js';
-import type { RedisLink } from '../redis/redis-link.js';
+import { shareLedger } from '../redis/ledger.js';
+import type { RedisClient } from '../redis/client.js';
 import { UNPRINTABLE } from '../setting-types.js';
 import {
   toCaller,
@@ -50,13 +50,13 @@ export function nameKey(keyId: string): string {
 }
 
 /** Creates the function that reads in Redis what is left of a key. It returns undefined while Redis is unavailable. */
-export function createRedisPeek(link: RedisLink, bans: Config['bans']): Peek {
+export function createRedisPeek(client: RedisClient, bans: Config['bans']): Peek {
   // Its own local ledger, because the keys of a long list would evict the counts of keys in use.
-  const ledger = shareLedger(link, createMemoryLedger({ capacity: 1 }), nameKey, bans);
+  const ledger = shareLedger(client, createMemoryLedger({ capacity: 1 }), nameKey, bans);
   return async (account) => {
     const admission = await ledger.admit(account, 0);
     // After a failure, the ledger has counted here instead.
-    return link.isUp ? admission : undefined;
+    return client.isUp ? admission : undefined;
   };
 }
 

@@ -20,15 +20,15 @@ import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import { createPostgresPetSource, pruneIdempotentAdds } from '../pets/postgres-pet-source.js';
 import { createBatchingPetSource } from '../pets/batching-pet-source.js';
-import { nameAddress, shareLedger } from '../redis/redis-ledger.js';
-import type { RedisLink } from '../redis/redis-link.js';
+import { nameAddress, shareLedger } from '../redis/ledger.js';
+import type { RedisClient } from '../redis/client.js';
 
 export interface StoreBackendOptions extends Pick<Config, 'bans' | 'startTimeoutMs'> {
   readonly store: StoreConfig;
   readonly waitUntilAvailable: WaitUntilAvailable;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly redis?: RedisLink | undefined;
+  readonly redis?: RedisClient | undefined;
   /** Wraps the database, for tests. */
   readonly decorateDatabase?: ((database: Database) => Database) | undefined;
 }

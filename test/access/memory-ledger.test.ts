@@ -154,5 +154,5 @@ it('forgets the least recently used account when it holds too many', () => {
   ledger.admit(account(5, 5, 'd'), 5);
   expect(ledger.admit(account(5, 5, 'a'), 1).outcome).toBe('refused');
   expect(ledger.admit(account(5, 5, 'b'), 1).outcome).toBe('admitted');
-  expect([...ledger.snapshot()]).toHaveLength(3);
+  expect(ledger.list()).toHaveLength(3);
 });

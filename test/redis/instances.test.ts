@@ -1,4 +1,4 @@
-import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createDatabase, startGateway, type Gateway } from '../support/gateway.js';
 import { connectRedis, describeWithRedis, redisUrl } from '../support/redis.js';
@@ -7,8 +7,7 @@ const INSTANCES = 4;
 const CLIENTS = 50;
 const ONE = '{ pets(limit: 1) { id } }';
 
-// On a busy machine, an instance may wait too long for Redis and then count by itself, so a test may be repeated.
-describeWithRedis('four instances that share a Redis', { retry: 2 }, () => {
+describeWithRedis('four instances that share a Redis', () => {
   let drop: () => Promise<void>;
   let databaseUrl: string;
   let instances: Gateway[] = [];
@@ -19,6 +18,8 @@ describeWithRedis('four instances that share a Redis', { retry: 2 }, () => {
     const env = {
       DATABASE_URL: databaseUrl,
       REDIS_URL: redisUrl(),
+      // This machine may be busy.
+      REDIS_TIMEOUT_MS: '5000',
       BAN_AFTER: '1000',
       TRUST_PROXY: 'true',
       DATABASE_POOL: '4',
@@ -154,22 +155,6 @@ describeWithRedis('four instances that share a Redis', { retry: 2 }, () => {
     expect(answers.filter((status) => status === 429)).toHaveLength(40);
   });
 
-  it('serve a persisted query that another instance stored', async () => {
-    const { key } = await first.createKey();
-    const query = `query Shared${randomUUID().replaceAll('-', '')} { pets(limit: 1) { id } }`;
-    const sha256Hash = createHash('sha256').update(query).digest('hex');
-    const ask = async (index: number, text?: string) => {
-      const body = JSON.stringify({ query: text, extensions: { persistedQuery: { version: 1, sha256Hash } } });
-      const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
-      const answer = await instance(index).fetch('/graphql', { method: 'POST', headers, body });
-      return (await answer.json()) as { data?: unknown; errors?: { message: string }[] };
-    };
-    expect((await ask(1)).errors?.[0]?.message).toBe('PersistedQueryNotFound');
-    expect(await ask(0, query)).toEqual({ data: { pets: [] } });
-    expect(await ask(1)).toEqual({ data: { pets: [] } });
-    expect(await ask(2)).toEqual({ data: { pets: [] } });
-  });
-
   it('store no API key in Redis, and nothing without an expiry', async () => {
     const created = await Promise.all([1, 2, 3].map(() => first.createKey()));
     const addresses = created.map(() => `203.0.113.${Math.floor(Math.random() * 250)}`);
@@ -189,7 +174,7 @@ describeWithRedis('four instances that share a Redis', { retry: 2 }, () => {
     }
     client.disconnect();
     const text = kept.join('\n');
-    for (const { id } of created) expect(text).toContain(`animals:store:key:{${id}}`);
+    for (const { id } of created) expect(text).toContain(`animals:store:key:{${id}}:minute`);
     for (const secret of [...created.map(({ key }) => key), ...addresses]) expect(text).not.toContain(secret);
     for (const { key } of created) expect(text).not.toContain(key.slice(5, 25));
   });

@@ -5,9 +5,9 @@ import type { Account, Admission, Ledger } from '../../src/access/ledger.js';
 import type { MaybePromise } from '../../src/access/maybe-promise.js';
 import { createMemoryLedger } from '../../src/access/memory-ledger.js';
 import { toWindows } from '../../src/access/plans.js';
-import type { RedisLink } from '../../src/redis/redis-link.js';
-import { shareLedger } from '../../src/redis/redis-ledger.js';
-import { connectRedis, describeWithRedis, openTestLink, redisUrl } from '../support/redis.js';
+import type { RedisClient } from '../../src/redis/client.js';
+import { shareLedger } from '../../src/redis/ledger.js';
+import { connectRedis, describeWithRedis, openTestRedis, redisUrl } from '../support/redis.js';
 
 interface Bans {
   readonly banAfter?: number;
@@ -42,47 +42,49 @@ const nameOf = (id: string): string => `animals:test:{${id}}`;
 
 /** Moves all stored times of an account into the past, which is equivalent to waiting. */
 const AGE = `
-for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
-  if field == 'banned' or string.find(field, 'closes') then redis.call('HINCRBY', KEYS[1], field, -ARGV[1]) end
+for i = 3, #KEYS do
+  if redis.call('EXISTS', KEYS[i]) == 1 then redis.call('HINCRBY', KEYS[i], 'closes', -ARGV[1]) end
 end
+if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('SET', KEYS[1], redis.call('GET', KEYS[1]) - ARGV[1], 'KEEPTTL') end
 for i, time in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do redis.call('LSET', KEYS[2], i - 1, time - ARGV[1]) end
 `;
 
 /** Two processes that share counts and are used in turn. */
 function redis(): Kind {
-  let links: RedisLink[] = [];
-  let client: Redis | undefined;
+  let clients: RedisClient[] = [];
+  let inspector: Redis | undefined;
   let ledgers: Ledger[] = [];
   let options: Bans = {};
   let asked = 0;
   const renew = (): void => {
-    ledgers = links.map((link) => shareLedger(link, createMemoryLedger(options), nameOf, options));
+    ledgers = clients.map((client) => shareLedger(client, createMemoryLedger(options), nameOf, options));
   };
   return {
     async create(bans) {
-      client ??= await connectRedis(redisUrl());
-      if (links.length === 0) {
-        const opened = [openTestLink(redisUrl(), LONG_DEADLINE), openTestLink(redisUrl(), LONG_DEADLINE)];
-        links = (await Promise.all(opened)).map(({ link }) => link);
+      inspector ??= await connectRedis(redisUrl());
+      if (clients.length === 0) {
+        const opened = [openTestRedis(redisUrl(), LONG_TIMEOUT), openTestRedis(redisUrl(), LONG_TIMEOUT)];
+        clients = (await Promise.all(opened)).map(({ client }) => client);
       }
       options = bans;
       renew();
     },
     ask: (account, cost) => (ledgers[asked++ % ledgers.length] as Ledger).admit(account, cost),
     async advance({ id }, milliseconds) {
-      await client?.eval(AGE, 2, nameOf(id), `${nameOf(id)}:refused`, milliseconds);
+      const names = ['ban', 'refused', 'minute', 'day'].map((part) => `${nameOf(id)}:${part}`);
+      await inspector?.eval(AGE, names.length, ...names, milliseconds);
       // Their local copies still have the old times.
       renew();
     },
     close() {
-      for (const link of links) link.close();
-      client?.disconnect();
+      for (const client of clients) client.close();
+      inspector?.disconnect();
     },
   };
 }
 
 /** Long enough for a busy machine. */
-const LONG_DEADLINE = { deadlineMs: 10_000 };
+const LONG_TIMEOUT = { timeoutMs: 10_000 };
 
 const KINDS = [
   { name: 'in memory', make: memory, suite: describe },

@@ -125,7 +125,7 @@ export async function startCluster(): Promise<RedisTopology> {
   await until('the cluster is whole', async () => (await Promise.all(ports.map(isWhole))).every(Boolean));
   await until('the replicas follow', areReplicasLinked);
   return {
-    url: `redis://${nodes[0] ?? ''}`,
+    url: `redis+cluster://${nodes.join()}`,
     async failOver(key) {
       // A node that does not hold the key names the one that does.
       const answers = await Promise.all(ports.map((port) => askRedis(port, 'EXISTS', key)));

@@ -1,8 +1,8 @@
 import { Redis } from 'ioredis';
 import { pino } from 'pino';
 import { describe, inject } from 'vitest';
-import type { SharingMetrics } from '../../src/observability/metrics.js';
-import { openRedisLink, type RedisLink } from '../../src/redis/redis-link.js';
+import type { WaitUntilAvailable } from '../../src/backend.js';
+import { openRedis, type RedisClient } from '../../src/redis/client.js';
 
 /** A suite that needs a Redis server. Without one it is skipped; redis-server.ts prints the reason. */
 export const describeWithRedis = describe.skipIf(inject('redisUrl') === undefined);
@@ -22,14 +22,17 @@ export async function connectRedis(url: string): Promise<Redis> {
   return client;
 }
 
-/** Opens the program's Redis link and records its failures and log lines. */
-export async function openTestLink(
+/** Opens the program's Redis client and records its failures and log lines. */
+export async function openTestRedis(
   url: string,
-  options: { readonly deadlineMs?: number } = {},
-): Promise<{ link: RedisLink; failures: string[]; logged: string[] }> {
+  options: { readonly timeoutMs?: number; readonly waitUntilAvailable?: WaitUntilAvailable } = {},
+): Promise<{ client: RedisClient; failures: string[]; logged: string[] }> {
   const failures: string[] = [];
   const logged: string[] = [];
-  const metrics: SharingMetrics = { setShared: () => undefined, countFailure: (reason) => failures.push(reason) };
+  const metrics = {
+    watchSharing: () => ({ setShared: () => undefined, countFailure: (reason: string) => void failures.push(reason) }),
+    observeDatabase: () => undefined,
+  };
   const log = pino({}, { write: (line: string) => void logged.push(line) });
-  return { link: await openRedisLink({ url, log, metrics, ...options }), failures, logged };
+  return { client: await openRedis({ url, timeoutMs: 250, log, metrics, ...options }), failures, logged };
 }

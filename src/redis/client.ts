@@ -1,0 +1,227 @@
+import { isIP } from 'node:net';
+import type * as Ioredis from 'ioredis';
+import type { WaitUntilAvailable } from '../backend.js';
+import { ConfigError } from '../config.js';
+import { StoreError } from '../errors.js';
+import type { Log } from '../observability/log.js';
+import type { Metrics, SharingFailure } from '../observability/metrics.js';
+import { parseRedisUrl, type RedisAddress } from './url.js';
+
+const CONNECT_MS = 1_000;
+const RETRY_MS = 250;
+/** After this many late replies in a row, Redis counts as unavailable. */
+const LATE_IN_A_ROW = 3;
+
+/**
+ * Runs a script in one atomic step. It returns an array of integers.
+ * @returns undefined if Redis is unavailable, or replies late or with an error. The script may have run.
+ */
+export type Script = (keys: string[], args: (string | number)[]) => Promise<readonly number[] | undefined>;
+
+export type RedisClient = Awaited<ReturnType<typeof openRedis>>;
+
+/**
+ * Connects to one server, the primary that Sentinels name, or a cluster. If it is unavailable, ioredis connects again
+ * in the background.
+ *
+ * An error or a late reply fails only its own call. Redis counts as unavailable if the connection is lost, several
+ * replies in a row are late, a reply is corrupt, or an error concerns the whole server. All calls then fail at once,
+ * until a new connection works and Redis accepts a write.
+ * @param url - has been validated
+ * @param timeoutMs - how long a reply may take
+ * @param waitUntilAvailable - without it, only the first attempt to connect is awaited, and may fail
+ * @throws ConfigError if Redis refuses the connection, or is unavailable for as long as the start may take
+ */
+export async function openRedis({
+  url,
+  timeoutMs,
+  log,
+  metrics,
+  waitUntilAvailable,
+}: {
+  readonly url: string;
+  readonly timeoutMs: number;
+  readonly log?: Log;
+  readonly metrics?: Pick<Metrics, 'watchSharing' | 'observeDatabase'>;
+  readonly waitUntilAvailable?: WaitUntilAvailable;
+}) {
+  const ioredis = (await import('ioredis')).default;
+  const sharing = metrics?.watchSharing();
+  const listeners: (() => unknown)[] = [];
+  let isUp = false;
+  let wasUp = false;
+  /** Why it is not up. Undefined while a new connection has shown no error. */
+  let failure: Error | undefined;
+  /** When the first of the late replies in a row was missed. */
+  let lateSince = Infinity;
+
+  const client = createClient(ioredis, parseRedisUrl(url) as RedisAddress, timeoutMs);
+  client.defineCommand('check', { lua: "redis.call('SET', KEYS[1], 1, 'PX', 60000) return {}" });
+  client.on('connect', () => (failure = undefined));
+  client.on('ready', () => void check());
+  client.on('error', fail);
+  client.on('close', () => lose('closed', new Error('the connection was closed')));
+  await new Promise<void>((resolve) => {
+    listeners.push(resolve);
+    client.once('error', resolve).once('reconnecting', resolve);
+  });
+  try {
+    await waitUntilAvailable?.('REDIS_URL names a Redis', () =>
+      isUp ? Promise.resolve() : Promise.reject(toStartError(failure)),
+    );
+  } catch (error) {
+    client.disconnect();
+    throw error;
+  }
+
+  return {
+    get isUp() {
+      return isUp;
+    },
+    /** Adds a listener that is called whenever Redis is available again. */
+    onUp: (listener: () => unknown): void => void listeners.push(listener),
+    /** @param name - also the name in the metrics */
+    defineScript(name: string, lua: string): Script {
+      client.defineCommand(name, { lua });
+      return async (keys, args) => (isUp ? call(name, keys, args) : undefined);
+    },
+    close(): void {
+      isUp = false;
+      client.disconnect();
+    },
+  };
+
+  async function call(name: string, ...args: Parameters<Script>): Promise<readonly number[] | undefined> {
+    const sentAt = performance.now();
+    let reason: SharingFailure | undefined;
+    try {
+      const reply = await run(name, ...args);
+      // After a corrupt reply, those that came with it may belong to other calls.
+      if (!isUp) return undefined;
+      lateSince = Infinity;
+      return reply;
+    } catch (error) {
+      reason = reasonOf(error as Error);
+      sharing?.countFailure(reason);
+      if (isOutage(reason, error as Error)) lose(reason, error as Error);
+      return undefined;
+    } finally {
+      metrics?.observeDatabase('redis', name, reason, (performance.now() - sentAt) / 1_000);
+    }
+  }
+
+  async function run(name: string, ...[keys, args]: Parameters<Script>): Promise<number[]> {
+    const commands = client as unknown as Record<string, (...args: unknown[]) => Promise<number[]>>;
+    const reply = await commands[name]?.(keys.length, ...keys, ...args);
+    if (Array.isArray(reply) && reply.every(Number.isSafeInteger)) return reply;
+    throw new TypeError('the reply is corrupt');
+  }
+
+  /** A replica, a full server and one that loads its data cannot write. A cluster needs all of its primaries. */
+  async function check(): Promise<void> {
+    try {
+      // After a wrong database number, ioredis goes on.
+      if (failure) throw failure;
+      if (client instanceof ioredis.Cluster) await Promise.all(client.nodes('master').map((node) => node.ping()));
+      await run('check', ['animals:check'], []);
+    } catch (error) {
+      fail(error as Error);
+      if (client.status === 'ready') client.disconnect(true);
+      return;
+    }
+    if (client.status !== 'ready') return;
+    if (wasUp) log?.info('Redis is back: limits are shared again');
+    isUp = wasUp = true;
+    lateSince = Infinity;
+    sharing?.setShared(true);
+    for (const listener of listeners) listener();
+  }
+
+  function fail(error: Error): void {
+    if (isUp) return lose('closed', error);
+    failure = (error as { lastNodeError?: Error }).lastNodeError ?? error;
+    sharing?.countFailure('unreachable');
+  }
+
+  function reasonOf(error: Error): SharingFailure {
+    if (codeOf(error)) return 'error';
+    if (error instanceof TypeError) return 'garbage';
+    return client.status === 'ready' ? 'timeout' : 'closed';
+  }
+
+  function isOutage(reason: SharingFailure, error: Error): boolean {
+    // WRONGTYPE and ERR concern the keys of the call. Other errors, such as READONLY and OOM, concern the server.
+    if (reason === 'error') return !['WRONGTYPE', 'ERR'].includes(codeOf(error));
+    if (reason !== 'timeout') return true;
+    // Those that are missed at the same time are late for one reason. This process may have been busy itself.
+    const now = performance.now();
+    lateSince = Math.min(lateSince, now);
+    return now - lateSince >= (LATE_IN_A_ROW - 1) * timeoutMs * 0.9;
+  }
+
+  function lose(reason: SharingFailure, error: Error): void {
+    if (!isUp) return;
+    isUp = false;
+    sharing?.setShared(false);
+    log?.warn({ reason, failure: error.message }, 'Redis is unavailable: this instance counts limits alone');
+    if (client.status === 'ready') client.disconnect(true);
+  }
+}
+
+function createClient(
+  { Redis, Cluster }: Pick<typeof Ioredis, 'Redis' | 'Cluster'>,
+  { topology, hosts, name, tls, ...user }: RedisAddress,
+  timeoutMs: number,
+) {
+  const retryStrategy = (): number => RETRY_MS;
+  const options = {
+    ...user,
+    tls,
+    retryStrategy,
+    commandTimeout: timeoutMs,
+    connectTimeout: CONNECT_MS,
+    disconnectTimeout: 100,
+    enableOfflineQueue: false,
+    // It writes to standard error if the user may not use INFO.
+    enableReadyCheck: false,
+    maxRetriesPerRequest: 0,
+    disableClientInfo: true,
+  };
+  if (topology === 'cluster') {
+    return new Cluster([...hosts], {
+      redisOptions: options,
+      clusterRetryStrategy: retryStrategy,
+      enableOfflineQueue: false,
+      retryDelayOnFailover: 0,
+      retryDelayOnClusterDown: 0,
+    });
+  }
+  if (topology === 'sentinel') {
+    return new Redis({
+      ...options,
+      name,
+      sentinels: [...hosts],
+      sentinelRetryStrategy: retryStrategy,
+      sentinelCommandTimeout: timeoutMs,
+      sentinelTLS: tls,
+      enableTLSForSentinelMode: tls !== undefined,
+    });
+  }
+  const [{ host, port }] = hosts as [RedisAddress['hosts'][number]];
+  return new Redis({ ...options, host, port, tls: tls && !isIP(host) ? { servername: host } : tls });
+}
+
+/** The first word of an error of Redis: https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors */
+function codeOf({ name, message }: Error): string {
+  return name === 'ReplyError' ? (message.split(' ')[0] as string) : '';
+}
+
+/** Waiting does not help against a wrong password, user, database number or kind of Redis. */
+function toStartError(error: Error & { command?: { name: string } } = new Error('it does not answer')): Error {
+  const name = error.command?.name ?? '';
+  const code = codeOf(error);
+  const isRefused = ['WRONGPASS', 'NOAUTH', 'NOPERM', 'MOVED'].includes(code);
+  if (!isRefused && !['hello', 'auth', 'select'].includes(name)) return new StoreError('unavailable', error.message);
+  // A server may quote what it received, and that could be the password.
+  return new ConfigError(`REDIS_URL names a Redis that answers ${code} to ${name.toUpperCase()}`);
+}

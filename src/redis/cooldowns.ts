@@ -1,0 +1,76 @@
+import type { Cooldown, Cooldowns } from '../access/cooldown.js';
+import { createBoundedCache } from '../bounded-cache.js';
+import { monotonicNow } from '../clock.js';
+import type { RedisClient } from './client.js';
+
+/** The most cooldowns that a gateway keeps, to share them again after an outage. Redis may then be empty. */
+const CAPACITY = 10_000;
+/** How long the other gateways wait for the one that tries a key. */
+const TRIAL_MS = 5_000;
+
+/** Creates the cooldowns that all gateways with the same Redis share. During an outage, each gateway has its own. */
+export function createRedisCooldowns(client: RedisClient): Cooldowns {
+  const run = client.defineScript('cool-down', COOL_DOWN);
+  const shared = createBoundedCache<Cooldown>(CAPACITY);
+  client.onUp(async () => {
+    for (const [keyId, cooldown] of [...shared]) if (client.isUp) await send(keyId, cooldown);
+  });
+
+  return {
+    async find(keyId) {
+      const [wait = 0, left = 0, isBan] = (await run([nameOf(keyId)], [0, 0, 0])) ?? [];
+      const now = monotonicNow();
+      if (left <= 0) return undefined;
+      const cooldown = { until: now + wait, retryAt: now + left, code: isBan ? 'key_banned' : 'rate_limited' } as const;
+      if (wait > 0) return cooldown;
+      shared.set(keyId, cooldown);
+      return undefined;
+    },
+    share(keyId, cooldown) {
+      shared.set(keyId, cooldown);
+      void send(keyId, cooldown);
+    },
+    end(keyId) {
+      if ((shared.peek(keyId)?.until ?? Infinity) > monotonicNow()) return;
+      shared.delete(keyId);
+      void run([nameOf(keyId)], [-1, 0, 0]);
+    },
+  };
+
+  async function send(keyId: string, { until, retryAt, code }: Cooldown): Promise<void> {
+    const [wait, left] = [until, retryAt].map((time) => Math.ceil(time - monotonicNow())) as [number, number];
+    if (left <= 0) shared.delete(keyId);
+    else await run([nameOf(keyId)], [Math.max(1, wait), left, code === 'key_banned' ? 1 : 0]);
+  }
+}
+
+function nameOf(keyId: string): string {
+  return `animals:proxy:cooldown:{${keyId}}`;
+}
+
+/**
+ * Finds the cooldown of a key, starts one, or ends it. If there is one already, the longer wait counts, and a ban stays
+ * a ban. After the wait, the first caller may try the key, and the others wait for the result.
+ *
+ * KEYS: a text: `ban` or `limit`, and the end of the wait. It expires when the upstream will serve the key.
+ * ARGV: the wait to start, 0 to find one, or -1 to end it; how long until the upstream will serve the key; 1 for a ban.
+ * Reply: the rest of the wait, or 0; how long until the upstream will serve the key; 1 for a ban. In milliseconds.
+ */
+const COOL_DOWN = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local wait, code, ends = tonumber(ARGV[1]), string.match(redis.call('GET', KEYS[1]) or '', '^(%a+) (%d+)$')
+local left = math.max(redis.call('PTTL', KEYS[1]), 0)
+ends = math.min(tonumber(ends or 0), now + left)
+local rest = math.max(ends - now, 0)
+if wait < 0 then
+  redis.call('DEL', KEYS[1])
+elseif wait > 0 then
+  rest, left = math.max(rest, wait), math.max(left, tonumber(ARGV[2]))
+  if ARGV[3] == '1' then code = 'ban' end
+  redis.call('SET', KEYS[1], (code or 'limit') .. ' ' .. now + rest, 'PX', left)
+elseif left > 0 and rest == 0 then
+  redis.call('SET', KEYS[1], code .. ' ' .. now + ${TRIAL_MS}, 'PX', left)
+end
+return {rest, left, code == 'ban' and 1 or 0}
+`;

@@ -1,0 +1,182 @@
+import { hash, randomBytes } from 'node:crypto';
+import type { Account, Admission, Ledger } from '../access/ledger.js';
+import { banned, findLargestCost, refused, view, type MemoryLedger } from '../access/memory-ledger.js';
+import { monotonicNow } from '../clock.js';
+import type { RedisClient } from './client.js';
+
+/** A smaller change in the difference between the clocks is ignored, so that the end of a window does not move. */
+const CLOCK_TOLERANCE_MS = 1_000;
+/** So close to its end, a window is not mentioned: when the call arrives, the next one may be open. */
+const LAST_MS = 2_000;
+
+/** Names a client address in Redis, as a hash: Redis should not hold personal data that counting does not need. */
+export function nameAddress(prefix: string, address: string): string {
+  return `${prefix}{${hash('sha256', address, 'base64url').slice(0, 22)}}`;
+}
+
+/**
+ * Returns a ledger that all processes with the same Redis share. What Redis does not count in time, the local ledger
+ * counts. The next call for the account, or the end of the outage, adds it in Redis.
+ * @param client - without it, the ledger is the local one
+ * @param local - also knows the counts of the last reply for each account
+ * @param nameOf - returns the name of an account in Redis; each ledger needs its own names
+ * @param bans - those of the local ledger; without them, nobody is banned
+ */
+export function shareLedger(
+  client: RedisClient | undefined,
+  local: MemoryLedger,
+  nameOf: (accountId: string) => string,
+  { banAfter = Infinity, banSeconds = 0 } = {},
+): Ledger {
+  if (!client) return local;
+  const admit = client.defineScript('admit', ADMIT);
+  const me = randomBytes(6).toString('base64url');
+  /** How far the clock of Redis is ahead of `monotonicNow`, in milliseconds. */
+  let ahead = 0;
+
+  client.onUp(async () => {
+    for (const { account, counts, bannedUntil } of local.list()) {
+      if (client.isUp && (bannedUntil || counts.some(({ own }) => own > 0))) await ask(account, 0);
+    }
+  });
+  return {
+    admit: (account, cost) =>
+      client.isUp
+        ? ask(account, cost).then((reply) => reply ?? local.admit(account, cost))
+        : local.admit(account, cost),
+    findBan(account) {
+      const ban = local.findBan(account);
+      // Redis may have lost the ban, and the request ends here.
+      if (ban) void ask(account, 0);
+      return ban;
+    },
+  };
+
+  async function ask(account: Account, cost: number): Promise<Admission | undefined> {
+    const { counts, bannedUntil } = local.find(account);
+    const sentAt = monotonicNow();
+    const left = (time: number): number => Math.max(0, Math.round(time - sentAt));
+    const windows = account.windows.flatMap(({ seconds, limit }, i) => {
+      const { used = 0, own = 0, closesAt = 0 } = counts[i] ?? {};
+      return [seconds * 1_000, limit, used, own, left(closesAt - LAST_MS) && left(closesAt)];
+    });
+    const unbannedAgo = Math.round(sentAt - (account.unbannedAt ?? 0));
+    const maxRefusals = banAfter === Infinity ? -1 : banAfter;
+    const name = nameOf(account.id);
+    const reply = await admit(
+      ['ban', 'refused', ...account.windows.map((window) => window.name)].map((part) => `${name}:${part}`),
+      [me, cost, maxRefusals, banSeconds * 1_000, left(bannedUntil), unbannedAgo, ...windows],
+    );
+    return reply && learn(account, cost, reply);
+  }
+
+  function learn(
+    account: Account,
+    cost: number,
+    [outcome, time = 0, ban = 0, ...shared]: readonly number[],
+  ): Admission {
+    const difference = time - monotonicNow();
+    if (Math.abs(difference - ahead) > CLOCK_TOLERANCE_MS) ahead = difference;
+    const known = local.find(account);
+    const counts = known.counts.map((count, i) => {
+      const [used = 0, own = 0, closes = 0] = shared.slice(3 * i);
+      // What was counted here since the call was sent.
+      const missing = Math.max(0, count.own - own);
+      return { used: used + missing, own: own + missing, closesAt: closes ? closes - ahead : count.closesAt };
+    });
+    const bannedUntil = ban && ban - ahead;
+    local.set({ ...known, counts, bannedUntil });
+    const now = time - ahead;
+    const windows = view(account, counts, now);
+    if (outcome === 0) return { outcome: 'admitted', windows };
+    if (outcome === 1) return refused(windows, cost, now);
+    if (outcome === 2) return banned(windows, bannedUntil, now);
+    return { outcome: 'too-large', windows, limit: findLargestCost(account) };
+  }
+}
+
+/**
+ * Admits or refuses in one atomic step, like memory-ledger.ts, by the clock of Redis. Times are in milliseconds; 0 is
+ * none.
+ *
+ * KEYS: the end of the ban; the times of refusals (a list); and for each window a hash: `used`, `closes`, and the part
+ * of each process.
+ * ARGV: the process; the cost; the refusals in a minute above which the account is banned, or -1; the length of a ban;
+ * what is left of the ban, as the caller knows it; how long ago bans were lifted; and for each window: length, limit,
+ * and as the caller knows them: used, its own part, what is left of the window.
+ * Reply: the outcome (0 admitted, 1 refused, 2 banned, 3 too large); the time; the end of the ban; and for each window:
+ * used, the caller's part, the end.
+ *
+ * A caller sends the sum of what it admitted. So nothing is lost or counted twice if a script has run although its reply
+ * was late. Only one that runs after the caller has sent that sum on a new connection counts twice: the strict side.
+ *
+ * If the clock of Redis has stepped, what the caller has left of a window is right. What no caller knows lasts for its
+ * length at most.
+ */
+const ADMIT = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local me, cost, banAfter, banMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+
+local stored, known = tonumber(redis.call('GET', KEYS[1]) or 0), now + math.min(tonumber(ARGV[5]), banMs)
+local ban = math.min(stored, now + banMs)
+if known > now and known > ban + 2000 then ban = known end
+if ban <= now or ban - banMs < now - tonumber(ARGV[6]) then ban = 0 end
+
+local windows, full, largest = {}, false, math.huge
+for i, key in ipairs(KEYS) do if i > 2 then
+  local arg = {}
+  for j = 1, 5 do arg[j] = tonumber(ARGV[5 * i - 9 + j]) end
+  local length, limit, knownUsed, knownOwn, left = unpack(arg)
+  local fields = redis.call('HMGET', key, 'used', me, 'closes')
+  local used, own, closes = tonumber(fields[1] or 0), tonumber(fields[2] or 0), tonumber(fields[3] or 0)
+  local changed = false
+  if closes <= now then
+    redis.call('DEL', key)
+    used, own, closes = 0, 0, 0
+  end
+  if left > 0 and (closes == 0 or closes - now - left > 2000) then closes, changed = now + left, true end
+  if left > 0 and (knownOwn > own or used == 0) then
+    local sum, all = knownOwn, redis.call('HGETALL', key)
+    for j = 1, #all, 2 do
+      if all[j] ~= 'used' and all[j] ~= 'closes' and all[j] ~= me then sum = sum + all[j + 1] end
+    end
+    used, own, changed = math.max(used, knownUsed, sum), knownOwn, true
+  end
+  closes = math.min(closes, now + length)
+  full, largest = full or used + cost > limit, math.min(largest, limit)
+  windows[i - 2] = {key = key, used = used, own = own, closes = closes, length = length, changed = changed}
+end end
+
+local outcome = 0
+if ban > 0 then outcome = 2
+elseif cost > largest then outcome = 3
+elseif cost > 0 and full then
+  outcome = 1
+  local first = tonumber(banAfter > 0 and redis.call('LINDEX', KEYS[2], -banAfter) or 0)
+  if banAfter == 0 or (first > now - 60000 and first <= now) then
+    outcome, ban = 2, now + banMs
+    redis.call('DEL', KEYS[2])
+  elseif banAfter > 0 then
+    redis.call('RPUSH', KEYS[2], now)
+    redis.call('LTRIM', KEYS[2], -banAfter, -1)
+    redis.call('PEXPIRE', KEYS[2], 60000)
+  end
+end
+
+if ban > 0 and ban ~= stored then redis.call('SET', KEYS[1], ban, 'PX', ban - now) end
+if ban == 0 and stored > 0 then redis.call('DEL', KEYS[1]) end
+local reply = {outcome, now, ban}
+for i, window in ipairs(windows) do
+  if outcome == 0 and cost > 0 then
+    if window.closes == 0 then window.closes = now + window.length end
+    window.used, window.own, window.changed = window.used + cost, window.own + cost, true
+  end
+  if window.changed then
+    redis.call('HSET', window.key, 'used', window.used, me, window.own, 'closes', window.closes)
+    redis.call('PEXPIREAT', window.key, window.closes)
+  end
+  reply[3 * i + 1], reply[3 * i + 2], reply[3 * i + 3] = window.used, window.own, window.closes
+end
+return reply
+`;
