@@ -26,12 +26,12 @@ export function outcomeOf(isError: boolean, failures: readonly { readonly code: 
   return failures.some(({ code }) => code === 'rate_limited' || code === 'key_banned') ? 'refused' : 'error';
 }
 
-export const USAGE_GROUPS = ['key', 'client', 'operation', 'day', 'hour'] as const;
+export const USAGE_GROUPS = ['key', 'client', 'operation', 'day'] as const;
 export type UsageGroup = (typeof USAGE_GROUPS)[number];
 
 export interface UsageFilter {
   readonly id?: string | undefined;
-  /** Leaves out hours, or days beyond a week, that ended before. */
+  /** A moment of the first day. */
   readonly since: Date;
   readonly by: readonly UsageGroup[];
   readonly limit: number;
@@ -47,7 +47,6 @@ export interface Usage {
   readonly client?: string;
   readonly operation?: string;
   readonly day?: Date;
-  readonly hour?: Date;
   readonly requests: number;
   readonly cost: number;
   readonly errors: number;

@@ -7,7 +7,6 @@ import { findKeysCommand, loadEnvironment } from '../environment.js';
 import { openRedisLink } from '../redis/redis-link.js';
 import { requireEmbeddedStore } from '../store/embedded-store.js';
 import { createKeyAdmin, createRedisPeek, type KeyAdmin, type KeyStatus } from '../store/key-admin.js';
-import { connectKeys } from '../store/key-socket.js';
 import { listPendingMigrations, requireTables } from '../store/migrate.js';
 import { createPostgresKeyStore, type CreatedKey, type KeyFilter } from '../store/postgres-key-store.js';
 import { createPostgresUsage } from '../store/postgres-usage.js';
@@ -21,7 +20,7 @@ import {
   formatUsage,
   toCreatedJson,
 } from './keys-output.js';
-import { createProgram, describeStore, runProgram, withDatabase, write } from './program.js';
+import { count, createProgram, describeStore, explain, runProgram, withDatabase, write } from './program.js';
 
 interface Json {
   readonly json?: boolean;
@@ -35,8 +34,7 @@ interface Settings extends Json {
 }
 
 const PAGE = 200;
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
+const DAY_MS = 86_400_000;
 const NEVER = 'never';
 const ID = 'the id of the key, as create and list print it';
 
@@ -103,16 +101,14 @@ command('log', 'lists who did what to which key, the latest first')
 
 command('usage', 'adds up what keys requested, the highest cost first')
   .argument('[id]', 'only what this key requested')
-  .option('--since <iso-date>', 'only since then (default: an hour ago, or 24 hours ago for one key)', toDate)
+  .option('--since <iso-date>', 'since this day (default: today)', toDate)
   .option('--by <groups>', `add up by some of ${USAGE_GROUPS.join()}, separated by commas`, toGroups)
   .option('--limit <n>', 'how many sums at most', toCount, 50)
   .action(async (id: string | undefined, options: Json & { since?: Date; by?: UsageGroup[]; limit: number }) => {
-    const { json, since, limit } = options;
+    const { json, since = new Date(), limit } = options;
     const groups = options.by ?? (id === undefined ? ['key', 'client', 'operation'] : ['client', 'operation']);
-    // Within a day, a million keys may have used the store: adding that up takes seconds.
-    const start = since ?? new Date(Date.now() - (id === undefined ? HOUR_MS : DAY_MS));
-    const usage = await withKeys((admin) => admin.usage({ id, since: start, by: groups, limit }));
-    const period = `since ${formatTime(start)}`;
+    const usage = await withKeys((admin) => admin.usage({ id, since, by: groups, limit }));
+    const period = `since ${formatTime(since).slice(0, 10)}`;
     const none = `Nothing was requested ${period}. For a longer time, add --since.`;
     await print(json, usage, () => (usage.length === 0 ? none : `Requests ${period}:\n${formatUsage(usage, groups)}`));
   });
@@ -153,38 +149,29 @@ function withSettings(to: Command, isNew: boolean): Command {
     );
 }
 
-/**
- * Runs `work` on the keys of the configured store, through the server that has it open or directly. Reports which store
- * that is.
- */
+/** Runs `work` on the keys of the configured store, and reports which store that is. */
 async function withKeys<T>(work: (admin: KeyAdmin, actor: string) => Promise<T>): Promise<T> {
   const { backend, bans, redisUrl, keysActor } = loadEnvironment();
   if (backend.kind === 'proxy')
     throw new Error('UPSTREAM_URL is set: keys belong to the animal store behind the gateway');
   const store = describeStore(backend);
-  const run = async (admin: KeyAdmin, opened = store): Promise<T> => {
-    try {
-      const result = await work(admin, keysActor ?? findUser());
-      console.error(`keys: ${opened}`);
-      return result;
-    } catch (error) {
-      throw error instanceof Error ? new Error(`${error.message} (${opened})`, { cause: error }) : error;
-    }
-  };
-  if (backend.kind === 'embedded') {
-    const served = await connectKeys(backend.directory);
-    if (served) return run(served.admin, `${store}, through the server that has it open`);
-    requireEmbeddedStore(backend.directory, ': start the program to create one');
+  if (backend.kind === 'embedded') await requireEmbeddedStore(backend.directory, ': start the program to create one');
+  try {
+    const result = await withDatabase(backend, async (database) => {
+      await requireTables(database, store);
+      const { length } = await listPendingMigrations(database);
+      if (length > 0) throw new Error(`${store} has ${count(length, 'pending migration')}: run npm run migrate`);
+      const redis = redisUrl === undefined ? undefined : await openRedisLink({ url: redisUrl, deadlineMs: 5_000 });
+      const peek = redis ? createRedisPeek(redis, bans) : () => undefined;
+      const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
+      return work(admin, keysActor?.trim() || findUser()).finally(() => redis?.close());
+    });
+    console.error(`keys: ${store}`);
+    return result;
+  } catch (error) {
+    const message = explain(error);
+    throw new Error(message.includes(store) ? message : `${message} (${store})`, { cause: error });
   }
-  return withDatabase(backend, async (database) => {
-    await requireTables(database, store);
-    const { length } = await listPendingMigrations(database);
-    if (length > 0) throw new Error(`${store} has pending migrations (${length}): run npm run migrate`);
-    const redis = redisUrl === undefined ? undefined : await openRedisLink({ url: redisUrl, deadlineMs: 5_000 });
-    const peek = redis ? createRedisPeek(redis, bans) : () => undefined;
-    const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
-    return run(admin).finally(() => redis?.close());
-  });
 }
 
 /** The user of the operating system. In a container, it may have no name. */

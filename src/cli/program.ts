@@ -1,12 +1,16 @@
 import type { Writable } from 'node:stream';
 import { Command } from 'commander';
 import type { StoreConfig } from '../config.js';
+import { makeDirectory } from '../make-directory.js';
 import { splitHosts } from '../setting-types.js';
 import type { Database } from '../store/database.js';
+import { createPgDatabase } from '../store/pg-database.js';
 import { openDatabase, toConfigError } from '../store/store-backend.js';
+import { isServed, withSocketDirectory } from '../store/store-lock.js';
+import { describeSystemError } from '../system-error.js';
 
 /** A report on all keys may take longer than a request may. */
-const REPORT_TIMEOUT_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 
 /** Creates a command whose errors are one line each, which begins with its name. */
 export function createProgram(name: string): Command {
@@ -19,11 +23,23 @@ export function createProgram(name: string): Command {
 export async function runProgram(program: Command): Promise<void> {
   try {
     await program.parseAsync();
-  } catch (thrown) {
-    const error = toConfigError(thrown);
-    console.error(`${program.name()}: ${error instanceof Error ? error.message : String(error)}`);
+  } catch (error) {
+    console.error(`${program.name()}: ${explain(error)}`);
     process.exitCode = 1;
   }
+}
+
+/** What failed, in one line. */
+export function explain(thrown: unknown): string {
+  const error = toConfigError(thrown) as NodeJS.ErrnoException;
+  // Of a connection, the message names the address.
+  if (error.errno === undefined || error.syscall === 'connect') return error.message;
+  return `${error.path === undefined ? '' : `${error.path}: `}${describeSystemError(error)}`;
+}
+
+/** Such as `1 key` or `2 keys`. */
+export function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }
 
 /** Writes text. Rejects if it cannot be written, such as to a full disk or a closed pipe. */
@@ -33,10 +49,19 @@ export function write(stream: Writable, text: string): Promise<void> {
   return new Promise((done, fail) => stream.write(text, (error) => (error ? fail(error) : done())));
 }
 
-/** Opens the database of a store, and closes it however `work` ends. */
+/**
+ * Opens the database of a store, and closes it however `work` ends. An embedded store that another process has open is
+ * reached through that process.
+ */
 export async function withDatabase<T>(store: StoreConfig, work: (database: Database) => Promise<T>): Promise<T> {
-  const database = await openDatabase(store, undefined, REPORT_TIMEOUT_MS);
-  return work(database).finally(() => database.close());
+  const use = (database: Database): Promise<T> => work(database).finally(() => database.close());
+  if (store.kind === 'server') return use(await openDatabase(store, undefined, TIMEOUT_MS));
+  await makeDirectory(store.directory);
+  if (!(await isServed(store.directory))) return use(await openDatabase(store));
+  return withSocketDirectory(store.directory, (path) => {
+    const url = `postgres://store@localhost/postgres?host=${encodeURIComponent(path)}`;
+    return use(createPgDatabase({ url, pool: 1, prepare: false, statementTimeoutMs: TIMEOUT_MS }));
+  });
 }
 
 /** Describes a store, without the password in its URL. */

@@ -9,7 +9,7 @@ import type { Database } from '../store/database.js';
 import { requireEmbeddedStore } from '../store/embedded-store.js';
 import { migrate, requireTables } from '../store/migrate.js';
 import { exportStore, importStore, summarize, type OnProgress, type Transferred } from '../store/transfer.js';
-import { createProgram, describeStore, runProgram, withDatabase, write } from './program.js';
+import { createProgram, describeStore, explain, runProgram, withDatabase, write } from './program.js';
 
 const STANDARD = '-';
 
@@ -23,7 +23,7 @@ program
   .argument('<file>', 'the file, or - for standard output')
   .action(async (file: string) => {
     const { store, config } = selectStore();
-    if (config.kind === 'embedded') requireEmbeddedStore(config.directory);
+    if (config.kind === 'embedded') await requireEmbeddedStore(config.directory);
     const tables = await withDatabase(config, async (database) => {
       await requireTables(database, store);
       return writeFile(file, database);
@@ -43,9 +43,7 @@ program
       await migrate(database, { onWait: console.error });
       return importStore(database, chunks as AsyncIterable<string>, showProgress('importing')).catch(
         (error: unknown) => {
-          throw error instanceof StoreError
-            ? error
-            : new Error(`${file} was not imported: ${(error as Error).message}`);
+          throw error instanceof StoreError ? error : new Error(`${file} was not imported: ${explain(error)}`);
         },
       );
     });

@@ -5,15 +5,16 @@ import type { Database, Session } from './database.js';
  * What is exported, in this order: what a row is for the operator, and by which columns rows are sorted, the same way in
  * every database.
  */
-const TABLES: Readonly<Record<string, { readonly rows: string; readonly order: string }>> = {
-  pets: { rows: 'animals', order: 'id' },
-  api_keys: { rows: 'keys', order: 'id COLLATE "C"' },
-  key_log: { rows: 'entries of the key log', order: 'id' },
+const TABLES: Readonly<Record<string, { readonly row: string; readonly rows: string; readonly order: string }>> = {
+  pets: { row: 'animal', rows: 'animals', order: 'id' },
+  api_keys: { row: 'key', rows: 'keys', order: 'id COLLATE "C"' },
+  key_log: { row: 'entry of the key log', rows: 'entries of the key log', order: 'id' },
   usage: {
+    row: 'count of usage',
     rows: 'counts of usage',
     order: 'key_id COLLATE "C", starts_at, hours, client COLLATE "C", operation COLLATE "C", deprecated COLLATE "C"',
   },
-  idempotent_adds: { rows: 'idempotency keys', order: 'caller_id COLLATE "C", key_digest' },
+  idempotent_adds: { row: 'idempotency key', rows: 'idempotency keys', order: 'caller_id COLLATE "C", key_digest' },
 };
 const FORMAT = 'animal-store';
 const BATCH_ROWS = 2_000;
@@ -37,7 +38,9 @@ export type Transferred = readonly Pick<Table, 'name' | 'rows'>[];
 
 /** What was moved in one line, such as `8 animals, 3 keys`. */
 export function summarize(tables: Transferred): string {
-  return tables.map(({ name, rows }) => `${rows} ${TABLES[name]?.rows ?? name}`).join(', ');
+  return tables
+    .map(({ name, rows }) => `${rows} ${(rows === 1 ? TABLES[name]?.row : TABLES[name]?.rows) ?? name}`)
+    .join(', ');
 }
 
 /**
@@ -133,21 +136,29 @@ const NAME = /^[a-z_]+$/;
 
 function parseHeader(line: string): Header {
   try {
-    const header = JSON.parse(line) as Header;
-    const names = header.tables.flatMap(({ name, columns }) => [name, ...columns]);
+    const header = JSON.parse(line.replace(/^\uFEFF/, '')) as Header;
     const { format, version }: { format: string; version: number } = header;
+    if (format === FORMAT && version > 1) throw new NewerError(`its version is ${version}`);
+    const names = header.tables.flatMap(({ name, columns }) => [name, ...columns]);
     if (format === FORMAT && version === 1 && names.every((name) => NAME.test(name))) return header;
-  } catch {
+  } catch (error) {
+    if (error instanceof NewerError) throw error;
     // Not JSON, or not a header.
   }
-  throw new Error('this is no export of an animal store that this version can read');
+  throw new Error('this is no export of an animal store');
+}
+
+class NewerError extends Error {
+  constructor(what: string) {
+    super(`the export is of a newer version of the program: ${what}`);
+  }
 }
 
 /** Refuses tables and columns of a newer version. Columns that the export lacks get their defaults. */
 function requireKnown({ name, columns }: Table, own: Header): void {
   const known = own.tables.find((table) => table.name === name)?.columns ?? [];
   const unknown = columns.filter((column) => !known.includes(column));
-  if (unknown.length > 0) throw new Error(`the export is of a newer version: it has ${unknown.join()} in ${name}`);
+  if (unknown.length > 0) throw new NewerError(`it has ${unknown.join()} in ${name}`);
 }
 
 /** Describes the tables of a store. A store of an older version may lack some. */
