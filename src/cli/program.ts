@@ -1,6 +1,8 @@
+import { resolve } from 'node:path';
 import type { Writable } from 'node:stream';
 import { Command } from 'commander';
 import type { StoreConfig } from '../config.js';
+import { StoreError } from '../errors.js';
 import { makeDirectory } from '../make-directory.js';
 import { splitHosts } from '../setting-types.js';
 import type { Database } from '../store/database.js';
@@ -59,8 +61,13 @@ export async function withDatabase<T>(store: StoreConfig, work: (database: Datab
   await makeDirectory(store.directory);
   if (!(await isServed(store.directory))) return use(await openDatabase(store));
   return withSocketDirectory(store.directory, (path) => {
-    const url = `postgres://store@localhost/postgres?host=${encodeURIComponent(path)}`;
+    const url = `postgres://store@localhost/postgres?host=${encodeURIComponent(resolve(path))}`;
     return use(createPgDatabase({ url, pool: 1, prepare: false, statementTimeoutMs: TIMEOUT_MS }));
+  }).catch((error: unknown) => {
+    if (!(error instanceof StoreError)) throw error;
+    throw new Error(
+      `the process that has ${describeStore(store)} open does not answer: ${(error.cause as Error).message}`,
+    );
   });
 }
 
