@@ -1,6 +1,6 @@
 import type { CreatedKey, KeyEvent, KeyRecord } from '../store/postgres-key-store.js';
 import type { PlanLimits } from '../access/plans.js';
-import type { DeprecatedCaller, Usage, UsageGroup } from '../access/usage.js';
+import type { DeprecatedCaller, Usage } from '../access/usage.js';
 import type { KeyStatus } from '../store/key-admin.js';
 
 /** What `--json` prints of a new key: only this time with the key itself. */
@@ -71,20 +71,13 @@ function toText(value: unknown): string {
   return typeof value === 'string' ? value : formatLimits(value as PlanLimits);
 }
 
-export function formatUsage(usage: readonly Usage[], groups: readonly UsageGroup[]): string {
-  const headings = groups.flatMap((group) => (group === 'key' ? ['key', 'label', 'plan'] : group));
-  const rows = usage.map((sums) => {
-    const { keyId = '', label, plan, client, operation = '', day = null } = sums;
-    const cells: Record<UsageGroup, string[]> = {
-      key: [keyId, label ?? '', plan ?? ''],
-      client: [client || NO_NAME],
-      operation: [operation],
-      day: [formatTime(day).slice(0, 10)],
-    };
-    const { requests, cost, errors, refused, lastAt } = sums;
-    return [...groups.flatMap((group) => cells[group]), requests, cost, errors, refused, formatTime(lastAt)];
-  });
-  return formatTable([...headings, 'requests', 'cost', 'errors', 'refused', 'last'], rows);
+export function formatUsage(usage: readonly Usage[]): string {
+  const rows = usage.map(({ keyId, label, plan, client, operation, requests, cost, errors, refused, lastAt }) => [
+    ...[keyId, label ?? '', plan ?? '', client || NO_NAME, operation],
+    ...[requests, cost, errors, refused, formatTime(lastAt)],
+  ]);
+  const who = ['key', 'label', 'plan', 'client', 'operation'];
+  return formatTable([...who, 'requests', 'cost', 'errors', 'refused', 'last'], rows);
 }
 
 const NO_NAME = '(no name)';

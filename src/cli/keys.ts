@@ -2,7 +2,6 @@
 import { userInfo } from 'node:os';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { PLANS, type Plan } from '../access/plans.js';
-import { USAGE_GROUPS, type UsageGroup } from '../access/usage.js';
 import { findKeysCommand, loadEnvironment } from '../environment.js';
 import { openRedisLink } from '../redis/redis-link.js';
 import { requireEmbeddedStore } from '../store/embedded-store.js';
@@ -102,16 +101,15 @@ command('log', 'lists who did what to which key, the latest first')
 command('usage', 'adds up what keys requested, the highest cost first')
   .argument('[id]', 'only what this key requested')
   .option('--since <iso-date>', 'since this day (default: today)', toDate)
-  .option('--by <groups>', `add up by some of ${USAGE_GROUPS.join()}, separated by commas`, toGroups)
   .option('--limit <n>', 'how many sums at most', toCount, 50)
-  .action(async (id: string | undefined, options: Json & { since?: Date; by?: UsageGroup[]; limit: number }) => {
-    const { json, since = new Date(), limit } = options;
-    const groups = options.by ?? (id === undefined ? ['key', 'client', 'operation'] : ['client', 'operation']);
-    const usage = await withKeys((admin) => admin.usage({ id, since, by: groups, limit }));
-    const period = `since ${formatTime(since).slice(0, 10)}`;
-    const none = `Nothing was requested ${period}. For a longer time, add --since.`;
-    await print(json, usage, () => (usage.length === 0 ? none : `Requests ${period}:\n${formatUsage(usage, groups)}`));
-  });
+  .action(
+    async (id: string | undefined, { json, since = new Date(), limit }: Json & { since?: Date; limit: number }) => {
+      const usage = await withKeys((admin) => admin.usage({ id, since, limit }));
+      const period = `since ${formatTime(since).slice(0, 10)}`;
+      const none = `Nothing was requested ${period}. For a longer time, add --since.`;
+      await print(json, usage, () => (usage.length === 0 ? none : `Requests ${period}:\n${formatUsage(usage)}`));
+    },
+  );
 
 command('deprecated', 'lists who calls what is deprecated, the latest caller first')
   .option('--since <iso-date>', 'leave out who has not called since then', toDate)
@@ -237,13 +235,6 @@ function toDate(text: string): Date {
   // JavaScript converts 31 February to 3 March, so compare the day.
   if (day !== undefined && !Number.isNaN(date.getTime()) && new Date(day).toISOString().startsWith(day)) return date;
   throw new InvalidArgumentError('It must be an ISO date, such as 2027-01-31 or 2027-01-31T12:00:00Z.');
-}
-
-function toGroups(text: string): UsageGroup[] {
-  const groups = new Set(text.split(','));
-  const known = USAGE_GROUPS.filter((group) => groups.has(group));
-  if (known.length === groups.size) return known;
-  throw new InvalidArgumentError(`It must be some of ${USAGE_GROUPS.join()}, separated by commas.`);
 }
 
 const LONGEST_MS = 365 * UNITS_MS.d;

@@ -1,5 +1,5 @@
-import type { DeprecatedCaller, Usage, UsageFilter, UsageGroup } from '../access/usage.js';
-import type { Queryable } from './database.js';
+import type { DeprecatedCaller, Usage, UsageFilter } from '../access/usage.js';
+import type { Queryable, Statement } from './database.js';
 import type { UsageCount } from './usage-counter.js';
 
 /** Adds to the counts, in the order of the key, so that instances never deadlock. */
@@ -51,16 +51,24 @@ const LAST_USES = {
     ) AS "lastUsedAt" FROM unnest($1::text[]) AS id`,
 };
 
-/** What each group adds up by. */
-const GROUPS: Readonly<Record<UsageGroup, string>> = {
-  key: 'key_id',
-  client: 'client',
-  operation: 'operation',
-  day: 'day',
-};
+/** The label and plan of a key are looked up for the few rows of the result alone. */
+function listUsage(name: string, condition: string): Statement {
+  return {
+    name,
+    text: `
+      SELECT key_id AS "keyId", label, plan, client, operation, requests, cost, errors, refused, last_at AS "lastAt"
+      FROM (
+        SELECT key_id, client, operation, sum(requests)::float8 AS requests, sum(cost)::float8 AS cost,
+               sum(errors)::float8 AS errors, sum(refused)::float8 AS refused, max(last_at) AS last_at
+        FROM usage WHERE starts_at >= date_trunc('day', $2::timestamptz, 'UTC') ${condition}
+        GROUP BY key_id, client, operation ORDER BY cost DESC, requests DESC LIMIT $1
+      ) AS sums LEFT JOIN LATERAL (SELECT label, plan FROM api_keys WHERE id = key_id LIMIT 1) AS named ON true
+      ORDER BY cost DESC, requests DESC`,
+  };
+}
 
-/** Without a limit of its own, this would read all keys, because PostgreSQL does not know how few rows it is for. */
-const NAMED_KEY = 'LEFT JOIN LATERAL (SELECT label, plan FROM api_keys WHERE id = key_id LIMIT 1) AS named ON true';
+const LIST = listUsage('list-usage', '');
+const LIST_OF_KEY = listUsage('list-usage-of-key', 'AND key_id = $3');
 
 export type PostgresUsage = ReturnType<typeof createPostgresUsage>;
 
@@ -76,25 +84,10 @@ export function createPostgresUsage(database: Queryable) {
       while ((await database.query(FORGET, [])).length > 0);
     },
     /** Adds usage up since the beginning of a day, the highest cost first. */
-    list({ id, since, by, limit }: UsageFilter): Promise<readonly Usage[]> {
-      const columns = by.map((group) => GROUPS[group]);
-      const order = [...columns.filter((column) => column === 'day'), 'cost', 'requests'].join(' DESC, ');
-      // Sums as double precision are exact far enough, and the database returns them as numbers.
-      const text = `
-        SELECT ${columns.map((column) => (column === 'key_id' ? 'key_id AS "keyId", label, plan' : column)).join()},
-               requests, cost, errors, refused, last_at AS "lastAt"
-        FROM (
-          SELECT ${columns.join()}, sum(requests::float8) AS requests, sum(cost::float8) AS cost,
-                 sum(errors::float8) AS errors, sum(refused::float8) AS refused, max(last_at) AS last_at
-          FROM (SELECT *, date_trunc('day', starts_at, 'UTC') AS day FROM usage
-                WHERE starts_at >= date_trunc('day', $2::timestamptz, 'UTC') ${id === undefined ? '' : 'AND key_id = $3'}
-          ) AS days
-          GROUP BY ${columns.join()} ORDER BY ${order} DESC LIMIT $1
-        ) AS sums ${by.includes('key') ? NAMED_KEY : ''}
-        ORDER BY ${order} DESC`;
-      const name = `list-usage-by-${by.join('-')}${id === undefined ? '' : '-of-key'}`;
-      return database.query<Usage>({ name, text }, [limit, since, ...(id === undefined ? [] : [id])]);
-    },
+    list: ({ id, since, limit }: UsageFilter): Promise<readonly Usage[]> =>
+      id === undefined
+        ? database.query<Usage>(LIST, [limit, since])
+        : database.query<Usage>(LIST_OF_KEY, [limit, since, id]),
     /** Lists who called what is deprecated since a time, the latest caller first. */
     listDeprecated(since: Date | undefined): Promise<readonly DeprecatedCaller[]> {
       return database.query<DeprecatedCaller>(DEPRECATED, [since ?? '-infinity']);

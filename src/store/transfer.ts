@@ -1,28 +1,32 @@
-import { createHash, type Hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { Database, Session } from './database.js';
 
-/**
- * What is exported, in this order: what a row is for the operator, and by which columns rows are sorted, the same way in
- * every database.
- */
-const TABLES: Readonly<Record<string, { readonly row: string; readonly rows: string; readonly order: string }>> = {
-  pets: { row: 'animal', rows: 'animals', order: 'id' },
-  api_keys: { row: 'key', rows: 'keys', order: 'id COLLATE "C"' },
-  key_log: { row: 'entry of the key log', rows: 'entries of the key log', order: 'id' },
+interface TableKind {
+  /** What a row and several rows are for the operator. */
+  readonly nouns: readonly [one: string, many: string];
+  /** By which columns rows are sorted, the same way in every database. */
+  readonly order: string;
+}
+
+/** What is exported, in this order. */
+const TABLES: Readonly<Record<string, TableKind>> = {
+  pets: { nouns: ['animal', 'animals'], order: 'id' },
+  api_keys: { nouns: ['key', 'keys'], order: 'id COLLATE "C"' },
+  key_log: { nouns: ['entry of the key log', 'entries of the key log'], order: 'id' },
   usage: {
-    row: 'count of usage',
-    rows: 'counts of usage',
+    nouns: ['count of usage', 'counts of usage'],
     order: 'key_id COLLATE "C", starts_at, hours, client COLLATE "C", operation COLLATE "C", deprecated COLLATE "C"',
   },
-  idempotent_adds: { row: 'idempotency key', rows: 'idempotency keys', order: 'caller_id COLLATE "C", key_digest' },
+  idempotent_adds: { nouns: ['idempotency key', 'idempotency keys'], order: 'caller_id COLLATE "C", key_digest' },
 };
 const FORMAT = 'animal-store';
+const VERSION = 1;
 const BATCH_ROWS = 2_000;
 
 /** The first line of an export. The rows follow, one JSON object in each line, then a line with the checksum. */
 interface Header {
-  readonly format: typeof FORMAT;
-  readonly version: 1;
+  readonly format: string;
+  readonly version: number;
   /** The last id that was given to an animal, as text. Null if there was none. */
   readonly lastPetId: string | null;
   readonly tables: readonly { readonly name: string; readonly columns: readonly string[]; readonly rows: number }[];
@@ -36,19 +40,14 @@ export type OnProgress = (done: number, total: number) => void;
 /** How many rows of each table were exported or imported. */
 export type Transferred = readonly Pick<Table, 'name' | 'rows'>[];
 
-/** What was moved in one line, such as `8 animals, 3 keys`. */
+/** What was moved in one line, such as `8 animals, 1 key`. */
 export function summarize(tables: Transferred): string {
-  return tables
-    .map(({ name, rows }) => `${rows} ${(rows === 1 ? TABLES[name]?.row : TABLES[name]?.rows) ?? name}`)
-    .join(', ');
+  return tables.map(({ name, rows }) => `${rows} ${TABLES[name]?.nouns[rows === 1 ? 0 : 1] ?? name}`).join(', ');
 }
 
-/**
- * Rows look the same in every session. A plan for many rows may read whole tables, and the other end of a pipe may
- * pause.
- */
-const SESSION = `SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL TimeZone = 'UTC'; SET LOCAL bytea_output = 'hex'; SET LOCAL standard_conforming_strings = on;
-  SET LOCAL enable_seqscan = on`;
+/** Rows look the same in every session. A plan for many rows may read whole tables, and the file may be a slow pipe. */
+const SETTINGS = `SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL TimeZone = 'UTC'; SET LOCAL bytea_output = 'hex';
+  SET LOCAL standard_conforming_strings = on; SET LOCAL enable_seqscan = on`;
 
 /**
  * Exports a store as it is at one moment.
@@ -60,14 +59,14 @@ export async function exportStore(
   onProgress: OnProgress,
 ): Promise<Transferred> {
   return database.transaction(async (session) => {
-    await session.execute(`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; ${SESSION}`);
+    await session.execute(`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; ${SETTINGS}`);
     const header = await describe(session);
     const checksum = createHash('sha256');
     for await (const text of readStore(session, header, onProgress)) {
       checksum.update(text);
       await write(text);
     }
-    await write(`${toLastLine(checksum)}\n`);
+    await write(`${JSON.stringify({ sha256: checksum.digest('hex') })}\n`);
     return header.tables;
   });
 }
@@ -83,7 +82,7 @@ export async function importStore(
   onProgress: OnProgress,
 ): Promise<Transferred> {
   return database.transaction(async (session) => {
-    await session.execute(SESSION);
+    await session.execute(SETTINGS);
     const own = await describe(session);
     await session.execute(`LOCK TABLE ${own.tables.map(({ name }) => name).join()} IN SHARE ROW EXCLUSIVE MODE`);
     const full = own.tables.filter(({ rows }) => rows > 0);
@@ -92,8 +91,7 @@ export async function importStore(
     }
 
     const lines = toLines(chunks);
-    const header = parseHeader((await lines.next()).value ?? '');
-    for (const table of header.tables) requireKnown(table, own);
+    const header = parseHeader((await lines.next()).value ?? '', own);
     const total = countRows(header);
     let done = 0;
     for (const { name, columns, rows: count } of header.tables) {
@@ -119,7 +117,8 @@ export async function importStore(
     await continueIds(session, header.lastPetId);
     const checksum = createHash('sha256');
     for await (const text of readStore(session, header)) checksum.update(text);
-    if (last.value !== toLastLine(checksum)) throw new Error('the export is damaged: its checksum is wrong');
+    if (last.value !== JSON.stringify({ sha256: checksum.digest('hex') }))
+      throw new Error('the export is damaged: its checksum is wrong');
     return header.tables;
   });
 }
@@ -128,37 +127,31 @@ function countRows({ tables }: Header): number {
   return tables.reduce((sum, { rows }) => sum + rows, 0);
 }
 
-function toLastLine(checksum: Hash): string {
-  return JSON.stringify({ sha256: checksum.digest('hex') });
-}
-
-const NAME = /^[a-z_]+$/;
-
-function parseHeader(line: string): Header {
+/**
+ * Parses the first line of an export. Columns that it lacks get their defaults.
+ * @param own - describes the store
+ */
+function parseHeader(line: string, own: Header): Header {
+  let header: Partial<Header> | undefined;
   try {
-    const header = JSON.parse(line.replace(/^\uFEFF/, '')) as Header;
-    const { format, version }: { format: string; version: number } = header;
-    if (format === FORMAT && version > 1) throw new NewerError(`its version is ${version}`);
-    const names = header.tables.flatMap(({ name, columns }) => [name, ...columns]);
-    if (format === FORMAT && version === 1 && names.every((name) => NAME.test(name))) return header;
-  } catch (error) {
-    if (error instanceof NewerError) throw error;
-    // Not JSON, or not a header.
+    header = JSON.parse(line.replace(/^\uFEFF/, '')) as Partial<Header>;
+  } catch {
+    // Not JSON.
   }
-  throw new Error('this is no export of an animal store');
+  const { format, version, tables } = header ?? {};
+  if (format !== FORMAT || typeof version !== 'number') throw new Error('this is no export of an animal store');
+  if (version > VERSION) throw newer(`its version is ${version}`);
+  if (!Array.isArray(tables)) throw new Error('the export is damaged: its first line names no tables');
+  for (const { name, columns } of tables as Header['tables']) {
+    const known = own.tables.find((table) => table.name === name)?.columns;
+    const unknown = columns.filter((column) => !known?.includes(column));
+    if (!known || unknown.length > 0) throw newer(`it has ${unknown.join()} in ${name}`);
+  }
+  return header as Header;
 }
 
-class NewerError extends Error {
-  constructor(what: string) {
-    super(`the export is of a newer version of the program: ${what}`);
-  }
-}
-
-/** Refuses tables and columns of a newer version. Columns that the export lacks get their defaults. */
-function requireKnown({ name, columns }: Table, own: Header): void {
-  const known = own.tables.find((table) => table.name === name)?.columns ?? [];
-  const unknown = columns.filter((column) => !known.includes(column));
-  if (unknown.length > 0) throw new NewerError(`it has ${unknown.join()} in ${name}`);
+function newer(what: string): Error {
+  return new Error(`the export is of a newer version of the program: ${what}`);
 }
 
 /** Describes the tables of a store. A store of an older version may lack some. */
@@ -177,7 +170,8 @@ async function describe(session: Session): Promise<Header> {
   const { rows: ids } = await session.execute(
     `SELECT pg_sequence_last_value(pg_get_serial_sequence('pets', 'id')::regclass)::text AS last`,
   );
-  return { format: FORMAT, version: 1, lastPetId: (ids[0]?.last as string | null | undefined) ?? null, tables };
+  const lastPetId = (ids[0]?.last as string | null | undefined) ?? null;
+  return { format: FORMAT, version: VERSION, lastPetId, tables };
 }
 
 /**
