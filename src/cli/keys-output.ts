@@ -4,7 +4,7 @@ import type { DeprecatedCaller, Usage } from '../access/usage.js';
 import type { KeyStatus } from '../store/key-admin.js';
 
 /** What `--json` prints of a new key: only this time with the key itself. */
-export function toCreatedJson({ id, key, plan, label, limits, createdAt, expiresAt }: CreatedKey): object {
+export function toCreatedJson({ id, key, plan, label, limits, createdAt, expiresAt }: CreatedKey) {
   return { id, key, plan, label, limits, createdAt, expiresAt };
 }
 
@@ -93,7 +93,12 @@ export function formatCallers(callers: readonly DeprecatedCaller[]): string {
   return formatTable(['key', 'label', 'plan', 'key ended', 'client', 'through', 'calls', 'last'], rows);
 }
 
-export function describe({ id, plan, limits, expiresAt }: KeyRecord | KeyStatus): string {
+export function describe({
+  id,
+  plan,
+  limits,
+  expiresAt,
+}: Pick<KeyRecord, 'id' | 'plan' | 'limits' | 'expiresAt'>): string {
   const end = expiresAt?.toISOString() ?? 'never';
   return `${id} (${plan}: ${formatLimits(limits)}, expires ${end})`;
 }

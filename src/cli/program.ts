@@ -39,11 +39,6 @@ export function explain(thrown: unknown): string {
   return `${error.path === undefined ? '' : `${error.path}: `}${describeSystemError(error)}`;
 }
 
-/** Such as `1 key` or `2 keys`. */
-export function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? '' : 's'}`;
-}
-
 /** Writes text. Rejects if it cannot be written, such as to a full disk or a closed pipe. */
 export function write(stream: Writable, text: string): Promise<void> {
   // Without a listener, an error would end the process before `fail` is called.

@@ -55,12 +55,11 @@ function selectStore(): { store: string; config: StoreConfig } {
   return { store: describeStore(backend), config: backend };
 }
 
-/** Writes an export under another name first, so that a file of this name is always complete. */
+/** Writes an export under another name first, so that a file of this name is always complete. Overwrites no file. */
 async function writeFile(file: string, database: Database): Promise<Transferred> {
   if (file === STANDARD) return exportStore(database, (text) => write(process.stdout, text), showProgress('exporting'));
   if (existsSync(file)) throw new Error(`${file} exists: choose another name`);
   const partial = `${file}.partial`;
-  if (existsSync(partial)) throw new Error(`${partial} exists: another export is writing it, or has failed. Delete it`);
   const handle = await open(partial, 'wx', 0o600);
   try {
     const stream = handle.createWriteStream({ autoClose: false });

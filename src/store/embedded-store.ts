@@ -20,7 +20,7 @@ const NEEDED_BYTES = 1_048_576;
 /** An embedded database. */
 interface EmbeddedDatabase extends Database {
   /** Serves a connection that speaks PostgreSQL's protocol. */
-  serve(socket: Socket): void;
+  readonly serve: (socket: Socket) => void;
 }
 
 /**

@@ -29,11 +29,11 @@ const IDLE = 'I'.charCodeAt(0);
  */
 export async function serveClient(socket: Socket, session: EmbeddedSession, version: string): Promise<void> {
   const messages = readMessages(socket);
-  const end = (code: string, reason: string): void => {
-    socket.write(toMessage('E', `SFATAL\0C${code}\0M${reason}\0\0`));
+  const end = (reason: string): void => {
+    socket.write(toMessage('E', `SFATAL\0CXX000\0M${reason}\0\0`));
     socket.destroy();
   };
-  socket.on('timeout', () => end('25P03', 'the store waited too long for the next message'));
+  socket.on('timeout', () => end('the store waited too long for the next message'));
   try {
     if (!(await greet(socket, messages, version))) return;
     for (let next = await messages.next(); !next.done; next = await messages.next()) {
@@ -42,7 +42,7 @@ export async function serveClient(socket: Socket, session: EmbeddedSession, vers
         try {
           for (; !next.done; next = await messages.next()) {
             if (next.value[0] === TERMINATE) return;
-            if (copiesIn(next.value)) return end('0A000', 'the embedded store does not support COPY FROM STDIN');
+            if (copiesIn(next.value)) throw new Error('the embedded store does not support COPY FROM STDIN');
             const answer = await session.run(next.value);
             socket.write(answer);
             if (answer.at(-6) === READY && answer.at(-1) === IDLE) return;
@@ -54,8 +54,8 @@ export async function serveClient(socket: Socket, session: EmbeddedSession, vers
         }
       });
     }
-  } catch {
-    // The client is gone, or does not speak the protocol.
+  } catch (error) {
+    if (!socket.destroyed) end((error as Error).message);
   } finally {
     socket.destroy();
   }
