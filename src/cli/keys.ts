@@ -179,7 +179,10 @@ command(
   'lists who calls what is deprecated, the latest caller first',
   [SINCE],
   (admin, { options: { since } }) => admin.deprecated({ since }),
-  (callers) => (callers.length === 0 ? 'Nobody has called anything deprecated.' : formatCallers(callers)),
+  (callers, { since }) => {
+    const none = `Nobody has called anything deprecated${since ? ` since ${since.toISOString()}` : ''}.`;
+    return callers.length === 0 ? none : formatCallers(callers);
+  },
 );
 
 /**

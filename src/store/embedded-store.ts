@@ -56,8 +56,9 @@ export async function openEmbeddedDatabase(directory: string, log?: Log): Promis
       isFull = false;
     },
     async close() {
-      await lock.release();
+      lock.disconnect();
       await database.close();
+      await lock.release();
     },
   };
 }

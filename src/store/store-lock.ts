@@ -17,7 +17,8 @@ const ATTEMPTS = 10;
 export interface StoreLock {
   /** Takes connections from other processes. Until then, they are closed at once. */
   serve(onConnection: (socket: Socket) => void): Promise<void>;
-  /** Closes all connections and releases the lock. */
+  /** Closes all connections. */
+  disconnect(): void;
   release(): Promise<void>;
 }
 
@@ -79,7 +80,8 @@ async function findHolder(directory: string, except?: string): Promise<string | 
  */
 async function listen(directory: string, name: string): Promise<StoreLock> {
   const connections = new Set<Socket>();
-  let onConnection = (socket: Socket): void => void socket.destroy();
+  const refuse = (socket: Socket): void => void socket.destroy();
+  let onConnection = refuse;
   let hasLink = false;
   const server = createServer((socket) => {
     connections.add(socket.on('error', () => undefined));
@@ -109,11 +111,14 @@ async function listen(directory: string, name: string): Promise<StoreLock> {
       await symlink(name, link);
       hasLink = true;
     },
+    disconnect() {
+      onConnection = refuse;
+      connections.forEach(refuse);
+    },
     async release() {
       if (hasLink) await rm(link, { force: true });
       await rm(join(directory, name), { force: true });
       server.close();
-      for (const socket of connections) socket.destroy();
     },
   };
 }

@@ -212,7 +212,7 @@ describe('a database that the program cannot work with', () => {
     const { code, stderr } = await place.keys(['list'], env);
     expect([code, linesOf(stderr)]).toEqual([
       1,
-      [expect.stringContaining('has pending migrations (1): run npm run migrate')],
+      [expect.stringContaining('has pending migrations: run npm run migrate')],
     ]);
   });
 

@@ -37,7 +37,8 @@ describe('the socket of an embedded store', () => {
 
   async function open(): Promise<pg.Client> {
     const client = new pg.Client({ host: directory, user: 'anyone', database: 'postgres' });
-    clients.push(client.on('error', () => undefined) as pg.Client);
+    client.on('error', () => undefined);
+    clients.push(client);
     await client.connect();
     return client;
   }
