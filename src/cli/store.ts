@@ -7,7 +7,7 @@ import { StoreError } from '../errors.js';
 import type { Database } from '../store/database.js';
 import { requireEmbeddedStore } from '../store/embedded-store.js';
 import { migrate, requireTables } from '../store/migrate.js';
-import { exportStore, importStore, summarize, type OnProgress, type Transferred } from '../store/transfer.js';
+import { exportStore, importStore, summarize, type Transferred } from '../store/transfer.js';
 import { createProgram, describeStore, explain, runProgram, withDatabase, write } from './program.js';
 
 const STANDARD = '-';
@@ -40,11 +40,9 @@ program
     const chunks = input.setEncoding('utf8');
     const tables = await withDatabase(config, async (database) => {
       await migrate(database, { onWait: console.error });
-      return importStore(database, chunks as AsyncIterable<string>, showProgress('importing')).catch(
-        (error: unknown) => {
-          throw error instanceof StoreError ? error : new Error(`${file} was not imported: ${explain(error)}`);
-        },
-      );
+      return importStore(database, chunks as AsyncIterable<string>).catch((error: unknown) => {
+        throw error instanceof StoreError ? error : new Error(`${file} was not imported: ${explain(error)}`);
+      });
     });
     console.error(`store: imported ${summarize(tables)} into ${store}; count and checksum are right`);
   });
@@ -57,13 +55,13 @@ function selectStore(): { store: string; config: StoreConfig } {
 
 /** Writes an export under another name first, so that a file of this name is always complete. Overwrites no file. */
 async function writeFile(file: string, database: Database): Promise<Transferred> {
-  if (file === STANDARD) return exportStore(database, (text) => write(process.stdout, text), showProgress('exporting'));
+  if (file === STANDARD) return exportStore(database, (text) => write(process.stdout, text));
   if (existsSync(file)) throw new Error(`${file} exists: choose another name`);
   const partial = `${file}.partial`;
   const handle = await open(partial, 'wx', 0o600);
   try {
     const stream = handle.createWriteStream({ autoClose: false });
-    const tables = await exportStore(database, (text) => write(stream, text), showProgress('exporting'));
+    const tables = await exportStore(database, (text) => write(stream, text));
     await handle.sync();
     await rename(partial, file);
     return tables;
@@ -73,12 +71,6 @@ async function writeFile(file: string, database: Database): Promise<Transferred>
   } finally {
     await handle.close();
   }
-}
-
-/** Counts on a terminal, and shows nothing elsewhere. */
-function showProgress(what: string): OnProgress {
-  if (!process.stderr.isTTY) return () => undefined;
-  return (done, total) => process.stderr.write(`\r${what} ${done} of ${total} rows${done === total ? '\n' : ''}`);
 }
 
 void runProgram(program);

@@ -34,9 +34,6 @@ interface Header {
 
 type Table = Header['tables'][number];
 
-/** Called after each batch with how many rows of all are done. */
-export type OnProgress = (done: number, total: number) => void;
-
 /** How many rows of each table were exported or imported. */
 export type Transferred = readonly Pick<Table, 'name' | 'rows'>[];
 
@@ -53,16 +50,12 @@ const SETTINGS = `SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL T
  * Exports a store as it is at one moment.
  * @param write - takes text that ends with a line
  */
-export async function exportStore(
-  database: Database,
-  write: (text: string) => Promise<void>,
-  onProgress: OnProgress,
-): Promise<Transferred> {
+export async function exportStore(database: Database, write: (text: string) => Promise<void>): Promise<Transferred> {
   return database.transaction(async (session) => {
     await session.execute(`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; ${SETTINGS}`);
     const header = await describe(session);
     const checksum = createHash('sha256');
-    for await (const text of readStore(session, header, onProgress)) {
+    for await (const text of readStore(session, header)) {
       checksum.update(text);
       await write(text);
     }
@@ -76,11 +69,7 @@ export async function exportStore(
  * checksum of the export.
  * @throws Error with a message for the operator, if the store is not empty, or the export incomplete, damaged or newer
  */
-export async function importStore(
-  database: Database,
-  chunks: AsyncIterable<string>,
-  onProgress: OnProgress,
-): Promise<Transferred> {
+export async function importStore(database: Database, chunks: AsyncIterable<string>): Promise<Transferred> {
   return database.transaction(async (session) => {
     await session.execute(SETTINGS);
     const own = await describe(session);
@@ -92,15 +81,12 @@ export async function importStore(
 
     const lines = toLines(chunks);
     const header = parseHeader((await lines.next()).value ?? '', own);
-    const total = countRows(header);
-    let done = 0;
     for (const { name, columns, rows: count } of header.tables) {
       for (let left = count; left > 0;) {
         const rows: string[] = [];
         while (rows.length < Math.min(BATCH_ROWS, left)) {
           const line = await lines.next();
-          if (line.done)
-            throw new Error(`the export is incomplete: it ends after ${done + rows.length} of ${total} rows`);
+          if (line.done) throw new Error('the export is incomplete: rows are missing at its end');
           rows.push(line.value);
         }
         await session.execute(
@@ -108,8 +94,6 @@ export async function importStore(
            FROM json_populate_recordset(NULL::${name}, '${`[${rows.join()}]`.replaceAll("'", "''")}')`,
         );
         left -= rows.length;
-        done += rows.length;
-        onProgress(done, total);
       }
     }
     const last = await lines.next();
@@ -121,10 +105,6 @@ export async function importStore(
       throw new Error('the export is damaged: its checksum is wrong');
     return header.tables;
   });
-}
-
-function countRows({ tables }: Header): number {
-  return tables.reduce((sum, { rows }) => sum + rows, 0);
 }
 
 /**
@@ -178,9 +158,8 @@ async function describe(session: Session): Promise<Header> {
  * Reads the header and all rows, as lines of JSON, in the order of the header. PostgreSQL writes the rows, so identifiers
  * are exact.
  */
-async function* readStore(session: Session, header: Header, onProgress?: OnProgress): AsyncGenerator<string> {
+async function* readStore(session: Session, header: Header): AsyncGenerator<string> {
   yield `${JSON.stringify(header)}\n`;
-  let done = 0;
   for (const { name, columns } of header.tables) {
     await session.execute(
       `DECLARE lines NO SCROLL CURSOR FOR
@@ -190,7 +169,6 @@ async function* readStore(session: Session, header: Header, onProgress?: OnProgr
       const { rows } = await session.execute(`FETCH ${BATCH_ROWS} FROM lines`);
       if (rows.length === 0) break;
       yield rows.map(({ line }) => `${String(line)}\n`).join('');
-      onProgress?.((done += rows.length), countRows(header));
     }
     await session.execute('CLOSE lines');
   }
