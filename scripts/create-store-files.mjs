@@ -3,7 +3,6 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { serialize } from 'node:v8';
 import { gzipSync } from 'node:zlib';
 import { PGlite } from '@electric-sql/pglite';
 
@@ -19,10 +18,12 @@ if (SOURCES.some((file) => statSync(file).mtimeMs > builtAt)) {
     const names = readdirSync(directory, { recursive: true }).sort();
     const files = names.map((name) => {
       const path = join(directory, name);
-      return [name, statSync(path).isDirectory() ? null : readFileSync(path)];
+      return { name, bytes: statSync(path).isDirectory() ? null : readFileSync(path) };
     });
+    const header = JSON.stringify(files.map(({ name, bytes }) => [name, bytes?.length ?? null]));
+    const parts = [Buffer.from(`${header}\n`), ...files.flatMap(({ bytes }) => bytes ?? [])];
     mkdirSync(fileURLToPath(new URL('../dist', import.meta.url)), { recursive: true });
-    writeFileSync(ARCHIVE, gzipSync(serialize(new Map(files))));
+    writeFileSync(ARCHIVE, gzipSync(Buffer.concat(parts)));
   } finally {
     rmSync(directory, { recursive: true });
   }
