@@ -49,6 +49,8 @@ export async function serveClient(socket: Socket, session: EmbeddedSession, vers
           }
         } finally {
           socket.setTimeout(0);
+          // After an error, PostgreSQL ignores everything until a Sync.
+          await session.run(toMessage('S', ''));
           await session.run(toMessage('Q', 'ROLLBACK\0'));
           await session.run(toMessage('Q', 'DISCARD ALL\0'));
         }

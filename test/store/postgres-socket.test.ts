@@ -74,6 +74,15 @@ describe('the socket of an embedded store', () => {
     expect(await query('SELECT n FROM numbers ORDER BY n')).toEqual([{ n: 2 }, { n: 3 }]);
   });
 
+  it('answers the process after a client has sent a wrong statement and left', async () => {
+    const socket = connect(join(directory, '.s.PGSQL.5432'));
+    const parse = Buffer.from('P\0\0\0\0\0nonsense\0\0\0');
+    parse.writeInt32BE(parse.length - 1, 1);
+    socket.end(Buffer.concat([Buffer.from('0000000800030000', 'hex'), parse])).resume();
+    await once(socket, 'close');
+    expect(await query('SELECT $1::int AS one', [1])).toEqual([{ one: 1 }]);
+  });
+
   it('takes the store back from a client that keeps a transaction open and sends nothing', async () => {
     const client = await open();
     await client.query('BEGIN');
