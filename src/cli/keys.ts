@@ -77,22 +77,30 @@ command(
   (created) => `Created ${describe(created)}.${toSecret(created)}`,
 );
 
-program
-  .command('list')
-  .description('lists keys without their secrets, the newest first')
-  .addOption(plan)
-  .option('--active', 'only keys that are neither revoked nor expired')
-  .option('--limit <n>', 'how many at most (default: 50, with --json all)', toCount)
-  .option('--after <id>', 'only keys older than this one, for the next page')
-  .option('--json', 'print JSON in one line')
-  .action(async (options: Options) => {
-    const { json, limit = json ? Infinity : 50 } = options;
-    const keys = await withKeys((admin) => listKeys(admin, options, limit));
-    if (json) return;
-    const none = `There are no such keys. To create one: ${findKeysCommand()} create --plan free`;
-    const more = keys.length === limit ? `\nThere may be more: add --after ${keys.at(-1)?.id}` : '';
-    await write(process.stdout, `${keys.length === 0 ? none : formatKeys(keys) + more}\n`);
-  });
+command(
+  'list',
+  'lists keys without their secrets, the newest first',
+  [
+    plan,
+    new Option('--active', 'only keys that are neither revoked nor expired'),
+    new Option('--limit <n>', 'how many at most (default: 50, with --json all)').argParser(toCount),
+    new Option('--after <id>', 'only keys older than this one, for the next page'),
+  ],
+  async (admin, { options: { plan, active, after, json, limit = json ? Infinity : 50 } }) => {
+    const keys: KeyStatus[] = [];
+    for (let isMore = true; isMore && keys.length < limit;) {
+      const size = Math.min(PAGE, limit - keys.length);
+      const page = await admin.list({ plan, active, after: keys.at(-1)?.id ?? after, limit: size });
+      for (const key of page) keys.push(key);
+      isMore = page.length === size;
+    }
+    return keys;
+  },
+  (keys, { limit = 50 }) => {
+    if (keys.length === 0) return `There are no such keys. To create one: ${findKeysCommand()} create --plan free`;
+    return formatKeys(keys) + (keys.length === limit ? `\nThere may be more: add --after ${keys.at(-1)?.id}` : '');
+  },
+);
 
 command(
   'show <id>',
@@ -248,28 +256,6 @@ function findUser(): string {
   } catch {
     return `uid ${process.getuid?.() ?? 'unknown'}`;
   }
-}
-
-/**
- * Lists keys page by page. As JSON, each page is printed at once, so that a long list needs little memory.
- * @returns the keys that are not printed yet
- */
-async function listKeys(admin: KeyAdmin, { plan, active, after, json }: Options, limit: number) {
-  const keys: KeyStatus[] = [];
-  let last = after;
-  let separator = '[';
-  for (let left = limit; left > 0; left -= PAGE) {
-    const page = await admin.list({ plan, active, after: last, limit: Math.min(PAGE, left) });
-    if (!json) keys.push(...page);
-    else if (page.length > 0) {
-      await write(process.stdout, separator + JSON.stringify(page).slice(1, -1));
-      separator = ',';
-    }
-    if (page.length < PAGE) break;
-    last = page.at(-1)?.id;
-  }
-  if (json) await write(process.stdout, separator === '[' ? '[]\n' : ']\n');
-  return keys;
 }
 
 // Each function parses the value of an option. commander prints the message of an InvalidArgumentError.
