@@ -11,6 +11,7 @@ const DIST = join(ROOT, 'dist');
 /** What the build writes last. Its time is that of the build. */
 const LAST = join(DIST, 'public/index.html');
 const TSC = join(ROOT, 'node_modules/typescript/bin/tsc');
+const STORE_FILES = join(ROOT, 'scripts/create-store-files.mjs');
 const VITE = join(ROOT, 'node_modules/vite/bin/vite.js');
 
 /** Builds if a source is newer than the build. */
@@ -27,7 +28,7 @@ function isNewer(path, builtAt) {
 }
 
 /**
- * Compiles src/ into dist/, bundles pages/ into dist/public/, and removes from dist/ what was made of sources that are
+ * Compiles src/ into dist/, makes the files of an empty embedded store, bundles pages/ into dist/public/, and removes from dist/ what was made of sources that are
  * gone. The output goes to the standard error.
  */
 function build() {
@@ -40,6 +41,7 @@ function build() {
   const options = { cwd: ROOT, env: { ...process.env, NODE_ENV: 'production' }, stdio: ['ignore', 2, 2] };
   try {
     execFileSync(process.execPath, [TSC, '-p', 'tsconfig.build.json'], options);
+    execFileSync(process.execPath, [STORE_FILES], options);
     execFileSync(process.execPath, [VITE, 'build', '--logLevel', 'error'], options);
   } catch {
     // The compiler has said why.

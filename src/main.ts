@@ -79,12 +79,12 @@ function announce({ url, explorerUrl, firstStart, hasKeys }: App, keysCommand: s
   if (firstStart) {
     const { keys, keysFile, hasSampleAnimals } = firstStart;
     console.log(`
-The store was empty: it now has ${hasSampleAnimals ? 'sample animals and ' : ''}a development key for each plan, kept in ${keysFile}.
+The new store has ${hasSampleAnimals ? 'sample animals and ' : ''}a development key for each plan, kept in ${keysFile}:
   free      ${keys.free}
   pro       ${keys.pro}
   business  ${keys.business}
 
-Try:
+Try this:
 curl ${url}/graphql -H 'Authorization: Bearer ${keys.free}' -H 'Content-Type: application/json' -d '{"query":"{ pets(limit: 3) { id name status } }"}'
 `);
   }

@@ -26,28 +26,22 @@ export function outcomeOf(isError: boolean, failures: readonly { readonly code: 
   return failures.some(({ code }) => code === 'rate_limited' || code === 'key_banned') ? 'refused' : 'error';
 }
 
-export const USAGE_GROUPS = ['key', 'client', 'operation', 'day', 'hour'] as const;
-export type UsageGroup = (typeof USAGE_GROUPS)[number];
-
 export interface UsageFilter {
   readonly id?: string | undefined;
-  /** Leaves out hours, or days beyond a week, that ended before. */
+  /** A moment of the first day. */
   readonly since: Date;
-  readonly by: readonly UsageGroup[];
   readonly limit: number;
 }
 
-/** Sums of usage. The first properties are present if they are among the groups. */
+/** What a client of a key requested, by operation. */
 export interface Usage {
-  readonly keyId?: string;
+  readonly keyId: string;
   /** Null if the key has no label or no longer exists. */
-  readonly label?: string | null;
-  readonly plan?: Plan | null;
+  readonly label: string | null;
+  readonly plan: Plan | null;
   /** Empty if the client sent no name. */
-  readonly client?: string;
-  readonly operation?: string;
-  readonly day?: Date;
-  readonly hour?: Date;
+  readonly client: string;
+  readonly operation: string;
   readonly requests: number;
   readonly cost: number;
   readonly errors: number;

@@ -2,14 +2,12 @@
 import { userInfo } from 'node:os';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { PLANS, type Plan } from '../access/plans.js';
-import { USAGE_GROUPS, type UsageGroup } from '../access/usage.js';
 import { findKeysCommand, loadEnvironment } from '../environment.js';
 import { openRedis } from '../redis/client.js';
 import { requireEmbeddedStore } from '../store/embedded-store.js';
 import { createKeyAdmin, createRedisPeek, type KeyAdmin, type KeyStatus } from '../store/key-admin.js';
-import { connectKeys } from '../store/key-socket.js';
 import { listPendingMigrations, requireTables } from '../store/migrate.js';
-import { createPostgresKeyStore, type CreatedKey, type KeyFilter } from '../store/postgres-key-store.js';
+import { createPostgresKeyStore } from '../store/postgres-key-store.js';
 import { createPostgresUsage } from '../store/postgres-usage.js';
 import {
   describe,
@@ -21,170 +19,234 @@ import {
   formatUsage,
   toCreatedJson,
 } from './keys-output.js';
-import { createProgram, describeStore, runProgram, withDatabase, write } from './program.js';
+import { createProgram, describeStore, explain, runProgram, withDatabase, write } from './program.js';
 
-interface Json {
-  readonly json?: boolean;
-}
-
-interface Settings extends Json {
+/** What the options of a command may be. */
+interface Options {
+  readonly plan?: Plan;
   readonly label?: string;
   readonly perMinute?: number;
   readonly perDay?: number;
   readonly expires?: Date | typeof NEVER;
+  readonly active?: boolean;
+  readonly after?: string;
+  readonly limit?: number;
+  readonly overlap?: number;
+  readonly since?: Date;
+  readonly json?: boolean;
+}
+
+interface Request {
+  readonly id: string;
+  readonly actor: string;
+  readonly options: Options;
 }
 
 const PAGE = 200;
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
+const DAY_MS = 86_400_000;
 const NEVER = 'never';
-const ID = 'the id of the key, as create and list print it';
 
 const program = createProgram('keys').description('Manages API keys. Times are in UTC.');
 
-withSettings(command('create', 'creates a key and prints its secret, once'), true).action(
-  async ({ json, expires: expiresAt, ...settings }: Settings & { plan: Plan; expires?: Date }) => {
-    const created = await withKeys((admin, actor) => admin.create({ ...settings, expiresAt, actor }));
-    await printSecret(json, created, toCreatedJson(created), `Created ${describe(created)}.`);
+const plan = new Option('--plan <plan>', 'the plan').choices(PLANS);
+const SETTINGS = [
+  new Option('--label <text>', 'what the key is for'),
+  new Option('--per-minute <n>', 'requests a minute, for enterprise').argParser(toCount),
+  new Option('--per-day <n>', 'requests a day, for enterprise').argParser(toCount),
+];
+const LIMIT = new Option('--limit <n>', 'how many at most').argParser(toCount).default(50);
+const SINCE = new Option('--since <iso-date>', 'since this day').argParser(toDate);
+
+command(
+  'create',
+  'creates a key and prints its secret, once',
+  [
+    new Option('--plan <plan>', 'the plan').choices(PLANS).makeOptionMandatory(),
+    ...SETTINGS,
+    new Option('--expires <iso-date>', 'when the key ends, such as 2027-01-31 or 2027-01-31T12:00:00Z').argParser(
+      toDate,
+    ),
+  ],
+  async (admin, { actor, options }) => {
+    const { label, perMinute, perDay } = options;
+    const expiresAt = options.expires as Date | undefined;
+    return toCreatedJson(
+      await admin.create({ plan: options.plan as Plan, label, perMinute, perDay, expiresAt, actor }),
+    );
+  },
+  (created) => `Created ${describe(created)}.${toSecret(created)}`,
+);
+
+command(
+  'list',
+  'lists keys without their secrets, the newest first',
+  [
+    plan,
+    new Option('--active', 'only keys that are neither revoked nor expired'),
+    new Option('--limit <n>', 'how many at most (default: 50, with --json all)').argParser(toCount),
+    new Option('--after <id>', 'only keys older than this one, for the next page'),
+  ],
+  async (admin, { options: { plan, active, after, json, limit = json ? Infinity : 50 } }) => {
+    const keys: KeyStatus[] = [];
+    for (let isMore = true; isMore && keys.length < limit;) {
+      const size = Math.min(PAGE, limit - keys.length);
+      const page = await admin.list({ plan, active, after: keys.at(-1)?.id ?? after, limit: size });
+      for (const key of page) keys.push(key);
+      isMore = page.length === size;
+    }
+    return keys;
+  },
+  (keys, { limit = 50 }) => {
+    if (keys.length === 0) return `There are no such keys. To create one: ${findKeysCommand()} create --plan free`;
+    return formatKeys(keys) + (keys.length === limit ? `\nThere may be more: add --after ${keys.at(-1)?.id}` : '');
   },
 );
 
-command('list', 'lists keys without their secrets, the newest first')
-  .addOption(new Option('--plan <plan>', 'only keys of this plan').choices(PLANS))
-  .option('--active', 'only keys that are neither revoked nor expired')
-  .option('--limit <n>', 'how many at most (default: 50, with --json all)', toCount)
-  .option('--after <id>', 'only keys older than this one, for the next page')
-  .action(async ({ json, limit = json ? Infinity : 50, ...filter }: Partial<KeyFilter> & Json) => {
-    const keys = await withKeys((admin) => listKeys(admin, filter, limit, json));
-    if (json) return;
-    const none = `There are no such keys. To create one: ${findKeysCommand()} create --plan free`;
-    const more = keys.length === limit ? `\nThere may be more: add --after ${keys.at(-1)?.id}` : '';
-    await write(process.stdout, `${keys.length === 0 ? none : formatKeys(keys) + more}\n`);
-  });
+command(
+  'show <id>',
+  'shows a key, when it was last used and what it has left',
+  [],
+  (admin, request) => admin.show(request),
+  describeStatus,
+);
 
-keyCommand('show', 'shows a key, when it was last used and what it has left', describeStatus);
-
-withSettings(command('update', 'changes the plan, label or expiry of a key, which keeps its secret'), false)
-  .argument('<id>', ID)
-  .action(async (id: string, { json, expires, label, ...settings }: Settings & { plan?: Plan }) => {
+command(
+  'update <id>',
+  'changes the plan, label or expiry of a key, which keeps its secret; an empty label removes it',
+  [
+    plan,
+    ...SETTINGS,
+    new Option('--expires <iso-date>', 'when the key ends, or never').argParser((text) =>
+      text === NEVER ? NEVER : toDate(text),
+    ),
+  ],
+  async (admin, { id, actor, options }) => {
+    const { plan, perMinute, perDay, expires, label } = options;
     const expiresAt = expires === NEVER ? null : expires;
-    const update = { ...settings, expiresAt, label: label === '' ? null : label };
+    const update = { plan, perMinute, perDay, expiresAt, label: label === '' ? null : label };
     if (Object.values(update).every((value) => value === undefined))
       throw new Error('update needs --plan, --label, --expires, --per-minute or --per-day');
-    const key = await withKeys((admin, actor) => admin.update({ ...update, id, actor }));
-    await print(json, key, () => `Updated ${describe(key)}. It takes effect within 5 seconds.`);
-  });
+    return admin.update({ ...update, id, actor });
+  },
+  (key) => `Updated ${describe(key)}. It takes effect within 5 seconds.`,
+);
 
-command('rotate', 'gives a key a new secret and prints it, once')
-  .argument('<id>', ID)
-  .option('--overlap <time>', 'how long the old secret still works, such as 30m, 24h or 7d', toMilliseconds, DAY_MS)
-  .action(async (id: string, { json, overlap: overlapMs }: Json & { overlap: number }) => {
-    const rotated = await withKeys((admin, actor) => admin.rotate({ id, overlapMs, actor }));
-    const { previousEndsAt } = rotated;
-    const sentence = `Rotated ${id}. The old secret works until ${formatTime(previousEndsAt)}.`;
-    await printSecret(json, rotated, { ...toCreatedJson(rotated), previousEndsAt }, sentence);
-  });
+command(
+  'rotate <id>',
+  'gives a key a new secret and prints it, once',
+  [
+    new Option('--overlap <time>', 'how long the old secret still works, such as 30m, 24h or 7d')
+      .argParser(toMilliseconds)
+      .default(DAY_MS, '24h'),
+  ],
+  async (admin, { id, actor, options }) => {
+    const rotated = await admin.rotate({ id, actor, overlapMs: options.overlap as number });
+    return { ...toCreatedJson(rotated), previousEndsAt: rotated.previousEndsAt };
+  },
+  (key) => `Rotated ${key.id}. The old secret works until ${formatTime(key.previousEndsAt)}.${toSecret(key)}`,
+);
 
-keyCommand('revoke', 'revokes a key for good', ({ id, revokedAt }) => {
-  return `Revoked ${id} at ${formatTime(revokedAt)}. Servers refuse it within 5 seconds.`;
-});
+command(
+  'revoke <id>',
+  'revokes a key for good',
+  [],
+  (admin, request) => admin.revoke(request),
+  ({ id, revokedAt }) => `Revoked ${id} at ${formatTime(revokedAt)}. Servers refuse it within 5 seconds.`,
+);
 
-keyCommand('unban', 'lifts the ban of a key on every instance', ({ id }) => {
-  return `If ${id} was banned, the ban ends within 5 seconds.`;
-});
+command(
+  'unban <id>',
+  'lifts the ban of a key on every instance',
+  [],
+  (admin, request) => admin.unban(request),
+  ({ id }) => `If ${id} was banned, the ban ends within 5 seconds.`,
+);
 
-command('log', 'lists who did what to which key, the latest first')
-  .argument('[id]', 'only what was done to this key')
-  .option('--limit <n>', 'how many entries at most', toCount, 50)
-  .action(async (id: string | undefined, { json, limit }: Json & { limit: number }) => {
-    const events = await withKeys((admin) => admin.log({ id, limit }));
-    await print(json, events, () => (events.length === 0 ? 'Nothing was done yet.' : formatEvents(events)));
-  });
+command(
+  'log [id]',
+  'lists who did what to which key, or to one key, the latest first',
+  [LIMIT],
+  (admin, { id, options }) => admin.log({ id, limit: options.limit as number }),
+  (events) => (events.length === 0 ? 'Nothing was done yet.' : formatEvents(events)),
+);
 
-command('usage', 'adds up what keys requested, the highest cost first')
-  .argument('[id]', 'only what this key requested')
-  .option('--since <iso-date>', 'only since then (default: an hour ago, or 24 hours ago for one key)', toDate)
-  .option('--by <groups>', `add up by some of ${USAGE_GROUPS.join()}, separated by commas`, toGroups)
-  .option('--limit <n>', 'how many sums at most', toCount, 50)
-  .action(async (id: string | undefined, options: Json & { since?: Date; by?: UsageGroup[]; limit: number }) => {
-    const { json, since, limit } = options;
-    const groups = options.by ?? (id === undefined ? ['key', 'client', 'operation'] : ['client', 'operation']);
-    // Within a day, a million keys may have used the store: adding that up takes seconds.
-    const start = since ?? new Date(Date.now() - (id === undefined ? HOUR_MS : DAY_MS));
-    const usage = await withKeys((admin) => admin.usage({ id, since: start, by: groups, limit }));
-    const period = `since ${formatTime(start)}`;
-    const none = `Nothing was requested ${period}. For a longer time, add --since.`;
-    await print(json, usage, () => (usage.length === 0 ? none : `Requests ${period}:\n${formatUsage(usage, groups)}`));
-  });
+command(
+  'usage [id]',
+  'adds up what keys or one key requested since a day (default: today), the highest cost first',
+  [SINCE, LIMIT],
+  (admin, { id, options: { since = new Date(), limit } }) => admin.usage({ id, since, limit: limit as number }),
+  (usage, { since = new Date() }) => {
+    const period = `since ${formatTime(since).slice(0, 10)}`;
+    if (usage.length === 0) return `Nothing was requested ${period}. For a longer time, add --since.`;
+    return `Requests ${period}:\n${formatUsage(usage)}`;
+  },
+);
 
-command('deprecated', 'lists who calls what is deprecated, the latest caller first')
-  .option('--since <iso-date>', 'leave out who has not called since then', toDate)
-  .action(async ({ since, json }: Json & { since?: Date }) => {
-    const callers = await withKeys((admin) => admin.deprecated({ since }));
+command(
+  'deprecated',
+  'lists who calls what is deprecated, the latest caller first',
+  [SINCE],
+  (admin, { options: { since } }) => admin.deprecated({ since }),
+  (callers, { since }) => {
     const none = `Nobody has called anything deprecated${since ? ` since ${since.toISOString()}` : ''}.`;
-    await print(json, callers, () => (callers.length === 0 ? none : formatCallers(callers)));
-  });
-
-function command(name: string, description: string): Command {
-  return program.command(name).description(description).option('--json', 'print JSON in one line');
-}
-
-/** Adds a command that has one key as its argument and its result. */
-function keyCommand(name: 'show' | 'revoke' | 'unban', description: string, toSentence: (key: KeyStatus) => string) {
-  command(name, description)
-    .argument('<id>', ID)
-    .action(async (id: string, { json }: Json) => {
-      const key = await withKeys((admin, actor) => admin[name]({ id, actor }));
-      await print(json, key, () => toSentence(key));
-    });
-}
-
-function withSettings(to: Command, isNew: boolean): Command {
-  const plan = new Option('--plan <plan>', 'the plan').choices(PLANS);
-  return to
-    .addOption(isNew ? plan.makeOptionMandatory() : plan)
-    .option('--label <text>', `what the key is for${isNew ? '' : '; an empty text removes it'}`)
-    .option('--per-minute <n>', 'requests a minute, for enterprise', toCount)
-    .option('--per-day <n>', 'requests a day, for enterprise', toCount)
-    .option(
-      '--expires <iso-date>',
-      `when the key ends, such as 2027-01-31 or 2027-01-31T12:00:00Z${isNew ? '' : ', or never'}`,
-      (text: string) => (text === NEVER && !isNew ? NEVER : toDate(text)),
-    );
-}
+    return callers.length === 0 ? none : formatCallers(callers);
+  },
+);
 
 /**
- * Runs `work` on the keys of the configured store, through the server that has it open or directly. Reports which store
- * that is.
+ * Adds a command.
+ * @param ask - returns what `--json` prints
+ * @param format - renders it for a reader
  */
+function command<T extends object>(
+  usage: string,
+  description: string,
+  options: readonly Option[],
+  ask: (admin: KeyAdmin, request: Request) => Promise<T>,
+  format: (answer: T, options: Options) => string,
+): void {
+  const added = program.command(usage).description(description).option('--json', 'print JSON in one line');
+  for (const option of options) added.addOption(option);
+  added.action(async (...values: unknown[]) => {
+    const self = values.at(-1) as Command;
+    const given = self.opts<Options>();
+    const answer = await withKeys((admin, actor) => ask(admin, { id: self.args[0] as string, actor, options: given }));
+    try {
+      await write(process.stdout, `${given.json ? JSON.stringify(answer) : format(answer, given)}\n`);
+    } catch (error) {
+      if (!('key' in answer && 'id' in answer)) throw error;
+      throw new Error(`${explain(error)}: the new secret of ${String(answer.id)} is lost. Rotate or revoke the key`);
+    }
+  });
+}
+
+function toSecret({ key }: { readonly key: string }): string {
+  return `\nIts secret, shown only now:\n${key}`;
+}
+
+/** Runs `work` on the keys of the configured store, and reports which store that is. */
 async function withKeys<T>(work: (admin: KeyAdmin, actor: string) => Promise<T>): Promise<T> {
   const { backend, bans, redisUrl, keysActor } = loadEnvironment();
   if (backend.kind === 'proxy')
     throw new Error('UPSTREAM_URL is set: keys belong to the animal store behind the gateway');
   const store = describeStore(backend);
-  const run = async (admin: KeyAdmin, opened = store): Promise<T> => {
-    try {
-      const result = await work(admin, keysActor ?? findUser());
-      console.error(`keys: ${opened}`);
-      return result;
-    } catch (error) {
-      throw error instanceof Error ? new Error(`${error.message} (${opened})`, { cause: error }) : error;
-    }
-  };
-  if (backend.kind === 'embedded') {
-    const served = await connectKeys(backend.directory);
-    if (served) return run(served.admin, `${store}, through the server that has it open`);
-    requireEmbeddedStore(backend.directory, ': start the program to create one');
+  if (backend.kind === 'embedded') await requireEmbeddedStore(backend.directory, ': start the program to create one');
+  try {
+    const result = await withDatabase(backend, async (database) => {
+      await requireTables(database, store);
+      const pending = await listPendingMigrations(database);
+      if (pending.length > 0) throw new Error(`${store} has pending migrations: run npm run migrate`);
+      const redis = redisUrl === undefined ? undefined : await openRedis({ url: redisUrl, timeoutMs: 5_000 });
+      const peek = redis ? createRedisPeek(redis, bans) : () => undefined;
+      const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
+      return work(admin, keysActor?.trim() || findUser()).finally(() => redis?.close());
+    });
+    console.error(`keys: ${store}`);
+    return result;
+  } catch (error) {
+    const message = explain(error);
+    throw new Error(message.includes(store) ? message : `${message} (${store})`, { cause: error });
   }
-  return withDatabase(backend, async (database) => {
-    await requireTables(database, store);
-    const { length } = await listPendingMigrations(database);
-    if (length > 0) throw new Error(`${store} has pending migrations (${length}): run npm run migrate`);
-    const redis = redisUrl === undefined ? undefined : await openRedis({ url: redisUrl, timeoutMs: 5_000 });
-    const peek = redis ? createRedisPeek(redis, bans) : () => undefined;
-    const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
-    return run(admin).finally(() => redis?.close());
-  });
 }
 
 /** The user of the operating system. In a container, it may have no name. */
@@ -193,41 +255,6 @@ function findUser(): string {
     return userInfo().username;
   } catch {
     return `uid ${process.getuid?.() ?? 'unknown'}`;
-  }
-}
-
-/**
- * Lists keys page by page. As JSON, each page is printed at once, so that a long list needs little memory.
- * @returns the keys that are not printed yet
- */
-async function listKeys(admin: KeyAdmin, filter: Partial<KeyFilter>, limit: number, json: boolean | undefined) {
-  const keys: KeyStatus[] = [];
-  let { after } = filter;
-  let separator = '[';
-  for (let left = limit; left > 0; left -= PAGE) {
-    const page = await admin.list({ ...filter, after, limit: Math.min(PAGE, left) });
-    if (!json) keys.push(...page);
-    else if (page.length > 0) {
-      await write(process.stdout, separator + JSON.stringify(page).slice(1, -1));
-      separator = ',';
-    }
-    if (page.length < PAGE) break;
-    after = page.at(-1)?.id;
-  }
-  if (json) await write(process.stdout, separator === '[' ? '[]\n' : ']\n');
-  return keys;
-}
-
-function print(json: boolean | undefined, value: unknown, describeValue: () => string): Promise<void> {
-  return write(process.stdout, `${json ? JSON.stringify(value) : describeValue()}\n`);
-}
-
-/** Prints a key with its secret, which cannot be shown again. */
-async function printSecret(json: boolean | undefined, { id, key }: CreatedKey, value: object, sentence: string) {
-  try {
-    await print(json, value, () => `${sentence}\nIts secret, shown only now:\n${key}`);
-  } catch (error) {
-    throw new Error(`${(error as Error).message}: the new secret of ${id} is lost. Rotate or revoke the key`);
   }
 }
 
@@ -250,13 +277,6 @@ function toDate(text: string): Date {
   // JavaScript converts 31 February to 3 March, so compare the day.
   if (day !== undefined && !Number.isNaN(date.getTime()) && new Date(day).toISOString().startsWith(day)) return date;
   throw new InvalidArgumentError('It must be an ISO date, such as 2027-01-31 or 2027-01-31T12:00:00Z.');
-}
-
-function toGroups(text: string): UsageGroup[] {
-  const groups = new Set(text.split(','));
-  const known = USAGE_GROUPS.filter((group) => groups.has(group));
-  if (known.length === groups.size) return known;
-  throw new InvalidArgumentError(`It must be some of ${USAGE_GROUPS.join()}, separated by commas.`);
 }
 
 const LONGEST_MS = 365 * UNITS_MS.d;

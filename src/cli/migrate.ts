@@ -13,7 +13,7 @@ const program = createProgram('migrate')
       console.log('UPSTREAM_URL is set: a gateway has no database to migrate.');
       return;
     }
-    if (check && backend.kind === 'embedded') requireEmbeddedStore(backend.directory);
+    if (check && backend.kind === 'embedded') await requireEmbeddedStore(backend.directory);
     await withDatabase(backend, async (database) => {
       if (check) {
         const pending = await listPendingMigrations(database);

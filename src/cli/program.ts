@@ -1,12 +1,18 @@
+import { resolve } from 'node:path';
 import type { Writable } from 'node:stream';
 import { Command } from 'commander';
 import type { StoreConfig } from '../config.js';
+import { StoreError } from '../errors.js';
+import { makeDirectory } from '../make-directory.js';
 import { splitHosts } from '../setting-types.js';
 import type { Database } from '../store/database.js';
+import { createPgDatabase } from '../store/pg-database.js';
 import { openDatabase, toConfigError } from '../store/store-backend.js';
+import { isServed, withSocketDirectory } from '../store/store-lock.js';
+import { describeSystemError } from '../system-error.js';
 
 /** A report on all keys may take longer than a request may. */
-const REPORT_TIMEOUT_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 
 /** Creates a command whose errors are one line each, which begins with its name. */
 export function createProgram(name: string): Command {
@@ -24,11 +30,18 @@ export function createProgram(name: string): Command {
 export async function runProgram(program: Command): Promise<void> {
   try {
     await program.parseAsync();
-  } catch (thrown) {
-    const error = toConfigError(thrown);
-    console.error(`${program.name()}: ${error instanceof Error ? error.message : String(error)}`);
+  } catch (error) {
+    console.error(`${program.name()}: ${explain(error)}`);
     process.exitCode = 1;
   }
+}
+
+/** What failed, in one line. */
+export function explain(thrown: unknown): string {
+  const error = toConfigError(thrown) as NodeJS.ErrnoException;
+  // Of a connection, the message names the address.
+  if (error.errno === undefined || error.syscall === 'connect') return error.message;
+  return `${error.path === undefined ? '' : `${error.path}: `}${describeSystemError(error)}`;
 }
 
 /** Writes text. Rejects if it cannot be written, such as to a full disk or a closed pipe. */
@@ -38,10 +51,24 @@ export function write(stream: Writable, text: string): Promise<void> {
   return new Promise((done, fail) => stream.write(text, (error) => (error ? fail(error) : done())));
 }
 
-/** Opens the database of a store, and closes it however `work` ends. */
+/**
+ * Opens the database of a store, and closes it however `work` ends. An embedded store that another process has open is
+ * reached through that process.
+ */
 export async function withDatabase<T>(store: StoreConfig, work: (database: Database) => Promise<T>): Promise<T> {
-  const database = await openDatabase(store, undefined, REPORT_TIMEOUT_MS);
-  return work(database).finally(() => database.close());
+  const use = (database: Database): Promise<T> => work(database).finally(() => database.close());
+  if (store.kind === 'server') return use(await openDatabase(store, undefined, TIMEOUT_MS));
+  await makeDirectory(store.directory);
+  if (!(await isServed(store.directory))) return use(await openDatabase(store));
+  return withSocketDirectory(store.directory, (path) => {
+    const url = `postgres://store@localhost/postgres?host=${encodeURIComponent(resolve(path))}`;
+    return use(createPgDatabase({ url, pool: 1, prepare: false, statementTimeoutMs: TIMEOUT_MS }));
+  }).catch((error: unknown) => {
+    if (!(error instanceof StoreError)) throw error;
+    throw new Error(
+      `the process that has ${describeStore(store)} open does not answer: ${(error.cause as Error).message}`,
+    );
+  });
 }
 
 /** Describes a store, without the password in its URL. */

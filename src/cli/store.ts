@@ -1,6 +1,5 @@
 #!/usr/bin/env node
-import { createHash } from 'node:crypto';
-import { createReadStream, existsSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import type { StoreConfig } from '../config.js';
 import { loadEnvironment } from '../environment.js';
@@ -8,8 +7,8 @@ import { StoreError } from '../errors.js';
 import type { Database } from '../store/database.js';
 import { requireEmbeddedStore } from '../store/embedded-store.js';
 import { migrate, requireTables } from '../store/migrate.js';
-import { exportStore, importStore, summarize, type OnProgress, type Transferred } from '../store/transfer.js';
-import { createProgram, describeStore, runProgram, withDatabase, write } from './program.js';
+import { exportStore, importStore, summarize, type Transferred } from '../store/transfer.js';
+import { createProgram, describeStore, explain, runProgram, withDatabase, write } from './program.js';
 
 const STANDARD = '-';
 
@@ -23,7 +22,7 @@ program
   .argument('<file>', 'the file, or - for standard output')
   .action(async (file: string) => {
     const { store, config } = selectStore();
-    if (config.kind === 'embedded') requireEmbeddedStore(config.directory);
+    if (config.kind === 'embedded') await requireEmbeddedStore(config.directory);
     const tables = await withDatabase(config, async (database) => {
       await requireTables(database, store);
       return writeFile(file, database);
@@ -41,13 +40,9 @@ program
     const chunks = input.setEncoding('utf8');
     const tables = await withDatabase(config, async (database) => {
       await migrate(database, { onWait: console.error });
-      return importStore(database, chunks as AsyncIterable<string>, showProgress('importing')).catch(
-        (error: unknown) => {
-          throw error instanceof StoreError
-            ? error
-            : new Error(`${file} was not imported: ${(error as Error).message}`);
-        },
-      );
+      return importStore(database, chunks as AsyncIterable<string>).catch((error: unknown) => {
+        throw error instanceof StoreError ? error : new Error(`${file} was not imported: ${explain(error)}`);
+      });
     });
     console.error(`store: imported ${summarize(tables)} into ${store}; count and checksum are right`);
   });
@@ -58,25 +53,16 @@ function selectStore(): { store: string; config: StoreConfig } {
   return { store: describeStore(backend), config: backend };
 }
 
-/** Writes an export under another name first, so that a file of this name is always complete. */
+/** Writes an export under another name first, so that a file of this name is always complete. Overwrites no file. */
 async function writeFile(file: string, database: Database): Promise<Transferred> {
-  if (file === STANDARD) return exportStore(database, (text) => write(process.stdout, text), showProgress('exporting'));
+  if (file === STANDARD) return exportStore(database, (text) => write(process.stdout, text));
   if (existsSync(file)) throw new Error(`${file} exists: choose another name`);
   const partial = `${file}.partial`;
-  if (existsSync(partial)) throw new Error(`${partial} exists: another export is writing it, or has failed. Delete it`);
   const handle = await open(partial, 'wx', 0o600);
   try {
     const stream = handle.createWriteStream({ autoClose: false });
-    const written = createHash('sha256');
-    const writeBoth = (text: string): Promise<void> => {
-      written.update(text);
-      return write(stream, text);
-    };
-    const tables = await exportStore(database, writeBoth, showProgress('exporting'));
+    const tables = await exportStore(database, (text) => write(stream, text));
     await handle.sync();
-    const stored = createHash('sha256');
-    for await (const chunk of createReadStream(partial)) stored.update(chunk as Buffer);
-    if (stored.digest('hex') !== written.digest('hex')) throw new Error(`${file} is damaged: its checksum is wrong`);
     await rename(partial, file);
     return tables;
   } catch (error) {
@@ -85,18 +71,6 @@ async function writeFile(file: string, database: Database): Promise<Transferred>
   } finally {
     await handle.close();
   }
-}
-
-const BAR_WIDTH = 30;
-
-/** Shows a bar on a terminal, and nothing elsewhere. */
-function showProgress(what: string): OnProgress {
-  if (!process.stderr.isTTY) return () => undefined;
-  return (done, total) => {
-    const bar = '#'.repeat(Math.floor((BAR_WIDTH * done) / total)).padEnd(BAR_WIDTH, '.');
-    process.stderr.write(`\r${what} [${bar}] ${done.toLocaleString('en')} of ${total.toLocaleString('en')} rows`);
-    if (done === total) process.stderr.write('\n');
-  };
 }
 
 void runProgram(program);

@@ -67,9 +67,8 @@ const UPDATE_ATTEMPTS = 10;
 export type KeyAdmin = ReturnType<typeof createKeyAdmin>;
 
 /**
- * Creates the operations of the `keys` command on the keys of a store. Each takes one object of JSON values and dates,
- * so that it can be sent to another process. Each throws an Error with a message for the operator if the input is wrong
- * or there is no such key.
+ * Creates the operations of the `keys` command on the keys of a store. Each throws an Error with a message for
+ * the operator if the input is wrong or there is no such key.
  */
 export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek) {
   return {

@@ -1,4 +1,3 @@
-import type { Account } from '../access/ledger.js';
 import { ADDRESS_CAPACITY } from '../access/session.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import { createPostgresKeyStore } from './postgres-key-store.js';
@@ -11,8 +10,7 @@ import { createPostgresUsage } from './postgres-usage.js';
 import { createUsageCounter } from './usage-counter.js';
 import { openEmbeddedDatabase } from './embedded-store.js';
 import { fillEmptyStore, findDevelopmentKeys } from './first-start.js';
-import { createKeyAdmin, createRedisPeek, nameKey } from './key-admin.js';
-import { serveKeys } from './key-socket.js';
+import { nameKey } from './key-admin.js';
 import { StoreError } from '../errors.js';
 import { repeat } from '../repeat.js';
 import type { Backend, WaitUntilAvailable } from '../backend.js';
@@ -39,7 +37,7 @@ const HOUR_MS = 3_600_000;
 const LATE_MS = 1_000;
 
 /**
- * Opens a store and migrates its database. With the embedded store, it also opens the socket for the `keys` command.
+ * Opens a store and migrates its database.
  * @throws ConfigError if the database cannot be opened, or another process has the embedded store
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
@@ -98,15 +96,6 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     if (store.kind === 'server') return backend;
 
     const { directory, developmentKeys, sampleAnimals } = store;
-    // The reports of the `keys` command include what is not written yet.
-    const upToDate = createPostgresUsage({
-      async query<Row>(...parameters: Parameters<Database['query']>) {
-        await usage.flush();
-        return database.query<Row>(...parameters);
-      },
-    });
-    const peek = redis ? createRedisPeek(redis, bans) : (account: Account) => ledger.admit(account, 0);
-    closers.push(await serveKeys(directory, createKeyAdmin(keys, upToDate, peek)));
     if (!developmentKeys) return backend;
     return {
       ...backend,
@@ -164,7 +153,7 @@ export function toConfigError(error: unknown): unknown {
 
 /** Opens the database of a store. It connects to a server with the first statement. */
 export async function openDatabase(store: StoreConfig, log?: Log, statementTimeoutMs?: number): Promise<Database> {
-  if (store.kind === 'embedded') return openEmbeddedDatabase(store.directory);
+  if (store.kind === 'embedded') return openEmbeddedDatabase(store.directory, log);
   try {
     return createPgDatabase({
       ...store,

@@ -1,27 +1,32 @@
-import { createHash, type Hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { Database, Session } from './database.js';
 
-/**
- * What is exported, in this order: what a row is for the operator, and by which columns rows are sorted, the same way in
- * every database.
- */
-const TABLES: Readonly<Record<string, { readonly rows: string; readonly order: string }>> = {
-  pets: { rows: 'animals', order: 'id' },
-  api_keys: { rows: 'keys', order: 'id COLLATE "C"' },
-  key_log: { rows: 'entries of the key log', order: 'id' },
+interface TableKind {
+  /** What a row and several rows are for the operator. */
+  readonly nouns: readonly [one: string, many: string];
+  /** By which columns rows are sorted, the same way in every database. */
+  readonly order: string;
+}
+
+/** What is exported, in this order. */
+const TABLES: Readonly<Record<string, TableKind>> = {
+  pets: { nouns: ['animal', 'animals'], order: 'id' },
+  api_keys: { nouns: ['key', 'keys'], order: 'id COLLATE "C"' },
+  key_log: { nouns: ['entry of the key log', 'entries of the key log'], order: 'id' },
   usage: {
-    rows: 'counts of usage',
+    nouns: ['count of usage', 'counts of usage'],
     order: 'key_id COLLATE "C", starts_at, hours, client COLLATE "C", operation COLLATE "C", deprecated COLLATE "C"',
   },
-  idempotent_adds: { rows: 'idempotency keys', order: 'caller_id COLLATE "C", key_digest' },
+  idempotent_adds: { nouns: ['idempotency key', 'idempotency keys'], order: 'caller_id COLLATE "C", key_digest' },
 };
 const FORMAT = 'animal-store';
+const VERSION = 1;
 const BATCH_ROWS = 2_000;
 
 /** The first line of an export. The rows follow, one JSON object in each line, then a line with the checksum. */
 interface Header {
-  readonly format: typeof FORMAT;
-  readonly version: 1;
+  readonly format: string;
+  readonly version: number;
   /** The last id that was given to an animal, as text. Null if there was none. */
   readonly lastPetId: string | null;
   readonly tables: readonly { readonly name: string; readonly columns: readonly string[]; readonly rows: number }[];
@@ -29,42 +34,32 @@ interface Header {
 
 type Table = Header['tables'][number];
 
-/** Called after each batch with how many rows of all are done. */
-export type OnProgress = (done: number, total: number) => void;
-
 /** How many rows of each table were exported or imported. */
 export type Transferred = readonly Pick<Table, 'name' | 'rows'>[];
 
-/** What was moved in one line, such as `8 animals, 3 keys`. */
+/** What was moved in one line, such as `8 animals, 1 key`. */
 export function summarize(tables: Transferred): string {
-  return tables.map(({ name, rows }) => `${rows} ${TABLES[name]?.rows ?? name}`).join(', ');
+  return tables.map(({ name, rows }) => `${rows} ${TABLES[name]?.nouns[rows === 1 ? 0 : 1] ?? name}`).join(', ');
 }
 
-/**
- * Rows look the same in every session. A plan for many rows may read whole tables, and the other end of a pipe may
- * pause.
- */
-const SESSION = `SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL TimeZone = 'UTC'; SET LOCAL bytea_output = 'hex'; SET LOCAL standard_conforming_strings = on;
-  SET LOCAL enable_seqscan = on`;
+/** Rows look the same in every session. A plan for many rows may read whole tables, and the file may be a slow pipe. */
+const SETTINGS = `SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL TimeZone = 'UTC'; SET LOCAL bytea_output = 'hex';
+  SET LOCAL standard_conforming_strings = on; SET LOCAL enable_seqscan = on`;
 
 /**
  * Exports a store as it is at one moment.
  * @param write - takes text that ends with a line
  */
-export async function exportStore(
-  database: Database,
-  write: (text: string) => Promise<void>,
-  onProgress: OnProgress,
-): Promise<Transferred> {
+export async function exportStore(database: Database, write: (text: string) => Promise<void>): Promise<Transferred> {
   return database.transaction(async (session) => {
-    await session.execute(`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; ${SESSION}`);
+    await session.execute(`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; ${SETTINGS}`);
     const header = await describe(session);
     const checksum = createHash('sha256');
-    for await (const text of readStore(session, header, onProgress)) {
+    for await (const text of readStore(session, header)) {
       checksum.update(text);
       await write(text);
     }
-    await write(`${toLastLine(checksum)}\n`);
+    await write(`${JSON.stringify({ sha256: checksum.digest('hex') })}\n`);
     return header.tables;
   });
 }
@@ -74,13 +69,9 @@ export async function exportStore(
  * checksum of the export.
  * @throws Error with a message for the operator, if the store is not empty, or the export incomplete, damaged or newer
  */
-export async function importStore(
-  database: Database,
-  chunks: AsyncIterable<string>,
-  onProgress: OnProgress,
-): Promise<Transferred> {
+export async function importStore(database: Database, chunks: AsyncIterable<string>): Promise<Transferred> {
   return database.transaction(async (session) => {
-    await session.execute(SESSION);
+    await session.execute(SETTINGS);
     const own = await describe(session);
     await session.execute(`LOCK TABLE ${own.tables.map(({ name }) => name).join()} IN SHARE ROW EXCLUSIVE MODE`);
     const full = own.tables.filter(({ rows }) => rows > 0);
@@ -89,17 +80,13 @@ export async function importStore(
     }
 
     const lines = toLines(chunks);
-    const header = parseHeader((await lines.next()).value ?? '');
-    for (const table of header.tables) requireKnown(table, own);
-    const total = countRows(header);
-    let done = 0;
+    const header = parseHeader((await lines.next()).value ?? '', own);
     for (const { name, columns, rows: count } of header.tables) {
       for (let left = count; left > 0;) {
         const rows: string[] = [];
         while (rows.length < Math.min(BATCH_ROWS, left)) {
           const line = await lines.next();
-          if (line.done)
-            throw new Error(`the export is incomplete: it ends after ${done + rows.length} of ${total} rows`);
+          if (line.done) throw new Error('the export is incomplete: rows are missing at its end');
           rows.push(line.value);
         }
         await session.execute(
@@ -107,8 +94,6 @@ export async function importStore(
            FROM json_populate_recordset(NULL::${name}, '${`[${rows.join()}]`.replaceAll("'", "''")}')`,
         );
         left -= rows.length;
-        done += rows.length;
-        onProgress(done, total);
       }
     }
     const last = await lines.next();
@@ -116,38 +101,37 @@ export async function importStore(
     await continueIds(session, header.lastPetId);
     const checksum = createHash('sha256');
     for await (const text of readStore(session, header)) checksum.update(text);
-    if (last.value !== toLastLine(checksum)) throw new Error('the export is damaged: its checksum is wrong');
+    if (last.value !== JSON.stringify({ sha256: checksum.digest('hex') }))
+      throw new Error('the export is damaged: its checksum is wrong');
     return header.tables;
   });
 }
 
-function countRows({ tables }: Header): number {
-  return tables.reduce((sum, { rows }) => sum + rows, 0);
-}
-
-function toLastLine(checksum: Hash): string {
-  return JSON.stringify({ sha256: checksum.digest('hex') });
-}
-
-const NAME = /^[a-z_]+$/;
-
-function parseHeader(line: string): Header {
+/**
+ * Parses the first line of an export. Columns that it lacks get their defaults.
+ * @param own - describes the store
+ */
+function parseHeader(line: string, own: Header): Header {
+  let header: Partial<Header> | undefined;
   try {
-    const header = JSON.parse(line) as Header;
-    const names = header.tables.flatMap(({ name, columns }) => [name, ...columns]);
-    const { format, version }: { format: string; version: number } = header;
-    if (format === FORMAT && version === 1 && names.every((name) => NAME.test(name))) return header;
+    header = JSON.parse(line.replace(/^\uFEFF/, '')) as Partial<Header>;
   } catch {
-    // Not JSON, or not a header.
+    // Not JSON.
   }
-  throw new Error('this is no export of an animal store that this version can read');
+  const { format, version, tables } = header ?? {};
+  if (format !== FORMAT || typeof version !== 'number') throw new Error('this is no export of an animal store');
+  if (version > VERSION) throw newer(`its version is ${version}`);
+  if (!Array.isArray(tables)) throw new Error('the export is damaged: its first line names no tables');
+  for (const { name, columns } of tables as Header['tables']) {
+    const known = own.tables.find((table) => table.name === name)?.columns;
+    const unknown = columns.filter((column) => !known?.includes(column));
+    if (!known || unknown.length > 0) throw newer(`it has ${unknown.join()} in ${name}`);
+  }
+  return header as Header;
 }
 
-/** Refuses tables and columns of a newer version. Columns that the export lacks get their defaults. */
-function requireKnown({ name, columns }: Table, own: Header): void {
-  const known = own.tables.find((table) => table.name === name)?.columns ?? [];
-  const unknown = columns.filter((column) => !known.includes(column));
-  if (unknown.length > 0) throw new Error(`the export is of a newer version: it has ${unknown.join()} in ${name}`);
+function newer(what: string): Error {
+  return new Error(`the export is of a newer version of the program: ${what}`);
 }
 
 /** Describes the tables of a store. A store of an older version may lack some. */
@@ -166,16 +150,16 @@ async function describe(session: Session): Promise<Header> {
   const { rows: ids } = await session.execute(
     `SELECT pg_sequence_last_value(pg_get_serial_sequence('pets', 'id')::regclass)::text AS last`,
   );
-  return { format: FORMAT, version: 1, lastPetId: (ids[0]?.last as string | null | undefined) ?? null, tables };
+  const lastPetId = (ids[0]?.last as string | null | undefined) ?? null;
+  return { format: FORMAT, version: VERSION, lastPetId, tables };
 }
 
 /**
  * Reads the header and all rows, as lines of JSON, in the order of the header. PostgreSQL writes the rows, so identifiers
  * are exact.
  */
-async function* readStore(session: Session, header: Header, onProgress?: OnProgress): AsyncGenerator<string> {
+async function* readStore(session: Session, header: Header): AsyncGenerator<string> {
   yield `${JSON.stringify(header)}\n`;
-  let done = 0;
   for (const { name, columns } of header.tables) {
     await session.execute(
       `DECLARE lines NO SCROLL CURSOR FOR
@@ -185,7 +169,6 @@ async function* readStore(session: Session, header: Header, onProgress?: OnProgr
       const { rows } = await session.execute(`FETCH ${BATCH_ROWS} FROM lines`);
       if (rows.length === 0) break;
       yield rows.map(({ line }) => `${String(line)}\n`).join('');
-      onProgress?.((done += rows.length), countRows(header));
     }
     await session.execute('CLOSE lines');
   }

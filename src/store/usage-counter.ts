@@ -1,13 +1,14 @@
 import { OTHER, type Use } from '../access/usage.js';
+import { createBoundedCache } from '../bounded-cache.js';
 import type { Log } from '../observability/log.js';
 import { repeat } from '../repeat.js';
 
-/** How often a key was used in one way within an hour. Times are in milliseconds since the epoch. */
+/** How often a key was used in one way on one day. Times are in milliseconds since the epoch. */
 export interface UsageCount extends Pick<Use, 'keyId' | 'operation' | 'deprecated'> {
   /** Empty if the client sent no name. */
   readonly client: string;
-  /** When the hour began. */
-  readonly startsAt: number;
+  /** When the day began, in UTC. */
+  readonly day: number;
   requests: number;
   cost: number;
   errors: number;
@@ -21,22 +22,23 @@ export interface UsageCounterOptions {
   readonly log: Log;
   /** The longest time between a request and its write, in milliseconds. */
   readonly flushEveryMs?: number;
-  /** The most counts in memory; as many again are allowed without names. */
+  /** The most counts that wait for their write. */
   readonly capacity?: number;
 }
 
-/** The most counts in one statement. When this many are in memory, they are written at once. */
+/** The most counts in one statement. When this many wait, they are written at once. */
 const BATCH_SIZE = 1_000;
-/** The most counts per key between two writes. Further names count as `(other)`. */
-const MAX_COUNTS_OF_KEY = 100;
-const HOUR_MS = 3_600_000;
+/** The most pairs of client and operation of a key and day. Clients may send any number: the others are `(other)`. */
+const MAX_NAMES = 50;
+/** For how many keys the names of the day are remembered. */
+const KEYS = 2_000;
+const DAY_MS = 86_400_000;
 
 /** Creates a `UsageCounter` that counts in memory and writes the counts to the database every few seconds. */
 export function createUsageCounter(options: UsageCounterOptions) {
   const { write, log, flushEveryMs = 5_000, capacity = 20_000 } = options;
-  /** By key, then by everything else that is not a number. */
-  let counts = new Map<string, Map<string, UsageCount>>();
-  let size = 0;
+  let counts = new Map<string, UsageCount>();
+  const namesOfDays = createBoundedCache<Set<string>>(KEYS);
   let notCounted = 0;
   let isFailing = false;
   let isClosed = false;
@@ -47,14 +49,15 @@ export function createUsageCounter(options: UsageCounterOptions) {
     count({ keyId, client = '', operation, deprecated, cost, outcome }: Use): void {
       if (isClosed) return;
       const lastAt = Date.now();
+      const day = lastAt - (lastAt % DAY_MS);
       add({
-        ...{ keyId, client, operation, deprecated, cost, lastAt },
-        startsAt: lastAt - (lastAt % HOUR_MS),
+        ...(isKnown(`${day} ${keyId}`, `${operation}\n${client}`) ? { client, operation } : toOther(operation)),
+        ...{ keyId, day, deprecated, cost, lastAt },
         requests: 1,
         errors: outcome === 'ok' ? 0 : 1,
         refused: outcome === 'refused' ? 1 : 0,
       });
-      if (size >= BATCH_SIZE && !isFailing) void startWriting();
+      if (counts.size >= BATCH_SIZE && !isFailing) void startWriting();
     },
     flush,
     /** Writes all counts once more. Later requests are not counted. */
@@ -62,42 +65,34 @@ export function createUsageCounter(options: UsageCounterOptions) {
       isClosed = true;
       await stopWriting();
       await flush();
-      const requests = take().reduce((sum, count) => sum + count.requests, notCounted);
+      const requests = [...counts.values()].reduce((sum, count) => sum + count.requests, notCounted);
       if (requests > 0) log.warn({ requests }, 'key usage could not be stored and is lost');
     },
   };
 
+  /** Whether a name is among the first of its key and day. */
+  function isKnown(keyDay: string, name: string): boolean {
+    let names = namesOfDays.get(keyDay);
+    if (!names) namesOfDays.set(keyDay, (names = new Set()));
+    if (names.size < MAX_NAMES) names.add(name);
+    return names.has(name);
+  }
+
   function add(count: UsageCount): void {
-    const { keyId, client, operation, deprecated, startsAt } = count;
-    const ofKey = counts.get(keyId);
-    const id = `${startsAt} ${operation} ${deprecated} ${client}`;
-    const known = ofKey?.get(id);
+    const { keyId, client, operation, deprecated, day } = count;
+    const id = [keyId, day, operation, deprecated, client].join('\n');
+    const known = counts.get(id);
     if (known) {
       known.requests += count.requests;
       known.cost += count.cost;
       known.errors += count.errors;
       known.refused += count.refused;
       known.lastAt = Math.max(known.lastAt, count.lastAt);
-      return;
-    }
-    const other = toOther(operation);
-    const hasName = client !== OTHER || operation !== other;
-    if (hasName && (size >= capacity || (ofKey && ofKey.size >= MAX_COUNTS_OF_KEY))) {
-      add({ ...count, client: OTHER, operation: other });
-    } else if (size >= 2 * capacity) {
-      notCounted += count.requests;
+    } else if (counts.size < capacity) {
+      counts.set(id, count);
     } else {
-      size += 1;
-      if (ofKey) ofKey.set(id, count);
-      else counts.set(keyId, new Map([[id, count]]));
+      notCounted += count.requests;
     }
-  }
-
-  function take(): UsageCount[] {
-    const taken = [...counts.values()].flatMap((ofKey) => [...ofKey.values()]);
-    counts = new Map();
-    size = 0;
-    return taken;
   }
 
   /** Writes all counts. Never rejects: counts that cannot be written stay in memory. */
@@ -112,7 +107,8 @@ export function createUsageCounter(options: UsageCounterOptions) {
   }
 
   async function writeAll(): Promise<void> {
-    const taken = take();
+    const taken = [...counts.values()];
+    counts = new Map();
     for (let start = 0; start < taken.length; start += BATCH_SIZE) {
       try {
         await write(taken.slice(start, start + BATCH_SIZE));
@@ -131,6 +127,6 @@ export function createUsageCounter(options: UsageCounterOptions) {
 }
 
 /** There are few REST routes, but clients may give operations any name. Only routes contain a space. */
-function toOther(operation: string): string {
-  return operation.includes(' ') ? operation : OTHER;
+function toOther(operation: string): { client: string; operation: string } {
+  return { client: OTHER, operation: operation.includes(' ') ? operation : OTHER };
 }

@@ -17,6 +17,7 @@ afterEach(() => place.close());
 it('sample animals and development keys are complete after first starts are killed midway', async () => {
   const data = join(place.directory, '.data');
   for (const [directory, prefix] of [
+    [join(data, 'postgres.new'), 'PG_VERSION'],
     [join(data, 'postgres'), 'PG_VERSION'],
     [data, 'dev-keys'],
   ] as const) {

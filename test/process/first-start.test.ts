@@ -45,6 +45,18 @@ describe('the first start of an empty embedded store', () => {
     }
   });
 
+  it.runIf(process.platform === 'linux')('needs less memory than the systemd unit allows', async () => {
+    const status = await readFile(`/proc/${program.pid}/status`, 'utf8');
+    expect(Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1])).toBeLessThan(480 * 1_024);
+  });
+
+  it('says that it creates the store, before it has done so', () => {
+    const lines = linesOf(program.stdout);
+    const creating = lines.findIndex((line) => line.includes('creating a new store in .data'));
+    expect(creating).toBeGreaterThanOrEqual(0);
+    expect(lines.findIndex((line) => line.includes('development key'))).toBeGreaterThan(creating);
+  });
+
   it('prints the keys', () => {
     for (const key of Object.values(keys)) expect(program.stdout).toContain(key);
   });

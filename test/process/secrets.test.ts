@@ -61,10 +61,10 @@ describe('the secret of a key', () => {
     expect(holders(rows.map(({ text }) => text).join('\n'), [key])).toEqual([]);
   });
 
-  it('is sent over a socket that only its user can open', async () => {
+  it('is read over a socket that only its user can open', async () => {
     await place.prepareStore();
     await place.start({ PORT: '0', SAMPLE_DATA: 'false' });
-    const socket = await stat(join(place.directory, '.data/keys.sock'));
+    const socket = await stat(join(place.directory, '.data/.s.PGSQL.5432'));
     expect(socket.isSocket()).toBe(true);
     expect((socket.mode & 0o777).toString(8)).toBe('600');
   });

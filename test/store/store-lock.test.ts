@@ -1,8 +1,8 @@
-import { mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { acquireStoreLock } from '../../src/store/store-lock.js';
+import { isServed, lockStore } from '../../src/store/store-lock.js';
 
 /** No process of this machine has this id. */
 const ELSEWHERE = 'lock.99999999';
@@ -22,29 +22,42 @@ describe('the lock of a store', () => {
   }
 
   it('stays with its living owner, also if the process id of the owner is unknown here', async () => {
-    const lock = await acquireStoreLock(directory);
+    const lock = await lockStore(directory);
     await moveElsewhere();
-    await expect(acquireStoreLock(directory)).rejects.toThrow('in use by process 99999999');
-    await lock();
+    await expect(lockStore(directory)).rejects.toThrow('in use by process 99999999');
+    await lock.release();
   });
 
   it('is taken over from a dead owner, and leaves nothing behind', async () => {
     await writeFile(join(directory, `${ELSEWHERE}.0badcafe`), '');
     await writeFile(join(directory, `lock.${process.pid}.0badcafe`), '');
-    const lock = await acquireStoreLock(directory);
+    const lock = await lockStore(directory);
     expect(await readdir(directory)).toEqual([expect.stringMatching(/^lock\.\d+\.[0-9a-f]+$/)]);
-    await lock();
+    await lock.release();
     expect(await readdir(directory)).toEqual([]);
+  });
+
+  it('says which process is using the store while that process serves it, and after that finds nobody', async () => {
+    const lock = await lockStore(directory);
+    await lock.serve((socket) => void socket.destroy());
+    expect(await isServed(directory)).toBe(true);
+    expect((await stat(join(directory, '.s.PGSQL.5432'))).mode & 0o777).toBe(0o600);
+    await expect(lockStore(directory)).rejects.toThrow(`in use by process ${process.pid}`);
+    await lock.release();
+    expect(await isServed(directory)).toBe(false);
+    expect(await readdir(directory)).toEqual([]);
+  });
+
+  it.each(['missing', 'x'.repeat(150)])('finds no server in a directory that does not exist: %s', async (name) => {
+    expect(await isServed(join(directory, name))).toBe(false);
   });
 
   it('works in a directory with a long path', async () => {
     const long = join(directory, 'ö'.repeat(60));
     await mkdir(long);
-    const lock = await acquireStoreLock(long);
-    await expect(acquireStoreLock(long)).rejects.toThrow(/is in use by process/);
-    await lock();
-    await (
-      await acquireStoreLock(long)
-    )();
+    const lock = await lockStore(long);
+    await expect(lockStore(long)).rejects.toThrow(/is in use by process/);
+    await lock.release();
+    await (await lockStore(long)).release();
   });
 });

@@ -61,15 +61,15 @@ export interface Place {
   /** Starts the server and waits until it listens. */
   start(env: Environment): Promise<Program>;
   /** Runs a server that the test expects to exit by itself. */
-  run(env: Environment, args?: readonly string[]): Promise<Ended>;
+  run(env: Environment, args?: readonly string[], uid?: number): Promise<Ended>;
   /** Starts the server as process 1 of a PID namespace of its own, like a container. Does not wait until it listens. */
   launchInContainer(env: Environment): Program;
   /** Runs the `keys` command. */
-  keys(args: readonly string[], env?: Environment): Promise<Ended>;
+  keys(args: readonly string[], env?: Environment, uid?: number): Promise<Ended>;
   /** Runs the `migrate` command. */
   migrate(args: readonly string[], env?: Environment): Promise<Ended>;
   /** Runs the `store` command. */
-  store(args: readonly string[], env?: Environment): Promise<Ended>;
+  store(args: readonly string[], env?: Environment, uid?: number): Promise<Ended>;
   /** Creates a PostgreSQL database without animals and keys, and returns its URL. */
   database(options?: { migrated: boolean }): Promise<string>;
   /** Copies an empty embedded store into a `DATA_DIR`. Creating one takes the server seconds. */
@@ -89,13 +89,14 @@ export async function makePlace(): Promise<Place> {
   };
   process.once('exit', endAll);
 
-  function run(file: string, args: readonly string[], env: Environment, inContainer = false): Running {
+  function run(file: string, args: readonly string[], env: Environment, inContainer = false, uid?: number): Running {
     const [command, before] = inContainer ? ['unshare', [...IN_CONTAINER, process.execPath]] : [process.execPath, []];
     // Like the tests themselves, see vitest.config.ts.
     const child = spawn(command, [...before, '--liftoff-only', file, ...args], {
       cwd: directory,
       env: { PATH: process.env.PATH, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
+      ...(uid !== undefined && { uid }),
     });
     children.add(child);
     const running = new Running(child);
@@ -111,11 +112,11 @@ export async function makePlace(): Promise<Place> {
       if (!(await running.listens())) throw new Error(`the server ended: ${(await running.ended).stderr}`);
       return running;
     },
-    run: (env, args = []) => run(MAIN, args, env).end(),
+    run: (env, args = [], uid) => run(MAIN, args, env, false, uid).end(),
     launchInContainer: (env) => run(MAIN, [], env, true),
-    keys: (args, env = {}) => run(KEYS, args, env).end(),
+    keys: (args, env = {}, uid) => run(KEYS, args, env, false, uid).end(),
     migrate: (args, env = {}) => run(MIGRATE, args, env).end(),
-    store: (args, env = {}) => run(STORE, args, env).end(),
+    store: (args, env = {}, uid) => run(STORE, args, env, false, uid).end(),
     async database(options) {
       const { url, drop } = await createDatabase(options);
       cleanups.push(drop);

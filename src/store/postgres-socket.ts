@@ -1,0 +1,111 @@
+import type { Socket } from 'node:net';
+
+// PostgreSQL's protocol for other processes of this user, so that they can use the embedded store as if it were a server.
+// https://www.postgresql.org/docs/current/protocol-message-formats.html
+
+/** The embedded database, as its socket uses it. */
+export interface EmbeddedSession {
+  /** Runs one message of a client, and returns the messages that answer it. */
+  run(message: Uint8Array): Promise<Uint8Array>;
+  /** Runs `work` while nothing else uses the database. */
+  alone(work: () => Promise<void>): Promise<void>;
+}
+
+/** How long a client may keep the database to itself and send nothing, for example in a transaction. */
+const IDLE_MS = 10_000;
+const MAX_MESSAGE_BYTES = 268_435_456;
+
+const CANCEL = 80_877_102;
+const SSL = 80_877_103;
+const GSS_ENCRYPTION = 80_877_104;
+
+const TERMINATE = 'X'.charCodeAt(0);
+const READY = 'Z'.charCodeAt(0);
+const IDLE = 'I'.charCodeAt(0);
+
+/**
+ * Serves one client. The database has a single session, so a client has it for itself from the first message of a
+ * statement or transaction to its end. Then everything that it has set is reset.
+ */
+export async function serveClient(socket: Socket, session: EmbeddedSession, version: string): Promise<void> {
+  const messages = readMessages(socket);
+  const end = (reason: string): void => {
+    socket.write(toMessage('E', `SFATAL\0CXX000\0M${reason}\0\0`));
+    socket.destroy();
+  };
+  socket.on('timeout', () => end('the store waited too long for the next message'));
+  try {
+    if (!(await greet(socket, messages, version))) return;
+    for (let next = await messages.next(); !next.done; next = await messages.next()) {
+      await session.alone(async () => {
+        socket.setTimeout(IDLE_MS);
+        try {
+          for (; !next.done; next = await messages.next()) {
+            if (next.value[0] === TERMINATE) return;
+            if (copiesIn(next.value)) throw new Error('the embedded store does not support COPY FROM STDIN');
+            const answer = await session.run(next.value);
+            socket.write(answer);
+            if (answer.at(-6) === READY && answer.at(-1) === IDLE) return;
+          }
+        } finally {
+          socket.setTimeout(0);
+          // After an error, PostgreSQL ignores everything until a Sync.
+          await session.run(toMessage('S', ''));
+          await session.run(toMessage('Q', 'ROLLBACK\0'));
+          await session.run(toMessage('Q', 'DISCARD ALL\0'));
+        }
+      });
+    }
+  } catch (error) {
+    if (!socket.destroyed) end((error as Error).message);
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** @returns whether the client wants to send statements */
+async function greet(socket: Socket, messages: AsyncGenerator<Buffer, void>, version: string): Promise<boolean> {
+  for (let next = await messages.next(); !next.done; next = await messages.next()) {
+    const code = next.value.readInt32BE(4);
+    if (code === CANCEL) return false;
+    if (code === SSL || code === GSS_ENCRYPTION) {
+      socket.write('N');
+      continue;
+    }
+    const settings = { server_version: version, client_encoding: 'UTF8', standard_conforming_strings: 'on' };
+    const statuses = Object.entries(settings).map(([name, value]) => toMessage('S', `${name}\0${value}\0`));
+    socket.write(Buffer.concat([toMessage('R', '\0\0\0\0'), ...statuses, toMessage('Z', 'I')]));
+    return true;
+  }
+  return false;
+}
+
+/** Whether a message has a COPY FROM STDIN. PGlite would wait for its rows for ever, and block the process. */
+function copiesIn(message: Buffer): boolean {
+  const text = message.toString('latin1');
+  return /\bcopy\b/i.test(text) && /\bfrom\s+stdin\b/i.test(text);
+}
+
+/** Reads messages. Those before the session starts have no type. */
+async function* readMessages(socket: Socket): AsyncGenerator<Buffer, void> {
+  let rest: Buffer = Buffer.alloc(0);
+  let typeBytes = 0;
+  for await (const chunk of socket as AsyncIterable<Buffer>) {
+    rest = Buffer.concat([rest, chunk]);
+    while (rest.length >= 8 || (typeBytes === 1 && rest.length >= 5)) {
+      const length = typeBytes + rest.readUInt32BE(typeBytes);
+      if (length < typeBytes + 4 || length > MAX_MESSAGE_BYTES) return;
+      if (rest.length < length) break;
+      const message = rest.subarray(0, length);
+      rest = rest.subarray(length);
+      if (typeBytes === 0 && message.readUInt16BE(4) === 3) typeBytes = 1;
+      yield message;
+    }
+  }
+}
+
+function toMessage(type: string, body: string): Buffer {
+  const message = Buffer.from(`${type}\0\0\0\0${body}`);
+  message.writeInt32BE(message.length - 1, 1);
+  return message;
+}
