@@ -1,6 +1,6 @@
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
-import type { Cooldown } from '../proxy/key-state.js';
+import type { Cooldown } from '../access/cooldown.js';
 import { createScript, type RedisLink } from './redis-link.js';
 
 export type SharedCooldowns = ReturnType<typeof createRedisCooldowns>;
