@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseRetryAfter, parseStatedWindows, parseWait } from '../../src/proxy/limit-fields.js';
+import { parseRetryAfter, parseStatedWindows, parseWait } from '../../src/proxy/limits.js';
 
 const NOW = Date.UTC(2026, 10, 21);
 
