@@ -80,10 +80,10 @@ export interface UpstreamKey {
   /**
    * Starts requests: `count`, or as many as fit into the limits if they were admitted before these were known, or one
    * while the upstream has not answered for the key.
-   * @returns how many; call `finish` for each. 0 if another request became the first in the meantime
+   * @returns how many, at least one; call `finish` for each
    * @throws StoreError if the key may send none
    */
-  start(count: number): MaybePromise<number>;
+  start(count: number): number;
   /** Called when a started request has ended, in whatever way, after `learn`. */
   finish(refusal?: StoreError): void;
   /** Returns why this key may send no request now. Also called immediately before each request is sent. */

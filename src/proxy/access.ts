@@ -1,61 +1,49 @@
 import { digestApiKey, parseBearer } from '../access/api-key.js';
 import type { Cooldowns } from '../access/cooldown.js';
-import type { Admission, Ledger, WindowState } from '../access/ledger.js';
+import type { Ledger, WindowState } from '../access/ledger.js';
 import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import { PUBLISHED_LIMITS, toWindows } from '../access/plans.js';
 import { addressLimited, keyMissing, keyRefused, secondsUntil, toRefusal } from '../access/refusals.js';
-import {
-  KeylessSession,
-  type Access,
-  type AdmissionObserver,
-  type Allowance,
-  type Session,
-  type UpstreamAnswerHead,
-  type UpstreamKey,
-} from '../access/session.js';
+import * as session from '../access/session.js';
 import { memoize } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
-import { StoreError } from '../errors.js';
+import type { StoreError } from '../errors.js';
 import type { Keys, KeyState } from './keys.js';
-
-export type PublishedPlan = keyof typeof PUBLISHED_LIMITS;
 
 export interface ProxyAccessOptions {
   readonly keys: Keys;
   /** Counts the 401 responses of client addresses. */
   readonly addressLedger: Ledger;
-  /** The plan of keys whose limits the upstream does not state. Without it, they are not limited. */
-  readonly defaultPlan: PublishedPlan | undefined;
+  /** The plan of keys whose limits the upstream has not stated. Without it, they are not limited. */
+  readonly defaultPlan: keyof typeof PUBLISHED_LIMITS | undefined;
   /** Counts the requests of keys with the default plan. */
   readonly defaultLedger: Ledger;
   /** Absent in a gateway without Redis. */
   readonly cooldowns: Cooldowns | undefined;
-  readonly observer: AdmissionObserver;
+  readonly observer: session.AdmissionObserver;
 }
 
-/** Creates the access to an upstream, which checks keys and counts requests. The gateway learns from its answers. */
-export function createProxyAccess(options: ProxyAccessOptions): Access {
+/** Creates the access to an upstream, which admits operations by what the upstream has said about their keys. */
+export function createProxyAccess(options: ProxyAccessOptions): session.Access {
   const { keys, addressLedger, observer } = options;
   const digest = memoize((authorization) => {
     const key = parseBearer(authorization);
     return key === undefined ? '' : digestApiKey(key);
   });
-
   return {
     open(authorization, address) {
       const id = authorization === undefined ? '' : digest(authorization);
-      if (id === '' || authorization === undefined) {
-        return new KeylessSession(addressLedger, address, () => keyMissing(authorization), observer, false);
-      }
-      const state = keys.get(id);
-      const explain = (): StoreError => state.refusal ?? keyRefused();
-      const refusedCaller = new KeylessSession(addressLedger, address, explain, observer, true);
-      return new ProxySession(id, authorization, state, refusedCaller, options);
+      if (id === '' || authorization === undefined)
+        return new session.KeylessSession(addressLedger, address, () => keyMissing(authorization), observer, false);
+      const key = keys.get(id);
+      const explain = (): StoreError => key.findRefusal() ?? keyRefused();
+      const refused = new session.KeylessSession(addressLedger, address, explain, observer, true);
+      return new ProxySession(id, authorization, key, refused, options);
     },
   };
 }
 
-class ProxySession implements Session, UpstreamKey {
+class ProxySession implements session.Session, session.UpstreamKey {
   /** Admitted requests that have not started. */
   #admitted = 0;
   /** Admitted requests that have not ended. */
@@ -69,11 +57,12 @@ class ProxySession implements Session, UpstreamKey {
     readonly id: string,
     readonly authorization: string,
     private readonly key: KeyState,
-    private readonly refusedCaller: KeylessSession,
+    /** Counts the 401 responses of the address. */
+    private readonly refused: session.KeylessSession,
     private readonly options: ProxyAccessOptions,
   ) {}
 
-  get upstreamKey(): UpstreamKey {
+  get upstreamKey(): session.UpstreamKey {
     return this;
   }
 
@@ -86,7 +75,7 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   get isKeyRefused(): boolean {
-    return this.key.refusal !== undefined;
+    return this.findRefusal()?.code === 'unauthorized';
   }
 
   get first(): Promise<StoreError | undefined> | undefined {
@@ -94,29 +83,30 @@ class ProxySession implements Session, UpstreamKey {
   }
 
   requireKey(): MaybePromise<void> {
-    const refusal = this.key.findRefusal();
-    if (refusal?.code === 'unauthorized') return this.refusedCaller.requireKey();
+    const refusal = this.findRefusal();
+    if (refusal?.code === 'unauthorized') return this.refused.requireKey();
     if (refusal?.code === 'key_banned') throw this.#count(refusal);
   }
 
   admit(cost: number): MaybePromise<void> {
     const { cooldowns } = this.options;
-    if (!cooldowns || this.key.findRefusal()) return this.#admit(cost);
+    if (!cooldowns || this.findRefusal()) return this.#admit(cost);
     return cooldowns.find(this.id).then((cooldown) => {
       if (cooldown) this.key.coolDown(cooldown);
       return this.#admit(cost);
     });
   }
 
-  start(count: number): MaybePromise<number> {
+  start(count: number): number {
     const { key } = this;
-    const refusal = key.findRefusal() ?? (this.#admitted === 0 ? key.findLimit(1) : undefined);
+    const refusal = this.findRefusal() ?? (this.#admitted === 0 ? key.findLimit(1) : undefined);
     if (refusal) throw refusal;
-    if (!key.isUnknown && this.#admitted >= count) {
-      this.#admitted -= count;
-      return count;
-    }
-    return key.isAccepted ? this.#startSome(count) : chain(this.#requireAddress(), () => this.#startSome(count));
+    const isFirst = key.isUnknown;
+    if (isFirst) this.#endFirst = key.startFirst();
+    const started = isFirst ? 1 : Math.min(count, this.#admitted + key.room);
+    this.#hold(Math.max(0, started - this.#admitted));
+    this.#admitted -= started;
+    return started;
   }
 
   finish(refusal?: StoreError): void {
@@ -129,26 +119,24 @@ class ProxySession implements Session, UpstreamKey {
     return this.key.findRefusal();
   }
 
-  learn(answer: UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void {
-    const { key, options } = this;
+  learn(answer: session.UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void {
+    const { id, key, options } = this;
     key.learn(answer, sentAt, refusal);
-    options.keys.keep(this.id, key);
+    options.keys.keep(id, key);
     // It counts for the address even if the client has disconnected.
-    if (refusal?.code === 'unauthorized') this.refusedCaller.requireKey().catch(() => undefined);
-    const { cooldown } = key;
-    if (answer.status === 429 && cooldown) options.cooldowns?.share(this.id, cooldown);
-    else if (answer.status < 500) options.cooldowns?.end(this.id);
+    if (refusal?.code === 'unauthorized') this.refused.requireKey().catch(() => undefined);
+    if (answer.status === 429 && key.cooldown) options.cooldowns?.share(id, key.cooldown);
+    else if (answer.status < 500) options.cooldowns?.end(id);
   }
 
-  allowance(): MaybePromise<Allowance | undefined> {
-    const { key } = this;
-    if (this.isKeyRefused) return this.refusedCaller.allowance();
-    const { windows } = key;
-    if (windows.length > 0) return { plan: undefined, windows };
+  allowance(): MaybePromise<session.Allowance | undefined> {
+    if (this.isKeyRefused) return this.refused.allowance();
+    const { windows, isUnknown } = this.key;
     const plan = this.#plan;
-    if (!plan) return undefined;
+    if (windows.length > 0) return { plan, windows };
+    if (!plan || isUnknown) return undefined;
     if (this.#defaultWindows) return { plan, windows: this.#defaultWindows };
-    return chain(this.#charge(plan, 0), (admission) => ({ plan, windows: admission.windows }));
+    return chain(this.#charge(plan, 0), ({ windows }) => ({ plan, windows }));
   }
 
   close(): void {
@@ -157,17 +145,23 @@ class ProxySession implements Session, UpstreamKey {
     this.#endFirst?.();
   }
 
-  /** The plan that applies to the key, if the upstream has answered without stating limits. */
-  get #plan(): PublishedPlan | undefined {
-    return this.key.isUnstated ? this.options.defaultPlan : undefined;
+  get #plan() {
+    return this.key.isStated ? undefined : this.options.defaultPlan;
   }
 
   #admit(cost: number): MaybePromise<void> {
     return chain(this.requireKey(), () => {
-      if (cost === 0) return;
-      if (this.key.isAccepted) return this.#admitKey(cost);
-      return chain(this.#requireAddress(), () => this.#admitKey(cost));
+      if (cost > 0) return this.key.isAccepted ? this.#admitKey(cost) : this.#admitUnseen(cost);
     });
+  }
+
+  /** Refuses an address that has caused too many 401 responses. */
+  async #admitUnseen(cost: number): Promise<void> {
+    const { windows } = await this.refused.allowance();
+    const full = windows.find(({ remaining }) => remaining === 0);
+    if (!full) return this.#admitKey(cost);
+    this.options.observer.refused(undefined, 'address');
+    throw addressLimited(secondsUntil(full.resetAt, monotonicNow()));
   }
 
   #admitKey(cost: number): MaybePromise<void> {
@@ -175,56 +169,16 @@ class ProxySession implements Session, UpstreamKey {
     const refusal = key.findRefusal(cost) ?? key.findLimit(cost);
     if (refusal) throw this.#count(refusal);
     const plan = this.#plan;
-    const admitted = (): void => {
+    return chain(plan && this.#charge(plan, cost), (admission) => {
+      const refusal = admission && toRefusal(admission, cost);
+      if (refusal) throw this.#count(refusal);
       this.options.observer.admitted(plan, cost);
       // What is admitted before anything is known of the key has to fit when it starts.
       if (!key.isUnknown) this.#hold(cost);
-    };
-    if (!plan || key.isUnknown) return admitted();
-    return chain(this.#charge(plan, cost), (admission) => {
-      const refused = toRefusal(admission, cost);
-      if (refused) throw this.#count(refused);
-      admitted();
     });
   }
 
-  /** Starts requests that were admitted before anything was known of the key. */
-  #startSome(count: number): MaybePromise<number> {
-    const { key } = this;
-    if (key.first) return 0;
-    const isFirst = key.isUnknown;
-    if (isFirst) this.#endFirst = key.startFirst();
-    const most = isFirst ? 1 : Math.min(count, this.#admitted + key.room);
-    const charged = Math.max(0, most - this.#admitted);
-    this.#hold(charged);
-    const start = (started: number): number => {
-      this.#admitted -= started;
-      return started;
-    };
-    const { defaultPlan } = this.options;
-    if (!defaultPlan || key.isStated || charged === 0) return start(most);
-    return chain(this.#charge(defaultPlan, charged), (admission) => {
-      // Whether the upstream states limits is not known before it has answered.
-      if (admission.outcome === 'admitted' || isFirst) return start(most);
-      const room = Math.min(...admission.windows.map(({ remaining }) => remaining));
-      this.#drop(charged);
-      if (most > charged) return start(most - charged);
-      if (charged === 1) throw toRefusal(admission, 1) as StoreError;
-      return this.#startSome(Math.max(1, Math.min(room, charged - 1)));
-    });
-  }
-
-  /** Refuses an address that has caused too many 401 responses, for keys that the upstream has not accepted before. */
-  #requireAddress(): MaybePromise<void> {
-    return chain(this.refusedCaller.allowance(), ({ windows }) => {
-      const full = windows.find(({ remaining }) => remaining === 0);
-      if (!full) return;
-      this.options.observer.refused(undefined, 'address');
-      throw addressLimited(secondsUntil(full.resetAt, monotonicNow()));
-    });
-  }
-
-  #charge(plan: PublishedPlan, cost: number): MaybePromise<Admission> {
+  #charge(plan: keyof typeof PUBLISHED_LIMITS, cost: number) {
     const account = { id: this.id, windows: toWindows(PUBLISHED_LIMITS[plan]) };
     return chain(this.options.defaultLedger.admit(account, cost), (admission) => {
       this.#defaultWindows = admission.windows;
@@ -236,11 +190,6 @@ class ProxySession implements Session, UpstreamKey {
     this.#admitted += count;
     this.#inFlight += count;
     this.key.inFlight += count;
-  }
-
-  #drop(count: number): void {
-    this.#admitted -= count;
-    this.#release(count);
   }
 
   #release(count: number): void {

@@ -9,8 +9,6 @@ type Head = Pick<UpstreamAnswerHead, 'header'>;
 const DAY = 86_400;
 /** Longer headers are ignored: those of a store have about a hundred characters. */
 const MAX_LENGTH = 2_000;
-/** Smaller differences between two clocks are ignored, because `Date` has a resolution of one second. */
-const CLOCK_TOLERANCE_MS = 2_000;
 
 /**
  * Parses the limits that a response states in `RateLimit-Policy` and `RateLimit`, or otherwise in the three
@@ -19,47 +17,33 @@ const CLOCK_TOLERANCE_MS = 2_000;
  * @returns the windows, the shorter first; empty if the response states none
  */
 export function parseStatedWindows({ header }: Head, now: number): readonly WindowState[] {
-  const trio = parseTrio(header, now);
   const states = parseItems(header('ratelimit'));
   const windows: WindowState[] = [];
-  if (states.size > 0) {
-    for (const [name, policy] of parseItems(header('ratelimit-policy'))) {
-      const state = states.get(name);
-      const limit = toCount(policy.get('q'));
-      const remaining = toCount(state?.get('r'));
-      const seconds = toCount(policy.get('w'));
-      const left = toCount(state?.get('t')) ?? seconds;
-      // A limit of 0 would refuse everything, for good.
-      if (!limit || remaining === undefined || left === undefined) continue;
-      const resetAt = now + Math.max(1, Math.min(left, seconds ?? DAY, DAY)) * 1_000;
-      // Both headers round up, X-RateLimit-Reset to a full second of the clock. The earlier time is more exact.
-      const isTrio = trio?.limit === limit && Math.abs(trio.resetAt - resetAt) < CLOCK_TOLERANCE_MS;
-      const closest = isTrio ? Math.min(trio.resetAt, resetAt) : resetAt;
-      windows.push({ name, seconds: seconds ?? null, limit, remaining: Math.min(remaining, limit), resetAt: closest });
-    }
-    windows.sort((a, b) => (a.seconds ?? Infinity) - (b.seconds ?? Infinity));
+  for (const [name, policy] of states.size > 0 ? parseItems(header('ratelimit-policy')) : []) {
+    const state = states.get(name);
+    const [limit, seconds = null] = [toCount(policy.get('q')), toCount(policy.get('w'))];
+    const remaining = toCount(state?.get('r'));
+    const left = toCount(state?.get('t')) ?? seconds;
+    // A limit of 0 would refuse everything, for good.
+    if (!limit || remaining === undefined || left === null) continue;
+    const resetAt = now + Math.max(1, Math.min(left, seconds ?? DAY, DAY)) * 1_000;
+    windows.push({ name, seconds, limit, remaining: Math.min(remaining, limit), resetAt });
   }
-  return windows.length === 0 && trio ? [trio] : windows;
+  if (windows.length === 0) return parseTrio(header, now);
+  return windows.sort((a, b) => (a.seconds ?? Infinity) - (b.seconds ?? Infinity));
 }
 
-function parseTrio(header: Head['header'], now: number): WindowState | undefined {
+function parseTrio(header: Head['header'], now: number): readonly WindowState[] {
   const limit = parseCount(header('x-ratelimit-limit'));
   const remaining = parseCount(header('x-ratelimit-remaining'));
   const reset = parseCount(header('x-ratelimit-reset'));
-  if (!limit || remaining === undefined || reset === undefined) return undefined;
+  if (!limit || remaining === undefined || reset === undefined) return [];
   // The reset is in Unix seconds of the clock that `Date` shows.
   const sentAt = Date.parse(header('date') ?? '');
-  const difference = (Number.isNaN(sentAt) ? toWallTime(now) : sentAt) - now;
-  const resetAt = reset * 1_000 - (Math.abs(difference) < CLOCK_TOLERANCE_MS ? 0 : difference);
-  if (Math.abs(resetAt - now) > DAY * 1_000) return undefined;
-  const name = 'default';
-  return {
-    name,
-    seconds: null,
-    limit,
-    remaining: Math.min(remaining, limit),
-    resetAt: Math.max(resetAt, now + 1_000),
-  };
+  const resetAt = reset * 1_000 - (Number.isNaN(sentAt) ? toWallTime(now) : sentAt) + now;
+  if (Math.abs(resetAt - now) > DAY * 1_000) return [];
+  const window = { name: 'default', seconds: null, limit, remaining: Math.min(remaining, limit) };
+  return [{ ...window, resetAt: Math.max(resetAt, now + 1_000) }];
 }
 
 /**
@@ -74,10 +58,10 @@ function parseItems(text: string | undefined): ReadonlyMap<string, Parameters> {
       const unit = parameters.get('qu') ?? 'requests';
       if (typeof name === 'string' && unit === 'requests') items.set(name, parameters);
     }
+    return items;
   } catch {
-    items.clear();
+    return new Map();
   }
-  return items;
 }
 
 function toCount(value: unknown): number | undefined {
@@ -88,10 +72,8 @@ function parseCount(text: string | undefined): number | undefined {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }
 
-/** The shortest wait after a 429, in seconds. It is also the wait after a 429 that states none. */
-const LEAST_WAIT = 1;
-/** The longest wait, in seconds, if the upstream does not state it. Then one request is tried. */
-const LONGEST_GUESS = 60;
+/** The shortest wait after a 429, in seconds, and the longest if the upstream does not state it. */
+const [LEAST_WAIT, LONGEST_GUESS] = [1, 60];
 
 /**
  * Parses `Retry-After`, which is a number of seconds or an HTTP date. Clocks differ, so the wait until a date is
@@ -100,29 +82,24 @@ const LONGEST_GUESS = 60;
  * @returns the wait in seconds, at most a day; undefined without a valid header
  */
 export function parseRetryAfter({ header }: Head, now: number): number | undefined {
-  const value = header('retry-after');
-  const seconds = parseCount(value) ?? toSeconds(value, header('date'), now);
+  const value = header('retry-after') ?? '';
+  const seconds = parseCount(value) ?? toSeconds(value, header('date') ?? '', now);
   return seconds === undefined ? undefined : Math.min(seconds, DAY);
 }
 
-/**
- * Returns the wait in seconds after a 429: `Retry-After`, or otherwise until every exhausted window has reset, at most a
- * minute.
- */
+/** Returns the wait in seconds after a 429: `Retry-After`, or until every exhausted window has reset, at most a minute. */
 export function parseWait(answer: Head, now: number): number {
   const stated = parseRetryAfter(answer, now);
   if (stated !== undefined) return Math.max(LEAST_WAIT, stated);
   const exhausted = parseStatedWindows(answer, now).filter(({ remaining }) => remaining === 0);
-  const reset = Math.max(now, ...exhausted.map(({ resetAt }) => resetAt));
-  return Math.max(LEAST_WAIT, Math.min(Math.ceil((reset - now) / 1_000), LONGEST_GUESS));
+  const wait = Math.max(0, ...exhausted.map(({ resetAt }) => Math.ceil((resetAt - now) / 1_000)));
+  return Math.max(LEAST_WAIT, Math.min(wait, LONGEST_GUESS));
 }
 
-/** Every HTTP date begins with a weekday. `Date.parse` alone would accept much more. */
-const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/;
-
-function toSeconds(value: string | undefined, sentAt: string | undefined, now: number): number | undefined {
-  const date = value !== undefined && HTTP_DATE.test(value) ? Date.parse(value) : NaN;
+function toSeconds(value: string, sentAt: string, now: number): number | undefined {
+  // `Date.parse` accepts much more, but every HTTP date begins with a weekday.
+  const date = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(value) ? Date.parse(value) : NaN;
   if (Number.isNaN(date)) return undefined;
-  const waits = [Date.parse(sentAt ?? ''), toWallTime(now)].map((from) => Math.ceil((date - from) / 1_000));
-  return Math.max(0, waits.find((wait) => Math.abs(wait) <= DAY) ?? (waits[1] as number));
+  const [wait = NaN, ownWait = 0] = [Date.parse(sentAt), toWallTime(now)].map((from) => Math.ceil((date - from) / 1_000));
+  return Math.max(0, Math.abs(wait) <= DAY ? wait : ownWait);
 }

@@ -3,26 +3,22 @@ import { StoreError } from '../errors.js';
 import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import type { Breaker } from './breaker.js';
-import type { Attempt, Outcome, UpstreamAnswer, UpstreamClient, UpstreamRequest } from './client.js';
+import type { Outcome, UpstreamAnswer, UpstreamClient, UpstreamRequest } from './client.js';
 import { parseRetryAfter } from './limits.js';
 import { timedOut, unavailable } from './wire.js';
-
-export interface UpstreamRequestsOptions {
-  readonly client: Pick<UpstreamClient, 'send'>;
-  readonly breaker: Breaker;
-  /** Time for all requests of one call, from its start, in milliseconds. */
-  readonly timeoutMs: number;
-}
 
 /** What all requests of a call have in common. */
 export interface RequestTemplate extends Pick<UpstreamRequest, 'method' | 'headers' | 'body'> {
   readonly call: Call;
   /** Reads the animals of an answer as soon as it arrives, so that its text and headers can be freed. */
-  read(answer: UpstreamAnswer, path: string): Result;
+  readonly read: (answer: UpstreamAnswer, path: string) => Result;
 }
 
 /** The result of a request: the animals of its answer, or the error for the client. */
 export type Result = readonly Pet[] | Error;
+
+/** Requests several paths of the upstream at once. Returns one result for each path, in order. */
+export type AskUpstream = (paths: readonly string[], template: RequestTemplate) => Promise<readonly Result[]>;
 
 /** Statuses of a temporary failure, after which a GET is sent again. */
 const RETRIED_STATUSES = new Set([502, 503, 504]);
@@ -33,53 +29,61 @@ const MAX_RETRIES = 5;
 const FIRST_BACKOFF_MS = 50;
 const LONGEST_BACKOFF_MS = 1_000;
 
-/** Creates the function that requests several paths of the upstream at once. It returns one result for each path. */
-export function createUpstreamRequests({ client, breaker, timeoutMs }: UpstreamRequestsOptions) {
-  const shared: Shared = { client, breaker, unsent: new Map(), retriesLeft: MAX_RETRIES };
+/**
+ * Creates the function that sends all requests to the upstream.
+ * @param timeoutMs - for all requests of one call, from its start
+ */
+export function createUpstreamRequests(
+  client: Pick<UpstreamClient, 'send'>,
+  breaker: Breaker,
+  timeoutMs: number,
+): AskUpstream {
+  const shared: Shared = { client, breaker, gets: new Map(), retriesLeft: MAX_RETRIES };
 
-  return async (paths: readonly string[], template: RequestTemplate): Promise<readonly Result[]> => {
+  return async (paths, template) => {
     const { call } = template;
+    const { key } = call;
     if (call.isCancelled) throw new CallCancelled();
     if (!breaker.mayTry()) return paths.map(() => unavailable());
-    const { key } = call;
     const batch = new Batch(call, timeoutMs);
-    let refusal: Error | undefined;
-    for (let next = 0; next < paths.length && !refusal && !batch.error; ) {
-      const { first } = key ?? {};
-      if (first) {
-        refusal = await Promise.race([first, batch.ended]);
-        continue;
-      }
+    let error: Error | undefined;
+    for (let next = 0; next < paths.length && !error; error ??= batch.error) {
+      const first = key?.first;
       try {
-        const started = key ? key.start(paths.length - next) : paths.length;
-        const end = next + (typeof started === 'number' ? started : await started);
-        for (; next < end; next += 1) join(paths[next] as string, template, batch, next);
-        await batch.settled();
+        if (first) error = await Promise.race([first, batch.ended]);
+        else {
+          const end = next + (key ? key.start(paths.length - next) : paths.length);
+          for (; next < end; next += 1) join(paths[next] as string, template, batch, next);
+          await batch.settled();
+        }
       } catch (thrown) {
-        refusal = thrown as Error;
+        error = thrown as Error;
       }
     }
     batch.close();
-    const error = refusal ?? batch.error ?? timedOut();
-    return Array.from(paths, (_, index) => batch.results[index] ?? error);
+    return Array.from(paths, (_, index) => batch.results[index] ?? (error as Error));
   };
 
   /** Joins an equal GET of the key that has not been sent yet, or sends a request. */
   function join(path: string, template: RequestTemplate, batch: Batch, index: number): void {
-    const equal = template.method === 'GET' ? shared.unsent.get(toId(template.call, path)) : undefined;
-    const request = equal ?? new PendingRequest(path, template, batch, shared);
+    const equal = template.method === 'GET' ? shared.gets.get(toId(template.call, path)) : undefined;
+    // A call that arrives after the request was sent must see newer data.
+    const isJoinable = equal && equal.sentAt === undefined;
+    const request = isJoinable ? equal : new PendingRequest(path, template, batch, shared);
     batch.add(request, index);
-    if (!equal) request.send();
+    if (!isJoinable) request.send();
   }
 }
 
-interface Shared extends Pick<UpstreamRequestsOptions, 'client' | 'breaker'> {
-  /** The GETs that wait to be sent. A call that arrives later must see newer data. */
-  readonly unsent: Map<string, PendingRequest>;
+interface Shared {
+  readonly client: Pick<UpstreamClient, 'send'>;
+  readonly breaker: Breaker;
+  /** The last GET of each key and path that has not ended. */
+  readonly gets: Map<string, PendingRequest>;
   retriesLeft: number;
 }
 
-/** The requests of one call. It ends at its time limit, or when its client disconnects. */
+/** The requests of one call, which ends at its time limit, or when its client disconnects. */
 class Batch {
   readonly results: (Result | undefined)[] = [];
   /** Why it ended early. */
@@ -88,20 +92,20 @@ class Batch {
   readonly #open = new Map<number, PendingRequest>();
   readonly #endsAt: number;
   readonly #timer: NodeJS.Timeout;
-  #resolveEnded!: () => void;
+  #resolveEnded!: (error: undefined) => void;
   #resolveSettled: (() => void) | undefined;
 
   constructor(
     private readonly call: Call,
     timeoutMs: number,
   ) {
-    this.ended = new Promise((resolve) => (this.#resolveEnded = () => resolve(undefined)));
+    this.ended = new Promise((resolve) => (this.#resolveEnded = resolve));
     this.#endsAt = call.startedAt + timeoutMs;
     this.#timer = setTimeout(() => this.#end(timedOut()), Math.ceil(this.#endsAt - performance.now()));
     call.onCancel(this.#cancel);
   }
 
-  /** Whether at least this much time is left. */
+  /** Whether more than this much time is left. */
   leaves(milliseconds: number): boolean {
     return performance.now() + milliseconds < this.#endsAt;
   }
@@ -119,9 +123,8 @@ class Batch {
   }
 
   /** Resolves when all requests have results. */
-  settled(): Promise<void> | undefined {
-    if (this.#open.size === 0) return undefined;
-    return new Promise((resolve) => (this.#resolveSettled = resolve));
+  async settled(): Promise<void> {
+    if (this.#open.size > 0) await new Promise<void>((resolve) => (this.#resolveSettled = resolve));
   }
 
   close(): void {
@@ -134,17 +137,19 @@ class Batch {
   #end(error: Error): void {
     this.error = error;
     for (const [index, request] of this.#open) request.leave(this, index, error);
-    this.#resolveEnded();
+    this.#resolveEnded(undefined);
   }
 }
 
 /** A request with all its attempts, for which one or more calls wait. */
 class PendingRequest implements UpstreamRequest {
   readonly waiting: { readonly batch: Batch; readonly index: number }[] = [];
-  readonly keyId: string;
-  #attempt: Attempt | undefined;
-  #pause: NodeJS.Timeout | undefined;
-  #sentAt = 0;
+  readonly call: Call;
+  readonly method: UpstreamRequest['method'];
+  readonly headers: UpstreamRequest['headers'];
+  readonly body: UpstreamRequest['body'];
+  sentAt?: number;
+  #cancel: ((reason: Error) => void) | undefined;
   #retries = 0;
   /** Why the last attempt that got no answer got none. */
   #lastFailure: Error | undefined;
@@ -156,95 +161,66 @@ class PendingRequest implements UpstreamRequest {
     private readonly deadline: Batch,
     private readonly shared: Shared,
   ) {
-    this.keyId = template.call.key?.id ?? '';
+    ({ call: this.call, method: this.method, headers: this.headers, body: this.body } = template);
     shared.retriesLeft = Math.min(MAX_RETRIES, shared.retriesLeft + RETRY_SHARE);
-    if (this.method === 'GET') shared.unsent.set(toId(template.call, path), this);
-  }
-
-  get requestId(): string {
-    return this.template.call.requestId;
-  }
-
-  get method(): UpstreamRequest['method'] {
-    return this.template.method;
-  }
-
-  get headers(): readonly string[] {
-    return this.template.headers;
-  }
-
-  get body(): string | undefined {
-    return this.template.body;
+    if (this.method === 'GET') shared.gets.set(toId(this.call, path), this);
   }
 
   send(): void {
-    this.#attempt = this.shared.client.send(this);
+    this.#cancel = this.shared.client.send(this, (outcome) => this.#conclude(outcome));
   }
 
   /** One of the calls waits no longer. */
   leave(batch: Batch, index: number, reason: Error): void {
-    if (this.waiting.length > 1) {
-      this.waiting.splice(
-        this.waiting.findIndex((one) => one.batch === batch && one.index === index),
-        1,
-      );
-      batch.settle(index, reason);
-    } else if (this.#pause) this.#finish(this.#lastFailure ?? reason);
-    else this.#attempt?.cancel(reason);
+    if (this.waiting.length === 1) return this.#cancel?.(reason);
+    const place = this.waiting.findIndex((one) => one.batch === batch && one.index === index);
+    this.waiting.splice(place, 1);
+    batch.settle(index, reason);
   }
 
-  onSend(): StoreError | undefined {
-    this.#sentAt = performance.now();
-    this.#closeToOthers();
-    return this.template.call.key?.findRefusal();
-  }
-
-  onOutcome(outcome: Outcome): void {
-    const result = this.#conclude(outcome);
-    const { shared, deadline } = this;
-    if (isWorthRetrying(this.method, outcome) && shared.retriesLeft >= 1 && !shared.breaker.isOpen) {
-      // Exponential backoff with full jitter, but not before the upstream wants it.
-      const backoffMs = Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** this.#retries);
-      const retryAfter = outcome.kind === 'answer' ? parseRetryAfter(outcome, monotonicNow()) : undefined;
-      const pauseMs = Math.max(backoffMs, (retryAfter ?? 0) * 1_000);
-      if (deadline.leaves(pauseMs)) {
-        shared.retriesLeft -= 1;
-        this.#retries += 1;
-        this.#lastFailure = result as Error;
-        this.#pause = setTimeout(() => {
-          this.#pause = undefined;
-          this.send();
-        }, pauseMs);
-        return;
-      }
-    }
-    this.#finish(result);
-  }
-
-  /** Reads the outcome of an attempt, and tells the breaker and the key. */
-  #conclude(outcome: Outcome): Result {
-    const { breaker } = this.shared;
+  /** Tells the breaker and the key how an attempt ended, and retries or finishes. */
+  #conclude(outcome: Outcome): void {
+    const { template, shared } = this;
+    const { breaker } = shared;
+    let result: Result;
     if (outcome.kind === 'answer') {
-      const result = this.template.read(outcome, this.path);
+      result = template.read(outcome, this.path);
       breaker.succeeded();
-      this.template.call.key?.learn(outcome, this.#sentAt, isRefusal(result) ? result : undefined);
-      return result;
+      this.call.key?.learn(outcome, this.sentAt ?? 0, isRefusal(result) ? result : undefined);
+    } else {
+      const { kind, error, wasSent } = outcome;
+      if (kind === 'unreachable' || kind === 'broken') breaker.failed();
+      if (kind === 'timeout' && wasSent) breaker.failed(this.call.key?.id ?? '');
+      result = kind === 'timeout' ? (this.#lastFailure ?? error) : error;
     }
-    const { kind, error, wasSent } = outcome;
-    if (kind === 'unreachable' || kind === 'broken') breaker.failed();
-    else if (kind === 'timeout' && wasSent) breaker.failed(this.keyId);
-    return kind === 'timeout' ? (this.#lastFailure ?? error) : error;
+    if (isWorthRetrying(this.method, outcome) && this.#retryLater(outcome)) this.#lastFailure = result as Error;
+    else this.#finish(result);
+  }
+
+  /** Sends the request again after a pause, if that makes sense. */
+  #retryLater(outcome: Outcome): boolean {
+    const { shared } = this;
+    if (shared.breaker.isOpen || shared.retriesLeft < 1) return false;
+    // Exponential backoff with full jitter, but not before the upstream wants it.
+    const backoffMs = Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** this.#retries);
+    const retryAfter = outcome.kind === 'answer' ? parseRetryAfter(outcome, monotonicNow()) : undefined;
+    const pauseMs = Math.max(backoffMs, (retryAfter ?? 0) * 1_000);
+    if (!this.deadline.leaves(pauseMs)) return false;
+    shared.retriesLeft -= 1;
+    this.#retries += 1;
+    const timer = setTimeout(() => this.send(), pauseMs);
+    this.#cancel = (reason) => {
+      clearTimeout(timer);
+      this.#finish(reason instanceof CallCancelled ? reason : (this.#lastFailure ?? reason));
+    };
+    return true;
   }
 
   #finish(result: Result): void {
-    clearTimeout(this.#pause);
-    this.#closeToOthers();
+    const { gets } = this.shared;
+    const id = toId(this.call, this.path);
+    if (gets.get(id) === this) gets.delete(id);
     for (const { batch, index } of this.waiting) batch.settle(index, result);
-  }
-
-  #closeToOthers(): void {
-    const id = toId(this.template.call, this.path);
-    if (this.shared.unsent.get(id) === this) this.shared.unsent.delete(id);
   }
 }
 

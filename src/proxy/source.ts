@@ -4,22 +4,15 @@ import { formatIdempotencyKey } from '../pets/idempotency-key.js';
 import type { Pet } from '../pets/pet.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
 import type { UpstreamAnswer } from './client.js';
-import { createUpstreamRequests, type Result, type UpstreamRequestsOptions } from './requests.js';
+import type { AskUpstream, Result } from './requests.js';
 import { formatNewPet, fromAnswer, notUnderstood, parsePet, parsePets } from './wire.js';
-
-export interface RestPetSourceOptions extends UpstreamRequestsOptions {
-  /** The name and version of this program. */
-  readonly userAgent: string;
-}
 
 /** Characters of responses whose lists are kept. */
 const KEPT_CHARACTERS = 16_000_000;
 const LOOKUP = '/pets/';
 
-/** Creates the source of another store's animals. It uses the store's /v1 REST interface with the caller's key. */
-export function createRestPetSource(options: RestPetSourceOptions): PetSource {
-  const { userAgent } = options;
-  const ask = createUpstreamRequests(options);
+/** Creates the source of another store's animals. It uses its /v1 REST interface with the caller's key. */
+export function createRestPetSource(ask: AskUpstream, userAgent: string): PetSource {
   /** The last list of each key and path. Most lists are equal to the last one, and comparing costs less than parsing. */
   const lists = new LRUCache<string, { readonly body: string; readonly pets: readonly Pet[] }>({
     maxSize: KEPT_CHARACTERS,

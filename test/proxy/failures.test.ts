@@ -246,7 +246,6 @@ describe('a gateway whose upstream is not an HTTP server', () => {
       `HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n`,
     ],
     ['headers that are too long', `HTTP/1.1 200 OK\r\nX-Long: ${'x'.repeat(20_000)}\r\nContent-Length: 2\r\n\r\n[]`],
-    ['another protocol', 'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'],
   ])('returns UPSTREAM_ERROR at once for %s', async (_, response) => {
     let requests = 0;
     const gateway = await before((socket) =>

@@ -120,20 +120,6 @@ describe('limits read from response headers', () => {
       { name: 'year', seconds: 31_536_000, limit: 9, remaining: 1, resetAt: NOW + 86_400_000 },
     ]);
   });
-
-  it('use the earlier reset if RateLimit and X-RateLimit-Reset differ', () => {
-    const trio = {
-      'x-ratelimit-limit': '60',
-      'x-ratelimit-remaining': '57',
-      'x-ratelimit-reset': String(NOW / 1_000 + 41),
-    };
-    const windows = parse({
-      ...trio,
-      'ratelimit-policy': POLICY,
-      ratelimit: '"minute";r=57;t=42, "day";r=997;t=86300',
-    });
-    expect(windows).toEqual([{ ...MINUTE, resetAt: NOW + 41_000 }, DAY]);
-  });
 });
 
 describe('the wait read from response headers', () => {
