@@ -2,10 +2,10 @@ import type { Cooldown } from '../access/cooldown.js';
 import type { WindowState } from '../access/ledger.js';
 import { keyBanned, operationTooLarge, rateLimited, secondsUntil } from '../access/refusals.js';
 import type { UpstreamAnswerHead } from '../access/session.js';
-import { createBoundedCache } from '../bounded-cache.js';
+import { createBoundedCache, memoize } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
-import { parseStatedWindows } from './limits.js';
+import { parseItems, parseStatedWindows } from './limits.js';
 
 /** How long a key counts as refused after a 401 of the upstream. */
 const REFUSED_MS = 5_000;
@@ -22,13 +22,14 @@ export type Keys = ReturnType<typeof createKeys>;
  * @param otherCapacity - the most others, with and without a cooldown
  */
 export function createKeys(capacity = 100_000, otherCapacity = 10_000) {
+  const parsePolicy = memoize(parseItems);
   const accepted = createBoundedCache<KeyState>(capacity);
   const limited = createBoundedCache<KeyState>(otherCapacity);
   const others = createBoundedCache<KeyState>(otherCapacity);
   return {
     get(keyId: string): KeyState {
       let state = accepted.get(keyId) ?? limited.get(keyId) ?? others.get(keyId);
-      if (!state) others.set(keyId, (state = new KeyState()));
+      if (!state) others.set(keyId, (state = new KeyState(parsePolicy)));
       return state;
     },
     /** Moves a key that the upstream has accepted, or that has a cooldown, away from the others. */
@@ -56,9 +57,12 @@ export class KeyState {
   /** When that answer arrived, by `performance.now()`. */
   #statedAt = 0;
 
+  constructor(private readonly parsePolicy = parseItems) {}
+
   /** Whether one request must go first: the upstream has not answered, or a window has ended since. */
   get isUnknown(): boolean {
-    return !this.#isKnown || (this.isStated && this.windows.length < this.#stated.length);
+    const now = monotonicNow();
+    return !this.#isKnown || this.#stated.some(({ resetAt }) => resetAt <= now);
   }
 
   get isStated(): boolean {
@@ -148,7 +152,7 @@ export class KeyState {
     if (status < 300 || status === 404) this.isAccepted = true;
     // Until the upstream has accepted the key, one request goes first each time.
     if (status < 500) this.#isKnown = this.isAccepted;
-    const stated = parseStatedWindows(answer, now);
+    const stated = parseStatedWindows(answer, now, this.parsePolicy);
     if (stated.length > 0) {
       const hasOverlapped = sentAt < this.#statedAt;
       this.#stated = stated.map((window) => this.#merge(window, now, hasOverlapped));

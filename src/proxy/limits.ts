@@ -14,12 +14,17 @@ const MAX_LENGTH = 2_000;
  * Parses the limits that a response states in `RateLimit-Policy` and `RateLimit`, or otherwise in the three
  * `X-RateLimit-*` headers. Numbers that make no sense are ignored.
  * See https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
+ * @param parsePolicy - may be memoized, because a policy repeats
  * @returns the windows, the shorter first; empty if the response states none
  */
-export function parseStatedWindows({ header }: Head, now: number): readonly WindowState[] {
-  const states = parseItems(header('ratelimit'));
+export function parseStatedWindows(
+  { header }: Head,
+  now: number,
+  parsePolicy: typeof parseItems = parseItems,
+): readonly WindowState[] {
+  const states = parseItems(header('ratelimit') ?? '');
   const windows: WindowState[] = [];
-  for (const [name, policy] of states.size > 0 ? parseItems(header('ratelimit-policy')) : []) {
+  for (const [name, policy] of states.size > 0 ? parsePolicy(header('ratelimit-policy') ?? '') : []) {
     const state = states.get(name);
     const [limit, seconds = null] = [toCount(policy.get('q')), toCount(policy.get('w'))];
     const remaining = toCount(state?.get('r'));
@@ -50,9 +55,9 @@ function parseTrio(header: Head['header'], now: number): readonly WindowState[] 
  * Returns the parameters of each item in a list such as `"minute";q=60;w=60, "day";q=1000;w=86400`, by its name. A field
  * that is malformed anywhere is ignored: https://www.rfc-editor.org/rfc/rfc9651#section-4.2
  */
-function parseItems(text: string | undefined): ReadonlyMap<string, Parameters> {
+export function parseItems(text: string): ReadonlyMap<string, Parameters> {
   const items = new Map<string, Parameters>();
-  if (text === undefined || text.length > MAX_LENGTH) return items;
+  if (text === '' || text.length > MAX_LENGTH) return items;
   try {
     for (const [name, parameters] of parseList(text)) {
       const unit = parameters.get('qu') ?? 'requests';
