@@ -105,6 +105,8 @@ function toSeconds(value: string, sentAt: string, now: number): number | undefin
   // `Date.parse` accepts much more, but every HTTP date begins with a weekday.
   const date = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(value) ? Date.parse(value) : NaN;
   if (Number.isNaN(date)) return undefined;
-  const [wait = NaN, ownWait = 0] = [Date.parse(sentAt), toWallTime(now)].map((from) => Math.ceil((date - from) / 1_000));
+  const [wait = NaN, ownWait = 0] = [Date.parse(sentAt), toWallTime(now)].map((from) =>
+    Math.ceil((date - from) / 1_000),
+  );
   return Math.max(0, Math.abs(wait) <= DAY ? wait : ownWait);
 }

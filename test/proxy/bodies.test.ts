@@ -63,7 +63,10 @@ describe('the body of an upstream response', () => {
 
   /** Sends a body in chunks of one byte, in few writes. */
   const inBytes = (body: string): Buffer =>
-    Buffer.from([...Buffer.from(body, 'latin1')].map((byte) => `1\r\n${String.fromCharCode(byte)}\r\n`).join(''), 'latin1');
+    Buffer.from(
+      [...Buffer.from(body, 'latin1')].map((byte) => `1\r\n${String.fromCharCode(byte)}\r\n`).join(''),
+      'latin1',
+    );
   const playBytes = (body: string): void =>
     upstream.play((_, response) => {
       const { socket } = response;
@@ -95,11 +98,21 @@ describe('the body of an upstream response', () => {
   it('may have a status that this version does not know', async () => {
     upstream.play(({ path }, response) => {
       const strange = '{"id":1,"name":"a","categoryId":1,"status":"adopted"}';
-      send(response, 200, path === '/pets/1' ? strange : `[${strange},{"id":2,"name":"b","categoryId":1,"status":"sold"}]`);
+      send(
+        response,
+        200,
+        path === '/pets/1' ? strange : `[${strange},{"id":2,"name":"b","categoryId":1,"status":"sold"}]`,
+      );
     });
     const { data, errors } = await gateway.graphql('{ pets { id name } pet(id: 1) { name } }', { key: 'a' });
     expect(errors).toBeUndefined();
-    expect(data).toEqual({ pets: [{ id: '1', name: 'a' }, { id: '2', name: 'b' }], pet: { name: 'a' } });
+    expect(data).toEqual({
+      pets: [
+        { id: '1', name: 'a' },
+        { id: '2', name: 'b' },
+      ],
+      pet: { name: 'a' },
+    });
   });
 
   it('has at most as many animals as were asked for', async () => {

@@ -221,7 +221,10 @@ describe('a gateway whose upstream is not an HTTP server', () => {
       socket.on('error', () => undefined);
       // The start waits until the upstream answers like an animal store.
       if (isStarted) onConnection(socket);
-      else socket.once('data', () => socket.end(`HTTP/1.1 401 Unauthorized\r\nContent-Length: ${REFUSAL.length}\r\n\r\n${REFUSAL}`));
+      else
+        socket.once('data', () =>
+          socket.end(`HTTP/1.1 401 Unauthorized\r\nContent-Length: ${REFUSAL.length}\r\n\r\n${REFUSAL}`),
+        );
     });
     servers.push(server);
     await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
@@ -291,7 +294,9 @@ describe('the start of a gateway', () => {
   ])('fails in one line if UPSTREAM_URL answers with %s', async (_, script) => {
     const upstream = await startScriptedUpstream(script);
     const url = upstream.url.replace(/v1$/, 'store');
-    await expect(startProxyBefore(url)).rejects.toThrow(/^UPSTREAM_URL \S+\/store is no animal store: .* end in \/v1\.$/);
+    await expect(startProxyBefore(url)).rejects.toThrow(
+      /^UPSTREAM_URL \S+\/store is no animal store: .* end in \/v1\.$/,
+    );
     await upstream.close();
   });
 
