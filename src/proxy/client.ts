@@ -28,21 +28,29 @@ export interface UpstreamAnswer {
 
 export interface UpstreamFailure {
   /**
-   * Why there is no response:
    * - `unreachable`: there was no connection, or it broke before the response began
    * - `broken`: the response was incomplete or not HTTP
    * - `mismatched`: it was the response to another request
    * - `refused`: the key may not be used any more
-   * - `timeout`, `cancelled`: nobody waits any more, because time is up or the client has disconnected
+   * - `timeout`, `cancelled`: nobody waits any more
    */
   readonly kind: 'unreachable' | 'broken' | 'mismatched' | 'refused' | 'timeout' | 'cancelled';
-  /** The error for the client. */
   readonly error: Error;
   /** Whether the upstream may have received the request. */
   readonly wasSent: boolean;
 }
 
 export type Outcome = UpstreamAnswer | UpstreamFailure;
+
+export interface UpstreamClientOptions {
+  /** The base address, such as `https://host/v1`. */
+  readonly url: string;
+  /** The most connections that are open at the same time. */
+  readonly connections: number;
+  readonly timeoutMs: number;
+  /** Called with the status of each response, or why there is none, and the time since `send`. */
+  readonly observe?: (method: string, outcome: number | UpstreamFailure['kind'], seconds: number) => void;
+}
 
 /** A hundred animals with the longest names, with every character escaped, take a third of this. */
 const MAX_BODY_BYTES = 1_048_576;
@@ -61,94 +69,66 @@ export type UpstreamClient = ReturnType<typeof createUpstreamClient>;
  * Creates the client of an upstream. It keeps connections alive, follows no redirects and retries nothing. A key uses at
  * most half of the connections, and while requests wait, the keys take turns.
  */
-export function createUpstreamClient(options: {
-  /** The base address, such as `https://host/v1`. */
-  readonly url: string;
-  /** The most connections that are open at the same time. */
-  readonly connections: number;
-  readonly timeoutMs: number;
-  /**
-   * Called for every request that was sent or should have been sent.
-   * @param outcome - the status, or why there is none
-   * @param seconds - including the wait for a connection
-   */
-  readonly observe?: (method: string, outcome: number | UpstreamFailure['kind'], seconds: number) => void;
-}) {
-  const { url, connections, timeoutMs, observe } = options;
+export function createUpstreamClient({ url, connections, timeoutMs, observe }: UpstreamClientOptions) {
   const { origin, pathname } = new URL(url);
   const basePath = pathname.replace(/\/$/, '');
   const ids = createRequestIds();
   // Callers cancel at their own deadlines.
   const pool = new Pool(origin, { connections, connect: { timeout: timeoutMs }, headersTimeout: 0, bodyTimeout: 0 });
   const mostOfKey = Math.ceil(connections / 2);
-  /** The waiting requests of each key, the oldest first. The key whose turn is next comes first. */
-  const lines = new Map<string, Set<Exchange>>();
-  /** The connections that each key uses. */
-  const used = new Map<string, number>();
+  /** The keys with requests. The key whose turn is next comes first. */
+  const keys = new Map<string, { active: number; readonly waiting: Set<Exchange> }>();
   let active = 0;
 
   return {
-    /**
-     * Sends a request when it is its key's turn.
-     * @returns the function that cancels it
-     */
+    /** Sends a request when it is its key's turn. Returns the function that cancels it. */
     send(request: UpstreamRequest, onOutcome: (outcome: Outcome) => void): (reason: Error) => void {
-      const keyId = request.call.key?.id ?? '';
+      const id = request.call.key?.id ?? '';
+      const key = keys.get(id) ?? { active: 0, waiting: new Set() };
+      keys.set(id, key);
       const createdAt = performance.now();
-      const exchange = new Exchange(request, ids, finish, release);
-      const line = lines.get(keyId);
-      if (line) line.add(exchange);
-      else if (mayStart(keyId)) start(keyId, exchange);
-      else lines.set(keyId, new Set([exchange]));
-      return (reason) => exchange.cancel(reason);
-
-      function finish(outcome: Outcome): void {
+      const finish = (outcome: Outcome): void => {
         const { kind } = outcome;
-        if (kind === 'answer') observe?.(request.method, outcome.status, (performance.now() - createdAt) / 1_000);
-        else if (kind !== 'refused' && (kind !== 'cancelled' || outcome.wasSent))
-          observe?.(request.method, kind, (performance.now() - createdAt) / 1_000);
-        const waiting = lines.get(keyId);
-        if (waiting?.delete(exchange) && waiting.size === 0) lines.delete(keyId);
+        const isMeasured = kind === 'answer' || outcome.wasSent || kind === 'unreachable' || kind === 'timeout';
+        const result = kind === 'answer' ? outcome.status : kind;
+        if (isMeasured) observe?.(request.method, result, (performance.now() - createdAt) / 1_000);
+        key.waiting.delete(exchange);
+        if (key.active + key.waiting.size === 0) keys.delete(id);
         onOutcome(outcome);
-      }
-
-      function release(): void {
+      };
+      const release = (): void => {
         active -= 1;
-        const left = (used.get(keyId) ?? 0) - 1;
-        if (left > 0) used.set(keyId, left);
-        else used.delete(keyId);
+        key.active -= 1;
+        if (key.active + key.waiting.size === 0) keys.delete(id);
         startNext();
-      }
+      };
+      const exchange = new Exchange(request, ids, finish, release);
+      key.waiting.add(exchange);
+      startNext();
+      return (reason) => exchange.cancel(reason);
     },
     load: () => ({
       active,
       idle: Math.max(0, pool.stats.connected - active),
-      waiting: [...lines.values()].reduce((sum, line) => sum + line.size, 0),
+      waiting: [...keys.values()].reduce((sum, { waiting }) => sum + waiting.size, 0),
     }),
     close: () => pool.destroy(),
   };
 
-  function mayStart(keyId: string): boolean {
-    return active < connections && (used.get(keyId) ?? 0) < mostOfKey;
-  }
-
-  function start(keyId: string, exchange: Exchange): void {
-    active += 1;
-    used.set(keyId, (used.get(keyId) ?? 0) + 1);
-    const { method, path, headers, body = null } = exchange.request;
-    const sent = [...headers, 'x-request-id', exchange.id];
-    pool.dispatch({ method, path: basePath + path, headers: sent, body }, exchange);
-  }
-
   function startNext(): void {
-    // The loop comes to a key again if it has more requests, because its line is then added at the end.
-    for (const [keyId, line] of lines) {
-      const [exchange] = line;
-      if (!exchange || !mayStart(keyId)) continue;
-      line.delete(exchange);
-      lines.delete(keyId);
-      if (line.size > 0) lines.set(keyId, line);
-      start(keyId, exchange);
+    // A key that has started a request moves to the end, where the loop comes to it again.
+    for (const [id, key] of keys) {
+      if (active === connections) return;
+      const [exchange] = key.waiting;
+      if (!exchange || key.active === mostOfKey) continue;
+      key.waiting.delete(exchange);
+      keys.delete(id);
+      keys.set(id, key);
+      active += 1;
+      key.active += 1;
+      const { method, path, headers, body = null } = exchange.request;
+      const sent = [...headers, 'x-request-id', exchange.id];
+      pool.dispatch({ method, path: basePath + path, headers: sent, body }, exchange);
     }
   }
 }
@@ -161,7 +141,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #wasSent = false;
   #status = 0;
   #headers: Headers = {};
-  #body: Buffer | undefined;
+  #body = Buffer.alloc(0);
   #size = 0;
   #chunks = 0;
 
@@ -193,27 +173,36 @@ class Exchange implements Dispatcher.DispatchHandler {
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
     const isInformational = status < 200;
     if (isInformational) return;
-    if (!this.ids.matches(this.id, readHeader(headers, 'x-request-id'), status)) {
+    if (this.ids.matches(this.id, readHeader(headers, 'x-request-id'), status)) {
+      this.#status = status;
+      this.#headers = headers;
+    } else {
       this.#fail('mismatched', notUnderstood('the answer to another request'));
-      return controller.abort(new Error('the response is not that of the request'));
+      controller.abort(new Error('the response is not that of the request'));
     }
-    this.#status = status;
-    this.#headers = headers;
   }
 
+  /** Copies all chunks but an only one into a buffer that doubles, so that a body costs the same however it is cut. */
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     const start = this.#size;
+    const body = this.#body;
     this.#size += chunk.length;
     this.#chunks += 1;
     if (this.#size > MAX_BODY_BYTES || this.#chunks > MAX_CHUNKS) {
       this.#answer(undefined);
-      controller.abort(new Error('the response is too large'));
-    } else if (start === 0) this.#body = chunk;
-    else this.#append(chunk, start);
+      return controller.abort(new Error('the response is too large'));
+    }
+    if (this.#chunks === 1) this.#body = chunk;
+    else {
+      if (this.#size > body.length) body.copy((this.#body = Buffer.allocUnsafe(2 * this.#size)));
+      chunk.copy(this.#body, start);
+    }
   }
 
   onResponseEnd(): void {
-    this.#answer(this.#decode());
+    const encoding = readHeader(this.#headers, 'content-encoding')?.toLowerCase() || 'identity';
+    const bytes = decode(this.#body.subarray(0, this.#size), encoding);
+    this.#answer(bytes && isUtf8(bytes) ? bytes.toString('utf8') : undefined);
     this.onFree();
   }
 
@@ -224,24 +213,6 @@ class Exchange implements Dispatcher.DispatchHandler {
     else if (isBroken) this.#fail('broken', notUnderstood('incomplete or no HTTP', new Error(error.message)));
     else this.#fail('unreachable', unavailable(error));
     this.onFree();
-  }
-
-  /** Copies a chunk into a buffer that doubles, so that a body costs the same however it is cut. */
-  #append(chunk: Buffer, start: number): void {
-    let body = this.#body as Buffer;
-    if (this.#chunks === 2 || this.#size > body.length) {
-      body = Buffer.allocUnsafe(Math.max(1_024, 2 * this.#size));
-      (this.#body as Buffer).copy(body, 0, 0, start);
-      this.#body = body;
-    }
-    chunk.copy(body, start);
-  }
-
-  #decode(): string | undefined {
-    const body = this.#body?.subarray(0, this.#size) ?? Buffer.alloc(0);
-    const encoding = readHeader(this.#headers, 'content-encoding')?.toLowerCase() || 'identity';
-    const bytes = encoding === 'identity' ? body : decompress(body, encoding);
-    return bytes && isUtf8(bytes) ? bytes.toString('utf8') : undefined;
   }
 
   #answer(body: string | undefined): void {
@@ -255,16 +226,18 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   /** Only the first outcome counts. */
   #end(outcome: Outcome): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.onOutcome(outcome);
+    if (!this.#isOver) {
+      this.#isOver = true;
+      this.onOutcome(outcome);
+    }
   }
 }
 
-/** Decompresses the body of an upstream that encodes it although it was not asked to. */
-function decompress(body: Buffer, encoding: string): Buffer | undefined {
+/** Decodes the body of an upstream that encodes it although it was not asked to. */
+function decode(body: Buffer, encoding: string): Buffer | undefined {
   const limit = { maxOutputLength: MAX_BODY_BYTES };
   try {
+    if (encoding === 'identity') return body;
     if (encoding === 'gzip' || encoding === 'x-gzip') return gunzipSync(body, limit);
     if (encoding === 'br') return brotliDecompressSync(body, limit);
     if (encoding !== 'deflate') return undefined;
@@ -294,10 +267,7 @@ function createRequestIds() {
   let isReturned = false;
   let isReturnedWithRefusals = false;
   return {
-    create(requestId: string): string {
-      count += 1;
-      return requestId.slice(0, MAX_CLIENT_ID) + tag + count.toString(36);
-    },
+    create: (requestId: string): string => requestId.slice(0, MAX_CLIENT_ID) + tag + (count += 1).toString(36),
     /** Whether a response may belong to the request with this id. */
     matches(id: string, returned: string | undefined, status: number): boolean {
       if (returned === id || returned?.split(', ').includes(id)) {

@@ -60,7 +60,7 @@ export function parseItems(text: string): ReadonlyMap<string, Parameters> {
   if (text === '' || text.length > MAX_LENGTH) return items;
   try {
     for (const [name, parameters] of parseList(text)) {
-      const unit = parameters.get('qu') ?? 'requests';
+      const unit: unknown = parameters.get('qu') ?? 'requests';
       if (typeof name === 'string' && unit === 'requests') items.set(name, parameters);
     }
     return items;

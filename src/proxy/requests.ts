@@ -46,32 +46,32 @@ export function createUpstreamRequests(
     if (call.isCancelled) throw new CallCancelled();
     if (!breaker.mayTry()) return paths.map(() => unavailable());
     const batch = new Batch(call, timeoutMs);
-    let error: Error | undefined;
-    for (let next = 0; next < paths.length && !error; error ??= batch.error) {
-      const first = key?.first;
-      try {
-        if (first) error = await Promise.race([first, batch.ended]);
-        else {
-          const end = next + (key ? key.start(paths.length - next) : paths.length);
-          for (; next < end; next += 1) join(paths[next] as string, template, batch, next);
-          await batch.settled();
-        }
-      } catch (thrown) {
-        error = thrown as Error;
+    try {
+      for (let next = 0; next < paths.length;) {
+        const first = key?.first;
+        const refusal = first && (await Promise.race([first, batch.ended]));
+        if (refusal) throw refusal;
+        if (first) continue;
+        const end = next + (key ? key.start(paths.length - next) : paths.length);
+        for (; next < end; next += 1) join(paths[next] as string, template, batch, next);
+        await batch.settled();
       }
+    } catch (error) {
+      batch.error ??= error as Error;
     }
     batch.close();
-    return Array.from(paths, (_, index) => batch.results[index] ?? (error as Error));
+    return Array.from(paths, (_, index) => batch.results[index] ?? (batch.error as Error));
   };
 
   /** Joins an equal GET of the key that has not been sent yet, or sends a request. */
   function join(path: string, template: RequestTemplate, batch: Batch, index: number): void {
     const equal = template.method === 'GET' ? shared.gets.get(toId(template.call, path)) : undefined;
     // A call that arrives after the request was sent must see newer data.
-    const isJoinable = equal && equal.sentAt === undefined;
-    const request = isJoinable ? equal : new PendingRequest(path, template, batch, shared);
-    batch.add(request, index);
-    if (!isJoinable) request.send();
+    const isJoinable = equal?.sentAt === undefined;
+    const request = equal && isJoinable ? equal : new PendingRequest(path, template, batch, shared);
+    batch.open.set(index, request);
+    request.waiting.push([batch, index]);
+    if (request !== equal) request.send();
   }
 }
 
@@ -86,20 +86,24 @@ interface Shared {
 /** The requests of one call, which ends at its time limit, or when its client disconnects. */
 class Batch {
   readonly results: (Result | undefined)[] = [];
-  /** Why it ended early. */
+  /** The requests without results, by index. */
+  readonly open = new Map<number, PendingRequest>();
+  /** Why some requests get no results. */
   error: Error | undefined;
-  readonly ended: Promise<undefined>;
-  readonly #open = new Map<number, PendingRequest>();
+  /** Rejects with `error` when the call ends early. */
+  readonly ended: Promise<never>;
   readonly #endsAt: number;
   readonly #timer: NodeJS.Timeout;
-  #resolveEnded!: (error: undefined) => void;
+  readonly #cancel = (): void => this.#end(new CallCancelled());
+  #rejectEnded!: (error: Error) => void;
   #resolveSettled: (() => void) | undefined;
 
   constructor(
     private readonly call: Call,
     timeoutMs: number,
   ) {
-    this.ended = new Promise((resolve) => (this.#resolveEnded = resolve));
+    this.ended = new Promise((_, reject) => (this.#rejectEnded = reject));
+    this.ended.catch(() => undefined);
     this.#endsAt = call.startedAt + timeoutMs;
     this.#timer = setTimeout(() => this.#end(timedOut()), Math.ceil(this.#endsAt - performance.now()));
     call.onCancel(this.#cancel);
@@ -110,21 +114,17 @@ class Batch {
     return performance.now() + milliseconds < this.#endsAt;
   }
 
-  add(request: PendingRequest, index: number): void {
-    this.#open.set(index, request);
-    request.waiting.push({ batch: this, index });
-  }
-
   settle(index: number, result: Result): void {
     this.results[index] = result;
-    this.#open.delete(index);
+    this.open.delete(index);
     this.call.key?.finish(isRefusal(result) ? result : undefined);
-    if (this.#open.size === 0) this.#resolveSettled?.();
+    if (this.open.size === 0) this.#resolveSettled?.();
   }
 
-  /** Resolves when all requests have results. */
+  /** Resolves when all requests have results. @throws `error` */
   async settled(): Promise<void> {
-    if (this.#open.size > 0) await new Promise<void>((resolve) => (this.#resolveSettled = resolve));
+    if (this.open.size > 0) await new Promise<void>((resolve) => (this.#resolveSettled = resolve));
+    if (this.error) throw this.error;
   }
 
   close(): void {
@@ -132,18 +132,17 @@ class Batch {
     this.call.offCancel(this.#cancel);
   }
 
-  readonly #cancel = (): void => this.#end(new CallCancelled());
-
   #end(error: Error): void {
     this.error = error;
-    for (const [index, request] of this.#open) request.leave(this, index, error);
-    this.#resolveEnded(undefined);
+    for (const [index, request] of this.open) request.leave(this, index, error);
+    this.#rejectEnded(error);
   }
 }
 
 /** A request with all its attempts, for which one or more calls wait. */
 class PendingRequest implements UpstreamRequest {
-  readonly waiting: { readonly batch: Batch; readonly index: number }[] = [];
+  /** The calls, each with the index of its result. */
+  waiting: (readonly [Batch, number])[] = [];
   readonly call: Call;
   readonly method: UpstreamRequest['method'];
   readonly headers: UpstreamRequest['headers'];
@@ -152,7 +151,7 @@ class PendingRequest implements UpstreamRequest {
   #cancel: ((reason: Error) => void) | undefined;
   #retries = 0;
   /** Why the last attempt that got no answer got none. */
-  #lastFailure: Error | undefined;
+  #lastFailure: Result | undefined;
 
   /** @param deadline - the first call: the others may wait longer, but get no further attempts */
   constructor(
@@ -173,32 +172,29 @@ class PendingRequest implements UpstreamRequest {
   /** One of the calls waits no longer. */
   leave(batch: Batch, index: number, reason: Error): void {
     if (this.waiting.length === 1) return this.#cancel?.(reason);
-    const place = this.waiting.findIndex((one) => one.batch === batch && one.index === index);
-    this.waiting.splice(place, 1);
+    this.waiting = this.waiting.filter((one) => one[0] !== batch || one[1] !== index);
     batch.settle(index, reason);
   }
 
   /** Tells the breaker and the key how an attempt ended, and retries or finishes. */
   #conclude(outcome: Outcome): void {
-    const { template, shared } = this;
-    const { breaker } = shared;
+    const { breaker } = this.shared;
     let result: Result;
     if (outcome.kind === 'answer') {
-      result = template.read(outcome, this.path);
+      result = this.template.read(outcome, this.path);
       breaker.succeeded();
       this.call.key?.learn(outcome, this.sentAt ?? 0, isRefusal(result) ? result : undefined);
     } else {
       const { kind, error, wasSent } = outcome;
       if (kind === 'unreachable' || kind === 'broken') breaker.failed();
       if (kind === 'timeout' && wasSent) breaker.failed(this.call.key?.id ?? '');
-      result = kind === 'timeout' ? (this.#lastFailure ?? error) : error;
+      result = (kind === 'timeout' && this.#lastFailure) || error;
     }
-    if (isWorthRetrying(this.method, outcome) && this.#retryLater(outcome)) this.#lastFailure = result as Error;
-    else this.#finish(result);
+    if (!isWorthRetrying(this.method, outcome) || !this.#retryLater(outcome, result)) this.#finish(result);
   }
 
   /** Sends the request again after a pause, if that makes sense. */
-  #retryLater(outcome: Outcome): boolean {
+  #retryLater(outcome: Outcome, failure: Result): boolean {
     const { shared } = this;
     if (shared.breaker.isOpen || shared.retriesLeft < 1) return false;
     // Exponential backoff with full jitter, but not before the upstream wants it.
@@ -208,10 +204,11 @@ class PendingRequest implements UpstreamRequest {
     if (!this.deadline.leaves(pauseMs)) return false;
     shared.retriesLeft -= 1;
     this.#retries += 1;
+    this.#lastFailure = failure;
     const timer = setTimeout(() => this.send(), pauseMs);
     this.#cancel = (reason) => {
       clearTimeout(timer);
-      this.#finish(reason instanceof CallCancelled ? reason : (this.#lastFailure ?? reason));
+      this.#finish(reason instanceof CallCancelled ? reason : failure);
     };
     return true;
   }
@@ -220,7 +217,7 @@ class PendingRequest implements UpstreamRequest {
     const { gets } = this.shared;
     const id = toId(this.call, this.path);
     if (gets.get(id) === this) gets.delete(id);
-    for (const { batch, index } of this.waiting) batch.settle(index, result);
+    for (const [batch, index] of this.waiting) batch.settle(index, result);
   }
 }
 
