@@ -72,20 +72,12 @@ export interface UpstreamKey {
   readonly id: string;
   /** The `Authorization` header. It is sent to the upstream unchanged, and nowhere else. */
   readonly authorization: string;
-  /**
-   * Set while the upstream has not answered for the key and a request is on its way: no other may start. Resolves when it
-   * has ended, with the error for the client if the upstream refused the key or its rate.
-   */
-  readonly first: Promise<StoreError | undefined> | undefined;
-  /**
-   * Starts requests: `count`, or as many as fit into the limits if they were admitted before these were known, or one
-   * while the upstream has not answered for the key.
-   * @returns how many, at least one; call `finish` for each
-   * @throws StoreError if the key may send none
-   */
-  start(count: number): number;
-  /** Called when a started request has ended, in whatever way, after `learn`. */
-  finish(refusal?: StoreError): void;
+  /** True until the upstream has answered for the key: its requests then go one at a time. */
+  readonly isUnknown: boolean;
+  /** Called before a request is sent for the first time. Returns why it may not be sent. */
+  start(): StoreError | undefined;
+  /** Called when a request has ended, whether it was started or shared with another, after `learn`. */
+  finish(): void;
   /** Returns why this key may send no request now. Also called immediately before each request is sent. */
   findRefusal(): StoreError | undefined;
   /**

@@ -48,8 +48,6 @@ class ProxySession implements session.Session, session.UpstreamKey {
   #admitted = 0;
   /** Admitted requests that have not ended. */
   #inFlight = 0;
-  /** Makes the other requests of an unknown key wait no longer. */
-  #endFirst: ((refusal?: StoreError) => void) | undefined;
   /** The windows of the default plan after the last charge. */
   #defaultWindows: readonly WindowState[] | undefined;
 
@@ -78,12 +76,12 @@ class ProxySession implements session.Session, session.UpstreamKey {
     return this.findRefusal()?.code === 'unauthorized';
   }
 
-  get first(): Promise<StoreError | undefined> | undefined {
-    return this.key.first;
+  get isUnknown(): boolean {
+    return this.key.isUnknown;
   }
 
   requireKey(): MaybePromise<void> {
-    const refusal = this.findRefusal();
+    const refusal = this.key.findRefusal(0);
     if (refusal?.code === 'unauthorized') return this.refused.requireKey();
     if (refusal?.code === 'key_banned') throw this.#count(refusal);
   }
@@ -97,22 +95,17 @@ class ProxySession implements session.Session, session.UpstreamKey {
     });
   }
 
-  start(count: number): number {
-    const { key } = this;
-    const refusal = this.findRefusal() ?? (this.#admitted === 0 ? key.findLimit(1) : undefined);
-    if (refusal) throw refusal;
-    const isFirst = key.isUnknown;
-    if (isFirst) this.#endFirst = key.startFirst();
-    const started = isFirst ? 1 : Math.min(count, this.#admitted + key.room);
-    this.#hold(Math.max(0, started - this.#admitted));
-    this.#admitted -= started;
-    return started;
+  start(): StoreError | undefined {
+    const wasAdmitted = this.#admitted > 0;
+    const refusal = this.findRefusal() ?? (wasAdmitted ? undefined : this.key.findLimit(1));
+    if (!wasAdmitted) this.#hold(1);
+    this.#admitted -= 1;
+    return refusal;
   }
 
-  finish(refusal?: StoreError): void {
-    if (this.#inFlight > this.#admitted) this.#release(1);
-    this.#endFirst?.(refusal);
-    this.#endFirst = undefined;
+  finish(): void {
+    if (this.#inFlight > 0) this.#release(1);
+    this.#admitted = Math.min(this.#admitted, this.#inFlight);
   }
 
   findRefusal(): StoreError | undefined {
@@ -142,7 +135,6 @@ class ProxySession implements session.Session, session.UpstreamKey {
   close(): void {
     this.#admitted = 0;
     this.#release(this.#inFlight);
-    this.#endFirst?.();
   }
 
   get #plan() {

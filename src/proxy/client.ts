@@ -16,6 +16,8 @@ export interface UpstreamRequest {
   readonly body?: string | undefined;
   /** When it was last sent, by `performance.now()`. */
   sentAt?: number;
+  /** Called when it is the request's turn. Returns why it may not be sent. */
+  start(): Error | undefined;
 }
 
 export interface UpstreamAnswer {
@@ -120,10 +122,16 @@ export function createUpstreamClient({ url, connections, timeoutMs, observe }: U
     for (const [id, key] of keys) {
       if (active === connections) return;
       const [exchange] = key.waiting;
-      if (!exchange || key.active === mostOfKey) continue;
+      const most = exchange?.request.call.key?.isUnknown ? 1 : mostOfKey;
+      if (!exchange || key.active >= most) continue;
       key.waiting.delete(exchange);
       keys.delete(id);
       keys.set(id, key);
+      const refusal = exchange.request.start();
+      if (refusal) {
+        exchange.fail('refused', refusal);
+        continue;
+      }
       active += 1;
       key.active += 1;
       const { method, path, headers, body = null } = exchange.request;
@@ -141,7 +149,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #wasSent = false;
   #status = 0;
   #headers: Headers = {};
-  #body = Buffer.alloc(0);
+  #body: Buffer = Buffer.alloc(0);
   #size = 0;
   #chunks = 0;
 
@@ -157,14 +165,14 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   cancel(reason: Error): void {
     if (REFUSALS.has(this.#status)) this.#answer(undefined);
-    else this.#fail(reason instanceof CallCancelled ? 'cancelled' : 'timeout', reason);
+    else this.fail(reason instanceof CallCancelled ? 'cancelled' : 'timeout', reason);
     this.#controller?.abort(reason);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     const refusal = this.request.call.key?.findRefusal();
-    if (refusal) this.#fail('refused', refusal);
+    if (refusal) this.fail('refused', refusal);
     if (this.#isOver) return controller.abort(new Error('cancelled'));
     this.#wasSent = true;
     this.request.sentAt = performance.now();
@@ -177,7 +185,7 @@ class Exchange implements Dispatcher.DispatchHandler {
       this.#status = status;
       this.#headers = headers;
     } else {
-      this.#fail('mismatched', notUnderstood('the answer to another request'));
+      this.fail('mismatched', notUnderstood('the answer to another request'));
       controller.abort(new Error('the response is not that of the request'));
     }
   }
@@ -210,8 +218,8 @@ class Exchange implements Dispatcher.DispatchHandler {
     const isBroken = this.#status !== 0 || NOT_HTTP.has(error.name);
     if (REFUSALS.has(this.#status)) this.#answer(undefined);
     // undici's error has what the upstream sent, which may contain the client's key.
-    else if (isBroken) this.#fail('broken', notUnderstood('incomplete or no HTTP', new Error(error.message)));
-    else this.#fail('unreachable', unavailable(error));
+    else if (isBroken) this.fail('broken', notUnderstood('incomplete or no HTTP', new Error(error.message)));
+    else this.fail('unreachable', unavailable(error));
     this.onFree();
   }
 
@@ -220,7 +228,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#end({ kind: 'answer', status: this.#status, body, header: (name) => readHeader(headers, name) });
   }
 
-  #fail(kind: UpstreamFailure['kind'], error: Error): void {
+  fail(kind: UpstreamFailure['kind'], error: Error): void {
     this.#end({ kind, error, wasSent: this.#wasSent });
   }
 

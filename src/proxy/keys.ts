@@ -48,9 +48,10 @@ export class KeyState {
   isAccepted = false;
   /** Requests that were admitted and have not ended. */
   inFlight = 0;
-  #first: Promise<StoreError | undefined> | undefined;
   #refusal: { readonly error: StoreError; readonly until: number } | undefined;
   #cooldown: Cooldown | undefined;
+  /** The upstream's error that began the cooldown. */
+  #limited: StoreError | undefined;
   #isKnown = false;
   /** The numbers of the last answer that stated any. They are kept after a 429, for the response headers. */
   #stated: readonly WindowState[] = [];
@@ -86,35 +87,19 @@ export class KeyState {
     return this.#cooldown && this.#cooldown.until > monotonicNow() ? this.#cooldown : undefined;
   }
 
-  /** While the first request of an unknown key is on its way: resolves when it has ended, with its refusal. */
-  get first(): Promise<StoreError | undefined> | undefined {
-    return this.isUnknown ? this.#first : undefined;
-  }
-
-  /** Makes the other requests of the key wait. Returns the function that ends the wait. */
-  startFirst(): (refusal?: StoreError) => void {
-    let end!: (refusal?: StoreError) => void;
-    const first = new Promise<StoreError | undefined>((resolve) => (end = resolve));
-    this.#first = first;
-    return (refusal) => {
-      if (this.#first === first) this.#first = undefined;
-      end(refusal);
-    };
-  }
-
   /**
    * Why nothing may be sent now: the upstream refused the key, or the key is in a cooldown.
-   * @param cost - of an operation that is not admitted yet
+   * @param cost - of an operation that is not admitted yet. Waiting requests get the error of the upstream itself
    */
-  findRefusal(cost = 1): StoreError | undefined {
+  findRefusal(cost?: number): StoreError | undefined {
     const now = monotonicNow();
     if (this.#refusal && this.#refusal.until > now) return this.#refusal.error;
     const { cooldown } = this;
     if (!cooldown) return undefined;
+    if (cost === undefined && this.#limited) return this.#limited;
     const retryAfter = secondsUntil(cooldown.retryAt, now);
-    return cooldown.code === 'key_banned'
-      ? keyBanned(retryAfter)
-      : (this.#findExcess(cost) ?? rateLimited(retryAfter, cost));
+    if (cooldown.code === 'key_banned') return keyBanned(retryAfter);
+    return this.#findExcess(cost ?? 1) ?? rateLimited(retryAfter, cost);
   }
 
   /**
@@ -162,11 +147,13 @@ export class KeyState {
     const code = refusal.code === 'key_banned' ? 'key_banned' : 'rate_limited';
     const retryAt = now + (refusal.retryAfter ?? 0) * 1_000;
     // A request with a banned key could prolong the ban.
-    this.coolDown({ until: code === 'key_banned' ? retryAt : Math.min(retryAt, now + LONG_MS), retryAt, code });
+    const until = code === 'key_banned' ? retryAt : Math.min(retryAt, now + LONG_MS);
+    this.coolDown({ until, retryAt, code }, refusal);
   }
 
   /** Starts a cooldown, or extends the one in progress. After it, one request goes first again. */
-  coolDown({ until, retryAt, code }: Cooldown): void {
+  coolDown({ until, retryAt, code }: Cooldown, error?: StoreError): void {
+    this.#limited = error;
     const known = this.cooldown;
     this.#cooldown = {
       until: Math.max(known?.until ?? 0, until),

@@ -77,36 +77,30 @@ function parseCount(text: string | undefined): number | undefined {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }
 
-/** The shortest wait after a 429, in seconds, and the longest if the upstream does not state it. */
-const [LEAST_WAIT, LONGEST_GUESS] = [1, 60];
-
 /**
  * Parses `Retry-After`, which is a number of seconds or an HTTP date. Clocks differ, so the wait until a date is
- * measured from the `Date` of the same response, if it has one and the result makes sense.
+ * measured from the `Date` of the same response, if the result makes sense.
  * See https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
  * @returns the wait in seconds, at most a day; undefined without a valid header
  */
 export function parseRetryAfter({ header }: Head, now: number): number | undefined {
   const value = header('retry-after') ?? '';
-  const seconds = parseCount(value) ?? toSeconds(value, header('date') ?? '', now);
-  return seconds === undefined ? undefined : Math.min(seconds, DAY);
-}
-
-/** Returns the wait in seconds after a 429: `Retry-After`, or until every exhausted window has reset, at most a minute. */
-export function parseWait(answer: Head, now: number): number {
-  const stated = parseRetryAfter(answer, now);
-  if (stated !== undefined) return Math.max(LEAST_WAIT, stated);
-  const exhausted = parseStatedWindows(answer, now).filter(({ remaining }) => remaining === 0);
-  const wait = Math.max(0, ...exhausted.map(({ resetAt }) => Math.ceil((resetAt - now) / 1_000)));
-  return Math.max(LEAST_WAIT, Math.min(wait, LONGEST_GUESS));
-}
-
-function toSeconds(value: string, sentAt: string, now: number): number | undefined {
+  const seconds = parseCount(value);
+  if (seconds !== undefined) return Math.min(seconds, DAY);
   // `Date.parse` accepts much more, but every HTTP date begins with a weekday.
   const date = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(value) ? Date.parse(value) : NaN;
   if (Number.isNaN(date)) return undefined;
-  const [wait = NaN, ownWait = 0] = [Date.parse(sentAt), toWallTime(now)].map((from) =>
-    Math.ceil((date - from) / 1_000),
-  );
-  return Math.max(0, Math.abs(wait) <= DAY ? wait : ownWait);
+  const wait = Math.ceil((date - Date.parse(header('date') ?? '')) / 1_000);
+  const isSensible = Math.abs(wait) <= DAY;
+  return Math.min(DAY, Math.max(0, isSensible ? wait : Math.ceil((date - toWallTime(now)) / 1_000)));
+}
+
+/** The longest wait after a 429, in seconds, if the upstream does not state it. */
+const LONGEST_GUESS = 60;
+
+/** Returns the wait in seconds after a 429: `Retry-After`, or until every exhausted window has reset, at least 1. */
+export function parseWait(answer: Head, now: number): number {
+  const exhausted = parseStatedWindows(answer, now).filter(({ remaining }) => remaining === 0);
+  const guess = Math.max(0, ...exhausted.map(({ resetAt }) => Math.ceil((resetAt - now) / 1_000)));
+  return Math.max(1, parseRetryAfter(answer, now) ?? Math.min(guess, LONGEST_GUESS));
 }

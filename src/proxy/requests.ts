@@ -42,25 +42,13 @@ export function createUpstreamRequests(
 
   return async (paths, template) => {
     const { call } = template;
-    const { key } = call;
     if (call.isCancelled) throw new CallCancelled();
     if (!breaker.mayTry()) return paths.map(() => unavailable());
     const batch = new Batch(call, timeoutMs);
-    try {
-      for (let next = 0; next < paths.length;) {
-        const first = key?.first;
-        const refusal = first && (await Promise.race([first, batch.ended]));
-        if (refusal) throw refusal;
-        if (first) continue;
-        const end = next + (key ? key.start(paths.length - next) : paths.length);
-        for (; next < end; next += 1) join(paths[next] as string, template, batch, next);
-        await batch.settled();
-      }
-    } catch (error) {
-      batch.error ??= error as Error;
-    }
+    paths.forEach((path, index) => join(path, template, batch, index));
+    await batch.settled();
     batch.close();
-    return Array.from(paths, (_, index) => batch.results[index] ?? (batch.error as Error));
+    return batch.results;
   };
 
   /** Joins an equal GET of the key that has not been sent yet, or sends a request. */
@@ -85,25 +73,18 @@ interface Shared {
 
 /** The requests of one call, which ends at its time limit, or when its client disconnects. */
 class Batch {
-  readonly results: (Result | undefined)[] = [];
+  readonly results: Result[] = [];
   /** The requests without results, by index. */
   readonly open = new Map<number, PendingRequest>();
-  /** Why some requests get no results. */
-  error: Error | undefined;
-  /** Rejects with `error` when the call ends early. */
-  readonly ended: Promise<never>;
   readonly #endsAt: number;
   readonly #timer: NodeJS.Timeout;
   readonly #cancel = (): void => this.#end(new CallCancelled());
-  #rejectEnded!: (error: Error) => void;
   #resolveSettled: (() => void) | undefined;
 
   constructor(
     private readonly call: Call,
     timeoutMs: number,
   ) {
-    this.ended = new Promise((_, reject) => (this.#rejectEnded = reject));
-    this.ended.catch(() => undefined);
     this.#endsAt = call.startedAt + timeoutMs;
     this.#timer = setTimeout(() => this.#end(timedOut()), Math.ceil(this.#endsAt - performance.now()));
     call.onCancel(this.#cancel);
@@ -117,14 +98,13 @@ class Batch {
   settle(index: number, result: Result): void {
     this.results[index] = result;
     this.open.delete(index);
-    this.call.key?.finish(isRefusal(result) ? result : undefined);
+    this.call.key?.finish();
     if (this.open.size === 0) this.#resolveSettled?.();
   }
 
-  /** Resolves when all requests have results. @throws `error` */
+  /** Resolves when all requests have results. */
   async settled(): Promise<void> {
     if (this.open.size > 0) await new Promise<void>((resolve) => (this.#resolveSettled = resolve));
-    if (this.error) throw this.error;
   }
 
   close(): void {
@@ -133,9 +113,7 @@ class Batch {
   }
 
   #end(error: Error): void {
-    this.error = error;
     for (const [index, request] of this.open) request.leave(this, index, error);
-    this.#rejectEnded(error);
   }
 }
 
@@ -169,6 +147,11 @@ class PendingRequest implements UpstreamRequest {
     this.#cancel = this.shared.client.send(this, (outcome) => this.#conclude(outcome));
   }
 
+  start(): Error | undefined {
+    const { key } = this.call;
+    return this.#retries === 0 ? key?.start() : key?.findRefusal();
+  }
+
   /** One of the calls waits no longer. */
   leave(batch: Batch, index: number, reason: Error): void {
     if (this.waiting.length === 1) return this.#cancel?.(reason);
@@ -188,7 +171,7 @@ class PendingRequest implements UpstreamRequest {
       const { kind, error, wasSent } = outcome;
       if (kind === 'unreachable' || kind === 'broken') breaker.failed();
       if (kind === 'timeout' && wasSent) breaker.failed(this.call.key?.id ?? '');
-      result = (kind === 'timeout' && this.#lastFailure) || error;
+      result = kind === 'timeout' ? (this.#lastFailure ?? error) : error;
     }
     if (!isWorthRetrying(this.method, outcome) || !this.#retryLater(outcome, result)) this.#finish(result);
   }

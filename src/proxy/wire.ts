@@ -8,18 +8,12 @@ import { PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pets/pet
 import type { UpstreamAnswer } from './client.js';
 import { parseRetryAfter, parseWait } from './limits.js';
 
-/**
- * Reads an animal from a response. Unknown fields are ignored.
- * @returns undefined if the interface does not allow the body
- */
+/** Reads an animal. Unknown fields are ignored. @returns undefined if the interface does not allow the body */
 export function parsePet(body: string | undefined): Pet | undefined {
   return toPet(parse(body));
 }
 
-/**
- * Reads a list of animals, and sorts it by id, because the interface does not define the order.
- * @returns undefined if the interface does not allow the body
- */
+/** Reads a list of animals and sorts it by id, because the interface does not define the order. Undefined as above. */
 export function parsePets(body: string | undefined): readonly Pet[] | undefined {
   const list = parse(body);
   if (!Array.isArray(list)) return undefined;

@@ -20,8 +20,8 @@ export function createUpstreamKey(id: string, authorization = ''): UpstreamKey {
   return {
     id,
     authorization,
-    first: undefined,
-    start: (count) => count,
+    isUnknown: false,
+    start: () => undefined,
     finish: () => undefined,
     findRefusal: () => undefined,
     learn: () => undefined,
