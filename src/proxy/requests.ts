@@ -82,7 +82,7 @@ class Batch {
   #resolveSettled: (() => void) | undefined;
 
   constructor(
-    private readonly call: Call,
+    readonly call: Call,
     timeoutMs: number,
   ) {
     this.#endsAt = call.startedAt + timeoutMs;
@@ -121,7 +121,6 @@ class Batch {
 class PendingRequest implements UpstreamRequest {
   /** The calls, each with the index of its result. */
   waiting: (readonly [Batch, number])[] = [];
-  readonly call: Call;
   readonly method: UpstreamRequest['method'];
   readonly headers: UpstreamRequest['headers'];
   readonly body: UpstreamRequest['body'];
@@ -138,9 +137,14 @@ class PendingRequest implements UpstreamRequest {
     private readonly deadline: Batch,
     private readonly shared: Shared,
   ) {
-    ({ call: this.call, method: this.method, headers: this.headers, body: this.body } = template);
+    ({ method: this.method, headers: this.headers, body: this.body } = template);
     shared.retriesLeft = Math.min(MAX_RETRIES, shared.retriesLeft + RETRY_SHARE);
-    if (this.method === 'GET') shared.gets.set(toId(this.call, path), this);
+    if (this.method === 'GET') shared.gets.set(toId(template.call, path), this);
+  }
+
+  /** One of those that still wait, because the first may have left. */
+  get call(): Call {
+    return this.waiting[0]?.[0].call ?? this.template.call;
   }
 
   send(): void {
@@ -198,7 +202,7 @@ class PendingRequest implements UpstreamRequest {
 
   #finish(result: Result): void {
     const { gets } = this.shared;
-    const id = toId(this.call, this.path);
+    const id = toId(this.template.call, this.path);
     if (gets.get(id) === this) gets.delete(id);
     for (const [batch, index] of this.waiting) batch.settle(index, result);
   }

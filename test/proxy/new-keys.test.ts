@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
 import { freeLimits, send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
@@ -67,12 +68,23 @@ it('operations that share a GET report the numbers of the upstream', async () =>
   const upstream = await startScriptedUpstream((_, response) => send(response, 200, '[]', freeLimits(50)));
   const gateway = await startProxyBefore(upstream.url, { UPSTREAM_CONNECTIONS: '1' });
   await gateway.graphql('{ pets { id } }', { key: 'a' });
-  upstream.play((_, response) => void setTimeout(send, 100, response, 200, '[]', freeLimits(40)));
+  upstream.play((_, response) => void setTimeout(send, 200, response, 200, '[]', freeLimits(40)));
   const first = gateway.graphql('{ pets(limit: 1) { id } }', { key: 'a' });
   const shared = Array.from({ length: 5 }, () => gateway.graphql('{ pets(limit: 2) { id } }', { key: 'a' }));
   await first;
   for (const { headers } of await Promise.all(shared)) expect(headers.get('x-ratelimit-remaining')).toBe('40');
   expect(upstream.seen).toHaveLength(2);
+
+  // The client that asked first leaves before the request is sent.
+  const before = gateway.graphql('{ pets(limit: 1) { id } }', { key: 'a' });
+  await expect.poll(() => upstream.seen.length, { interval: 5 }).toBe(3);
+  const init = { headers: { Authorization: 'Bearer a' }, signal: AbortSignal.timeout(50) };
+  const leaving = gateway.fetch('/graphql?query={pets(limit:3){id}}', init).catch(() => undefined);
+  await sleep(20);
+  const joined = gateway.graphql('{ pets(limit: 3) { id } }', { key: 'a' });
+  await Promise.all([before, leaving, joined]);
+  expect((await joined).headers.get('x-ratelimit-remaining')).toBe('40');
+  expect(upstream.seen.map(({ path }) => path).slice(2)).toEqual(['/pets?limit=1', '/pets?limit=3']);
   await gateway.close();
   await upstream.close();
 });
