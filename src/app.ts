@@ -147,7 +147,7 @@ async function openBackend(
 ): Promise<Backend> {
   if (backend.kind !== 'proxy') return openStoreBackend({ ...parts, store: backend, bans, startTimeoutMs });
   // Loaded only where it is used, with its HTTP client, so that other modes start faster.
-  const { openProxyBackend } = await import('./proxy/proxy-backend.js');
+  const { openProxyBackend } = await import('./proxy/backend.js');
   const { log, metrics, redis } = parts;
   return openProxyBackend(backend, log, metrics, redis);
 }

@@ -25,8 +25,6 @@ export interface Session {
   readonly isKeyRefused: boolean;
   /** True if the key is valid: in proxy mode, if the upstream has accepted it before. */
   readonly isKeyAccepted?: boolean;
-  /** True if nothing is known of the limits: one operation of a batch then runs before the others are admitted. */
-  readonly areLimitsUnknown?: boolean;
   /** The key to send upstream. Absent with a store backend, which looks up keys itself. */
   readonly upstreamKey?: UpstreamKey | undefined;
   /**
@@ -62,29 +60,18 @@ export interface UpstreamAnswerHead {
   readonly header: (name: string) => string | undefined;
 }
 
-/** How the request ended that went first. */
-export interface ProbeEnd {
-  /** Whether the upstream did not answer. What waits then waits for no other probe. */
-  readonly hasFailed: boolean;
-  /** The error for the client, if the upstream refused the key or its rate. */
-  readonly refusal?: StoreError | undefined;
-}
-
 /** A caller's key, with which the proxy source sends requests upstream. */
 export interface UpstreamKey {
   /** Identifies the key. Never the key itself. */
   readonly id: string;
   /** The `Authorization` header. It is sent to the upstream unchanged, and nowhere else. */
   readonly authorization: string;
-  /** True if nothing is known of the limits: requests then go one at a time. */
-  readonly areLimitsUnknown: boolean;
-  /** What to wait for before the next request, while nothing is known of the limits. */
-  findProbe(): Promise<ProbeEnd> | undefined;
-  /**
-   * Makes all other requests with the key wait for the one that is sent next.
-   * @returns the function that ends the wait if there is no answer
-   */
-  sendProbe(): () => void;
+  /** True until the upstream has answered for the key: its requests then go one at a time. */
+  readonly isUnknown: boolean;
+  /** Called before a request is sent for the first time. Returns why it may not be sent. */
+  start(): StoreError | undefined;
+  /** Called when a request has ended, whether it was started or shared with another, after `learn`. */
+  finish(): void;
   /** Returns why this key may send no request now. Also called immediately before each request is sent. */
   findRefusal(): StoreError | undefined;
   /**

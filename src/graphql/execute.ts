@@ -86,7 +86,7 @@ export function createExecute(options: ExecuteOptions) {
     const executed: (Executed | Refusal)[] = [];
     while (executed.length < operations.length) {
       const start = executed.length;
-      const next = operations.slice(start, session.areLimitsUnknown ? start + 1 : undefined);
+      const next = operations.slice(start);
       const some = await mapInOrder(next, (operation) =>
         chain(session.admit(operation.cost), () => {
           if (operation.cost > 0) documents.promote(operation.document);

@@ -52,8 +52,9 @@ export function addLimitHeaders(headers: string[], windows: readonly WindowState
     const { name, seconds, limit, remaining, resetAt } = window;
     if (remaining < tightest.remaining) tightest = window;
     const separator = policies === '' ? '' : ', ';
-    policies += `${separator}"${name}";q=${limit}${seconds === null ? '' : `;w=${seconds}`}`;
-    states += `${separator}"${name}";r=${remaining};t=${Math.max(0, Math.ceil((resetAt - now) / 1_000))}`;
+    const quoted = `"${name.replace(/["\\]/g, '\\$&')}"`;
+    policies += `${separator}${quoted};q=${limit}${seconds === null ? '' : `;w=${seconds}`}`;
+    states += `${separator}${quoted};r=${remaining};t=${Math.max(0, Math.ceil((resetAt - now) / 1_000))}`;
   }
   headers.push('X-RateLimit-Limit', String(tightest.limit), 'X-RateLimit-Remaining', String(tightest.remaining));
   headers.push('X-RateLimit-Reset', String(toUnixSeconds(tightest.resetAt)));

@@ -11,10 +11,12 @@ export interface Pet {
   readonly name: string;
   readonly categoryId: Int64;
   readonly status?: PetStatus | undefined;
+  /** True if an upstream gave a status that this version does not know. `status` is then absent. */
+  readonly isStatusUnknown?: true;
 }
 
 /** An animal to add; the store assigns the id. */
-export type NewPet = Omit<Pet, 'id'>;
+export type NewPet = Omit<Pet, 'id' | 'isStatusUnknown'>;
 
 /** Which animals to list. */
 export interface PetQuery {

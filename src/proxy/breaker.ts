@@ -1,61 +1,49 @@
 export type Breaker = ReturnType<typeof createBreaker>;
 
-/** How long after a failure a probe tests the upstream, unless a request has been answered until then. */
-const DOUBT_MS = 500;
-/** Time between probes while the breaker is open. */
-const PROBE_EVERY_MS = 1_000;
+/** How long failures continue without an answer before the breaker opens. */
+const OPEN_AFTER_MS = 500;
+/** While the breaker is open, one call in this time may ask the upstream whether it is back. */
+const TRY_EVERY_MS = 1_000;
 
 /**
- * Creates a breaker, which stops requests to an upstream that does not answer, and detects when it is back. Only probes
- * open it, so that the requests of one key cannot. While it is open, they continue, so no request of a client has to
- * test the upstream.
- * @param probe - sends the upstream a harmless request; resolves when it answers
+ * Creates a breaker, which stops requests to an upstream that does not answer. Any answer closes it. The timeouts of one
+ * key alone do not open it: its requests may just be slow.
  */
-export function createBreaker(probe: () => Promise<unknown>, onChange: (isOpen: boolean) => void) {
+export function createBreaker(onChange: (isOpen: boolean) => void) {
   let isOpen = false;
-  /** That of the last probe. Undefined while the upstream answers. */
-  let timer: NodeJS.Timeout | undefined;
-  let isClosed = false;
-
+  /** When the first failure since the last answer was, by `performance.now()`. */
+  let failingSince: number | undefined;
+  let slowKey: string | undefined;
+  let triedAt = 0;
   return {
-    /** While this is true, nothing is sent upstream except probes. */
     get isOpen() {
       return isOpen;
     },
-    /** Whether the upstream has failed since it last answered. */
-    get isFailing() {
-      return timer !== undefined;
+    /** Whether a call may send requests now. */
+    mayTry(): boolean {
+      if (!isOpen) return true;
+      const now = performance.now();
+      if (now - triedAt < TRY_EVERY_MS) return false;
+      triedAt = now;
+      return true;
     },
     /** The upstream answered, with any status. */
-    succeeded: recover,
-    /** The upstream could not be reached, or did not answer in time. */
-    failed() {
-      if (!timer) probeAfter(DOUBT_MS);
+    succeeded(): void {
+      failingSince = slowKey = undefined;
+      if (isOpen) onChange((isOpen = false));
     },
-    close() {
-      isClosed = true;
-      clearTimeout(timer);
-      timer = undefined;
+    /**
+     * The upstream did not answer.
+     * @param keyId - the key of a request that timed out; undefined if there was no connection
+     */
+    failed(keyId?: string): void {
+      const now = performance.now();
+      slowKey ??= keyId;
+      if (keyId !== undefined && keyId === slowKey) return;
+      failingSince ??= now;
+      if (isOpen || now - failingSince < OPEN_AFTER_MS) return;
+      triedAt = now;
+      onChange((isOpen = true));
     },
   };
-
-  function probeAfter(milliseconds: number): void {
-    if (isClosed) return;
-    const current = setTimeout(() => {
-      probe().then(recover, () => {
-        const hasRecovered = timer !== current;
-        if (hasRecovered) return;
-        if (!isOpen) onChange((isOpen = true));
-        probeAfter(PROBE_EVERY_MS);
-      });
-    }, milliseconds).unref();
-    timer = current;
-  }
-
-  function recover(): void {
-    if (!timer) return;
-    clearTimeout(timer);
-    timer = undefined;
-    if (isOpen) onChange((isOpen = false));
-  }
 }

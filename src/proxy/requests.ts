@@ -1,33 +1,24 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { monotonicNow } from '../clock.js';
 import { StoreError } from '../errors.js';
 import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import type { Breaker } from './breaker.js';
-import type { Connections } from './connections.js';
-import type { Outcome, UpstreamAnswer, UpstreamRequest } from './exchange.js';
-import { parseRetryAfter } from './limit-fields.js';
+import type { Outcome, UpstreamAnswer, UpstreamClient, UpstreamRequest } from './client.js';
+import { parseRetryAfter } from './limits.js';
 import { timedOut, unavailable } from './wire.js';
 
-export interface UpstreamRequestsOptions {
-  readonly connections: Pick<Connections, 'send'>;
-  readonly breaker: Breaker;
-  /** Time for all requests of one call, from its start, in milliseconds. */
-  readonly timeoutMs: number;
-}
-
 /** What all requests of a call have in common. */
-interface RequestTemplate extends Pick<UpstreamRequest, 'method' | 'headers' | 'body'> {
+export interface RequestTemplate extends Pick<UpstreamRequest, 'method' | 'headers' | 'body'> {
   readonly call: Call;
   /** Reads the animals of an answer as soon as it arrives, so that its text and headers can be freed. */
-  read(answer: UpstreamAnswer, path: string): Result;
+  readonly read: (answer: UpstreamAnswer, path: string) => Result;
 }
 
 /** The result of a request: the animals of its answer, or the error for the client. */
 export type Result = readonly Pet[] | Error;
 
 /** Requests several paths of the upstream at once. Returns one result for each path, in order. */
-type AskUpstream = (paths: readonly string[], template: RequestTemplate) => Promise<readonly Result[]>;
+export type AskUpstream = (paths: readonly string[], template: RequestTemplate) => Promise<readonly Result[]>;
 
 /** Statuses of a temporary failure, after which a GET is sent again. */
 const RETRIED_STATUSES = new Set([502, 503, 504]);
@@ -38,180 +29,191 @@ const MAX_RETRIES = 5;
 const FIRST_BACKOFF_MS = 50;
 const LONGEST_BACKOFF_MS = 1_000;
 
-/** Creates the function that sends all requests to the upstream. */
-export function createUpstreamRequests(options: UpstreamRequestsOptions): AskUpstream {
-  const { connections, breaker, timeoutMs } = options;
-  let retriesLeft = MAX_RETRIES;
-  /**
-   * The GETs that have not ended, by key and path. Their entries are emptied at the end: as a Map in V8's old generation
-   * grows and shrinks, it leaves tables behind, which keep all that was in them alive until the next full collection.
-   */
-  const pending = new Map<string, { request?: PendingRequest | undefined }>();
+/**
+ * Creates the function that sends all requests to the upstream.
+ * @param timeoutMs - for all requests of one call, from its start
+ */
+export function createUpstreamRequests(
+  client: Pick<UpstreamClient, 'send'>,
+  breaker: Breaker,
+  timeoutMs: number,
+): AskUpstream {
+  const shared: Shared = { client, breaker, gets: new Map(), retriesLeft: MAX_RETRIES };
 
   return async (paths, template) => {
-    if (breaker.isOpen) return paths.map(() => unavailable());
     const { call } = template;
-    const deadline = createDeadline(call, timeoutMs);
-    const results: Result[] = [];
-    while (results.length < paths.length) {
-      const probe = call.key?.findProbe();
-      const refusal = probe && (await Promise.race([probe, deadline.passed]))?.refusal;
-      const error = refusal ?? deadline.findReason();
-      const rest = paths.slice(results.length);
-      if (error) results.push(...rest.map(() => error));
-      else if (!call.key?.areLimitsUnknown) results.push(...(await askAll(rest, template, deadline)));
-      else if (!call.key.findProbe()) {
-        const endProbe = call.key.sendProbe();
-        const [first] = (await askAll(rest.slice(0, 1), template, deadline)) as [Result];
-        endProbe();
-        // If the upstream refuses the first request, the thousands of a batch are not even created.
-        results.push(...(isRefusal(first) ? rest.map(() => first) : [first]));
-      }
-    }
-    deadline.close();
-    return results;
+    if (call.isCancelled) throw new CallCancelled();
+    if (!breaker.mayTry()) return paths.map(() => unavailable());
+    const batch = new Batch(call, timeoutMs);
+    paths.forEach((path, index) => join(path, template, batch, index));
+    await batch.settled();
+    batch.close();
+    return batch.results;
   };
 
-  /** Waits for the results of requests until the deadline. */
-  async function askAll(
-    paths: readonly string[],
-    template: RequestTemplate,
-    deadline: Deadline,
-  ): Promise<readonly Result[]> {
-    const requests = paths.map((path) => join(path, template, deadline));
-    await Promise.race([Promise.all(requests.map(({ done }) => done)), deadline.passed]);
-    return requests.map((request) => {
-      request.waiting -= 1;
-      return request.result ?? giveUp(request, deadline.findReason() ?? timedOut());
-    });
-  }
-
-  /** Joins an equal request of the key, or starts one. */
-  function join(path: string, template: RequestTemplate, deadline: Deadline): PendingRequest {
-    const { call, method } = template;
-    const id = `${call.key?.id ?? ''} ${path}`;
-    let request = method === 'GET' ? pending.get(id)?.request : undefined;
-    if (!request?.isJoinable) {
-      request = new PendingRequest(path, template, deadline);
-      if (method === 'GET') pending.set(id, { request });
-      request.done = run(request, id);
-    }
-    request.waiting += 1;
-    return request;
-  }
-
-  /** Stops waiting for a request, and cancels it if no other call waits. */
-  function giveUp(request: PendingRequest, reason: Error): Error {
-    const isCancelled = reason instanceof CallCancelled;
-    const wasSent = request.waiting === 0 && request.progress?.cancel(reason);
-    // A disconnected client or a full queue is no failure of the upstream.
-    if (wasSent && !isCancelled) breaker.failed();
-    return request.lastFailure && !isCancelled ? request.lastFailure : reason;
-  }
-
-  /** Makes attempts until one succeeds or a retry makes no sense. */
-  async function run(request: PendingRequest, id: string): Promise<void> {
-    retriesLeft = Math.min(MAX_RETRIES, retriesLeft + RETRY_SHARE);
-    await Promise.resolve();
-    for (let retries = 0; request.waiting > 0; retries += 1) {
-      request.result = request.call.key?.findRefusal();
-      if (request.result) break;
-      const outcome = await connections.send(request);
-      const result = conclude(request, outcome);
-      // Exponential backoff with full jitter, but not before the upstream wants it.
-      const backoffMs = Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** retries);
-      const retryAfter = outcome.kind === 'answer' ? parseRetryAfter(outcome, monotonicNow()) : undefined;
-      const pauseMs = Math.max(backoffMs, (retryAfter ?? 0) * 1_000);
-      const mayRetry = isWorthRetrying(request, outcome) && request.deadline.leaves(pauseMs) && !breaker.isOpen;
-      if (!mayRetry || retriesLeft < 1) {
-        request.result = result;
-        break;
-      }
-      retriesLeft -= 1;
-      await sleep(pauseMs);
-    }
-    const entry = pending.get(id);
-    if (entry?.request === request) {
-      entry.request = undefined;
-      pending.delete(id);
-    }
-  }
-
-  /** Reads the outcome of an attempt, and tells the breaker and the key. */
-  function conclude(request: PendingRequest, outcome: Outcome): Result {
-    if (outcome.kind === 'answer') {
-      const result = request.template.read(outcome, request.path);
-      breaker.succeeded();
-      request.call.key?.learn(outcome, request.sentAt ?? 0, isRefusal(result) ? result : undefined);
-      return result;
-    }
-    const { kind, error } = outcome;
-    if (kind === 'unreachable' || kind === 'broken') breaker.failed();
-    if (kind === 'unreachable' || kind === 'broken' || kind === 'mismatched') request.lastFailure = error;
-    return error;
+  /** Joins an equal GET of the key that has not been sent yet, or sends a request. */
+  function join(path: string, template: RequestTemplate, batch: Batch, index: number): void {
+    const equal = template.method === 'GET' ? shared.gets.get(toId(template.call, path)) : undefined;
+    // A call that arrives after the request was sent must see newer data.
+    const isJoinable = equal?.sentAt === undefined;
+    const request = equal && isJoinable ? equal : new PendingRequest(path, template, batch, shared);
+    batch.open.set(index, request);
+    request.waiting.push([batch, index]);
+    if (request !== equal) request.send();
   }
 }
 
-/** A request with all its attempts. */
+interface Shared {
+  readonly client: Pick<UpstreamClient, 'send'>;
+  readonly breaker: Breaker;
+  /** The last GET of each key and path that has not ended. */
+  readonly gets: Map<string, PendingRequest>;
+  retriesLeft: number;
+}
+
+/** The requests of one call, which ends at its time limit, or when its client disconnects. */
+class Batch {
+  readonly results: Result[] = [];
+  /** The requests without results, by index. */
+  readonly open = new Map<number, PendingRequest>();
+  readonly #endsAt: number;
+  readonly #timer: NodeJS.Timeout;
+  readonly #cancel = (): void => this.#end(new CallCancelled());
+  #resolveSettled: (() => void) | undefined;
+
+  constructor(
+    readonly call: Call,
+    timeoutMs: number,
+  ) {
+    this.#endsAt = call.startedAt + timeoutMs;
+    this.#timer = setTimeout(() => this.#end(timedOut()), Math.ceil(this.#endsAt - performance.now()));
+    call.onCancel(this.#cancel);
+  }
+
+  /** Whether more than this much time is left. */
+  leaves(milliseconds: number): boolean {
+    return performance.now() + milliseconds < this.#endsAt;
+  }
+
+  settle(index: number, result: Result): void {
+    this.results[index] = result;
+    this.open.delete(index);
+    this.call.key?.finish();
+    if (this.open.size === 0) this.#resolveSettled?.();
+  }
+
+  /** Resolves when all requests have results. */
+  async settled(): Promise<void> {
+    if (this.open.size > 0) await new Promise<void>((resolve) => (this.#resolveSettled = resolve));
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.call.offCancel(this.#cancel);
+  }
+
+  #end(error: Error): void {
+    for (const [index, request] of this.open) request.leave(this, index, error);
+  }
+}
+
+/** A request with all its attempts, for which one or more calls wait. */
 class PendingRequest implements UpstreamRequest {
-  /** Resolves when there is a result. */
-  done!: Promise<void>;
-  result: Result | undefined;
-  /** How many calls wait for the result. */
-  waiting = 0;
-  /** Why the last attempt that got no answer got none. */
-  lastFailure: Error | undefined;
-  progress: UpstreamRequest['progress'];
-  sentAt: number | undefined;
-  readonly call: Call;
+  /** The calls, each with the index of its result. */
+  waiting: (readonly [Batch, number])[] = [];
   readonly method: UpstreamRequest['method'];
   readonly headers: UpstreamRequest['headers'];
   readonly body: UpstreamRequest['body'];
+  sentAt?: number;
+  #cancel: ((reason: Error) => void) | undefined;
+  #retries = 0;
+  /** Why the last attempt that got no answer got none. */
+  #lastFailure: Result | undefined;
 
-  /** @param deadline - of the first call: later calls may wait longer, but get no further attempts */
+  /** @param deadline - the first call: the others may wait longer, but get no further attempts */
   constructor(
     readonly path: string,
-    readonly template: RequestTemplate,
-    readonly deadline: Deadline,
+    private readonly template: RequestTemplate,
+    private readonly deadline: Batch,
+    private readonly shared: Shared,
   ) {
-    ({ call: this.call, method: this.method, headers: this.headers, body: this.body } = template);
+    ({ method: this.method, headers: this.headers, body: this.body } = template);
+    shared.retriesLeft = Math.min(MAX_RETRIES, shared.retriesLeft + RETRY_SHARE);
+    if (this.method === 'GET') shared.gets.set(toId(template.call, path), this);
   }
 
-  /** Whether another call may join. A call that arrives after the request was sent must see newer data. */
-  get isJoinable(): boolean {
-    return this.sentAt === undefined && this.waiting > 0;
+  /** One of those that still wait, because the first may have left. */
+  get call(): Call {
+    return this.waiting[0]?.[0].call ?? this.template.call;
+  }
+
+  send(): void {
+    this.#cancel = this.shared.client.send(this, (outcome) => this.#conclude(outcome));
+  }
+
+  start(): Error | undefined {
+    const { key } = this.call;
+    return this.#retries === 0 ? key?.start() : key?.findRefusal();
+  }
+
+  /** One of the calls waits no longer. */
+  leave(batch: Batch, index: number, reason: Error): void {
+    if (this.waiting.length === 1) return this.#cancel?.(reason);
+    this.waiting = this.waiting.filter((one) => one[0] !== batch || one[1] !== index);
+    batch.settle(index, reason);
+  }
+
+  /** Tells the breaker and the key how an attempt ended, and retries or finishes. */
+  #conclude(outcome: Outcome): void {
+    const { breaker } = this.shared;
+    let result: Result;
+    if (outcome.kind === 'answer') {
+      result = this.template.read(outcome, this.path);
+      breaker.succeeded();
+      this.call.key?.learn(outcome, this.sentAt ?? 0, isRefusal(result) ? result : undefined);
+    } else {
+      const { kind, error, wasSent } = outcome;
+      if (kind === 'unreachable' || kind === 'broken') breaker.failed();
+      if (kind === 'timeout' && wasSent) breaker.failed(this.call.key?.id ?? '');
+      result = kind === 'timeout' ? (this.#lastFailure ?? error) : error;
+    }
+    if (!isWorthRetrying(this.method, outcome) || !this.#retryLater(outcome, result)) this.#finish(result);
+  }
+
+  /** Sends the request again after a pause, if that makes sense. */
+  #retryLater(outcome: Outcome, failure: Result): boolean {
+    const { shared } = this;
+    if (shared.breaker.isOpen || shared.retriesLeft < 1) return false;
+    // Exponential backoff with full jitter, but not before the upstream wants it.
+    const backoffMs = Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** this.#retries);
+    const retryAfter = outcome.kind === 'answer' ? parseRetryAfter(outcome, monotonicNow()) : undefined;
+    const pauseMs = Math.max(backoffMs, (retryAfter ?? 0) * 1_000);
+    if (!this.deadline.leaves(pauseMs)) return false;
+    shared.retriesLeft -= 1;
+    this.#retries += 1;
+    this.#lastFailure = failure;
+    const timer = setTimeout(() => this.send(), pauseMs);
+    this.#cancel = (reason) => {
+      clearTimeout(timer);
+      this.#finish(reason instanceof CallCancelled ? reason : failure);
+    };
+    return true;
+  }
+
+  #finish(result: Result): void {
+    const { gets } = this.shared;
+    const id = toId(this.template.call, this.path);
+    if (gets.get(id) === this) gets.delete(id);
+    for (const [batch, index] of this.waiting) batch.settle(index, result);
   }
 }
 
-type Deadline = ReturnType<typeof createDeadline>;
-
-/**
- * When a call stops waiting for its requests: at its time limit, or when its client disconnects.
- * @param timeoutMs - time for the call, counted from its start
- */
-function createDeadline(call: Call, timeoutMs: number) {
-  const endsAt = call.startedAt + timeoutMs;
-  let pass!: () => void;
-  const passed = new Promise<undefined>((resolve) => (pass = () => resolve(undefined)));
-  const timer = setTimeout(pass, Math.ceil(endsAt - performance.now()));
-  call.onCancel(pass);
-  /** Whether at least this much time is left. */
-  const leaves = (milliseconds: number): boolean => performance.now() + milliseconds < endsAt;
-
-  return {
-    passed,
-    leaves,
-    /** Why the call stops waiting; undefined while there is time. */
-    findReason: () => (call.isCancelled ? new CallCancelled() : leaves(0) ? undefined : timedOut()),
-    close() {
-      clearTimeout(timer);
-      call.offCancel(pass);
-    },
-  };
+function toId({ key }: Call, path: string): string {
+  return `${key?.id ?? ''} ${path}`;
 }
 
 /** A GET may be sent twice. A POST is sent again only if the upstream certainly never received it. */
-function isWorthRetrying({ method }: UpstreamRequest, outcome: Outcome): boolean {
+function isWorthRetrying(method: UpstreamRequest['method'], outcome: Outcome): boolean {
   if (outcome.kind === 'answer') return method === 'GET' && RETRIED_STATUSES.has(outcome.status);
   if (outcome.kind !== 'unreachable' && outcome.kind !== 'mismatched') return false;
   return method === 'GET' || !outcome.wasSent;

@@ -5,21 +5,15 @@ import { StoreError, type ErrorName } from '../errors.js';
 import { JsonNumber, parseExactJson } from '../json/exact-json.js';
 import { compareInt64, isInt64, type Int64 } from '../pets/int64.js';
 import { PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pets/pet.js';
-import type { UpstreamAnswer } from './exchange.js';
-import { parseRetryAfter, parseWait } from './limit-fields.js';
+import type { UpstreamAnswer } from './client.js';
+import { parseRetryAfter, parseWait } from './limits.js';
 
-/**
- * Reads an animal from a response. Unknown fields are ignored.
- * @returns undefined if the interface does not allow the body
- */
+/** Reads an animal. Unknown fields are ignored. @returns undefined if the interface does not allow the body */
 export function parsePet(body: string | undefined): Pet | undefined {
   return toPet(parse(body));
 }
 
-/**
- * Reads a list of animals, and sorts it by id, because the interface does not define the order.
- * @returns undefined if the interface does not allow the body
- */
+/** Reads a list of animals and sorts it by id, because the interface does not define the order. Undefined as above. */
 export function parsePets(body: string | undefined): readonly Pet[] | undefined {
   const list = parse(body);
   if (!Array.isArray(list)) return undefined;
@@ -50,7 +44,9 @@ function toPet(value: unknown): Pet | undefined {
   const petCategoryId = toInt64(categoryId);
   if (petId === undefined || petCategoryId === undefined || typeof name !== 'string') return undefined;
   if (status === undefined) return { id: petId, name, categoryId: petCategoryId };
-  return isStatus(status) ? { id: petId, name, categoryId: petCategoryId, status } : undefined;
+  if (typeof status !== 'string') return undefined;
+  if (isStatus(status)) return { id: petId, name, categoryId: petCategoryId, status };
+  return { id: petId, name, categoryId: petCategoryId, isStatusUnknown: true };
 }
 
 /** The parser returns a number only for an exact integer in plain decimal, and a JsonNumber for all others. */
@@ -99,6 +95,12 @@ export function fromAnswer(answer: UpstreamAnswer): StoreError {
       if (!error || status < 400) return notUnderstood(status < 400 ? 'an unexpected status' : 'no Error body');
       return new StoreError(NAMES[status] ?? 'upstream_error', error.message, details);
   }
+}
+
+/** Whether this is how an animal store answers a request for animals without a key: with a list, or a refusal. */
+export function isAnimalStore({ status, body }: UpstreamAnswer): boolean {
+  if (status === 200) return parsePets(body) !== undefined;
+  return [401, 403, 429].includes(status) && ERROR_BODY.safeParse(parse(body)).success;
 }
 
 const NAMES: Readonly<Record<number, ErrorName>> = { 400: 'invalid_request', 404: 'not_found', 422: 'invalid_request' };

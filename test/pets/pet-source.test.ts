@@ -6,15 +6,15 @@ import type { Database } from '../../src/store/database.js';
 import { migrate } from '../../src/store/migrate.js';
 import { createPgDatabase } from '../../src/store/pg-database.js';
 import { openPgliteDatabase } from '../../src/store/embedded-store.js';
-import { NO_TRACING } from '../../src/observability/tracing.js';
 import type { Int64 } from '../../src/pets/int64.js';
 import { createBatchingPetSource } from '../../src/pets/batching-pet-source.js';
 import type { Pet, PetStatus } from '../../src/pets/pet.js';
 import { createCall, type BulkPetSource } from '../../src/pets/pet-source.js';
 import { createPostgresPetSource } from '../../src/pets/postgres-pet-source.js';
 import { createBreaker } from '../../src/proxy/breaker.js';
-import { createConnections } from '../../src/proxy/connections.js';
-import { createRestPetSource } from '../../src/proxy/rest-pet-source.js';
+import { createUpstreamClient } from '../../src/proxy/client.js';
+import { createUpstreamRequests } from '../../src/proxy/requests.js';
+import { createRestPetSource } from '../../src/proxy/source.js';
 import { createUpstreamKey } from '../support/calls.js';
 import { createDatabase, startGateway } from '../support/gateway.js';
 import { describePetSource, type SourceUnderTest } from './pet-source.contract.js';
@@ -68,13 +68,10 @@ describePetSource('another animal store, over REST', async () => {
   const store = await startGateway('server');
   const { key } = await store.createKey({ plan: 'enterprise', limits: { perMinute: 1_000_000, perDay: 1_000_000 } });
   const url = `${store.url}/v1`;
-  const connections = createConnections({ url, connections: 8, connectTimeoutMs: 5_000 });
-  const breaker = createBreaker(
-    () => Promise.resolve(),
-    () => undefined,
-  );
+  const client = createUpstreamClient({ url, connections: 8, timeoutMs: 5_000 });
+  const breaker = createBreaker(() => undefined);
   return {
-    source: createRestPetSource({ connections, breaker, timeoutMs: 20_000, tracer: NO_TRACING.tracer, url }),
+    source: createRestPetSource(createUpstreamRequests(client, breaker, 20_000), 'test'),
     call: {
       key: createUpstreamKey('test', `Bearer ${key}`),
     },
@@ -90,7 +87,7 @@ describePetSource('another animal store, over REST', async () => {
       return status === null ? pet : { ...pet, status };
     },
     async close() {
-      await connections.close();
+      await client.close();
       await store.close();
     },
   };

@@ -12,6 +12,8 @@ import {
 } from '../support/scripted-upstream.js';
 
 const TIMEOUT_MS = 600;
+/** How an animal store answers a request without a key. */
+const REFUSAL = '{"code":"unauthorized","message":"No key.","status":401}';
 const ADD = 'mutation { addPet(input: { name: "x", categoryId: 1 }) { id } }';
 
 describe('a gateway whose upstream fails', () => {
@@ -147,18 +149,7 @@ describe('a gateway whose upstream fails', () => {
     expect((await gateway.fetch('/readyz')).status).toBe(200);
   });
 
-  it('keeps the breaker closed if only the interface description fails', async () => {
-    upstream.play((request, response) => {
-      if (request.path === '/openapi.json')
-        send(response, 500, { code: 'internal_error', message: 'No.', status: 500 });
-      else if (request.path !== '/pets?limit=99') answerAnimals(request, response);
-    });
-    expect((await timed('{ pets(limit: 99) { id } }')).errors?.[0]?.extensions.code).toBe('UPSTREAM_TIMEOUT');
-    await sleep(200);
-    expect((await timed('{ pets { id } }')).data.pets).toEqual([{ id: '1' }]);
-  });
-
-  it('asks the upstream again after an outage, also if its interface description has no request id', async () => {
+  it('asks the upstream again after an outage, also if the answer to a check has no request id', async () => {
     const answerWithId: Script = (request, response) => {
       response.setHeader('X-Request-Id', String(request.headers['x-request-id']));
       answerAnimals(request, response);
@@ -187,10 +178,10 @@ describe('a gateway whose upstream fails', () => {
   });
 
   it('asks the upstream at most once a second, however often /readyz is requested', async () => {
-    const before = upstream.probes();
+    const before = upstream.checks();
     const startedAt = performance.now();
     for (let i = 0; i < 50; i += 1) expect((await gateway.fetch('/readyz')).status).toBe(200);
-    expect(upstream.probes() - before).toBeLessThanOrEqual(1 + (performance.now() - startedAt) / 1_000);
+    expect(upstream.checks() - before).toBeLessThanOrEqual(1 + (performance.now() - startedAt) / 1_000);
   });
 
   it('opens the breaker if failures continue, fails at once, and resumes soon after the upstream recovers', async () => {
@@ -228,9 +219,12 @@ describe('a gateway whose upstream is not an HTTP server', () => {
     let isStarted = false;
     const server = createServer((socket) => {
       socket.on('error', () => undefined);
-      // The start waits until the upstream answers.
+      // The start waits until the upstream answers like an animal store.
       if (isStarted) onConnection(socket);
-      else socket.once('data', () => socket.end('HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n'));
+      else
+        socket.once('data', () =>
+          socket.end(`HTTP/1.1 401 Unauthorized\r\nContent-Length: ${REFUSAL.length}\r\n\r\n${REFUSAL}`),
+        );
     });
     servers.push(server);
     await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
@@ -255,12 +249,11 @@ describe('a gateway whose upstream is not an HTTP server', () => {
       `HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n`,
     ],
     ['headers that are too long', `HTTP/1.1 200 OK\r\nX-Long: ${'x'.repeat(20_000)}\r\nContent-Length: 2\r\n\r\n[]`],
-    ['another protocol', 'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'],
   ])('returns UPSTREAM_ERROR at once for %s', async (_, response) => {
     let requests = 0;
     const gateway = await before((socket) =>
       socket.on('data', (bytes) => {
-        if (bytes.includes('/v1/pets')) requests += 1;
+        if (bytes.includes('uthorization: Bearer')) requests += 1;
         socket.write(response);
       }),
     );
@@ -291,15 +284,29 @@ describe('a gateway whose upstream is not an HTTP server', () => {
   });
 });
 
-it('warns once if the path of UPSTREAM_URL has no openapi.json and does not end in /v1', async () => {
-  const upstream = await startScriptedUpstream((_, response) => void response.writeHead(404).end());
-  const gateway = await startProxyBefore(upstream.url.replace(/\/v1$/, '/store'));
-  try {
-    await gateway.fetch('/readyz');
-    const warned = gateway.logged.filter(({ msg }) => /^UPSTREAM_URL .*\/store has no openapi\.json/.test(String(msg)));
-    expect(warned).toMatchObject([{ level: 40 }]);
-  } finally {
-    await gateway.close();
+describe('the start of a gateway', () => {
+  it.each<[string, Script]>([
+    ['404', (_, response) => send(response, 404, { code: 'not_found', message: 'No such path.', status: 404 })],
+    ['a page', (_, response) => send(response, 200, '<html>')],
+    ['an object', (_, response) => send(response, 200, '{}')],
+    ['a redirect', (_, response) => send(response, 302, '', { Location: '/v1/pets' })],
+    ['401 without an Error body', (_, response) => send(response, 401, 'Who are you?')],
+  ])('fails in one line if UPSTREAM_URL answers with %s', async (_, script) => {
+    const upstream = await startScriptedUpstream(script);
+    const url = upstream.url.replace(/v1$/, 'store');
+    await expect(startProxyBefore(url)).rejects.toThrow(
+      /^UPSTREAM_URL \S+\/store is no animal store: .* end in \/v1\.$/,
+    );
     await upstream.close();
-  }
+  });
+
+  it.each<[string, Script]>([
+    ['a list', answerAnimals],
+    ['401', (_, response) => send(response, 401, REFUSAL)],
+    ['429', (_, response) => send(response, 429, { code: 'rate_limited', message: 'No.', status: 429 })],
+  ])('succeeds if UPSTREAM_URL answers a request without a key with %s', async (_, script) => {
+    const upstream = await startScriptedUpstream(script);
+    await (await startProxyBefore(upstream.url.replace(/v1$/, 'store'))).close();
+    await upstream.close();
+  });
 });

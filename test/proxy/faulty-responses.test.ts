@@ -1,8 +1,5 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
-import { Pool } from 'undici';
 import { expect, it } from 'vitest';
-import { createConnections } from '../../src/proxy/connections.js';
-import { createUpstreamKey } from '../support/calls.js';
 import { startProxyBefore } from '../support/gateway.js';
 import { send, startScriptedUpstream } from '../support/scripted-upstream.js';
 
@@ -12,7 +9,7 @@ const FAULTS = ['surplus', 'late', 'later', 'early', 'informational', 'close'] a
 const REFUSAL = 'HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n';
 
 /** An upstream that answers each request with the name of its key, and makes a fault with every tenth answer. */
-async function startFaultyUpstream(fault: (typeof FAULTS)[number] | 'refusal without an id', returnsIds: boolean) {
+async function startFaultyUpstream(fault: (typeof FAULTS)[number] | 'refusal without an id') {
   const sockets = new Set<Socket>();
   let answered = 0;
   const server = createServer((socket) => {
@@ -29,7 +26,7 @@ async function startFaultyUpstream(fault: (typeof FAULTS)[number] | 'refusal wit
 
   function toResponse(key: string, id: string): string {
     const body = `[{"id":1,"name":"${key}","categoryId":1}]`;
-    const header = returnsIds ? `X-Request-Id: ${id}\r\n` : '';
+    const header = `X-Request-Id: ${id}\r\n`;
     return `HTTP/1.1 ${key === 'refused' ? '401 Unauthorized' : '200 OK'}\r\n${header}Content-Length: ${body.length}\r\n\r\n${body}`;
   }
 
@@ -72,12 +69,10 @@ async function countWrong(requests: number, ask: (key: string) => Promise<string
   return { wrong, right };
 }
 
-const toName = (text: string): string => (JSON.parse(text) as { name: string }[])[0]?.name as string;
-
 it.each([...FAULTS, 'refusal without an id'] as const)(
   'no key gets the response of another if the upstream returns request ids: %s',
   async (fault) => {
-    const upstream = await startFaultyUpstream(fault, true);
+    const upstream = await startFaultyUpstream(fault);
     const gateway = await startProxyBefore(`${upstream.url}/v1`, { UPSTREAM_CONNECTIONS: '8' });
     await expect.poll(async () => (await gateway.graphql('{ pets { name } }', { key: 'first' })).status).toBe(200);
     expect((await gateway.graphql('{ pets { name } }', { key: 'refused' })).status).toBe(401);
@@ -89,8 +84,7 @@ it.each([...FAULTS, 'refusal without an id'] as const)(
       }
       const { data, errors } = await gateway.graphql('{ pets { name } }', { key });
       const [error] = errors ?? [];
-      // A request may be late on a busy machine, or its key wait for a trial behind those of clients that left.
-      if (error?.message.includes('from this address')) return undefined;
+      // A request may be late on a busy machine.
       const code = error?.extensions.code;
       if (code !== undefined) return /^UPSTREAM|^SERVICE_UNAVAILABLE$/.test(code) ? undefined : code;
       return (data as { pets: { name: string }[] }).pets[0]?.name;
@@ -131,32 +125,3 @@ it('white space after a request id is not part of it', async () => {
   await gateway.close();
   await upstream.close();
 });
-
-// How many are wrong depends on chance, so there are three trials.
-it.each(FAULTS)(
-  'without request ids, no more responses are wrong than with the Pool of undici: %s',
-  { retry: 2 },
-  async (fault) => {
-    let upstream = await startFaultyUpstream(fault, false);
-    const pool = new Pool(upstream.url, { connections: 64 });
-    const ofPool = await countWrong(60, async (key) => {
-      const answer = pool.request({ method: 'GET', path: '/', headers: { authorization: `Bearer ${key}` } });
-      const text = await answer.then(({ body }) => body.text()).catch(() => undefined);
-      return text === undefined ? undefined : toName(text);
-    });
-    await pool.destroy();
-    upstream.close();
-
-    upstream = await startFaultyUpstream(fault, false);
-    const connections = createConnections({ url: upstream.url, connections: 64, connectTimeoutMs: 5_000 });
-    const ours = await countWrong(60, async (key) => {
-      const headers = { authorization: `Bearer ${key}` };
-      const call = { requestId: 'r', key: createUpstreamKey(key) };
-      const outcome = await connections.send({ call, method: 'GET', path: '/', headers });
-      return outcome.kind === 'answer' ? toName(outcome.body as string) : undefined;
-    });
-    await connections.close();
-    upstream.close();
-    expect(ours.wrong).toBeLessThanOrEqual(ofPool.wrong);
-  },
-);

@@ -20,9 +20,9 @@ export function createUpstreamKey(id: string, authorization = ''): UpstreamKey {
   return {
     id,
     authorization,
-    areLimitsUnknown: false,
-    findProbe: () => undefined,
-    sendProbe: () => () => undefined,
+    isUnknown: false,
+    start: () => undefined,
+    finish: () => undefined,
     findRefusal: () => undefined,
     learn: () => undefined,
   };

@@ -17,14 +17,14 @@ export type Script = (request: SeenRequest, response: ServerResponse, index: num
 export interface ScriptedUpstream {
   /** The base address, for `UPSTREAM_URL`. */
   readonly url: string;
-  /** Every request except the gateway's own probes. */
+  /** Every request except the gateway's own checks, which it refuses for want of a key. */
   readonly seen: SeenRequest[];
   /** The number of requests that the gateway cancelled before it had the response. */
   readonly cancelled: () => number;
-  /** The number of the gateway's own probes. */
-  readonly probes: () => number;
+  /** The number of the gateway's own checks. */
+  readonly checks: () => number;
   play(script: Script): void;
-  /** Resets the connection of every request, probes included, until the next `play`. */
+  /** Resets the connection of every request, checks included, until the next `play`. */
   goAway(): void;
   close(): Promise<void>;
 }
@@ -34,7 +34,7 @@ export async function startScriptedUpstream(script: Script = answerAnimals): Pro
   const sockets = new Set<Socket>();
   let playing = script;
   let cancelled = 0;
-  let probes = 0;
+  let checks = 0;
   let isAway = false;
   const server = createServer((request, response) => void receive(request, response));
   server.on('connection', (socket) => {
@@ -52,9 +52,9 @@ export async function startScriptedUpstream(script: Script = answerAnimals): Pro
       response.socket?.destroy();
       return;
     }
-    if (request.url === '/v1/openapi.json') {
-      probes += 1;
-      response.end('{}');
+    if (request.url === '/v1/pets?limit=1' && request.headers.authorization === undefined) {
+      checks += 1;
+      send(response, 401, { code: 'unauthorized', message: 'No key.', status: 401 });
       return;
     }
     response.on('close', () => {
@@ -69,7 +69,7 @@ export async function startScriptedUpstream(script: Script = answerAnimals): Pro
     url: `http://127.0.0.1:${port}/v1`,
     seen,
     cancelled: () => cancelled,
-    probes: () => probes,
+    checks: () => checks,
     play(next) {
       playing = next;
       isAway = false;

@@ -1,0 +1,77 @@
+import { createMemoryLedger } from '../access/memory-ledger.js';
+import { ADDRESS_CAPACITY } from '../access/session.js';
+import type { Backend } from '../backend.js';
+import { ConfigError, type ProxyConfig } from '../config.js';
+import { StoreError } from '../errors.js';
+import type { Log } from '../observability/log.js';
+import type { Metrics } from '../observability/metrics.js';
+import { readPackage, SERVICE_NAME } from '../observability/package.js';
+import { createCall } from '../pets/pet-source.js';
+import type { RedisClient } from '../redis/client.js';
+import { createRedisCooldowns } from '../redis/cooldowns.js';
+import { nameAddress, shareLedger } from '../redis/ledger.js';
+import { createProxyAccess } from './access.js';
+import { createBreaker } from './breaker.js';
+import { createUpstreamClient, type UpstreamAnswer } from './client.js';
+import { createKeys } from './keys.js';
+import { createUpstreamRequests, type Result } from './requests.js';
+import { createRestPetSource } from './source.js';
+import { fromAnswer, isAnimalStore, unavailable } from './wire.js';
+
+const CHECKED_PATH = '/pets?limit=1';
+
+/** Opens the backend for proxy mode. It connects with the first request. */
+export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics, redis?: RedisClient): Backend {
+  const { url, timeoutMs, defaultPlan } = proxy;
+  const observe = metrics.watchUpstream(() => ({ ...client.load(), isBreakerOpen: breaker.isOpen }));
+  const client = createUpstreamClient({ ...proxy, observe });
+  const breaker = createBreaker((isOpen) =>
+    log.warn(isOpen ? 'the upstream does not answer: it is not asked for now' : 'the upstream is back'),
+  );
+  const ask = createUpstreamRequests(client, breaker, timeoutMs);
+  const userAgent = `${SERVICE_NAME}/${readPackage().version}`;
+  return {
+    source: createRestPetSource(ask, userAgent),
+    access: createProxyAccess({
+      keys: createKeys(),
+      addressLedger: shareLedger(redis, createMemoryLedger({ capacity: ADDRESS_CAPACITY }), (address) =>
+        nameAddress('animals:proxy:address:', address),
+      ),
+      defaultPlan,
+      defaultLedger: shareLedger(redis, createMemoryLedger(), (digest) => `animals:proxy:key:{${digest}}`),
+      cooldowns: redis && createRedisCooldowns(redis),
+      observer: metrics.admissions,
+    }),
+    isStore: false,
+    // The upstream decides how long an answer takes. A request that has waited half of its time limit rarely succeeds.
+    lateMs: timeoutMs / 2,
+    check,
+    close: () => client.close(),
+  };
+
+  /**
+   * Asks the upstream for an animal without a key. An animal store answers with a list, or refuses the request.
+   * @throws StoreError if the upstream is unavailable
+   * @throws ConfigError if it is no animal store
+   */
+  async function check(): Promise<undefined> {
+    const [result] = await ask([CHECKED_PATH], {
+      call: createCall('check'),
+      method: 'GET',
+      headers: ['accept', 'application/json', 'user-agent', userAgent],
+      read: readCheck,
+    });
+    if (result instanceof StoreError && result.status >= 500) throw unavailable(result.cause ?? result);
+    if (result instanceof Error) throw result;
+  }
+
+  function readCheck(answer: UpstreamAnswer): Result {
+    const { status } = answer;
+    if (status >= 500) return fromAnswer(answer);
+    if (isAnimalStore(answer)) return [];
+    const hint = /\/v1\/?$/.test(url) ? '' : ' Its path should probably end in /v1.';
+    return new ConfigError(
+      `UPSTREAM_URL ${url} is no animal store: GET ${CHECKED_PATH} was answered with ${status}.${hint}`,
+    );
+  }
+}

@@ -1,0 +1,182 @@
+import type { Cooldown } from '../access/cooldown.js';
+import type { WindowState } from '../access/ledger.js';
+import { keyBanned, operationTooLarge, rateLimited, secondsUntil } from '../access/refusals.js';
+import type { UpstreamAnswerHead } from '../access/session.js';
+import { createBoundedCache, memoize } from '../bounded-cache.js';
+import { monotonicNow } from '../clock.js';
+import type { StoreError } from '../errors.js';
+import { parseItems, parseStatedWindows } from './limits.js';
+
+/** How long a key counts as refused after a 401 of the upstream. */
+const REFUSED_MS = 5_000;
+/** Before the gateway refuses a key for longer than this, it sends one request. */
+const LONG_MS = 60_000;
+/** Two resets closer than this belong to the same window, because the upstream states whole seconds. */
+const SAME_WINDOW_MS = 2_000;
+
+export type Keys = ReturnType<typeof createKeys>;
+
+/**
+ * Creates the states of all keys. Made-up keys evict neither accepted ones nor cooldowns.
+ * @param capacity - the most keys that the upstream has accepted
+ * @param otherCapacity - the most others, with and without a cooldown
+ */
+export function createKeys(capacity = 100_000, otherCapacity = 10_000) {
+  const parsePolicy = memoize(parseItems);
+  const accepted = createBoundedCache<KeyState>(capacity);
+  const limited = createBoundedCache<KeyState>(otherCapacity);
+  const others = createBoundedCache<KeyState>(otherCapacity);
+  return {
+    get(keyId: string): KeyState {
+      let state = accepted.get(keyId) ?? limited.get(keyId) ?? others.get(keyId);
+      if (!state) others.set(keyId, (state = new KeyState(parsePolicy)));
+      return state;
+    },
+    /** Moves a key that the upstream has accepted, or that has a cooldown, away from the others. */
+    keep(keyId: string, state: KeyState): void {
+      if (accepted.has(keyId) || (!state.isAccepted && !state.cooldown)) return;
+      others.delete(keyId);
+      limited.delete(keyId);
+      (state.isAccepted ? accepted : limited).set(keyId, state);
+    },
+  };
+}
+
+/** What the upstream's answers say about one key. */
+export class KeyState {
+  /** Whether the upstream has accepted the key: other refusals than 401 say nothing about it. */
+  isAccepted = false;
+  /** Requests that were admitted and have not ended. */
+  inFlight = 0;
+  #refusal: { readonly error: StoreError; readonly until: number } | undefined;
+  #cooldown: Cooldown | undefined;
+  /** The upstream's error that began the cooldown. */
+  #limited: StoreError | undefined;
+  #isKnown = false;
+  /** The numbers of the last answer that stated any. They are kept after a 429, for the response headers. */
+  #stated: readonly WindowState[] = [];
+  /** When that answer arrived, by `performance.now()`. */
+  #statedAt = 0;
+
+  constructor(private readonly parsePolicy = parseItems) {}
+
+  /** Whether one request must go first: the upstream has not answered, or a window has ended since. */
+  get isUnknown(): boolean {
+    const now = monotonicNow();
+    return !this.#isKnown || this.#stated.some(({ resetAt }) => resetAt <= now);
+  }
+
+  get isStated(): boolean {
+    return this.#stated.length > 0;
+  }
+
+  /** The open windows, minus the requests in flight. */
+  get windows(): readonly WindowState[] {
+    const now = monotonicNow();
+    return this.#stated
+      .filter(({ resetAt }) => resetAt > now)
+      .map((window) => ({ ...window, remaining: Math.max(0, window.remaining - this.inFlight) }));
+  }
+
+  /** How many more requests fit into the windows. */
+  get room(): number {
+    return Math.max(0, Math.min(...this.#stated.map(({ remaining }) => remaining)) - this.inFlight);
+  }
+
+  get cooldown(): Cooldown | undefined {
+    return this.#cooldown && this.#cooldown.until > monotonicNow() ? this.#cooldown : undefined;
+  }
+
+  /**
+   * Why nothing may be sent now: the upstream refused the key, or the key is in a cooldown.
+   * @param cost - of an operation that is not admitted yet. Waiting requests get the error of the upstream itself
+   */
+  findRefusal(cost?: number): StoreError | undefined {
+    const now = monotonicNow();
+    if (this.#refusal && this.#refusal.until > now) return this.#refusal.error;
+    const { cooldown } = this;
+    if (!cooldown) return undefined;
+    if (cost === undefined && this.#limited) return this.#limited;
+    const retryAfter = secondsUntil(cooldown.retryAt, now);
+    if (cooldown.code === 'key_banned') return keyBanned(retryAfter);
+    return this.#findExcess(cost ?? 1) ?? rateLimited(retryAfter, cost);
+  }
+
+  /**
+   * Why `cost` requests do not fit into the windows. Instead of refusing for longer than a minute, it forgets the key, so
+   * that one request goes first.
+   */
+  findLimit(cost: number): StoreError | undefined {
+    if (cost <= this.room || this.isUnknown) return undefined;
+    const excess = this.#findExcess(cost);
+    if (excess) return excess;
+    const full = this.windows.filter(({ remaining }) => remaining < cost);
+    const wait = secondsUntil(Math.max(...full.map(({ resetAt }) => resetAt)), monotonicNow());
+    const isUsedUp = this.#stated.some(({ remaining }) => remaining === 0);
+    const isOld = performance.now() - this.#statedAt >= LONG_MS;
+    const mayTry = wait * 1_000 > LONG_MS && this.inFlight === 0 && (isUsedUp || isOld);
+    if (!mayTry) return rateLimited(wait, cost, full);
+    this.#isKnown = false;
+    return undefined;
+  }
+
+  /**
+   * Updates the state from an answer.
+   * @param sentAt - when its request was sent, by `performance.now()`
+   * @param refusal - the error for the client, if the upstream refused the key or its rate
+   */
+  learn(answer: UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void {
+    const now = monotonicNow();
+    const { status } = answer;
+    if (refusal?.code === 'unauthorized') {
+      // The headers of a 401 state the limits of the gateway's address, not of the key.
+      this.#refusal = { error: refusal, until: now + REFUSED_MS };
+      this.isAccepted = this.#isKnown = false;
+      return;
+    }
+    if (status < 300 || status === 404) this.isAccepted = true;
+    // Until the upstream has accepted the key, one request goes first each time.
+    if (status < 500) this.#isKnown = this.isAccepted;
+    const stated = parseStatedWindows(answer, now, this.parsePolicy);
+    if (stated.length > 0) {
+      const hasOverlapped = sentAt < this.#statedAt;
+      this.#stated = stated.map((window) => this.#merge(window, now, hasOverlapped));
+      this.#statedAt = performance.now();
+    } else this.#stated = this.#stated.filter(({ resetAt }) => resetAt > now);
+    if (!refusal) return;
+    const code = refusal.code === 'key_banned' ? 'key_banned' : 'rate_limited';
+    const retryAt = now + (refusal.retryAfter ?? 0) * 1_000;
+    // A request with a banned key could prolong the ban.
+    const until = code === 'key_banned' ? retryAt : Math.min(retryAt, now + LONG_MS);
+    this.coolDown({ until, retryAt, code }, refusal);
+  }
+
+  /** Starts a cooldown, or extends the one in progress. After it, one request goes first again. */
+  coolDown({ until, retryAt, code }: Cooldown, error?: StoreError): void {
+    this.#limited = error;
+    const known = this.cooldown;
+    this.#cooldown = {
+      until: Math.max(known?.until ?? 0, until),
+      retryAt: Math.max(known?.retryAt ?? 0, retryAt),
+      code: known?.code === 'key_banned' ? known.code : code,
+    };
+    this.#isKnown = false;
+  }
+
+  /** Why waiting would not help. */
+  #findExcess(cost: number): StoreError | undefined {
+    const largest = Math.min(...this.#stated.map(({ limit }) => limit));
+    return cost > largest ? operationTooLarge(cost, largest) : undefined;
+  }
+
+  /**
+   * Answers may arrive out of order. If two requests were in flight together, the smaller `remaining` of the same window
+   * is the newer one. Resets are rounded up to seconds: the earliest is the most exact.
+   */
+  #merge(stated: WindowState, now: number, hasOverlapped: boolean): WindowState {
+    const known = this.#stated.find(({ name }) => name === stated.name);
+    if (!known || known.resetAt <= now || Math.abs(stated.resetAt - known.resetAt) > SAME_WINDOW_MS) return stated;
+    const remaining = hasOverlapped ? Math.min(known.remaining, stated.remaining) : stated.remaining;
+    return { ...stated, remaining, resetAt: Math.min(known.resetAt, stated.resetAt) };
+  }
+}

@@ -1,0 +1,82 @@
+import { LRUCache } from 'lru-cache';
+import { CLIENT_NAME_HEADER } from '../access/api-key.js';
+import { formatIdempotencyKey } from '../pets/idempotency-key.js';
+import type { Pet } from '../pets/pet.js';
+import type { Call, PetSource } from '../pets/pet-source.js';
+import type { UpstreamAnswer } from './client.js';
+import type { AskUpstream, Result } from './requests.js';
+import { formatNewPet, fromAnswer, notUnderstood, parsePet, parsePets } from './wire.js';
+
+/** Characters of responses whose lists are kept. */
+const KEPT_CHARACTERS = 16_000_000;
+const LOOKUP = '/pets/';
+
+/** Creates the source of another store's animals. It uses its /v1 REST interface with the caller's key. */
+export function createRestPetSource(ask: AskUpstream, userAgent: string): PetSource {
+  /** The last list of each key and path. Most lists are equal to the last one, and comparing costs less than parsing. */
+  const lists = new LRUCache<string, { readonly body: string; readonly pets: readonly Pet[] }>({
+    maxSize: KEPT_CHARACTERS,
+    sizeCalculation: ({ body }) => body.length,
+  });
+
+  return {
+    async list({ limit, status }, call) {
+      const path = `/pets?limit=${limit}${status === undefined ? '' : `&status=${status}`}`;
+      const id = `${call.key?.id ?? ''} ${path}`;
+      const read = (answer: UpstreamAnswer): Result => readList(answer, id, limit);
+      return only(await ask([path], { call, method: 'GET', headers: toHeaders(call), read }));
+    },
+    async findMany(ids, call) {
+      const paths = ids.map((id) => LOOKUP + id);
+      const results = await ask(paths, { call, method: 'GET', headers: toHeaders(call), read: readLookup });
+      return results.map((result) => (result instanceof Error ? result : result[0]));
+    },
+    async add(newPet, call, key) {
+      const headers = toHeaders(call);
+      headers.push('content-type', 'application/json');
+      if (key) headers.push('idempotency-key', formatIdempotencyKey(key));
+      const body = formatNewPet(newPet);
+      const [pet] = only(await ask(['/pets'], { call, method: 'POST', headers, body, read: readAdded }));
+      return pet as Pet;
+    },
+  };
+
+  function readList(answer: UpstreamAnswer, id: string, limit: number): Result {
+    const { status, body } = answer;
+    if (status !== 200) return fromAnswer(answer);
+    const known = lists.get(id);
+    if (known && known.body === body) return known.pets;
+    const pets = parsePets(body)?.slice(0, limit);
+    if (body === undefined || !pets) return notUnderstood('no list of animals');
+    lists.set(id, { body, pets });
+    return pets;
+  }
+
+  /** Names and values alternately. */
+  function toHeaders({ key, clientName }: Call): string[] {
+    const headers = ['accept', 'application/json', 'accept-encoding', 'identity', 'user-agent', userAgent];
+    if (key) headers.push('authorization', key.authorization);
+    if (clientName !== undefined) headers.push(CLIENT_NAME_HEADER, clientName);
+    return headers;
+  }
+}
+
+/** @throws the error of the only request */
+function only([result]: readonly Result[]): readonly Pet[] {
+  if (result instanceof Error) throw result;
+  return result as readonly Pet[];
+}
+
+function readLookup(answer: UpstreamAnswer, path: string): Result {
+  const { status, body } = answer;
+  if (status !== 200) return fromAnswer(answer);
+  const pet = parsePet(body);
+  return pet && LOOKUP + pet.id === path ? [pet] : notUnderstood('not the animal asked for');
+}
+
+function readAdded(answer: UpstreamAnswer): Result {
+  const { status, body } = answer;
+  if (status < 200 || status > 299) return fromAnswer(answer);
+  const pet = parsePet(body);
+  return pet ? [pet] : notUnderstood('no animal');
+}
