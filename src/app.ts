@@ -1,6 +1,4 @@
 import type { Server } from 'node:http';
-import { ADDRESS_CAPACITY } from './access/session.js';
-import { createMemoryLedger } from './access/memory-ledger.js';
 import { PLANS } from './access/plans.js';
 import { createStartupWait, type Backend } from './backend.js';
 import { openStoreBackend, type StoreBackendOptions } from './store/store-backend.js';
@@ -95,11 +93,7 @@ export async function startApp(
     const { isStore, findDevelopmentKeys } = backend;
     if (!isStore) await waitUntilAvailable('UPSTREAM_URL names an animal store', backend.check);
 
-    const graphql = await openGraphql(config, {
-      ...servers,
-      backend,
-      createLedger: () => createMemoryLedger({ capacity: ADDRESS_CAPACITY }),
-    });
+    const graphql = await openGraphql(config, { ...servers, backend });
     closers.push(graphql.close);
     const { maxBodyBytes } = config.limits;
     const rest = isStore ? createRestHandler({ ...backend, cors, log, maxBodyBytes }) : undefined;

@@ -1,250 +1,318 @@
 import {
-  execute,
-  getArgumentValues,
+  executeSync,
   getNamedType,
   isNonNullType,
   Kind,
   OperationTypeNode,
   parseValue,
   print,
-  separateOperations,
-  typeFromAST,
-  TypeInfo,
   valueFromAST,
   visit,
-  visitWithTypeInfo,
+  type ArgumentNode,
   type DocumentNode,
-  type ExecutionArgs,
   type FieldNode,
+  type FragmentDefinitionNode,
+  type GraphQLArgument,
   type GraphQLField,
   type GraphQLObjectType,
   type GraphQLSchema,
+  type OperationDefinitionNode,
+  type SelectionNode,
+  type SelectionSetNode,
+  type SourceLocation,
+  type TypeNode,
   type ValueNode,
 } from 'graphql';
-import { collectFields } from 'graphql/execution/collectFields.js';
 import { StoreError } from '../errors.js';
 import { LOOKUP_SUNSET } from '../pets/pet.js';
-import { getOperation, toFragments, type DocumentSource } from './document.js';
-import type { Deprecation, PreparedOperation } from './prepared-documents.js';
-import { FREE, PRICES, type Price } from './prices.js';
+import { InvalidArgument, MAX_LOCATIONS, RequestErrors, type ErrorFormatter } from './errors.js';
+import { PRICES, type Price } from './prices.js';
 import type { OperationContext } from './run.js';
-import { readVariableDefinitions, type Variables } from './variables.js';
 import { createWriterCompiler, type CompiledWriter } from './write.js';
 
-/** What a resolver is told about its field. */
-export interface FieldInfo {
-  /** The field's index among the root fields of its name, in the order in which they run. */
-  readonly position: number;
-}
+export type Variables = Readonly<Record<string, unknown>>;
+/** By name. */
+export type Fragments = ReadonlyMap<string, FragmentDefinitionNode>;
 
 /** A root field of a compiled operation. */
 export interface RootField extends CompiledWriter {
   readonly responseKey: string;
-  /** Where the field stands in the text, for errors: the offset of each of its selections. */
-  readonly starts: readonly number[];
-  /**
-   * @param source - for graphql-js, which words the errors
-   * @throws GraphQLError when an argument is missing or null that must not be
-   */
-  readonly toArguments: (variables: Readonly<Variables>, source: DocumentSource) => Readonly<Variables>;
-  /** @throws StoreError when the field's own rules refuse its arguments */
-  readonly toPrice: (args: Readonly<Variables>) => Price;
-  readonly resolve: (args: Readonly<Variables>, context: OperationContext) => unknown;
+  /** Where the field stands in the document. */
+  readonly locations: readonly SourceLocation[];
+  /** Parses the arguments and prices the field. @throws StoreError `invalid_request` */
+  readonly price: (variables: Variables) => Price;
+  /** @param args - as its price has parsed them */
+  readonly resolve: (args: unknown, context: OperationContext) => unknown;
+  /** Where an animal's status was selected, if it was. */
+  readonly statuses: readonly StatusField[];
 }
 
-/**
- * Compiles an operation of a validated document, without its root fields.
- * @throws StoreError `unprocessable_request` when the schema has no such operations
- */
-export function compileOperation(
-  schema: GraphQLSchema,
-  document: DocumentNode,
-  name: string | undefined,
-  isPinned: boolean,
-): PreparedOperation {
-  const own = separateOperations(document)[name ?? ''] as DocumentNode;
-  const node = getOperation(own, name);
-  const { operation: type } = node;
-  if (type === OperationTypeNode.SUBSCRIPTION || schema.getRootType(type) == null) {
-    throw new StoreError('unprocessable_request', `The schema has no ${type}s.`);
-  }
-  return {
-    type,
-    name,
-    isPinned,
-    variables: readVariableDefinitions(schema, node),
-    deprecations: findDeprecations(schema, own),
-    conditions: findConditions(own),
-    fields: new Map(),
-  };
+/** The field `status` of an animal. An upstream may send a status that is not known here. */
+export interface StatusField {
+  readonly responseKey: string;
+  readonly locations: readonly SourceLocation[];
+}
+
+/** A deprecated field that an operation uses. */
+export interface Deprecation {
+  /** Such as `Query.pet`. */
+  readonly coordinate: string;
+  readonly reason: string;
+  /** The day on which the field will be removed, such as `2030-12-05`. */
+  readonly sunset: string | undefined;
 }
 
 /** The days on which deprecated fields will be removed. SDL has no place for them. */
 const SUNSETS: Readonly<Record<string, Date>> = { 'Query.pet': LOOKUP_SUNSET };
+/** The most bytes of an error at the status of an animal. */
+const STATUS_ERROR_BYTES = 500;
 
-/** Finds the deprecated fields that an operation uses, each once. */
-function findDeprecations(schema: GraphQLSchema, own: DocumentNode): readonly Deprecation[] {
-  const found = new Map<string, Deprecation>();
-  const typeInfo = new TypeInfo(schema);
-  visit(
-    own,
-    visitWithTypeInfo(typeInfo, {
-      Field() {
-        const parent = typeInfo.getParentType();
-        const field = typeInfo.getFieldDef();
-        if (parent == null || field?.deprecationReason == null) return;
-        const coordinate = `${getNamedType(parent).name}.${field.name}`;
-        const sunset = SUNSETS[coordinate]?.toISOString().slice(0, 10);
-        found.set(coordinate, { coordinate, reason: field.deprecationReason, sunset });
-      },
-    }),
-  );
-  return [...found.values()];
+export function toFragments({ definitions }: DocumentNode): Fragments {
+  return new Map(definitions.flatMap((one) => (one.kind === Kind.FRAGMENT_DEFINITION ? [[one.name.value, one]] : [])));
 }
 
-/** The names of the variables that `@skip` and `@include` look at, sorted. */
-function findConditions(own: DocumentNode): readonly string[] {
-  const found = new Set<string>();
-  visit(own, {
-    [Kind.DIRECTIVE]: ({ arguments: [condition] = [] }) => {
-      if (condition?.value.kind === Kind.VARIABLE) found.add(condition.value.name.value);
-    },
-  });
-  return [...found].sort();
+/** What is known of an operation before its variables. */
+export interface Inspection {
+  readonly deprecations: readonly Deprecation[];
+  /** The names of the variables that decide which fields `@skip` and `@include` leave. */
+  readonly conditions: readonly string[];
+  /** Whether all root fields are introspection and `__typename`. */
+  readonly isSchemaOnly: boolean;
+  readonly hasIntrospection: boolean;
 }
 
 /**
- * Compiles the root fields of an operation of a validated document, in response order, as `@skip` and `@include` leave
- * them.
- * @param variables - of these, only the conditions are compiled in
- * @throws GraphQLError when a condition is null
+ * Goes through all fields of a valid operation, skipped ones too. The schema has neither interfaces nor unions, so a
+ * fragment has the type of the place where it is spread.
  */
-export function compileFields(
-  schema: GraphQLSchema,
-  document: DocumentNode,
-  operationName: string | undefined,
-  variables: Readonly<Variables>,
-): readonly RootField[] {
-  const operation = getOperation(document, operationName);
+export function inspect(schema: GraphQLSchema, operation: OperationDefinitionNode, fragments: Fragments): Inspection {
+  const deprecations = new Map<string, Deprecation>();
+  const conditions = new Set<string>();
+  let isSchemaOnly = true;
+  let hasIntrospection = false;
   const rootType = schema.getRootType(operation.operation) as GraphQLObjectType;
-  const fragments = toFragments(document);
-  const compileWriter = createWriterCompiler(schema, fragments, variables);
-  const positions = new Map<string, number>();
-  const roots = collectFields(schema, fragments, variables, rootType, operation.selectionSet);
-  return [...roots].map(([responseKey, nodes]) => {
-    const starts = nodes.map(({ loc }) => loc?.start ?? 0);
-    const place = { responseKey, starts };
+  visitSet(operation.selectionSet, rootType);
+  return { deprecations: [...deprecations.values()], conditions: [...conditions], isSchemaOnly, hasIntrospection };
+
+  function visitSet({ selections }: SelectionSetNode, parent: GraphQLObjectType): void {
+    for (const selection of selections) {
+      for (const { arguments: [condition] = [] } of selection.directives ?? []) {
+        if (condition?.value.kind === Kind.VARIABLE) conditions.add(condition.value.name.value);
+      }
+      if (selection.kind === Kind.FIELD) visitField(selection, parent);
+      else visitSet(getFragment(selection, fragments).selectionSet, parent);
+    }
+  }
+
+  function visitField({ name: { value: name }, selectionSet }: FieldNode, parent: GraphQLObjectType): void {
+    if (name.startsWith('__')) {
+      hasIntrospection ||= selectionSet !== undefined;
+      return;
+    }
+    if (parent === rootType) isSchemaOnly = false;
+    const { type, deprecationReason: reason } = parent.getFields()[name] as GraphQLField<unknown, unknown>;
+    if (reason != null) {
+      const coordinate = `${parent.name}.${name}`;
+      const sunset = SUNSETS[coordinate]?.toISOString().slice(0, 10);
+      deprecations.set(coordinate, { coordinate, reason, sunset });
+    }
+    if (selectionSet) visitSet(selectionSet, getNamedType(type) as GraphQLObjectType);
+  }
+}
+
+function getFragment<T extends SelectionNode>(
+  selection: Exclude<T, FieldNode>,
+  fragments: Fragments,
+): { readonly selectionSet: SelectionSetNode } {
+  return selection.kind === Kind.FRAGMENT_SPREAD
+    ? (fragments.get(selection.name.value) as FragmentDefinitionNode)
+    : selection;
+}
+
+export interface CompileOptions {
+  readonly schema: GraphQLSchema;
+  readonly operation: OperationDefinitionNode;
+  readonly fragments: Fragments;
+  /** Of these, only the conditions are compiled in. */
+  readonly variables: Variables;
+  readonly errors: ErrorFormatter;
+}
+
+/**
+ * Compiles the root fields of a valid operation, in response order, as `@skip` and `@include` leave them.
+ * @throws RequestErrors if a condition is null
+ */
+export function compileFields(options: CompileOptions): readonly RootField[] {
+  const { schema, operation, fragments } = options;
+  const rootType = schema.getRootType(operation.operation) as GraphQLObjectType;
+  const collect = (sets: readonly SelectionSetNode[]) => collectFields(sets, options);
+  const collectBelow = (nodes: readonly FieldNode[]) =>
+    collect(nodes.flatMap(({ selectionSet }) => (selectionSet ? [selectionSet] : [])));
+  const compileWriter = createWriterCompiler(collectBelow, { 'Pet.status': STATUS_ERROR_BYTES });
+
+  return [...collect([operation.selectionSet])].map(([responseKey, nodes]): RootField => {
     const [node] = nodes as [FieldNode];
-    const fieldName = node.name.value;
-    if (fieldName === '__typename') return { ...place, ...toTypename(rootType.name) };
-    if (fieldName.startsWith('__')) return { ...place, ...toIntrospection(schema, operationName, starts) };
-    const definition = rootType.getFields()[fieldName] as GraphQLField<unknown, unknown>;
-    const position = positions.get(fieldName) ?? 0;
-    positions.set(fieldName, position + 1);
+    const name = node.name.value;
+    const place = { responseKey, locations: locate(nodes), statuses: [] };
+    if (name === '__typename') return { ...place, ...toConstant(JSON.stringify(rootType.name)) };
+    if (name.startsWith('__')) return { ...place, ...compileIntrospection(schema, operation, nodes, fragments) };
+    const definition = rootType.getFields()[name] as GraphQLField<unknown, unknown>;
+    const { args, resolve, type } = definition;
+    if (!resolve) throw new Error(`the root field ${name} has no resolver`);
+    const toArguments = compileArguments(args, node);
+    const toPrice = PRICES[name as keyof typeof PRICES] as (args: Variables) => Price;
     return {
       ...place,
-      toArguments: compileArguments(definition, node),
-      toPrice: PRICES[fieldName as keyof typeof PRICES] as RootField['toPrice'],
-      resolve: bindResolver(definition, { position }),
-      ...compileWriter(definition.type, nodes),
+      ...compileWriter(type, nodes),
+      price: (given) => toPrice(toArguments(given)),
+      resolve: (given, context) => resolve(undefined, given as Variables, context, undefined as never),
+      statuses: getNamedType(type).name === 'Pet' ? findStatuses(collectBelow(nodes)) : [],
     };
   });
 }
 
-/**
- * Compiles the arguments of a field of a valid document: without variables, they are made once. With variables,
- * `getArgumentValues` of graphql-js would do the same with the parsed document, but takes twenty times as long, and a
- * fifth of a request for 50 lookups.
- */
-function compileArguments(definition: GraphQLField<unknown, unknown>, node: FieldNode): RootField['toArguments'] {
-  const texts = new Map(node.arguments?.map(({ name, value }) => [name.value, print(value)]));
-  if (![...texts.values()].some((text) => text.includes('$'))) return toConstant(getArgumentValues(definition, node));
-  // Parsed again without locations, by which a value would keep the whole document.
-  const values = new Map([...texts].map(([name, text]) => [name, parseValue(text, { noLocation: true })]));
-  return toArgumentMaker(definition, values, node.loc?.start ?? 0);
-}
-
-// What returns functions is a function of its own, so that they keep nothing of the document: thousands are kept.
-
-function toConstant(args: Readonly<Variables>): RootField['toArguments'] {
-  return () => args;
-}
-
-function toArgumentMaker(
-  definition: GraphQLField<unknown, unknown>,
-  values: ReadonlyMap<string, ValueNode>,
-  start: number,
-): RootField['toArguments'] {
-  return (variables, source) => {
-    const made: Variables = {};
-    for (const { name, type, defaultValue } of definition.args) {
-      const node = values.get(name);
-      const isAbsent = !node || (node.kind === Kind.VARIABLE && !Object.hasOwn(variables, node.name.value));
-      const value = isAbsent ? defaultValue : valueFromAST(node, type, variables);
-      if (value !== undefined) made[name] = value;
-      else if (!isAbsent || isNonNullType(type)) {
-        return getArgumentValues(definition, source.fieldAt(start), variables);
-      }
-    }
-    return made;
-  };
-}
-
-type FieldParts = Omit<RootField, 'responseKey' | 'starts'>;
-
-function toTypename(typeName: string): FieldParts {
-  return {
-    toArguments: () => ({}),
-    toPrice: () => FREE,
-    resolve: () => typeName,
-    write: JSON.stringify,
-    valueCount: 1,
-  };
-}
-
-function toIntrospection(
-  schema: GraphQLSchema,
-  operationName: string | undefined,
-  starts: readonly number[],
-): FieldParts {
-  return {
-    toArguments: (variableValues, source) => ({
-      schema,
-      document: toDocumentOfField(schema, source, operationName, starts),
-      variableValues,
-    }),
-    toPrice: () => FREE,
-    resolve: (args) => introspect(args as unknown as ExecutionArgs),
-    write: JSON.stringify,
-    valueCount: 1,
-  };
-}
-
-function bindResolver({ name, resolve }: GraphQLField<unknown, unknown>, info: FieldInfo): RootField['resolve'] {
-  if (!resolve) throw new Error(`the root field ${name} has no resolver`);
-  return (args, context) => resolve(undefined, args, context, info as never);
-}
-
-/** The document of one introspection field, as if it were the only one of its operation. */
-function toDocumentOfField(
-  schema: GraphQLSchema,
-  source: DocumentSource,
-  operationName: string | undefined,
-  starts: readonly number[],
-): DocumentNode {
-  const operation = getOperation(source.document, operationName);
-  const selections = starts.map((start) => source.fieldAt(start));
-  // The other variables have been coerced, which graphql-js would do again.
-  const variableDefinitions = operation.variableDefinitions?.filter(({ type }) =>
-    ['String', 'Boolean'].includes(getNamedType(typeFromAST(schema, type))?.name ?? ''),
+function findStatuses(selected: ReadonlyMap<string, readonly FieldNode[]>): readonly StatusField[] {
+  return [...selected].flatMap(([responseKey, nodes]) =>
+    nodes[0]?.name.value === 'status' ? [{ responseKey, locations: locate(nodes) }] : [],
   );
-  const selectionSet = { kind: Kind.SELECTION_SET as const, selections };
-  const fragments = source.document.definitions.filter(({ kind }) => kind === Kind.FRAGMENT_DEFINITION);
-  return { kind: Kind.DOCUMENT, definitions: [{ ...operation, selectionSet, variableDefinitions }, ...fragments] };
 }
 
-async function introspect(args: ExecutionArgs): Promise<unknown> {
-  const { data, errors } = await execute(args);
-  if (errors?.[0]) throw errors[0];
-  return Object.values(data ?? {})[0];
+function locate(nodes: readonly { readonly loc?: ArgumentNode['loc'] }[]): readonly SourceLocation[] {
+  return nodes
+    .slice(0, MAX_LOCATIONS)
+    .flatMap(({ loc }) => (loc ? [{ line: loc.startToken.line, column: loc.startToken.column }] : []));
+}
+
+/** Collects fields by response key: https://spec.graphql.org/September2026/#CollectFields() */
+function collectFields(
+  sets: readonly SelectionSetNode[],
+  { fragments, variables, errors }: Pick<CompileOptions, 'fragments' | 'variables' | 'errors'>,
+): ReadonlyMap<string, readonly FieldNode[]> {
+  const fields = new Map<string, FieldNode[]>();
+  const spread = new Set<string>();
+  sets.forEach(collect);
+  return fields;
+
+  function collect({ selections }: SelectionSetNode): void {
+    for (const selection of selections) {
+      if (!isIncluded(selection)) continue;
+      if (selection.kind === Kind.FIELD) {
+        const key = (selection.alias ?? selection.name).value;
+        const others = fields.get(key);
+        if (others) others.push(selection);
+        else fields.set(key, [selection]);
+        continue;
+      }
+      if (selection.kind === Kind.FRAGMENT_SPREAD) {
+        if (spread.has(selection.name.value)) continue;
+        spread.add(selection.name.value);
+      }
+      collect(getFragment(selection, fragments).selectionSet);
+    }
+  }
+
+  /** https://spec.graphql.org/September2026/#sec--skip */
+  function isIncluded({ directives = [] }: SelectionNode): boolean {
+    if (directives.length === 0) return true;
+    return !readCondition('skip', false) && readCondition('include', true);
+
+    function readCondition(name: string, absent: boolean): boolean {
+      const directive = directives.find((one) => one.name.value === name);
+      const value = directive?.arguments?.[0]?.value;
+      if (!value) return absent;
+      const condition = valueOf(value);
+      if (typeof condition === 'boolean') return condition;
+      throw new RequestErrors(422, [errors.variable(`The condition of @${name} must not be null.`, locate([value]))]);
+    }
+  }
+
+  function valueOf(node: ValueNode): unknown {
+    if (node.kind === Kind.BOOLEAN) return node.value;
+    return node.kind === Kind.VARIABLE ? variables[node.name.value] : undefined;
+  }
+}
+
+type ToArguments = (variables: Variables) => Variables;
+
+/** An argument as the document gives it. */
+interface GivenArgument extends Pick<GraphQLArgument, 'name' | 'type' | 'defaultValue'> {
+  /** Without locations, because a location keeps all tokens of the document. */
+  readonly node: ValueNode | undefined;
+  readonly location: SourceLocation | undefined;
+}
+
+/** Compiles the arguments of a field. Without variables, they are made once. */
+function compileArguments(definitions: readonly GraphQLArgument[], node: FieldNode): ToArguments {
+  let isConstant = true;
+  const given = definitions.map(({ name, type, defaultValue }): GivenArgument => {
+    const value = node.arguments?.find((argument) => argument.name.value === name)?.value;
+    if (!value) return { name, type, defaultValue, node: undefined, location: locate([node])[0] };
+    visit(value, { [Kind.VARIABLE]: () => void (isConstant = false) });
+    const plain = parseValue(print(value), { noLocation: true });
+    return { name, type, defaultValue, node: plain, location: locate([value])[0] };
+  });
+  if (!isConstant) return (variables) => toArguments(given, variables);
+  const constant = toArguments(given, {});
+  return () => constant;
+}
+
+/** https://spec.graphql.org/September2026/#CoerceArgumentValues() */
+function toArguments(given: readonly GivenArgument[], variables: Variables): Variables {
+  const args: Record<string, unknown> = {};
+  for (const { name, type, defaultValue, node, location } of given) {
+    const isAbsent = !node || (node.kind === Kind.VARIABLE && !Object.hasOwn(variables, node.name.value));
+    const value = isAbsent ? defaultValue : valueFromAST(node, type, variables);
+    if (value !== undefined) args[name] = value;
+    else if (!isAbsent) throw new InvalidArgument(`The value of the argument "${name}" does not fit.`, location);
+    else if (isNonNullType(type)) throw new InvalidArgument(`The argument "${name}" is required.`, location);
+  }
+  return args;
+}
+
+type FieldParts = Pick<RootField, 'price' | 'resolve' | 'write' | 'maxBytes'>;
+
+/** @param json - the value of a field that asks the store nothing */
+function toConstant(json: string): FieldParts {
+  const price: Price = { cost: 0, maxObjects: 1, args: json };
+  return { price: () => price, ...WRITTEN, maxBytes: Buffer.byteLength(json) };
+}
+
+/** The parts of a field whose arguments are its value, as JSON. */
+const WRITTEN: Pick<FieldParts, 'resolve' | 'write'> = { resolve: (json) => json, write: String };
+
+/**
+ * Compiles an introspection field, which graphql-js executes while the field is priced: it asks the store nothing, and
+ * its length is then known before anything runs.
+ */
+function compileIntrospection(
+  schema: GraphQLSchema,
+  operation: OperationDefinitionNode,
+  selections: readonly FieldNode[],
+  fragments: Fragments,
+): FieldParts {
+  // The other variables have been coerced, which graphql-js would do again.
+  const variableDefinitions = operation.variableDefinitions?.filter(({ type }) => isPlain(type));
+  const selectionSet: SelectionSetNode = { kind: Kind.SELECTION_SET, selections };
+  const definitions = [{ ...operation, selectionSet, variableDefinitions }, ...fragments.values()];
+  const document: DocumentNode = { kind: Kind.DOCUMENT, definitions };
+  return {
+    price(variableValues) {
+      const { data, errors } = executeSync({ schema, document, variableValues });
+      if (errors) throw new InvalidArgument('An argument of this introspection does not fit.', locate(selections)[0]);
+      const json = JSON.stringify(Object.values(data ?? {})[0] ?? null);
+      return { cost: 0, maxObjects: Buffer.byteLength(json), args: json };
+    },
+    ...WRITTEN,
+    maxBytes: 0,
+  };
+}
+
+function isPlain(type: TypeNode): boolean {
+  return type.kind === Kind.NAMED_TYPE ? ['String', 'Boolean'].includes(type.name.value) : isPlain(type.type);
+}
+
+/** @throws StoreError if the schema has no operations of this type */
+export function requireType(schema: GraphQLSchema, { operation }: OperationDefinitionNode): 'query' | 'mutation' {
+  if (operation !== OperationTypeNode.SUBSCRIPTION && schema.getRootType(operation)) return operation;
+  throw new StoreError('unprocessable_request', `The schema has no ${operation}s.`);
 }

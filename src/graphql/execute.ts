@@ -1,165 +1,179 @@
-import { chain, type MaybePromise } from '../access/maybe-promise.js';
+import { setImmediate } from 'node:timers/promises';
+import { chain } from '../access/maybe-promise.js';
 import type { Session } from '../access/session.js';
+import { StoreError } from '../errors.js';
 import type { RequestContext } from '../http/request-context.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { createPetLoader } from '../pets/pet-loader.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
-import { isIntrospection } from './document.js';
-import type { DocumentLimits } from './document-limits.js';
-import { Refusal } from './errors.js';
-import type { OperationRecorder } from './operation-recorder.js';
-import type { Prepare, Prepared } from './prepare.js';
-import type { PreparedDocuments } from './prepared-documents.js';
+import type { Prepare, Prepared, PreparedOperation } from './prepare.js';
 import { price, type Priced } from './prices.js';
-import type { RateLimitGuard } from './rate-limit-guard.js';
+import type { RateLimitGuard } from './rate-limit.js';
 import type { OperationRequest } from './request.js';
 import { writeRefusal, writeResponse, type OperationResponse } from './response.js';
-import { run, type Executed, type OperationContext } from './run.js';
+import { run } from './run.js';
+import type { createPersistedQueries, TrustedDocuments } from './trusted.js';
 
 export interface ExecuteOptions {
-  readonly prepare: Prepare;
-  readonly documents: PreparedDocuments;
-  readonly documentLimits: DocumentLimits;
+  readonly prepare: Prepare['prepare'];
+  readonly trusted: TrustedDocuments;
+  readonly persisted: ReturnType<typeof createPersistedQueries>;
   readonly source: PetSource;
   readonly guardRateLimit: RateLimitGuard;
-  readonly recorder: OperationRecorder;
   readonly maxResponseBytes: number;
 }
 
-/** Creates the straight line that every operation takes. */
-export function createExecute(options: ExecuteOptions) {
-  const { prepare, documents, documentLimits, source, guardRateLimit, recorder, maxResponseBytes } = options;
+/** What became of an operation. */
+export interface Answered {
+  /** Absent if the operation could not be prepared. */
+  readonly operation?: PreparedOperation | undefined;
+  /** Requests charged. */
+  readonly cost: number;
+  readonly response: OperationResponse;
+}
 
-  return execute;
+/** What became of the operations of one HTTP request, in their order. */
+export interface Execution {
+  readonly answers: readonly Answered[];
+  /** The names of documents that are not trusted, for the log. */
+  readonly untrusted: readonly string[];
+}
+
+/** An operation on its way. */
+interface Entry {
+  operation?: PreparedOperation;
+  priced?: Priced;
+  response?: OperationResponse;
+}
+
+/** Creates the straight line that every operation takes: prepare → price → admit → run → write. */
+export function createExecute(options: ExecuteOptions) {
+  const { prepare, trusted, persisted, source, guardRateLimit, maxResponseBytes } = options;
 
   /**
-   * Executes the operations of one HTTP request: prepare → price → admit → run → write. A refused operation skips the
-   * steps that are left. Returns the responses in the same order.
+   * Executes the operations of one HTTP request. All are prepared and admitted in order, and then run concurrently. A
+   * refused operation skips the steps that are left.
    */
-  async function execute(
+  return async function execute(
     requests: readonly OperationRequest[],
     context: RequestContext,
     session: Session,
-  ): Promise<readonly OperationResponse[]> {
-    const startedAt = performance.now();
+  ): Promise<Execution> {
     const { requestId } = context;
-    const contexts = createContexts(requests.length, context, session);
+    const untrusted: string[] = [];
+    const entries = requests.map((): Entry => ({}));
+    const refuse = (entry: Entry, thrown: unknown): void => {
+      entry.response = writeRefusal(thrown, requestId, entry.operation);
+    };
 
-    const prepared = await mapConcurrently(requests, (request) =>
-      session.keyId === undefined ? prepareWithoutKey(request, context, session) : prepare(request, context),
+    let bytes = maxResponseBytes;
+    for (const [index, entry] of entries.entries()) {
+      try {
+        const found = find(requests[index] as OperationRequest, context, session, untrusted);
+        const prepared = found instanceof Promise ? await found : found;
+        entry.operation = prepared.operation;
+        const priced = price(prepared, bytes);
+        requireIdempotencyKey(priced, context);
+        bytes -= priced.maxBytes;
+        entry.priced = priced;
+      } catch (thrown) {
+        refuse(entry, thrown);
+      }
+      // A new document takes milliseconds, and a batch has many.
+      if (entries.length > 1) await setImmediate();
+    }
+    // Refused operations are never admitted, so check for a ban here.
+    if (entries.some(({ response }) => response)) await session.admit(0);
+    for (const entry of entries) {
+      if (!entry.priced) continue;
+      try {
+        const admission = session.admit(entry.priced.cost);
+        if (admission) await admission;
+      } catch (thrown) {
+        refuse(entry, thrown);
+        delete entry.priced;
+      }
+    }
+    const createContext = createContexts(context, session);
+    await Promise.all(
+      entries.map(async (entry, index) => {
+        if (!entry.priced) return;
+        const { priced } = entry;
+        try {
+          const outcomes = await run(priced, createContext(index));
+          entry.response = writeResponse(priced.operation, outcomes, requestId);
+        } catch (thrown) {
+          refuse(entry, thrown);
+        }
+      }),
     );
-    const priced = await mapInOrder(prepared, (operation) => price(operation, documentLimits.maxResponseValues));
-    // Nothing admits these, so nothing else asks whether another instance has banned the key.
-    if (priced.some((operation) => operation instanceof Refusal)) await session.admit(0);
-    const { admitted, executed } = await admitAndRun(priced, contexts, context, session);
-    const budget = { maxBytes: maxResponseBytes, written: 0 };
-    const written = await mapInOrder(executed, (operation) => writeResponse(operation, requestId, budget));
-    const responses = written.map((response) =>
-      response instanceof Refusal ? writeRefusal(response, requestId) : response,
-    );
-
-    const answered = admitted.map((operation, index) => ({
-      operation: operation.operation,
-      cost: operation instanceof Refusal ? 0 : operation.cost,
-      response: responses[index] as OperationResponse,
+    const answers = entries.map(({ operation, priced, response }) => ({
+      operation,
+      cost: priced?.cost ?? 0,
+      response: response as OperationResponse,
     }));
-    recorder.record(answered, (performance.now() - startedAt) / 1_000, context, session.keyId);
-    return responses;
+    return { answers, untrusted };
+  };
+
+  /** Finds the document of a request and prepares its operation. */
+  function find(request: OperationRequest, context: RequestContext, session: Session, untrusted: string[]) {
+    if (session.keyId === undefined) return findWithoutKey(request, context, session, untrusted);
+    return findDocument(request, context, untrusted);
+  }
+
+  function findDocument(request: OperationRequest, context: RequestContext, untrusted: string[]) {
+    const redact = (text: string): string => context.withhold(text);
+    const query = trusted.find(request, redact, (name) => untrusted.push(name)) ?? persisted.find(request);
+    if (query === '') throw new StoreError('bad_request', 'The query is empty: send {"query": "{ pets { id } }"}.');
+    return chain(prepare(query, request, context), (prepared) => {
+      persisted.register(request);
+      return prepared;
+    });
   }
 
   /** Without a key, an operation may only ask about the schema. */
-  async function prepareWithoutKey(
+  async function findWithoutKey(
     request: OperationRequest,
     context: RequestContext,
     session: Session,
-  ): Promise<Prepared | Refusal> {
-    const prepared: Prepared | Refusal = await runStep(request, 0, () => prepare(request, context));
-    const text = prepared instanceof Refusal ? request.query : prepared.source.text;
-    const isForSchema = text !== undefined && isIntrospection(text, request.operationName, documentLimits.maxTokens);
-    if (!isForSchema) await session.requireKey();
-    return prepared;
-  }
-
-  async function admitAndRun(
-    operations: readonly (Priced | Refusal)[],
-    contexts: readonly OperationContext[],
-    context: RequestContext,
-    session: Session,
-  ) {
-    const admitted: (Priced | Refusal)[] = [];
-    const executed: (Executed | Refusal)[] = [];
-    while (executed.length < operations.length) {
-      const start = executed.length;
-      const next = operations.slice(start, session.areLimitsUnknown ? start + 1 : undefined);
-      const some = await mapInOrder(next, (operation) =>
-        chain(session.admit(operation.cost), () => {
-          if (operation.cost > 0) documents.promote(operation.document);
-          return operation;
-        }),
-      );
-      const done = await mapConcurrently(some, (operation, index) =>
-        run(operation, contexts[start + index] as OperationContext),
-      );
-      admitted.push(...some);
-      executed.push(...done);
+    untrusted: string[],
+  ): Promise<Prepared> {
+    let refusal: unknown;
+    try {
+      const prepared = await findDocument(request, context, untrusted);
+      if (prepared.operation.isSchemaOnly) return prepared;
+    } catch (thrown) {
+      // Work for new documents is refused like that of a key.
+      if (thrown instanceof StoreError && thrown.code === 'rate_limited') throw thrown;
+      refusal = thrown;
     }
-    return { admitted, executed };
+    await session.requireKey();
+    throw refusal;
   }
 
-  function createContexts(count: number, context: RequestContext, session: Session) {
+  function createContexts(context: RequestContext, session: Session) {
     const { keyId } = session;
-    const key = keyId === undefined ? undefined : parseIdempotencyKey(context.header('idempotency-key'), keyId);
     const call = new RequestCall(context, session.upstreamKey);
     const loader = createPetLoader(source, call);
-    return Array.from({ length: count }, (_, entry): OperationContext => {
-      const keyOfAddition = key && ((position: number) => completeIdempotencyKey(key, entry, position));
-      return { session, call, source, loader, keyOfAddition, guardRateLimit };
-    });
+    return (entry: number) => {
+      let position = 0;
+      const nextIdempotencyKey = () => {
+        const key = parseIdempotencyKey(context.header('idempotency-key'), keyId);
+        return key && completeIdempotencyKey(key, entry, position++);
+      };
+      return { session, call, source, loader, nextIdempotencyKey, guardRateLimit };
+    };
   }
 }
 
-type Step<In, Out> = (operation: In, index: number) => MaybePromise<Out | Refusal>;
+export type Execute = ReturnType<typeof createExecute>;
 
-/** Takes all operations of a request through a step at the same time. */
-async function mapConcurrently<In, Out>(
-  operations: readonly (In | Refusal)[],
-  step: Step<In, Out>,
-): Promise<(Out | Refusal)[]> {
-  const started = operations.map((operation, index) => runStep(operation, index, step));
-  const results: (Out | Refusal)[] = [];
-  for (const result of started) results.push(result instanceof Promise ? await result : result);
-  return results;
+/** @throws StoreError `bad_request` if an operation adds animals and its idempotency key is malformed */
+function requireIdempotencyKey({ operation, cost }: Priced, context: RequestContext): void {
+  if (operation.type === 'mutation' && cost > 0) parseIdempotencyKey(context.header('idempotency-key'));
 }
 
-/** Takes the operations of a request through a step one after the other. */
-async function mapInOrder<In, Out>(
-  operations: readonly (In | Refusal)[],
-  step: Step<In, Out>,
-): Promise<(Out | Refusal)[]> {
-  const results: (Out | Refusal)[] = [];
-  for (const [index, operation] of operations.entries()) {
-    const result = runStep(operation, index, step);
-    results.push(result instanceof Promise ? await result : result);
-  }
-  return results;
-}
-
-/** Runs a step, and turns what it throws into a refusal. Returns a promise only if the step does: most need not wait. */
-function runStep<In, Out>(operation: In | Refusal, index: number, step: Step<In, Out>): MaybePromise<Out | Refusal> {
-  if (operation instanceof Refusal) return operation;
-  const refuse = (thrown: unknown): Refusal => Refusal.of(thrown, (operation as Partial<Prepared>).operation);
-  try {
-    const result = step(operation, index);
-    return result instanceof Promise ? result.catch(refuse) : result;
-  } catch (thrown) {
-    return refuse(thrown);
-  }
-}
-
-/**
- * What the store is asked on behalf of an HTTP request. A class, because V8 takes over a microsecond for an object
- * literal with getters.
- */
+/** What the store is asked on behalf of an HTTP request. */
 class RequestCall implements Call {
   constructor(
     private readonly context: RequestContext,

@@ -9,18 +9,17 @@ import { REVALIDATED } from '../http/representation.js';
 import { logFailures, type Handler } from '../http/server.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
-import { createDocumentBudget, toDocumentLimits, type LocalLedger } from './document-limits.js';
-import { createErrorFormatter, Refusal } from './errors.js';
+import { startApollo } from './apollo.js';
+import { createErrorFormatter } from './errors.js';
 import { createExecute } from './execute.js';
-import { createOperationRecorder } from './operation-recorder.js';
+import { createDocumentBudget, toDocumentLimits } from './limits.js';
 import { createPrepare } from './prepare.js';
-import { createPreparedDocuments } from './prepared-documents.js';
-import { createRateLimitGuard } from './rate-limit-guard.js';
-import { readBodyRequest, readGetRequest } from './request.js';
+import { createRateLimitGuard } from './rate-limit.js';
+import { createRecorder } from './record.js';
+import { readBodyRequest, readGetRequest, type GraphqlRequest } from './request.js';
 import { createSchema } from './resolvers.js';
 import { toBatchReply, toReply, writeRefusal, type OperationResponse } from './response.js';
-import { createGraphqlServer } from './server.js';
-import { createTrustedDocuments, openManifest } from './trusted-documents.js';
+import { createPersistedQueries, createTrustedDocuments, openManifest } from './trusted.js';
 
 /** What GraphQL shares with the other parts of the program. */
 export interface GraphqlDependencies {
@@ -28,8 +27,6 @@ export interface GraphqlDependencies {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly backend: Pick<Backend, 'source' | 'access' | 'usage'>;
-  /** Makes what counts, in this instance, how much each caller has the program do. */
-  readonly createLedger: () => LocalLedger;
 }
 
 /** The media types of https://http-spec.graphql.org/September2026/#sec-Media-Types, the default first. */
@@ -50,60 +47,51 @@ const PAGE_HEADERS = {
 
 /**
  * Puts /graphql together: its handler and what the handler needs.
- * @throws ConfigError when the manifest of trusted documents cannot be used
+ * @throws ConfigError if the manifest of trusted documents cannot be used
  */
 export async function openGraphql(
   config: Config,
-  { backend, createLedger, cors, log, metrics }: GraphqlDependencies,
+  { backend, cors, log, metrics }: GraphqlDependencies,
 ): Promise<{ handler: Handler; close: () => Promise<void> }> {
-  const { introspection, explorer: hasPages, production, limits } = config;
+  const { introspection, explorer: hasPages, production } = config;
   const { source, access, usage } = backend;
+  const { path, others = 'allowed' } = config.trustedDocuments ?? {};
+  const { maxRootFields, maxResponseBytes } = config.limits;
+
   const schema = createSchema();
-  const documents = createPreparedDocuments();
-  const documentLimits = toDocumentLimits(limits.maxRootFields);
-  const formatError = createErrorFormatter(schema, !introspection);
-  const server = await createGraphqlServer({
+  const limits = toDocumentLimits(maxRootFields);
+  const errors = createErrorFormatter(!introspection);
+  const { maxTokens } = limits;
+  const apollo = await startApollo({
     schema,
     introspection,
     landingPage: hasPages,
     production,
-    maxTokens: documentLimits.maxTokens,
-    formatError,
+    maxTokens,
+    errors,
     log,
   });
-  const { path, others = 'allowed' } = config.trustedDocuments ?? {};
-  const trusted = createTrustedDocuments({ documents, others, count: metrics.countUntrusted });
-  const budget = createDocumentBudget(createLedger);
-  const { prepare, prepareAhead } = createPrepare({
-    server,
-    schema,
-    documents,
-    trusted,
-    documentLimits,
-    formatError,
-    budget,
-  });
-  const closeManifest = path === undefined ? undefined : await openManifest({ path, trusted, prepareAhead, log });
-  const recorder = createOperationRecorder({ usage, log, metrics, marksUntrusted: others === 'reported' });
-  const { maxResponseBytes } = limits;
+  const trusted = createTrustedDocuments({ others, count: metrics.countUntrusted });
+  const budget = createDocumentBudget();
+  const { validate } = apollo;
+  const { prepare, prepareAhead, forgetTrusted } = createPrepare({ schema, validate, trusted, limits, errors, budget });
+  const replace = (manifest: ReadonlyMap<string, string>): void => {
+    trusted.replace(manifest);
+    forgetTrusted();
+  };
+  const closeManifest = path && (await openManifest({ path, replace, prepareAhead, others, log }));
+  const recorder = createRecorder({ usage, metrics, marksUntrusted: others === 'reported' });
+  const persisted = createPersistedQueries();
   const guardRateLimit = createRateLimitGuard();
-  const execute = createExecute({
-    prepare,
-    documents,
-    documentLimits,
-    source,
-    guardRateLimit,
-    recorder,
-    maxResponseBytes,
-  });
+  const execute = createExecute({ prepare, trusted, persisted, source, guardRateLimit, maxResponseBytes });
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
   const toErrorReply = createGraphqlErrorReply();
 
   return { handler: handle, close };
 
   async function close(): Promise<void> {
-    await closeManifest?.();
-    await server.stop();
+    if (closeManifest) await closeManifest();
+    await apollo.stop();
   }
 
   async function handle(context: RequestContext): Promise<Reply> {
@@ -140,21 +128,30 @@ export async function openGraphql(
       });
     }
     if (hasPages && prefersHtml(context, MEDIA_TYPES)) {
-      return { status: 200, headers: PAGE_HEADERS, body: await server.renderLandingPage(context.search) };
+      return { status: 200, headers: PAGE_HEADERS, body: await apollo.renderLandingPage(context.search) };
     }
     const needsKey = production || !introspection;
     if (needsKey || session.keyId || session.isKeyRefused) await session.requireKey();
     const { mediaType, isBatch, operations } = await read(context, isGet).catch(rethrowUnlessBanned(session));
-    const responses = await execute(operations, context, session);
+    const startedAt = performance.now();
+    const execution = await execute(operations, context, session);
+    const seconds = (performance.now() - startedAt) / 1_000;
+    Object.assign(context.logged, recorder.record(execution, seconds, context, session.keyId));
+    const responses = execution.answers.map(({ response }) => response);
+    logFailures(
+      log,
+      responses.flatMap(({ failures }) => failures),
+      context,
+    );
     if (!isBatch) return toReply(responses[0] as OperationResponse, mediaType);
     // The upstream may have refused the key only now.
     if (session.isKeyRefused && !responses.some(({ hasData }) => hasData)) await session.requireKey();
     return toBatchReply(responses, mediaType);
   }
 
-  async function read(context: RequestContext, isGet: boolean) {
+  async function read(context: RequestContext, isGet: boolean): Promise<GraphqlRequest & { mediaType: string }> {
     const mediaType = chooseMediaType(context.header('accept'));
-    return { mediaType, ...(isGet ? readGetRequest(context) : await readBodyRequest(context, limits)) };
+    return { mediaType, ...(isGet ? readGetRequest(context) : await readBodyRequest(context, config.limits)) };
   }
 
   function refuse(context: RequestContext, thrown: unknown): Reply {
@@ -174,6 +171,6 @@ export function createGraphqlErrorReply() {
     } catch {
       // The default is for a client that accepts none of them.
     }
-    return toReply(writeRefusal(Refusal.of(error), context.requestId), mediaType);
+    return toReply(writeRefusal(error, context.requestId), mediaType);
   };
 }

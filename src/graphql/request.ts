@@ -3,15 +3,22 @@ import { StoreError, toStoreError } from '../errors.js';
 import type { RequestContext } from '../http/request-context.js';
 import { readJsonBody } from '../http/body.js';
 import { JsonNumber, parseUntrustedJson } from '../json/exact-json.js';
+import type { Variables } from './compile.js';
 
 /** One operation as it came over HTTP. */
 export interface OperationRequest {
   readonly query: string | undefined;
   /** Names a trusted document. */
   readonly documentId: string | undefined;
+  readonly persistedQuery: PersistedQuery | undefined;
   readonly operationName: string | undefined;
-  readonly variables: Record<string, unknown> | undefined;
-  readonly extensions: Record<string, unknown> | undefined;
+  readonly variables: Variables | undefined;
+}
+
+/** Names a document by Apollo's protocol: `extensions.persistedQuery`. The program ignores all other extensions. */
+export interface PersistedQuery {
+  readonly version: number;
+  readonly sha256Hash: string;
 }
 
 /** What an HTTP request asks for: one operation, or a batch of them. */
@@ -72,28 +79,28 @@ export async function readBodyRequest(
 
 function toOperation(value: unknown, subject: string, example = EXAMPLE): OperationRequest {
   if (!isRecord(value)) throw malformed(`${subject} is ${describe(value)}: send an object such as ${EXAMPLE}.`);
-  const { query, documentId, operationName, variables, extensions } = value;
+  const extensions = toRecord(value.extensions, 'extensions', subject);
   const operation = {
-    query: toText(query, 'query', subject),
-    documentId: toText(documentId, 'documentId', subject),
-    operationName: toText(operationName, 'operationName', subject),
-    variables: toRecord(variables, 'variables', subject),
-    extensions: toRecord(extensions, 'extensions', subject),
+    // An empty query is a document that cannot be parsed.
+    query: value.query === '' ? '' : toText(value.query, 'query', subject),
+    documentId: toText(value.documentId, 'documentId', subject),
+    persistedQuery: toPersistedQuery(extensions?.persistedQuery, subject),
+    operationName: toText(value.operationName, 'operationName', subject),
+    variables: toRecord(value.variables, 'variables', subject),
   };
-  const { extensions: { persistedQuery } = {} } = operation;
-  if (operation.query === undefined && operation.documentId === undefined && !isRecord(persistedQuery)) {
-    // Apollo Server says that it is no document.
-    if (query === '') return { ...operation, query };
-    throw malformed(`${subject} has no query, documentId or persistedQuery extension: send ${example}.`);
-  }
-  return operation;
+  const { query, documentId, persistedQuery } = operation;
+  if (documentId !== undefined || persistedQuery) return { ...operation, query: query === '' ? undefined : query };
+  if (query !== undefined) return operation;
+  throw malformed(`${subject} has no query, documentId or persistedQuery extension: send ${example}.`);
 }
 
-/** The hash of a persisted query, in the one version of Apollo's protocol. */
-export function readHash(extensions: OperationRequest['extensions']): string | undefined {
-  const persistedQuery = extensions?.persistedQuery as { version?: unknown; sha256Hash?: unknown } | undefined;
-  const { version, sha256Hash } = persistedQuery ?? {};
-  return version === 1 && typeof sha256Hash === 'string' ? sha256Hash : undefined;
+/** Null and false count as absent, as in Apollo Server. */
+function toPersistedQuery(value: unknown, subject: string): PersistedQuery | undefined {
+  if (value == null || value === false) return undefined;
+  const { version, sha256Hash } = isRecord(value) ? value : {};
+  if (typeof version === 'number' && typeof sha256Hash === 'string' && sha256Hash !== '')
+    return { version, sha256Hash };
+  throw malformed(`${subject} has a malformed persistedQuery: send {"version": 1, "sha256Hash": "…"}.`);
 }
 
 /** Null and an empty text count as absent. */
@@ -116,7 +123,8 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 function describe(value: unknown): string {
   if (value === null || typeof value === 'boolean') return String(value);
   if (Array.isArray(value)) return 'a list';
-  return typeof value === 'string' ? 'a string' : 'a number';
+  if (typeof value === 'string') return 'a string';
+  return isRecord(value) ? 'an object' : 'a number';
 }
 
 function malformed(message: string): StoreError {
