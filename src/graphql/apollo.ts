@@ -76,7 +76,7 @@ export async function startApollo(options: ApolloOptions) {
 
   return {
     /** Parses and validates a document. @throws RequestErrors */
-    async validate(query: string): Promise<DocumentNode> {
+    validate: async (query: string): Promise<DocumentNode> => {
       const found: ApolloContext['found'] = {};
       const { body } = await server.executeOperation({ query }, { contextValue: { found } });
       if (found.document) return found.document;
@@ -101,9 +101,6 @@ export async function startApollo(options: ApolloOptions) {
     stop: () => server.stop(),
   };
 }
-
-export type Apollo = Awaited<ReturnType<typeof startApollo>>;
-export type ApolloValidation = Apollo['validate'];
 
 /** Takes the valid document, and ends Apollo's pipeline before it executes anything. */
 const takeDocument: ApolloServerPlugin<ApolloContext> = {

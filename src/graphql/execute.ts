@@ -1,23 +1,23 @@
 import { setImmediate } from 'node:timers/promises';
-import { chain } from '../access/maybe-promise.js';
+import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import type { Session } from '../access/session.js';
 import { StoreError } from '../errors.js';
 import type { RequestContext } from '../http/request-context.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { createPetLoader } from '../pets/pet-loader.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
-import type { Prepare, Prepared, PreparedOperation } from './prepare.js';
+import type { Prepare, Prepared } from './prepare.js';
 import { price, type Priced } from './prices.js';
 import type { RateLimitGuard } from './rate-limit.js';
 import type { OperationRequest } from './request.js';
 import { writeRefusal, writeResponse, type OperationResponse } from './response.js';
-import { run } from './run.js';
-import type { createPersistedQueries, TrustedDocuments } from './trusted.js';
+import { run, type OperationContext } from './run.js';
+import type { PersistedQueries, TrustedDocuments } from './trusted.js';
 
 export interface ExecuteOptions {
-  readonly prepare: Prepare['prepare'];
+  readonly prepare: Prepare;
   readonly trusted: TrustedDocuments;
-  readonly persisted: ReturnType<typeof createPersistedQueries>;
+  readonly persisted: PersistedQueries;
   readonly source: PetSource;
   readonly guardRateLimit: RateLimitGuard;
   readonly maxResponseBytes: number;
@@ -26,7 +26,7 @@ export interface ExecuteOptions {
 /** What became of an operation. */
 export interface Answered {
   /** Absent if the operation could not be prepared. */
-  readonly operation?: PreparedOperation | undefined;
+  readonly prepared?: Prepared | undefined;
   /** Requests charged. */
   readonly cost: number;
   readonly response: OperationResponse;
@@ -39,9 +39,9 @@ export interface Execution {
   readonly untrusted: readonly string[];
 }
 
-/** An operation on its way. */
+/** An operation on its way. One with a response skips the steps that are left. */
 interface Entry {
-  operation?: PreparedOperation;
+  prepared?: Prepared;
   priced?: Priced;
   response?: OperationResponse;
 }
@@ -50,30 +50,25 @@ interface Entry {
 export function createExecute(options: ExecuteOptions) {
   const { prepare, trusted, persisted, source, guardRateLimit, maxResponseBytes } = options;
 
-  /**
-   * Executes the operations of one HTTP request. All are prepared and admitted in order, and then run concurrently. A
-   * refused operation skips the steps that are left.
-   */
+  /** Executes the operations of one HTTP request: they are prepared and admitted in order, and then run concurrently. */
   return async function execute(
     requests: readonly OperationRequest[],
     context: RequestContext,
     session: Session,
   ): Promise<Execution> {
-    const { requestId } = context;
     const untrusted: string[] = [];
     const entries = requests.map((): Entry => ({}));
     const refuse = (entry: Entry, thrown: unknown): void => {
-      entry.response = writeRefusal(thrown, requestId, entry.operation);
+      entry.response = writeRefusal(thrown, context.requestId, entry.prepared?.compiled);
     };
 
     let bytes = maxResponseBytes;
     for (const [index, entry] of entries.entries()) {
       try {
         const found = find(requests[index] as OperationRequest, context, session, untrusted);
-        const prepared = found instanceof Promise ? await found : found;
-        entry.operation = prepared.operation;
-        const priced = price(prepared, bytes);
-        requireIdempotencyKey(priced, context);
+        entry.prepared = found instanceof Promise ? await found : found;
+        const priced = price(entry.prepared, bytes);
+        if (priced.isMutation && priced.cost > 0) parseIdempotencyKey(context.header('idempotency-key'));
         bytes -= priced.maxBytes;
         entry.priced = priced;
       } catch (thrown) {
@@ -82,6 +77,7 @@ export function createExecute(options: ExecuteOptions) {
       // A new document takes milliseconds, and a batch has many.
       if (entries.length > 1) await setImmediate();
     }
+
     // Refused operations are never admitted, so check for a ban here.
     if (entries.some(({ response }) => response)) await session.admit(0);
     for (const entry of entries) {
@@ -94,71 +90,47 @@ export function createExecute(options: ExecuteOptions) {
         delete entry.priced;
       }
     }
+
     const createContext = createContexts(context, session);
-    await Promise.all(
-      entries.map(async (entry, index) => {
-        if (!entry.priced) return;
-        const { priced } = entry;
-        try {
-          const outcomes = await run(priced, createContext(index));
-          entry.response = writeResponse(priced.operation, outcomes, requestId);
-        } catch (thrown) {
-          refuse(entry, thrown);
-        }
-      }),
-    );
-    const answers = entries.map(({ operation, priced, response }) => ({
-      operation,
+    const runEntry = async (entry: Entry, index: number): Promise<void> => {
+      if (!entry.priced || !entry.prepared) return;
+      try {
+        const outcomes = await run(entry.priced, createContext(index));
+        entry.response = writeResponse(entry.prepared.compiled, outcomes, context.requestId);
+      } catch (thrown) {
+        refuse(entry, thrown);
+      }
+    };
+    await Promise.all(entries.map(runEntry));
+    const answers = entries.map(({ prepared, priced, response }) => ({
+      prepared,
       cost: priced?.cost ?? 0,
       response: response as OperationResponse,
     }));
     return { answers, untrusted };
   };
 
-  /** Finds the document of a request and prepares its operation. */
+  /** Finds the document of a request and prepares its operation. Without a key, it may only ask about the schema. */
   function find(request: OperationRequest, context: RequestContext, session: Session, untrusted: string[]) {
-    if (session.keyId === undefined) return findWithoutKey(request, context, session, untrusted);
-    return findDocument(request, context, untrusted);
-  }
-
-  function findDocument(request: OperationRequest, context: RequestContext, untrusted: string[]) {
-    const redact = (text: string): string => context.withhold(text);
-    const query = trusted.find(request, redact, (name) => untrusted.push(name)) ?? persisted.find(request);
-    if (query === '') throw new StoreError('bad_request', 'The query is empty: send {"query": "{ pets { id } }"}.');
-    return chain(prepare(query, request, context), (prepared) => {
-      persisted.register(request);
-      return prepared;
-    });
-  }
-
-  /** Without a key, an operation may only ask about the schema. */
-  async function findWithoutKey(
-    request: OperationRequest,
-    context: RequestContext,
-    session: Session,
-    untrusted: string[],
-  ): Promise<Prepared> {
-    let refusal: unknown;
-    try {
-      const prepared = await findDocument(request, context, untrusted);
-      if (prepared.operation.isSchemaOnly) return prepared;
-    } catch (thrown) {
-      // Work for new documents is refused like that of a key.
-      if (thrown instanceof StoreError && thrown.code === 'rate_limited') throw thrown;
-      refusal = thrown;
-    }
-    await session.requireKey();
-    throw refusal;
+    const findDocument = (): MaybePromise<Prepared> => {
+      const redact = (text: string): string => context.withhold(text);
+      const query = trusted.find(request, redact, (name) => untrusted.push(name)) ?? persisted.find(request);
+      if (query === '') throw new StoreError('bad_request', 'The query is empty: send {"query": "{ pets { id } }"}.');
+      return chain(prepare(query, request, context), (prepared) => {
+        persisted.register(request);
+        return prepared;
+      });
+    };
+    return session.keyId === undefined ? requireSchemaOnly(findDocument, session) : findDocument();
   }
 
   function createContexts(context: RequestContext, session: Session) {
-    const { keyId } = session;
     const call = new RequestCall(context, session.upstreamKey);
     const loader = createPetLoader(source, call);
-    return (entry: number) => {
+    return (entry: number): OperationContext => {
       let position = 0;
       const nextIdempotencyKey = () => {
-        const key = parseIdempotencyKey(context.header('idempotency-key'), keyId);
+        const key = parseIdempotencyKey(context.header('idempotency-key'), session.keyId);
         return key && completeIdempotencyKey(key, entry, position++);
       };
       return { session, call, source, loader, nextIdempotencyKey, guardRateLimit };
@@ -166,11 +138,18 @@ export function createExecute(options: ExecuteOptions) {
   }
 }
 
-export type Execute = ReturnType<typeof createExecute>;
-
-/** @throws StoreError `bad_request` if an operation adds animals and its idempotency key is malformed */
-function requireIdempotencyKey({ operation, cost }: Priced, context: RequestContext): void {
-  if (operation.type === 'mutation' && cost > 0) parseIdempotencyKey(context.header('idempotency-key'));
+async function requireSchemaOnly(find: () => MaybePromise<Prepared>, session: Session): Promise<Prepared> {
+  let refusal: unknown;
+  try {
+    const prepared = await find();
+    if (prepared.compiled.isSchemaOnly) return prepared;
+  } catch (thrown) {
+    // Work for new documents is refused like that of a key.
+    if (thrown instanceof StoreError && thrown.code === 'rate_limited') throw thrown;
+    refusal = thrown;
+  }
+  await session.requireKey();
+  throw refusal;
 }
 
 /** What the store is asked on behalf of an HTTP request. */

@@ -47,9 +47,9 @@ const MAX_BRACKETS = 100;
 const MAX_DEFINITIONS = 200;
 /** Fragments within fragments and fields within fields; introspection by the usual tools has some 20. */
 const MAX_DEPTH = 40;
-/** Selections of one field, repeated ones counted: fragments of many components may each ask for the same. */
+/** Selections of one object, repeated ones counted: fragments of many components may each ask for the same. */
 const MAX_SELECTIONS = 100;
-/** Times that one name may be selected of one field, with and without a selection: validation compares all pairs. */
+/** Times that one name may be selected of one object, with and without a selection: validation compares all pairs. */
 const MAX_REPEATS = 20;
 const MAX_LEAF_REPEATS = 50;
 /** Selections of introspection in one operation: the fullest query of the usual tools has some 330. */
@@ -67,7 +67,7 @@ export function requireSmallDocument(text: string, limits: DocumentLimits): void
   const maxLength = MAX_TOKEN_LENGTH * maxTokens;
   if (text.length > maxLength) throw new StoreError('bad_request', `A document may have ${maxLength} characters.`);
   // graphql-js counts the lines for each place that an error names.
-  if (text.split(/[\n\r]/, 2 * maxLines + 2).length > 2 * maxLines + 1) {
+  if (text.split(/\r\n|[\n\r]/, maxLines + 2).length > maxLines + 1) {
     throw new StoreError('bad_request', `A document may have ${maxLines} lines.`);
   }
   let document: DocumentNode;
@@ -83,9 +83,8 @@ export function requireSmallDocument(text: string, limits: DocumentLimits): void
   }
   const fragments = toFragments(document);
   for (const definition of document.definitions) {
-    const isOperation = definition.kind === Kind.OPERATION_DEFINITION;
-    if (!isOperation && definition.kind !== Kind.FRAGMENT_DEFINITION) continue;
-    requireSmallSelection(definition.selectionSet, isOperation, fragments, limits);
+    if (definition.kind === Kind.OPERATION_DEFINITION) requireSmall(definition.selectionSet, true, fragments, limits);
+    if (definition.kind === Kind.FRAGMENT_DEFINITION) requireSmall(definition.selectionSet, false, fragments, limits);
   }
 }
 
@@ -102,58 +101,56 @@ function requireFlatText(text: string, maxTokens: number): void {
   }
 }
 
-function requireSmallSelection(
+/** @param isOperation - the fragments of an operation are counted with it; a fragment alone may be larger */
+function requireSmall(
   root: SelectionSetNode,
   isOperation: boolean,
   fragments: Fragments,
   { maxRootFields, maxSelectedValues }: DocumentLimits,
 ): void {
   const maxSteps = 1_000 + 20 * maxRootFields;
-  let steps = 0;
-  let introspection = 0;
-  let values = 0;
-  select(root, 1, isOperation ? maxRootFields : Math.max(maxRootFields, MAX_SELECTIONS), isOperation);
+  const counts = { steps: 0, introspection: 0, values: 0 };
+  const most = isOperation ? maxRootFields : Math.max(maxRootFields, MAX_SELECTIONS);
+  visitObject(root, 1, most, false);
 
-  /** Goes through what is selected of one field, and then through what is selected of those. */
-  function select(set: SelectionSetNode, depth: number, most: number, isRoot: boolean, isIntrospection = false): void {
+  /** Goes through the fields of one object, fragments expanded, and then through the fields of those. */
+  function visitObject(set: SelectionSetNode, depth: number, most: number, isIntrospection: boolean): void {
     const repeats = new Map<string, number>();
     let count = 0;
-    visitFields(set, depth, (field, at) => {
-      const name = (field.alias ?? field.name).value;
-      const repeated = (repeats.get(name) ?? 0) + 1;
-      repeats.set(name, repeated);
-      if (++count > most) {
-        throw isRoot ? tooMany('root fields', most) : tooMany('fields of one object', most, 'operation_too_large');
+    visitSet(set, depth);
+
+    function visitSet({ selections }: SelectionSetNode, at: number): void {
+      if (at > MAX_DEPTH) throw tooMany('levels, fragments expanded', MAX_DEPTH);
+      for (const selection of selections) {
+        // Spreads that double at each level end here.
+        if (++counts.steps > maxSteps) throw tooMany('selections, fragments expanded', maxSteps);
+        const selected = selection.kind === Kind.FRAGMENT_SPREAD ? fragments.get(selection.name.value) : selection;
+        if (selected?.kind === Kind.FIELD) visitField(selected, at);
+        else if (selected) visitSet(selected.selectionSet, at + 1);
       }
-      const maxRepeats = field.selectionSet ? MAX_REPEATS : MAX_LEAF_REPEATS;
+    }
+
+    function visitField({ alias, name, selectionSet }: FieldNode, at: number): void {
+      const key = (alias ?? name).value;
+      const repeated = (repeats.get(key) ?? 0) + 1;
+      repeats.set(key, repeated);
+      const isRoot = set === root && isOperation;
+      if (++count > most)
+        throw isRoot ? tooMany('root fields', most) : tooMany('fields of one object', most, TOO_LARGE);
+      const maxRepeats = selectionSet ? MAX_REPEATS : MAX_LEAF_REPEATS;
       if (repeated > maxRepeats) throw tooMany('fields of one name in one place', maxRepeats);
       if (isIntrospection) {
-        if (++introspection > MAX_INTROSPECTION) throw tooMany('introspection fields', MAX_INTROSPECTION);
-      } else if (!isRoot && isOperation && repeated === 1 && ++values > maxSelectedValues) {
-        throw tooMany('selected values', maxSelectedValues, 'operation_too_large');
+        if (++counts.introspection > MAX_INTROSPECTION) throw tooMany('introspection fields', MAX_INTROSPECTION);
+      } else if (!isRoot && isOperation && repeated === 1 && ++counts.values > maxSelectedValues) {
+        throw tooMany('selected values', maxSelectedValues, TOO_LARGE);
       }
-      if (field.selectionSet) {
-        const isMeta = isIntrospection || (isRoot && field.name.value.startsWith('__'));
-        select(field.selectionSet, at + 1, MAX_SELECTIONS, false, isMeta);
-      }
-    });
-  }
-
-  /** Visits the fields of a selection set, fragments expanded. Spreads that double at each level end at `maxSteps`. */
-  function visitFields(
-    { selections }: SelectionSetNode,
-    depth: number,
-    visit: (field: FieldNode, depth: number) => void,
-  ): void {
-    if (depth > MAX_DEPTH) throw tooMany('levels, fragments expanded', MAX_DEPTH);
-    for (const selection of selections) {
-      if (++steps > maxSteps) throw tooMany('selections, fragments expanded', maxSteps);
-      const selected = selection.kind === Kind.FRAGMENT_SPREAD ? fragments.get(selection.name.value) : selection;
-      if (selected?.kind === Kind.FIELD) visit(selected, depth);
-      else if (selected) visitFields(selected.selectionSet, depth + 1, visit);
+      if (!selectionSet) return;
+      visitObject(selectionSet, at + 1, MAX_SELECTIONS, isIntrospection || (isRoot && name.value.startsWith('__')));
     }
   }
 }
+
+const TOO_LARGE = 'operation_too_large';
 
 function tooMany(what: string, limit: number, code: ErrorName = 'unprocessable_request'): StoreError {
   return new StoreError(code, `An operation may have ${limit} ${what}; this one has more.`);

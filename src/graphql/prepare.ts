@@ -1,9 +1,12 @@
 import {
   coerceInputValue,
   getNamedType,
+  getOperationAST,
   getVariableValues,
+  GraphQLBoolean,
   isNonNullType,
   Kind,
+  OperationTypeNode,
   parse,
   typeFromAST,
   valueFromAST,
@@ -17,31 +20,14 @@ import { LRUCache } from 'lru-cache';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { StoreError } from '../errors.js';
 import { JsonNumber } from '../json/exact-json.js';
-import type { ApolloValidation } from './apollo.js';
-import {
-  compileFields,
-  inspect,
-  requireType,
-  toFragments,
-  type Inspection,
-  type RootField,
-  type Variables,
-} from './compile.js';
+import { compile, toFragments, type Compiled, type Variables } from './compile.js';
 import { MAX_ERRORS, RequestErrors, type ErrorFormatter } from './errors.js';
 import { requireSmallDocument, type DocumentBudget, type DocumentLimits } from './limits.js';
 import type { OperationRequest } from './request.js';
 import type { TrustedDocuments } from './trusted.js';
 
-/** A variable of an operation. */
-interface VariableDefinition {
-  readonly name: string;
-  readonly type: GraphQLInputType;
-  /** Undefined if the variable has no default. */
-  readonly defaultValue: unknown;
-}
-
 /** An operation of a valid document. */
-export interface PreparedOperation extends Inspection {
+interface Operation {
   readonly type: 'query' | 'mutation';
   readonly name: string | undefined;
   /** The text of its document. */
@@ -49,12 +35,21 @@ export interface PreparedOperation extends Inspection {
   /** Whether its document is in the manifest, so that its name may be a label of metrics. */
   readonly isTrusted: boolean;
   readonly variables: readonly VariableDefinition[];
+  /** The names of the variables that `@skip` and `@include` can look at. */
+  readonly conditions: readonly string[];
+}
+
+interface VariableDefinition {
+  readonly name: string;
+  readonly type: GraphQLInputType;
+  /** Undefined if the variable has no default. */
+  readonly defaultValue: unknown;
 }
 
 /** A valid operation with its variables. */
 export interface Prepared {
-  readonly operation: PreparedOperation;
-  readonly fields: readonly RootField[];
+  readonly operation: Operation;
+  readonly compiled: Compiled;
   readonly variables: Variables;
 }
 
@@ -67,28 +62,27 @@ export interface Asker {
 
 export interface PrepareOptions {
   readonly schema: GraphQLSchema;
-  /** Has Apollo Server parse and validate a document. @throws RequestErrors */
-  readonly validate: ApolloValidation;
+  /** Parses and validates a document. @throws RequestErrors */
+  readonly validate: (query: string) => Promise<DocumentNode>;
   readonly trusted: Pick<TrustedDocuments, 'has'>;
   readonly limits: DocumentLimits;
   readonly errors: ErrorFormatter;
   readonly budget: DocumentBudget;
 }
 
-/** The bounds of the cache: entries, and characters of the documents that they are of. */
+/** The bounds of each cache: entries, and characters of the documents that they are of. */
 const MAX_ENTRIES = 5_000;
 const MAX_CHARACTERS = 400_000;
 
 /** Creates the first step of an operation. Only what is new is parsed, validated and compiled. */
 export function createPrepare({ schema, validate, trusted, limits, errors, budget }: PrepareOptions) {
-  const operations = createCache<PreparedOperation>();
-  /** Root fields, as the conditions of `@skip` and `@include` leave them. */
-  const compiled = createCache<readonly RootField[]>();
+  const operations = createCache<Operation>();
+  const compilations = createCache<Compiled>();
 
   return {
     prepare,
     prepareAhead,
-    forgetTrusted: () => [operations, compiled].forEach((cache) => cache.trusted.clear()),
+    forgetTrusted: () => [operations, compilations].forEach(({ ofTrusted }) => ofTrusted.clear()),
   };
 
   /**
@@ -102,8 +96,7 @@ export function createPrepare({ schema, validate, trusted, limits, errors, budge
 
   async function prepareNew(query: string, request: OperationRequest, asker: Asker): Promise<Prepared> {
     const document = await budget.spend(asker.caller, () => check(query));
-    const operation = budget.spend(asker.caller, () => addOperation(query, document, request.operationName));
-    return complete(operation, document, request, asker);
+    return complete(addOperation(query, document, request.operationName), document, request, asker);
   }
 
   /** Prepares the operations of a document before anybody asks for them. @throws RequestErrors, StoreError */
@@ -111,7 +104,7 @@ export function createPrepare({ schema, validate, trusted, limits, errors, budge
     const document = await check(query);
     for (const name of listNames(document)) {
       const operation = addOperation(query, document, name);
-      if (operation.conditions.length === 0) findFields(operation, document, {});
+      if (operation.conditions.length === 0) addCompiled(operation, document, {});
     }
   }
 
@@ -120,18 +113,18 @@ export function createPrepare({ schema, validate, trusted, limits, errors, budge
     return validate(query);
   }
 
-  function addOperation(text: string, document: DocumentNode, name: string | undefined): PreparedOperation {
-    const node = getOperation(document, chooseOperation(listNames(document), name));
-    const operation: PreparedOperation = {
-      type: requireType(schema, node),
-      name: node.name?.value,
-      text,
-      isTrusted: trusted.has(text),
-      variables: node.variableDefinitions?.map(toVariableDefinition) ?? [],
-      ...inspect(schema, node, toFragments(document)),
-    };
-    // graphql-js keeps the parsed document for introspection, which nobody asks for often.
-    if (!operation.hasIntrospection) operations.set(text, name ?? '', operation);
+  function addOperation(text: string, document: DocumentNode, name: string | undefined): Operation {
+    const node = getOperationAST(document, name) ?? refuseName(listNames(document), name);
+    const { operation: type, variableDefinitions = [] } = node;
+    if (type === OperationTypeNode.SUBSCRIPTION || !schema.getRootType(type)) {
+      throw new StoreError('unprocessable_request', `The schema has no ${type}s.`);
+    }
+    const variables = variableDefinitions.map(toVariableDefinition);
+    const conditions = variables.filter((one) => getNamedType(one.type) === GraphQLBoolean).map((one) => one.name);
+    const operation = { type, name: node.name?.value, text, isTrusted: trusted.has(text), variables, conditions };
+    // An only operation need not be named.
+    const keys = listNames(document).length === 1 ? ['', operation.name ?? ''] : [name ?? ''];
+    for (const key of new Set(keys)) operations.set(text, key, operation);
     return operation;
   }
 
@@ -146,40 +139,41 @@ export function createPrepare({ schema, validate, trusted, limits, errors, budge
 
   /** @param document - if it has been parsed already */
   function complete(
-    operation: PreparedOperation,
+    operation: Operation,
     document: DocumentNode | undefined,
-    request: OperationRequest,
+    { variables: raw = {} }: OperationRequest,
     { method, caller }: Asker,
   ): Prepared {
     if (method !== 'POST' && operation.type !== 'query') {
       const reason = `${method} runs queries only: send a mutation by POST.`;
       throw new StoreError('method_not_allowed', reason, { headers: { Allow: 'POST' }, graphqlOnly: true });
     }
-    const variables =
-      coerceVariables(operation, request.variables ?? {}) ??
-      explainVariables(operation, document ?? parse(operation.text), request.variables ?? {});
-    const fields =
-      compiled.find(operation.text, toVariant(operation, variables)) ??
-      budget.spend(caller, () => findFields(operation, document ?? parse(operation.text), variables));
-    return { operation, fields, variables };
+    const parsed = (): DocumentNode => (document ??= parse(operation.text));
+    const variables = coerceVariables(operation, raw) ?? explainVariables(operation, parsed(), raw);
+    const compiled =
+      compilations.find(operation.text, toVariant(operation, variables)) ??
+      budget.spend(caller, () => addCompiled(operation, parsed(), variables));
+    return { operation, compiled, variables };
   }
 
-  function findFields(operation: PreparedOperation, document: DocumentNode, variables: Variables) {
-    const node = getOperation(document, operation.name);
-    const fields = compileFields({ schema, operation: node, fragments: toFragments(document), variables, errors });
-    if (!operation.hasIntrospection) compiled.set(operation.text, toVariant(operation, variables), fields);
-    return fields;
+  function addCompiled(operation: Operation, document: DocumentNode, variables: Variables): Compiled {
+    const node = getOperationAST(document, operation.name) as OperationDefinitionNode;
+    const compiled = compile({ schema, operation: node, fragments: toFragments(document), variables, errors });
+    // For introspection, it holds the parsed document, and nobody asks for that often.
+    if (!compiled.hasIntrospection) compilations.set(operation.text, toVariant(operation, variables), compiled);
+    return compiled;
   }
 
-  /** Has graphql-js say why variables do not fit. Usually throws, but graphql-js decides. */
-  function explainVariables({ name, variables }: PreparedOperation, document: DocumentNode, raw: Variables): Variables {
-    const { variableDefinitions = [] } = getOperation(document, name);
-    const plain = Object.fromEntries(
-      variables.flatMap((definition) => (Object.hasOwn(raw, definition.name) ? [toPlain(definition, raw)] : [])),
-    );
-    const result = getVariableValues(schema, variableDefinitions, plain, { maxErrors: MAX_ERRORS });
-    if (result.coerced) return result.coerced;
-    const formatted = result.errors.slice(0, MAX_ERRORS).map(({ message, locations, nodes: [node] = [] }) => {
+  /** Has graphql-js say why variables do not fit, or coerce them if it disagrees. */
+  function explainVariables({ name, variables }: Operation, document: DocumentNode, raw: Variables): Variables {
+    const { variableDefinitions = [] } = getOperationAST(document, name) as OperationDefinitionNode;
+    const sent = variables.filter((one) => Object.hasOwn(raw, one.name));
+    const plain = Object.fromEntries(sent.map((one) => [one.name, toPlain(one, raw[one.name])]));
+    const { coerced, errors: mistakes = [] } = getVariableValues(schema, variableDefinitions, plain, {
+      maxErrors: MAX_ERRORS,
+    });
+    if (coerced) return coerced;
+    const formatted = mistakes.slice(0, MAX_ERRORS).map(({ message, locations, nodes: [node] = [] }) => {
       const variable = node?.kind === Kind.VARIABLE_DEFINITION ? node.variable.name.value : '';
       return errors.variable(message, locations, variable);
     });
@@ -187,27 +181,27 @@ export function createPrepare({ schema, validate, trusted, limits, errors, budge
   }
 
   function createCache<Value extends object>() {
-    const own = new Map<string, Value>();
+    const ofTrusted = new Map<string, Value>();
     const others = new LRUCache<string, Value>({
       max: MAX_ENTRIES,
       maxSize: MAX_CHARACTERS,
       sizeCalculation: (_, key) => key.length + 1,
     });
     const toKey = (text: string, part: string): string => (part === '' ? text : `${text}\n${part}`);
+    const choose = (text: string) => (trusted.has(text) ? ofTrusted : others);
     return {
-      /** Those of trusted documents, which no others push out. */
-      trusted: own,
-      find: (text: string, part: string) => (trusted.has(text) ? own : others).get(toKey(text, part)),
-      set: (text: string, part: string, value: Value) =>
-        void (trusted.has(text) ? own : others).set(toKey(text, part), value),
+      /** No others push these out. */
+      ofTrusted,
+      find: (text: string, part: string) => choose(text).get(toKey(text, part)),
+      set: (text: string, part: string, value: Value) => void choose(text).set(toKey(text, part), value),
     };
   }
 }
 
-export type Prepare = ReturnType<typeof createPrepare>;
+export type Prepare = ReturnType<typeof createPrepare>['prepare'];
 
 /** Names one compiled form of an operation. */
-function toVariant({ name = '', conditions }: PreparedOperation, variables: Variables): string {
+function toVariant({ name = '', conditions }: Operation, variables: Variables): string {
   return conditions.length === 0 ? name : `${name} ${conditions.map((one) => String(variables[one])).join()}`;
 }
 
@@ -215,17 +209,11 @@ function toVariant({ name = '', conditions }: PreparedOperation, variables: Vari
 const MAX_NAMES = 5;
 const MAX_NAME_LENGTH = 40;
 
-/** The names of a document's operations; undefined for an operation without a name. */
 function listNames({ definitions }: DocumentNode): readonly (string | undefined)[] {
   return definitions.flatMap((one) => (one.kind === Kind.OPERATION_DEFINITION ? [one.name?.value] : []));
 }
 
-/**
- * Returns the name of the operation that a request asks for: an only operation need not be named.
- * @throws StoreError `operation_unresolved`
- */
-function chooseOperation(names: readonly (string | undefined)[], name: string | undefined): string | undefined {
-  if (name === undefined ? names.length === 1 : names.includes(name)) return name ?? names[0];
+function refuseName(names: readonly (string | undefined)[], name: string | undefined): never {
   const listed = names.slice(0, MAX_NAMES).map((one = 'one without a name') => one.slice(0, MAX_NAME_LENGTH));
   if (names.length > MAX_NAMES) listed.push(`${names.length - MAX_NAMES} more`);
   const reason =
@@ -236,14 +224,8 @@ function chooseOperation(names: readonly (string | undefined)[], name: string | 
   throw new StoreError('operation_unresolved', `${reason}: the document has ${had}.`);
 }
 
-function getOperation({ definitions }: DocumentNode, name: string | undefined): OperationDefinitionNode {
-  return definitions.find(
-    (one) => one.kind === Kind.OPERATION_DEFINITION && one.name?.value === name,
-  ) as OperationDefinitionNode;
-}
-
 /** Coerces the variables that a client sent. Undefined if one does not fit. An absent variable has no entry. */
-function coerceVariables({ variables }: PreparedOperation, raw: Variables): Variables | undefined {
+function coerceVariables({ variables }: Operation, raw: Variables): Variables | undefined {
   // Without a prototype, any name is safe.
   const coerced = Object.create(null) as Record<string, unknown>;
   try {
@@ -265,7 +247,6 @@ function stop(): never {
 }
 
 /** IDs and input objects keep numbers as they were written; the other scalars take JavaScript numbers. */
-function toPlain({ name, type }: VariableDefinition, raw: Variables): readonly [string, unknown] {
-  const value = raw[name];
-  return [name, value instanceof JsonNumber && getNamedType(type).name !== 'ID' ? Number(value.text) : value];
+function toPlain({ type }: VariableDefinition, value: unknown): unknown {
+  return value instanceof JsonNumber && getNamedType(type).name !== 'ID' ? Number(value.text) : value;
 }

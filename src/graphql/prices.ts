@@ -4,7 +4,7 @@ import { parseNewPet, parsePetQuery, type UntrustedNewPet, type UntrustedPetQuer
 import { keyOf } from '../pets/pet-loader.js';
 import type { RootField } from './compile.js';
 import type { Mutation, MutationAddPetArgs, Query, QueryPetArgs, QueryPetsArgs } from './generated/resolver-types.js';
-import type { Prepared, PreparedOperation } from './prepare.js';
+import type { Prepared } from './prepare.js';
 import type { OperationContext } from './run.js';
 
 /** What a root field asks of the animal store. */
@@ -54,7 +54,7 @@ export interface FieldCall {
 
 /** An operation that is ready to be admitted. */
 export interface Priced {
-  readonly operation: PreparedOperation;
+  readonly isMutation: boolean;
   readonly calls: readonly FieldCall[];
   /** Requests to the animal store. */
   readonly cost: number;
@@ -73,12 +73,12 @@ const LOCATION_BYTES = 40;
  * @param limit - the most bytes that the response may have
  * @throws StoreError `operation_too_large` if it could have more
  */
-export function price({ operation, fields, variables }: Prepared, limit: number): Priced {
+export function price({ operation, compiled, variables }: Prepared, limit: number): Priced {
   const calls: FieldCall[] = [];
   const keys = new Set<string>();
   let maxBytes = RESPONSE_BYTES;
   let unkeyed = 0;
-  for (const field of fields) {
+  for (const field of compiled.fields) {
     const { responseKey, locations, resolve } = field;
     let errorBytes = ERROR_BYTES + responseKey.length + LOCATION_BYTES * locations.length;
     let dataBytes = 0;
@@ -99,7 +99,7 @@ export function price({ operation, fields, variables }: Prepared, limit: number)
       throw new StoreError('operation_too_large', `${reason}: ask for fewer fields or animals, or split it.`);
     }
   }
-  return { operation, calls, cost: unkeyed + keys.size, maxBytes };
+  return { isMutation: operation.type === 'mutation', calls, cost: unkeyed + keys.size, maxBytes };
 }
 
 /** The message is in the response twice. */

@@ -40,7 +40,8 @@ export function createRecorder({ usage, metrics, marksUntrusted }: RecorderOptio
      */
     record({ answers, untrusted }: Execution, seconds: number, context: RequestContext, keyId?: string): Logged {
       const names = answers.map((answered) => {
-        const { operation, response } = answered;
+        const { prepared, response } = answered;
+        const operation = prepared?.operation;
         const trustedName = operation?.isTrusted ? operation.name : undefined;
         const outcome = toOutcome(response, context.isCancelled);
         metrics.observeOperation(operation?.type ?? UNKNOWN, outcome, seconds, trustedName);
@@ -67,8 +68,8 @@ export function createRecorder({ usage, metrics, marksUntrusted }: RecorderOptio
 
   function count(answered: Counted, name: string, { clientName }: RequestContext, keyId?: string): void {
     if (!usage || keyId === undefined) return;
-    const { operation, cost, response } = answered;
-    const mark = marksUntrusted && operation?.isTrusted === false ? UNTRUSTED : '';
+    const { prepared, cost, response } = answered;
+    const mark = marksUntrusted && prepared?.operation.isTrusted === false ? UNTRUSTED : '';
     usage.count({
       keyId,
       client: clientName,
@@ -84,8 +85,8 @@ interface Counted extends Omit<Answered, 'response'> {
   readonly response: Pick<Answered['response'], 'hasData' | 'hasErrors' | 'failures'>;
 }
 
-function listDeprecated({ operation, response }: Counted): string {
-  const used = response.hasData ? (operation?.deprecations ?? []) : [];
+function listDeprecated({ prepared, response }: Counted): string {
+  const used = response.hasData ? (prepared?.compiled.deprecations ?? []) : [];
   return used.map(({ coordinate }) => coordinate).join();
 }
 

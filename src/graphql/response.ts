@@ -1,9 +1,8 @@
 import type { GraphQLFormattedError } from 'graphql';
 import { toStoreError, type StoreError } from '../errors.js';
 import type { Reply } from '../http/request-context.js';
-import type { Deprecation } from './compile.js';
+import type { Compiled, Deprecation } from './compile.js';
 import { formatStoreError, RequestErrors } from './errors.js';
-import type { PreparedOperation } from './prepare.js';
 import type { Outcome } from './run.js';
 
 /** The response to one operation. */
@@ -22,7 +21,7 @@ const NO_HEADERS = {};
 
 /** Writes the response to an operation that has run. */
 export function writeResponse(
-  { deprecations }: PreparedOperation,
+  { deprecations }: Compiled,
   outcomes: readonly Outcome[],
   requestId: string,
 ): OperationResponse {
@@ -44,9 +43,9 @@ export function writeResponse(
 /**
  * Writes the response to an operation that was refused.
  * @param thrown - by the step that refused it
- * @param operation - if it got as far as being prepared
+ * @param compiled - if it got as far as being prepared
  */
-export function writeRefusal(thrown: unknown, requestId: string, operation?: PreparedOperation): OperationResponse {
+export function writeRefusal(thrown: unknown, requestId: string, compiled?: Compiled): OperationResponse {
   const failure = thrown instanceof RequestErrors ? undefined : toStoreError(thrown);
   const errors = thrown instanceof RequestErrors ? thrown.errors : [formatStoreError(toStoreError(thrown))];
   return {
@@ -54,7 +53,7 @@ export function writeRefusal(thrown: unknown, requestId: string, operation?: Pre
     headers: failure?.headers ?? NO_HEADERS,
     body: join(
       errors.map((error) => writeError(error, requestId)),
-      operation?.deprecations,
+      compiled?.deprecations,
     ),
     hasData: false,
     hasErrors: true,

@@ -41,8 +41,8 @@ export interface Outcome {
  * @throws StoreError if no field got data because an upstream refused the key or its rate
  */
 export async function run(priced: Priced, context: OperationContext): Promise<readonly Outcome[]> {
-  const { operation, calls } = priced;
-  const outcomes = await (operation.type === 'mutation' ? runInOrder(calls, context) : runTogether(calls, context));
+  const { isMutation, calls } = priced;
+  const outcomes = await (isMutation ? runInOrder(calls, context) : runTogether(calls, context));
   const refusal = findUpstreamRefusal(calls, outcomes);
   if (refusal) await refuse(refusal, priced.cost, context.session);
   return outcomes;

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { unwatchFile, watchFile } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { setImmediate } from 'node:timers/promises';
-import { GraphQLError, parse } from 'graphql';
+import { type GraphQLError, parse } from 'graphql';
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import { ConfigError } from '../config.js';
@@ -82,6 +82,8 @@ function withoutPrefix(id: string): string {
 function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
+
+export type PersistedQueries = ReturnType<typeof createPersistedQueries>;
 
 /** Characters of the persisted queries that are kept. */
 const PERSISTED_CHARACTERS = 1_000_000;

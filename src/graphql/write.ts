@@ -7,6 +7,7 @@ import {
   isScalarType,
   type FieldNode,
   type GraphQLEnumType,
+  type GraphQLField,
   type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLScalarType,
@@ -38,13 +39,18 @@ const SCALAR_BYTES: Readonly<Record<string, number>> = {
   String: 6 * NAME_LENGTH.maximum + 2,
 };
 const NULL_BYTES = 4;
+/** A status that is not known here is an error at its place. */
+const ENUM_BYTES = 500;
 
 /**
  * Creates the compiler of one operation's writers. Equal selections share one writer, so that equal lists are written
  * once.
- * @param fieldBytes - the most bytes of the error of one field of an object, by its name; most fields have none
+ * @param onField - called for each selected field
  */
-export function createWriterCompiler(collect: Collect, fieldBytes: Readonly<Record<string, number>>) {
+export function createWriterCompiler(
+  collect: Collect,
+  onField: (parent: GraphQLObjectType, field: GraphQLField<unknown, unknown>) => void,
+) {
   const known = new Map<string, CompiledWriter>();
   return (type: GraphQLOutputType, nodes: readonly FieldNode[]): CompiledWriter => {
     const signature = `${String(type)} ${describe(nodes)}`;
@@ -96,9 +102,10 @@ export function createWriterCompiler(collect: Collect, fieldBytes: Readonly<Reco
       }
       const field = type.getFields()[fieldName];
       if (!field || field.resolve) throw new Error(`${type.name}.${fieldName} must be a property: it has a resolver`);
-      const { write, maxBytes: valueBytes } = compile(field.type, selected);
-      parts.push({ constant, fieldName, write });
-      maxBytes += Math.max(valueBytes, fieldBytes[`${type.name}.${fieldName}`] ?? 0);
+      onField(type, field);
+      const compiled = compile(field.type, selected);
+      parts.push({ constant, fieldName, write: compiled.write });
+      maxBytes += compiled.maxBytes;
       constant = '';
     }
     return { write: toObjectWriter(parts, `${constant}}`), maxBytes };
@@ -166,7 +173,7 @@ function compileEnum(type: GraphQLEnumType): CompiledWriter {
     if (name === undefined) throw new Error(`the type ${type.name} has no such value`);
     return name;
   };
-  return { write, maxBytes: Math.max(...[...names.values()].map(({ length }) => length)) };
+  return { write, maxBytes: ENUM_BYTES };
 }
 
 /** Few texts need escaping: https://www.rfc-editor.org/rfc/rfc8259#section-7, and unpaired surrogates. */

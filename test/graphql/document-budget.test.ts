@@ -13,7 +13,7 @@ it('the budget for new documents refuses a caller that has used it up, and no ot
   work('a', 9_999);
   work('a', 20_000);
   const refusal: unknown = expect.objectContaining({ code: 'rate_limited', retryAfter: 31 });
-  expect(() => work('a', 1)).toThrow(refusal as Error);
+  expect(() => work('a', 1)).toThrow(refusal);
   work('b', 1);
 });
 
