@@ -20,6 +20,8 @@ export interface ExecuteOptions {
   readonly persisted: PersistedQueries;
   readonly source: PetSource;
   readonly guardRateLimit: RateLimitGuard;
+  /** Of all operations of one HTTP request together. */
+  readonly maxRootFields: number;
   readonly maxResponseBytes: number;
 }
 
@@ -48,7 +50,7 @@ interface Entry {
 
 /** Creates the straight line that every operation takes: prepare → price → admit → run → write. */
 export function createExecute(options: ExecuteOptions) {
-  const { prepare, trusted, persisted, source, guardRateLimit, maxResponseBytes } = options;
+  const { prepare, trusted, persisted, source, guardRateLimit, maxRootFields, maxResponseBytes } = options;
 
   /** Executes the operations of one HTTP request: they are prepared and admitted in order, and then run concurrently. */
   return async function execute(
@@ -63,13 +65,16 @@ export function createExecute(options: ExecuteOptions) {
     };
 
     let bytes = maxResponseBytes;
+    let fields = maxRootFields;
     for (const [index, entry] of entries.entries()) {
       try {
         const found = find(requests[index] as OperationRequest, context, session, untrusted);
         entry.prepared = found instanceof Promise ? await found : found;
         const priced = price(entry.prepared, bytes);
+        if (priced.calls.length > fields) throw tooManyFields(maxRootFields);
         if (priced.isMutation && priced.cost > 0) parseIdempotencyKey(context.header('idempotency-key'));
         bytes -= priced.maxBytes;
+        fields -= priced.calls.length;
         entry.priced = priced;
       } catch (thrown) {
         refuse(entry, thrown);
@@ -113,8 +118,7 @@ export function createExecute(options: ExecuteOptions) {
   /** Finds the document of a request and prepares its operation. Without a key, it may only ask about the schema. */
   function find(request: OperationRequest, context: RequestContext, session: Session, untrusted: string[]) {
     const findDocument = (): MaybePromise<Prepared> => {
-      const redact = (text: string): string => context.withhold(text);
-      const query = trusted.find(request, redact, (name) => untrusted.push(name)) ?? persisted.find(request);
+      const query = trusted.find(request, context, untrusted) ?? persisted.find(request);
       if (query === '') throw new StoreError('bad_request', 'The query is empty: send {"query": "{ pets { id } }"}.');
       return chain(prepare(query, request, context), (prepared) => {
         persisted.register(request);
@@ -136,6 +140,11 @@ export function createExecute(options: ExecuteOptions) {
       return { session, call, source, loader, nextIdempotencyKey, guardRateLimit };
     };
   }
+}
+
+function tooManyFields(most: number): StoreError {
+  const reason = `The operations of one HTTP request may have ${most} root fields together; these have more.`;
+  return new StoreError('unprocessable_request', reason);
 }
 
 async function requireSchemaOnly(find: () => MaybePromise<Prepared>, session: Session): Promise<Prepared> {

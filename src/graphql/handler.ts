@@ -83,7 +83,8 @@ export async function openGraphql(
   const recorder = createRecorder({ usage, metrics, marksUntrusted: others === 'reported' });
   const persisted = createPersistedQueries();
   const guardRateLimit = createRateLimitGuard();
-  const execute = createExecute({ prepare, trusted, persisted, source, guardRateLimit, maxResponseBytes });
+  const limited = { guardRateLimit, maxRootFields, maxResponseBytes };
+  const execute = createExecute({ prepare, trusted, persisted, source, ...limited });
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
   const toErrorReply = createGraphqlErrorReply();
 

@@ -6,12 +6,14 @@ import {
   TokenKind,
   type DocumentNode,
   type FieldNode,
+  type FragmentDefinitionNode,
+  type OperationDefinitionNode,
   type SelectionSetNode,
 } from 'graphql';
 import { secondsUntil } from '../access/refusals.js';
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
-import { StoreError, type ErrorName } from '../errors.js';
+import { StoreError } from '../errors.js';
 import { toFragments, type Fragments } from './compile.js';
 
 /** How much a document may ask for. */
@@ -20,12 +22,7 @@ export interface DocumentLimits {
   readonly maxLines: number;
   /** Root fields of one operation, fragments expanded. */
   readonly maxRootFields: number;
-  /** Values selected below the root fields of one operation, fragments expanded. */
-  readonly maxSelectedValues: number;
 }
-
-/** Values below one root field, on average: twice what a fully selected animal has. */
-const SELECTED_VALUES = 10;
 
 /** The limits that follow from the root fields that an operation may have. */
 export function toDocumentLimits(maxRootFields: number): DocumentLimits {
@@ -35,7 +32,6 @@ export function toDocumentLimits(maxRootFields: number): DocumentLimits {
     maxTokens: 1_000 + 40 * maxRootFields,
     // A lookup takes 6 lines, an addition 12.
     maxLines: 1_000 + 10 * maxRootFields,
-    maxSelectedValues: SELECTED_VALUES * Math.max(maxRootFields, 10),
   };
 }
 
@@ -47,8 +43,6 @@ const MAX_BRACKETS = 100;
 const MAX_DEFINITIONS = 200;
 /** Fragments within fragments and fields within fields; introspection by the usual tools has some 20. */
 const MAX_DEPTH = 40;
-/** Selections of one object, repeated ones counted: fragments of many components may each ask for the same. */
-const MAX_SELECTIONS = 100;
 /** Times that one name may be selected of one object, with and without a selection: validation compares all pairs. */
 const MAX_REPEATS = 20;
 const MAX_LEAF_REPEATS = 50;
@@ -60,7 +54,6 @@ const MAX_INTROSPECTION = 500;
  * validation compares every selection with every other. A document that cannot be parsed passes: Apollo Server says
  * what is wrong with it.
  * @throws StoreError `bad_request` if the text is too long or too deep to be parsed, otherwise `unprocessable_request`
- * or `operation_too_large`
  */
 export function requireSmallDocument(text: string, limits: DocumentLimits): void {
   const { maxTokens, maxLines } = limits;
@@ -83,8 +76,9 @@ export function requireSmallDocument(text: string, limits: DocumentLimits): void
   }
   const fragments = toFragments(document);
   for (const definition of document.definitions) {
-    if (definition.kind === Kind.OPERATION_DEFINITION) requireSmall(definition.selectionSet, true, fragments, limits);
-    if (definition.kind === Kind.FRAGMENT_DEFINITION) requireSmall(definition.selectionSet, false, fragments, limits);
+    if (definition.kind === Kind.OPERATION_DEFINITION) requireSmall(definition, fragments, limits);
+    // A fragment may be used in no operation, but it is validated.
+    if (definition.kind === Kind.FRAGMENT_DEFINITION) requireSmall(definition, fragments, limits);
   }
 }
 
@@ -101,20 +95,19 @@ function requireFlatText(text: string, maxTokens: number): void {
   }
 }
 
-/** @param isOperation - the fragments of an operation are counted with it; a fragment alone may be larger */
 function requireSmall(
-  root: SelectionSetNode,
-  isOperation: boolean,
+  { kind, selectionSet: root }: OperationDefinitionNode | FragmentDefinitionNode,
   fragments: Fragments,
-  { maxRootFields, maxSelectedValues }: DocumentLimits,
+  { maxRootFields }: DocumentLimits,
 ): void {
+  const isOperation = kind === Kind.OPERATION_DEFINITION;
   const maxSteps = 1_000 + 20 * maxRootFields;
-  const counts = { steps: 0, introspection: 0, values: 0 };
-  const most = isOperation ? maxRootFields : Math.max(maxRootFields, MAX_SELECTIONS);
-  visitObject(root, 1, most, false);
+  let steps = 0;
+  let introspection = 0;
+  visitObject(root, 1, false);
 
   /** Goes through the fields of one object, fragments expanded, and then through the fields of those. */
-  function visitObject(set: SelectionSetNode, depth: number, most: number, isIntrospection: boolean): void {
+  function visitObject(set: SelectionSetNode, depth: number, isIntrospection: boolean): void {
     const repeats = new Map<string, number>();
     let count = 0;
     visitSet(set, depth);
@@ -123,7 +116,7 @@ function requireSmall(
       if (at > MAX_DEPTH) throw tooMany('levels, fragments expanded', MAX_DEPTH);
       for (const selection of selections) {
         // Spreads that double at each level end here.
-        if (++counts.steps > maxSteps) throw tooMany('selections, fragments expanded', maxSteps);
+        if (++steps > maxSteps) throw tooMany('selections, fragments expanded', maxSteps);
         const selected = selection.kind === Kind.FRAGMENT_SPREAD ? fragments.get(selection.name.value) : selection;
         if (selected?.kind === Kind.FIELD) visitField(selected, at);
         else if (selected) visitSet(selected.selectionSet, at + 1);
@@ -131,29 +124,22 @@ function requireSmall(
     }
 
     function visitField({ alias, name, selectionSet }: FieldNode, at: number): void {
+      if (isOperation && set === root && ++count > maxRootFields) throw tooMany('root fields', maxRootFields);
+      if (isIntrospection && ++introspection > MAX_INTROSPECTION) {
+        throw tooMany('introspection fields', MAX_INTROSPECTION);
+      }
       const key = (alias ?? name).value;
       const repeated = (repeats.get(key) ?? 0) + 1;
       repeats.set(key, repeated);
-      const isRoot = set === root && isOperation;
-      if (++count > most)
-        throw isRoot ? tooMany('root fields', most) : tooMany('fields of one object', most, TOO_LARGE);
       const maxRepeats = selectionSet ? MAX_REPEATS : MAX_LEAF_REPEATS;
       if (repeated > maxRepeats) throw tooMany('fields of one name in one place', maxRepeats);
-      if (isIntrospection) {
-        if (++counts.introspection > MAX_INTROSPECTION) throw tooMany('introspection fields', MAX_INTROSPECTION);
-      } else if (!isRoot && isOperation && repeated === 1 && ++counts.values > maxSelectedValues) {
-        throw tooMany('selected values', maxSelectedValues, TOO_LARGE);
-      }
-      if (!selectionSet) return;
-      visitObject(selectionSet, at + 1, MAX_SELECTIONS, isIntrospection || (isRoot && name.value.startsWith('__')));
+      if (selectionSet) visitObject(selectionSet, at + 1, isIntrospection || name.value.startsWith('__'));
     }
   }
 }
 
-const TOO_LARGE = 'operation_too_large';
-
-function tooMany(what: string, limit: number, code: ErrorName = 'unprocessable_request'): StoreError {
-  return new StoreError(code, `An operation may have ${limit} ${what}; this one has more.`);
+function tooMany(what: string, limit: number): StoreError {
+  return new StoreError('unprocessable_request', `An operation may have ${limit} ${what}; this one has more.`);
 }
 
 /** Milliseconds a minute: a sixth of a core, enough for some ten thousand small documents. */

@@ -13,16 +13,7 @@ export interface RecorderOptions {
 }
 
 /** What GraphQL adds to the log line of a request. */
-export interface Logged {
-  /** Requests charged. */
-  readonly cost?: number;
-  /** The names of the operations. An operation without a name is listed by its type. */
-  readonly operations?: string;
-  readonly deprecated?: true;
-  readonly untrusted?: string;
-  /** The client's name, if the request used something deprecated or not trusted. */
-  readonly client?: string | undefined;
-}
+export type Logged = Partial<Omit<RequestContext['logged'], 'keyId'>>;
 
 /** Precedes the names of operations that are not trusted. No name in GraphQL has a colon. */
 const UNTRUSTED = 'untrusted:';

@@ -7,6 +7,7 @@ import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import { ConfigError } from '../config.js';
 import { StoreError } from '../errors.js';
+import type { RequestContext } from '../http/request-context.js';
 import type { Log } from '../observability/log.js';
 import { RequestErrors } from './errors.js';
 import type { OperationRequest } from './request.js';
@@ -16,6 +17,9 @@ export interface TrustedDocumentsOptions {
   readonly others: 'refused' | 'reported' | 'allowed';
   readonly count: (outcome: 'refused' | 'reported') => void;
 }
+
+/** Removes keys from what a client sent. */
+type Redacting = Pick<RequestContext, 'withhold'>;
 
 /** Characters of a name in the log and in messages. */
 const MAX_NAME = 100;
@@ -33,30 +37,23 @@ export function createTrustedDocuments({ others, count }: TrustedDocumentsOption
     has: (text: string): boolean => texts.has(text),
     /**
      * Finds the text of the trusted document that a request names, by `documentId` or Apollo's hash.
-     * @param redact - removes keys from what a client sent
-     * @param note - called with the name of a document that is not trusted, for the log
+     * @param untrusted - receives the name of a document that is not trusted, for the log
      * @returns undefined if the request names none and may run another document
      * @throws StoreError `document_not_trusted`
      */
-    find(
-      request: OperationRequest,
-      redact: (text: string) => string,
-      note: (name: string) => void,
-    ): string | undefined {
+    find(request: OperationRequest, context: Redacting, untrusted: string[]): string | undefined {
       const { query, documentId, persistedQuery, operationName = '' } = request;
       const id = documentId ?? (persistedQuery?.version === 1 ? persistedQuery.sha256Hash : undefined);
       const named = id === undefined ? undefined : manifest.get(withoutPrefix(id));
       if (named !== undefined && (query ?? named) === named) return named;
       // Without its text, a document that is not in the manifest cannot run.
       const mayRun = documentId === undefined || (query !== undefined && named === undefined);
-      const isTrusted = query !== undefined && texts.has(query);
-      if (mayRun && (others === 'allowed' || isTrusted)) return undefined;
+      if (mayRun && (others === 'allowed' || (query !== undefined && texts.has(query)))) return undefined;
       const outcome = mayRun && others === 'reported' ? 'reported' : 'refused';
       count(outcome);
-      const show = (name: string): string => redact(name).slice(0, MAX_NAME);
-      note(
-        [show(operationName), id === undefined ? `sha256:${sha256(query ?? '')}` : show(id)].filter(Boolean).join(' '),
-      );
+      const show = (name: string): string => context.withhold(name).slice(0, MAX_NAME);
+      const name = id === undefined ? `sha256:${sha256(query ?? '')}` : show(id);
+      untrusted.push([show(operationName), name].filter(Boolean).join(' '));
       if (outcome === 'reported') return undefined;
       throw new StoreError(
         'document_not_trusted',

@@ -52,7 +52,8 @@ export async function startEngine(source: PetSource, options: EngineOptions = {}
   const persisted = createPersistedQueries();
   const guardRateLimit = () => Promise.resolve();
   const { prepare } = prepared;
-  const execute = createExecute({ prepare, trusted, persisted, source, guardRateLimit, maxResponseBytes });
+  const limited = { guardRateLimit, maxRootFields: 100, maxResponseBytes };
+  const execute = createExecute({ prepare, trusted, persisted, source, ...limited });
   const session: Session = {
     keyId: 'key_test',
     isKeyRefused: false,
