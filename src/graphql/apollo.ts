@@ -5,15 +5,13 @@ import {
 } from '@apollo/server/plugin/disabled';
 import { ApolloServerPluginLandingPageLocalDefault } from '@apollo/server/plugin/landingPage/default';
 import type { DocumentNode, GraphQLSchema } from 'graphql';
+import type { Config } from '../config.js';
 import type { Log } from '../observability/log.js';
 import { MAX_ERRORS, type ErrorFormatter } from './errors.js';
 
 export interface ApolloOptions {
   readonly schema: GraphQLSchema;
-  readonly introspection: boolean;
-  /** Whether browsers get Apollo Sandbox. */
-  readonly landingPage: boolean;
-  readonly production: boolean;
+  readonly config: Pick<Config, 'introspection' | 'explorer' | 'production'>;
   readonly maxTokens: number;
   readonly errors: ErrorFormatter;
   readonly log: Log;
@@ -41,8 +39,8 @@ query ListPets {
 const OFFLINE = `addEventListener('error', ({ target }) => target.src && location.replace('explorer'), true);`;
 
 /** Creates and starts the Apollo Server. It parses and validates documents; it executes nothing. */
-export async function startApollo(options: ApolloOptions) {
-  const { schema, introspection, landingPage, production, maxTokens, errors, log } = options;
+export async function startApollo({ schema, config, maxTokens, errors, log }: ApolloOptions) {
+  const { introspection, explorer, production } = config;
   const server = new ApolloServer<ApolloContext>({
     schema,
     introspection,
@@ -59,7 +57,7 @@ export async function startApollo(options: ApolloOptions) {
     plugins: [
       // It would wrap the resolver of every field.
       ApolloServerPluginCacheControlDisabled(),
-      landingPage
+      explorer
         ? ApolloServerPluginLandingPageLocalDefault({
             embed: true,
             includeCookies: false,

@@ -103,7 +103,7 @@ export function compile(options: CompileOptions): Compiled {
     const [node] = nodes as [FieldNode];
     const name = node.name.value;
     const place = { responseKey, locations: locate(nodes), statuses: [] };
-    if (name === '__typename') return { ...place, ...toConstant(JSON.stringify(rootType.name)) };
+    if (name === '__typename') return { ...place, ...toFree(() => `"${rootType.name}"`) };
     if (isMeta(nodes)) return { ...place, ...compileIntrospection(schema, operation, nodes, fragments) };
     const definition = rootType.getFields()[name] as GraphQLField<unknown, unknown>;
     const { args, resolve, type } = definition;
@@ -224,16 +224,13 @@ function toArguments(given: readonly GivenArgument[], variables: Variables): Var
 
 type FieldParts = Pick<RootField, 'price' | 'resolve' | 'write' | 'maxBytes'>;
 
-/** The parts of a field that asks the store nothing. Its parsed arguments are its value, as JSON. */
-const FREE = { resolve: (json: unknown) => json, write: String, maxBytes: 1 } as const;
-
-function toFreePrice(json: string): Price {
-  return { cost: 0, maxObjects: Buffer.byteLength(json), args: json };
-}
-
-function toConstant(json: string): FieldParts {
-  const price = toFreePrice(json);
-  return { ...FREE, price: () => price };
+/** The parts of a field that asks the store nothing: its price knows its value. */
+function toFree(toJson: (variables: Variables) => string): FieldParts {
+  const price = (variables: Variables): Price => {
+    const json = toJson(variables);
+    return { cost: 0, maxObjects: Buffer.byteLength(json), args: json };
+  };
+  return { price, resolve: (json) => json, write: String, maxBytes: 1 };
 }
 
 /**
@@ -251,12 +248,11 @@ function compileIntrospection(
   const selectionSet: SelectionSetNode = { kind: Kind.SELECTION_SET, selections };
   const definitions = [{ ...operation, selectionSet, variableDefinitions }, ...fragments.values()];
   const document: DocumentNode = { kind: Kind.DOCUMENT, definitions };
-  const price = (variableValues: Variables): Price => {
+  return toFree((variableValues) => {
     const { data, errors } = executeSync({ schema, document, variableValues });
     if (errors) throw new InvalidArgument('An argument of this introspection does not fit.', locate(selections)[0]);
-    return toFreePrice(JSON.stringify(Object.values(data ?? {})[0] ?? null));
-  };
-  return { ...FREE, price };
+    return JSON.stringify(Object.values(data ?? {})[0] ?? null);
+  });
 }
 
 function isPlain(type: TypeNode): boolean {

@@ -61,16 +61,7 @@ export async function openGraphql(
   const schema = createSchema();
   const limits = toDocumentLimits(maxRootFields);
   const errors = createErrorFormatter(!introspection);
-  const { maxTokens } = limits;
-  const apollo = await startApollo({
-    schema,
-    introspection,
-    landingPage: hasPages,
-    production,
-    maxTokens,
-    errors,
-    log,
-  });
+  const apollo = await startApollo({ schema, config, maxTokens: limits.maxTokens, errors, log });
   const trusted = createTrustedDocuments({ others, count: metrics.countUntrusted });
   const budget = createDocumentBudget();
   const { validate } = apollo;
@@ -80,7 +71,7 @@ export async function openGraphql(
     forgetTrusted();
   };
   const closeManifest = path && (await openManifest({ path, replace, prepareAhead, others, log }));
-  const recorder = createRecorder({ usage, metrics, marksUntrusted: others === 'reported' });
+  const recorder = createRecorder(usage, metrics, others === 'reported');
   const persisted = createPersistedQueries();
   const guardRateLimit = createRateLimitGuard();
   const limited = { guardRateLimit, maxRootFields, maxResponseBytes };

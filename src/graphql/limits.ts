@@ -47,7 +47,7 @@ const MAX_DEPTH = 40;
 const MAX_REPEATS = 20;
 const MAX_LEAF_REPEATS = 50;
 /** Selections of introspection in one operation: the fullest query of the usual tools has some 330. */
-const MAX_INTROSPECTION = 500;
+const MAX_INTROSPECTION = 400;
 
 /**
  * Refuses a document that would take long to validate or select very many values: fragments and aliases multiply, and

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import {
   coerceInputValue,
   getNamedType,
@@ -19,6 +20,7 @@ import {
 import { LRUCache } from 'lru-cache';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { StoreError } from '../errors.js';
+import type { RequestContext } from '../http/request-context.js';
 import { JsonNumber } from '../json/exact-json.js';
 import { compile, toFragments, type Compiled, type Variables } from './compile.js';
 import { MAX_ERRORS, RequestErrors, type ErrorFormatter } from './errors.js';
@@ -53,12 +55,8 @@ export interface Prepared {
   readonly variables: Variables;
 }
 
-/** Who asks, and how. */
-export interface Asker {
-  readonly method: string;
-  /** Who pays for new documents. */
-  readonly caller: string;
-}
+/** The caller pays for new documents. */
+type Asker = Pick<RequestContext, 'method' | 'caller'>;
 
 export interface PrepareOptions {
   readonly schema: GraphQLSchema;
@@ -96,6 +94,8 @@ export function createPrepare({ schema, validate, trusted, limits, errors, budge
 
   async function prepareNew(query: string, request: OperationRequest, asker: Asker): Promise<Prepared> {
     const document = await budget.spend(asker.caller, () => check(query));
+    // Other requests run before the rest of the work.
+    await setImmediate();
     return complete(addOperation(query, document, request.operationName), document, request, asker);
   }
 
@@ -205,21 +205,18 @@ function toVariant({ name = '', conditions }: Operation, variables: Variables): 
   return conditions.length === 0 ? name : `${name} ${conditions.map((one) => String(variables[one])).join()}`;
 }
 
-/** The most operations that a message names, and characters of each name. */
+/** The most operations that a message names. */
 const MAX_NAMES = 5;
-const MAX_NAME_LENGTH = 40;
 
 function listNames({ definitions }: DocumentNode): readonly (string | undefined)[] {
   return definitions.flatMap((one) => (one.kind === Kind.OPERATION_DEFINITION ? [one.name?.value] : []));
 }
 
 function refuseName(names: readonly (string | undefined)[], name: string | undefined): never {
-  const listed = names.slice(0, MAX_NAMES).map((one = 'one without a name') => one.slice(0, MAX_NAME_LENGTH));
+  const show = (one = 'one without a name'): string => one.slice(0, 40);
+  const listed = names.slice(0, MAX_NAMES).map(show);
   if (names.length > MAX_NAMES) listed.push(`${names.length - MAX_NAMES} more`);
-  const reason =
-    name === undefined
-      ? 'Choose an operation with operationName'
-      : `There is no operation ${name.slice(0, MAX_NAME_LENGTH)}`;
+  const reason = name === undefined ? 'Choose an operation with operationName' : `There is no operation ${show(name)}`;
   const had = listed.length === 0 ? 'none' : new Intl.ListFormat('en-GB').format(listed);
   throw new StoreError('operation_unresolved', `${reason}: the document has ${had}.`);
 }
@@ -228,6 +225,10 @@ function refuseName(names: readonly (string | undefined)[], name: string | undef
 function coerceVariables({ variables }: Operation, raw: Variables): Variables | undefined {
   // Without a prototype, any name is safe.
   const coerced = Object.create(null) as Record<string, unknown>;
+  // At the first mistake: a value may have a hundred thousand.
+  const stop = (): never => {
+    throw new Error('a value does not fit its variable');
+  };
   try {
     for (const { name, type, defaultValue } of variables) {
       const sent = Object.hasOwn(raw, name) ? raw[name] : undefined;
@@ -239,11 +240,6 @@ function coerceVariables({ variables }: Operation, raw: Variables): Variables | 
   } catch {
     return undefined;
   }
-}
-
-/** Ends the coercion of a value at its first mistake: it may have a hundred thousand. */
-function stop(): never {
-  throw new Error('a value does not fit its variable');
 }
 
 /** IDs and input objects keep numbers as they were written; the other scalars take JavaScript numbers. */

@@ -4,14 +4,6 @@ import type { RequestContext } from '../http/request-context.js';
 import type { Metrics, OperationOutcome } from '../observability/metrics.js';
 import type { Answered, Execution } from './execute.js';
 
-export interface RecorderOptions {
-  /** Absent where another store counts. */
-  readonly usage: UsageCounter | undefined;
-  readonly metrics: Metrics;
-  /** Whether usage marks the operations of documents that are not trusted. */
-  readonly marksUntrusted: boolean;
-}
-
 /** What GraphQL adds to the log line of a request. */
 export type Logged = Partial<Omit<RequestContext['logged'], 'keyId'>>;
 
@@ -22,8 +14,12 @@ const UNKNOWN = 'unknown';
 /** Characters of an operation's name. */
 const MAX_NAME = 100;
 
-/** Creates what records the answers: in the metrics and the usage of the key. */
-export function createRecorder({ usage, metrics, marksUntrusted }: RecorderOptions) {
+/**
+ * Creates what records the answers: in the metrics and the usage of the key.
+ * @param usage - absent where another store counts
+ * @param marksUntrusted - whether usage marks the operations of documents that are not trusted
+ */
+export function createRecorder(usage: UsageCounter | undefined, metrics: Metrics, marksUntrusted: boolean) {
   return {
     /**
      * @param seconds - how long the operations of the request took together

@@ -37,16 +37,8 @@ export async function startEngine(source: PetSource, options: EngineOptions = {}
   const limits = toDocumentLimits(100);
   const trusted = createTrustedDocuments({ others: 'allowed', count: () => undefined });
   const log = pino({ level: 'silent' });
-  const { maxTokens } = limits;
-  const apollo = await startApollo({
-    schema,
-    introspection,
-    landingPage: false,
-    production: false,
-    maxTokens,
-    errors,
-    log,
-  });
+  const config = { introspection, explorer: false, production: false };
+  const apollo = await startApollo({ schema, config, maxTokens: limits.maxTokens, errors, log });
   const budget = createDocumentBudget();
   const prepared = createPrepare({ schema, validate: apollo.validate, trusted, limits, errors, budget });
   const persisted = createPersistedQueries();
