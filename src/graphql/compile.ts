@@ -18,7 +18,6 @@ import {
   type SelectionNode,
   type SelectionSetNode,
   type SourceLocation,
-  type TypeNode,
   type ValueNode,
 } from 'graphql';
 import { LOOKUP_SUNSET } from '../pets/pet.js';
@@ -28,14 +27,11 @@ import type { OperationContext } from './run.js';
 import { createWriterCompiler, type CompiledWriter } from './write.js';
 
 export type Variables = Readonly<Record<string, unknown>>;
-/** By name. */
 export type Fragments = ReadonlyMap<string, FragmentDefinitionNode>;
 
 /** An operation as the conditions of `@skip` and `@include` leave it. */
 export interface Compiled {
-  /** In response order. */
   readonly fields: readonly RootField[];
-  /** The deprecated fields, each once. */
   readonly deprecations: readonly Deprecation[];
   /** Whether all root fields, skipped ones too, are introspection and `__typename`. */
   readonly isSchemaOnly: boolean;
@@ -134,7 +130,7 @@ function findStatuses(selected: ReadonlyMap<string, readonly FieldNode[]>): Root
   );
 }
 
-function locate(nodes: readonly Pick<ASTNode, 'loc'>[]): readonly SourceLocation[] {
+export function locate(nodes: readonly Pick<ASTNode, 'loc'>[]): readonly SourceLocation[] {
   const tokens = nodes.slice(0, MAX_LOCATIONS).flatMap(({ loc }) => (loc ? [loc.startToken] : []));
   return tokens.map(({ line, column }) => ({ line, column }));
 }
@@ -186,14 +182,13 @@ function collectFields(
 
 type ToArguments = (variables: Variables) => Variables;
 
-/** An argument as the document gives it. */
 interface GivenArgument extends Pick<GraphQLArgument, 'name' | 'type' | 'defaultValue'> {
   /** Without locations, because a location keeps all tokens of the document. */
   readonly node: ValueNode | undefined;
   readonly location: SourceLocation | undefined;
 }
 
-/** Compiles the arguments of a field. Without variables, they are made once. */
+/** Without variables, arguments are made once. */
 function compileArguments(definitions: readonly GraphQLArgument[], field: FieldNode): ToArguments {
   let usesVariables = false;
   const given = definitions.map(({ name, type, defaultValue }): GivenArgument => {
@@ -233,6 +228,9 @@ function toFree(toJson: (variables: Variables) => string): FieldParts {
   return { price, resolve: (json) => json, write: String, maxBytes: 1 };
 }
 
+/** The types that arguments of introspection have. */
+const PLAIN: ReadonlySet<string> = new Set(['String', 'String!', 'Boolean', 'Boolean!']);
+
 /**
  * Compiles an introspection field. graphql-js executes it while the field is priced, so that its length is known before
  * anything runs.
@@ -244,7 +242,7 @@ function compileIntrospection(
   fragments: Fragments,
 ): FieldParts {
   // The other variables have been coerced, which graphql-js would do again.
-  const variableDefinitions = operation.variableDefinitions?.filter(({ type }) => isPlain(type));
+  const variableDefinitions = operation.variableDefinitions?.filter(({ type }) => PLAIN.has(print(type)));
   const selectionSet: SelectionSetNode = { kind: Kind.SELECTION_SET, selections };
   const definitions = [{ ...operation, selectionSet, variableDefinitions }, ...fragments.values()];
   const document: DocumentNode = { kind: Kind.DOCUMENT, definitions };
@@ -253,8 +251,4 @@ function compileIntrospection(
     if (errors) throw new InvalidArgument('An argument of this introspection does not fit.', locate(selections)[0]);
     return JSON.stringify(Object.values(data ?? {})[0] ?? null);
   });
-}
-
-function isPlain(type: TypeNode): boolean {
-  return type.kind === Kind.NAMED_TYPE ? ['String', 'Boolean'].includes(type.name.value) : isPlain(type.type);
 }

@@ -3,7 +3,6 @@ import {
   coerceInputValue,
   getNamedType,
   getOperationAST,
-  getVariableValues,
   GraphQLBoolean,
   isNonNullType,
   Kind,
@@ -12,9 +11,11 @@ import {
   typeFromAST,
   valueFromAST,
   type DocumentNode,
+  type GraphQLFormattedError,
   type GraphQLInputType,
   type GraphQLSchema,
   type OperationDefinitionNode,
+  type SourceLocation,
   type VariableDefinitionNode,
 } from 'graphql';
 import { LRUCache } from 'lru-cache';
@@ -22,13 +23,12 @@ import type { MaybePromise } from '../access/maybe-promise.js';
 import { StoreError } from '../errors.js';
 import type { RequestContext } from '../http/request-context.js';
 import { JsonNumber } from '../json/exact-json.js';
-import { compile, toFragments, type Compiled, type Variables } from './compile.js';
+import { compile, locate, toFragments, type Compiled, type Variables } from './compile.js';
 import { MAX_ERRORS, RequestErrors, type ErrorFormatter } from './errors.js';
 import { requireSmallDocument, type DocumentBudget, type DocumentLimits } from './limits.js';
 import type { OperationRequest } from './request.js';
 import type { TrustedDocuments } from './trusted.js';
 
-/** An operation of a valid document. */
 interface Operation {
   readonly type: 'query' | 'mutation';
   readonly name: string | undefined;
@@ -44,8 +44,8 @@ interface Operation {
 interface VariableDefinition {
   readonly name: string;
   readonly type: GraphQLInputType;
-  /** Undefined if the variable has no default. */
   readonly defaultValue: unknown;
+  readonly locations: readonly SourceLocation[];
 }
 
 /** A valid operation with its variables. */
@@ -114,7 +114,12 @@ export function createPrepare({ schema, validate, trusted, limits, errors, budge
   }
 
   function addOperation(text: string, document: DocumentNode, name: string | undefined): Operation {
-    const node = getOperationAST(document, name) ?? refuseName(listNames(document), name);
+    const node = getOperationAST(document, name);
+    if (!node) {
+      const reason =
+        name === undefined ? 'Choose an operation with operationName' : 'The document has no such operation';
+      throw new StoreError('operation_unresolved', `${reason}.`);
+    }
     const { operation: type, variableDefinitions = [] } = node;
     if (type === OperationTypeNode.SUBSCRIPTION || !schema.getRootType(type)) {
       throw new StoreError('unprocessable_request', `The schema has no ${type}s.`);
@@ -134,7 +139,12 @@ export function createPrepare({ schema, validate, trusted, limits, errors, budge
     defaultValue,
   }: VariableDefinitionNode): VariableDefinition {
     const type = typeFromAST(schema, typeNode) as GraphQLInputType;
-    return { name: variable.name.value, type, defaultValue: defaultValue && valueFromAST(defaultValue, type) };
+    return {
+      name: variable.name.value,
+      type,
+      defaultValue: defaultValue && valueFromAST(defaultValue, type),
+      locations: locate([variable]),
+    };
   }
 
   /** @param document - if it has been parsed already */
@@ -148,11 +158,10 @@ export function createPrepare({ schema, validate, trusted, limits, errors, budge
       const reason = `${method} runs queries only: send a mutation by POST.`;
       throw new StoreError('method_not_allowed', reason, { headers: { Allow: 'POST' }, graphqlOnly: true });
     }
-    const parsed = (): DocumentNode => (document ??= parse(operation.text));
-    const variables = coerceVariables(operation, raw) ?? explainVariables(operation, parsed(), raw);
+    const variables = coerceVariables(operation, raw);
     const compiled =
       compilations.find(operation.text, toVariant(operation, variables)) ??
-      budget.spend(caller, () => addCompiled(operation, parsed(), variables));
+      budget.spend(caller, () => addCompiled(operation, document ?? parse(operation.text), variables));
     return { operation, compiled, variables };
   }
 
@@ -164,20 +173,28 @@ export function createPrepare({ schema, validate, trusted, limits, errors, budge
     return compiled;
   }
 
-  /** Has graphql-js say why variables do not fit, or coerce them if it disagrees. */
-  function explainVariables({ name, variables }: Operation, document: DocumentNode, raw: Variables): Variables {
-    const { variableDefinitions = [] } = getOperationAST(document, name) as OperationDefinitionNode;
-    const sent = variables.filter((one) => Object.hasOwn(raw, one.name));
-    const plain = Object.fromEntries(sent.map((one) => [one.name, toPlain(one, raw[one.name])]));
-    const { coerced, errors: mistakes = [] } = getVariableValues(schema, variableDefinitions, plain, {
-      maxErrors: MAX_ERRORS,
-    });
-    if (coerced) return coerced;
-    const formatted = mistakes.slice(0, MAX_ERRORS).map(({ message, locations, nodes: [node] = [] }) => {
-      const variable = node?.kind === Kind.VARIABLE_DEFINITION ? node.variable.name.value : '';
-      return errors.variable(message, locations, variable);
-    });
-    throw new RequestErrors(422, formatted);
+  /** Coerces the variables that a client sent. An absent variable has no entry. @throws RequestErrors */
+  function coerceVariables({ variables }: Operation, raw: Variables): Variables {
+    // Without a prototype, any name is safe.
+    const coerced = Object.create(null) as Record<string, unknown>;
+    const mistakes: GraphQLFormattedError[] = [];
+    for (const { name, type, defaultValue, locations } of variables) {
+      const refuse = (path: readonly (string | number)[], reason: string): void => {
+        const place = [`$${name}`, ...path].join('.');
+        mistakes.push(errors.variable(`The variable ${place} does not fit: ${reason}`, locations, name));
+        // One value may have a hundred thousand mistakes.
+        if (mistakes.length === MAX_ERRORS) throw new RequestErrors(422, mistakes);
+      };
+      const sent = Object.hasOwn(raw, name) ? toPlain(raw[name], type) : undefined;
+      const value =
+        sent === undefined
+          ? defaultValue
+          : coerceInputValue(sent, type, (path, _, { message }) => refuse(path, message));
+      if (value !== undefined) coerced[name] = value;
+      else if (sent === undefined && isNonNullType(type)) refuse([], 'It is required.');
+    }
+    if (mistakes.length > 0) throw new RequestErrors(422, mistakes);
+    return coerced;
   }
 
   function createCache<Value extends object>() {
@@ -200,49 +217,15 @@ export function createPrepare({ schema, validate, trusted, limits, errors, budge
 
 export type Prepare = ReturnType<typeof createPrepare>['prepare'];
 
-/** Names one compiled form of an operation. */
 function toVariant({ name = '', conditions }: Operation, variables: Variables): string {
   return conditions.length === 0 ? name : `${name} ${conditions.map((one) => String(variables[one])).join()}`;
 }
-
-/** The most operations that a message names. */
-const MAX_NAMES = 5;
 
 function listNames({ definitions }: DocumentNode): readonly (string | undefined)[] {
   return definitions.flatMap((one) => (one.kind === Kind.OPERATION_DEFINITION ? [one.name?.value] : []));
 }
 
-function refuseName(names: readonly (string | undefined)[], name: string | undefined): never {
-  const show = (one = 'one without a name'): string => one.slice(0, 40);
-  const listed = names.slice(0, MAX_NAMES).map(show);
-  if (names.length > MAX_NAMES) listed.push(`${names.length - MAX_NAMES} more`);
-  const reason = name === undefined ? 'Choose an operation with operationName' : `There is no operation ${show(name)}`;
-  const had = listed.length === 0 ? 'none' : new Intl.ListFormat('en-GB').format(listed);
-  throw new StoreError('operation_unresolved', `${reason}: the document has ${had}.`);
-}
-
-/** Coerces the variables that a client sent. Undefined if one does not fit. An absent variable has no entry. */
-function coerceVariables({ variables }: Operation, raw: Variables): Variables | undefined {
-  // Without a prototype, any name is safe.
-  const coerced = Object.create(null) as Record<string, unknown>;
-  // At the first mistake: a value may have a hundred thousand.
-  const stop = (): never => {
-    throw new Error('a value does not fit its variable');
-  };
-  try {
-    for (const { name, type, defaultValue } of variables) {
-      const sent = Object.hasOwn(raw, name) ? raw[name] : undefined;
-      const value = sent === undefined ? defaultValue : coerceInputValue(sent, type, stop);
-      if (value !== undefined) coerced[name] = value;
-      else if (isNonNullType(type)) return undefined;
-    }
-    return coerced;
-  } catch {
-    return undefined;
-  }
-}
-
 /** IDs and input objects keep numbers as they were written; the other scalars take JavaScript numbers. */
-function toPlain({ type }: VariableDefinition, value: unknown): unknown {
+function toPlain(value: unknown, type: GraphQLInputType): unknown {
   return value instanceof JsonNumber && getNamedType(type).name !== 'ID' ? Number(value.text) : value;
 }

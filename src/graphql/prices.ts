@@ -44,7 +44,6 @@ export const PRICES = {
   rateLimit: (): Price<object> => ({ cost: 0, maxObjects: MAX_WINDOWS, args: {} }),
 } satisfies Record<RootFieldName, (args: never) => Price>;
 
-/** A root field that is ready to run. */
 export interface FieldCall {
   readonly field: RootField;
   readonly cost: 0 | 1;
@@ -62,9 +61,8 @@ export interface Priced {
   readonly maxBytes: number;
 }
 
-/** The rest of a response. */
 const RESPONSE_BYTES = 300;
-/** The error of one field, without the places beyond the first, the response key and what a message quotes. */
+/** The error of one field, without its places, the response key and what its message quotes. */
 const ERROR_BYTES = 600;
 const LOCATION_BYTES = 40;
 

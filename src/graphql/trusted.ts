@@ -18,9 +18,6 @@ export interface TrustedDocumentsOptions {
   readonly count: (outcome: 'refused' | 'reported') => void;
 }
 
-/** Removes keys from what a client sent. */
-type Redacting = Pick<RequestContext, 'withhold'>;
-
 /** Characters of a name in the log and in messages. */
 const MAX_NAME = 100;
 
@@ -41,7 +38,7 @@ export function createTrustedDocuments({ others, count }: TrustedDocumentsOption
      * @returns undefined if the request names none and may run another document
      * @throws StoreError `document_not_trusted`
      */
-    find(request: OperationRequest, context: Redacting, untrusted: string[]): string | undefined {
+    find(request: OperationRequest, context: RequestContext, untrusted: string[]): string | undefined {
       const { query, documentId, persistedQuery, operationName = '' } = request;
       const id = documentId ?? (persistedQuery?.version === 1 ? persistedQuery.sha256Hash : undefined);
       const named = id === undefined ? undefined : manifest.get(withoutPrefix(id));
@@ -125,7 +122,7 @@ export interface ManifestOptions {
   readonly log: Log;
 }
 
-/** How often to look whether the file has changed, in milliseconds. */
+/** How often to look at the file. */
 const LOOK_EVERY_MS = 1_000;
 
 const ON_EMPTY = {

@@ -63,13 +63,13 @@ describe('messages', () => {
       'a wrong operationName',
       '{"query": "query A { __typename } query B { __typename }", "operationName": "C"}',
       422,
-      'There is no operation C: the document has A and B.',
+      'The document has no such operation.',
     ],
     [
       'no operationName for three operations',
       '{"query": "query A { __typename } query B { __typename } query C { __typename }"}',
       422,
-      'Choose an operation with operationName: the document has A, B and C.',
+      'Choose an operation with operationName.',
     ],
     [
       'a mutation as a query',
