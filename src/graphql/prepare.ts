@@ -69,7 +69,7 @@ export interface PrepareOptions {
 }
 
 /** The bounds of each cache: entries, and characters of the documents that they are of. */
-const MAX_ENTRIES = 5_000;
+const MAX_ENTRIES = 2_000;
 const MAX_CHARACTERS = 400_000;
 
 /** Creates the first step of an operation. Only what is new is parsed, validated and compiled. */
