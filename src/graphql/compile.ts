@@ -190,16 +190,14 @@ interface GivenArgument extends Pick<GraphQLArgument, 'name' | 'type' | 'default
 
 /** Without variables, arguments are made once. */
 function compileArguments(definitions: readonly GraphQLArgument[], field: FieldNode): ToArguments {
-  let usesVariables = false;
   const given = definitions.map(({ name, type, defaultValue }): GivenArgument => {
     const value = field.arguments?.find((argument) => argument.name.value === name)?.value;
-    const text = value && print(value);
-    // A dollar sign in a string only means that the arguments are made each time.
-    usesVariables ||= text?.includes('$') === true;
-    const node = text === undefined ? undefined : parseValue(text, { noLocation: true });
+    const node = value && parseValue(print(value), { noLocation: true });
     return { name, type, defaultValue, node, location: locate([value ?? field])[0] };
   });
-  if (usesVariables as boolean) return (variables) => toArguments(given, variables);
+  // A dollar sign in a string only means that the arguments are made each time.
+  const usesVariables = field.arguments?.some(({ value }) => print(value).includes('$'));
+  if (usesVariables) return (variables) => toArguments(given, variables);
   const constant = toArguments(given, {});
   return () => constant;
 }
