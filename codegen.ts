@@ -11,7 +11,7 @@ const config: CodegenConfig = {
         // The price of a field parses its arguments before the resolver gets them.
         scalars: { ID: { input: '../../pets/int64.js#Int64', output: 'string' } },
         inputMaybeValue: 'T | undefined',
-        contextType: '../run.js#OperationContext',
+        contextType: '../types.js#OperationContext',
         makeResolverTypeCallable: true,
         mappers: { Pet: '../../pets/pet.js#Pet as StoredPet' },
         // The values that the enums have inside; the resolver map pairs them with their GraphQL names.

@@ -22,40 +22,9 @@ import {
 } from 'graphql';
 import { LOOKUP_SUNSET } from '../pets/pet.js';
 import { InvalidArgument, MAX_LOCATIONS, RequestErrors, type ErrorFormatter } from './errors.js';
-import { PRICES, type Price } from './prices.js';
-import type { OperationContext } from './run.js';
-import { createWriterCompiler, type CompiledWriter } from './write.js';
-
-export type Variables = Readonly<Record<string, unknown>>;
-export type Fragments = ReadonlyMap<string, FragmentDefinitionNode>;
-
-/** An operation as the conditions of `@skip` and `@include` leave it. */
-export interface Compiled {
-  readonly fields: readonly RootField[];
-  readonly deprecations: readonly Deprecation[];
-  /** Whether all root fields, skipped ones too, are introspection and `__typename`. */
-  readonly isSchemaOnly: boolean;
-  readonly hasIntrospection: boolean;
-}
-
-export interface RootField extends CompiledWriter {
-  readonly responseKey: string;
-  readonly locations: readonly SourceLocation[];
-  /** Parses the arguments and prices the field. @throws StoreError `invalid_request` */
-  readonly price: (variables: Variables) => Price;
-  /** @param args - as the price has parsed them */
-  readonly resolve: (args: unknown, context: OperationContext) => unknown;
-  /** Where the status of an animal is selected. An upstream may send one that is not known here. */
-  readonly statuses: readonly Pick<RootField, 'responseKey' | 'locations'>[];
-}
-
-export interface Deprecation {
-  /** Such as `Query.pet`. */
-  readonly coordinate: string;
-  readonly reason: string;
-  /** The day on which the field will be removed, such as `2030-12-05`. */
-  readonly sunset: string | undefined;
-}
+import { PRICES } from './prices.js';
+import { createWriterCompiler } from './write.js';
+import type { Variables, Fragments, Compiled, RootField, Deprecation, Price } from './types.js';
 
 /** The days on which deprecated fields will be removed. SDL has no place for them. */
 const SUNSETS: Readonly<Record<string, Date>> = { 'Query.pet': LOOKUP_SUNSET };

@@ -6,13 +6,20 @@ import type { RequestContext } from '../http/request-context.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { createPetLoader } from '../pets/pet-loader.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
-import type { Prepare, Prepared } from './prepare.js';
-import { price, type Priced } from './prices.js';
-import type { RateLimitGuard } from './rate-limit.js';
-import type { OperationRequest } from './request.js';
-import { writeRefusal, writeResponse, type OperationResponse } from './response.js';
-import { run, type OperationContext } from './run.js';
+import type { Prepare } from './prepare.js';
+import { price } from './prices.js';
+import { writeRefusal, writeResponse } from './response.js';
+import { run } from './run.js';
 import type { PersistedQueries, TrustedDocuments } from './trusted.js';
+import type {
+  OperationRequest,
+  Prepared,
+  Priced,
+  OperationContext,
+  OperationResponse,
+  Execution,
+  RateLimitGuard,
+} from './types.js';
 
 export interface ExecuteOptions {
   readonly prepare: Prepare;
@@ -23,22 +30,6 @@ export interface ExecuteOptions {
   /** Of all operations of one HTTP request together. */
   readonly maxRootFields: number;
   readonly maxResponseBytes: number;
-}
-
-/** What became of an operation. */
-export interface Answered {
-  /** Absent if the operation could not be prepared. */
-  readonly prepared?: Prepared | undefined;
-  /** Requests charged. */
-  readonly cost: number;
-  readonly response: OperationResponse;
-}
-
-/** What became of the operations of one HTTP request, in their order. */
-export interface Execution {
-  readonly answers: readonly Answered[];
-  /** The names of documents that are not trusted, for the log. */
-  readonly untrusted: readonly string[];
 }
 
 /** An operation on its way. One with a response skips the steps that are left. */

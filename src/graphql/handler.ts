@@ -16,10 +16,11 @@ import { createDocumentBudget, toDocumentLimits } from './limits.js';
 import { createPrepare } from './prepare.js';
 import { createRateLimitGuard } from './rate-limit.js';
 import { createRecorder } from './record.js';
-import { readBodyRequest, readGetRequest, type GraphqlRequest } from './request.js';
+import { readBodyRequest, readGetRequest } from './request.js';
 import { createSchema } from './resolvers.js';
-import { toBatchReply, toReply, writeRefusal, type OperationResponse } from './response.js';
+import { toBatchReply, toReply, writeRefusal } from './response.js';
 import { createPersistedQueries, createTrustedDocuments, openManifest } from './trusted.js';
+import type { GraphqlRequest, OperationResponse } from './types.js';
 
 /** What GraphQL shares with the other parts of the program. */
 export interface GraphqlDependencies {

@@ -14,7 +14,8 @@ import { secondsUntil } from '../access/refusals.js';
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import { StoreError } from '../errors.js';
-import { toFragments, type Fragments } from './compile.js';
+import { toFragments } from './compile.js';
+import type { Fragments } from './types.js';
 
 /** How much a document may ask for. */
 export interface DocumentLimits {

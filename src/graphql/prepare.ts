@@ -15,7 +15,6 @@ import {
   type GraphQLInputType,
   type GraphQLSchema,
   type OperationDefinitionNode,
-  type SourceLocation,
   type VariableDefinitionNode,
 } from 'graphql';
 import { LRUCache } from 'lru-cache';
@@ -23,37 +22,11 @@ import type { MaybePromise } from '../access/maybe-promise.js';
 import { StoreError } from '../errors.js';
 import type { RequestContext } from '../http/request-context.js';
 import { JsonNumber } from '../json/exact-json.js';
-import { compile, locate, toFragments, type Compiled, type Variables } from './compile.js';
+import { compile, locate, toFragments } from './compile.js';
 import { MAX_ERRORS, RequestErrors, type ErrorFormatter } from './errors.js';
 import { requireSmallDocument, type DocumentBudget, type DocumentLimits } from './limits.js';
-import type { OperationRequest } from './request.js';
 import type { TrustedDocuments } from './trusted.js';
-
-interface Operation {
-  readonly type: 'query' | 'mutation';
-  readonly name: string | undefined;
-  /** The text of its document. */
-  readonly text: string;
-  /** Whether its document is in the manifest, so that its name may be a label of metrics. */
-  readonly isTrusted: boolean;
-  readonly variables: readonly VariableDefinition[];
-  /** The names of the variables that `@skip` and `@include` can look at. */
-  readonly conditions: readonly string[];
-}
-
-interface VariableDefinition {
-  readonly name: string;
-  readonly type: GraphQLInputType;
-  readonly defaultValue: unknown;
-  readonly locations: readonly SourceLocation[];
-}
-
-/** A valid operation with its variables. */
-export interface Prepared {
-  readonly operation: Operation;
-  readonly compiled: Compiled;
-  readonly variables: Variables;
-}
+import type { OperationRequest, Operation, VariableDefinition, Variables, Compiled, Prepared } from './types.js';
 
 /** The caller pays for new documents. */
 type Asker = Pick<RequestContext, 'method' | 'caller'>;

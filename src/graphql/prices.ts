@@ -2,22 +2,8 @@ import { StoreError, toStoreError } from '../errors.js';
 import { parseInt64 } from '../pets/int64.js';
 import { parseNewPet, parsePetQuery, type UntrustedNewPet, type UntrustedPetQuery } from '../pets/pet.js';
 import { keyOf } from '../pets/pet-loader.js';
-import type { RootField } from './compile.js';
 import type { Mutation, MutationAddPetArgs, Query, QueryPetArgs, QueryPetsArgs } from './generated/resolver-types.js';
-import type { Prepared } from './prepare.js';
-import type { OperationContext } from './run.js';
-
-/** What a root field asks of the animal store. */
-export interface Price<Args = unknown> {
-  /** Requests to the animal store. */
-  readonly cost: 0 | 1;
-  /** Fields of one operation with the same key are one request; absent: each is a request of its own. */
-  readonly key?: string;
-  /** The most animals, or other objects, that the field may return. */
-  readonly maxObjects: number;
-  /** The parsed arguments, for the resolver. */
-  readonly args: Args;
-}
+import type { Prepared, Price, FieldCall, Priced } from './types.js';
 
 type RootFieldName = Exclude<keyof Query | keyof Mutation, '__typename'>;
 
@@ -43,23 +29,6 @@ export const PRICES = {
   },
   rateLimit: (): Price<object> => ({ cost: 0, maxObjects: MAX_WINDOWS, args: {} }),
 } satisfies Record<RootFieldName, (args: never) => Price>;
-
-export interface FieldCall {
-  readonly field: RootField;
-  readonly cost: 0 | 1;
-  /** Calls the resolver with the parsed arguments. @throws StoreError if they were refused */
-  readonly resolve: (context: OperationContext) => unknown;
-}
-
-/** An operation that is ready to be admitted. */
-export interface Priced {
-  readonly isMutation: boolean;
-  readonly calls: readonly FieldCall[];
-  /** Requests to the animal store. */
-  readonly cost: number;
-  /** The longest possible response, in bytes. */
-  readonly maxBytes: number;
-}
 
 const RESPONSE_BYTES = 300;
 /** The error of one field, without its places, the response key and what its message quotes. */

@@ -2,7 +2,7 @@ import { outcomeOf, type UsageCounter } from '../access/usage.js';
 import type { StoreError } from '../errors.js';
 import type { RequestContext } from '../http/request-context.js';
 import type { Metrics, OperationOutcome } from '../observability/metrics.js';
-import type { Answered, Execution } from './execute.js';
+import type { Answered, Execution } from './types.js';
 
 /** What GraphQL adds to the log line of a request. */
 export type Logged = Partial<Omit<RequestContext['logged'], 'keyId'>>;

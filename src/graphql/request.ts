@@ -3,29 +3,7 @@ import { StoreError, toStoreError } from '../errors.js';
 import type { RequestContext } from '../http/request-context.js';
 import { readJsonBody } from '../http/body.js';
 import { JsonNumber, parseUntrustedJson } from '../json/exact-json.js';
-import type { Variables } from './compile.js';
-
-/** One operation as it came over HTTP. */
-export interface OperationRequest {
-  readonly query: string | undefined;
-  /** Names a trusted document. */
-  readonly documentId: string | undefined;
-  readonly persistedQuery: PersistedQuery | undefined;
-  readonly operationName: string | undefined;
-  readonly variables: Variables | undefined;
-}
-
-/** Names a document by Apollo's protocol: `extensions.persistedQuery`. The program ignores all other extensions. */
-export interface PersistedQuery {
-  readonly version: number;
-  readonly sha256Hash: string;
-}
-
-/** What an HTTP request asks for: one operation, or a batch of them. */
-export interface GraphqlRequest {
-  readonly isBatch: boolean;
-  readonly operations: readonly OperationRequest[];
-}
+import type { OperationRequest, PersistedQuery, GraphqlRequest } from './types.js';
 
 /** Headers that a page of another origin cannot send without asking first. */
 const PREFLIGHTED_HEADERS = ['authorization', 'apollo-require-preflight', 'x-apollo-operation-name'] as const;

@@ -1,21 +1,8 @@
 import type { GraphQLFormattedError } from 'graphql';
 import { toStoreError, type StoreError } from '../errors.js';
 import type { Reply } from '../http/request-context.js';
-import type { Compiled, Deprecation } from './compile.js';
 import { formatStoreError, RequestErrors } from './errors.js';
-import type { Outcome } from './run.js';
-
-/** The response to one operation. */
-export interface OperationResponse {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-  /** The result as JSON. */
-  readonly body: string;
-  readonly hasData: boolean;
-  readonly hasErrors: boolean;
-  /** What went wrong, in the program's own terms. */
-  readonly failures: readonly StoreError[];
-}
+import type { Compiled, Deprecation, Outcome, OperationResponse } from './types.js';
 
 const NO_HEADERS = {};
 

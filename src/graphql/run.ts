@@ -1,39 +1,8 @@
-import type { GraphQLFormattedError } from 'graphql';
 import type { Session } from '../access/session.js';
 import { StoreError, toStoreError, withCost, type ErrorName } from '../errors.js';
-import type { IdempotencyKey } from '../pets/idempotency-key.js';
 import type { Pet } from '../pets/pet.js';
-import type { PetLoader } from '../pets/pet-loader.js';
-import type { Call, PetSource } from '../pets/pet-source.js';
-import type { RootField } from './compile.js';
 import { InvalidArgument } from './errors.js';
-import type { FieldCall, Priced } from './prices.js';
-import type { RateLimitGuard } from './rate-limit.js';
-
-/** What the resolvers of one operation work with. */
-export interface OperationContext {
-  readonly session: Session;
-  readonly call: Call;
-  readonly source: PetSource;
-  /** Shared by all operations of the HTTP request. */
-  readonly loader: PetLoader;
-  /** Returns the idempotency key of the next addition; undefined if the client sent none. */
-  readonly nextIdempotencyKey: () => IdempotencyKey | undefined;
-  readonly guardRateLimit: RateLimitGuard;
-}
-
-/** Why a field has no value, or part of it. */
-export interface Failure extends Pick<GraphQLFormattedError, 'locations' | 'path'> {
-  readonly error: StoreError;
-}
-
-/** What became of a field. */
-export interface Outcome {
-  readonly responseKey: string;
-  /** The value as JSON. */
-  readonly json: string;
-  readonly failures: readonly Failure[];
-}
+import type { RootField, FieldCall, Priced, OperationContext, Failure, Outcome } from './types.js';
 
 /**
  * Runs an admitted operation: calls its resolvers and writes what they return. What a resolver throws is the error of

@@ -10,7 +10,7 @@ import { StoreError } from '../errors.js';
 import type { RequestContext } from '../http/request-context.js';
 import type { Log } from '../observability/log.js';
 import { RequestErrors } from './errors.js';
-import type { OperationRequest } from './request.js';
+import type { OperationRequest } from './types.js';
 
 export interface TrustedDocumentsOptions {
   /** What happens to documents that are not trusted. */

@@ -14,18 +14,7 @@ import {
 } from 'graphql';
 import { NAME_LENGTH } from '../pets/pet.js';
 import { WHOLE } from '../pets/pet-source.js';
-
-/**
- * Writes what an operation selects of a value as JSON text.
- * @throws Error if the value is not what its type promises
- */
-export type Writer = (value: unknown) => string;
-
-/** A writer, and the most bytes that it writes of one object. */
-export interface CompiledWriter {
-  readonly write: Writer;
-  readonly maxBytes: number;
-}
+import type { Writer, CompiledWriter } from './types.js';
 
 /** The fields that are selected of an object, by response key. */
 export type Collect = (nodes: readonly FieldNode[]) => ReadonlyMap<string, readonly FieldNode[]>;

@@ -5,7 +5,7 @@ import { createErrorFormatter } from '../../src/graphql/errors.js';
 import { createExecute } from '../../src/graphql/execute.js';
 import { createDocumentBudget, toDocumentLimits } from '../../src/graphql/limits.js';
 import { createPrepare } from '../../src/graphql/prepare.js';
-import type { OperationRequest } from '../../src/graphql/request.js';
+import type { OperationRequest } from '../../src/graphql/types.js';
 import { createSchema } from '../../src/graphql/resolvers.js';
 import { createPersistedQueries, createTrustedDocuments } from '../../src/graphql/trusted.js';
 import type { RequestContext } from '../../src/http/request-context.js';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { OperationRequest } from '../../src/graphql/request.js';
+import type { OperationRequest } from '../../src/graphql/types.js';
 import type { PetSource } from '../../src/pets/pet-source.js';
 import { scrape, sum } from '../observability/scrape.js';
 import { startGateway, MODES, type Gateway, type GraphqlError } from '../support/gateway.js';

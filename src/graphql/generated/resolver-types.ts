@@ -3,7 +3,7 @@ import type { Plan } from '../../access/plans.js';
 import type { Int64 } from '../../pets/int64.js';
 import type { GraphQLResolveInfo } from 'graphql';
 import type { Pet as StoredPet } from '../../pets/pet.js';
-import type { OperationContext } from '../run.js';
+import type { OperationContext } from '../types.js';
 export type Maybe<T> = T | null;
 export type InputMaybe<T> = T | undefined;
 export type RequireFields<T, K extends keyof T> = Omit<T, K> & { [P in K]-?: NonNullable<T[P]> };
