@@ -8,10 +8,10 @@ const config: CodegenConfig = {
       config: {
         useTypeImports: true,
         strictScalars: true,
-        scalars: { ID: 'string' },
-        contextType: '../run.js#OperationContext',
-        // The run step calls resolvers, and tells them this about their field.
-        customResolveInfo: '../compile.js#FieldInfo',
+        // The price of a field parses its arguments before the resolver gets them.
+        scalars: { ID: { input: '../../pets/int64.js#Int64', output: 'string' } },
+        inputMaybeValue: 'T | undefined',
+        contextType: '../types.js#OperationContext',
         makeResolverTypeCallable: true,
         mappers: { Pet: '../../pets/pet.js#Pet as StoredPet' },
         // The values that the enums have inside; the resolver map pairs them with their GraphQL names.

@@ -1,6 +1,4 @@
 import type { Server } from 'node:http';
-import { ADDRESS_CAPACITY } from './access/session.js';
-import { createMemoryLedger } from './access/memory-ledger.js';
 import { PLANS } from './access/plans.js';
 import { createStartupWait, type Backend } from './backend.js';
 import { openStoreBackend, type StoreBackendOptions } from './store/store-backend.js';
@@ -106,7 +104,6 @@ export async function startApp(
       log,
       metrics,
       backend,
-      createLedger: () => createMemoryLedger({ capacity: ADDRESS_CAPACITY }),
     });
     closers.push(graphql.close);
     const newKeyCommand = `${keysCommand} create --plan free`;

@@ -1,250 +1,221 @@
 import {
-  execute,
-  getArgumentValues,
+  executeSync,
   getNamedType,
   isNonNullType,
   Kind,
-  OperationTypeNode,
   parseValue,
   print,
-  separateOperations,
-  typeFromAST,
-  TypeInfo,
   valueFromAST,
-  visit,
-  visitWithTypeInfo,
+  type ASTNode,
   type DocumentNode,
-  type ExecutionArgs,
   type FieldNode,
+  type FragmentDefinitionNode,
+  type GraphQLArgument,
   type GraphQLField,
   type GraphQLObjectType,
   type GraphQLSchema,
+  type OperationDefinitionNode,
+  type SelectionNode,
+  type SelectionSetNode,
+  type SourceLocation,
   type ValueNode,
 } from 'graphql';
-import { collectFields } from 'graphql/execution/collectFields.js';
-import { StoreError } from '../errors.js';
 import { LOOKUP_SUNSET } from '../pets/pet.js';
-import { getOperation, toFragments, type DocumentSource } from './document.js';
-import type { Deprecation, PreparedOperation } from './prepared-documents.js';
-import { FREE, PRICES, type Price } from './prices.js';
-import type { OperationContext } from './run.js';
-import { readVariableDefinitions, type Variables } from './variables.js';
-import { createWriterCompiler, type CompiledWriter } from './write.js';
-
-/** What a resolver is told about its field. */
-export interface FieldInfo {
-  /** The field's index among the root fields of its name, in the order in which they run. */
-  readonly position: number;
-}
-
-/** A root field of a compiled operation. */
-export interface RootField extends CompiledWriter {
-  readonly responseKey: string;
-  /** Where the field stands in the text, for errors: the offset of each of its selections. */
-  readonly starts: readonly number[];
-  /**
-   * @param source - for graphql-js, which words the errors
-   * @throws GraphQLError when an argument is missing or null that must not be
-   */
-  readonly toArguments: (variables: Readonly<Variables>, source: DocumentSource) => Readonly<Variables>;
-  /** @throws StoreError when the field's own rules refuse its arguments */
-  readonly toPrice: (args: Readonly<Variables>) => Price;
-  readonly resolve: (args: Readonly<Variables>, context: OperationContext) => unknown;
-}
-
-/**
- * Compiles an operation of a validated document, without its root fields.
- * @throws StoreError `unprocessable_request` when the schema has no such operations
- */
-export function compileOperation(
-  schema: GraphQLSchema,
-  document: DocumentNode,
-  name: string | undefined,
-  isPinned: boolean,
-): PreparedOperation {
-  const own = separateOperations(document)[name ?? ''] as DocumentNode;
-  const node = getOperation(own, name);
-  const { operation: type } = node;
-  if (type === OperationTypeNode.SUBSCRIPTION || schema.getRootType(type) == null) {
-    throw new StoreError('unprocessable_request', `The schema has no ${type}s.`);
-  }
-  return {
-    type,
-    name,
-    isPinned,
-    variables: readVariableDefinitions(schema, node),
-    deprecations: findDeprecations(schema, own),
-    conditions: findConditions(own),
-    fields: new Map(),
-  };
-}
+import { InvalidArgument, MAX_LOCATIONS, RequestErrors, type ErrorFormatter } from './errors.js';
+import { PRICES } from './prices.js';
+import { createWriterCompiler } from './write.js';
+import type { Variables, Fragments, Compiled, RootField, Deprecation, Price } from './types.js';
 
 /** The days on which deprecated fields will be removed. SDL has no place for them. */
 const SUNSETS: Readonly<Record<string, Date>> = { 'Query.pet': LOOKUP_SUNSET };
 
-/** Finds the deprecated fields that an operation uses, each once. */
-function findDeprecations(schema: GraphQLSchema, own: DocumentNode): readonly Deprecation[] {
-  const found = new Map<string, Deprecation>();
-  const typeInfo = new TypeInfo(schema);
-  visit(
-    own,
-    visitWithTypeInfo(typeInfo, {
-      Field() {
-        const parent = typeInfo.getParentType();
-        const field = typeInfo.getFieldDef();
-        if (parent == null || field?.deprecationReason == null) return;
-        const coordinate = `${getNamedType(parent).name}.${field.name}`;
-        const sunset = SUNSETS[coordinate]?.toISOString().slice(0, 10);
-        found.set(coordinate, { coordinate, reason: field.deprecationReason, sunset });
-      },
-    }),
-  );
-  return [...found.values()];
+export interface CompileOptions {
+  readonly schema: GraphQLSchema;
+  readonly operation: OperationDefinitionNode;
+  readonly fragments: Fragments;
+  /** Of these, only the conditions are compiled in. */
+  readonly variables: Variables;
+  readonly errors: ErrorFormatter;
 }
 
-/** The names of the variables that `@skip` and `@include` look at, sorted. */
-function findConditions(own: DocumentNode): readonly string[] {
-  const found = new Set<string>();
-  visit(own, {
-    [Kind.DIRECTIVE]: ({ arguments: [condition] = [] }) => {
-      if (condition?.value.kind === Kind.VARIABLE) found.add(condition.value.name.value);
-    },
-  });
-  return [...found].sort();
+export function toFragments({ definitions }: DocumentNode): Fragments {
+  return new Map(definitions.flatMap((one) => (one.kind === Kind.FRAGMENT_DEFINITION ? [[one.name.value, one]] : [])));
 }
 
 /**
- * Compiles the root fields of an operation of a validated document, in response order, as `@skip` and `@include` leave
- * them.
- * @param variables - of these, only the conditions are compiled in
- * @throws GraphQLError when a condition is null
+ * Compiles an operation of a valid document.
+ * @throws RequestErrors if a condition is null
  */
-export function compileFields(
-  schema: GraphQLSchema,
-  document: DocumentNode,
-  operationName: string | undefined,
-  variables: Readonly<Variables>,
-): readonly RootField[] {
-  const operation = getOperation(document, operationName);
+export function compile(options: CompileOptions): Compiled {
+  const { schema, operation, fragments } = options;
   const rootType = schema.getRootType(operation.operation) as GraphQLObjectType;
-  const fragments = toFragments(document);
-  const compileWriter = createWriterCompiler(schema, fragments, variables);
-  const positions = new Map<string, number>();
-  const roots = collectFields(schema, fragments, variables, rootType, operation.selectionSet);
-  return [...roots].map(([responseKey, nodes]) => {
-    const starts = nodes.map(({ loc }) => loc?.start ?? 0);
-    const place = { responseKey, starts };
+  const collectBelow = (nodes: readonly FieldNode[]) =>
+    collectFields(
+      nodes.flatMap(({ selectionSet }) => (selectionSet ? [selectionSet] : [])),
+      options,
+    );
+  const deprecations = new Map<string, Deprecation>();
+  const compileWriter = createWriterCompiler(collectBelow, noteDeprecation);
+
+  const isMeta = (nodes: readonly FieldNode[]): boolean => nodes[0]?.name.value.startsWith('__') === true;
+  const everything = collectFields([operation.selectionSet], { ...options, variables: undefined });
+  const isSchemaOnly = [...everything.values()].every(isMeta);
+  const hasIntrospection = [...everything.values()].some((nodes) => isMeta(nodes) && nodes[0]?.selectionSet);
+  const fields = [...collectFields([operation.selectionSet], options)].map(compileField);
+  return { fields, deprecations: [...deprecations.values()], isSchemaOnly, hasIntrospection };
+
+  function compileField([responseKey, nodes]: readonly [string, readonly FieldNode[]]): RootField {
     const [node] = nodes as [FieldNode];
-    const fieldName = node.name.value;
-    if (fieldName === '__typename') return { ...place, ...toTypename(rootType.name) };
-    if (fieldName.startsWith('__')) return { ...place, ...toIntrospection(schema, operationName, starts) };
-    const definition = rootType.getFields()[fieldName] as GraphQLField<unknown, unknown>;
-    const position = positions.get(fieldName) ?? 0;
-    positions.set(fieldName, position + 1);
+    const name = node.name.value;
+    const place = { responseKey, locations: locate(nodes), statuses: [] };
+    if (name === '__typename') return { ...place, ...toFree(() => `"${rootType.name}"`) };
+    if (isMeta(nodes)) return { ...place, ...compileIntrospection(schema, operation, nodes, fragments) };
+    const definition = rootType.getFields()[name] as GraphQLField<unknown, unknown>;
+    const { args, resolve, type } = definition;
+    if (!resolve) throw new Error(`the root field ${name} has no resolver`);
+    noteDeprecation(rootType, definition);
+    const toArguments = compileArguments(args, node);
+    const toPrice = PRICES[name as keyof typeof PRICES] as (args: Variables) => Price;
     return {
       ...place,
-      toArguments: compileArguments(definition, node),
-      toPrice: PRICES[fieldName as keyof typeof PRICES] as RootField['toPrice'],
-      resolve: bindResolver(definition, { position }),
-      ...compileWriter(definition.type, nodes),
+      ...compileWriter(type, nodes),
+      price: (variables) => toPrice(toArguments(variables)),
+      resolve: (parsed, context) => resolve(undefined, parsed, context, undefined as never),
+      statuses: getNamedType(type).name === 'Pet' ? findStatuses(collectBelow(nodes)) : [],
     };
-  });
+  }
+
+  function noteDeprecation(parent: GraphQLObjectType, field: GraphQLField<unknown, unknown>): void {
+    const { deprecationReason: reason } = field;
+    if (reason == null) return;
+    const coordinate = `${parent.name}.${field.name}`;
+    deprecations.set(coordinate, { coordinate, reason, sunset: SUNSETS[coordinate]?.toISOString().slice(0, 10) });
+  }
+}
+
+function findStatuses(selected: ReadonlyMap<string, readonly FieldNode[]>): RootField['statuses'] {
+  return [...selected].flatMap(([responseKey, nodes]) =>
+    nodes[0]?.name.value === 'status' ? [{ responseKey, locations: locate(nodes) }] : [],
+  );
+}
+
+export function locate(nodes: readonly Pick<ASTNode, 'loc'>[]): readonly SourceLocation[] {
+  const tokens = nodes.slice(0, MAX_LOCATIONS).flatMap(({ loc }) => (loc ? [loc.startToken] : []));
+  return tokens.map(({ line, column }) => ({ line, column }));
 }
 
 /**
- * Compiles the arguments of a field of a valid document: without variables, they are made once. With variables,
- * `getArgumentValues` of graphql-js would do the same with the parsed document, but takes twenty times as long, and a
- * fifth of a request for 50 lookups.
+ * Collects fields by response key: https://spec.graphql.org/September2026/#CollectFields()
+ * The schema has neither interfaces nor unions, so every fragment applies. Without variables, nothing is skipped.
  */
-function compileArguments(definition: GraphQLField<unknown, unknown>, node: FieldNode): RootField['toArguments'] {
-  const texts = new Map(node.arguments?.map(({ name, value }) => [name.value, print(value)]));
-  if (![...texts.values()].some((text) => text.includes('$'))) return toConstant(getArgumentValues(definition, node));
-  // Parsed again without locations, by which a value would keep the whole document.
-  const values = new Map([...texts].map(([name, text]) => [name, parseValue(text, { noLocation: true })]));
-  return toArgumentMaker(definition, values, node.loc?.start ?? 0);
-}
+function collectFields(
+  sets: readonly SelectionSetNode[],
+  { fragments, variables, errors }: Pick<CompileOptions, 'fragments' | 'errors'> & { variables: Variables | undefined },
+): ReadonlyMap<string, readonly FieldNode[]> {
+  const fields = new Map<string, FieldNode[]>();
+  const spread = new Set<string>();
+  sets.forEach(collect);
+  return fields;
 
-// What returns functions is a function of its own, so that they keep nothing of the document: thousands are kept.
-
-function toConstant(args: Readonly<Variables>): RootField['toArguments'] {
-  return () => args;
-}
-
-function toArgumentMaker(
-  definition: GraphQLField<unknown, unknown>,
-  values: ReadonlyMap<string, ValueNode>,
-  start: number,
-): RootField['toArguments'] {
-  return (variables, source) => {
-    const made: Variables = {};
-    for (const { name, type, defaultValue } of definition.args) {
-      const node = values.get(name);
-      const isAbsent = !node || (node.kind === Kind.VARIABLE && !Object.hasOwn(variables, node.name.value));
-      const value = isAbsent ? defaultValue : valueFromAST(node, type, variables);
-      if (value !== undefined) made[name] = value;
-      else if (!isAbsent || isNonNullType(type)) {
-        return getArgumentValues(definition, source.fieldAt(start), variables);
+  function collect({ selections }: SelectionSetNode): void {
+    for (const selection of selections) {
+      if (variables && !isIncluded(selection, variables)) continue;
+      if (selection.kind === Kind.FIELD) {
+        const key = (selection.alias ?? selection.name).value;
+        const others = fields.get(key);
+        if (others) others.push(selection);
+        else fields.set(key, [selection]);
+      } else if (selection.kind === Kind.INLINE_FRAGMENT) collect(selection.selectionSet);
+      else if (!spread.has(selection.name.value)) {
+        spread.add(selection.name.value);
+        collect((fragments.get(selection.name.value) as FragmentDefinitionNode).selectionSet);
       }
     }
-    return made;
-  };
+  }
+
+  /** https://spec.graphql.org/September2026/#sec--skip */
+  function isIncluded({ directives = [] }: SelectionNode, given: Variables): boolean {
+    if (directives.length === 0) return true;
+    return !readCondition('skip', false) && readCondition('include', true);
+
+    function readCondition(name: string, absent: boolean): boolean {
+      const value = directives.find((one) => one.name.value === name)?.arguments?.[0]?.value;
+      if (!value) return absent;
+      if (value.kind === Kind.BOOLEAN) return value.value;
+      const condition = value.kind === Kind.VARIABLE ? given[value.name.value] : undefined;
+      if (typeof condition === 'boolean') return condition;
+      throw new RequestErrors(422, [errors.variable(`The condition of @${name} must not be null.`, locate([value]))]);
+    }
+  }
 }
 
-type FieldParts = Omit<RootField, 'responseKey' | 'starts'>;
+type ToArguments = (variables: Variables) => Variables;
 
-function toTypename(typeName: string): FieldParts {
-  return {
-    toArguments: () => ({}),
-    toPrice: () => FREE,
-    resolve: () => typeName,
-    write: JSON.stringify,
-    valueCount: 1,
-  };
+interface GivenArgument extends Pick<GraphQLArgument, 'name' | 'type' | 'defaultValue'> {
+  /** Without locations, because a location keeps all tokens of the document. */
+  readonly node: ValueNode | undefined;
+  readonly location: SourceLocation | undefined;
 }
 
-function toIntrospection(
+/** Without variables, arguments are made once. */
+function compileArguments(definitions: readonly GraphQLArgument[], field: FieldNode): ToArguments {
+  const given = definitions.map(({ name, type, defaultValue }): GivenArgument => {
+    const value = field.arguments?.find((argument) => argument.name.value === name)?.value;
+    const node = value && parseValue(print(value), { noLocation: true });
+    return { name, type, defaultValue, node, location: locate([value ?? field])[0] };
+  });
+  // A dollar sign in a string only means that the arguments are made each time.
+  const usesVariables = field.arguments?.some(({ value }) => print(value).includes('$'));
+  if (usesVariables) return (variables) => toArguments(given, variables);
+  const constant = toArguments(given, {});
+  return () => constant;
+}
+
+/** https://spec.graphql.org/September2026/#CoerceArgumentValues() */
+function toArguments(given: readonly GivenArgument[], variables: Variables): Variables {
+  const args: Record<string, unknown> = {};
+  for (const { name, type, defaultValue, node, location } of given) {
+    const isAbsent = !node || (node.kind === Kind.VARIABLE && !Object.hasOwn(variables, node.name.value));
+    const value = isAbsent ? defaultValue : valueFromAST(node, type, variables);
+    if (value !== undefined) args[name] = value;
+    else if (!isAbsent) throw new InvalidArgument(`The value of the argument "${name}" does not fit.`, location);
+    else if (isNonNullType(type)) throw new InvalidArgument(`The argument "${name}" is required.`, location);
+  }
+  return args;
+}
+
+type FieldParts = Pick<RootField, 'price' | 'resolve' | 'write' | 'maxBytes'>;
+
+/** The parts of a field that asks the store nothing: its price knows its value. */
+function toFree(toJson: (variables: Variables) => string): FieldParts {
+  const price = (variables: Variables): Price => {
+    const json = toJson(variables);
+    return { cost: 0, maxObjects: Buffer.byteLength(json), args: json };
+  };
+  return { price, resolve: (json) => json, write: String, maxBytes: 1 };
+}
+
+/** The types that arguments of introspection have. */
+const PLAIN: ReadonlySet<string> = new Set(['String', 'String!', 'Boolean', 'Boolean!']);
+
+/**
+ * Compiles an introspection field. graphql-js executes it while the field is priced, so that its length is known before
+ * anything runs.
+ */
+function compileIntrospection(
   schema: GraphQLSchema,
-  operationName: string | undefined,
-  starts: readonly number[],
+  operation: OperationDefinitionNode,
+  selections: readonly FieldNode[],
+  fragments: Fragments,
 ): FieldParts {
-  return {
-    toArguments: (variableValues, source) => ({
-      schema,
-      document: toDocumentOfField(schema, source, operationName, starts),
-      variableValues,
-    }),
-    toPrice: () => FREE,
-    resolve: (args) => introspect(args as unknown as ExecutionArgs),
-    write: JSON.stringify,
-    valueCount: 1,
-  };
-}
-
-function bindResolver({ name, resolve }: GraphQLField<unknown, unknown>, info: FieldInfo): RootField['resolve'] {
-  if (!resolve) throw new Error(`the root field ${name} has no resolver`);
-  return (args, context) => resolve(undefined, args, context, info as never);
-}
-
-/** The document of one introspection field, as if it were the only one of its operation. */
-function toDocumentOfField(
-  schema: GraphQLSchema,
-  source: DocumentSource,
-  operationName: string | undefined,
-  starts: readonly number[],
-): DocumentNode {
-  const operation = getOperation(source.document, operationName);
-  const selections = starts.map((start) => source.fieldAt(start));
   // The other variables have been coerced, which graphql-js would do again.
-  const variableDefinitions = operation.variableDefinitions?.filter(({ type }) =>
-    ['String', 'Boolean'].includes(getNamedType(typeFromAST(schema, type))?.name ?? ''),
-  );
-  const selectionSet = { kind: Kind.SELECTION_SET as const, selections };
-  const fragments = source.document.definitions.filter(({ kind }) => kind === Kind.FRAGMENT_DEFINITION);
-  return { kind: Kind.DOCUMENT, definitions: [{ ...operation, selectionSet, variableDefinitions }, ...fragments] };
-}
-
-async function introspect(args: ExecutionArgs): Promise<unknown> {
-  const { data, errors } = await execute(args);
-  if (errors?.[0]) throw errors[0];
-  return Object.values(data ?? {})[0];
+  const variableDefinitions = operation.variableDefinitions?.filter(({ type }) => PLAIN.has(print(type)));
+  const selectionSet: SelectionSetNode = { kind: Kind.SELECTION_SET, selections };
+  const definitions = [{ ...operation, selectionSet, variableDefinitions }, ...fragments.values()];
+  const document: DocumentNode = { kind: Kind.DOCUMENT, definitions };
+  return toFree((variableValues) => {
+    const { data, errors } = executeSync({ schema, document, variableValues });
+    if (errors) throw new InvalidArgument('An argument of this introspection does not fit.', locate(selections)[0]);
+    return JSON.stringify(Object.values(data ?? {})[0] ?? null);
+  });
 }

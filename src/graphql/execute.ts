@@ -1,153 +1,153 @@
+import { setImmediate } from 'node:timers/promises';
 import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import type { Session } from '../access/session.js';
+import { StoreError } from '../errors.js';
 import { RequestCall, type HttpRequest } from '../http/request.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { createPetLoader } from '../pets/pet-loader.js';
 import type { PetSource } from '../pets/pet-source.js';
-import { isIntrospection } from './document.js';
-import type { DocumentLimits } from './document-limits.js';
-import { Refusal } from './errors.js';
-import type { OperationRecorder } from './operation-recorder.js';
-import type { Prepare, Prepared } from './prepare.js';
-import type { PreparedDocuments } from './prepared-documents.js';
-import { price, type Priced } from './prices.js';
-import type { RateLimitGuard } from './rate-limit-guard.js';
-import type { OperationRequest } from './request.js';
-import { writeRefusal, writeResponse, type OperationResponse } from './response.js';
-import { run, type Executed, type OperationContext } from './run.js';
+import type { Prepare } from './prepare.js';
+import { price } from './prices.js';
+import { writeRefusal, writeResponse } from './response.js';
+import { run } from './run.js';
+import type { PersistedQueries, TrustedDocuments } from './trusted.js';
+import type {
+  OperationRequest,
+  Prepared,
+  Priced,
+  OperationContext,
+  OperationResponse,
+  Execution,
+  RateLimitGuard,
+} from './types.js';
 
 export interface ExecuteOptions {
   readonly prepare: Prepare;
-  readonly documents: PreparedDocuments;
-  readonly documentLimits: DocumentLimits;
+  readonly trusted: TrustedDocuments;
+  readonly persisted: PersistedQueries;
   readonly source: PetSource;
   readonly guardRateLimit: RateLimitGuard;
-  readonly recorder: OperationRecorder;
+  /** Of all operations of one HTTP request together. */
+  readonly maxRootFields: number;
   readonly maxResponseBytes: number;
 }
 
-/** Creates the straight line that every operation takes. */
+/** An operation on its way. One with a response skips the steps that are left. */
+interface Entry {
+  prepared?: Prepared;
+  priced?: Priced;
+  response?: OperationResponse;
+}
+
+/** Creates the straight line that every operation takes: prepare → price → admit → run → write. */
 export function createExecute(options: ExecuteOptions) {
-  const { prepare, documents, documentLimits, source, guardRateLimit, recorder, maxResponseBytes } = options;
+  const { prepare, trusted, persisted, source, guardRateLimit, maxRootFields, maxResponseBytes } = options;
 
-  return execute;
-
-  /**
-   * Executes the operations of one HTTP request: prepare → price → admit → run → write. A refused operation skips the
-   * steps that are left. Returns the responses in the same order.
-   */
-  async function execute(requests: readonly OperationRequest[], context: HttpRequest, session: Session) {
-    const startedAt = performance.now();
-    const { requestId } = context;
-    const contexts = createContexts(requests.length, context, session);
-
-    const prepared = await mapConcurrently(requests, (request) =>
-      session.keyId === undefined ? prepareWithoutKey(request, context, session) : prepare(request, context),
-    );
-    const priced = await mapInOrder(prepared, (operation) => price(operation, documentLimits.maxResponseValues));
-    // Nothing admits these, so nothing else asks whether another instance has banned the key.
-    if (priced.some((operation) => operation instanceof Refusal)) await session.admit(0);
-    const { admitted, executed } = await admitAndRun(priced, contexts, context, session);
-    const budget = { maxBytes: maxResponseBytes, written: 0 };
-    const written = await mapInOrder(executed, (operation) => writeResponse(operation, requestId, budget));
-    const responses = written.map((response) =>
-      response instanceof Refusal ? writeRefusal(response, requestId) : response,
-    );
-
-    const answered = admitted.map((operation, index) => ({
-      operation: operation.operation,
-      cost: operation instanceof Refusal ? 0 : operation.cost,
-      response: responses[index] as OperationResponse,
-    }));
-    const seconds = (performance.now() - startedAt) / 1_000;
-    return { responses, ...recorder.record(answered, seconds, context, session.keyId) };
-  }
-
-  /** Without a key, an operation may only ask about the schema. */
-  async function prepareWithoutKey(
-    request: OperationRequest,
+  /** Executes the operations of one HTTP request: they are prepared and admitted in order, and then run concurrently. */
+  return async function execute(
+    requests: readonly OperationRequest[],
     context: HttpRequest,
     session: Session,
-  ): Promise<Prepared | Refusal> {
-    const prepared: Prepared | Refusal = await runStep(request, 0, () => prepare(request, context));
-    const text = prepared instanceof Refusal ? request.query : prepared.source.text;
-    const isForSchema = text !== undefined && isIntrospection(text, request.operationName, documentLimits.maxTokens);
-    if (!isForSchema) await session.requireKey();
-    return prepared;
-  }
+  ): Promise<Execution> {
+    const untrusted: string[] = [];
+    const entries = requests.map((): Entry => ({}));
+    const refuse = (entry: Entry, thrown: unknown): void => {
+      entry.response = writeRefusal(thrown, context.requestId, entry.prepared?.compiled);
+    };
 
-  async function admitAndRun(
-    operations: readonly (Priced | Refusal)[],
-    contexts: readonly OperationContext[],
-    context: HttpRequest,
-    session: Session,
-  ) {
-    const admitted: (Priced | Refusal)[] = [];
-    const executed: (Executed | Refusal)[] = [];
-    while (executed.length < operations.length) {
-      const start = executed.length;
-      const next = operations.slice(start);
-      const some = await mapInOrder(next, (operation) =>
-        chain(session.admit(operation.cost), () => {
-          if (operation.cost > 0) documents.promote(operation.document);
-          return operation;
-        }),
-      );
-      const done = await mapConcurrently(some, (operation, index) =>
-        run(operation, contexts[start + index] as OperationContext),
-      );
-      admitted.push(...some);
-      executed.push(...done);
+    let bytes = maxResponseBytes;
+    let fields = maxRootFields;
+    for (const [index, entry] of entries.entries()) {
+      try {
+        const found = find(requests[index] as OperationRequest, context, session, untrusted);
+        entry.prepared = found instanceof Promise ? await found : found;
+        const priced = price(entry.prepared, bytes);
+        if (priced.calls.length > fields) throw tooManyFields(maxRootFields);
+        if (priced.isMutation && priced.cost > 0) parseIdempotencyKey(context.header('idempotency-key'));
+        bytes -= priced.maxBytes;
+        fields -= priced.calls.length;
+        entry.priced = priced;
+      } catch (thrown) {
+        refuse(entry, thrown);
+      }
+      // A new document takes milliseconds, and a batch has many.
+      if (entries.length > 1) await setImmediate();
     }
-    return { admitted, executed };
+
+    // Refused operations are never admitted, so check for a ban here.
+    if (entries.some(({ response }) => response)) await session.admit(0);
+    for (const entry of entries) {
+      if (!entry.priced) continue;
+      try {
+        const admission = session.admit(entry.priced.cost);
+        if (admission) await admission;
+      } catch (thrown) {
+        refuse(entry, thrown);
+        delete entry.priced;
+      }
+    }
+
+    const createContext = createContexts(context, session);
+    const runEntry = async (entry: Entry, index: number): Promise<void> => {
+      if (!entry.priced || !entry.prepared) return;
+      try {
+        const outcomes = await run(entry.priced, createContext(index));
+        entry.response = writeResponse(entry.prepared.compiled, outcomes, context.requestId);
+      } catch (thrown) {
+        refuse(entry, thrown);
+      }
+    };
+    await Promise.all(entries.map(runEntry));
+    const answers = entries.map(({ prepared, priced, response }) => ({
+      prepared,
+      cost: priced?.cost ?? 0,
+      response: response as OperationResponse,
+    }));
+    return { answers, untrusted };
+  };
+
+  /** Finds the document of a request and prepares its operation. Without a key, it may only ask about the schema. */
+  function find(request: OperationRequest, context: HttpRequest, session: Session, untrusted: string[]) {
+    const findDocument = (): MaybePromise<Prepared> => {
+      const query = trusted.find(request, context, untrusted) ?? persisted.find(request);
+      if (query === '') throw new StoreError('bad_request', 'The query is empty: send {"query": "{ pets { id } }"}.');
+      return chain(prepare(query, request, context), (prepared) => {
+        persisted.register(request);
+        return prepared;
+      });
+    };
+    return session.keyId === undefined ? requireSchemaOnly(findDocument, session) : findDocument();
   }
 
-  function createContexts(count: number, context: HttpRequest, session: Session) {
-    const { keyId } = session;
-    const key = keyId === undefined ? undefined : parseIdempotencyKey(context.header('idempotency-key'), keyId);
+  function createContexts(context: HttpRequest, session: Session) {
     const call = new RequestCall(context, session.upstreamKey);
     const loader = createPetLoader(source, call);
-    return Array.from({ length: count }, (_, entry): OperationContext => {
-      const keyOfAddition = key && ((position: number) => completeIdempotencyKey(key, entry, position));
-      return { session, call, source, loader, keyOfAddition, guardRateLimit };
-    });
+    return (entry: number): OperationContext => {
+      let position = 0;
+      const nextIdempotencyKey = () => {
+        const key = parseIdempotencyKey(context.header('idempotency-key'), session.keyId);
+        return key && completeIdempotencyKey(key, entry, position++);
+      };
+      return { session, call, source, loader, nextIdempotencyKey, guardRateLimit };
+    };
   }
 }
 
-type Step<In, Out> = (operation: In, index: number) => MaybePromise<Out | Refusal>;
-
-/** Takes all operations of a request through a step at the same time. */
-async function mapConcurrently<In, Out>(
-  operations: readonly (In | Refusal)[],
-  step: Step<In, Out>,
-): Promise<(Out | Refusal)[]> {
-  const started = operations.map((operation, index) => runStep(operation, index, step));
-  const results: (Out | Refusal)[] = [];
-  for (const result of started) results.push(result instanceof Promise ? await result : result);
-  return results;
+function tooManyFields(most: number): StoreError {
+  const reason = `The operations of one HTTP request may have ${most} root fields together; these have more.`;
+  return new StoreError('unprocessable_request', reason);
 }
 
-/** Takes the operations of a request through a step one after the other. */
-async function mapInOrder<In, Out>(
-  operations: readonly (In | Refusal)[],
-  step: Step<In, Out>,
-): Promise<(Out | Refusal)[]> {
-  const results: (Out | Refusal)[] = [];
-  for (const [index, operation] of operations.entries()) {
-    const result = runStep(operation, index, step);
-    results.push(result instanceof Promise ? await result : result);
-  }
-  return results;
-}
-
-/** Runs a step, and turns what it throws into a refusal. Returns a promise only if the step does: most need not wait. */
-function runStep<In, Out>(operation: In | Refusal, index: number, step: Step<In, Out>): MaybePromise<Out | Refusal> {
-  if (operation instanceof Refusal) return operation;
-  const refuse = (thrown: unknown): Refusal => Refusal.of(thrown, (operation as Partial<Prepared>).operation);
+async function requireSchemaOnly(find: () => MaybePromise<Prepared>, session: Session): Promise<Prepared> {
+  let refusal: unknown;
   try {
-    const result = step(operation, index);
-    return result instanceof Promise ? result.catch(refuse) : result;
+    const prepared = await find();
+    if (prepared.compiled.isSchemaOnly) return prepared;
   } catch (thrown) {
-    return refuse(thrown);
+    // Work for new documents is refused like that of a key.
+    if (thrown instanceof StoreError && thrown.code === 'rate_limited') throw thrown;
+    refusal = thrown;
   }
+  await session.requireKey();
+  throw refusal;
 }

@@ -2,32 +2,30 @@ import type { Session } from '../access/session.js';
 import type { Backend } from '../backend.js';
 import type { Config } from '../config.js';
 import { toStoreError, type StoreError } from '../errors.js';
+import type { Face, Page, Route } from '../http/face.js';
 import { createMediaTypeChooser, prefersHtml } from '../http/media-type.js';
 import type { Reply } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
-import type { Face, Page } from '../http/face.js';
-import { createDocumentBudget, toDocumentLimits, type LocalLedger } from './document-limits.js';
-import { createErrorFormatter, Refusal } from './errors.js';
+import { startApollo } from './apollo.js';
+import { createErrorFormatter } from './errors.js';
 import { createExecute } from './execute.js';
-import { createOperationRecorder } from './operation-recorder.js';
+import { createDocumentBudget, toDocumentLimits } from './limits.js';
 import { createPrepare } from './prepare.js';
-import { createPreparedDocuments } from './prepared-documents.js';
-import { createRateLimitGuard } from './rate-limit-guard.js';
+import { createRateLimitGuard } from './rate-limit.js';
+import { createRecorder } from './record.js';
 import { readBodyRequest, readGetRequest } from './request.js';
 import { createSchema } from './resolvers.js';
-import { toBatchReply, toReply, writeRefusal, type OperationResponse } from './response.js';
-import { createGraphqlServer } from './server.js';
-import { createTrustedDocuments, openManifest } from './trusted-documents.js';
+import { toBatchReply, toReply, writeRefusal } from './response.js';
+import { createPersistedQueries, createTrustedDocuments, openManifest } from './trusted.js';
+import type { OperationResponse } from './types.js';
 
 /** What GraphQL shares with the other parts of the program. */
 export interface GraphqlDependencies {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly backend: Pick<Backend, 'source' | 'usage'>;
-  /** Makes what counts, in this instance, how much each caller has the program do. */
-  readonly createLedger: () => LocalLedger;
 }
 
 /** The media types of https://http-spec.graphql.org/September2026/#sec-Media-Types, the default first. */
@@ -46,6 +44,8 @@ const PAGE_HEADERS = {
   'Content-Security-Policy': "frame-ancestors 'none'; form-action 'none'; object-src 'none'",
 };
 
+const PATH = '/graphql';
+
 export interface Graphql {
   readonly face: Face;
   /** Finds Apollo Sandbox for a browser, if pages are on. */
@@ -55,93 +55,74 @@ export interface Graphql {
 
 /**
  * Puts /graphql together.
- * @throws ConfigError when the manifest of trusted documents cannot be used
+ * @throws ConfigError if the manifest of trusted documents cannot be used
  */
-export async function openGraphql(config: Config, dependencies: GraphqlDependencies): Promise<Graphql> {
-  const { backend, createLedger, log, metrics } = dependencies;
-  const { introspection, explorer: hasPages, production, limits } = config;
+export async function openGraphql(config: Config, { backend, log, metrics }: GraphqlDependencies): Promise<Graphql> {
+  const { introspection, explorer: hasPages, production } = config;
   const { source, usage } = backend;
-  const schema = createSchema();
-  const documents = createPreparedDocuments();
-  const documentLimits = toDocumentLimits(limits.maxRootFields);
-  const formatError = createErrorFormatter(schema, !introspection);
-  const server = await createGraphqlServer({
-    schema,
-    introspection,
-    landingPage: hasPages,
-    production,
-    maxTokens: documentLimits.maxTokens,
-    formatError,
-    log,
-  });
   const { path, others = 'allowed' } = config.trustedDocuments ?? {};
-  const trusted = createTrustedDocuments({ documents, others, count: metrics.countUntrusted });
-  const budget = createDocumentBudget(createLedger);
-  const { prepare, prepareAhead } = createPrepare({
-    server,
-    schema,
-    documents,
-    trusted,
-    documentLimits,
-    formatError,
-    budget,
-  });
-  const closeManifest = path === undefined ? undefined : await openManifest({ path, trusted, prepareAhead, log });
-  const recorder = createOperationRecorder({ usage, metrics, marksUntrusted: others === 'reported' });
-  const { maxResponseBytes } = limits;
+  const { maxRootFields, maxResponseBytes } = config.limits;
+
+  const schema = createSchema();
+  const limits = toDocumentLimits(maxRootFields);
+  const errors = createErrorFormatter(!introspection);
+  const apollo = await startApollo({ schema, config, maxTokens: limits.maxTokens, errors, log });
+  const trusted = createTrustedDocuments({ others, count: metrics.countUntrusted });
+  const budget = createDocumentBudget();
+  const { validate } = apollo;
+  const { prepare, prepareAhead, forgetTrusted } = createPrepare({ schema, validate, trusted, limits, errors, budget });
+  const replace = (manifest: ReadonlyMap<string, string>): void => {
+    trusted.replace(manifest);
+    forgetTrusted();
+  };
+  const closeManifest = path && (await openManifest({ path, replace, prepareAhead, others, log }));
+  const recorder = createRecorder(usage, metrics, others === 'reported');
+  const persisted = createPersistedQueries();
   const guardRateLimit = createRateLimitGuard();
-  const execute = createExecute({
-    prepare,
-    documents,
-    documentLimits,
-    source,
-    guardRateLimit,
-    recorder,
-    maxResponseBytes,
-  });
+  const limited = { guardRateLimit, maxRootFields, maxResponseBytes };
+  const execute = createExecute({ prepare, trusted, persisted, source, ...limited });
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
   const needsKey = production || !introspection;
 
-  const route = {
-    name: '/graphql',
+  const route: Route = {
+    name: PATH,
     methods: ['GET', 'POST', 'QUERY'],
     readHeaders: READ_HEADERS,
-    requiresKey: ({ keyId, isKeyRefused }: Session) => needsKey || keyId !== undefined || isKeyRefused,
+    requiresKey: ({ keyId, isKeyRefused }) => needsKey || keyId !== undefined || isKeyRefused,
     handle,
   };
-  const page: Page = { name: '/graphql', handle: renderPage };
-  return {
-    face: {
-      root: '/graphql',
-      findRoute: (at) => (at === '/graphql' ? route : undefined),
-      toErrorReply: createGraphqlErrorReply(),
-    },
-    findPage: (request) =>
-      hasPages && request.path === '/graphql' && prefersHtml(request, MEDIA_TYPES) ? page : undefined,
-    close,
+  const page: Page = {
+    name: PATH,
+    handle: async ({ search }) => ({
+      status: 200,
+      headers: PAGE_HEADERS,
+      body: await apollo.renderLandingPage(search),
+    }),
   };
-
-  async function close(): Promise<void> {
-    await closeManifest?.();
-    await server.stop();
-  }
-
-  async function renderPage({ search }: HttpRequest): Promise<Reply> {
-    return { status: 200, headers: PAGE_HEADERS, body: await server.renderLandingPage(search) };
-  }
+  return {
+    face: { root: PATH, findRoute: (at) => (at === PATH ? route : undefined), toErrorReply: createGraphqlErrorReply() },
+    findPage: (request) => (hasPages && request.path === PATH && prefersHtml(request, MEDIA_TYPES) ? page : undefined),
+    async close() {
+      if (closeManifest) await closeManifest();
+      await apollo.stop();
+    },
+  };
 
   async function handle(request: HttpRequest, session: Session): Promise<Reply> {
     const isRead = request.method === 'GET' || request.method === 'HEAD';
     try {
       const mediaType = chooseMediaType(request.header('accept'));
-      const { isBatch, operations } = isRead ? readGetRequest(request) : readBodyRequest(request, limits);
-      const { responses, logged, failures } = await execute(operations, request, session);
+      const { isBatch, operations } = isRead ? readGetRequest(request) : readBodyRequest(request, config.limits);
+      const startedAt = performance.now();
+      const execution = await execute(operations, request, session);
+      const seconds = (performance.now() - startedAt) / 1_000;
+      const logged = recorder.record(execution, seconds, request, session.keyId);
+      const responses = execution.answers.map(({ response }) => response);
+      const failures = responses.flatMap((response) => response.failures);
+      if (!isBatch) return { ...toReply(responses[0] as OperationResponse, mediaType), logged, failures };
       // The upstream may have refused the key only now.
-      if (isBatch && session.isKeyRefused && !responses.some(({ hasData }) => hasData)) await session.requireKey();
-      const reply = isBatch
-        ? toBatchReply(responses, mediaType)
-        : toReply(responses[0] as OperationResponse, mediaType);
-      return { ...reply, logged, failures };
+      if (session.isKeyRefused && !responses.some(({ hasData }) => hasData)) await session.requireKey();
+      return { ...toBatchReply(responses, mediaType), logged, failures };
     } catch (thrown) {
       recorder.recordRefusal(toStoreError(thrown), request, session.keyId);
       throw thrown;
@@ -150,7 +131,7 @@ export async function openGraphql(config: Config, dependencies: GraphqlDependenc
 }
 
 /** Makes the function that refuses a request as a whole. */
-export function createGraphqlErrorReply() {
+export function createGraphqlErrorReply(): Face['toErrorReply'] {
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
   return (error: StoreError, request: HttpRequest): Reply => {
     let mediaType: string = MEDIA_TYPES[0];
@@ -159,7 +140,6 @@ export function createGraphqlErrorReply() {
     } catch {
       // The default is for a client that accepts none of them.
     }
-    const response = writeRefusal(Refusal.of(error), request.requestId);
-    return { ...toReply(response, mediaType), failures: [error] };
+    return { ...toReply(writeRefusal(error, request.requestId), mediaType), failures: [error] };
   };
 }

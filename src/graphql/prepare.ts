@@ -1,188 +1,204 @@
-import { GraphQLError, type GraphQLSchema } from 'graphql';
+import { setImmediate } from 'node:timers/promises';
+import {
+  coerceInputValue,
+  getNamedType,
+  getOperationAST,
+  GraphQLBoolean,
+  isNonNullType,
+  Kind,
+  OperationTypeNode,
+  parse,
+  typeFromAST,
+  valueFromAST,
+  type DocumentNode,
+  type GraphQLFormattedError,
+  type GraphQLInputType,
+  type GraphQLSchema,
+  type OperationDefinitionNode,
+  type VariableDefinitionNode,
+} from 'graphql';
 import { LRUCache } from 'lru-cache';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { StoreError } from '../errors.js';
 import type { HttpRequest } from '../http/request.js';
-import { compileFields, compileOperation, type RootField } from './compile.js';
-import { requireSmallDocument, type DocumentBudget, type DocumentLimits } from './document-limits.js';
-import { chooseOperation, DocumentSource, listOperationNames } from './document.js';
-import { findDocumentStatus, MAX_ERRORS, Refusal, type ErrorFormatter } from './errors.js';
-import type { PreparedDocument, PreparedDocuments, PreparedOperation } from './prepared-documents.js';
-import { readHash, type OperationRequest } from './request.js';
-import type { GraphqlServer } from './server.js';
-import type { TrustedDocuments } from './trusted-documents.js';
-import { coerceVariables, type Variables } from './variables.js';
+import { JsonNumber } from '../json/exact-json.js';
+import { compile, locate, toFragments } from './compile.js';
+import { MAX_ERRORS, RequestErrors, type ErrorFormatter } from './errors.js';
+import { requireSmallDocument, type DocumentBudget, type DocumentLimits } from './limits.js';
+import type { TrustedDocuments } from './trusted.js';
+import type { OperationRequest, Operation, VariableDefinition, Variables, Compiled, Prepared } from './types.js';
 
-/** A document that is known, and its text. */
-interface Known {
-  readonly document: PreparedDocument;
-  readonly source: DocumentSource;
-}
-
-/** A valid operation with its variables. */
-export interface Prepared extends Known {
-  readonly operation: PreparedOperation;
-  readonly fields: readonly RootField[];
-  readonly variables: Readonly<Variables>;
-}
+/** The caller pays for new documents. */
+type Asker = Pick<HttpRequest, 'method' | 'caller'>;
 
 export interface PrepareOptions {
-  readonly server: GraphqlServer;
   readonly schema: GraphQLSchema;
-  readonly documents: PreparedDocuments;
-  readonly trusted: TrustedDocuments;
-  readonly documentLimits: DocumentLimits;
-  readonly formatError: ErrorFormatter;
+  /** Parses and validates a document. @throws RequestErrors */
+  readonly validate: (query: string) => Promise<DocumentNode>;
+  readonly trusted: Pick<TrustedDocuments, 'has'>;
+  readonly limits: DocumentLimits;
+  readonly errors: ErrorFormatter;
   readonly budget: DocumentBudget;
 }
 
-/** Characters of persisted queries that are found by their hash without asking Apollo Server. */
-const PERSISTED_CHARACTERS = 1_000_000;
+/** The bounds of each cache: entries, and characters of the documents that they are of. */
+const MAX_ENTRIES = 2_000;
+const MAX_CHARACTERS = 400_000;
 
 /** Creates the first step of an operation. Only what is new is parsed, validated and compiled. */
-export function createPrepare(options: PrepareOptions) {
-  const { server, schema, documents, trusted, documentLimits, formatError, budget } = options;
-  const persisted = new LRUCache<string, string>({
-    maxSize: PERSISTED_CHARACTERS,
-    sizeCalculation: (text) => text.length + 64,
-  });
+export function createPrepare({ schema, validate, trusted, limits, errors, budget }: PrepareOptions) {
+  const operations = createCache<Operation>();
+  const compilations = createCache<Compiled>();
 
-  return { prepare, prepareAhead };
+  return {
+    prepare,
+    prepareAhead,
+    forgetTrusted: () => [operations, compilations].forEach(({ ofTrusted }) => ofTrusted.clear()),
+  };
 
   /**
-   * Prepares an operation: takes it from the cache, or has Apollo Server parse and validate its document and compiles
-   * it.
-   * @throws StoreError when the document exceeds a limit, or its operation cannot be served
+   * Finds the operation that a request asks for, and coerces its variables.
+   * @throws RequestErrors, StoreError
    */
-  function prepare(sent: OperationRequest, context: HttpRequest): MaybePromise<Prepared | Refusal> {
-    const request = trusted.resolve(sent, context);
-    const known = findKnown(request);
-    return (known && complete(known, request, context, false)) ?? prepareNew(request, context);
+  function prepare(query: string, request: OperationRequest, asker: Asker): MaybePromise<Prepared> {
+    const known = operations.find(query, request.operationName ?? '');
+    return known ? complete(known, undefined, request, asker) : prepareNew(query, request, asker);
   }
 
-  /**
-   * Prepares the operations of a document before anybody asks for them.
-   * @throws Error when the document is not valid
-   */
+  async function prepareNew(query: string, request: OperationRequest, asker: Asker): Promise<Prepared> {
+    const document = await budget.spend(asker.caller, () => check(query));
+    // Other requests run before the rest of the work.
+    await setImmediate();
+    return complete(addOperation(query, document, request.operationName), document, request, asker);
+  }
+
+  /** Prepares the operations of a document before anybody asks for them. @throws RequestErrors, StoreError */
   async function prepareAhead(query: string): Promise<void> {
-    const known = await validate({ query });
-    if (known instanceof Refusal) throw new Error(known.errors[0]?.message);
-    for (const name of known.document.names) {
-      const operation = addOperation(known, name);
-      if (operation.conditions.length === 0) addRootFields(known, operation, {}, '');
+    const document = await check(query);
+    for (const name of listNames(document)) {
+      const operation = addOperation(query, document, name);
+      if (operation.conditions.length === 0) addCompiled(operation, document, {});
     }
   }
 
-  /** Prepares what has not been asked for before, at the caller's expense. */
-  async function prepareNew(request: OperationRequest, context: HttpRequest): Promise<Prepared | Refusal> {
-    const { query } = request;
-    const { caller } = context;
-    budget.require(caller);
-    const startedAt = performance.now();
-    const seen = findKnown(request);
-    try {
-      const known = seen ?? (await validate(mayRegister(request, caller) ? request : { query }));
-      return known instanceof Refusal ? known : (complete(known, request, context, true) as Prepared | Refusal);
-    } finally {
-      budget.charge(caller, performance.now() - startedAt);
+  function check(query: string): Promise<DocumentNode> {
+    requireSmallDocument(query, limits);
+    return validate(query);
+  }
+
+  function addOperation(text: string, document: DocumentNode, name: string | undefined): Operation {
+    const node = getOperationAST(document, name);
+    if (!node) {
+      const reason =
+        name === undefined ? 'Choose an operation with operationName' : 'The document has no such operation';
+      throw new StoreError('operation_unresolved', `${reason}.`);
     }
-  }
-
-  /** Beyond its quota, a caller's documents run but are not kept for their hashes, so that they replace no others. */
-  function mayRegister({ query, extensions }: OperationRequest, caller: string): boolean {
-    if (query === undefined || readHash(extensions) === undefined) return true;
-    return budget.register(caller);
-  }
-
-  function findKnown({ query, extensions }: OperationRequest): Known | undefined {
-    const hash = readHash(extensions);
-    // Apollo Server takes null and false for a missing member.
-    const text = extensions?.persistedQuery ? hash && persisted.get(hash) : query;
-    if (text === undefined || (query ?? text) !== text) return undefined;
-    const document = documents.find(text);
-    return document && { document, source: new DocumentSource(document.text) };
-  }
-
-  async function validate({ query, extensions }: Partial<OperationRequest>): Promise<Known | Refusal> {
-    if (query !== undefined) requireSmallDocument(query, documentLimits);
-    const validation = await server.validate({ query, extensions });
-    if (validation instanceof Refusal) {
-      if (query !== undefined && findDocumentStatus(validation.errors) !== undefined) {
-        documents.keep({ text: query, refusal: validation, names: [], operations: new Map() });
-      }
-      return validation;
+    const { operation: type, variableDefinitions = [] } = node;
+    if (type === OperationTypeNode.SUBSCRIPTION || !schema.getRootType(type)) {
+      throw new StoreError('unprocessable_request', `The schema has no ${type}s.`);
     }
-    const { text, document } = validation;
-    const hash = readHash(extensions);
-    if (hash !== undefined) persisted.set(hash, text);
-    const names = listOperationNames(document);
-    return { document: { text, names, operations: new Map() }, source: new DocumentSource(text, document) };
+    const variables = variableDefinitions.map(toVariableDefinition);
+    const conditions = variables.filter((one) => getNamedType(one.type) === GraphQLBoolean).map((one) => one.name);
+    const operation = { type, name: node.name?.value, text, isTrusted: trusted.has(text), variables, conditions };
+    // An only operation need not be named.
+    const keys = listNames(document).length === 1 ? ['', operation.name ?? ''] : [name ?? ''];
+    for (const key of new Set(keys)) operations.set(text, key, operation);
+    return operation;
   }
 
-  /**
-   * Finds the operation and its root fields, and coerces its variables. Returns undefined if something has to be
-   * compiled first and `mayCompile` is false.
-   */
+  function toVariableDefinition({
+    variable,
+    type: typeNode,
+    defaultValue,
+  }: VariableDefinitionNode): VariableDefinition {
+    const type = typeFromAST(schema, typeNode) as GraphQLInputType;
+    return {
+      name: variable.name.value,
+      type,
+      defaultValue: defaultValue && valueFromAST(defaultValue, type),
+      locations: locate([variable]),
+    };
+  }
+
+  /** @param document - if it has been parsed already */
   function complete(
-    known: Known,
-    request: OperationRequest,
-    context: HttpRequest,
-    mayCompile: boolean,
-  ): Prepared | Refusal | undefined {
-    const { document, source } = known;
-    if (document.refusal) return document.refusal;
-    const name = chooseOperation(document.names, request.operationName);
-    const operation = document.operations.get(name) ?? (mayCompile ? addOperation(known, name) : undefined);
-    if (!operation) return undefined;
-    const { method } = context;
+    operation: Operation,
+    document: DocumentNode | undefined,
+    { variables: raw = {} }: OperationRequest,
+    { method, caller }: Asker,
+  ): Prepared {
     if (method !== 'POST' && operation.type !== 'query') {
       const reason = `${method} runs queries only: send a mutation by POST.`;
       throw new StoreError('method_not_allowed', reason, { headers: { Allow: 'POST' }, graphqlOnly: true });
     }
-    try {
-      const variables = coerceVariables(schema, operation, request.variables ?? {}, source);
-      const combination = operation.conditions.map((condition) => String(variables[condition])).join();
-      const fields =
-        operation.fields.get(combination) ??
-        (mayCompile ? addRootFields(known, operation, variables, combination) : undefined);
-      return fields && { operation, fields, variables, source, document };
-    } catch (thrown) {
-      return refuseVariables(thrown, operation);
-    }
+    const variables = coerceVariables(operation, raw);
+    const compiled =
+      compilations.find(operation.text, toVariant(operation, variables)) ??
+      budget.spend(caller, () => addCompiled(operation, document ?? parse(operation.text), variables));
+    return { operation, compiled, variables };
   }
 
-  function refuseVariables(thrown: unknown, operation: PreparedOperation): Refusal {
-    // A single error is a condition of @skip or @include that is null.
-    const errors = (thrown instanceof AggregateError ? thrown.errors : [thrown]) as unknown[];
-    const formatted = errors.slice(0, MAX_ERRORS).map((error) => {
-      if (!(error instanceof GraphQLError)) throw error;
-      const { message, nodes } = error;
-      const coded = new GraphQLError(message, { nodes, extensions: { code: 'BAD_USER_INPUT' } });
-      return formatError(coded.toJSON(), coded);
-    });
-    return new Refusal(422, formatted, operation);
-  }
-
-  function addOperation({ document, source }: Known, name: string | undefined): PreparedOperation {
-    const operation = compileOperation(schema, source.document, name, documents.isPinned(source.text));
-    document.operations.set(name, operation);
-    documents.keep(document);
-    return operation;
-  }
-
-  /** Adds the root fields as the conditions of `@skip` and `@include` leave them. */
-  function addRootFields(
-    { document, source }: Known,
-    { name, fields }: PreparedOperation,
-    variables: Readonly<Variables>,
-    combination: string,
-  ): readonly RootField[] {
-    const compiled = compileFields(schema, source.document, name, variables);
-    fields.set(combination, compiled);
-    documents.keep(document);
+  function addCompiled(operation: Operation, document: DocumentNode, variables: Variables): Compiled {
+    const node = getOperationAST(document, operation.name) as OperationDefinitionNode;
+    const compiled = compile({ schema, operation: node, fragments: toFragments(document), variables, errors });
+    // For introspection, it holds the parsed document, and nobody asks for that often.
+    if (!compiled.hasIntrospection) compilations.set(operation.text, toVariant(operation, variables), compiled);
     return compiled;
+  }
+
+  /** Coerces the variables that a client sent. An absent variable has no entry. @throws RequestErrors */
+  function coerceVariables({ variables }: Operation, raw: Variables): Variables {
+    // Without a prototype, any name is safe.
+    const coerced = Object.create(null) as Record<string, unknown>;
+    const mistakes: GraphQLFormattedError[] = [];
+    for (const { name, type, defaultValue, locations } of variables) {
+      const refuse = (path: readonly (string | number)[], reason: string): void => {
+        const place = [`$${name}`, ...path].join('.');
+        mistakes.push(errors.variable(`The variable ${place} does not fit: ${reason}`, locations, name));
+        // One value may have a hundred thousand mistakes.
+        if (mistakes.length === MAX_ERRORS) throw new RequestErrors(422, mistakes);
+      };
+      const sent = Object.hasOwn(raw, name) ? toPlain(raw[name], type) : undefined;
+      const value =
+        sent === undefined
+          ? defaultValue
+          : coerceInputValue(sent, type, (path, _, { message }) => refuse(path, message));
+      if (value !== undefined) coerced[name] = value;
+      else if (sent === undefined && isNonNullType(type)) refuse([], 'It is required.');
+    }
+    if (mistakes.length > 0) throw new RequestErrors(422, mistakes);
+    return coerced;
+  }
+
+  function createCache<Value extends object>() {
+    const ofTrusted = new Map<string, Value>();
+    const others = new LRUCache<string, Value>({
+      max: MAX_ENTRIES,
+      maxSize: MAX_CHARACTERS,
+      sizeCalculation: (_, key) => key.length + 1,
+    });
+    const toKey = (text: string, part: string): string => (part === '' ? text : `${text}\n${part}`);
+    const choose = (text: string) => (trusted.has(text) ? ofTrusted : others);
+    return {
+      /** No others push these out. */
+      ofTrusted,
+      find: (text: string, part: string) => choose(text).get(toKey(text, part)),
+      set: (text: string, part: string, value: Value) => void choose(text).set(toKey(text, part), value),
+    };
   }
 }
 
 export type Prepare = ReturnType<typeof createPrepare>['prepare'];
-export type PrepareAhead = ReturnType<typeof createPrepare>['prepareAhead'];
+
+function toVariant({ name = '', conditions }: Operation, variables: Variables): string {
+  return conditions.length === 0 ? name : `${name} ${conditions.map((one) => String(variables[one])).join()}`;
+}
+
+function listNames({ definitions }: DocumentNode): readonly (string | undefined)[] {
+  return definitions.flatMap((one) => (one.kind === Kind.OPERATION_DEFINITION ? [one.name?.value] : []));
+}
+
+/** IDs and input objects keep numbers as they were written; the other scalars take JavaScript numbers. */
+function toPlain(value: unknown, type: GraphQLInputType): unknown {
+  return value instanceof JsonNumber && getNamedType(type).name !== 'ID' ? Number(value.text) : value;
+}

@@ -3,22 +3,7 @@ import { StoreError, toStoreError } from '../errors.js';
 import type { HttpRequest } from '../http/request.js';
 import { parseJsonBody } from '../http/body.js';
 import { JsonNumber, parseUntrustedJson } from '../json/exact-json.js';
-
-/** One operation as it came over HTTP. */
-export interface OperationRequest {
-  readonly query: string | undefined;
-  /** Names a trusted document. */
-  readonly documentId: string | undefined;
-  readonly operationName: string | undefined;
-  readonly variables: Record<string, unknown> | undefined;
-  readonly extensions: Record<string, unknown> | undefined;
-}
-
-/** What an HTTP request asks for: one operation, or a batch of them. */
-export interface GraphqlRequest {
-  readonly isBatch: boolean;
-  readonly operations: readonly OperationRequest[];
-}
+import type { OperationRequest, PersistedQuery, GraphqlRequest } from './types.js';
 
 /** Headers that a page of another origin cannot send without asking first. */
 const PREFLIGHTED_HEADERS = ['authorization', 'apollo-require-preflight', 'x-apollo-operation-name'] as const;
@@ -54,8 +39,7 @@ export function readGetRequest(context: HttpRequest): GraphqlRequest {
 
 /**
  * Reads the operation or batch in the body of a POST or QUERY.
- * @throws StoreError `bad_request`, `unprocessable_request`, `unsupported_media_type`, `payload_too_large`; one
- * malformed entry refuses the batch
+ * @throws StoreError `bad_request`, `unprocessable_request`; one malformed entry refuses the batch
  */
 export function readBodyRequest(context: HttpRequest, { maxBatch }: Config['limits']): GraphqlRequest {
   const body = parseJsonBody(context, EXAMPLE);
@@ -69,28 +53,28 @@ export function readBodyRequest(context: HttpRequest, { maxBatch }: Config['limi
 
 function toOperation(value: unknown, subject: string, example = EXAMPLE): OperationRequest {
   if (!isRecord(value)) throw malformed(`${subject} is ${describe(value)}: send an object such as ${EXAMPLE}.`);
-  const { query, documentId, operationName, variables, extensions } = value;
+  const extensions = toRecord(value.extensions, 'extensions', subject);
   const operation = {
-    query: toText(query, 'query', subject),
-    documentId: toText(documentId, 'documentId', subject),
-    operationName: toText(operationName, 'operationName', subject),
-    variables: toRecord(variables, 'variables', subject),
-    extensions: toRecord(extensions, 'extensions', subject),
+    // An empty query is a document that cannot be parsed.
+    query: value.query === '' ? '' : toText(value.query, 'query', subject),
+    documentId: toText(value.documentId, 'documentId', subject),
+    persistedQuery: toPersistedQuery(extensions?.persistedQuery, subject),
+    operationName: toText(value.operationName, 'operationName', subject),
+    variables: toRecord(value.variables, 'variables', subject),
   };
-  const { extensions: { persistedQuery } = {} } = operation;
-  if (operation.query === undefined && operation.documentId === undefined && !isRecord(persistedQuery)) {
-    // Apollo Server says that it is no document.
-    if (query === '') return { ...operation, query };
-    throw malformed(`${subject} has no query, documentId or persistedQuery extension: send ${example}.`);
-  }
-  return operation;
+  const { query, documentId, persistedQuery } = operation;
+  if (documentId !== undefined || persistedQuery) return { ...operation, query: query === '' ? undefined : query };
+  if (query !== undefined) return operation;
+  throw malformed(`${subject} has no query, documentId or persistedQuery extension: send ${example}.`);
 }
 
-/** The hash of a persisted query, in the one version of Apollo's protocol. */
-export function readHash(extensions: OperationRequest['extensions']): string | undefined {
-  const persistedQuery = extensions?.persistedQuery as { version?: unknown; sha256Hash?: unknown } | undefined;
-  const { version, sha256Hash } = persistedQuery ?? {};
-  return version === 1 && typeof sha256Hash === 'string' ? sha256Hash : undefined;
+/** Null and false count as absent, as in Apollo Server. */
+function toPersistedQuery(value: unknown, subject: string): PersistedQuery | undefined {
+  if (value == null || value === false) return undefined;
+  const { version, sha256Hash } = isRecord(value) ? value : {};
+  if (typeof version === 'number' && typeof sha256Hash === 'string' && sha256Hash !== '')
+    return { version, sha256Hash };
+  throw malformed(`${subject} has a malformed persistedQuery: send {"version": 1, "sha256Hash": "…"}.`);
 }
 
 /** Null and an empty text count as absent. */
@@ -113,7 +97,8 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 function describe(value: unknown): string {
   if (value === null || typeof value === 'boolean') return String(value);
   if (Array.isArray(value)) return 'a list';
-  return typeof value === 'string' ? 'a string' : 'a number';
+  if (typeof value === 'string') return 'a string';
+  return isRecord(value) ? 'an object' : 'a number';
 }
 
 function malformed(message: string): StoreError {

@@ -5,9 +5,8 @@ import { GraphQLError, GraphQLID, Kind, type GraphQLSchema, type ValueNode } fro
 import type { Allowance } from '../access/session.js';
 import { toUnixSeconds } from '../clock.js';
 import { JsonNumber } from '../json/exact-json.js';
-import { parseInt64 } from '../pets/int64.js';
-import { parseNewPet, parsePetQuery } from '../pets/pet.js';
 import type { RateLimit, Resolvers } from './generated/resolver-types.js';
+import { MAX_WINDOWS } from './prices.js';
 
 const NO_SCALAR = 'An ID must be a whole number such as "42", got a name, a list or an object.';
 
@@ -39,11 +38,14 @@ const ID = {
   },
 };
 
-/** The resolvers of the root fields, and the values that enums and IDs have inside. */
+/**
+ * The resolvers of the root fields, and the values that enums and IDs have inside. A resolver gets the arguments as the
+ * price of its field has parsed them.
+ */
 export const resolvers: Resolvers & { ID: typeof ID } = {
   Query: {
-    pets: (_, args, { loader }) => loader.list(parsePetQuery(args)),
-    pet: (_, { id }, { loader }) => loader.get(parseInt64(id, 'id')),
+    pets: (_, query, { loader }) => loader.list(query),
+    pet: (_, { id }, { loader }) => loader.get(id),
     rateLimit: async (_, _args, { session, guardRateLimit }) => {
       // What is left is asked first: how long the guard takes must not decide whether an upstream has answered
       // meanwhile.
@@ -52,8 +54,7 @@ export const resolvers: Resolvers & { ID: typeof ID } = {
     },
   },
   Mutation: {
-    addPet: (_, { input }, { source, call, keyOfAddition }, { position }) =>
-      source.add(parseNewPet(input), call, keyOfAddition?.(position)),
+    addPet: (_, { input }, { source, call, nextIdempotencyKey }) => source.add(input, call, nextIdempotencyKey()),
   },
   PetStatus: { AVAILABLE: 'available', PENDING: 'pending', SOLD: 'sold' },
   Plan: { FREE: 'free', PRO: 'pro', BUSINESS: 'business', ENTERPRISE: 'enterprise' },
@@ -63,7 +64,7 @@ export const resolvers: Resolvers & { ID: typeof ID } = {
 function toRateLimit({ plan, windows }: Allowance): RateLimit {
   return {
     plan: plan ?? null,
-    windows: windows.map(({ seconds, limit, remaining, resetAt }) => ({
+    windows: windows.slice(0, MAX_WINDOWS).map(({ seconds, limit, remaining, resetAt }) => ({
       seconds: seconds === null ? null : toInt(seconds),
       limit: toInt(limit),
       remaining: toInt(remaining),
@@ -84,6 +85,5 @@ export function createSchema(): GraphQLSchema {
   const typeDefs = readdirSync(SCHEMA)
     .filter((name) => name.endsWith('.graphql'))
     .map((name) => readFileSync(new URL(name, SCHEMA), 'utf8'));
-  // What a resolver is told about its field is the program's own, see compile.ts.
   return makeExecutableSchema({ typeDefs, resolvers: resolvers as IResolvers });
 }

@@ -1,122 +1,124 @@
 import type { Session } from '../access/session.js';
-import { StoreError, withCost, type ErrorName } from '../errors.js';
-import type { IdempotencyKey } from '../pets/idempotency-key.js';
-import type { PetLoader } from '../pets/pet-loader.js';
-import type { Call, PetSource } from '../pets/pet-source.js';
-import type { RootField } from './compile.js';
-import { FieldError } from './errors.js';
-import type { Price, Priced } from './prices.js';
-import type { RateLimitGuard } from './rate-limit-guard.js';
-
-/** What the resolvers of one operation work with. */
-export interface OperationContext {
-  readonly session: Session;
-  readonly call: Call;
-  readonly source: PetSource;
-  /** Shared by all operations of the HTTP request. */
-  readonly loader: PetLoader;
-  /** The idempotency key of an `addPet` field, by its index among those of the operation; undefined when none was sent. */
-  readonly keyOfAddition?: ((position: number) => IdempotencyKey) | undefined;
-  readonly guardRateLimit: RateLimitGuard;
-}
-
-/** An operation that has run. */
-export interface Executed extends Pick<Priced, 'operation' | 'fields' | 'source'> {
-  /** What each field returned. */
-  readonly results: readonly unknown[];
-}
+import { StoreError, toStoreError, withCost, type ErrorName } from '../errors.js';
+import type { Pet } from '../pets/pet.js';
+import { InvalidArgument } from './errors.js';
+import type { RootField, FieldCall, Priced, OperationContext, Failure, Outcome } from './types.js';
 
 /**
- * Runs an admitted operation: calls its resolvers. What a resolver throws is the error of its field.
- * @throws StoreError when no field got data because an upstream refused the key or its rate
+ * Runs an admitted operation: calls its resolvers and writes what they return. What a resolver throws is the error of
+ * its field.
+ * @throws StoreError if no field got data because an upstream refused the key or its rate
  */
-export async function run(priced: Priced, context: OperationContext): Promise<Executed> {
-  const { operation, fields, source, prices, cost } = priced;
-  const isMutation = operation.type === 'mutation';
-  const results = await (isMutation ? runInOrder(priced, context) : runTogether(priced, context));
-  const refusal = findUpstreamRefusal(results, prices);
-  if (refusal) throw await toWholeRefusal(refusal, cost, context.session);
-  return { operation, fields, source, results };
+export async function run(priced: Priced, context: OperationContext): Promise<readonly Outcome[]> {
+  const { isMutation, calls } = priced;
+  const outcomes = await (isMutation ? runInOrder(calls, context) : runTogether(calls, context));
+  const refusal = findUpstreamRefusal(calls, outcomes);
+  if (refusal) await refuse(refusal, priced.cost, context.session);
+  return outcomes;
 }
 
 /** Resolves when every field has settled. It needs one promise per field; `Promise.all` and a `catch` would need two. */
-function runTogether({ fields, args }: Pick<Priced, 'fields' | 'args'>, context: OperationContext): Promise<unknown[]> {
+function runTogether(calls: readonly FieldCall[], context: OperationContext): Promise<Outcome[]> {
   return new Promise((resolve) => {
-    const results = new Array<unknown>(fields.length);
-    let pending = fields.length;
-    if (pending === 0) resolve(results);
-    const settle = (index: number, result: unknown): void => {
-      results[index] = result;
+    const outcomes = new Array<Outcome>(calls.length);
+    let pending = calls.length;
+    if (pending === 0) resolve(outcomes);
+    const settle = (index: number, outcome: Outcome): void => {
+      outcomes[index] = outcome;
       pending -= 1;
-      if (pending === 0) resolve(results);
+      if (pending === 0) resolve(outcomes);
     };
-    fields.forEach((field, index) => {
-      const result = call(field, args[index] as FieldArguments, context);
-      if (result instanceof Promise) {
-        result.then(
-          (value) => settle(index, value),
-          (error: unknown) => settle(index, FieldError.of(error)),
+    calls.forEach(({ field, resolve: call }, index) => {
+      try {
+        const value = call(context);
+        if (!(value instanceof Promise)) return settle(index, toOutcome(field, value));
+        value.then(
+          (resolved) => settle(index, toOutcome(field, resolved)),
+          (error: unknown) => settle(index, toFailure(field, error)),
         );
-      } else settle(index, result);
+      } catch (error) {
+        settle(index, toFailure(field, error));
+      }
     });
   });
 }
 
-type FieldArguments = Priced['args'][number];
+const UNAVAILABLE: ReadonlySet<ErrorName> = new Set(['unavailable', 'overloaded']);
 
-/** Calls the resolver of a field. It never throws. */
-function call(field: RootField, args: FieldArguments, context: OperationContext): unknown {
-  if (args instanceof FieldError) return args;
+/** One field after the other: https://spec.graphql.org/September2026/#sec-Mutation */
+async function runInOrder(calls: readonly FieldCall[], context: OperationContext): Promise<Outcome[]> {
+  const outcomes: Outcome[] = [];
+  // Once the store does not answer, each further field would only wait as long again.
+  let failure: StoreError | undefined;
+  for (const call of calls) {
+    const [outcome] = failure && call.cost > 0 ? [toFailure(call.field, failure)] : await runTogether([call], context);
+    const [{ error } = { error: undefined }] = (outcome as Outcome).failures;
+    if (error && UNAVAILABLE.has(error.code)) failure = error;
+    outcomes.push(outcome as Outcome);
+  }
+  return outcomes;
+}
+
+const NO_FAILURES: readonly Failure[] = [];
+
+function toOutcome(field: RootField, value: unknown): Outcome {
   try {
-    return field.resolve(args, context);
+    const json = field.write(value);
+    const failures = field.statuses.length === 0 ? NO_FAILURES : findStatusErrors(field, value);
+    return { responseKey: field.responseKey, json, failures };
   } catch (error) {
-    return FieldError.of(error);
+    return toFailure(field, error);
   }
 }
 
-const UNAVAILABLE: ReadonlySet<ErrorName> = new Set(['unavailable', 'overloaded']);
+function toFailure({ responseKey, locations }: RootField, thrown: unknown): Outcome {
+  const error = toStoreError(thrown);
+  const own = error instanceof InvalidArgument && error.location ? [error.location] : locations;
+  return { responseKey, json: 'null', failures: [{ error, locations: own, path: [responseKey] }] };
+}
 
-/** One field after the other: https://spec.graphql.org/October2021/#sec-Mutation */
-async function runInOrder({ fields, args, prices }: Priced, context: OperationContext): Promise<unknown[]> {
-  const results: unknown[] = [];
-  // Once the store does not answer, each further field would only wait as long again.
-  let failure: FieldError | undefined;
-  for (const [index, field] of fields.entries()) {
-    const isHopeless = failure && (prices[index] as Price).cost > 0;
-    const [result] = isHopeless
-      ? [failure]
-      : await runTogether({ fields: [field], args: [args[index] as FieldArguments] }, context);
-    if (result instanceof FieldError && UNAVAILABLE.has(result.cause.code)) failure = result;
-    results.push(result);
-  }
-  return results;
+/** An animal of an upstream may have a status that is not known here. */
+function findStatusErrors({ responseKey, statuses }: RootField, value: unknown): readonly Failure[] {
+  let failures = NO_FAILURES;
+  const add = (pet: Pet | null | undefined, path: readonly (string | number)[]): void => {
+    const error = pet?.statusError;
+    if (!error) return;
+    const found = statuses.map((status) => ({
+      error,
+      locations: status.locations,
+      path: [...path, status.responseKey],
+    }));
+    failures = [...failures, ...found];
+  };
+  if (Array.isArray(value)) value.forEach((pet: Pet, index) => add(pet, [responseKey, index]));
+  else add(value as Pet | null, [responseKey]);
+  return failures;
 }
 
 const UPSTREAM_REFUSALS: ReadonlySet<ErrorName> = new Set(['unauthorized', 'rate_limited', 'key_banned']);
 
-/** Why no field got data, when the upstream refused the key or its rate for each field that costs something. */
-function findUpstreamRefusal(results: readonly unknown[], prices: readonly Price[]): StoreError | undefined {
+/** Returns why no field got data, if the upstream refused the key or its rate for each field that costs something. */
+function findUpstreamRefusal(calls: readonly FieldCall[], outcomes: readonly Outcome[]): StoreError | undefined {
   let refusal: StoreError | undefined;
-  for (const [index, result] of results.entries()) {
-    if (prices[index]?.cost === 0) continue;
-    if (result instanceof FieldError) {
-      if (!UPSTREAM_REFUSALS.has(result.cause.code)) return undefined;
-      refusal ??= result.cause;
-    } else if (result != null) return undefined;
+  for (const [index, { json, failures }] of outcomes.entries()) {
+    if (calls[index]?.cost === 0) continue;
+    const error = failures[0]?.error;
+    if (json !== 'null' || (error && !UPSTREAM_REFUSALS.has(error.code))) return undefined;
+    refusal ??= error;
   }
   return refusal;
 }
 
 /**
- * Makes the upstream's refusal of every field that of the operation: with its cost, and with a 401 counted for the
- * client's address, as if the gateway had known before.
+ * Turns an upstream refusal of every field into a refusal of the operation. A 401 counts for the client's address, as
+ * if the gateway had known before.
  */
-async function toWholeRefusal(refusal: StoreError, cost: number, session: Session): Promise<StoreError> {
-  if (refusal.code !== 'unauthorized') return withCost(refusal, cost);
+async function refuse(refusal: StoreError, cost: number, session: Session): Promise<never> {
+  if (refusal.code !== 'unauthorized') throw withCost(refusal, cost);
   try {
     await session.requireKey();
   } catch (error) {
-    if (error instanceof StoreError && error.code === 'rate_limited') return error;
+    if (error instanceof StoreError && error.code === 'rate_limited') throw error;
   }
-  return refusal;
+  throw refusal;
 }

@@ -1,5 +1,4 @@
 import {
-  getNamedType,
   getNullableType,
   isEnumType,
   isListType,
@@ -8,140 +7,126 @@ import {
   isScalarType,
   type FieldNode,
   type GraphQLEnumType,
-  type GraphQLNamedType,
+  type GraphQLField,
   type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLScalarType,
-  type GraphQLSchema,
 } from 'graphql';
-import { collectSubfields } from 'graphql/execution/collectFields.js';
+import { NAME_LENGTH } from '../pets/pet.js';
 import { WHOLE } from '../pets/pet-source.js';
-import type { toFragments } from './document.js';
-import type { Variables } from './variables.js';
+import type { Writer, CompiledWriter } from './types.js';
+
+/** The fields that are selected of an object, by response key. */
+export type Collect = (nodes: readonly FieldNode[]) => ReadonlyMap<string, readonly FieldNode[]>;
+
+/** The most bytes of each scalar, with its quotes. A character of a name may be written as `\u0001`. */
+const SCALAR_BYTES: Readonly<Record<string, number>> = {
+  ID: 22,
+  Int: 11,
+  Float: 24,
+  Boolean: 5,
+  String: 6 * NAME_LENGTH.maximum + 2,
+};
+const NULL_BYTES = 4;
+/** A status that is not known here is an error at its place. */
+const ENUM_BYTES = 500;
 
 /**
- * Writes what an operation selects of a value as JSON text.
- * @throws Error when the value is not what its type promises
- */
-export type Writer = (value: unknown) => string;
-
-/** A writer, and how many values it writes of each object. */
-export interface CompiledWriter {
-  readonly write: Writer;
-  readonly valueCount: number;
-}
-
-/**
- * Makes the compiler of one operation's writers. Equal selections share one writer, so that equal lists are written once.
- * @param variables - those that decide what `@skip` and `@include` leave
+ * Creates the compiler of one operation's writers. Equal selections share one writer, so that equal lists are written
+ * once.
+ * @param onField - called for each selected field
  */
 export function createWriterCompiler(
-  schema: GraphQLSchema,
-  fragments: ReturnType<typeof toFragments>,
-  variables: Readonly<Variables>,
+  collect: Collect,
+  onField: (parent: GraphQLObjectType, field: GraphQLField<unknown, unknown>) => void,
 ) {
   const known = new Map<string, CompiledWriter>();
   return (type: GraphQLOutputType, nodes: readonly FieldNode[]): CompiledWriter => {
-    const signature = `${String(type)} ${sign(getNamedType(type), nodes)}`;
+    const signature = `${String(type)} ${describe(nodes)}`;
     const compiled = known.get(signature) ?? compile(type, nodes);
     known.set(signature, compiled);
     return compiled;
   };
 
-  /** Names what is selected: equal texts are equal selections. */
-  function sign(type: GraphQLNamedType, nodes: readonly FieldNode[]): string {
-    if (!isObjectType(type)) return '';
-    const parts = [...collect(type, nodes)].map(([responseKey, selected]) => {
-      const fieldName = (selected[0] as FieldNode).name.value;
-      const field = type.getFields()[fieldName];
-      return `${responseKey}:${fieldName}${field ? sign(getNamedType(field.type), selected) : ''}`;
+  /** Equal texts are equal selections of one type. */
+  function describe(nodes: readonly FieldNode[]): string {
+    const parts = [...collect(nodes)].map(([key, selected]) => {
+      const [{ name, selectionSet }] = selected as [FieldNode];
+      return `${key}:${name.value}${selectionSet ? describe(selected) : ''}`;
     });
     return `{${parts.join()}}`;
   }
 
-  function collect(type: GraphQLObjectType, nodes: readonly FieldNode[]) {
-    return collectSubfields(schema, fragments, variables, type, [...nodes]);
+  function compile(type: GraphQLOutputType, nodes: readonly FieldNode[]): CompiledWriter {
+    const nullable = getNullableType(type);
+    const { write, maxBytes } = compileValue(nullable, nodes);
+    const writeNull = isNonNullType(type) ? refuseNull(type) : () => 'null';
+    return { write: (value) => (value == null ? writeNull() : write(value)), maxBytes: Math.max(maxBytes, NULL_BYTES) };
   }
 
-  function compile(type: GraphQLOutputType, nodes: readonly FieldNode[]): CompiledWriter {
-    const onNull = isNonNullType(type) ? refuseNull(type) : allowNull;
-    const nullable = getNullableType(type);
-    if (isListType(nullable)) {
-      const { write, valueCount } = compile(nullable.ofType, nodes);
-      return { write: toListWriter(write, onNull), valueCount };
+  function compileValue(type: GraphQLOutputType, nodes: readonly FieldNode[]): CompiledWriter {
+    if (isListType(type)) {
+      const { write, maxBytes } = compile(type.ofType, nodes);
+      return { write: toListWriter(write), maxBytes };
     }
-    if (isObjectType(nullable)) return compileObject(nullable, nodes, onNull);
-    if (isEnumType(nullable)) return { write: toEnumWriter(nullable, onNull), valueCount: 1 };
-    if (isScalarType(nullable)) return { write: toScalarWriter(nullable, onNull), valueCount: 1 };
+    if (isObjectType(type)) return compileObject(type, nodes);
+    if (isEnumType(type)) return compileEnum(type);
+    if (isScalarType(type)) return { write: toScalarWriter(type), maxBytes: SCALAR_BYTES[type.name] ?? Infinity };
     throw new Error(`the type ${String(type)} cannot be written`);
   }
 
-  function compileObject(type: GraphQLObjectType, nodes: readonly FieldNode[], onNull: NullWriter): CompiledWriter {
+  function compileObject(type: GraphQLObjectType, nodes: readonly FieldNode[]): CompiledWriter {
     const parts: Part[] = [];
-    let valueCount = 0;
-    let constant = '';
-    let separator = '{';
-    for (const [responseKey, selected] of collect(type, nodes)) {
-      constant += `${separator}"${responseKey}":`;
-      separator = ',';
-      const { value: fieldName } = (selected[0] as FieldNode).name;
+    let maxBytes = 2;
+    let constant = '{';
+    for (const [key, selected] of collect(nodes)) {
+      const text = `${maxBytes === 2 ? '' : ','}"${key}":`;
+      constant += text;
+      maxBytes += text.length;
+      const fieldName = (selected[0] as FieldNode).name.value;
       if (fieldName === '__typename') {
-        constant += JSON.stringify(type.name);
-        valueCount += 1;
+        constant += `"${type.name}"`;
+        maxBytes += type.name.length + 2;
         continue;
       }
       const field = type.getFields()[fieldName];
-      if (!field || field.resolve)
-        throw new Error(
-          `${type.name}.${fieldName} must be a property of its object: only root fields may have a resolver`,
-        );
+      if (!field || field.resolve) throw new Error(`${type.name}.${fieldName} must be a property: it has a resolver`);
+      onField(type, field);
       const compiled = compile(field.type, selected);
       parts.push({ constant, fieldName, write: compiled.write });
-      valueCount += compiled.valueCount;
+      maxBytes += compiled.maxBytes;
       constant = '';
     }
-    // `@skip` and `@include` may leave nothing.
-    const end = separator === '{' ? '{}' : `${constant}}`;
-    return { write: toObjectWriter(parts, end, onNull), valueCount };
+    return { write: toObjectWriter(parts, `${constant}}`), maxBytes };
   }
 }
 
-/** A field of an object, and the text before its value: what has been constant since the last one. */
+/** A field of an object, and the constant text before its value. */
 interface Part {
   readonly constant: string;
   readonly fieldName: string;
   readonly write: Writer;
 }
 
-type NullWriter = () => string;
-
-// Functions of their own, so that writers keep nothing of the document: thousands of them are kept.
-
-function allowNull(): string {
-  return 'null';
-}
-
-function refuseNull(type: GraphQLOutputType): NullWriter {
+function refuseNull(type: GraphQLOutputType): () => never {
   return () => {
     throw new Error(`a value of the type ${String(type)} is null`);
   };
 }
 
-function toObjectWriter(parts: readonly Part[], end: string, onNull: NullWriter): Writer {
+function toObjectWriter(parts: readonly Part[], end: string): Writer {
   return (value) => {
-    if (value == null) return onNull();
     let text = '';
-    for (const { constant, fieldName, write } of parts) text += constant + write((value as Variables)[fieldName]);
+    for (const { constant, fieldName, write } of parts) {
+      text += constant + write((value as Readonly<Record<string, unknown>>)[fieldName]);
+    }
     return text + end;
   };
 }
 
 const WRITTEN = Symbol('written');
 
-/**
- * Requests that were answered by one statement share a list, which keeps the text that was last written of it. A
- * WeakMap from lists to texts would keep the texts longer: V8 frees them only with the old generation.
- */
+/** Requests that were answered by one statement share a list, which keeps the text that was last written of it. */
 interface SharedList extends ReadonlyArray<unknown> {
   readonly [WHOLE]?: SharedList;
   [WRITTEN]?: WrittenList;
@@ -155,10 +140,10 @@ interface WrittenList {
   readonly ends: number[];
 }
 
-function toListWriter(write: Writer, onNull: NullWriter): Writer {
+function toListWriter(write: Writer): Writer {
   return (value) => {
-    if (value == null) return onNull();
     const list = value as SharedList;
+    if (list.length === 0) return '[]';
     const whole = list[WHOLE] ?? list;
     let written = whole[WRITTEN];
     if (written?.write !== write) whole[WRITTEN] = written = { write, text: '', ends: [] };
@@ -166,26 +151,25 @@ function toListWriter(write: Writer, onNull: NullWriter): Writer {
       written.text += index === 0 ? write(whole[index]) : `,${write(whole[index])}`;
       written.ends.push(written.text.length);
     }
-    return list.length === 0 ? '[]' : `[${written.text.slice(0, written.ends[list.length - 1])}]`;
+    return `[${written.text.slice(0, written.ends[list.length - 1])}]`;
   };
 }
 
-function toEnumWriter(type: GraphQLEnumType, onNull: NullWriter): Writer {
-  const names = new Map(type.getValues().map(({ name, value }) => [value as unknown, JSON.stringify(name)]));
-  return (value) => {
-    if (value == null) return onNull();
+function compileEnum(type: GraphQLEnumType): CompiledWriter {
+  const names = new Map(type.getValues().map(({ name, value }) => [value as unknown, `"${name}"`]));
+  const write: Writer = (value) => {
     const name = names.get(value);
     if (name === undefined) throw new Error(`the type ${type.name} has no such value`);
     return name;
   };
+  return { write, maxBytes: ENUM_BYTES };
 }
 
-/** Most texts hold nothing that JSON escapes: https://www.rfc-editor.org/rfc/rfc8259#section-7 and unpaired surrogates. */
+/** Few texts need escaping: https://www.rfc-editor.org/rfc/rfc8259#section-7, and unpaired surrogates. */
 const NEEDS_ESCAPING = /["\\\u0000-\u001f\ud800-\udfff]/;
 
-function toScalarWriter(type: GraphQLScalarType, onNull: NullWriter): Writer {
+function toScalarWriter(type: GraphQLScalarType): Writer {
   return (value) => {
-    if (value == null) return onNull();
     const serialized = typeof value === 'string' ? value : type.serialize(value);
     if (typeof serialized !== 'string') return JSON.stringify(serialized);
     return NEEDS_ESCAPING.test(serialized) ? JSON.stringify(serialized) : `"${serialized}"`;

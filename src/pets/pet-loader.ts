@@ -3,6 +3,9 @@ import type { Int64 } from './int64.js';
 import { notFound, type Pet, type PetQuery } from './pet.js';
 import type { Call, PetSource } from './pet-source.js';
 
+/** Equal lists have the same key, which is no id of an animal. */
+export const keyOf = ({ limit, status }: PetQuery): string => `${limit} ${status ?? ''}`;
+
 export type PetLoader = ReturnType<typeof createPetLoader>;
 
 /**
@@ -16,7 +19,7 @@ export function createPetLoader(source: PetSource, call: Call) {
     /** @throws StoreError `not_found` */
     get: (id: Int64): Promise<Pet> => (lookups ??= new DataLoader(findMany)).load(id),
     list(query: PetQuery): Promise<readonly Pet[]> {
-      const key = `${query.limit} ${query.status ?? ''}`;
+      const key = keyOf(query);
       const list = lists.get(key) ?? source.list(query, call);
       lists.set(key, list);
       return list;

@@ -11,12 +11,12 @@ export interface Pet {
   readonly name: string;
   readonly categoryId: Int64;
   readonly status?: PetStatus | undefined;
-  /** True if an upstream gave a status that this version does not know. `status` is then absent. */
-  readonly isStatusUnknown?: true;
+  /** Why an animal of an upstream has no status, if the upstream sent one that is not known here. */
+  readonly statusError?: StoreError | undefined;
 }
 
 /** An animal to add; the store assigns the id. */
-export type NewPet = Omit<Pet, 'id' | 'isStatusUnknown'>;
+export type NewPet = Omit<Pet, 'id' | 'statusError'>;
 
 /** Which animals to list. */
 export interface PetQuery {
@@ -29,8 +29,14 @@ export interface PetQuery {
 export const LIMIT = { minimum: 1, maximum: 100, default: 20 } as const;
 export const NAME_LENGTH = { minimum: 1, maximum: 255 } as const;
 
-/** Which animals to list, as the client sent it. @throws StoreError `invalid_request` */
-export function parsePetQuery({ limit, status }: { limit: number; status?: PetStatus | null | undefined }): PetQuery {
+/** Which animals to list, as the client sent it. */
+export interface UntrustedPetQuery {
+  readonly limit: number;
+  readonly status?: PetStatus | null | undefined;
+}
+
+/** @throws StoreError `invalid_request` */
+export function parsePetQuery({ limit, status }: UntrustedPetQuery): PetQuery {
   return { limit: parseLimit(limit), status: status ?? undefined };
 }
 

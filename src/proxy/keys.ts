@@ -2,7 +2,7 @@ import type { Cooldown } from '../access/cooldown.js';
 import type { WindowState } from '../access/ledger.js';
 import { keyBanned, operationTooLarge, rateLimited, secondsUntil } from '../access/refusals.js';
 import type { UpstreamAnswerHead } from '../access/session.js';
-import { createBoundedCache, memoize } from '../bounded-cache.js';
+import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
 import { parseItems, parseStatedWindows } from './limits.js';
@@ -22,7 +22,12 @@ export type Keys = ReturnType<typeof createKeys>;
  * @param otherCapacity - the most others, with and without a cooldown
  */
 export function createKeys(capacity = 100_000, otherCapacity = 10_000) {
-  const parsePolicy = memoize(parseItems);
+  // Most keys of an upstream have the same policy.
+  let last = { text: '', items: parseItems('') };
+  const parsePolicy = (text: string): ReturnType<typeof parseItems> => {
+    if (text !== last.text) last = { text, items: parseItems(text) };
+    return last.items;
+  };
   const accepted = createBoundedCache<KeyState>(capacity);
   const limited = createBoundedCache<KeyState>(otherCapacity);
   const others = createBoundedCache<KeyState>(otherCapacity);

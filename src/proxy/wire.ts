@@ -46,7 +46,11 @@ function toPet(value: unknown): Pet | undefined {
   if (status === undefined) return { id: petId, name, categoryId: petCategoryId };
   if (typeof status !== 'string') return undefined;
   if (isStatus(status)) return { id: petId, name, categoryId: petCategoryId, status };
-  return { id: petId, name, categoryId: petCategoryId, isStatusUnknown: true };
+  return { id: petId, name, categoryId: petCategoryId, statusError: unknownStatus() };
+}
+
+function unknownStatus(): StoreError {
+  return new StoreError('upstream_error', 'The animal store gave the animal a status that is not known here.');
 }
 
 /** The parser returns a number only for an exact integer in plain decimal, and a JsonNumber for all others. */

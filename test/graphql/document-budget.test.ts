@@ -1,29 +1,40 @@
-import { describe, expect, it } from 'vitest';
-import { createMemoryLedger } from '../../src/access/memory-ledger.js';
-import { createDocumentBudget } from '../../src/graphql/document-limits.js';
+import { expect, it } from 'vitest';
+import { createDocumentBudget } from '../../src/graphql/limits.js';
 
-describe('the budget for new documents', () => {
-  const create = () => {
-    const clock = { now: Date.UTC(2026, 0, 1) };
-    return { clock, budget: createDocumentBudget(() => createMemoryLedger({ now: () => clock.now })) };
+function start() {
+  const clock = { now: Date.UTC(2026, 0, 1) };
+  const budget = createDocumentBudget(() => clock.now);
+  const work = (caller: string, milliseconds: number) => budget.spend(caller, () => (clock.now += milliseconds));
+  return { clock, budget, work };
+}
+
+it('the budget for new documents refuses a caller that has used it up, and no other', () => {
+  const { work } = start();
+  work('a', 9_999);
+  work('a', 20_000);
+  const refusal: unknown = expect.objectContaining({ code: 'rate_limited', retryAfter: 31 });
+  expect(() => work('a', 1)).toThrow(refusal);
+  work('b', 1);
+});
+
+it('the budget counts work that fails and work that takes time', async () => {
+  const { budget, clock } = start();
+  const fail = () => {
+    clock.now += 5_000;
+    throw new Error('not GraphQL');
   };
-
-  it('refuses a caller that has used it up, and no other', () => {
-    const { budget } = create();
-    budget.charge('a', 9_999);
-    budget.require('a');
-    budget.charge('a', 50_000);
-    expect(() => budget.require('a')).toThrow(
-      expect.objectContaining({ code: 'rate_limited', retryAfter: expect.any(Number) }),
-    );
-    budget.require('b');
+  expect(() => budget.spend('a', fail)).toThrow('not GraphQL');
+  await budget.spend('a', async () => {
+    await Promise.resolve();
+    clock.now += 5_000;
   });
+  expect(() => budget.spend('a', () => 1)).toThrow('Send values as variables');
+});
 
-  it('starts anew after a minute', () => {
-    const { budget, clock } = create();
-    budget.charge('a', 10_000);
-    expect(() => budget.require('a')).toThrow('Send values as variables');
-    clock.now += 60_000;
-    budget.require('a');
-  });
+it('the budget starts anew after a minute', () => {
+  const { clock, work } = start();
+  work('a', 10_000);
+  expect(() => work('a', 1)).toThrow('Send values as variables');
+  clock.now += 50_000;
+  work('a', 1);
 });

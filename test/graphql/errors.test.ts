@@ -51,17 +51,25 @@ describe.each(MODES)('GraphQL errors, %s store', (mode) => {
   });
 
   it.each([
-    ['@skip of a root field', 'query ($v: Boolean = true) { pets(limit: 1) @skip(if: $v) { id } }'],
-    ['@include of a root field', 'query ($v: Boolean = true) { pets(limit: 1) @include(if: $v) { id } }'],
-    ['@include of an inline fragment', 'query ($v: Boolean = true) { ... @include(if: $v) { pets { id } } }'],
-    ['@skip of a spread', 'query ($v: Boolean = true) { ...F @skip(if: $v) } fragment F on Query { pets { id } }'],
-  ])('refuses the whole operation for a null variable in %s', async (_, query) => {
+    ['skip', '@skip of a root field', 'query ($v: Boolean = true) { pets(limit: 1) @skip(if: $v) { id } }'],
+    ['include', '@include of a root field', 'query ($v: Boolean = true) { pets(limit: 1) @include(if: $v) { id } }'],
+    [
+      'include',
+      '@include of an inline fragment',
+      'query ($v: Boolean = true) { ... @include(if: $v) { pets { id } } }',
+    ],
+    [
+      'skip',
+      '@skip of a spread',
+      'query ($v: Boolean = true) { ...F @skip(if: $v) } fragment F on Query { pets { id } }',
+    ],
+  ])('refuses the whole operation for a null variable: %s, %s', async (directive, _, query) => {
     const { status, headers, data, errors } = await gateway.graphql(query, { key, variables: { v: null } });
     expect(status).toBe(422);
     expect(data).toBeUndefined();
     expect(errors).toEqual([
       {
-        message: 'Argument "if" of non-null type "Boolean!" must not be null.',
+        message: `The condition of @${directive} must not be null.`,
         locations: [{ line: 1, column: expect.any(Number) }],
         extensions: {
           code: 'BAD_USER_INPUT',

@@ -125,20 +125,28 @@ describe.each(MODES)('GraphQL keys without introspection, %s store', (mode) => {
       expect(misspelt.text).not.toContain('Did you mean');
     });
 
+    const UNFIT = 'The document does not fit the schema at this place.';
     it.each([
-      ['{ pets { nam } }', 'Cannot query field "nam".'],
-      ['{ pet { id } }', 'Field "pet" needs another argument.'],
-      ['{ pets }', 'Field "pets" must have a selection of subfields.'],
-      ['mutation { addPet(input: { nam: "Rex" }) { id } }', 'A required field was not provided.'],
-      ['mutation ($input: NewPet!) { addPet(input: $input) { id } }', 'A required field was not provided.'],
-      ['{ pets(status: "x") { id: __typename } }', 'The enum cannot represent non-enum value: "x".'],
-      ['query ($input: ID!) { pets(status: $input) { __typename } }', 'used in position expecting type.'],
-      ['{ pets(limit: 1) { ...F } } fragment F on Query { __typename }', 'Fragment "F" cannot be spread here'],
+      ['{ pets { nam } }', UNFIT],
+      ['{ pet { id } }', UNFIT],
+      ['{ pets }', UNFIT],
+      ['mutation { addPet(input: { nam: "Rex" }) { id } }', UNFIT],
+      ['mutation ($input: NewPet!) { addPet(input: $input) { id } }', 'The value of the variable $input does not fit.'],
+      ['{ pets(status: "x") { id: __typename } }', UNFIT],
+      ['query ($input: ID!) { pets(status: $input) { __typename } }', UNFIT],
+      ['{ pets(limit: 1) { ...F } } fragment F on Query { __typename }', UNFIT],
+      [
+        'query ($no: Boolean = true) { pets @skip(if: $no) { __typename } }',
+        'The condition of @skip must not be null.',
+      ],
     ])('hide the names of fields and types that the client did not write: %s', async (query, message) => {
       const { key } = await gateway.createKey();
-      const { status, text, errors } = await gateway.graphql(query, { key, variables: { input: { nam: 'Rex' } } });
-      expect([status, errors?.[0]?.message]).toEqual([422, expect.stringContaining(message)]);
-      expect(text).not.toMatch(/name|categoryId|"id"|Did you mean|PetStatus|NewPet|"Pet"/);
+      const { status, text, errors } = await gateway.graphql(query, {
+        key,
+        variables: { input: { nam: 'Rex' }, no: null },
+      });
+      expect([status, errors?.[0]?.message]).toEqual([422, message]);
+      expect(text).not.toMatch(/name|categoryId|"id"|Did you mean|PetStatus|NewPet|"Pet"|Boolean/);
     });
   });
 });

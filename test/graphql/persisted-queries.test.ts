@@ -77,22 +77,29 @@ describe.each(MODES)('automatic persisted queries, %s store', (mode) => {
     );
   });
 
-  // A gateway knows a key once the upstream has accepted it, and until then its client's address.
-  if (mode !== 'proxy')
-    it('are registered up to a quota per key and minute, beyond which their documents only run', async () => {
-      const [greedy, other] = [await gateway.createKey(), await gateway.createKey()];
-      const queryOf = (key: string, i: number): string => `query Q${key.slice(5, 15)}${i} { __typename }`;
-      const found = async (key: string, i: number): Promise<boolean> => {
-        const authorization = `Bearer ${key}`;
-        const query = queryOf(key, i);
-        const sent = await send('POST', { query, hash: hashOf(query), authorization });
-        expect([i, sent.errors, sent.data]).toEqual([i, undefined, { __typename: 'Query' }]);
-        return (await send('POST', { hash: hashOf(query), authorization })).data !== undefined;
-      };
-      for (let i = 0; i < 100; i++) expect(await found(greedy.key, i)).toBe(true);
-      expect(await found(greedy.key, 100)).toBe(false);
-      expect(await found(other.key, 0)).toBe(true);
-    });
+  it.each([
+    ['true', true],
+    ['a text', 'x'],
+    ['a number', 1],
+    ['a list', []],
+    ['an empty object', {}],
+    ['a version as text', { version: '1', sha256Hash: 'x' }],
+    ['no hash', { version: 1 }],
+    ['a hash that is a number', { version: 1, sha256Hash: 5 }],
+    ['an empty hash', { version: 1, sha256Hash: '' }],
+  ])('refuse a malformed extension, also in a batch: %s', async (name, persistedQuery) => {
+    const malformed = { query: '{ __typename }', extensions: { persistedQuery } };
+    const add = { query: `mutation { addPet(input: { name: "In a batch with ${name}", categoryId: 1 }) { id } }` };
+    for (const body of [malformed, [add, malformed]]) {
+      const response = await gateway.fetch('/graphql', {
+        method: 'POST',
+        headers: { Authorization: mine, 'Content-Type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+      expect([response.status, await response.json()]).toMatchObject([422, { errors: [{}] }]);
+    }
+    expect(await gateway.sql('SELECT id FROM pets WHERE name = $1', [`In a batch with ${name}`])).toEqual([]);
+  });
 
   it('cost nothing when not found', async () => {
     const before = await send('POST', { query: '{ pets { id } }', hash: hashOf('{ pets { id } }') });

@@ -3,7 +3,7 @@ import { makeExecutableSchema } from '@graphql-tools/schema';
 import { expect, it } from 'vitest';
 import type { Allowance } from '../../src/access/session.js';
 import { StoreError } from '../../src/errors.js';
-import type { OperationContext } from '../../src/graphql/run.js';
+import type { OperationContext } from '../../src/graphql/types.js';
 import { resolvers } from '../../src/graphql/resolvers.js';
 
 const WINDOW = { name: 'minute', seconds: 60, limit: 60, remaining: 41, resetAt: 0 };

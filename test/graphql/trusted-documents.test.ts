@@ -1,19 +1,11 @@
 import { createHash } from 'node:crypto';
-import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { createMemoryLedger } from '../../src/access/memory-ledger.js';
-import { createDocumentBudget, toDocumentLimits } from '../../src/graphql/document-limits.js';
-import { createErrorFormatter } from '../../src/graphql/errors.js';
-import { createPrepare } from '../../src/graphql/prepare.js';
-import { createPreparedDocuments } from '../../src/graphql/prepared-documents.js';
-import type { OperationRequest } from '../../src/graphql/request.js';
-import { createSchema } from '../../src/graphql/resolvers.js';
-import { createGraphqlServer } from '../../src/graphql/server.js';
-import { createTrustedDocuments } from '../../src/graphql/trusted-documents.js';
-import type { RequestContext } from '../../src/http/request-context.js';
+import type { OperationRequest } from '../../src/graphql/types.js';
+import type { PetSource } from '../../src/pets/pet-source.js';
 import { scrape, sum } from '../observability/scrape.js';
 import { startGateway, MODES, type Gateway, type GraphqlError } from '../support/gateway.js';
 import { makeManifest, type Manifest } from '../support/manifest.js';
+import { startEngine, type Engine } from './engine.js';
 
 const hash = (text: string, algorithm = 'sha256'): string => createHash(algorithm).update(text).digest('hex');
 
@@ -221,7 +213,8 @@ describe.each(MODES)('trusted documents, %s store', (mode) => {
       await manifest.write({});
       await has('the manifest of trusted documents is empty: TRUSTED_DOCUMENTS_ONLY=true refuses every document');
       expect((await post({ documentId: 'first' })).status).toBe(400);
-      await manifest.write({ first: UNTRUSTED });
+      // Some editors write a byte order mark.
+      await manifest.write(`\ufeff${JSON.stringify({ first: UNTRUSTED })}`);
       await vi.waitFor(async () => expect((await post({ documentId: 'first' })).status).toBe(200), 5_000);
 
       gateway.logged.length = 0;
@@ -258,6 +251,17 @@ describe.each(MODES)('trusted documents, %s store', (mode) => {
       expect(sum(await scrape(gateway), COUNTED, { outcome: 'reported' })).toBe(before + 2);
     });
 
+    it('say what an empty manifest means', async () => {
+      gateway.logged.length = 0;
+      await manifest.write({});
+      const text = 'the manifest of trusted documents is empty: TRUSTED_DOCUMENTS_ONLY=report reports every document';
+      await vi.waitFor(() => expect(gateway.logged.map(({ msg }) => msg)).toContain(text), 5_000);
+      expect((await post({ query: NAMES })).status).toBe(200);
+      await manifest.write(APOLLO);
+      const loaded = { documents: 1, msg: 'the manifest of trusted documents is loaded' };
+      await vi.waitFor(() => expect(gateway.logged).toContainEqual(expect.objectContaining(loaded)), 5_000);
+    });
+
     it('have another name in the usage of the key', { timeout: 30_000 }, async () => {
       const { id, key } = await gateway.createKey();
       for (const query of [UNTRUSTED, '{ pets { name } }', NAMES, '{ dogs }']) await gateway.graphql(query, { key });
@@ -274,49 +278,28 @@ describe.each(MODES)('trusted documents, %s store', (mode) => {
   });
 });
 
-it('are never pushed out of the cache by others', () => {
-  const documents = createPreparedDocuments();
-  const toDocument = (text: string) => ({ text, names: [], operations: new Map() });
-  documents.pin([NAMES]);
-  documents.keep(toDocument(NAMES));
-  for (let i = 0; i < 200; i++) {
-    const other = toDocument(`${i}${' '.repeat(200_000)}`);
-    documents.keep(other);
-    documents.promote(other);
-  }
-  expect(documents.find(`0${' '.repeat(200_000)}`)).toBeUndefined();
-  expect(documents.find(NAMES)?.text).toBe(NAMES);
-});
+describe('trusted documents in the engine', () => {
+  let engine: Engine;
+  beforeAll(async () => {
+    engine = await startEngine({} as PetSource, { introspection: false });
+    engine.trusted.replace(new Map([['first', NAMES]]));
+    await engine.prepareAhead(NAMES);
+  });
+  afterAll(() => engine.stop());
 
-it('are compiled before anybody asks for them', async () => {
-  const schema = createSchema();
-  const documents = createPreparedDocuments();
-  const formatError = createErrorFormatter(schema, true);
-  const server = await createGraphqlServer({
-    schema,
-    introspection: false,
-    landingPage: false,
-    production: true,
-    maxTokens: 1_000,
-    formatError,
-    log: pino({ level: 'silent' }),
+  const find = (text: string) =>
+    engine.prepare(text, { operationName: undefined } as OperationRequest, { method: 'POST', caller: 'a' });
+
+  it('are compiled before anybody asks for them', () => {
+    // A document that has to be compiled first is a promise.
+    expect(find(NAMES)).toMatchObject({ operation: { name: 'Names', isTrusted: true } });
   });
-  const trusted = createTrustedDocuments({ documents, others: 'refused', count: () => undefined });
-  const { prepare, prepareAhead } = createPrepare({
-    server,
-    schema,
-    documents,
-    trusted,
-    documentLimits: toDocumentLimits(100),
-    formatError,
-    budget: createDocumentBudget(createMemoryLedger),
+
+  it('are never pushed out of the cache by others', async () => {
+    const toText = (index: number): string => `{ a${index}: __typename } # ${' '.repeat(50_000)}`;
+    for (let index = 0; index < 20; index += 1) await find(toText(index));
+    expect(find(toText(0))).toBeInstanceOf(Promise);
+    expect(find(toText(19))).not.toBeInstanceOf(Promise);
+    expect(find(NAMES)).not.toBeInstanceOf(Promise);
   });
-  trusted.replace(new Map([['first', NAMES]]));
-  await prepareAhead(NAMES);
-  // What has to be compiled first takes a turn, and is a promise.
-  const request = { documentId: 'first' } as OperationRequest;
-  expect(prepare(request, { method: 'POST' } as unknown as RequestContext)).toMatchObject({
-    operation: { name: 'Names' },
-  });
-  await server.stop();
 });

@@ -78,31 +78,56 @@ describe.each(['development', 'production'])('hostile documents in %s', (environ
     expect((await gateway.graphql(query, { key })).status).toBe(200);
   });
 
-  it('serves a batch of twenty operations with a hundred lookups by variable each', async () => {
-    const names = Array.from({ length: 100 }, (_, i) => `v${i}`);
+  const sendBatch = (operations: readonly object[]): Promise<Response> =>
+    gateway.fetch('/graphql', {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
+      body: JSON.stringify(operations),
+    });
+  const toLookups = (count: number, first: number): string =>
+    Array.from({ length: count }, (_, i) => `a${i}: pet(id: ${first + i}) { id name categoryId status }`).join(' ');
+
+  it('serves a batch of twenty operations with five lookups by variable each', async () => {
+    const names = ['a', 'b', 'c', 'd', 'e'];
     const query = `query(${names.map((name) => `$${name}: ID!`).join()}) {
       ${names.map((name) => `${name}: pet(id: $${name}) { id name categoryId status }`).join(' ')} }`;
     const entry = { query, variables: Object.fromEntries(names.map((name, i) => [name, String(i)])) };
-    const response = await gateway.fetch('/graphql', {
-      method: 'POST',
-      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
-      body: JSON.stringify(Array(20).fill(entry)),
-    });
+    const response = await sendBatch(Array<typeof entry>(20).fill(entry));
     expect(response.status).toBe(200);
-    await response.text();
+    expect(await response.text()).not.toContain('BAD_REQUEST');
   });
 
-  it('serves a batch of twenty different operations with a hundred lookups each', async () => {
-    const batch = Array.from({ length: 20 }, (_, n) => ({
-      query: `{ ${Array.from({ length: 100 }, (__, i) => `a${i}: pet(id: ${n * 100 + i}) { id name categoryId status }`).join(' ')} }`,
-    }));
-    const response = await gateway.fetch('/graphql', {
-      method: 'POST',
-      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
-      body: JSON.stringify(batch),
-    });
+  it('serves a hundred root fields of a batch and refuses the operations beyond', async () => {
+    const response = await sendBatch([60, 41, 40].map((count, n) => ({ query: `{ ${toLookups(count, n * 100)} }` })));
     expect(response.status).toBe(200);
-    expect(await response.json()).toHaveLength(20);
+    const answers = (await response.json()) as { data?: unknown }[];
+    expect(answers.map(({ data }) => data !== undefined)).toEqual([true, false, true]);
+  });
+
+  it('holds the event loop for less than 50 ms at a time in a batch of twenty new documents', async () => {
+    const measure = async (round: number): Promise<number> => {
+      const toFields = (n: number): string =>
+        Array.from({ length: 90 }, (_, i) => `x${i}: pets { r${round}n${n}: id name }`).join(' ');
+      const batch = Array.from({ length: 20 }, (_, n) => ({
+        query: `{ a${n}: __typename ... @skip(if: true) { ${toFields(n)} } }`,
+      }));
+      let last = performance.now();
+      let longest = 0;
+      const watch = setInterval(() => {
+        const now = performance.now();
+        longest = Math.max(longest, now - last);
+        last = now;
+      }, 1);
+      const response = await sendBatch(batch);
+      clearInterval(watch);
+      expect(response.status).toBe(200);
+      await response.text();
+      return longest;
+    };
+    // Other processes may interrupt this one, so the best of several rounds counts.
+    const rounds: number[] = [];
+    for (let round = 0; round < 5; round += 1) rounds.push(await measure(round));
+    expect(Math.min(...rounds)).toBeLessThan(50);
   });
 
   it.each<[string, { query: string; variables?: Record<string, unknown> }]>([

@@ -1,15 +1,16 @@
 import type { PetStatus } from '../../pets/pet.js';
 import type { Plan } from '../../access/plans.js';
-import type { FieldInfo as GraphQLResolveInfo } from '../compile.js';
+import type { Int64 } from '../../pets/int64.js';
+import type { GraphQLResolveInfo } from 'graphql';
 import type { Pet as StoredPet } from '../../pets/pet.js';
-import type { OperationContext } from '../run.js';
+import type { OperationContext } from '../types.js';
 export type Maybe<T> = T | null;
-export type InputMaybe<T> = Maybe<T>;
+export type InputMaybe<T> = T | undefined;
 export type RequireFields<T, K extends keyof T> = Omit<T, K> & { [P in K]-?: NonNullable<T[P]> };
 export type EnumResolverSignature<T, AllowedValues = any> = { [key in keyof T]?: AllowedValues };
 /** All built-in and custom scalars, mapped to their actual values */
 export type Scalars = {
-  ID: { input: string; output: string; }
+  ID: { input: Int64; output: string; }
   String: { input: string; output: string; }
   Boolean: { input: boolean; output: boolean; }
   Int: { input: number; output: number; }

@@ -5,12 +5,7 @@ import type { Session } from '../access/session.js';
 import { createBoundedCache } from '../bounded-cache.js';
 import { fromWallTime, monotonicNow, toWallTime } from '../clock.js';
 import { StoreError } from '../errors.js';
-
-/**
- * Lets a field through, or refuses it.
- * @throws StoreError `field_rate_limited` beyond 60 uses a minute by one key
- */
-export type RateLimitGuard = (session: Session) => Promise<void>;
+import type { RateLimitGuard } from './types.js';
 
 /** The window slides. */
 const WINDOW_MS = 60_000;

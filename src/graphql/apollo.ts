@@ -5,25 +5,21 @@ import {
 } from '@apollo/server/plugin/disabled';
 import { ApolloServerPluginLandingPageLocalDefault } from '@apollo/server/plugin/landingPage/default';
 import type { DocumentNode, GraphQLSchema } from 'graphql';
-import { toStoreError } from '../errors.js';
+import type { Config } from '../config.js';
 import type { Log } from '../observability/log.js';
-import { findDocumentStatus, isUnforeseen, MAX_ERRORS, Refusal, type ErrorFormatter } from './errors.js';
-import type { OperationRequest } from './request.js';
+import { MAX_ERRORS, type ErrorFormatter } from './errors.js';
 
-export interface GraphqlServerOptions {
+export interface ApolloOptions {
   readonly schema: GraphQLSchema;
-  readonly introspection: boolean;
-  /** Whether browsers get Apollo Sandbox. */
-  readonly landingPage: boolean;
-  readonly production: boolean;
+  readonly config: Pick<Config, 'introspection' | 'explorer' | 'production'>;
   readonly maxTokens: number;
-  readonly formatError: ErrorFormatter;
+  readonly errors: ErrorFormatter;
   readonly log: Log;
 }
 
-/** What the plugin captures. Apollo Server copies the context itself, but not what is in it. */
 interface ApolloContext {
-  readonly captured: { text?: string; document?: DocumentNode; failure?: unknown };
+  /** Receives the valid document. */
+  readonly found: { document?: DocumentNode };
 }
 
 /** What Sandbox opens with, so that a visitor sees where the key goes and what to run. */
@@ -42,9 +38,9 @@ query ListPets {
 /** Without Internet access, the Sandbox page cannot load Apollo's script, and the browser goes on to the explorer. */
 const OFFLINE = `addEventListener('error', ({ target }) => target.src && location.replace('explorer'), true);`;
 
-/** Makes and starts the Apollo Server. It parses, validates and finds persisted queries; it runs nothing. */
-export async function createGraphqlServer(options: GraphqlServerOptions) {
-  const { schema, introspection, landingPage, production, maxTokens, formatError, log } = options;
+/** Creates and starts the Apollo Server. It parses and validates documents; it executes nothing. */
+export async function startApollo({ schema, config, maxTokens, errors, log }: ApolloOptions) {
+  const { introspection, explorer, production } = config;
   const server = new ApolloServer<ApolloContext>({
     schema,
     introspection,
@@ -54,14 +50,14 @@ export async function createGraphqlServer(options: GraphqlServerOptions) {
     stopOnTerminationSignals: false,
     parseOptions: { maxTokens },
     validationOptions: { maxErrors: MAX_ERRORS },
-    formatError,
-    // Documents are kept as compiled operations.
+    // Prepared operations and persisted queries are kept by this program.
     documentStore: null,
+    persistedQueries: false,
     logger: log,
     plugins: [
       // It would wrap the resolver of every field.
       ApolloServerPluginCacheControlDisabled(),
-      landingPage
+      explorer
         ? ApolloServerPluginLandingPageLocalDefault({
             embed: true,
             includeCookies: false,
@@ -71,23 +67,19 @@ export async function createGraphqlServer(options: GraphqlServerOptions) {
             headers: { Authorization: 'Bearer ' },
           })
         : ApolloServerPluginLandingPageDisabled(),
-      captureDocument,
+      takeDocument,
     ],
   });
   await server.start();
 
   return {
-    /** Has a document that this process has not seen parsed and validated. */
-    async validate({ query, extensions }: Partial<OperationRequest>) {
-      const captured: ApolloContext['captured'] = {};
-      const { body, http } = await server.executeOperation({ query, extensions }, { contextValue: { captured } });
-      const { text, document, failure } = captured;
-      if (failure !== undefined) throw toStoreError(failure);
-      if (text !== undefined && document) return { text, document };
+    /** Parses and validates a document. @throws RequestErrors */
+    validate: async (query: string): Promise<DocumentNode> => {
+      const found: ApolloContext['found'] = {};
+      const { body } = await server.executeOperation({ query }, { contextValue: { found } });
+      if (found.document) return found.document;
       if (body.kind !== 'single') throw new Error('Apollo Server answered in parts');
-      // graphql-js adds one that says that there are more.
-      const errors = (body.singleResult.errors ?? []).slice(0, MAX_ERRORS);
-      return new Refusal(findDocumentStatus(errors) ?? http.status ?? 200, errors);
+      throw errors.document(body.singleResult.errors ?? []);
     },
     /** Apollo Sandbox as an HTML page. */
     async renderLandingPage(search: string): Promise<string> {
@@ -108,21 +100,13 @@ export async function createGraphqlServer(options: GraphqlServerOptions) {
   };
 }
 
-export type GraphqlServer = Awaited<ReturnType<typeof createGraphqlServer>>;
-
-/** Takes the validated document out of Apollo's pipeline, and ends the pipeline before it executes anything. */
-const captureDocument: ApolloServerPlugin<ApolloContext> = {
+/** Takes the valid document, and ends Apollo's pipeline before it executes anything. */
+const takeDocument: ApolloServerPlugin<ApolloContext> = {
   requestDidStart: () =>
     Promise.resolve({
-      responseForOperation({ contextValue: { captured }, source, document }) {
-        captured.text = source;
-        captured.document = document;
+      responseForOperation({ contextValue: { found }, document }) {
+        found.document = document;
         return Promise.resolve({ http: { headers: new HeaderMap() }, body: { kind: 'single', singleResult: {} } });
-      },
-      didEncounterErrors({ contextValue: { captured }, errors }) {
-        const unforeseen = errors.find(isUnforeseen);
-        if (unforeseen) captured.failure = unforeseen.originalError ?? unforeseen;
-        return Promise.resolve();
       },
     }),
 };

@@ -2,61 +2,66 @@ import { createHash } from 'node:crypto';
 import { unwatchFile, watchFile } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { setImmediate } from 'node:timers/promises';
-import { parse } from 'graphql';
+import { type GraphQLError, parse } from 'graphql';
+import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import { ConfigError } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { HttpRequest } from '../http/request.js';
 import type { Log } from '../observability/log.js';
-import type { PrepareAhead } from './prepare.js';
-import type { PreparedDocuments } from './prepared-documents.js';
-import { readHash, type OperationRequest } from './request.js';
+import { RequestErrors } from './errors.js';
+import type { OperationRequest } from './types.js';
 
 export interface TrustedDocumentsOptions {
-  readonly documents: PreparedDocuments;
   /** What happens to documents that are not trusted. */
   readonly others: 'refused' | 'reported' | 'allowed';
   readonly count: (outcome: 'refused' | 'reported') => void;
 }
 
 /** Characters of a name in the log and in messages. */
-const MAX_LOGGED_NAME = 100;
+const MAX_NAME = 100;
 
 /**
  * Creates the documents that clients were built with. At first there are none: a request cannot name one until there is
  * a manifest.
  */
-export function createTrustedDocuments({ documents, others, count }: TrustedDocumentsOptions) {
+export function createTrustedDocuments({ others, count }: TrustedDocumentsOptions) {
   /** The texts by their identifiers, without prefix. */
   let manifest: ReadonlyMap<string, string> = new Map();
+  let texts: ReadonlySet<string> = new Set();
 
   return {
+    has: (text: string): boolean => texts.has(text),
     /**
-     * Returns the request with the trusted document that it names, by `documentId` or Apollo's hash.
-     * @throws StoreError `document_not_trusted`, also for a document sent as text if only trusted ones are allowed
+     * Finds the text of the trusted document that a request names, by `documentId` or Apollo's hash.
+     * @param untrusted - receives the name of a document that is not trusted, for the log
+     * @returns undefined if the request names none and may run another document
+     * @throws StoreError `document_not_trusted`
      */
-    resolve(request: OperationRequest, context: HttpRequest): OperationRequest {
-      const { query, documentId, extensions } = request;
-      const id = documentId ?? readHash(extensions);
+    find(request: OperationRequest, context: HttpRequest, untrusted: string[]): string | undefined {
+      const { query, documentId, persistedQuery, operationName = '' } = request;
+      const id = documentId ?? (persistedQuery?.version === 1 ? persistedQuery.sha256Hash : undefined);
       const named = id === undefined ? undefined : manifest.get(withoutPrefix(id));
-      if (named !== undefined && (query ?? named) === named) return { ...request, query: named, extensions: undefined };
+      if (named !== undefined && (query ?? named) === named) return named;
       // Without its text, a document that is not in the manifest cannot run.
       const mayRun = documentId === undefined || (query !== undefined && named === undefined);
-      const isTrusted = query !== undefined && documents.isPinned(query);
-      if (mayRun && (others === 'allowed' || isTrusted)) return request;
+      if (mayRun && (others === 'allowed' || (query !== undefined && texts.has(query)))) return undefined;
       const outcome = mayRun && others === 'reported' ? 'reported' : 'refused';
       count(outcome);
-      if (outcome === 'reported') return request;
+      const show = (name: string): string => context.redact(name).slice(0, MAX_NAME);
+      const name = id === undefined ? `sha256:${sha256(query ?? '')}` : show(id);
+      untrusted.push([show(operationName), name].filter(Boolean).join(' '));
+      if (outcome === 'reported') return undefined;
       throw new StoreError(
         'document_not_trusted',
         documentId === undefined
           ? 'This document is not trusted: send one that the client was built with.'
-          : `No trusted document has the id ${show(documentId, context)}${query === undefined ? '' : ' and this text'}.`,
+          : `No trusted document has the id ${show(documentId)}${query === undefined ? '' : ' and this text'}.`,
       );
     },
     replace(next: ReadonlyMap<string, string>): void {
       manifest = next;
-      documents.pin(manifest.values());
+      texts = new Set(next.values());
     },
   };
 }
@@ -65,35 +70,75 @@ export type TrustedDocuments = ReturnType<typeof createTrustedDocuments>;
 
 /** Removes the prefix of https://github.com/graphql/graphql-over-http/pull/264, which is optional here. */
 function withoutPrefix(id: string): string {
-  return id.replace(/^sha256:/, '');
+  return id.startsWith('sha256:') ? id.slice('sha256:'.length) : id;
 }
 
 function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-function show(name: string, context: HttpRequest): string {
-  return context.redact(name).slice(0, MAX_LOGGED_NAME);
+export type PersistedQueries = ReturnType<typeof createPersistedQueries>;
+
+/** Characters of the persisted queries that are kept. */
+const PERSISTED_CHARACTERS = 1_000_000;
+
+/** Creates the documents that clients have registered, by Apollo's protocol for automatic persisted queries. */
+export function createPersistedQueries() {
+  const texts = new LRUCache<string, string>({
+    maxSize: PERSISTED_CHARACTERS,
+    sizeCalculation: (text) => text.length + 64,
+  });
+  return {
+    /**
+     * Returns the text of the document that a request sends or names.
+     * @throws RequestErrors `PERSISTED_QUERY_NOT_FOUND`, StoreError `bad_request`
+     */
+    find({ query, persistedQuery }: OperationRequest): string {
+      if (!persistedQuery) return query as string;
+      const { version, sha256Hash } = persistedQuery;
+      if (version !== 1) throw new StoreError('bad_request', 'Persisted queries have version 1 here.');
+      const text = texts.get(sha256Hash);
+      if (query === undefined) {
+        if (text !== undefined) return text;
+        const error = { message: 'PersistedQueryNotFound', extensions: { code: 'PERSISTED_QUERY_NOT_FOUND' } };
+        throw new RequestErrors(200, [error]);
+      }
+      if (query === text || sha256(query) === sha256Hash) return query;
+      throw new StoreError('bad_request', 'The sha256Hash is not that of the query.');
+    },
+    /** Keeps a document that has proved to be valid. */
+    register({ query, persistedQuery }: OperationRequest): void {
+      if (query !== undefined && persistedQuery) texts.set(persistedQuery.sha256Hash, query);
+    },
+  };
 }
 
 export interface ManifestOptions {
   readonly path: string;
-  readonly trusted: TrustedDocuments;
-  readonly prepareAhead: PrepareAhead;
+  /** Called with the texts by their identifiers, each time the file has been read. */
+  readonly replace: (manifest: ReadonlyMap<string, string>) => void;
+  readonly prepareAhead: (text: string) => Promise<void>;
+  readonly others: TrustedDocumentsOptions['others'];
   readonly log: Log;
 }
 
-/** How often to look whether the file has changed, in milliseconds. */
+/** How often to look at the file. */
 const LOOK_EVERY_MS = 1_000;
+
+const ON_EMPTY = {
+  refused: 'TRUSTED_DOCUMENTS_ONLY=true refuses every document',
+  reported: 'TRUSTED_DOCUMENTS_ONLY=report reports every document',
+  allowed: 'no request can name a document',
+} as const;
 
 /**
  * Reads the manifest and prepares its documents, and does so again whenever the file changes. If the new file is
  * broken, the previous manifest stays in use.
  * @returns a function that stops watching the file
- * @throws ConfigError when the file is not a manifest
+ * @throws ConfigError if the file is not a manifest
  */
 export async function openManifest(options: ManifestOptions): Promise<() => Promise<void>> {
-  const { path, trusted, prepareAhead, log } = options;
+  const { path, replace, prepareAhead, others, log } = options;
   let loading = load();
   const reload = (): void => {
     loading = loading.then(load).catch((error: unknown) => {
@@ -113,7 +158,7 @@ export async function openManifest(options: ManifestOptions): Promise<() => Prom
 
   async function load(): Promise<void> {
     const manifest = await readManifest(path);
-    trusted.replace(manifest);
+    replace(manifest);
     const ids = new Map([...manifest].map(([id, text]) => [text, id]));
     for (const [text, id] of ids) {
       await prepareAhead(text).catch((error: unknown) => {
@@ -121,9 +166,7 @@ export async function openManifest(options: ManifestOptions): Promise<() => Prom
       });
       await setImmediate();
     }
-    if (ids.size === 0) {
-      log.warn('the manifest of trusted documents is empty: TRUSTED_DOCUMENTS_ONLY=true refuses every document');
-    }
+    if (ids.size === 0) log.warn(`the manifest of trusted documents is empty: ${ON_EMPTY[others]}`);
     log.info({ documents: ids.size }, 'the manifest of trusted documents is loaded');
   }
 }
@@ -148,7 +191,8 @@ async function readManifest(path: string): Promise<ReadonlyMap<string, string>> 
   });
   let json: unknown;
   try {
-    json = JSON.parse(content);
+    // Some editors write a byte order mark.
+    json = JSON.parse(content.startsWith('\ufeff') ? content.slice(1) : content);
   } catch {
     throw broken('is not JSON');
   }
@@ -161,7 +205,7 @@ async function readManifest(path: string): Promise<ReadonlyMap<string, string>> 
     try {
       parse(text);
     } catch (error) {
-      throw broken(`has the document ${id}, which is not GraphQL (${(error as Error).message})`);
+      throw broken(`has the document ${id}, which is not GraphQL (${(error as GraphQLError).message})`);
     }
     // Other generators hash differently. The SHA-256 of the text names the document, too.
     manifest.set(sha256(text), text);

@@ -1,0 +1,197 @@
+import {
+  Kind,
+  Lexer,
+  parse,
+  Source,
+  TokenKind,
+  type DocumentNode,
+  type FieldNode,
+  type FragmentDefinitionNode,
+  type OperationDefinitionNode,
+  type SelectionSetNode,
+} from 'graphql';
+import { secondsUntil } from '../access/refusals.js';
+import { createBoundedCache } from '../bounded-cache.js';
+import { monotonicNow } from '../clock.js';
+import { StoreError } from '../errors.js';
+import { toFragments } from './compile.js';
+import type { Fragments } from './types.js';
+
+/** How much a document may ask for. */
+export interface DocumentLimits {
+  readonly maxTokens: number;
+  readonly maxLines: number;
+  /** Root fields of one operation, fragments expanded. */
+  readonly maxRootFields: number;
+}
+
+/** The limits that follow from the root fields that an operation may have. */
+export function toDocumentLimits(maxRootFields: number): DocumentLimits {
+  return {
+    maxRootFields,
+    // A fully selected, aliased lookup takes 14 tokens, an addition with a variable for each of its inputs some 40.
+    maxTokens: 1_000 + 40 * maxRootFields,
+    // A lookup takes 6 lines, an addition 12.
+    maxLines: 1_000 + 10 * maxRootFields,
+  };
+}
+
+/** Characters of a token, on average: a hundred of the longest names, escaped throughout, are below it. */
+const MAX_TOKEN_LENGTH = 40;
+/** Nested brackets: the deepest introspection query of common tools has 15, and the parser is recursive. */
+const MAX_BRACKETS = 100;
+/** Operations and fragments in one document. */
+const MAX_DEFINITIONS = 200;
+/** Fragments within fragments and fields within fields; introspection by the usual tools has some 20. */
+const MAX_DEPTH = 40;
+/** Times that one name may be selected of one object, with and without a selection: validation compares all pairs. */
+const MAX_REPEATS = 20;
+const MAX_LEAF_REPEATS = 50;
+/** Selections of introspection in one operation: the fullest query of the usual tools has some 330. */
+const MAX_INTROSPECTION = 400;
+
+/**
+ * Refuses a document that would take long to validate or select very many values: fragments and aliases multiply, and
+ * validation compares every selection with every other. A document that cannot be parsed passes: Apollo Server says
+ * what is wrong with it.
+ * @throws StoreError `bad_request` if the text is too long or too deep to be parsed, otherwise `unprocessable_request`
+ */
+export function requireSmallDocument(text: string, limits: DocumentLimits): void {
+  const { maxTokens, maxLines } = limits;
+  const maxLength = MAX_TOKEN_LENGTH * maxTokens;
+  if (text.length > maxLength) throw new StoreError('bad_request', `A document may have ${maxLength} characters.`);
+  // graphql-js counts the lines for each place that an error names.
+  if (text.split(/\r\n|[\n\r]/, maxLines + 2).length > maxLines + 1) {
+    throw new StoreError('bad_request', `A document may have ${maxLines} lines.`);
+  }
+  let document: DocumentNode;
+  try {
+    requireFlatText(text, maxTokens);
+    document = parse(text, { maxTokens });
+  } catch (error) {
+    if (error instanceof StoreError) throw error;
+    return;
+  }
+  if (document.definitions.length > MAX_DEFINITIONS) {
+    throw new StoreError('unprocessable_request', `A document may have ${MAX_DEFINITIONS} operations and fragments.`);
+  }
+  const fragments = toFragments(document);
+  for (const definition of document.definitions) {
+    if (definition.kind === Kind.OPERATION_DEFINITION) requireSmall(definition, fragments, limits);
+    // A fragment may be used in no operation, but it is validated.
+    if (definition.kind === Kind.FRAGMENT_DEFINITION) requireSmall(definition, fragments, limits);
+  }
+}
+
+/** @throws StoreError if brackets nest too deeply for the parser, GraphQLError if the text is not GraphQL */
+function requireFlatText(text: string, maxTokens: number): void {
+  const lexer = new Lexer(new Source(text));
+  let depth = 0;
+  for (let count = 0; count < maxTokens; count += 1) {
+    const { kind } = lexer.advance();
+    if (kind === TokenKind.EOF) return;
+    if (kind === TokenKind.BRACE_L || kind === TokenKind.BRACKET_L || kind === TokenKind.PAREN_L) depth += 1;
+    else if (kind === TokenKind.BRACE_R || kind === TokenKind.BRACKET_R || kind === TokenKind.PAREN_R) depth -= 1;
+    if (depth > MAX_BRACKETS) throw new StoreError('bad_request', 'The document nests too deeply.');
+  }
+}
+
+function requireSmall(
+  { kind, selectionSet: root }: OperationDefinitionNode | FragmentDefinitionNode,
+  fragments: Fragments,
+  { maxRootFields }: DocumentLimits,
+): void {
+  const isOperation = kind === Kind.OPERATION_DEFINITION;
+  const maxSteps = 1_000 + 20 * maxRootFields;
+  let steps = 0;
+  let introspection = 0;
+  visitObject(root, 1, false);
+
+  /** Goes through the fields of one object, fragments expanded, and then through the fields of those. */
+  function visitObject(set: SelectionSetNode, depth: number, isIntrospection: boolean): void {
+    const repeats = new Map<string, number>();
+    let count = 0;
+    visitSet(set, depth);
+
+    function visitSet({ selections }: SelectionSetNode, at: number): void {
+      if (at > MAX_DEPTH) throw tooMany('levels, fragments expanded', MAX_DEPTH);
+      for (const selection of selections) {
+        // Spreads that double at each level end here.
+        if (++steps > maxSteps) throw tooMany('selections, fragments expanded', maxSteps);
+        const selected = selection.kind === Kind.FRAGMENT_SPREAD ? fragments.get(selection.name.value) : selection;
+        if (selected?.kind === Kind.FIELD) visitField(selected, at);
+        else if (selected) visitSet(selected.selectionSet, at + 1);
+      }
+    }
+
+    function visitField({ alias, name, selectionSet }: FieldNode, at: number): void {
+      if (isOperation && set === root && ++count > maxRootFields) throw tooMany('root fields', maxRootFields);
+      if (isIntrospection && ++introspection > MAX_INTROSPECTION) {
+        throw tooMany('introspection fields', MAX_INTROSPECTION);
+      }
+      const key = (alias ?? name).value;
+      const repeated = (repeats.get(key) ?? 0) + 1;
+      repeats.set(key, repeated);
+      const maxRepeats = selectionSet ? MAX_REPEATS : MAX_LEAF_REPEATS;
+      if (repeated > maxRepeats) throw tooMany('fields of one name in one place', maxRepeats);
+      if (selectionSet) visitObject(selectionSet, at + 1, isIntrospection || name.value.startsWith('__'));
+    }
+  }
+}
+
+function tooMany(what: string, limit: number): StoreError {
+  return new StoreError('unprocessable_request', `An operation may have ${limit} ${what}; this one has more.`);
+}
+
+/** Milliseconds a minute: a sixth of a core, enough for some ten thousand small documents. */
+const BUDGET_MS = 10_000;
+const WINDOW_MS = 60_000;
+const MAX_CALLERS = 50_000;
+
+/**
+ * Creates the limit of how long this instance works on the new documents of one caller in a minute. It is separate from
+ * the plan of a key.
+ */
+export function createDocumentBudget(now: () => number = monotonicNow) {
+  const callers = createBoundedCache<{ spentMs: number; readonly resetAt: number }>(MAX_CALLERS);
+
+  function find(caller: string) {
+    const known = callers.get(caller);
+    if (known && known.resetAt > now()) return known;
+    const opened = { spentMs: 0, resetAt: now() + WINDOW_MS };
+    callers.set(caller, opened);
+    return opened;
+  }
+
+  return {
+    /**
+     * Does work for a caller and counts its time.
+     * @throws StoreError `rate_limited` if the caller has used up its time
+     */
+    spend<T>(caller: string, work: () => T): T {
+      const window = find(caller);
+      if (window.spentMs >= BUDGET_MS) throw refuse(secondsUntil(window.resetAt, now()));
+      const startedAt = now();
+      const count = (): void => void (window.spentMs += now() - startedAt);
+      let isPending = false;
+      try {
+        const result = work();
+        isPending = result instanceof Promise;
+        return result instanceof Promise ? (result.finally(count) as T) : result;
+      } finally {
+        if (!isPending) count();
+      }
+    },
+  };
+}
+
+export type DocumentBudget = ReturnType<typeof createDocumentBudget>;
+
+function refuse(retryAfter: number): StoreError {
+  return new StoreError(
+    'rate_limited',
+    'This server has spent too much time on new documents from you. Send values as variables, so that one document ' +
+      `serves many requests. Retry in ${retryAfter} s.`,
+    { retryAfter, graphqlOnly: true },
+  );
+}
