@@ -175,7 +175,7 @@ function parseAddress(text: string): string | undefined {
   const [, bracketed] = /^\[([^\]]*)\](?::\d+)?$/.exec(text) ?? [];
   const address = (bracketed ?? text.replace(/^(\d+(?:\.\d+){3}):\d+$/, '$1'))
     .replace(/^::ffff:(?=\d+\.)/i, '')
-    .replace(/%.*$/s, '');
+    .split('%', 1)[0] as string;
   // A copy, so that it does not keep the whole header in memory.
   return isIP(address) === 0 ? undefined : Buffer.from(address).toString();
 }

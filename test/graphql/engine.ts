@@ -8,7 +8,7 @@ import { createPrepare } from '../../src/graphql/prepare.js';
 import type { OperationRequest } from '../../src/graphql/types.js';
 import { createSchema } from '../../src/graphql/resolvers.js';
 import { createPersistedQueries, createTrustedDocuments } from '../../src/graphql/trusted.js';
-import type { RequestContext } from '../../src/http/request-context.js';
+import type { HttpRequest } from '../../src/http/request.js';
 import type { PetSource } from '../../src/pets/pet-source.js';
 
 export interface EngineError {
@@ -51,6 +51,7 @@ export async function startEngine(source: PetSource, options: EngineOptions = {}
     isKeyRefused: false,
     requireKey: () => undefined,
     admit: () => undefined,
+    explain: (error) => error,
     allowance: () => ({ plan: 'free', windows: [] }),
     close: () => undefined,
   };
@@ -65,8 +66,8 @@ export async function startEngine(source: PetSource, options: EngineOptions = {}
         caller: 'test',
         requestId: 'test',
         header: (name: string) => headers[name],
-        withhold: (text: string) => text,
-      } as unknown as RequestContext;
+        redact: (text: string) => text,
+      } as unknown as HttpRequest;
       const { answers } = await execute(requests as readonly OperationRequest[], context, session);
       return answers.map(({ response }) => response.body);
     },
