@@ -73,7 +73,10 @@ export interface ListOptions extends CallOptions {
 }
 
 export interface AddOptions extends CallOptions {
-  /** Calls with the same key add the animal once. Without one, the client makes one for each call. */
+  /**
+   * Calls with the same key add the animal once: 1 to 255 characters of printable ASCII without spaces or quotes.
+   * Without one, the client makes one for each call.
+   */
   readonly idempotencyKey?: string | undefined;
 }
 
@@ -99,7 +102,7 @@ export interface PetClient {
 
 /**
  * Creates a client. It learns the key's windows from the responses, sends nothing that they would refuse, and repeats
- * what may succeed later. A call that would have to wait longer than `maxWaitMs` fails with `RATE_LIMITED`.
+ * what may succeed later. A call that would have to wait longer than `maxWaitMs` fails at once.
  * @throws TypeError if an option is invalid; its message never contains the key
  */
 export function createPetClient(options: PetClientOptions): PetClient {

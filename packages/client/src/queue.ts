@@ -52,7 +52,6 @@ export function createQueue(
 ): Run {
   const { concurrency, maxWaitMs, onLimit, onWait } = options;
   let queue: Task[] = [];
-  let scheduled: unknown;
   let windows: readonly LimitWindow[] = [];
   let pause: Pause | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -67,12 +66,12 @@ export function createQueue(
   return (fields, signal) =>
     new Promise((resolve, reject) => {
       signal?.throwIfAborted();
-      // Node warns of a leak if many calls add listeners to the same signal.
-      const own = signal && AbortSignal.any([signal]);
+      // Node warns of a leak if many calls add listeners to the same signal. Older browsers lack `any`.
+      const own = signal && ((AbortSignal as Partial<typeof AbortSignal>).any?.([signal]) ?? signal);
       const abort = (): void => {
         reject(signal?.reason as Error);
         for (const [controller, tasks] of inFlight) if (!tasks.some(isWanted)) controller.abort();
-        schedule();
+        sendQueued();
       };
       own?.addEventListener('abort', abort);
       const results = fields.map(
@@ -83,16 +82,8 @@ export function createQueue(
         own?.removeEventListener('abort', abort);
         resolve(values);
       });
-      schedule();
+      nextTick(sendQueued);
     });
-
-  /** Sends what is queued, once for all calls of a tick. */
-  function schedule(): void {
-    scheduled ??= nextTick(() => {
-      scheduled = undefined;
-      sendQueued();
-    });
-  }
 
   /** Sends what may be sent now. A response or a timer continues with the rest. */
   function sendQueued(): void {
