@@ -2,8 +2,8 @@ import { createIdempotencyKey } from './idempotency-key.js';
 import type { LimitWindow } from './limits.js';
 import { createListSearch } from './list-search.js';
 import { createPetError, isPetError, type PetError } from './pet-error.js';
-import { createQueue, LONGEST_TIMER_MS } from './queue.js';
-import { sendFields } from './request.js';
+import { createQueue } from './queue.js';
+import { sendFields, type Field } from './request.js';
 
 export type PetStatus = 'AVAILABLE' | 'PENDING' | 'SOLD';
 
@@ -36,7 +36,10 @@ export interface PetClientOptions {
   readonly clientName?: string;
   /** The most requests at the same time (default 4). */
   readonly concurrency?: number;
-  /** How long a call may wait for limits and for a store in trouble, in milliseconds (default 65,000). */
+  /**
+   * How long a call may wait in total, for limits and for a store in trouble, in milliseconds (default 65,000). A wait
+   * that would exceed this does not start. The time of the requests does not count.
+   */
   readonly maxWaitMs?: number;
   /** How long one request may take, in milliseconds (default 10,000). */
   readonly timeoutMs?: number;
@@ -44,10 +47,18 @@ export interface PetClientOptions {
   readonly idempotencyKeys?: boolean;
   /** `true` once the store has no `pet(id)`, which will be removed on 5 December 2030. See `get`. */
   readonly getFromLists?: boolean;
+  /** Called when calls begin to wait. */
+  readonly onWait?: (wait: PetWait) => void;
   /** Called with what is left of the key's plan after each response that states it, the shortest window first. */
   readonly onLimit?: (windows: readonly LimitWindow[]) => void;
   /** Sends the requests in place of the global `fetch`, for example through a proxy. */
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>;
+}
+
+/** A wait for a limit, or for a store in trouble. `code` is that of the error that the waiting calls would have. */
+export interface PetWait {
+  readonly code: PetError['code'];
+  readonly waitMs: number;
 }
 
 export interface CallOptions {
@@ -62,7 +73,10 @@ export interface ListOptions extends CallOptions {
 }
 
 export interface AddOptions extends CallOptions {
-  /** Calls with the same key add the animal once. Without one, the client makes one for each call. */
+  /**
+   * Calls with the same key add the animal once: 1 to 255 characters of printable ASCII without spaces or quotes.
+   * Without one, the client makes one for each call.
+   */
   readonly idempotencyKey?: string | undefined;
 }
 
@@ -88,28 +102,30 @@ export interface PetClient {
 
 /**
  * Creates a client. It learns the key's windows from the responses, sends nothing that they would refuse, and repeats
- * what may succeed later. A call that would have to wait longer than `maxWaitMs` fails with `RATE_LIMITED`.
+ * what may succeed later. A call that would have to wait longer than `maxWaitMs` fails at once.
  * @throws TypeError if an option is invalid; its message never contains the key
  */
 export function createPetClient(options: PetClientOptions): PetClient {
-  const { key, clientName, concurrency = 4, maxWaitMs = 65_000, timeoutMs = 10_000 } = options;
+  const { key, clientName = '', concurrency = 4, maxWaitMs = 65_000, timeoutMs = 10_000 } = options;
   const {
     idempotencyKeys = true,
     getFromLists = false,
     fetch = (url: string, init: RequestInit) => globalThis.fetch(url, init),
   } = options;
   const url = new URL(options.url, (globalThis as { location?: { href: string } }).location?.href);
-  if (!/^[\x21-\x7e]+$/.test(key)) throw new TypeError('key must be an API key: printable ASCII without spaces.');
-  if (clientName !== undefined && !/^[\x20-\x7e]+$/.test(clientName))
-    throw new TypeError('clientName must be printable ASCII.');
-  if (!(concurrency >= 1)) throw new TypeError(`concurrency must be at least 1, got ${concurrency}.`);
-  if (!(maxWaitMs >= 0)) throw new TypeError(`maxWaitMs must be at least 0, got ${maxWaitMs}.`);
-  if (!(timeoutMs > 0)) throw new TypeError(`timeoutMs must be more than 0, got ${timeoutMs}.`);
+  if (!/^[\x21-\x7e]+$/.test(key)) throw new TypeError('key must be printable ASCII without spaces.');
+  if (!/^[\x20-\x7e]*$/.test(clientName)) throw new TypeError('clientName must be printable ASCII.');
+  const atLeast = (name: string, value: number, least: number): void => {
+    if (!(value >= least)) throw new TypeError(`${name} must be at least ${least}, got ${value}.`);
+  };
+  atLeast('concurrency', concurrency, 1);
+  atLeast('maxWaitMs', maxWaitMs, 0);
+  atLeast('timeoutMs', timeoutMs, 1);
   const headers = {
     Authorization: `Bearer ${key}`,
     'Content-Type': 'application/json',
-    Accept: 'application/graphql-response+json, application/json;q=0.9',
-    ...(clientName !== undefined && { 'apollographql-client-name': clientName }),
+    Accept: 'application/graphql-response+json',
+    ...(clientName && { 'apollographql-client-name': clientName }),
   };
   const endpoint = { url, headers, timeoutMs: Math.min(timeoutMs, LONGEST_TIMER_MS), fetch };
   const run = createQueue((fields, controller) => sendFields(fields, controller, endpoint), {
@@ -117,7 +133,12 @@ export function createPetClient(options: PetClientOptions): PetClient {
     concurrency,
     maxWaitMs,
   });
-  const findMany = getFromLists ? createListSearch(list) : lookUpMany;
+  const lookUp = (ids: readonly string[], signal: AbortSignal | undefined): Promise<unknown[]> =>
+    run(
+      ids.map((id) => ({ kind: 'pet', variables: { id } })),
+      signal,
+    );
+  const find = getFromLists ? createListSearch(list) : lookUp;
 
   return {
     list,
@@ -128,32 +149,25 @@ export function createPetClient(options: PetClientOptions): PetClient {
     async add({ name, categoryId, status }, { idempotencyKey, signal } = {}) {
       const input = { name, categoryId: unwrap(parseId('categoryId', categoryId)), status };
       if (idempotencyKey !== undefined && !IDEMPOTENCY_KEY.test(idempotencyKey))
-        throw badInput('idempotencyKey must be 1 to 255 printable ASCII characters without spaces.');
+        throw badInput('idempotencyKey must be 1 to 255 characters of printable ASCII without spaces or quotes.');
       const ownKey = idempotencyKey ?? (idempotencyKeys ? createIdempotencyKey() : undefined);
-      const [pet] = await run([{ kind: 'addPet', variables: { input }, idempotencyKey: ownKey }], signal);
-      return unwrap(pet as Pet);
+      return runOne<Pet>({ kind: 'addPet', variables: { input }, idempotencyKey: ownKey }, signal);
     },
   };
 
-  async function list({ status, limit, signal }: ListOptions = {}): Promise<readonly Pet[]> {
-    const [pets] = await run([{ kind: 'pets', variables: { limit, status } }], signal);
-    return unwrap(pets as readonly Pet[]);
+  function list({ status, limit, signal }: ListOptions = {}): Promise<readonly Pet[]> {
+    return runOne({ kind: 'pets', variables: { limit, status } }, signal);
+  }
+
+  async function runOne<T>(field: Field, signal: AbortSignal | undefined): Promise<T> {
+    return unwrap((await run([field], signal))[0]) as T;
   }
 
   async function loadMany(given: readonly PetId[], { signal }: CallOptions = {}): Promise<(Pet | PetError)[]> {
     const ids = given.map((id) => parseId('id', id));
-    const distinct = [...new Set(ids)].filter((id) => typeof id === 'string');
-    const results = await findMany(distinct, signal);
-    const found = new Map(distinct.map((id, index) => [id, results[index]]));
-    return ids.map((id) => (typeof id === 'string' ? (found.get(id) as Pet | PetError) : id));
-  }
-
-  async function lookUpMany(ids: readonly string[], signal: AbortSignal | undefined): Promise<(Pet | PetError)[]> {
-    const results = await run(
-      ids.map((id) => ({ kind: 'pet', variables: { id } })),
-      signal,
-    );
-    return results as (Pet | PetError)[];
+    const valid = ids.filter((id) => typeof id === 'string');
+    const results = (await find(valid, signal)).values();
+    return ids.map((id) => (isPetError(id) ? id : (results.next().value as Pet | PetError)));
   }
 }
 
@@ -163,18 +177,21 @@ function unwrap<T>(result: T): Exclude<T, PetError | undefined> {
   return result as Exclude<T, PetError | undefined>;
 }
 
-/** @returns the id in plain digits; an error if it is not an int64, or may have been rounded */
+/** @returns the id in plain digits; an error if it is no whole number, or may have been rounded */
 function parseId(name: string, given: PetId): string | PetError {
   const text = String(given);
-  const isExact = typeof given === 'string' || typeof given === 'bigint' || Number.isSafeInteger(given);
-  if (isExact && /^(?:0|-?[1-9]\d{0,18})$/.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text)) return text;
-  const expected = 'a whole number such as "42", of 64 bits; as a JavaScript number, at most 2^53 − 1';
-  const message = `${name} must be ${expected}; got ${typeof given === 'string' ? JSON.stringify(text.slice(0, 40)) : text}.`;
-  return badInput(message);
+  if ((typeof given !== 'number' || Number.isSafeInteger(given)) && /^(?:0|-?[1-9]\d{0,18})$/.test(text)) return text;
+  const shown = typeof given === 'string' ? JSON.stringify(text) : text;
+  return badInput(
+    `${name} must be a 64-bit integer such as "42", as a number at most 2^53 - 1; got ${shown.slice(0, 40)}.`,
+  );
 }
 
 /** https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/ */
-const IDEMPOTENCY_KEY = /^(?:[\x21-\x7e]{1,255}|"[\x20-\x7e]+")$/;
+const IDEMPOTENCY_KEY = /^[\x21\x23-\x7e]{1,255}$/;
+
+/** A longer timer would end at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 function badInput(message: string): PetError {
   return createPetError({ code: 'BAD_USER_INPUT', message, requestId: '' });

@@ -12,9 +12,9 @@ export const STORE_ERRORS = {
   BAD_USER_INPUT: { repeat: 'no', meaning: 'An argument, a variable or the Idempotency-Key is missing or invalid.' },
   NOT_FOUND: { repeat: 'no', meaning: 'The animal does not exist.' },
   RATE_LIMITED: { repeat: 'after-wait', meaning: 'A limit of the plan or of the client address is reached.' },
-  KEY_BANNED: { repeat: 'after-wait', meaning: 'The key kept sending requests beyond its limit and is banned.' },
+  KEY_BANNED: { repeat: 'after-wait', meaning: 'The key kept exceeding its limit and is banned.' },
   OPERATION_TOO_LARGE: { repeat: 'no', meaning: 'It costs more than a window holds, or its response is too large.' },
-  DOCUMENT_NOT_TRUSTED: { repeat: 'no', meaning: 'The document is not in the manifest, and no other may run.' },
+  DOCUMENT_NOT_TRUSTED: { repeat: 'no', meaning: 'The document is not in the manifest.' },
   BAD_REQUEST: { repeat: 'no', meaning: 'The form, path, method, size or media type of the request is wrong.' },
   GRAPHQL_PARSE_FAILED: { repeat: 'no', meaning: 'The document is not valid GraphQL syntax.' },
   GRAPHQL_VALIDATION_FAILED: { repeat: 'no', meaning: 'The document does not match the schema.' },
@@ -27,10 +27,16 @@ export const STORE_ERRORS = {
   INTERNAL_SERVER_ERROR: { repeat: 'no', meaning: 'The store failed unexpectedly. Its log has the request id.' },
 } as const satisfies Record<string, { meaning: string; repeat: 'no' | 'after-wait' | 'with-backoff' }>;
 
+/** No window is longer. What states a longer wait is wrong, and could stop a client for ever. */
+const LONGEST_WAIT_S = 86_400;
+
 /** The values of `extensions.code`. */
 export type StoreErrorCode = keyof typeof STORE_ERRORS;
 
-/** The properties that only some errors have. `retryAfter` is in seconds; `cost` is that of the refused operation. */
+/**
+ * The properties that only some errors have. `retryAfter` is in seconds, at most a day; `cost` is that of the refused
+ * operation.
+ */
 interface Details {
   readonly RATE_LIMITED: { readonly retryAfter: number; readonly cost?: number };
   readonly KEY_BANNED: { readonly retryAfter: number };
@@ -79,18 +85,17 @@ export function toStoreErrors(source: unknown): readonly (StoreError | Unrecogni
 
 function listErrors(source: unknown): readonly unknown[] {
   // A list of errors, or the results of a batch.
-  const isResult = (entry: unknown): boolean => isRecord(entry) && ('errors' in entry || 'data' in entry);
+  const isResult = (entry: unknown): boolean => 'errors' in toRecord(entry) || 'data' in toRecord(entry);
   if (Array.isArray(source)) return source.flatMap((entry) => (isResult(entry) ? listErrors(entry) : [entry]));
-  if (!isRecord(source)) return [];
-  const { errors, graphQLErrors, response, bodyText } = source;
-  const list = errors ?? graphQLErrors ?? (isRecord(response) ? response.errors : undefined);
+  const { errors, graphQLErrors, response, bodyText } = toRecord(source);
+  const list = errors ?? graphQLErrors ?? toRecord(response).errors;
   if (Array.isArray(list)) return list;
   return typeof bodyText === 'string' ? listErrors(parseJson(bodyText)) : [];
 }
 
 function toError(raw: unknown): StoreError | UnrecognizedError {
-  const { message, path, extensions } = isRecord(raw) ? raw : {};
-  const { code, requestId, error, retryAfter, cost } = isRecord(extensions) ? extensions : {};
+  const { message, path, extensions } = toRecord(raw);
+  const { code, requestId, error, retryAfter, cost } = toRecord(extensions);
   const place = {
     message: typeof message === 'string' ? message : 'The error has no message.',
     ...(Array.isArray(path) && { path }),
@@ -103,14 +108,17 @@ function toError(raw: unknown): StoreError | UnrecognizedError {
     ...place,
     code,
     requestId: typeof requestId === 'string' ? requestId : '',
-    ...(isRecord(error) && { error }),
-    ...(typeof retryAfter === 'number' && retryAfter >= 0 ? { retryAfter } : waits && { retryAfter: 1 }),
+    ...(Object(error) === error && { error }),
+    ...(typeof retryAfter === 'number' && retryAfter >= 0
+      ? { retryAfter: Math.min(retryAfter, LONGEST_WAIT_S) }
+      : waits && { retryAfter: 1 }),
     ...(typeof cost === 'number' && { cost }),
   } as StoreError;
 }
 
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null;
+/** The properties of any value. */
+function toRecord(value: unknown): Readonly<Record<string, unknown>> {
+  return Object(value) as Readonly<Record<string, unknown>>;
 }
 
 function parseJson(text: string): unknown {

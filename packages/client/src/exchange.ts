@@ -1,8 +1,8 @@
 import type { Exchange, Operation } from '@urql/core';
 import { delay, filter, fromValue, makeSubject, map, merge, mergeMap, pipe, share, takeUntil } from 'wonka';
-import { createWaits, prepareHeaders, type RetryOptions } from './refusal.js';
+import { prepareOperation, type NextWait, type RetryOptions } from './waits.js';
 
-export type { RetryOptions, RetryWait } from './refusal.js';
+export type { RetryOptions, RetryWait } from './waits.js';
 
 /**
  * Creates an exchange for urql that repeats a refused operation after the time that the refusal states. It gives each
@@ -13,8 +13,7 @@ export function createRetryAfterExchange(options: RetryOptions = {}): Exchange {
   const prepare = (operation: Operation): Operation => {
     const { kind, context } = operation;
     const init = typeof context.fetchOptions === 'function' ? context.fetchOptions() : context.fetchOptions;
-    const { headers, isRepeatable } = prepareHeaders(init?.headers, kind === 'mutation', options);
-    const nextWait = isRepeatable ? createWaits(options) : undefined;
+    const { headers, nextWait } = prepareOperation(init?.headers, kind === 'mutation', options);
     return { ...operation, context: { ...context, nextWait, fetchOptions: { ...init, headers } } };
   };
   return ({ forward }) =>
@@ -32,9 +31,8 @@ export function createRetryAfterExchange(options: RetryOptions = {}): Exchange {
         merge([incoming$, delayed$]),
         forward,
         filter(({ operation, data, error }) => {
-          const nextWait = operation.context.nextWait as ReturnType<typeof createWaits> | undefined;
-          const response: unknown = error?.response;
-          const wait = nextWait?.({ data: data as unknown, graphQLErrors: error?.graphQLErrors, response });
+          const nextWait = operation.context.nextWait as NextWait | undefined;
+          const wait = nextWait?.(Object.assign({ data: data as unknown }, error));
           if (wait) repeats.next({ operation, waitMs: wait.waitMs });
           return !wait;
         }),

@@ -9,18 +9,20 @@ export interface LimitWindow {
 
 /** Two reset times that differ by less belong to the same window: both are rounded and arrive with some delay. */
 const SAME_WINDOW_MS = 2_500;
+/** A window that states more is ignored: it could stop the client for as long as the program runs. */
+const LONGEST_WINDOW_S = 86_400;
 
 /**
  * Reads `RateLimit-Policy` and `RateLimit` (https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/).
  * @returns what is known if the response states nothing
  */
 export function updateWindows(known: readonly LimitWindow[], headers: Headers): readonly LimitWindow[] {
-  const policy = (headers.get('ratelimit-policy') ?? '').matchAll(/"([^"]*)";q=(\d+)/g);
-  const limits = new Map(Array.from(policy, ([, name, limit]) => [name, Number(limit)]));
-  const states = (headers.get('ratelimit') ?? '').matchAll(/"([^"]*)";r=(\d+);t=(\d+)/g);
+  const policy = read(headers, 'ratelimit-policy', /"([^"]*)";q=(\d+)/g);
+  const limits = new Map(policy.map(([, name, limit]) => [name, Number(limit)]));
   const now = Date.now();
-  const windows = Array.from(states, ([, name = '', r, t]) => {
+  const windows = read(headers, 'ratelimit', /"([^"]*)";r=(\d+);t=(\d+)/g).flatMap(([, name = '', r, t]) => {
     const limit = limits.get(name) ?? Infinity;
+    if (limit === 0 || Number(t) > LONGEST_WINDOW_S) return [];
     const resetAt = now + Number(t) * 1_000;
     const before = known.find((one) => one.name === name && one.resetAt > now);
     const isSame = before && Math.abs(before.resetAt - resetAt) <= SAME_WINDOW_MS;
@@ -28,4 +30,9 @@ export function updateWindows(known: readonly LimitWindow[], headers: Headers): 
     return isSame && before.remaining < Number(r) ? before : { name, limit, remaining: Number(r), resetAt };
   });
   return windows.length > 0 ? windows : known;
+}
+
+/** A plan has few windows, so the start of a header is enough. */
+function read(headers: Headers, name: string, pattern: RegExp): RegExpMatchArray[] {
+  return [...(headers.get(name) ?? '').slice(0, 1_000).matchAll(pattern)];
 }

@@ -1,8 +1,8 @@
 import { ApolloLink } from '@apollo/client/link';
-import { catchError, map, mergeMap, of, throwError, timer, type Observable } from 'rxjs';
-import { createWaits, prepareHeaders, type RetryOptions } from './refusal.js';
+import { catchError, mergeMap, of, throwError, timer, type Observable } from 'rxjs';
+import { prepareOperation, type RetryOptions } from './waits.js';
 
-export type { RetryOptions, RetryWait } from './refusal.js';
+export type { RetryOptions, RetryWait } from './waits.js';
 
 /**
  * Creates a link that repeats a refused operation after the time that the refusal states. It gives each mutation an
@@ -12,18 +12,17 @@ export function createRetryAfterLink(options: RetryOptions = {}): ApolloLink {
   return new ApolloLink((operation, forward) => {
     const isMutation = (operation.operationType as string) === 'mutation';
     const init = operation.getContext().headers as Record<string, string> | undefined;
-    const { headers, isRepeatable } = prepareHeaders(init, isMutation, options);
+    const { headers, nextWait } = prepareOperation(init, isMutation, options);
     operation.setContext({ headers });
-    const nextWait = createWaits(options);
+    // Both operators below also see the outcome of a repeat. If that is final, there is no next wait.
+    const repeat = (outcome: unknown): Observable<ApolloLink.Result> | undefined => {
+      const wait = nextWait(outcome);
+      return wait && timer(wait.waitMs).pipe(mergeMap(send));
+    };
     const send = (): Observable<ApolloLink.Result> =>
       forward(operation).pipe(
-        map((result) => ({ result, error: undefined })),
-        catchError((error: unknown) => of({ result: undefined, error })),
-        mergeMap(({ result, error }) => {
-          const wait = isRepeatable ? nextWait(result ?? error) : undefined;
-          if (wait) return timer(wait.waitMs).pipe(mergeMap(send));
-          return result ? of(result) : throwError(() => error);
-        }),
+        mergeMap((result) => repeat(result) ?? of(result)),
+        catchError((error: unknown) => repeat(error) ?? throwError(() => error)),
       );
     return send();
   });

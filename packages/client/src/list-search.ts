@@ -13,18 +13,17 @@ export function createListSearch(list: (options: ListOptions) => Promise<readonl
     try {
       const all = ids.length > 0 ? await list({ limit: LIMIT, signal }) : [];
       const pets = new Map(all.map((pet) => [pet.id, pet]));
-      const last = all.length < LIMIT ? undefined : all.at(-1);
+      const last = all[LIMIT - 1];
       const isReached = (id: string): boolean => !last || BigInt(id) <= BigInt(last.id);
       if (!ids.every(isReached)) {
         const lists = await Promise.all(STATUSES.map((status) => list({ limit: LIMIT, status, signal })));
         for (const pet of lists.flat()) pets.set(pet.id, pet);
       }
       return ids.map((id) => {
-        const message = isReached(id)
-          ? `There is no animal with id ${id}.`
-          : `The lists do not reach the animal ${id}.`;
-        const code = isReached(id) ? 'NOT_FOUND' : 'BEYOND_LISTS';
-        return pets.get(id) ?? createPetError({ code, message, requestId: '' });
+        const failure = isReached(id)
+          ? ({ code: 'NOT_FOUND', message: `There is no animal with id ${id}.`, requestId: '' } as const)
+          : ({ code: 'BEYOND_LISTS', message: `The lists do not reach the animal ${id}.` } as const);
+        return pets.get(id) ?? createPetError(failure);
       });
     } catch (error) {
       if (isPetError(error)) return ids.map(() => error);

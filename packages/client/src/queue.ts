@@ -1,8 +1,8 @@
 import type { PetClientOptions } from './client.js';
 import { isStoreErrorCode, STORE_ERRORS } from './errors.js';
 import { updateWindows, type LimitWindow } from './limits.js';
-import { createPetError, isPetError, type PetError } from './pet-error.js';
-import type { Answer, Field } from './request.js';
+import { createPetError, isPetError, toFinalError, type PetError } from './pet-error.js';
+import type { Field, Reply } from './request.js';
 
 /** @returns a value or a PetError for each field, in order; rejects only with the reason of the signal */
 export type Run = (fields: readonly Field[], signal: AbortSignal | undefined) => Promise<unknown[]>;
@@ -12,122 +12,143 @@ interface Task {
   readonly field: Field;
   readonly settle: (result: unknown) => void;
   readonly signal: AbortSignal | undefined;
-  /** When it may no longer wait, by `performance.now()`. */
-  readonly deadline: number;
   /** Repeats after failures that state no time to wait. */
   repeats: number;
-  /** Why the last attempt failed. */
-  failure?: PetError;
+  /** The sum of its earlier waits. */
+  waitedMs: number;
+  /** When its present wait began, by `performance.now()`. */
+  waitsSince?: number | undefined;
+}
+
+/** Until when the client sends nothing, by `performance.now()`, and why. */
+interface Pause {
+  readonly until: number;
+  readonly reason: PetError;
 }
 
 const MAX_REPEATS = 6;
-const FIRST_PAUSE_MS = 100;
+const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5_000;
 /** Each wait is extended by up to this, at random, so that many clients do not come back at once. */
 const JITTER_MS = 250;
-/** A longer timer would end at once. */
-export const LONGEST_TIMER_MS = 2 ** 31 - 1;
+/** Requests in flight that fail at about the same time cause one wait. */
+const SAME_WAIT_MS = 1_000;
+
+const NOTHING_LEFT = createPetError({
+  code: 'RATE_LIMITED',
+  message: 'The key has no requests left.',
+  retryAfter: 1,
+  requestId: '',
+});
 
 /** Runs a function after the promise callbacks of this tick. `setImmediate` is faster, but only some runtimes have it. */
 const nextTick: (run: () => void) => unknown =
-  (globalThis as { setImmediate?: (run: () => void) => unknown }).setImmediate ?? ((run) => setTimeout(run, 0));
+  (globalThis as { setImmediate?: (run: () => void) => unknown }).setImmediate ?? setTimeout;
 
 /** Creates a queue that sends the lookups of one tick together, and everything else alone. */
 export function createQueue(
-  send: (fields: readonly Field[], controller: AbortController) => Promise<Answer>,
-  { concurrency, maxWaitMs, onLimit }: Required<Pick<PetClientOptions, 'concurrency' | 'maxWaitMs'>> & PetClientOptions,
+  send: (fields: readonly Field[], controller: AbortController) => Promise<Reply>,
+  options: Required<Pick<PetClientOptions, 'concurrency' | 'maxWaitMs'>> & PetClientOptions,
 ): Run {
+  const { concurrency, maxWaitMs, onLimit, onWait } = options;
   let queue: Task[] = [];
   let windows: readonly LimitWindow[] = [];
-  /** For each request in flight, a function that cancels it if no caller waits for it. */
-  const cancels = new Set<() => void>();
-  let costInFlight = 0;
+  let pause: Pause | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  /** The end of the last wait that `onWait` was told, by `performance.now()`. */
+  let toldUntil = 0;
+  const inFlight = new Map<AbortController, readonly Task[]>();
   /** The server's default. The client halves this if a server takes fewer. */
   let maxLookups = 100;
   /** Unless it is 0, the client sends one request at a time. It starts so, to learn the windows. */
   let failuresInARow = 1;
-  /** By `performance.now()`. */
-  let pausedUntil = 0;
-  let timer: ReturnType<typeof setTimeout> | undefined;
 
-  return async (fields, signal) => {
-    signal?.throwIfAborted();
-    const deadline = performance.now() + maxWaitMs;
-    const results = Promise.all(
-      fields.map((field) => new Promise((settle) => queue.push({ field, settle, signal, deadline, repeats: 0 }))),
-    );
-    nextTick(sendQueued);
-    if (!signal) return results;
-    // Node warns of a leak if many calls add listeners to the same signal. Some edge runtimes lack `any`.
-    const own = (AbortSignal as Partial<typeof AbortSignal>).any?.([signal]) ?? signal;
-    let stopListening = (): void => undefined;
-    const aborted = new Promise<never>((_, reject) => {
-      const listener = (): void => reject(signal.reason as Error);
-      own.addEventListener('abort', listener);
-      stopListening = () => own.removeEventListener('abort', listener);
+  return (fields, signal) =>
+    new Promise((resolve, reject) => {
+      signal?.throwIfAborted();
+      // Node warns of a leak if many calls add listeners to the same signal. Older browsers lack `any`.
+      const own = signal && ((AbortSignal as Partial<typeof AbortSignal>).any?.([signal]) ?? signal);
+      const abort = (): void => {
+        reject(signal?.reason as Error);
+        for (const [controller, tasks] of inFlight) if (!tasks.some(isWanted)) controller.abort();
+        sendQueued();
+      };
+      own?.addEventListener('abort', abort);
+      const results = fields.map(
+        (field) => new Promise((settle) => queue.push({ field, settle, signal, repeats: 0, waitedMs: 0 })),
+      );
+      void Promise.all(results).then((values) => {
+        // The signal may live as long as the program.
+        own?.removeEventListener('abort', abort);
+        resolve(values);
+      });
+      nextTick(sendQueued);
     });
-    return Promise.race([results, aborted]).finally(() => {
-      // The signal may live as long as the program.
-      stopListening();
-      if (!signal.aborted) return;
-      for (const cancel of cancels) cancel();
-      sendQueued();
-    });
-  };
 
   /** Sends what may be sent now. A response or a timer continues with the rest. */
   function sendQueued(): void {
     clearTimeout(timer);
     queue = queue.filter(isWanted);
-    for (let first = queue[0]; first && cancels.size < (failuresInARow > 0 ? 1 : concurrency); first = queue[0]) {
-      if (performance.now() < pausedUntil) return waitUntil(pausedUntil);
+    for (let first = queue[0]; first && inFlight.size < (failuresInARow > 0 ? 1 : concurrency); first = queue[0]) {
+      if (pause && performance.now() < pause.until) return wait(pause);
       const { kind } = first.field;
-      const size = kind === 'pet' ? Math.min(maxLookups, largestCost()) : 1;
+      // No operation may cost more than a window holds.
+      const size = kind === 'pet' ? Math.min(maxLookups, ...windows.map(({ limit }) => limit)) : 1;
       const tasks = queue.filter(({ field }) => field.kind === kind).slice(0, size);
       const now = Date.now();
       const left = windows.map(({ limit, remaining, resetAt }) => (resetAt > now ? remaining : limit));
-      const room = Math.min(...left) - costInFlight;
+      const room = Math.min(...left) - [...inFlight.values()].flat().length;
       // The responses in flight may show more room, and one full request is better than two.
-      if (room < tasks.length && cancels.size > 0) return;
-      if (room >= 1) void sendTasks(new Set(tasks.slice(0, room)));
+      if (room < tasks.length && inFlight.size > 0) return;
+      if (room > 0) void sendTasks(tasks.slice(0, room));
       else {
-        const waitMs = Math.max(...windows.map(({ remaining, resetAt }) => (remaining > 0 ? 0 : resetAt - now)));
-        return waitUntil(performance.now() + waitMs + Math.random() * JITTER_MS);
+        const waitMs = Math.max(...windows.map(({ remaining, resetAt }) => (remaining > 0 ? now : resetAt))) - now;
+        pause = { until: performance.now() + waitMs, reason: NOTHING_LEFT };
       }
     }
   }
 
-  /** The most that one operation can cost; Infinity if unknown. */
-  function largestCost(): number {
-    return Math.max(1, Math.min(...windows.map(({ limit }) => limit)));
+  /** Continues when the pause ends. */
+  function wait({ until, reason }: Pause): void {
+    queue = queue.filter((task) => letWait(task, until, reason));
+    if (!queue[0]) return;
+    const now = performance.now();
+    const waitMs = Math.round(until - now);
+    timer = setTimeout(sendQueued, waitMs + Math.random() * JITTER_MS);
+    if (toldUntil > now && until < toldUntil + SAME_WAIT_MS) return;
+    toldUntil = until;
+    if (onWait) queueMicrotask(() => onWait({ code: reason.code, waitMs }));
   }
 
-  /** Continues at a time, by `performance.now()`. Tasks that may not wait so long fail now. */
-  function waitUntil(time: number): void {
-    const retryAfter = Math.max(1, Math.ceil((time - performance.now()) / 1_000));
-    const message = `The client may send nothing for ${retryAfter} s, and maxWaitMs is ${maxWaitMs}.`;
-    const refusal = createPetError({ code: 'RATE_LIMITED', message, retryAfter, requestId: '' });
-    for (const { deadline, failure, settle } of queue) if (deadline < time) settle(failure ?? refusal);
-    queue = queue.filter(({ deadline }) => deadline >= time);
-    if (queue.length > 0) timer = setTimeout(sendQueued, Math.min(time - performance.now(), LONGEST_TIMER_MS));
+  /** @returns false if the task may not wait so long, and has failed */
+  function letWait(task: Task, until: number, reason: PetError): boolean {
+    const now = performance.now();
+    task.waitsSince ??= now;
+    const waitedMs = task.waitedMs + now - task.waitsSince;
+    const moreMs = Math.round(until - now);
+    const isShort = waitedMs + moreMs <= maxWaitMs;
+    if (!isShort) task.settle(toFinalError(reason, waitedMs, moreMs, maxWaitMs));
+    return isShort;
   }
 
-  async function sendTasks(sent: ReadonlySet<Task>): Promise<void> {
-    const tasks = [...sent];
-    const controller = new AbortController();
-    const cancel = (): void => (tasks.some(isWanted) ? undefined : controller.abort());
+  async function sendTasks(tasks: readonly Task[]): Promise<void> {
+    const now = performance.now();
+    for (const task of tasks) {
+      task.waitedMs += now - (task.waitsSince ?? now);
+      task.waitsSince = undefined;
+    }
+    const sent = new Set(tasks);
     queue = queue.filter((task) => !sent.has(task));
-    cancels.add(cancel);
-    costInFlight += tasks.length;
+    const controller = new AbortController();
+    inFlight.set(controller, tasks);
     const fields = tasks.map(({ field }) => field);
-    const answer = await send(fields, controller);
-    cancels.delete(cancel);
-    costInFlight -= tasks.length;
-    if (tasks.some(isWanted)) readAnswer(tasks, answer);
+    const reply = await send(fields, controller);
+    inFlight.delete(controller);
+    if (tasks.some(isWanted)) readReply(tasks, reply);
     sendQueued();
   }
 
-  function readAnswer(tasks: readonly Task[], { results, isTooLarge, headers }: Answer): void {
+  function readReply(tasks: readonly Task[], { results, isTooLarge, headers }: Reply): void {
     const [first] = results;
     const isRefusedKey = isPetError(first) && first.code === 'UNAUTHENTICATED';
     const known = windows;
@@ -136,33 +157,31 @@ export function createQueue(
     // What it throws must not keep the callers from their results.
     if (onLimit && windows !== known) queueMicrotask(() => onLimit(windows));
     if (isTooLarge && tasks.length > 1) {
-      // If the windows, just learned, explain the refusal, the store may take as many lookups as before.
-      if (largestCost() >= tasks.length) maxLookups = Math.min(maxLookups, Math.ceil(tasks.length / 2));
+      maxLookups = Math.min(maxLookups, Math.ceil(tasks.length / 2));
       queue.unshift(...tasks);
       return;
     }
     // What is queued would fail in the same way.
     if (isRefusedKey) for (const { settle } of queue.splice(0)) settle(first);
-    let retryMs = 0;
-    const failed = tasks.filter((task, index) => {
+    const failed = new Map<Task, PetError>();
+    for (const [index, task] of tasks.entries()) {
       const result = results[index];
-      if (!isRepeatable(result, task)) {
-        task.settle(result);
-        return false;
-      }
-      const { retryAfter } = result as { readonly retryAfter?: number };
-      if (retryAfter === undefined) task.repeats += 1;
-      else retryMs = Math.max(retryMs, retryAfter * 1_000);
-      return (task.failure = result);
-    });
+      if (!isTemporary(result)) task.settle(result);
+      else if (isRepeatable(task)) failed.set(task, result);
+      else task.settle(toFinalError(result, task.waitedMs));
+    }
     // A single animal may fail for good. Only a request without any value tells that the store is in trouble.
-    const hasFailed = failed.length === tasks.length;
-    failuresInARow = hasFailed ? failuresInARow + 1 : 0;
-    if (failed.length === 0) return;
+    failuresInARow = failed.size === tasks.length ? failuresInARow + 1 : 0;
     // The pause grows after each failure, in case the store states 0 or nothing.
-    const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.max(0, failuresInARow - 1));
-    pausedUntil = performance.now() + Math.max(retryMs, pauseMs) + Math.random() * JITTER_MS;
-    queue = hasFailed ? [...failed, ...queue] : [...queue, ...failed];
+    const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failuresInARow);
+    const now = performance.now();
+    for (const [task, reason] of failed) {
+      const { retryAfter } = reason as { readonly retryAfter?: number };
+      if (retryAfter === undefined) task.repeats += 1;
+      const until = now + Math.max((retryAfter ?? 0) * 1_000, pauseMs);
+      if (!pause || pause.until < until) pause = { until, reason };
+    }
+    for (const [task, failure] of failed) if (letWait(task, (pause as Pause).until, failure)) queue.push(task);
   }
 }
 
@@ -170,10 +189,14 @@ function isWanted({ signal }: Task): boolean {
   return !signal?.aborted;
 }
 
-/** Whether another attempt may succeed. An `addPet` without an idempotency key could add the animal twice. */
-function isRepeatable(result: unknown, { field, repeats }: Task): result is PetError {
-  if (!isPetError(result) || (field.kind === 'addPet' && !field.idempotencyKey)) return false;
+/** Whether the same request may succeed later. */
+function isTemporary(result: unknown): result is PetError {
+  if (!isPetError(result)) return false;
   const { code } = result;
-  if (isStoreErrorCode(code) && STORE_ERRORS[code].repeat !== 'with-backoff') return STORE_ERRORS[code].repeat !== 'no';
-  return repeats < MAX_REPEATS && !['UNRECOGNIZED', 'BEYOND_LISTS'].includes(code);
+  return isStoreErrorCode(code) ? STORE_ERRORS[code].repeat !== 'no' : code !== 'UNRECOGNIZED';
+}
+
+/** An `addPet` without an idempotency key could add the animal twice. */
+function isRepeatable({ field, repeats }: Task): boolean {
+  return repeats < MAX_REPEATS && (field.kind !== 'addPet' || Boolean(field.idempotencyKey));
 }

@@ -12,7 +12,7 @@ export interface Field {
   readonly idempotencyKey?: string | undefined;
 }
 
-export interface Answer {
+export interface Reply {
   /** One value or PetError for each field, in order. If the request was refused as a whole, all have the same error. */
   readonly results: readonly unknown[];
   /** Whether a request for fewer fields may succeed. */
@@ -25,24 +25,28 @@ export async function sendFields(
   fields: readonly Field[],
   controller: AbortController,
   endpoint: Required<Pick<PetClientOptions, 'fetch' | 'timeoutMs'>> & { url: URL; headers: Record<string, string> },
-): Promise<Answer> {
+): Promise<Reply> {
   const { url, headers, timeoutMs, fetch } = endpoint;
   const key = fields[0]?.idempotencyKey;
-  const timeout = new Error('The request timed out.');
-  const timer = setTimeout(() => controller.abort(timeout), timeoutMs);
+  let isLate = false as boolean;
+  const timer = setTimeout(() => {
+    isLate = true;
+    controller.abort();
+  }, timeoutMs);
   try {
-    const init = {
+    const response = await fetch(url.href, {
       method: 'POST',
       headers: { ...headers, ...(key && { 'Idempotency-Key': key }) },
       body: toBody(fields),
-    };
-    // No other server gets the key: the client follows no redirects.
-    const response = await fetch(url.href, { ...init, signal: controller.signal, redirect: 'manual' });
-    return readAnswer(response, await response.text(), fields);
+      signal: controller.signal,
+      // No other server gets the key: the client follows no redirects.
+      redirect: 'manual',
+    });
+    return readReply(response, await response.text(), fields);
   } catch (cause) {
-    const code = controller.signal.reason === timeout ? 'TIMED_OUT' : 'CONNECTION_FAILED';
-    const reason = code === 'TIMED_OUT' ? `did not respond within ${timeoutMs} ms` : 'cannot be reached';
-    const error = createPetError({ code, message: `${url.origin} ${reason}.` }, cause);
+    const code = isLate ? 'TIMED_OUT' : 'CONNECTION_FAILED';
+    const reason = isLate ? `no complete response within ${timeoutMs} ms` : 'the connection failed';
+    const error = createPetError({ code, message: `${url.origin}: ${reason}.` }, cause);
     return { results: fields.map(() => error), headers: new Headers() };
   } finally {
     clearTimeout(timer);
@@ -64,21 +68,22 @@ function toBody(fields: readonly Field[]): string {
   return JSON.stringify({ query, variables: Object.fromEntries(ids) as unknown });
 }
 
-function readAnswer({ status, headers }: Response, text: string, fields: readonly Field[]): Answer {
+function readReply({ status, headers }: Response, text: string, fields: readonly Field[]): Reply {
   const body = parseJson(text);
   const errors = toStoreErrors(body);
   const { data } = Object(body) as { readonly data?: Readonly<Record<string, unknown>> | null };
   if (!data) {
     const error = errors[0] ?? readForeignResponse(status, headers);
     // The store has a limit for the cost, one for the number of root fields, and one for the size of the body.
-    const isTooLarge =
-      error.code === 'OPERATION_TOO_LARGE' || (error.code === 'BAD_REQUEST' && [400, 413, 422].includes(status));
+    const isTooLarge = ['OPERATION_TOO_LARGE', 'BAD_REQUEST'].includes(error.code);
     const refusal = createPetError(error);
     return { results: fields.map(() => refusal), isTooLarge, headers };
   }
+  // An error without a path is about every field.
   const failures = new Map(errors.map((error) => [error.path?.[0], error]));
   const missing = { code: 'UNRECOGNIZED', message: 'The response has neither a value nor an error.' } as const;
-  const toResult = (alias: string): unknown => data[alias] ?? createPetError(failures.get(alias) ?? missing);
+  const toResult = (alias: string): unknown =>
+    data[alias] ?? createPetError(failures.get(alias) ?? failures.get(undefined) ?? missing);
   return { results: fields.map((_, index) => toResult(`p${index}`)), headers };
 }
 

@@ -196,7 +196,7 @@ describe('a failure', () => {
     const failure = await failureOf(connect({ url: `http://127.0.0.1:${port}/graphql`, maxWaitMs: 700 }).get(1));
     expect(isPetError(failure)).toBe(true);
     expect(failure).toMatchObject({ code: 'CONNECTION_FAILED' });
-    expect((failure as PetError).message).toContain(`http://127.0.0.1:${port} cannot be reached`);
+    expect((failure as PetError).message).toContain(`http://127.0.0.1:${port}: the connection failed.`);
     expect((failure as PetError).message).not.toContain('pets_secret');
   });
 

@@ -121,7 +121,7 @@ describe.each(MODES)('createPetClient, %s store', (mode) => {
     expect(new Set([added.id, ...others.map(({ id }) => id)]).size).toBe(3);
     await expect(client.add({ ...pet, categoryId: 0.5 })).rejects.toMatchObject({
       code: 'BAD_USER_INPUT',
-      message: expect.stringMatching(/^categoryId must be a whole number.*got 0\.5\.$/) as string,
+      message: expect.stringMatching(/^categoryId must be a 64-bit integer.*got 0\.5\.$/) as string,
     });
     await expect(client.add({ name: ' ', categoryId: 1 })).rejects.toMatchObject({ code: 'BAD_USER_INPUT' });
   });
@@ -164,7 +164,7 @@ describe('createPetClient', () => {
     [{ key: 'secret\r\nX: y' }, 'key must be'],
     [{ clientName: 'App ✓' }, 'clientName must be printable ASCII'],
     [{ maxWaitMs: Number.NaN }, 'maxWaitMs must be at least 0, got NaN'],
-    [{ timeoutMs: 0 }, 'timeoutMs must be more than 0, got 0'],
+    [{ timeoutMs: 0 }, 'timeoutMs must be at least 1, got 0'],
     [{ concurrency: 0 }, 'concurrency must be at least 1, got 0'],
   ])('rejects %j', (wrong, words) => {
     const create = (): PetClient => createPetClient({ ...valid, ...wrong });
