@@ -12,7 +12,7 @@ curl.textContent = curl.textContent
 
 copy.addEventListener('click', () => {
   void copyText(curl.textContent).then((isCopied) => {
-    if (isCopied) copy.textContent = 'Copied';
+    if (isCopied) copy.textContent = key === '' ? 'Copied' : 'Copied with your key';
     // The user can press Ctrl-C.
     else getSelection()?.selectAllChildren(curl);
   });

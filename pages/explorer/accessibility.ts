@@ -1,28 +1,28 @@
-/** Names for what has none in GraphiQL. */
+/** Names for the editors, which have none in GraphiQL. */
 const NAMES: readonly (readonly [selector: string, label: string])[] = [
-  ['.graphiql-query-editor textarea', 'Operation'],
-  ['.graphiql-editor-tool .graphiql-editor:nth-child(1) textarea', 'Variables'],
-  ['.graphiql-editor-tool .graphiql-editor:nth-child(2) textarea', 'Headers'],
-  ['.result-window textarea', 'Response'],
-  ['.graphiql-explorer-actions select', 'Kind of operation'],
+  ['.graphiql-query-editor', 'Operation'],
+  ['.graphiql-editor-tool .graphiql-editor:nth-child(1)', 'Variables'],
+  ['.graphiql-editor-tool .graphiql-editor:nth-child(2)', 'Headers'],
+  ['.result-window', 'Response'],
 ];
 
 /**
  * Completes what GraphiQL leaves out for screen readers and the keyboard, now and after each change of the page:
  *
- * - Editors and other controls get names, and editors that scroll can be reached by the keyboard.
+ * - Editors get a role, a name and a description.
  * - Tabs become a list of buttons. In GraphiQL, a tab contains buttons, which a tab must not.
  */
 export function completeAccessibility(): void {
   const complete = (): void => {
     for (const [selector, label] of NAMES)
-      for (const editor of document.querySelectorAll(selector)) set(editor, 'aria-label', label);
-    for (const argument of document.querySelectorAll<HTMLElement>('.graphiql-explorer-root [data-arg-name]'))
-      for (const field of argument.querySelectorAll('input, select'))
-        set(field, 'aria-label', argument.dataset.argName ?? '');
+      for (const editor of document.querySelectorAll(`${selector} .CodeMirror-code`)) {
+        set(editor, 'role', 'textbox');
+        set(editor, 'aria-multiline', 'true');
+        set(editor, 'aria-label', label);
+        set(editor, 'aria-describedby', 'editor-keys');
+      }
     // The name of an entry of the history is its text.
     for (const entry of document.querySelectorAll('.graphiql-history-item-label')) entry.removeAttribute('aria-label');
-    for (const scroller of document.querySelectorAll('.CodeMirror-scroll')) set(scroller, 'tabindex', '0');
     for (const search of document.querySelectorAll('.graphiql-doc-explorer-search')) set(search, 'role', 'search');
     for (const tabs of document.querySelectorAll('.graphiql-tabs')) set(tabs, 'role', 'list');
     for (const tab of document.querySelectorAll('.graphiql-tab')) {
@@ -38,4 +38,16 @@ export function completeAccessibility(): void {
 
 function set(element: Element, name: string, value: string): void {
   if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}
+
+/** Lets Tab and Shift-Tab leave an editor after Escape. Otherwise they indent. */
+export function letTabLeaveEditors(): void {
+  let isLeaving = false;
+  const onKey = (event: KeyboardEvent): void => {
+    if (!(event.target as Element).closest('.CodeMirror')) return;
+    // The editor does not see the key, so the browser moves the focus.
+    if (event.key === 'Tab' && isLeaving) event.stopPropagation();
+    if (event.key !== 'Shift') isLeaving = event.key === 'Escape';
+  };
+  document.addEventListener('keydown', onKey, { capture: true });
 }

@@ -1,36 +1,21 @@
 import { GraphiQL } from 'graphiql';
-import { parse } from 'graphql';
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { Budget } from './budget.js';
-import { BUILDER } from './builder.js';
 import { EXAMPLES } from './examples.js';
 import { KeyField } from './key-field.js';
 import { keyMemory, type DevelopmentKeys } from '../key-memory.js';
-import { Notices } from './notices.js';
-import { REFERENCE } from './reference.js';
-import { ResponseLine } from './response-line.js';
-import {
-  fetchDevelopmentKeys,
-  fetchNewKeyCommand,
-  findRoundedNumber,
-  send,
-  SendError,
-  type Answer,
-  type Operation,
-} from './server.js';
-import { cleanHistory, historyWithoutHeaders } from './storage.js';
+import { Notices, type Message } from './notices.js';
+import { fetchDevelopmentKeys, findRoundedNumber, send, SendError, type Answer, type Operation } from './server.js';
 import { Tools } from './tools.js';
 
-cleanHistory();
-
-const PLUGINS = [BUILDER];
-const TABS = EXAMPLES.map(({ query, variables = null }) => ({ query, variables }));
 /** The operation in the page's own address, as a link carries it. */
-const LINKED = new URLSearchParams(location.search);
-const LINKED_TABS = LINKED.has('query')
-  ? [{ query: LINKED.get('query') ?? '', variables: LINKED.get('variables') }, ...TABS]
-  : TABS;
-const NEW_TAB = `# Write an operation here, or choose an example.
+const ADDRESS = new URLSearchParams(location.search);
+const LINKED = ADDRESS.has('query') && {
+  query: ADDRESS.get('query') ?? '',
+  variables: ADDRESS.get('variables') ?? '',
+};
+const TABS = [...(LINKED ? [LINKED] : []), ...EXAMPLES];
+const NEW_TAB = `# Write an operation here.
 # Ctrl-Space lists the fields.
 `;
 /** Finds the plan of a key. This operation is free. */
@@ -42,70 +27,67 @@ export function App() {
   const [plan, setPlan] = useState<string>();
   const [answer, setAnswer] = useState<Answer>();
   const [developmentKeys, setDevelopmentKeys] = useState<DevelopmentKeys>(keyMemory.readDevelopmentKeys);
-  const [failure, setFailure] = useState('');
-  const [spentAddress, setSpentAddress] = useState<string>();
-  const [newKeyCommand, setNewKeyCommand] = useState<string>();
+  const [message, setMessage] = useState<Message>();
+  const [runs, setRuns] = useState(0);
   // GraphiQL loads the schema again for each new fetcher. A ref lets the fetcher stay the same when the key changes.
   const keyInUse = useRef(key);
 
   const explain = useCallback((error: unknown): void => {
     if (!(error instanceof SendError)) throw error;
-    setFailure(error.message);
+    setMessage({ kind: 'error', text: error.message });
   }, []);
 
-  const useKey = useCallback(async (next: string) => {
-    setFailure('');
-    keyInUse.current = next;
-    keyMemory.write(next);
-    setKey(next);
-    setPlan(undefined);
-    setAnswer(undefined);
-    if (next === '') return;
-    const { result, answer: checked } = await send(CHECK, next);
-    if (keyInUse.current !== next) return;
-    setAnswer({ ...checked, sent: undefined });
-    setPlan((result.data as { rateLimit?: { plan?: string } } | undefined)?.rateLimit?.plan);
-  }, []);
+  const useKey = useCallback(
+    (next: string): void => {
+      keyInUse.current = next;
+      keyMemory.write(next);
+      setKey(next);
+      setPlan(undefined);
+      setAnswer(undefined);
+      setMessage(undefined);
+      if (next === '') return;
+      send(CHECK, next).then(({ result, answer: checked }) => {
+        if (keyInUse.current !== next) return;
+        setAnswer(checked);
+        setPlan((result.data as { rateLimit?: { plan?: string } } | undefined)?.rateLimit?.plan);
+      }, explain);
+    },
+    [explain],
+  );
 
   useEffect(() => {
-    const remembered = keyInUse.current;
-    const start = async (): Promise<void> => {
-      const { keys, refusal } = await fetchDevelopmentKeys();
-      setSpentAddress(refusal);
-      if (keys) {
-        keyMemory.writeDevelopmentKeys(keys);
-        setDevelopmentKeys(keys);
-      }
-      const next = keys?.free ?? remembered;
-      if (next !== '') await useKey(next);
-      setNewKeyCommand(await fetchNewKeyCommand());
-    };
-    start().catch(explain).catch(console.error);
+    useKey(keyInUse.current);
+    fetchDevelopmentKeys().then((keys) => {
+      if (!keys) return;
+      keyMemory.writeDevelopmentKeys(keys);
+      setDevelopmentKeys(keys);
+      if (keys.free !== undefined) useKey(keys.free);
+    }, explain);
   }, [useKey, explain]);
+
+  // On a phone, the response is below the editors.
+  useEffect(() => {
+    if (runs > 0) document.querySelector('.graphiql-response')?.scrollIntoView();
+  }, [runs]);
 
   const fetcher = useCallback(
     async (operation: Operation, options?: { headers?: Record<string, string> | null }): Promise<object> => {
       // The schema needs no key, but a request with an invalid key would be refused.
       if (operation.operationName === 'IntrospectionQuery') return (await send(operation, '')).result;
-      const rounded = findRoundedNumber(operation.variables);
-      setAnswer((latest) => latest && { ...latest, sent: undefined });
-      if (rounded !== undefined) {
-        const message = `The browser has rounded a number in the variables to ${rounded}. Write it in quotes.`;
-        return { errors: [{ message }] };
-      }
-      setFailure('');
+      setMessage(undefined);
       try {
-        const { result, answer: latest } = await send(
-          withCurrentName(operation),
-          keyInUse.current,
-          options?.headers ?? {},
-        );
-        setAnswer(latest);
-        return result;
+        const rounded = findRoundedNumber(operation.variables);
+        if (rounded !== undefined)
+          throw new SendError(`The browser has rounded a number in the variables to ${rounded}. Write it in quotes.`);
+        const sent = await send(withCurrentName(operation), keyInUse.current, options?.headers ?? {});
+        setAnswer(sent.answer);
+        return sent.result;
       } catch (error) {
         // GraphiQL would show a stack trace.
         if (!(error instanceof SendError)) throw error;
         return { errors: [{ message: error.message }] };
+      } finally {
+        setRuns((before) => before + 1);
       }
     },
     [],
@@ -117,26 +99,22 @@ export function App() {
         <h1>
           <a href="./">Animal store</a>
         </h1>
-        <KeyField
-          value={key}
-          plan={plan}
-          developmentKeys={developmentKeys}
-          onChange={(next) => void useKey(next).catch(explain).catch(console.error)}
-        />
-        <Budget windows={answer?.windows ?? []} isOfAddress={answer?.status === 401} />
+        <KeyField value={key} plan={plan} developmentKeys={developmentKeys} onChange={useKey} />
+        <Budget windows={answer?.windows ?? []} />
       </header>
       <main>
+        <p id="editor-keys" className="hint">
+          Ctrl-Enter runs the operation. To leave an editor with the keyboard, press Escape, then Tab or Shift-Tab.
+        </p>
         <GraphiQL
           fetcher={fetcher}
-          defaultTabs={LINKED_TABS}
-          {...(LINKED.has('query') && { query: LINKED.get('query') ?? '', variables: LINKED.get('variables') ?? '' })}
+          defaultTabs={TABS}
+          {...LINKED}
           defaultQuery={NEW_TAB}
-          plugins={PLUGINS}
           defaultEditorToolsVisibility="variables"
-          referencePlugin={REFERENCE}
-          visiblePlugin={undefined}
           shouldPersistHeaders={false}
-          storage={historyWithoutHeaders}
+          // The history keeps the headers of each operation, and one of them may be a key.
+          storage={sessionStorage}
           schemaDescription
         >
           <GraphiQL.Logo>{null}</GraphiQL.Logo>
@@ -146,36 +124,19 @@ export function App() {
                 {prettify}
                 {merge}
                 {copy}
-                <Tools apiKey={key} />
+                <Tools apiKey={key} onMessage={(text) => setMessage({ kind: 'info', text })} />
               </>
             )}
           </GraphiQL.Toolbar>
-          <GraphiQL.Footer>
-            <ResponseLine answer={answer} />
-          </GraphiQL.Footer>
         </GraphiQL>
       </main>
-      <Notices
-        answer={answer}
-        failure={failure}
-        hasKey={key !== ''}
-        spentAddress={spentAddress}
-        newKeyCommand={newKeyCommand}
-      />
+      <Notices answer={answer} hasKey={key !== ''} message={message} />
     </>
   );
 }
 
 /** Drops the name of the previous operation. GraphiQL updates the name a moment after the text of the operation. */
 function withCurrentName({ operationName, ...operation }: Operation): Operation {
-  return namesOf(operation.query).includes(operationName ?? undefined) ? { ...operation, operationName } : operation;
-}
-
-function namesOf(query: string): readonly (string | undefined)[] {
-  try {
-    return parse(query).definitions.map((definition) => ('name' in definition ? definition.name?.value : undefined));
-  } catch {
-    // The server describes the syntax error.
-    return [];
-  }
+  const isCurrent = new RegExp(`\\b(?:query|mutation)\\s+${operationName ?? ''}\\b`).test(operation.query);
+  return operationName && isCurrent ? { ...operation, operationName } : operation;
 }

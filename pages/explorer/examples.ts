@@ -1,6 +1,5 @@
 /** An operation that the explorer shows in its own tab when it opens. */
 export interface Example {
-  readonly name: string;
   readonly query: string;
   readonly variables?: string;
 }
@@ -8,7 +7,6 @@ export interface Example {
 /** An example for each operation of the schema, with its cost. GraphiQL names the tabs after the operations. */
 export const EXAMPLES: readonly Example[] = [
   {
-    name: 'List animals',
     query: `# Lists animals, lowest id first.
 # Costs 1 request.
 query ListPets {
@@ -22,7 +20,6 @@ query ListPets {
 `,
   },
   {
-    name: 'Add an animal',
     query: `# Adds an animal. Costs 1 request.
 # Write large identifiers in quotes, because
 # browsers round numbers beyond 2^53.
@@ -38,7 +35,6 @@ mutation AddPet($input: NewPet!) {
     variables: '{\n  "input": {\n    "name": "Rex",\n    "categoryId": "1",\n    "status": "PENDING"\n  }\n}',
   },
   {
-    name: 'Get an animal (deprecated)',
     query: `# Deprecated: use ListPets instead.
 # Costs 1 request.
 query GetPet($id: ID!) {
@@ -52,7 +48,6 @@ query GetPet($id: ID!) {
     variables: '{\n  "id": "1"\n}',
   },
   {
-    name: 'List by status',
     query: `# Several requests in one operation.
 # Equal ones count once: costs 2.
 query ListByStatus {
@@ -74,7 +69,6 @@ fragment Row on Pet {
 `,
   },
   {
-    name: 'What is left of the plan',
     query: `# What is left of the plan. Free.
 query Budget {
   rateLimit {
@@ -90,7 +84,6 @@ query Budget {
 `,
   },
   {
-    name: 'Describe the schema',
     query: `# The schema describes itself. Free.
 query DescribeFields {
   __type(name: "Query") {

@@ -14,7 +14,6 @@ export interface KeyFieldProps {
 /** The field for the API key. It is masked, but not a password field, because browsers would offer to save the key. */
 export function KeyField({ value, plan, developmentKeys, onChange }: KeyFieldProps) {
   const [text, setText] = useState(value);
-  const [isShown, setShown] = useState(false);
   useEffect(() => setText(value), [value]);
   const commit = (typed: string): void => {
     const key = typed.trim().replace(/^bearer\s+/i, '');
@@ -26,7 +25,6 @@ export function KeyField({ value, plan, developmentKeys, onChange }: KeyFieldPro
       <label htmlFor="key">API key</label>
       <input
         id="key"
-        className={isShown ? '' : 'masked'}
         autoComplete="off"
         spellCheck={false}
         placeholder="pets_…"
@@ -42,9 +40,6 @@ export function KeyField({ value, plan, developmentKeys, onChange }: KeyFieldPro
           commit(event.clipboardData.getData('text'));
         }}
       />
-      <button type="button" aria-pressed={isShown} onClick={() => setShown(!isShown)}>
-        {isShown ? 'Hide' : 'Show'}
-      </button>
       {Object.keys(developmentKeys).length > 0 && (
         <select
           aria-label="Development key"
@@ -62,8 +57,7 @@ export function KeyField({ value, plan, developmentKeys, onChange }: KeyFieldPro
         </select>
       )}
       <span id="key-hint" className="hint">
-        {plan !== undefined && <b>{plan.toLowerCase()} plan, </b>}
-        {Object.values(developmentKeys).includes(value) && 'development key, '}kept in this tab only
+        {plan !== undefined && <b>{plan.toLowerCase()} plan, </b>}kept in this tab only
       </span>
     </div>
   );

@@ -1,6 +1,14 @@
 import type { DevelopmentKeys } from '../key-memory.js';
-import type { WindowState } from '../../src/access/ledger.js';
-import { parseStatedWindows } from '../../src/proxy/limit-fields.js';
+
+/** What a key has left in one window. */
+export interface WindowState {
+  /** Such as `minute`. */
+  readonly name: string;
+  readonly limit: number;
+  readonly remaining: number;
+  /** Milliseconds since the epoch. */
+  readonly resetAt: number;
+}
 
 /** A deprecated field that an operation used: one entry of `extensions.deprecations`. */
 export interface Deprecation {
@@ -12,16 +20,11 @@ export interface Deprecation {
 /** The parts of a response that the explorer shows beside the result. */
 export interface Answer {
   readonly status: number;
-  /** The key's windows. Empty if the response does not state them. */
+  /** The key's windows, the shorter first. Empty if the response does not state them. */
   readonly windows: readonly WindowState[];
   /** The first error, if the whole operation failed. */
   readonly refusal?: { readonly code: string; readonly message: string; readonly retryAfter?: number } | undefined;
   readonly deprecations: readonly Deprecation[];
-  readonly hadKey: boolean;
-  /** How long the response took and how large it was. Absent for the page's own requests. */
-  readonly sent?: { readonly ms: number; readonly bytes: number };
-  /** The response's headers about limits. */
-  readonly limitHeaders: readonly (readonly [name: string, value: string])[];
   /** Milliseconds since the epoch. */
   readonly at: number;
 }
@@ -42,6 +45,9 @@ export interface Operation {
   readonly variables?: unknown;
 }
 
+/** Why there is no response of the server, for the user. */
+export class SendError extends Error {}
+
 /** URLs are relative to the page, so that it also works under a path prefix. */
 const toUrl = (path: string): URL => new URL(path, document.baseURI);
 
@@ -59,16 +65,11 @@ export async function send(
   const sent = orExplain('A header, perhaps the key, has a character that headers cannot carry.', () =>
     toHeaders(key, headers),
   );
-  const startedAt = performance.now();
-  const response = await fetch(toUrl('graphql'), {
-    method: 'POST',
-    headers: sent,
-    body: JSON.stringify(operation),
-  }).catch(() => {
+  const body = JSON.stringify(operation);
+  const response = await fetch(toUrl('graphql'), { method: 'POST', headers: sent, body }).catch(() => {
     throw new SendError('The server cannot be reached.');
   });
   const text = await response.text();
-  const ms = performance.now() - startedAt;
   const result = orExplain(
     `The response, with status ${response.status}, is not JSON. It may come from a proxy.`,
     () => JSON.parse(text) as GraphqlResult,
@@ -77,19 +78,14 @@ export async function send(
   const { message = '', extensions = {} } = result.errors?.[0] ?? {};
   const answer: Answer = {
     status: response.status,
-    windows: parseStatedWindows({ header: (name) => response.headers.get(name) ?? undefined }, at),
+    // Without a valid key, the headers count for the client's address.
+    windows: response.status === 401 ? [] : parseWindows(response.headers, at),
     refusal: response.ok ? undefined : { code: '', ...extensions, message },
     deprecations: result.extensions?.deprecations ?? [],
-    hadKey: sent.has('Authorization'),
-    sent: { ms, bytes: new Blob([text]).size },
-    limitHeaders: [...response.headers].filter(([name]) => /ratelimit|retry-after/.test(name)),
     at,
   };
   return { result, answer };
 }
-
-/** Why there is no response of the server, for the user. */
-export class SendError extends Error {}
 
 function orExplain<T>(reason: string, work: () => T): T {
   try {
@@ -110,33 +106,37 @@ function toHeaders(key: string, others: Readonly<Record<string, string>>): Heade
   return headers;
 }
 
+/** Reads `RateLimit-Policy` and `RateLimit` as this server writes them: with the same windows in the same order. */
+function parseWindows(headers: Headers, at: number): WindowState[] {
+  const policies = headers.get('RateLimit-Policy')?.matchAll(/"(.*?)";q=(\d+)/g) ?? [];
+  const states = [...(headers.get('RateLimit')?.matchAll(/;r=(\d+);t=(\d+)/g) ?? [])];
+  return Array.from(policies, ([, name = '', limit], index) => {
+    const [, remaining, seconds] = states[index] ?? [];
+    return { name, limit: Number(limit), remaining: Number(remaining), resetAt: at + Number(seconds) * 1_000 };
+  });
+}
+
 /**
  * Exchanges the one-time token in the page's address for the development keys, and removes it from the address.
- * @returns no keys if there is no token; no keys and the reason if the server refuses it, as it does the second time
+ * @returns undefined if there is no token
+ * @throws SendError if the server refuses the token, as it does the second time
  */
-export async function fetchDevelopmentKeys(): Promise<{ keys?: DevelopmentKeys; refusal?: string }> {
+export async function fetchDevelopmentKeys(): Promise<DevelopmentKeys | undefined> {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1];
-  if (token === undefined) return {};
+  if (token === undefined) return undefined;
   history.replaceState(null, '', location.pathname + location.search);
   const headers = { Authorization: `Bearer ${token}` };
   const response = await fetch(toUrl('explorer/development-keys'), { method: 'POST', headers });
   const body: unknown = await response.json();
-  return response.ok ? { keys: body as DevelopmentKeys } : { refusal: (body as { message: string }).message };
-}
-
-/** Fetches the command that creates a key, in the form in which the server was started. A gateway has none. */
-export async function fetchNewKeyCommand(): Promise<string | undefined> {
-  const response = await fetch(toUrl('.'), { headers: { Accept: 'application/json' } });
-  return ((await response.json()) as { newKeyCommand?: string }).newKeyCommand;
+  if (!response.ok) throw new SendError((body as { message: string }).message);
+  return body as DevelopmentKeys;
 }
 
 /** Finds the first number in a JSON value that JavaScript has rounded. */
 export function findRoundedNumber(value: unknown): number | undefined {
   if (typeof value === 'number') return Number.isInteger(value) && !Number.isSafeInteger(value) ? value : undefined;
   if (typeof value !== 'object' || value === null) return undefined;
-  for (const member of Object.values(value)) {
-    const found = findRoundedNumber(member);
-    if (found !== undefined) return found;
-  }
-  return undefined;
+  return Object.values(value)
+    .map(findRoundedNumber)
+    .find((found) => found !== undefined);
 }

@@ -2,7 +2,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import {
   describeInBrowser,
-  findSeriousFaults,
+  findFaults,
   LOOKS,
   openPage,
   overflowOf,
@@ -19,8 +19,8 @@ const PAGES = [
   ['document', '/docs/limits', 'table'],
 ] as const;
 /** The panels beside the explorer's editor. */
-const PANELS = ['Documentation Explorer', 'History', 'Build an operation'];
-const MENUS = ['Open an example', 'Copy as code'];
+const PANELS = ['Documentation Explorer', 'History'];
+const MENUS = ['Copy as code or link'];
 
 describeInBrowser('the pages, checked by axe', () => {
   let gateway: Gateway;
@@ -36,7 +36,7 @@ describeInBrowser('the pages, checked by axe', () => {
   });
 
   it.each(LOOKS.flatMap((look) => PAGES.map((page) => ({ ...look, page }))))(
-    'have no serious fault: $page.0, $look',
+    'have no fault: $page.0, $look',
     async ({ look, options, page: [name, path, complete] }) => {
       // Its policy would not let the page run axe.
       const { page, close } = await openPage(browser, { ...options, bypassCSP: true });
@@ -56,16 +56,18 @@ describeInBrowser('the pages, checked by axe', () => {
       }
       expect(await overflowOf(page)).toBe(0);
       await photograph(page, `${name}-${look}`);
-      expect(await findSeriousFaults(page)).toEqual([]);
+      expect(await findFaults(page)).toEqual([]);
       for (const menu of name === 'explorer' ? MENUS : []) {
         await page.getByLabel(menu).click();
         await page.getByRole('menu').waitFor();
-        expect([menu, await findSeriousFaults(page)]).toEqual([menu, []]);
+        // An open menu lies above the page, outside its landmarks.
+        const faults = (await findFaults(page)).filter(([rule]) => rule !== 'region');
+        expect([menu, faults]).toEqual([menu, []]);
         await page.keyboard.press('Escape');
       }
       for (const panel of name === 'explorer' ? PANELS : []) {
         await page.getByLabel(`Show ${panel}`).click();
-        expect([panel, await findSeriousFaults(page)]).toEqual([panel, []]);
+        expect([panel, await findFaults(page)]).toEqual([panel, []]);
         await photograph(page, `${name}-${look}-${panel}`);
       }
       await close();

@@ -9,7 +9,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import {
   describeInBrowser,
-  findSeriousFaults,
+  findFaults,
   LOOKS,
   openPage,
   overflowOf,
@@ -33,6 +33,8 @@ describeInBrowser('the frontend example, installed and built as its README says'
   let directory: string;
   let example: string;
   let port: string;
+  /** The build that is served. */
+  let folder = 'dist';
   const opened: WatchedPage[] = [];
 
   beforeAll(async () => {
@@ -51,9 +53,11 @@ describeInBrowser('the frontend example, installed and built as its README says'
     });
     await npm(example, ['ci', '--no-audit', '--no-fund', '--prefer-offline']);
     port = String(await findFreePort());
-    await npm(example, ['run', 'build'], { VITE_STORE_URL: `http://127.0.0.1:${port}/graphql` });
+    const VITE_STORE_URL = `http://127.0.0.1:${port}/graphql`;
+    await npm(example, ['run', 'build'], { VITE_STORE_URL, VITE_TRUSTED_DOCUMENTS: 'true' });
+    await npm(example, ['run', 'build', '--', '--outDir', 'dist-plain'], { VITE_STORE_URL });
     gateway = await startStore({ TRUSTED_DOCUMENTS: join(example, MANIFEST), TRUSTED_DOCUMENTS_ONLY: 'true' });
-    app = serve(join(example, 'dist'));
+    app = serve(() => join(example, folder));
     await new Promise<void>((ready) => app.listen(0, '127.0.0.1', ready));
     url = `http://localhost:${(app.address() as AddressInfo).port}/`;
     browser = await startBrowser();
@@ -205,19 +209,21 @@ describeInBrowser('the frontend example, installed and built as its README says'
     await page.getByText('Bella').waitFor();
     await photograph(page, `frontend-${look}`);
     expect(await overflowOf(page)).toBe(0);
-    expect(await findSeriousFaults(page)).toEqual([]);
+    expect(await findFaults(page)).toEqual([]);
   });
 
   describe('with another store', () => {
     beforeAll(() => gateway.close());
 
-    it('runs without the manifest', async () => {
+    it('runs without the manifest and without an error, from its first request', async () => {
+      folder = 'dist-plain';
       gateway = await startStore({});
       const { key } = await gateway.createKey();
-      const { page } = await open(key);
+      const { page, complaints } = await open(key);
       await page.getByText('Bella').waitFor();
       await page.getByLabel('Show').selectOption('SOLD');
       await page.getByText('Luna').waitFor();
+      expect(complaints).toEqual([]);
       await gateway.close();
     });
 
@@ -256,10 +262,10 @@ function npm(cwd: string, args: readonly string[], env: Record<string, string> =
 }
 
 /** Serves a folder as static files. */
-function serve(folder: string): Server {
+function serve(folder: () => string): Server {
   return createServer((request, response) => {
     const path = request.url === '/' ? '/index.html' : (request.url ?? '');
-    readFile(join(folder, path)).then(
+    readFile(join(folder(), path)).then(
       (file) => response.setHeader('Content-Type', MEDIA_TYPES[extname(path)] ?? 'text/plain').end(file),
       () => response.writeHead(404).end(),
     );

@@ -69,14 +69,21 @@ describe.each(MODES)('browser pages, %s store', (mode) => {
     }
   });
 
-  it.each(['/explorer/index.htm', '/assets/index.html', '/assets/../package.json', '/assets/%2e%2e/index.html'])(
-    'return 404 for %s',
-    async (path) => {
-      const { status, body } = await request(gateway.url, { path });
-      expect(status).toBe(404);
-      expect(JSON.parse(body)).toMatchObject({ code: 'not_found', status: 404 });
-    },
-  );
+  it.each([
+    '/explorer/index.htm',
+    '/assets/index.html',
+    '/assets/nothing.js',
+    '/assets/../package.json',
+    '/assets/%2e%2e/index.html',
+    '/docs/..',
+    '/docs/../package.json',
+    '/docs/%2e%2e%2findex',
+    '/docs/a/b',
+  ])('return 404 for %s', async (path) => {
+    const { status, body } = await request(gateway.url, { path });
+    expect(status).toBe(404);
+    expect(JSON.parse(body)).toMatchObject({ code: 'not_found', status: 404 });
+  });
 
   it('send browsers a front page, and other clients the same as JSON', async () => {
     const json = await gateway.fetch('/', { headers: { Accept: '*/*' } });
@@ -136,6 +143,24 @@ describe.each(MODES)('browser pages, %s store', (mode) => {
       'form-action': "'none'",
       'frame-ancestors': "'none'",
     });
+  });
+
+  it('send the headers that docs/security.md promises', async () => {
+    const paths = ['/', '/explorer', '/graphql', '/docs/README', '/docs/security'];
+    if (mode !== 'proxy') paths.push('/reference');
+    for (const path of paths) {
+      const { headers } = await gateway.fetch(path, { headers: BROWSER });
+      expect(headers.get('content-type')).toBe('text/html; charset=utf-8');
+      expect([path, headers.get('x-content-type-options'), headers.get('x-frame-options')]).toEqual([
+        path,
+        'nosniff',
+        'DENY',
+      ]);
+      expect(headers.get('content-security-policy')).toContain("frame-ancestors 'none'");
+      expect(headers.get('cross-origin-opener-policy')).toMatch(/^same-origin/);
+      expect(headers.get('permissions-policy')).toContain('camera=()');
+      expect(headers.get('referrer-policy')).toMatch(/^(?:no-referrer|strict-origin-when-cross-origin)$/);
+    }
   });
 
   it('can load the schema while the key is empty', async () => {

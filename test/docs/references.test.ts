@@ -18,7 +18,7 @@ const OTHER_VARIABLES = new Set([
   ...['OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_EXPORTER_OTLP_COMPRESSION', 'OTEL_SERVICE_NAME'],
   ...['OTEL_RESOURCE_ATTRIBUTES', 'OTEL_PROPAGATORS'],
   // Examples, the image build and shell commands.
-  ...['STORE_KEY', 'STORE_URL', 'VITE_STORE_URL', 'KEY', 'ID'],
+  ...['STORE_KEY', 'STORE_URL', 'VITE_STORE_URL', 'VITE_TRUSTED_DOCUMENTS', 'KEY', 'ID'],
 ]);
 const KNOWN = new Set([...SETTINGS, ...TRACING_SETTINGS]);
 const ASSIGNED = /(?:^|\s|`|export )([A-Z][A-Z0-9_]*)=/gm;

@@ -79,13 +79,14 @@ export function overflowOf(page: Page): Promise<number> {
   return page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
 }
 
-/** Finds the serious and critical faults that axe sees. A page with a content security policy needs `bypassCSP`. */
-export async function findSeriousFaults(page: Page): Promise<unknown[]> {
+/**
+ * Finds the accessibility faults that axe sees. A page with a content security policy needs `bypassCSP`.
+ * @returns the rule and the elements of each fault
+ */
+export async function findFaults(page: Page): Promise<string[][]> {
   // axe fails if the page changes while it runs.
   await page.waitForTimeout(1_000);
   await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'));
-  const { violations } = await page.evaluate<{ violations: { id: string; impact: string; nodes: unknown[] }[] }>(
-    'axe.run()',
-  );
-  return violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+  const { violations } = await page.evaluate<{ violations: { id: string; nodes: { html: string }[] }[] }>('axe.run()');
+  return violations.map(({ id, nodes }) => [id, ...nodes.map(({ html }) => html)]);
 }
