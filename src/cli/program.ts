@@ -11,7 +11,10 @@ const REPORT_TIMEOUT_MS = 60_000;
 /** Creates a command whose errors are one line each, which begins with its name. */
 export function createProgram(name: string): Command {
   const toLine = (text: string): string => {
-    const reason = text.trimEnd().replace(/^error: /, '').replace(/\.$/, '');
+    const reason = text
+      .trimEnd()
+      .replace(/^error: /, '')
+      .replace(/\.$/, '');
     return `${name}: ${reason.replace('\n', ' ')}; see --help\n`;
   };
   return new Command(name).configureOutput({ outputError: (text, write) => write(toLine(text)) });
