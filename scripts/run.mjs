@@ -2,5 +2,6 @@
 import { buildIfChanged } from './build.mjs';
 
 buildIfChanged();
-// In this process, so that signals reach the program directly.
+// In this process, so that signals reach the program directly. For the same reason, `npm start` and `npm run dev` begin with
+// `exec`: npm signals the shell, which would not pass the signal on.
 await import('../dist/cli/animal-store-gateway.js');
