@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Transaction } from '@electric-sql/pglite';
 import { ConfigError } from '../config.js';
 import { StoreError } from '../errors.js';
-import type { Database, Session } from './database.js';
+import type { Connection, Database } from './database.js';
 import { acquireStoreLock } from './store-lock.js';
 
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
@@ -131,12 +131,11 @@ export async function openPgliteDatabase(dataDir: string): Promise<Database> {
     async query<Row>({ text }: { text: string }, values: readonly unknown[]) {
       return (await database.query<Row>(text, values as unknown[])).rows;
     },
-    session: (work) => work(toSession(database)),
     transaction: (work) => database.transaction((transaction) => work(toSession(transaction))),
     close: () => database.close(),
   };
 }
 
-function toSession(connection: Pick<Transaction, 'exec'>): Session {
+function toSession(connection: Pick<Transaction, 'exec'>): Connection {
   return { execute: async (text) => ({ rows: (await connection.exec(text)).at(-1)?.rows ?? [] }) };
 }

@@ -1,5 +1,5 @@
 import { OTHER, type DeprecatedCaller, type Usage, type UsageFilter, type UsageGroup } from '../access/usage.js';
-import type { Queryable } from './database.js';
+import { fromMillis, toMillis, type Millis, type Queryable } from './database.js';
 import type { UsageCount } from './usage-counter.js';
 
 /** The most pairs of client and operation per key and hour, or per key and day. The others are added up as `(other)`. */
@@ -127,7 +127,7 @@ const LAST_USES = {
   name: 'find-last-uses',
   text: `
     SELECT id, (
-      SELECT max(last_at) FROM usage WHERE key_id = id AND starts_at = (SELECT max(starts_at) FROM usage WHERE key_id = id)
+      SELECT ${toMillis('max(last_at)')} FROM usage WHERE key_id = id AND starts_at = (SELECT max(starts_at) FROM usage WHERE key_id = id)
     ) AS "lastUsedAt" FROM unnest($1::text[]) AS id`,
 };
 
@@ -187,8 +187,8 @@ export function createPostgresUsage(database: Queryable) {
     },
     /** Finds when keys were last used. A key that was not used for a year is missing. */
     async findLastUses(keyIds: readonly string[]): Promise<ReadonlyMap<string, Date>> {
-      const rows = await database.query<{ id: string; lastUsedAt: Date | null }>(LAST_USES, [keyIds]);
-      return new Map(rows.flatMap(({ id, lastUsedAt }) => (lastUsedAt ? [[id, lastUsedAt] as const] : [])));
+      const rows = await database.query<{ id: string; lastUsedAt: Millis | null }>(LAST_USES, [keyIds]);
+      return new Map(rows.flatMap(({ id, lastUsedAt }) => (lastUsedAt ? [[id, fromMillis(lastUsedAt)] as const] : [])));
     },
   };
 }
