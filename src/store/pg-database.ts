@@ -90,7 +90,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
     types: { getTypeParser },
     // The address of a process for `cancelStatement`.
     ...(prepare && {
-      onConnect: rememberPid as (client: pg.ClientBase) => void,
+      onConnect: rememberPid as never,
     }),
     keepAlive: true,
     application_name: 'animal-store-gateway',
@@ -183,18 +183,15 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
         void cancelStatement(client);
       }, statementTimeoutMs + GIVE_UP_MS);
       let isReleased = false;
-      const end = (isUnusable: boolean): void => {
+      const end = (isUnusable = false): void => {
         if (!isReleased) release(client, isUnusable);
         isReleased = true;
       };
-      client.query(config, (error: Error | undefined, result: pg.QueryResult) => {
+      client.query(config, (error: Error | null | undefined, result: pg.QueryResult) => {
         clearTimeout(timer);
         clearTimeout(abandoned);
         // A late cancellation must not end another request's statement, so its connection is not used again.
-        end(
-          isGivenUp ||
-            (error !== undefined && (isBroken(error) || (error as NodeJS.ErrnoException).code === READ_ONLY)),
-        );
+        end(isGivenUp || (error && (isBroken(error) || (error as NodeJS.ErrnoException).code === READ_ONLY)));
         if (error) reject(error);
         else resolve(result.rows as unknown[]);
       });
@@ -320,17 +317,17 @@ function addOptions(text: string): string {
 }
 
 /** Like pg's own parsers, except that an int8 stays as the server sent it, and a time that pg cannot read is an error. */
-function getTypeParser(oid: number, format?: 'text' | 'binary'): (value: string) => unknown {
-  const { INT8, TIMESTAMPTZ } = pg.types.builtins;
-  if (oid === Number(INT8)) return (text) => text;
-  const parse: (value: string) => unknown = pg.types.getTypeParser(oid, format as 'text');
-  if (oid !== Number(TIMESTAMPTZ)) return parse;
-  return (text) => {
+const getTypeParser: typeof pg.types.getTypeParser = (oid: number, ...format: unknown[]) => {
+  const { INT8, TIMESTAMPTZ }: Record<string, number> = pg.types.builtins;
+  if (oid === INT8) return (text: string) => text;
+  const parse = (pg.types.getTypeParser as (...args: unknown[]) => (text: string) => unknown)(oid, ...format);
+  if (oid !== TIMESTAMPTZ) return parse;
+  return (text: string) => {
     const time = parse(text);
     if (time === null) throw new Error('the database sent a time that is not in ISO format');
     return time;
   };
-}
+};
 
 const READ_ONLY = '25006';
 const STARTING_UP = '57P03';
