@@ -90,7 +90,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
     types: { getTypeParser },
     // The address of a process for `cancelStatement`.
     ...(prepare && {
-      onConnect: rememberPid as never,
+      onConnect: rememberPid,
     }),
     keepAlive: true,
     application_name: 'animal-store-gateway',
@@ -164,9 +164,11 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
     },
   };
 
-  async function rememberPid(client: pg.ClientBase): Promise<void> {
-    const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
-    pids.set(client, rows[0]?.pid as number);
+  /** Returns a promise, for which the pool waits. Its type does not say so. */
+  function rememberPid(client: pg.ClientBase): unknown {
+    return client
+      .query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+      .then(({ rows }) => pids.set(client, rows[0]?.pid as number));
   }
 
   async function run(config: pg.QueryConfig): Promise<unknown[]> {
