@@ -193,7 +193,8 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
         clearTimeout(timer);
         clearTimeout(abandoned);
         // A late cancellation must not end another request's statement, so its connection is not used again.
-        end(isGivenUp || (error && (isBroken(error) || (error as NodeJS.ErrnoException).code === READ_ONLY)));
+        const isUnusable = error ? isBroken(error) || (error as NodeJS.ErrnoException).code === READ_ONLY : false;
+        end(isGivenUp || isUnusable);
         if (error) reject(error);
         else resolve(result.rows as unknown[]);
       });
