@@ -31,13 +31,17 @@ function isValidUrl(text: string, protocols: readonly string[], isValid: (url: U
 /** One or more PostgreSQL servers. */
 export function databaseUrl(expected: string) {
   const protocols = ['postgres:', 'postgresql:'];
-  return z
-    .string()
-    .refine((text) => splitHosts(text).every((one) => isValidUrl(one, protocols, namesPrimary)), expected)
-    .refine(
-      (text) => splitHosts(text).every((one) => isValidUrl(one, protocols, hasSslMode)),
-      `must be a URL with an sslmode of ${SSL_MODES.join(', ')}, or without one`,
-    );
+  return (
+    z
+      .string()
+      // A URL for a Unix socket names no host. Its `host` parameter replaces this one.
+      .transform((text) => text.replace(/^(postgres(?:ql)?:\/\/(?:[^/?#@]*@)?)\//, '$1localhost/'))
+      .refine((text) => splitHosts(text).every((one) => isValidUrl(one, protocols, namesPrimary)), expected)
+      .refine(
+        (text) => splitHosts(text).every((one) => isValidUrl(one, protocols, hasSslMode)),
+        `must be a URL with an sslmode of ${SSL_MODES.join(', ')}, or without one`,
+      )
+  );
 }
 
 /** The program needs a server that accepts writes. */

@@ -8,6 +8,24 @@ export interface Statement {
   readonly text: string;
 }
 
+/** A time as `toMillis` selects it: milliseconds since the epoch, as text. */
+export type Millis = string;
+
+/** SQL for a time whose text does not depend on the settings of the session, such as DateStyle. */
+export function toMillis(column: string): string {
+  return `(extract(epoch FROM ${column}) * 1000)::bigint`;
+}
+
+/** Converts a selected time. @throws Error if it is no date: a time that cannot be read is never an absent one */
+export function fromMillis(millis: Millis): Date;
+export function fromMillis(millis: Millis | null): Date | null;
+export function fromMillis(millis: Millis | null): Date | null {
+  if (millis === null) return null;
+  const date = new Date(Number(millis));
+  if (Number.isNaN(date.getTime())) throw new Error('the database has a time that is no date');
+  return date;
+}
+
 /** Runs statements. Returns values of type int8 as text, so they are exact. */
 export interface Queryable {
   /**
@@ -17,17 +35,15 @@ export interface Queryable {
   query<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]>;
 }
 
-/** A connection that no other caller uses, for migrations. */
-export interface Session {
+/** A connection that no other caller uses, in a transaction. */
+export interface Connection {
   /** Runs SQL text of one or more statements and returns the rows of the last. */
   execute(text: string): Promise<{ rows: Record<string, unknown>[] }>;
 }
 
 export interface Database extends Queryable {
-  /** Runs `work` on one connection, without a transaction. */
-  session<T>(work: (session: Session) => Promise<T>): Promise<T>;
   /** Runs `work` in one transaction on one connection. */
-  transaction<T>(work: (session: Session) => Promise<T>): Promise<T>;
+  transaction<T>(work: (connection: Connection) => Promise<T>): Promise<T>;
   readonly connections?: () => DatabaseConnections;
   /**
    * Whether the embedded database can write.

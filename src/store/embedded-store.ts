@@ -8,7 +8,7 @@ import { ConfigError } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import { describeSystemError } from '../system-error.js';
-import type { Database, Session } from './database.js';
+import type { Connection, Database } from './database.js';
 import { createStoreFiles } from './store-files.js';
 import { lockStore } from './store-lock.js';
 import { serveClient } from './postgres-socket.js';
@@ -185,13 +185,12 @@ export async function openPgliteDatabase(dataDir: string): Promise<EmbeddedDatab
     async query<Row>({ text }: { text: string }, values: readonly unknown[]) {
       return (await database.query<Row>(text, values as unknown[])).rows;
     },
-    session: (work) => inTurn(() => work(toSession(database))),
     transaction: (work) => inTurn(() => database.transaction((transaction) => work(toSession(transaction)))),
     serve: (socket) => void serveClient(socket, session, POSTGRES_VERSION),
     close: () => database.close(),
   };
 }
 
-function toSession(connection: Pick<Transaction, 'exec'>): Session {
+function toSession(connection: Pick<Transaction, 'exec'>): Connection {
   return { execute: async (text) => ({ rows: (await connection.exec(text)).at(-1)?.rows ?? [] }) };
 }

@@ -4,15 +4,12 @@ import { fileURLToPath } from 'node:url';
 import Postgrator from 'postgrator';
 import { ConfigError } from '../config.js';
 import { StoreError } from '../errors.js';
-import type { Database, Session } from './database.js';
+import type { Connection, Database } from './database.js';
 
 const MIGRATIONS = fileURLToPath(new URL('../../migrations/*.sql', import.meta.url));
 
 /** The number is arbitrary, but every instance must use the same one. */
 const MIGRATION_LOCK = 7_236_012_030;
-
-/** A file that begins with this line runs statement by statement outside a transaction, for CREATE INDEX CONCURRENTLY. */
-const NO_TRANSACTION = '-- no transaction\n';
 
 /**
  * A migration that waits for a lock blocks all later requests for the table, so it gives up soon and tries again. If
@@ -22,6 +19,10 @@ const CAUTION = `SET LOCAL lock_timeout = '2s';
   DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '1s', true); EXCEPTION WHEN OTHERS THEN END $$`;
 
 const RETRY_MS = 500;
+
+const PERMISSION_DENIED = '42501';
+const GRANT =
+  'Run npm run migrate as the owner of the tables or, for a new database, GRANT CREATE ON SCHEMA public to the role';
 
 interface MigrateOptions {
   /** How long to wait for locks, and for another instance that migrates, in milliseconds. */
@@ -66,8 +67,11 @@ type Migration = Awaited<ReturnType<Postgrator['getMigrations']>>[number];
 
 /** @throws ConfigError if a file has changed since it ran */
 async function findPending(database: Database, files: string): Promise<readonly Migration[]> {
-  return database.transaction((session) =>
-    withPostgrator(session, files, async (postgrator) => {
+  return database.transaction(async (connection) => {
+    const { rows } = await connection.execute('SHOW server_encoding');
+    if (rows[0]?.server_encoding !== 'UTF8')
+      throw new ConfigError(`the database has the encoding ${String(rows[0]?.server_encoding)}: create one with UTF8`);
+    return withPostgrator(connection, files, async (postgrator) => {
       const version = await postgrator.getDatabaseVersion();
       let file = '';
       postgrator.on('validation-started', ({ filename }) => (file = basename(filename)));
@@ -76,34 +80,20 @@ async function findPending(database: Database, files: string): Promise<readonly 
         throw new ConfigError(`${file} was changed after it had run: restore it, and make a new file for the change`);
       });
       return postgrator.getRunnableMigrations(version, Infinity);
-    }),
-  );
+    });
+  });
 }
 
 /** @returns false if another instance has run it in the meantime */
 async function runNext(database: Database, migration: Migration, files: string): Promise<boolean> {
-  const run = async (postgrator: Postgrator): Promise<boolean> =>
-    (await postgrator.migrate(String(migration.version))).length > 0;
-  if (!migration.getSql().startsWith(NO_TRANSACTION)) {
-    return database.transaction(async (session) => {
-      await session.execute(CAUTION);
-      await lock(session, 'pg_try_advisory_xact_lock');
-      return withPostgrator(session, files, run);
+  return database.transaction(async (connection) => {
+    await connection.execute(CAUTION);
+    const { rows } = await connection.execute(`SELECT pg_try_advisory_xact_lock(${MIGRATION_LOCK}) AS taken`);
+    if (!rows[0]?.taken) throw new LockedError();
+    return withPostgrator(connection, files, async (postgrator) => {
+      return (await postgrator.migrate(String(migration.version))).length > 0;
     });
-  }
-  return database.session(async (session) => {
-    await lock(session, 'pg_try_advisory_lock');
-    try {
-      return await withPostgrator(session, files, run);
-    } finally {
-      await session.execute(`SELECT pg_advisory_unlock(${MIGRATION_LOCK})`);
-    }
   });
-}
-
-async function lock(session: Session, take: string): Promise<void> {
-  const { rows } = await session.execute(`SELECT ${take}(${MIGRATION_LOCK}) AS taken`);
-  if (!rows[0]?.taken) throw new LockedError();
 }
 
 class LockedError extends Error {
@@ -111,11 +101,11 @@ class LockedError extends Error {
 }
 
 async function withPostgrator<T>(
-  session: Session,
+  connection: Connection,
   files: string,
   work: (postgrator: Postgrator) => Promise<T>,
 ): Promise<T> {
-  const { rows } = await session.execute('SELECT current_database() AS name, current_schema() AS schema');
+  const { rows } = await connection.execute('SELECT current_database() AS name, current_schema() AS schema');
   const [{ name, schema } = {}] = rows;
   const postgrator = new Postgrator({
     migrationPattern: files,
@@ -124,18 +114,16 @@ async function withPostgrator<T>(
     schemaTable: 'schema_version',
     currentSchema: String(schema),
     newline: 'LF',
-    execQuery: (text) => session.execute(text),
+    execQuery: (text) => connection.execute(text),
     execSqlScript: async (text) => {
-      // PostgreSQL would run several statements in one message as a transaction.
-      const statements = text.startsWith(NO_TRANSACTION) ? text.split(/;\s*$/m).filter((part) => part.trim()) : [text];
-      for (const statement of statements) await session.execute(statement);
+      await connection.execute(text);
     },
   });
   try {
     return await work(postgrator);
   } finally {
-    // Postgrator sets the session's search path, and the pool reuses the session. A failed transaction restores it.
-    await session.execute('RESET search_path').catch(() => undefined);
+    // Postgrator sets the connection's search path, and the pool reuses it. A failed transaction restores it.
+    await connection.execute('RESET search_path').catch(() => undefined);
   }
 }
 
@@ -149,8 +137,9 @@ function toWaitReason(error: unknown): string | undefined {
 
 function toFailure(error: unknown, filename: string): unknown {
   if (error instanceof StoreError && toWaitReason(error) === undefined) return error;
-  const { message } = (error instanceof StoreError ? error.cause : error) as Error;
-  return new ConfigError(`migration ${basename(filename)} failed: ${message}`, { cause: error });
+  const { message, code } = (error instanceof StoreError ? error.cause : error) as NodeJS.ErrnoException;
+  const remedy = code === PERMISSION_DENIED ? `. ${GRANT}` : '';
+  return new ConfigError(`migration ${basename(filename)} failed: ${message}${remedy}`);
 }
 
 /**
@@ -185,6 +174,21 @@ export async function checkStore(database: Database): Promise<string | undefined
   if (missing) return `The database has no ${missing.name}: its migrations are pending.`;
   if (problems.length === 0) return undefined;
   return `The database role lacks ${problems.map(({ name, permission }) => `${permission} on ${name}`).join(', ')}.`;
+}
+
+/** Whether the database only follows another one. */
+export function isHotStandby(database: Database): Promise<boolean> {
+  return ask(database, 'find-standby', 'SELECT pg_is_in_recovery() AS answer');
+}
+
+/** Whether the database refuses writes. */
+export function isReadOnly(database: Database): Promise<boolean> {
+  return ask(database, 'find-read-only', `SELECT current_setting('transaction_read_only')::boolean AS answer`);
+}
+
+async function ask(database: Database, name: string, text: string): Promise<boolean> {
+  const [row] = await database.query<{ answer: boolean }>({ name, text }, []);
+  return row?.answer === true;
 }
 
 /**

@@ -3,7 +3,7 @@ import type { Account } from '../access/ledger.js';
 import { PUBLISHED_LIMITS, toWindows, type Plan, type PlanLimits } from '../access/plans.js';
 import { createBatcher } from '../batcher.js';
 import { fromWallTime } from '../clock.js';
-import type { Queryable, Statement } from './database.js';
+import { fromMillis, toMillis, type Millis, type Queryable, type Statement } from './database.js';
 
 export interface KeyRecord {
   readonly id: string;
@@ -64,16 +64,22 @@ export interface KeyEventFilter {
   readonly limit: number;
 }
 
-interface KeyRow extends Omit<KeyRecord, 'limits'> {
+interface KeyRow extends Pick<KeyRecord, 'id' | 'plan' | 'label'> {
+  readonly createdAt: Millis;
+  readonly expiresAt: Millis | null;
+  readonly revokedAt: Millis | null;
+  readonly unbannedAt: Millis | null;
+  readonly previousEndsAt: Millis | null;
   readonly digest: Uint8Array;
   readonly perMinute: number | null;
   readonly perDay: number | null;
   readonly previousDigest: Uint8Array | null;
 }
 
-const COLUMNS = `id, digest, plan, label, per_minute AS "perMinute", per_day AS "perDay", created_at AS "createdAt",
-  expires_at AS "expiresAt", revoked_at AS "revokedAt", unbanned_at AS "unbannedAt", previous_digest AS "previousDigest",
-  previous_ends_at AS "previousEndsAt"`;
+const COLUMNS = `id, digest, plan, label, per_minute AS "perMinute", per_day AS "perDay",
+  ${toMillis('created_at')} AS "createdAt", ${toMillis('expires_at')} AS "expiresAt",
+  ${toMillis('revoked_at')} AS "revokedAt", ${toMillis('unbanned_at')} AS "unbannedAt",
+  previous_digest AS "previousDigest", ${toMillis('previous_ends_at')} AS "previousEndsAt"`;
 
 const FIND_BY_DIGEST = {
   name: 'find-keys',
@@ -170,11 +176,13 @@ export function createPostgresKeyStore(database: Queryable) {
     /** Lifts the ban of a key, on every instance. */
     unban: (id: string, actor: string) => findOne(UNBAN, [actor, '{}', id]),
     /** Lists what was done to one key or to all keys, the latest first. */
-    listEvents({ id, limit }: KeyEventFilter): Promise<readonly KeyEvent[]> {
+    async listEvents({ id, limit }: KeyEventFilter): Promise<readonly KeyEvent[]> {
       const [name, condition] = id === undefined ? ['list-key-log', ''] : ['list-key-log-of-key', 'WHERE key_id = $2'];
-      const text = `SELECT at, actor, action, key_id AS "keyId", changes FROM key_log ${condition}
+      const text = `SELECT ${toMillis('at')} AS at, actor, action, key_id AS "keyId", changes FROM key_log ${condition}
                     ORDER BY id DESC LIMIT $1`;
-      return database.query<KeyEvent>({ name, text }, id === undefined ? [limit] : [limit, id]);
+      const values = id === undefined ? [limit] : [limit, id];
+      const rows = await database.query<Omit<KeyEvent, 'at'> & { at: Millis }>({ name, text }, values);
+      return rows.map((row) => ({ ...row, at: fromMillis(row.at) }));
     },
   };
 
@@ -206,7 +214,7 @@ function toChanges(before: object, after: object): string {
 /** The record of a key as the holder of its previous secret sees it: it ends earlier. */
 function toPreviousRecord(row: KeyRow): KeyRecord {
   const record = toRecord(row);
-  const end = row.previousEndsAt as Date;
+  const end = record.previousEndsAt as Date;
   return { ...record, expiresAt: record.expiresAt && record.expiresAt < end ? record.expiresAt : end };
 }
 
@@ -219,8 +227,15 @@ function toDigest(bytes: Uint8Array): string {
 }
 
 function toRecord(row: KeyRow): KeyRecord {
-  const { id, plan, label, perMinute, perDay, createdAt, expiresAt, revokedAt, unbannedAt, previousEndsAt } = row;
+  const { id, plan, label, perMinute, perDay } = row;
   const own = { perMinute: perMinute as number, perDay: perDay as number };
   const limits = plan === 'enterprise' ? own : PUBLISHED_LIMITS[plan];
-  return { id, plan, label, limits, createdAt, expiresAt, revokedAt, unbannedAt, previousEndsAt };
+  return {
+    ...{ id, plan, label, limits },
+    createdAt: fromMillis(row.createdAt),
+    expiresAt: fromMillis(row.expiresAt),
+    revokedAt: fromMillis(row.revokedAt),
+    unbannedAt: fromMillis(row.unbannedAt),
+    previousEndsAt: fromMillis(row.previousEndsAt),
+  };
 }

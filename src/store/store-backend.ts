@@ -4,7 +4,7 @@ import { createPostgresKeyStore } from './postgres-key-store.js';
 import { createStoreAccess } from './store-access.js';
 import { ConfigError, type Config, type StoreConfig } from '../config.js';
 import { guardWrites, observeDatabase, type Database } from './database.js';
-import { checkStore, listPendingMigrations, migrate } from './migrate.js';
+import { checkStore, isHotStandby, isReadOnly, listPendingMigrations, migrate } from './migrate.js';
 import { createPgDatabase } from './pg-database.js';
 import { createPostgresUsage } from './postgres-usage.js';
 import { createUsageCounter } from './usage-counter.js';
@@ -57,14 +57,16 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     );
 
     const reports = createPostgresUsage(database);
-    const usage = createUsageCounter({ write: (counts) => reports.add(counts), log });
-    closers.push(() => usage.close());
+    const isReplica = store.kind === 'server' && (await isHotStandby(database));
+    if (isReplica) log.warn('the database is a hot standby: usage of keys is not counted here, and additions get 503');
+    const usage = isReplica ? undefined : createUsageCounter({ write: (counts) => reports.add(counts), log });
+    closers.push(async () => usage?.close());
 
     let prunedAt = performance.now();
     const sincePruned = (): number => (performance.now() - prunedAt) / 1_000;
-    metrics.gauge('store_pruning_age_seconds', 'Time since all expired rows were last deleted', sincePruned);
-    closers.push(
-      repeat({
+    if (!isReplica) {
+      metrics.gauge('store_pruning_age_seconds', 'Time since all expired rows were last deleted', sincePruned);
+      const stopPruning = repeat({
         run: async () => {
           await Promise.all([pruneIdempotentAdds(database), reports.prune()]);
           prunedAt = performance.now();
@@ -72,8 +74,9 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
         // At random, so that instances spread out.
         pauseMs: () => HOUR_MS * (0.5 + Math.random() / 2),
         onError: (err) => log.warn({ err }, 'cannot delete expired rows; the next run tries again'),
-      }),
-    );
+      });
+      closers.push(stopPruning);
+    }
 
     const keys = createPostgresKeyStore(database);
     const source = createBatchingPetSource(createPostgresPetSource(guarded, store.kind === 'embedded'));
@@ -87,12 +90,16 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     );
     const check = async () => {
       await opened.checkSpace?.();
-      return checkStore(database);
+      const problem = await checkStore(database);
+      // All instances share the database, so this is an outage, as for a database that does not answer.
+      if (!isReplica && problem === undefined && (await isReadOnly(database)))
+        throw new StoreError('unavailable', 'The database is read-only.', { retryAfter: 5 });
+      return problem;
     };
-    const problem = await check();
+    const problem = await checkStore(database);
     if (problem !== undefined) log.error({ problem }, 'not ready: the store cannot serve requests');
     const hasKeys = async () => problem !== undefined || (await keys.list({ limit: 1 })).length > 0;
-    const backend = { source, access, usage, isStore: true, hasKeys, lateMs: LATE_MS, check, close };
+    const backend = { source, access, ...(usage && { usage }), isStore: true, hasKeys, lateMs: LATE_MS, check, close };
     if (store.kind === 'server') return backend;
 
     const { directory, developmentKeys, sampleAnimals } = store;
@@ -131,11 +138,16 @@ async function migrateAtStart(
   }
 }
 
-/** Whether the database may be available later. That does not help a wrong password or a missing database. */
+/** PgBouncer refuses with this code, for example the settings of a session. PostgreSQL does not use it for that. */
+const POOLER_REFUSES = '08P01';
+
+/** Whether the database may be available later. Waiting does not help a wrong password, certificate or database name. */
 function mayPass(error: unknown): boolean {
   if (!(error instanceof StoreError && error.cause instanceof Error)) return false;
-  const { message, code = '' } = error.cause as NodeJS.ErrnoException;
-  return !/^(?:28|3D)/.test(code) && !message.startsWith('unsupported startup parameter');
+  const { code = '' } = error.cause as NodeJS.ErrnoException;
+  return (
+    !/^(?:28|3D|42501$)|CERT|^ERR_TLS|^ERR_SSL|UNABLE_TO_VERIFY|HOSTNAME_MISMATCH/.test(code) && code !== POOLER_REFUSES
+  );
 }
 
 /** Converts the error of a database that cannot be opened to one with a message for the operator. */
@@ -145,8 +157,8 @@ export function toConfigError(error: unknown): unknown {
   const cause = isFatal ? error : error instanceof StoreError && error.cause;
   if (!(cause instanceof Error)) return error;
   const { message, code } = cause as NodeJS.ErrnoException;
-  if (message.startsWith('unsupported startup parameter')) {
-    return new ConfigError('DATABASE_URL names a pooler that keeps no sessions: set DATABASE_PREPARE=false');
+  if (code === POOLER_REFUSES) {
+    return new ConfigError(`DATABASE_URL names a pooler that refuses: ${message}. It may need DATABASE_PREPARE=false`);
   }
   return new ConfigError(`DATABASE_URL names a database that cannot be reached: ${message || (code ?? 'unknown')}`);
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Database, Session } from './database.js';
+import type { Connection, Database } from './database.js';
 
 interface TableKind {
   /** What a row and several rows are for the operator. */
@@ -135,7 +135,7 @@ function newer(what: string): Error {
 }
 
 /** Describes the tables of a store. A store of an older version may lack some. */
-async function describe(session: Session): Promise<Header> {
+async function describe(session: Connection): Promise<Header> {
   const tables: Table[] = [];
   for (const name of Object.keys(TABLES)) {
     const { rows: columns } = await session.execute(
@@ -158,7 +158,7 @@ async function describe(session: Session): Promise<Header> {
  * Reads the header and all rows, as lines of JSON, in the order of the header. PostgreSQL writes the rows, so identifiers
  * are exact.
  */
-async function* readStore(session: Session, header: Header): AsyncGenerator<string> {
+async function* readStore(session: Connection, header: Header): AsyncGenerator<string> {
   yield `${JSON.stringify(header)}\n`;
   for (const { name, columns } of header.tables) {
     await session.execute(
@@ -175,7 +175,7 @@ async function* readStore(session: Session, header: Header): AsyncGenerator<stri
 }
 
 /** Lets the next ids follow the last ones: of animals, the last one that the export states, even if that animal is gone. */
-async function continueIds(session: Session, lastPetId: string | null): Promise<void> {
+async function continueIds(session: Connection, lastPetId: string | null): Promise<void> {
   if (lastPetId !== null) {
     if (!/^[1-9]\d{0,18}$/.test(lastPetId)) throw new Error('the export is damaged: lastPetId is no id');
     await session.execute(`SELECT setval(pg_get_serial_sequence('pets', 'id'), ${lastPetId})`);

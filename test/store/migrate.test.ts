@@ -137,17 +137,6 @@ describe('migrating a fresh PostgreSQL database', () => {
       expect(await listPendingMigrations(open(), files)).toEqual(['002.do.two.sql']);
     });
 
-    it('runs a file outside a transaction if its first line says so', async () => {
-      const text = `-- no transaction
-        DROP INDEX CONCURRENTLY IF EXISTS one_id;
-        CREATE INDEX CONCURRENTLY one_id ON one (id);`;
-      await writeFile(join(folder, '002.do.two.sql'), text);
-      await Promise.all(FIVE.map(() => migrate(open(), { files })));
-      expect(await ask(`SELECT indexname FROM pg_indexes WHERE tablename = 'one'`)).toEqual([{ indexname: 'one_id' }]);
-      expect(await ask('SELECT max(version)::int AS version FROM schema_version')).toEqual([{ version: 2 }]);
-      expect(await ask(`SELECT 1 FROM pg_locks WHERE locktype = 'advisory'`)).toEqual([]);
-    });
-
     it('refuses a file that was changed after it ran', async () => {
       await migrate(open(), { files });
       await writeFile(join(folder, '001.do.one.sql'), 'CREATE TABLE one (id bigint);');
