@@ -19,6 +19,14 @@ const many = (count, make) => Array.from({ length: count }, (_, index) => make(i
 const batch = (make) => many(20, make);
 const skipped = (name) => ({ query: `query ${name} { ${list(100, (j) => `a${j}: pets @skip(if: true) { id }`)} }` });
 const lookups = (first) => ({ query: `{ ${list(50, (j) => `a${j}: pet(id: ${first + j}) { id name }`)} }` });
+/** A megabyte of body, in as many chunks. */
+const inChunks = (key) => {
+  const { headers } = post('', key);
+  const body = `${[...'{'.padEnd(1_000_000)].map((byte) => `1\r\n${byte}\r\n`).join('')}0\r\n\r\n`;
+  return { method: 'POST', path: '/graphql', headers: { ...headers, 'transfer-encoding': 'chunked' }, body };
+};
+const MEMBERS = `{"query":"{ __typename }","variables":{${many(19_900, (n) => `"member${n}${'x'.repeat(30)}":1`).join()}}}`;
+const LONG_STRING = JSON.stringify({ query: '{ __typename }', variables: { text: 'x'.repeat(1_000_000) } });
 const ONE_ANIMAL = `/graphql?query=${encodeURIComponent('{ pets(limit: 1) { id } }')}`;
 const LISTS = { query: `{ ${list(100, (j) => `a${j}: pets(limit: 100) { id name categoryId status }`)} }` };
 
@@ -92,6 +100,42 @@ export const CALLERS = [
     connections: 100,
     toRequests: ({ key }) => [post('{', key)],
     statuses: [400],
+  },
+  {
+    name: 'a megabyte in one-byte chunks',
+    connections: 4,
+    toRequests: ({ key }) => [inChunks(key)],
+    statuses: [400, 408],
+  },
+  {
+    name: 'the same without a key',
+    connections: 4,
+    toRequests: () => [inChunks()],
+    statuses: [400, 401, 408, 429],
+  },
+  {
+    name: 'bodies with 19,900 members',
+    connections: 8,
+    toRequests: ({ key }) => [post(MEMBERS, key)],
+    statuses: [200],
+  },
+  {
+    name: 'a string of a megabyte',
+    connections: 8,
+    toRequests: ({ key }) => [post(LONG_STRING, key)],
+    statuses: [200],
+  },
+  {
+    name: 'bodies that never end',
+    connections: 600,
+    toRequests: ({ key }) => [{ ...post('x'.repeat(900_000), key), length: 1_000_000 }],
+    statuses: [408],
+  },
+  {
+    name: 'white space in Accept',
+    connections: 8,
+    toRequests: () => [{ ...get('/graphql?query={__typename}'), headers: { accept: `a${' '.repeat(15_000)};` } }],
+    statuses: [400, 406],
   },
   { name: '/metrics', connections: 100, toRequests: () => [get('/metrics')], statuses: [200] },
   {

@@ -138,9 +138,12 @@ export function toRequests(work, form, key) {
   });
 }
 
-/** A request in the bytes of HTTP/1.1, which refuses requests without a host. */
-export function toBytes({ method, path, headers, body }) {
-  const length = body === '' ? {} : { 'content-length': Buffer.byteLength(body) };
+/**
+ * A request in the bytes of HTTP/1.1, which refuses requests without a host. A body may be in chunks already, or shorter
+ * than the length that the request states.
+ */
+export function toBytes({ method, path, headers, body, length: stated = Buffer.byteLength(body) }) {
+  const length = body === '' || headers['transfer-encoding'] ? {} : { 'content-length': stated };
   const lines = Object.entries({ host: '127.0.0.1', ...headers, ...length }).map(
     ([name, value]) => `${name}: ${value}\r\n`,
   );

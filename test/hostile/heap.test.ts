@@ -1,0 +1,46 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { makePlace, until, type Place } from '../support/process.js';
+
+describe('the memory of the program', () => {
+  let place: Place;
+
+  beforeEach(async () => {
+    place = await makePlace();
+  });
+  afterEach(() => place.close());
+
+  it('has no key a few seconds after its last request', async () => {
+    // The first start makes the keys, and prints them.
+    await (await place.start({})).stop();
+    const program = await place.start({ NODE_OPTIONS: '--heapsnapshot-signal=SIGUSR2' });
+    const keys = JSON.parse(await readFile(join(place.directory, '.data/dev-keys.json'), 'utf8')) as Record<
+      string,
+      string
+    >;
+    const used = keys.pro as string;
+    const madeUp = `${used.slice(0, -1)}${used.endsWith('a') ? 'b' : 'a'}`;
+    for (const key of [used, madeUp]) {
+      for (const path of ['/v1/pets', '/graphql?query={pets{id}}']) {
+        const response = await program.fetch(path, {
+          headers: { Authorization: `Bearer ${key}`, Connection: 'close' },
+        });
+        await response.arrayBuffer();
+      }
+    }
+    // Node's parser reuses its buffers for later requests.
+    for (let count = 0; count < 50; count += 1) await (await program.fetch('/livez')).arrayBuffer();
+    await sleep(6_000);
+    program.signal('SIGUSR2');
+    let file: string | undefined;
+    await until('there is a heap snapshot', async () => {
+      file = (await readdir(place.directory)).find((name) => name.endsWith('.heapsnapshot'));
+      return file !== undefined && (await readFile(join(place.directory, file), 'utf8')).trimEnd().endsWith('}');
+    });
+    const snapshot = await readFile(join(place.directory, file as string), 'utf8');
+    expect(snapshot.length).toBeGreaterThan(1_000_000);
+    for (const key of [used, madeUp]) expect(snapshot.includes(key)).toBe(false);
+  });
+});
