@@ -21,7 +21,13 @@ const interrupted = new AbortController();
 process.once('SIGINT', () => interrupted.abort());
 
 // Eight requests at a time at most, whatever the number of ids. The client itself waits for the limits of the key.
-const client = createPetClient({ url: STORE_URL, key: STORE_KEY, clientName: 'look-up', concurrency: 8 });
+const client = createPetClient({
+  url: STORE_URL,
+  key: STORE_KEY,
+  clientName: 'look-up',
+  concurrency: 8,
+  onWait: ({ code, waitMs }) => console.error(`waiting for ${Math.ceil(waitMs / 1_000)} s: ${code}`),
+});
 try {
   const results = await client.loadMany(ids, { signal: interrupted.signal });
   results.forEach((result, index) => {

@@ -204,6 +204,40 @@ describe('the retry-after link, with a window of a minute', () => {
   });
 });
 
+it('the retry-after link repeats the operation even if the listener throws', async () => {
+  const thrown: unknown[] = [];
+  const queue = vi.spyOn(globalThis, 'queueMicrotask').mockImplementation((run) => {
+    Promise.resolve()
+      .then(run)
+      .catch((error: unknown) => thrown.push(error));
+  });
+  const replies = [
+    new Response('', { status: 503, headers: { 'Retry-After': '0' } }),
+    Response.json({ data: { a: 1 } }),
+  ];
+  const http = new HttpLink({
+    uri: 'http://store.example/graphql',
+    fetch: () => Promise.resolve(replies.shift() as Response),
+  });
+  const onWait = (): void => {
+    throw new Error('a bug of the page');
+  };
+  const client = new ApolloClient({
+    link: ApolloLink.from([createRetryAfterLink({ onWait }), http]),
+    cache: new InMemoryCache(),
+  });
+  const { data } = await client.query({
+    query: gql`
+      {
+        a
+      }
+    `,
+    fetchPolicy: 'no-cache',
+  });
+  queue.mockRestore();
+  expect([data, thrown]).toEqual([{ a: 1 }, [new Error('a bug of the page')]]);
+});
+
 describe.each(MODES)('the retry-after link, if the response to an addPet is lost (%s)', (mode) => {
   let gateway: Gateway;
 
