@@ -239,7 +239,7 @@ async function withKeys<T>(work: (admin: KeyAdmin, actor: string) => Promise<T>)
       const redis = redisUrl === undefined ? undefined : await openRedis({ url: redisUrl, timeoutMs: 5_000 });
       const peek = redis ? createRedisPeek(redis, bans) : () => undefined;
       const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
-      return work(admin, keysActor?.trim() || findUser()).finally(() => redis?.close());
+      return work(admin, keysActor ?? findUser()).finally(() => redis?.close());
     });
     console.error(`keys: ${store}`);
     return result;

@@ -9,6 +9,7 @@ import type { PetSource } from '../pets/pet-source.js';
 import type { Prepare } from './prepare.js';
 import { price } from './prices.js';
 import { writeRefusal, writeResponse } from './response.js';
+import { RequestErrors } from './errors.js';
 import { run } from './run.js';
 import type { PersistedQueries, TrustedDocuments } from './trusted.js';
 import type {
@@ -146,6 +147,8 @@ async function requireSchemaOnly(find: () => MaybePromise<Prepared>, session: Se
   } catch (thrown) {
     // Work for new documents is refused like that of a key.
     if (thrown instanceof StoreError && thrown.code === 'rate_limited') throw thrown;
+    // A document that cannot be parsed asks for nothing that needs a key.
+    if (thrown instanceof RequestErrors && thrown.status === 400) throw thrown;
     refusal = thrown;
   }
   await session.requireKey();

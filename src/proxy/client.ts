@@ -57,7 +57,7 @@ export interface UpstreamClientOptions {
 /** A hundred animals with the longest names, with every character escaped, take a third of this. */
 const MAX_BODY_BYTES = 1_048_576;
 /** Each chunk costs about a microsecond, however small it is. */
-const MAX_CHUNKS = 65_536;
+const MAX_CHUNKS = 8_192;
 /** The gateway needs only the headers of these answers, so they count even if their bodies are incomplete. */
 const REFUSALS = new Set([401, 429]);
 /** How undici calls a response that is not proper HTTP, or that has more headers than it reads. */

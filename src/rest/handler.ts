@@ -103,6 +103,7 @@ export function createRest({ source, usage }: RestOptions): Face {
             cost,
             outcome: outcomeOf(failure !== undefined, failure ? [failure] : []),
           });
+        const toLogged = () => ({ cost, ...(deprecated && cost > 0 && { deprecated, client }) });
         try {
           requireJson(request.header('accept'));
           const run = (operations[method] as Operation)(request, session);
@@ -110,11 +111,12 @@ export function createRest({ source, usage }: RestOptions): Face {
           cost = 1;
           const reply = await run(new RequestCall(request, session.upstreamKey));
           count();
-          return { ...reply, logged: { cost, ...(deprecated && { deprecated, client }) } };
+          return { ...reply, logged: toLogged() };
         } catch (thrown) {
           const error = toStoreError(thrown);
           count(error);
-          throw error;
+          if (cost === 0) throw error;
+          return { ...toErrorReply(error), logged: toLogged() };
         }
       },
     };

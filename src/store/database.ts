@@ -13,7 +13,7 @@ export type Millis = string;
 
 /** SQL for a time whose text does not depend on the settings of the session, such as DateStyle. */
 export function toMillis(column: string): string {
-  return `(extract(epoch FROM ${column}) * 1000)::bigint`;
+  return `floor(extract(epoch FROM ${column}) * 1000)::bigint`;
 }
 
 /** Converts a selected time. @throws Error if it is no date: a time that cannot be read is never an absent one */

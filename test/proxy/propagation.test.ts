@@ -54,7 +54,7 @@ describe('a request from a gateway to its upstream', () => {
       key: 'secret-1',
       headers: { 'apollographql-client-name': 'my secret-1' },
     });
-    expect(upstream.seen[0]?.headers['apollographql-client-name']).toBe('(withheld)');
+    expect(upstream.seen[0]?.headers['apollographql-client-name']).toBe('(redacted)');
   });
 
   it('carries the arguments in REST format, with exact identifiers and without an omitted status', async () => {
