@@ -22,7 +22,7 @@ export interface Answer {
 }
 
 export interface HttpServerOptions extends ConnectionLimits {
-  /** Answers any request. It never throws. */
+  /** Answers any request. */
   readonly answer: (request: HttpRequest) => MaybePromise<Answer>;
   readonly cors: Cors;
   readonly log: Log;

@@ -87,7 +87,8 @@ describe('the errors of a real gateway match the catalogue', () => {
   });
 
   it('UPSTREAM_UNAVAILABLE', async () => {
-    const upstream = createServer((_, response) => response.writeHead(401).end()).listen(0, '127.0.0.1');
+    const error = JSON.stringify({ code: 'unauthorized', message: 'no key', status: 401 });
+    const upstream = createServer((_, response) => response.writeHead(401).end(error)).listen(0, '127.0.0.1');
     await once(upstream, 'listening');
     const { port } = upstream.address() as AddressInfo;
     const proxy = await startProxyBefore(`http://127.0.0.1:${port}/v1`, { UPSTREAM_TIMEOUT_MS: '500' });
