@@ -35,6 +35,8 @@ async function main(): Promise<void> {
   for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
   // Otherwise this signal would open a debugger.
   process.on('SIGUSR1', () => undefined);
+  const [argument] = process.argv.slice(2);
+  if (argument !== undefined) throw new ConfigError(`unexpected argument ${JSON.stringify(argument)}`);
   const config = loadEnvironment();
   const { log, lostLines, flush } = createLog({
     level: config.logLevel,
