@@ -21,12 +21,9 @@ export function loadEnvironment(): Config {
   return loadConfig(withSecrets(env));
 }
 
-/**
- * A setting, a comment or an empty line of `.env`. A value in quotes may have several lines. After other values, Node
- * removes the comment.
- */
+/** A setting, a comment or an empty line of `.env`. Only a value in quotes may have several lines. */
 const STATEMENT =
-  /[ \t]*(?:(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=[ \t]*((?:"[^"]*"|'[^']*'|`[^`]*`)(?=[ \t]*(?:#|\n|$))|[^\s"'`#][^\n]*)?[ \t]*)?(?:#[^\n]*)?(?:\n|$)/y;
+  /[ \t]*(?:(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=((?![ \t]*["'`])[^\n]*|[ \t]*(?:"[^"]*"|'[^']*'|`[^`]*`)[ \t]*(?:#[^\n]*)?)|#[^\n]*)?(?:\n|$)/y;
 
 function readEnvFile(): Environment {
   const text = readText('.env', '.env').replace(/\r\n?/g, '\n');
@@ -39,7 +36,7 @@ function readEnvFile(): Environment {
       const line = text.slice(0, start).split('\n').length;
       throw new ConfigError(`line ${line} of .env cannot be read: it must be NAME=value or a comment`);
     }
-    if (name !== undefined) Object.assign(env, parseEnv(`${name}=${value}\n`));
+    if (name !== undefined) Object.assign(env, parseEnv(`${name}=${value.trim()}\n`));
   }
   return env;
 }

@@ -206,7 +206,7 @@ function createInstruments(registry: Registry) {
     durations: (name: string, what: string, labels: string) =>
       new Histogram({ name, help: `Duration of: ${what}`, labelNames: labels.split(' '), buckets: BUCKETS, registers }),
     /** Creates a counter. Its label values in `zeros` start at zero, so that their first event shows as an increase. */
-    counter(name: string, help: string, zeros: readonly Labels[]) {
+    counter: (name: string, help: string, zeros: readonly Labels[]) => {
       const counter = new Counter({ name, help, labelNames: Object.keys(zeros[0] ?? {}), registers });
       for (const zero of zeros) counter.inc(zero, 0);
       return counter;

@@ -33,13 +33,15 @@ describe('the log of requests that fail', () => {
       .filter((line) => line.code === code);
 
   it('has an internal error of each request, with its stack', async () => {
-    await runSql(database, 'ALTER TABLE pets RENAME COLUMN name TO renamed');
+    await runSql(database, 'ALTER TABLE pets RENAME TO animals');
+    await runSql(database, 'CREATE VIEW pets AS SELECT * FROM animals WHERE (SELECT 1 / count(*) FROM animals) = 1');
     for (let n = 0; n < 5; n++) expect((await ask()).status).toBe(500);
     await until('all have a line', () => failures('internal_error').length === 5);
     for (const { level, err } of failures('internal_error')) {
       expect([level, err?.stack]).toEqual([50, expect.stringContaining('\n    at ')]);
     }
-    await runSql(database, 'ALTER TABLE pets RENAME COLUMN renamed TO name');
+    await runSql(database, 'DROP VIEW pets');
+    await runSql(database, 'ALTER TABLE animals RENAME TO pets');
   });
 
   it('has at most one line a second of an outage, without a stack, which counts the requests', async () => {
