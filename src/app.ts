@@ -16,7 +16,7 @@ import { readPackage } from './observability/package.js';
 import { createPages } from './pages/handler.js';
 import { openRedis } from './redis/client.js';
 import { createRest } from './rest/handler.js';
-import { createRoutes, createStartingRoutes } from './routes.js';
+import { createPageRoutes, createRoutes, createStartingRoutes } from './routes.js';
 
 /** The running program. */
 export interface App {
@@ -81,7 +81,7 @@ export async function startApp(
 
   try {
     if (config.metricsPort !== undefined) {
-      const metricsServer = createHttpServer({ ...servers, answer: createStartingRoutes(cors, [metricsPage]) });
+      const metricsServer = createHttpServer({ ...servers, answer: createPageRoutes(cors, [metricsPage]) });
       const metricsUrl = await listenAt(metricsServer.server, 'METRICS_PORT', host, config.metricsPort);
       log.info(`the metrics are at ${metricsUrl}/metrics`);
       closers.push(() => drain(metricsServer, 0, 0));

@@ -2,28 +2,26 @@ import { z } from 'zod';
 import { parseRedisUrl } from './redis/url.js';
 import { databaseUrl, flag, integer, oneOf, UNPRINTABLE, url } from './setting-types.js';
 
+/** White space means nothing, so it is a mistake. */
+const text = z.string().refine((value) => value.trim() !== '', 'must not be blank');
+
 /** A `*` stands for one label of a host. */
-const ORIGINS = z
-  .string()
+const ORIGINS = text
   .transform((text) => text.match(/[^\s,]+/g) ?? [])
   .refine((origins) => origins.every(isOrigin), 'must be comma-separated origins such as https://app.example.com');
 
 function isOrigin(text: string): boolean {
   const host = text.replace('://*.', '://label.');
-  return URL.canParse(host) && new URL(host).origin === host;
+  return !host.includes('*') && URL.canParse(host) && new URL(host).origin === host;
 }
 
 /** https://www.rfc-editor.org/rfc/rfc9110#section-5.1 */
-const HEADER_NAMES = z
-  .string()
+const HEADER_NAMES = text
   .transform((text) => text.match(/[^\s,]+/g) ?? [])
   .refine(
     (names) => names.every((name) => /^[\w!#$%&'*+.^`|~-]+$/.test(name)),
     'must be comma-separated names of headers such as X-Trace-Id',
   );
-
-/** White space means nothing, so it is a mistake. */
-const text = z.string().refine((value) => value.trim() !== '', 'must not be blank');
 
 const ENVIRONMENT = z.object({
   PORT: integer(0, 65_535).default(4_000),
@@ -110,8 +108,9 @@ export function loadConfig(env: Environment) {
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
   const settings = parse(ENVIRONMENT, present);
   if (settings.UPSTREAM_URL !== undefined && settings.DATABASE_URL !== undefined) {
+    const database = nameOf('DATABASE_URL', env);
     throw new ConfigError(
-      'UPSTREAM_URL and DATABASE_URL are both set, but animals live in one place: unset one of them',
+      `UPSTREAM_URL and ${database} are both set, but animals live in one place: unset one of them`,
     );
   }
   if (settings.METRICS_PORT !== undefined && settings.METRICS_PORT !== 0 && settings.METRICS_PORT === settings.PORT) {
@@ -162,9 +161,12 @@ function parse<T extends z.ZodType>(schema: T, env: Environment): z.output<T> {
   if (!error) return data;
   const { path, message } = error.issues[0] as z.core.$ZodIssue;
   const name = String(path[0]);
-  // A secret in a file has set it.
-  const shownName = env[`${name}_FILE`] ? `${name}_FILE` : name;
-  throw new ConfigError(`${shownName} ${message}, got ${shown(name, env[name])}`);
+  throw new ConfigError(`${nameOf(name, env)} ${message}, got ${shown(name, env[name])}`);
+}
+
+/** The name under which an operator has set a variable: a file may hold its value. */
+function nameOf(name: string, env: Environment): string {
+  return env[`${name}_FILE`] ? `${name}_FILE` : name;
 }
 
 function toBackend(settings: Settings, production: boolean) {

@@ -7,33 +7,38 @@ import { ConfigError, loadConfig, SETTINGS, type Config } from './config.js';
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Reads the settings of this process. Outside production, `.env` has those that are not set.
- * @param warn - told of names that are probably misspelt
+ * Reads the settings of this process. Outside production, `.env` has those that are not set. Names that are probably
+ * misspelt cause a warning on standard error.
  * @throws ConfigError
  */
-export function loadEnvironment(warn: (message: string) => void = () => undefined): Config {
+export function loadEnvironment(): Config {
   const file = process.env.NODE_ENV !== 'production' && existsSync('.env') ? readEnvFile() : {};
   const env = { ...file, ...process.env };
   for (const name of Object.keys(env)) {
     const meant = findMeant(name);
-    if (meant !== undefined) warn(`${name} is no setting: did you mean ${meant}?`);
+    if (meant !== undefined) console.error(`animal-store-gateway: ${name} is no setting: did you mean ${meant}?`);
   }
   return loadConfig(withSecrets(env));
 }
 
-/** A setting in the forms that Node understands, a comment or nothing. */
-const LINE = /^(?:export )?[A-Za-z_][\w.]*\s?=/;
+/** A setting, a comment or an empty line of `.env`. Only a value in quotes may have several lines. */
+const STATEMENT =
+  /[ \t]*(?:(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=((?![ \t]*["'`])[^\n]*|[ \t]*(?:"[^"]*"|'[^']*'|`[^`]*`)[ \t]*(?:#[^\n]*)?)|#[^\n]*)?(?:\n|$)/y;
 
 function readEnvFile(): Environment {
-  const text = readText('.env', '.env');
-  // A value in quotes may have several lines.
-  const single = text.replace(/(["'`])[^"'`]*\1/g, (quoted) => quoted.replaceAll('\n', ' '));
-  for (const [index, line] of single.split('\n').entries()) {
-    const trimmed = line.trim();
-    if (trimmed === '' || trimmed.startsWith('#') || LINE.test(trimmed)) continue;
-    throw new ConfigError(`line ${index + 1} of .env cannot be read: it must be NAME=value or a comment`);
+  const text = readText('.env', '.env').replace(/\r\n?/g, '\n');
+  const env: Record<string, string | undefined> = {};
+  const statement = new RegExp(STATEMENT);
+  while (statement.lastIndex < text.length) {
+    const start = statement.lastIndex;
+    const [found, name, value = ''] = statement.exec(text) ?? [];
+    if (found === undefined) {
+      const line = text.slice(0, start).split('\n').length;
+      throw new ConfigError(`line ${line} of .env cannot be read: it must be NAME=value or a comment`);
+    }
+    if (name !== undefined) Object.assign(env, parseEnv(`${name}=${value.trim()}\n`));
   }
-  return parseEnv(text);
+  return env;
 }
 
 /** Adds the URLs that are in files, such as secrets that a container has mounted. */
@@ -61,7 +66,7 @@ function readText(file: string, subject: string): string {
 }
 
 /** Settings that other programs use too. Names like them are theirs. */
-const COMMON = ['PORT', 'HOST', 'NODE_ENV'];
+const COMMON = ['PORT', 'HOST'];
 
 /** Finds the setting that a name which is none was probably meant to be. */
 function findMeant(name: string): string | undefined {

@@ -16,12 +16,11 @@ const LAST_LINES_MS = 500;
  */
 const REPEATED_WITHIN_MS = 500;
 
-/** Ends the process. For an error that an operator can fix, a stack trace would hide the line that says how. */
-function fail(error: unknown): never {
+/** Says why there is no start. For an error that an operator can fix, a stack trace would hide the line that says how. */
+function report(error: unknown): void {
   const isForOperators =
     error instanceof Error && (error instanceof ConfigError || 'code' in error || 'syscall' in error);
   console.error(isForOperators ? `animal-store-gateway: ${toLine(error)}` : error);
-  process.exit(1);
 }
 
 /** What happened and, if known, why. */
@@ -36,7 +35,9 @@ async function main(): Promise<void> {
   for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
   // Otherwise this signal would open a debugger.
   process.on('SIGUSR1', () => undefined);
-  const config = loadEnvironment((message) => console.error(`animal-store-gateway: ${message}`));
+  const [argument] = process.argv.slice(2);
+  if (argument !== undefined) throw new ConfigError(`unexpected argument ${JSON.stringify(argument)}`);
+  const config = loadEnvironment();
   const { log, lostLines, flush } = createLog({
     level: config.logLevel,
     isPretty: !config.production && process.stdout.isTTY,
@@ -57,7 +58,7 @@ async function main(): Promise<void> {
   let toldAt: number | undefined;
   const stop = (signal: NodeJS.Signals): void => {
     if (toldAt !== undefined) {
-      if (performance.now() - toldAt > REPEATED_WITHIN_MS) process.exit(130);
+      if (performance.now() - toldAt > REPEATED_WITHIN_MS) exit(130);
       return;
     }
     toldAt = performance.now();
@@ -65,11 +66,13 @@ async function main(): Promise<void> {
     stopping.abort();
     starting.then((app) => app.close(NOTICE_MS), endStart).then(() => exit(0), crash);
     // After that, nobody waits for what still keeps the database open.
-    setTimeout(() => process.exit(0), Math.max(config.shutdownGraceMs, LEAST_GRACE_MS)).unref();
+    setTimeout(exit, Math.max(config.shutdownGraceMs, LEAST_GRACE_MS), 0).unref();
   };
   process.on('SIGTERM', stop).on('SIGINT', stop).on('SIGHUP', stop);
   const endStart = (error: unknown): void => {
-    if (!stopping.signal.aborted) fail(error);
+    if (stopping.signal.aborted) return;
+    report(error);
+    exit(1);
   };
   const app = await starting.catch(endStart);
   if (app && !stopping.signal.aborted) announce(app, keysCommand);
@@ -93,4 +96,7 @@ curl ${url}/graphql -H 'Authorization: Bearer ${keys.free}' -H 'Content-Type: ap
   console.log(`The animal store is listening on ${url}`);
 }
 
-main().catch(fail);
+main().catch((error: unknown) => {
+  report(error);
+  process.exit(1);
+});

@@ -32,15 +32,19 @@ const RESPONSE_MS = 0.05;
 
 /** Answers the requests that come before the store is open: pages as usual, and others with 503. */
 export function createStartingRoutes(cors: Cors, pages: RoutesOptions['pages']) {
+  const findRoute = () => undefined;
+  return createPageRoutes(cors, pages, [
+    { root: '/graphql', findRoute, toErrorReply: createGraphqlErrorReply() },
+    { root: '/v1', findRoute, toErrorReply },
+  ]);
+}
+
+/** Answers requests for pages. Those for an interface get 503. */
+export function createPageRoutes(cors: Cors, pages: RoutesOptions['pages'], faces: readonly Face[] = []) {
   const error = new StoreError('unavailable', 'The store is starting. Try again shortly.', { retryAfter: 1 });
   const open = (): never => {
     throw error;
   };
-  const findRoute = () => undefined;
-  const faces: readonly Face[] = [
-    { root: '/graphql', findRoute, toErrorReply: createGraphqlErrorReply() },
-    { root: '/v1', findRoute, toErrorReply },
-  ];
   const unused = { maxBodyBytes: 0, lateMs: 0, storeRequestMs: 0, onOverload: () => undefined };
   return createRoutes({ access: { open }, cors, faces, pages, ...unused });
 }
@@ -62,7 +66,8 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     const face = faces.find(({ root }) => request.path === root || request.path.startsWith(`${root}/`));
     if (face) return answer(request, face);
     const paths = faces.map(({ root }) => root).join(' and ');
-    const error = new StoreError('no_such_route', `There is no such path. The interfaces are at ${paths}.`);
+    const hint = paths && ` The interfaces are at ${paths}.`;
+    const error = new StoreError('no_such_route', `There is no such path.${hint}`);
     return { reply: toErrorReply(error), route: 'other' };
   };
 

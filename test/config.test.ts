@@ -11,23 +11,21 @@ describe('loadConfig', () => {
       backend: {
         kind: 'embedded',
         directory: '.data',
-        limitsFile: '.data/limits.json',
         migrate: true,
         sampleAnimals: true,
         developmentKeys: true,
       },
       redisUrl: undefined,
+      redisTimeoutMs: 250,
       production: false,
       introspection: true,
       explorer: true,
       corsOrigins: undefined,
+      corsHeaders: [],
       trustProxy: false,
-      compression: true,
       metricsPort: undefined,
-      logAddress: 'full',
       logLevel: 'info',
       bans: { banAfter: 100, banSeconds: 300 },
-      tracing: undefined,
       limits: { maxRootFields: 100, maxBatch: 20, maxBodyBytes: 1_048_576, maxResponseBytes: 8_388_608 },
       startTimeoutMs: 60_000,
       shutdownGraceMs: 10_000,
@@ -42,7 +40,8 @@ describe('loadConfig', () => {
       SAMPLE_DATA: 'false',
       INTROSPECTION: 'false',
       EXPLORER: 'false',
-      CORS_ORIGINS: 'https://app.example.com, http://localhost:5173',
+      CORS_ORIGINS: 'https://app.example.com, http://localhost:5173,https://*.example.com:8443',
+      CORS_HEADERS: 'X-Trace-Id, x-b3-traceid',
       TRUST_PROXY: 'true',
       METRICS_PORT: '9464',
       LOG_LEVEL: 'debug',
@@ -61,7 +60,8 @@ describe('loadConfig', () => {
       backend: { kind: 'embedded', directory: '/var/lib/animals', sampleAnimals: false, developmentKeys: true },
       introspection: false,
       explorer: false,
-      corsOrigins: ['https://app.example.com', 'http://localhost:5173'],
+      corsOrigins: ['https://app.example.com', 'http://localhost:5173', 'https://*.example.com:8443'],
+      corsHeaders: ['X-Trace-Id', 'x-b3-traceid'],
       trustProxy: true,
       metricsPort: 9_464,
       logLevel: 'debug',
@@ -80,7 +80,6 @@ describe('loadConfig', () => {
       pool: 10,
       prepare: true,
       migrate: true,
-      limitsFile: '.data/limits-4000.json',
     });
     expect(loadConfig({ DATABASE_URL: url, DATABASE_POOL: '3', DATABASE_PREPARE: 'false' }).backend).toEqual({
       kind: 'server',
@@ -88,7 +87,6 @@ describe('loadConfig', () => {
       pool: 3,
       prepare: false,
       migrate: true,
-      limitsFile: '.data/limits-4000.json',
     });
   });
 
@@ -156,6 +154,18 @@ describe('a wrong setting', () => {
     ['CORS_ORIGINS', 'app.example.com', 'https://app.example.com'],
     ['CORS_ORIGINS', 'https://app.example.com/', 'https://app.example.com'],
     ['CORS_ORIGINS', 'https://a.example,https://b.example/path', 'https://app.example.com'],
+    ['CORS_ORIGINS', ' ', 'not be blank'],
+    ['CORS_ORIGINS', 'https://*.*.example.com', 'https://app.example.com'],
+    ['CORS_ORIGINS', 'https://*', 'https://app.example.com'],
+    ['CORS_ORIGINS', 'https://app*.example.com', 'https://app.example.com'],
+    ['CORS_ORIGINS', 'https://app.*.example.com', 'https://app.example.com'],
+    ['CORS_ORIGINS', 'https://*.Example.com', 'https://app.example.com'],
+    ['CORS_HEADERS', '  ', 'not be blank'],
+    ['CORS_HEADERS', 'X-Trace-Id: 1', 'names of headers'],
+    ['CORS_HEADERS', 'X-Trace-Id,Größe', 'names of headers'],
+    ['HOST', ' ', 'not be blank'],
+    ['DATA_DIR', '\t', 'not be blank'],
+    ['KEYS_ACTOR', '\u00a0', 'not be blank'],
     ['LOG_LEVEL', 'verbose', 'trace, debug, info, warn, error, fatal, silent'],
     ['BAN_AFTER', '-1', 'from 0'],
     ['BAN_SECONDS', '0', 'from 1'],
@@ -172,7 +182,7 @@ describe('a wrong setting', () => {
     ['SHUTDOWN_GRACE_MS', '99999999999999999999', 'from 0'],
   ])('%s=%s is refused in one line with the value and what is allowed', (name, value, expected) => {
     const { message } = refusalOf({ [name]: value });
-    expect(message).toMatch(new RegExp(`^${name} must be `));
+    expect(message).toMatch(new RegExp(`^${name} must (?:not )?be `));
     expect(message).toContain(expected);
     expect(message).toContain(JSON.stringify(value));
     expect(message).not.toContain('\n');
@@ -195,9 +205,18 @@ describe('a wrong setting', () => {
     ['REDIS_URL', 's3cret', 'redis://'],
   ])('%s=%s is refused without showing a value that may contain a password', (name, value, expected) => {
     const { message } = refusalOf({ [name]: value });
-    expect(message).toMatch(new RegExp(`^${name} must be `));
+    expect(message).toMatch(new RegExp(`^${name} must (?:not )?be `));
     expect(message).toContain(expected);
     expect(message).not.toMatch(/s3|cret|db\.example|\n/);
+  });
+
+  it.each([
+    ['DATABASE_URL', 'mysql://s3cret', 'postgres://'],
+    ['REDIS_URL', 'http://s3cret', 'redis://'],
+  ])('%s is named with its suffix if a file holds it', (name, value, expected) => {
+    const { message } = refusalOf({ [name]: value, [`${name}_FILE`]: '/run/secrets/url' });
+    expect(message).toMatch(new RegExp(`^${name}_FILE must be .*${expected}`));
+    expect(message).not.toContain('s3cret');
   });
 
   it('is refused in one line even if it contains line breaks', () => {
@@ -213,5 +232,7 @@ describe('a wrong setting', () => {
     const { message } = refusalOf({ DATABASE_URL, UPSTREAM_URL: 'https://store.example/v1' });
     expect(message).toMatch(/UPSTREAM_URL.*DATABASE_URL/);
     expect(message).not.toMatch(/s3cret|example|\n/);
+    const fromFile = { DATABASE_URL, DATABASE_URL_FILE: 'secret', UPSTREAM_URL: 'https://store.example/v1' };
+    expect(refusalOf(fromFile).message).toMatch(/UPSTREAM_URL and DATABASE_URL_FILE are both set/);
   });
 });

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { WindowState } from '../access/ledger.js';
 import type { MaybePromise } from '../access/maybe-promise.js';
-import type { StoreError } from '../errors.js';
+import type { ErrorName, StoreError } from '../errors.js';
 import { createRequestLog, type Log } from '../observability/log.js';
 import { CLIENT_GONE, type Metrics } from '../observability/metrics.js';
 import { drainBody, isDrainable } from './body.js';
@@ -46,6 +46,7 @@ const MAX_HEAD_BYTES = 40_960;
 export function createHttpServer(options: HttpServerOptions) {
   const { answer, cors, log, metrics, trustProxy, isDraining } = options;
   const writeLogLine = createRequestLog(log);
+  const logFailures = createFailureLog(log);
   const connections = createConnections(options);
   let inFlight = 0;
   let held: Promise<void> | undefined;
@@ -63,7 +64,7 @@ export function createHttpServer(options: HttpServerOptions) {
     if (held) await held;
     const answered = answer(request);
     const { reply, ...rest } = answered instanceof Promise ? await answered : answered;
-    logFailures(log, reply.failures, request);
+    logFailures(reply.failures, request);
     if (response.destroyed) {
       finish(request, { reply, ...rest }, CLIENT_GONE);
       return;
@@ -159,18 +160,48 @@ function addHeaders(list: string[], headers: Readonly<Record<string, string>>): 
   for (const name in headers) list.push(name, headers[name] as string);
 }
 
-/** Logs the 5xx errors of a request in one line. What fails because the client has disconnected is no such error. */
-function logFailures(log: Log, errors: readonly StoreError[] = [], { requestId, isCancelled }: HttpRequest): void {
-  if (isCancelled) return;
-  const failures = errors.filter(({ status }) => status >= 500);
-  const error = failures.find(({ code }) => code === 'internal_error') ?? failures[0];
-  if (!error) return;
-  const cause = error.cause instanceof Error ? error.cause : undefined;
-  // Only the client may see the upstream's message, because it could contain the client's key.
-  const message = error.body ? `the upstream answered ${error.body.status}` : error.message;
-  const count = failures.length > 1 ? { failures: failures.length } : undefined;
-  log[error.code === 'internal_error' ? 'error' : 'warn'](
-    { requestId, code: error.code, ...count, err: cause },
-    message,
-  );
+/** How long all failures of one code share one line, in milliseconds. */
+const FAILURES_SHARE_MS = 1_000;
+
+/**
+ * Logs the 5xx errors of a request in one line. In an outage, every request fails for the same reason, so each code has
+ * one line a second, with the number of requests. What fails because the client has disconnected is no such error.
+ */
+function createFailureLog(log: Log) {
+  /** The requests of each code that have failed since its last line. */
+  const waiting = new Map<ErrorName, number>();
+
+  return (errors: readonly StoreError[] = [], { requestId, isCancelled }: HttpRequest): void => {
+    if (isCancelled) return;
+    const failures = errors.filter(({ status }) => status >= 500);
+    const error = failures.find(({ code }) => code === 'internal_error') ?? failures[0];
+    if (!error) return;
+    const { code } = error;
+    const count = failures.length > 1 ? { failures: failures.length } : undefined;
+    if (code === 'internal_error') {
+      log.error({ requestId, code, ...count, err: error.cause }, error.message);
+      return;
+    }
+    const others = waiting.get(code);
+    if (others !== undefined) {
+      waiting.set(code, others + 1);
+      return;
+    }
+    // Only the client may see the upstream's message, because it could contain the client's key.
+    const message = error.body ? `the upstream answered ${error.body.status}` : error.message;
+    const cause = error.cause instanceof Error ? error.cause.message : undefined;
+    log.warn({ requestId, code, ...count, cause }, message);
+    countOthers(code, message);
+  };
+
+  function countOthers(code: ErrorName, message: string): void {
+    waiting.set(code, 0);
+    setTimeout(() => {
+      const requests = waiting.get(code);
+      waiting.delete(code);
+      if (!requests) return;
+      log.warn({ code, requests }, message);
+      countOthers(code, message);
+    }, FAILURES_SHARE_MS).unref();
+  }
 }

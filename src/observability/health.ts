@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Backend } from '../backend.js';
 import { toStoreError } from '../errors.js';
-import type { Reply } from '../http/reply.js';
 import type { Page } from '../http/face.js';
+import { JSON_TYPE, type Reply } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
 import type { Metrics } from './metrics.js';
 
@@ -11,9 +11,9 @@ interface BackendState {
   readonly reason?: string;
 }
 
-/** Probes that arrive within this time share one check, so that they cost the backend next to nothing. */
+/** Requests that arrive within this time share one check, so that they cost the backend next to nothing. */
 const CHECK_LASTS_MS = 1_000;
-/** Probes often give up after a second. An outage of the backend must not make `/readyz` that slow. */
+/** Monitors often give up after a second. An outage of the backend must not make `/readyz` that slow. */
 const CHECK_TIMEOUT_MS = 500;
 
 /** Where the program is in its life, which `/livez` and `/readyz` tell without a key. */
@@ -34,7 +34,7 @@ export function createHealth() {
     isDraining: (): boolean => phase === 'shutting down',
     /** Returns undefined for any other path. */
     findPage: ({ path }: HttpRequest): Page | undefined => {
-      if (path === '/livez') return { name: 'probe', handle: () => text(200, 'alive') };
+      if (path === '/livez') return { name: 'probe', handle: () => toReply(200, 'alive') };
       return path === '/readyz' ? { name: 'probe', handle: readiness } : undefined;
     },
   };
@@ -44,11 +44,11 @@ export function createHealth() {
    * would answer instead of them.
    */
   async function readiness({ search }: HttpRequest): Promise<Reply> {
+    if (phase !== 'ready') return toReply(503, { status: phase, reason: `The program is ${phase}.` });
     const needsBackend = new URLSearchParams(search).get('backend') === 'true';
-    if (phase !== 'ready') return json(503, { status: phase });
-    const state = needsBackend ? await findState() : await Promise.race([findState(), noAnswer()]);
+    const state = await (needsBackend ? findState() : Promise.race([findState(), noAnswer()]));
     const isReady = state.backend === 'available' || (state.backend === 'unavailable' && !needsBackend);
-    return json(isReady ? 200 : 503, { status: isReady ? 'ready' : 'not ready', ...state });
+    return toReply(isReady ? 200 : 503, { status: isReady ? 'ready' : 'not ready', ...state });
   }
 
   function findState(): Promise<BackendState> {
@@ -69,18 +69,14 @@ async function noAnswer(): Promise<BackendState> {
 }
 
 /** Creates the page at `/metrics`. Its finder returns undefined for any other path. */
-export function createMetricsPage(metrics: Metrics) {
-  const page: Page = {
-    name: 'probe',
-    handle: () => metrics.render().then((body) => text(200, body, metrics.contentType)),
-  };
+export function createMetricsPage({ render, contentType }: Metrics) {
+  const page: Page = { name: 'probe', handle: async () => toReply(200, await render(), contentType) };
   return ({ path }: HttpRequest): Page | undefined => (path === '/metrics' ? page : undefined);
 }
 
-function json(status: number, body: object): Reply {
-  return text(status, `${JSON.stringify(body)}\n`, 'application/json; charset=utf-8');
-}
-
-function text(status: number, body: string, contentType = 'text/plain; charset=utf-8'): Reply {
+/** @param content - an object is sent as JSON */
+function toReply(status: number, content: string | object, type = 'text/plain; charset=utf-8'): Reply {
+  const [body, contentType] =
+    typeof content === 'string' ? [content, type] : [`${JSON.stringify(content)}\n`, JSON_TYPE];
   return { status, headers: { 'Content-Type': contentType, 'Cache-Control': 'no-store' }, body };
 }

@@ -7,6 +7,7 @@ export interface LineWriterOptions {
   readonly onLoss: (lines: number) => void;
 }
 
+const LINE_FEED = 10;
 /** How many characters are written at once, because each write wakes another thread, and how long a line waits. */
 const WRITE_LENGTH = 65_536;
 const WAIT_MS = 100;
@@ -19,7 +20,6 @@ const MAX_WAITING = 8 * 1_024 * 1_024;
  */
 export function createLineWriter({ fileDescriptor, onLoss }: LineWriterOptions) {
   let waiting = '';
-  let lines = 0;
   let isWriting = false;
   let timer: NodeJS.Timeout | undefined;
   let onWritten: (() => void)[] = [];
@@ -31,7 +31,6 @@ export function createLineWriter({ fileDescriptor, onLoss }: LineWriterOptions) 
         return;
       }
       waiting += line;
-      lines += 1;
       if (waiting.length >= WRITE_LENGTH) start();
       else timer ??= setTimeout(start, WAIT_MS);
     },
@@ -53,24 +52,22 @@ export function createLineWriter({ fileDescriptor, onLoss }: LineWriterOptions) 
     }
     isWriting = true;
     const bytes = Buffer.from(waiting);
-    const count = lines;
     waiting = '';
-    lines = 0;
-    send(bytes, count);
+    send(bytes);
   }
 
-  function send(bytes: Buffer, count: number): void {
+  function send(bytes: Buffer): void {
     write(fileDescriptor, bytes, (error, written) => {
       // A pipe that nobody reads at the moment.
       if (error?.code === 'EAGAIN') {
-        setTimeout(send, WAIT_MS, bytes, count);
+        setTimeout(send, WAIT_MS, bytes);
         return;
       }
       if (!error && written < bytes.length) {
-        send(bytes.subarray(written), count);
+        send(bytes.subarray(written));
         return;
       }
-      if (error) onLoss(count);
+      if (error) onLoss(bytes.filter((byte) => byte === LINE_FEED).length);
       isWriting = false;
       if (waiting !== '' || onWritten.length > 0) start();
     });

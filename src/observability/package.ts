@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 
-/** The name of the program in metrics and traces. */
-export const SERVICE_NAME = 'animal-store-gateway';
+interface Package {
+  readonly name: string;
+  readonly version: string;
+}
 
-export function readPackage(): { readonly version: string } {
-  const file = new URL('../../package.json', import.meta.url);
-  const { version } = JSON.parse(readFileSync(file, 'utf8')) as { version: string };
-  return { version };
+export function readPackage(): Package {
+  return JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as Package;
 }

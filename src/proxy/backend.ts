@@ -5,7 +5,7 @@ import { ConfigError, type ProxyConfig } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
-import { readPackage, SERVICE_NAME } from '../observability/package.js';
+import { readPackage } from '../observability/package.js';
 import { createCall } from '../pets/pet-source.js';
 import type { RedisClient } from '../redis/client.js';
 import { createRedisCooldowns } from '../redis/cooldowns.js';
@@ -29,7 +29,8 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics,
     log.warn(isOpen ? 'the upstream does not answer: it is not asked for now' : 'the upstream is back'),
   );
   const ask = createUpstreamRequests(client, breaker, timeoutMs);
-  const userAgent = `${SERVICE_NAME}/${readPackage().version}`;
+  const { name, version } = readPackage();
+  const userAgent = `${name}/${version}`;
   return {
     source: createRestPetSource(ask, userAgent),
     access: createProxyAccess({

@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 import { ADDRESS_CAPACITY, KeylessSession } from '../../src/access/session.js';
 import { createMemoryLedger } from '../../src/access/memory-ledger.js';
 import { keyMissing } from '../../src/access/refusals.js';
-import { readAddress } from '../../src/http/request-context.js';
+import { readAddress } from '../../src/http/request.js';
 
 const MEGABYTE = 1_000_000;
 

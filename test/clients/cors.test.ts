@@ -12,7 +12,7 @@ const STRANGERS = [
   'null',
 ];
 const REQUESTED =
-  'apollographql-client-name,apollographql-client-version,apollo-require-preflight,authorization,content-type,idempotency-key,traceparent,x-apollo-operation-name';
+  'apollographql-client-name,apollographql-client-version,apollo-require-preflight,authorization,content-type,idempotency-key,traceparent,tracestate,baggage,sentry-trace,x-apollo-operation-name';
 const EXPOSED = [
   'X-RateLimit-Limit',
   'X-RateLimit-Remaining',
@@ -119,6 +119,38 @@ describe.each(MODES)('CORS in production, %s store', (mode) => {
       const { status, headers } = await gateway.graphql('{ pets { id } }', { key, headers: { Origin: STUDIO } });
       expect(status).toBe(200);
       expect(headers.get('access-control-allow-origin')).toBeNull();
+    } finally {
+      await gateway.close();
+    }
+  });
+
+  it('allows one label for each star in CORS_ORIGINS, and the headers of CORS_HEADERS', async () => {
+    const env = { CORS_ORIGINS: 'https://*.example.com', CORS_HEADERS: 'X-Trace-Id, X-B3-TraceId' };
+    const gateway = await startGateway(mode, { NODE_ENV: 'production', ...env });
+    try {
+      for (const origin of [
+        'https://app.example.com',
+        'https://a-1.example.com',
+        'https://xn--bcher-kva.example.com',
+      ]) {
+        const response = await preflight(gateway, origin, 'x-trace-id,x-b3-traceid,x-other');
+        expect(response.headers.get('access-control-allow-origin')).toBe(origin);
+        const allowed = listOf(response, 'access-control-allow-headers');
+        expect(allowed).toEqual(expect.arrayContaining(['x-trace-id', 'x-b3-traceid', ...REQUESTED.split(',')]));
+        expect(allowed).not.toContain('x-other');
+      }
+      for (const origin of [
+        'https://example.com',
+        'https://.example.com',
+        'https://a.b.example.com',
+        'http://app.example.com',
+        'https://app.example.com.evil.test',
+        'https://appxexample.com',
+        'https://app.example.com:8443',
+        'https://evil.test/.example.com',
+      ]) {
+        expectRefusal(await preflight(gateway, origin));
+      }
     } finally {
       await gateway.close();
     }

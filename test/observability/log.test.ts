@@ -6,29 +6,29 @@ import { describe, expect, it } from 'vitest';
 const LOG = new URL('../../src/observability/log.ts', import.meta.url).href;
 
 /** Runs a script with a `log` in a separate process, because the log writes to standard output. */
-function run(script: string) {
+function run(script: string, isPretty = false) {
   const source = `import { createLog } from ${JSON.stringify(LOG)};
-    const log = createLog({ level: 'info', pretty: false });
+    const { log, lostLines, flush } = createLog({ level: 'info', isPretty: ${isPretty} });
     ${script}`;
   const child = spawn(process.execPath, ['--import=tsx', '--input-type=module', '--eval', source], {
     stdio: ['pipe', 'pipe', 'pipe'],
   });
-  const read = async (): Promise<Record<string, unknown>[]> => {
-    const lines: Record<string, unknown>[] = [];
-    for await (const line of createInterface(child.stdout)) lines.push(JSON.parse(line) as Record<string, unknown>);
+  const readText = async (): Promise<string[]> => {
+    const lines: string[] = [];
+    for await (const line of createInterface(child.stdout)) lines.push(line);
     return lines;
   };
-  return { child, read };
+  const read = async (): Promise<Record<string, unknown>[]> =>
+    (await readText()).map((line) => JSON.parse(line) as Record<string, unknown>);
+  return { child, read, readText };
 }
 
 describe('the log of a process', () => {
   it.each([
-    ['ends', 'log.flush(() => process.exit(0))'],
-    ['exits', 'process.exit(0)'],
+    ['flushes it', 'flush(() => process.exit(0))'],
     ['runs out of work', ''],
   ])('contains every line, complete and in order, when the process %s', async (_, end) => {
-    const script = `process.stdout.isTTY;
-      for (let n = 0; n < 20_000; n++) log.info({ n, text: 'ハチ é'.repeat(n % 17) }, 'a line');
+    const script = `for (let n = 0; n < 20_000; n++) log.info({ n, text: 'ハチ é'.repeat(n % 17) }, 'a line');
       log.info({ text: 'é'.repeat(50_000) }, 'a long line');
       ${end}`;
     const lines = await run(script).read();
@@ -51,19 +51,33 @@ describe('the log of a process', () => {
     expect(line).toMatchObject({ key: '[redacted]', caller: { authorization: '[redacted]', id: 1 } });
   });
 
-  it('drops lines if nothing reads them, instead of filling the memory', async () => {
+  it('has one line for each request on a terminal, whatever it contains', async () => {
+    const script = `const fields = { requestId: 'r-1', method: 'POST', path: '/graphql', address: '127.0.0.1' };
+      log.info({ ...fields, status: 200, ms: 1.2, keyId: 'key_1', cost: 2, operations: 'query' }, 'request');
+      log.info({ ...fields, status: 429, ms: 0.2, client: 'two\\nlines' }, 'request');`;
+    const lines = await run(script, true).readText();
+    expect(lines).toEqual([
+      expect.stringMatching(/INFO.*request.*"requestId":"r-1".*"operations":"query"/),
+      expect.stringMatching(/INFO.*request.*"status":429/),
+    ]);
+  });
+
+  it('drops and counts lines if nothing reads them, instead of filling the memory', async () => {
     const script = `const text = 'x'.repeat(100_000);
       let n = 0;
       const write = () => {
         for (let i = 0; i < 100; i++) log.info({ text }, 'a line');
         if (++n < 40) setImmediate(write);
-        else console.error(Math.round(process.memoryUsage().rss / 1_048_576));
+        else console.error(Math.round(process.memoryUsage().rss / 1_048_576), lostLines());
       };
       write();`;
     const { child } = run(script);
-    const [megabytes] = (await once(child.stderr.setEncoding('utf8'), 'data')) as [string];
+    const [output] = (await once(child.stderr.setEncoding('utf8'), 'data')) as [string];
     child.kill('SIGKILL');
-    // The script logs 400 MB, of which 64 MiB may wait.
-    expect(Number(megabytes)).toBeLessThan(300);
+    const [megabytes, lost] = output.split(' ').map(Number);
+    // The script logs 4,000 lines and 400 MB, of which 8 MiB may wait.
+    expect(megabytes).toBeLessThan(300);
+    expect(lost).toBeGreaterThan(3_500);
+    expect(lost).toBeLessThan(4_000);
   });
 });

@@ -39,6 +39,10 @@ describe('a start that cannot succeed', () => {
     ['DATABASE_PREPARE', 'yes'],
     ['NODE_ENV', 'prod'],
     ['CORS_ORIGINS', 'https://app.example.com/path'],
+    ['CORS_HEADERS', 'X-Trace-Id: 1'],
+    ['HOST', ' '],
+    ['DATA_DIR', ' '],
+    ['KEYS_ACTOR', ' '],
     ['LOG_LEVEL', 'loud'],
     ['BAN_SECONDS', '1.5'],
     ['MAX_BODY_BYTES', '1MB'],
@@ -124,6 +128,57 @@ it('DATABASE_URL_FILE names a file with the URL', async () => {
   await place.close();
 });
 
+describe('a name that is no setting', () => {
+  let place: Place;
+
+  beforeAll(async () => {
+    place = await makePlace();
+  });
+  afterAll(() => place.close());
+
+  it.each([
+    ['DATABSE_URL', 'DATABASE_URL'],
+    ['DATABASE_ULR', 'DATABASE_URL'],
+    ['REDIS_URLS', 'REDIS_URL'],
+    ['REDISURL', 'REDIS_URL'],
+    ['NODE_EVN', 'NODE_ENV'],
+    ['CORS_ORIGIN', 'CORS_ORIGINS'],
+    ['Max_Batch', 'MAX_BATCH'],
+    ['TRUSTED_DOCUMENT_ONLY', 'TRUSTED_DOCUMENTS_ONLY'],
+    ['DATABASE_URL_FIEL', 'DATABASE_URL_FILE'],
+  ])('causes a warning with the setting that was probably meant: %s', async (name, meant) => {
+    const { stderr } = await place.run({ [name]: 'geheim', PORT: 'wrong' });
+    expect(linesOf(stderr)).toEqual([
+      `animal-store-gateway: ${name} is no setting: did you mean ${meant}?`,
+      expect.stringContaining('PORT must be'),
+    ]);
+  });
+
+  it('causes a warning in .env and in commands too', async () => {
+    await writeFile(join(place.directory, '.env'), 'DATABSE_URL=geheim\n');
+    const { stderr } = await place.migrate(['--check']);
+    expect(linesOf(stderr)[0]).toBe('animal-store-gateway: DATABSE_URL is no setting: did you mean DATABASE_URL?');
+    expect(stderr).not.toContain('geheim');
+    await rm(join(place.directory, '.env'));
+  });
+
+  it('causes no warning if other programs use it', async () => {
+    const names =
+      'PATH HOME USER SHELL TERM LANG PWD OLDPWD SHLVL LOGNAME MAIL TZ TMPDIR EDITOR DISPLAY HOSTNAME HOSTTYPE HOSTS ' +
+      'PORTS NODE_OPTIONS NODE_PATH NODE_VERSION npm_command npm_config_cache npm_config_loglevel npm_package_name ' +
+      'npm_lifecycle_event INIT_CWD COLOR CI DEBUG LS_COLORS SSH_AUTH_SOCK XDG_DATA_DIRS XDG_RUNTIME_DIR ' +
+      'KUBERNETES_PORT KUBERNETES_SERVICE_HOST REDIS_PORT REDIS_HOST REDIS_PASSWORD DATABASE_HOST DATABASE_NAME ' +
+      'DATABASE_USER DB_URL PGHOST PGPORT LOG_FORMAT LOG_FILE HTTP_PROXY NO_PROXY OTEL_EXPORTER_OTLP_ENDPOINT VITE_URL _';
+    const { stderr } = await place.run({
+      ...Object.fromEntries(names.split(' ').map((name) => [name, 'x'])),
+      PORT: 'wrong',
+      PATH: process.env.PATH ?? '',
+      NODE_OPTIONS: '',
+    });
+    expect(linesOf(stderr)).toEqual([expect.stringContaining('PORT must be')]);
+  });
+});
+
 describe('a .env file in the working directory', () => {
   let place: Place;
 
@@ -150,6 +205,57 @@ describe('a .env file in the working directory', () => {
     await writeFile(join(place.directory, '.env'), 'MAX_BATCH=lots\n');
     const program = await place.start({ PORT: '0', NODE_ENV: 'production', DATABASE_URL: await place.database() });
     expect((await program.fetch('/readyz')).status).toBe(200);
+  });
+
+  it('is read without the byte order mark, with Windows line ends, quotes over several lines and export', async () => {
+    const url = await place.database();
+    const lines = [
+      `\uFEFFDATABASE_URL=${url}`,
+      "# it's a comment",
+      'export  PORT = 0 # any',
+      '\tMAX_BATCH=1',
+      `KEYS_ACTOR="one`,
+      `two"`,
+    ];
+    await writeFile(join(place.directory, '.env'), lines.join('\r\n'));
+    const broken = await place.run({});
+    expect(linesOf(broken.stderr)).toEqual([expect.stringMatching(/KEYS_ACTOR must be .*"one\\ntwo"/)]);
+
+    const program = await place.start({ KEYS_ACTOR: 'me' });
+    expect(await (await program.fetch('/readyz')).json()).toEqual({ status: 'ready', backend: 'available' });
+    expect(await place.keys(['create', '--plan', 'pro'])).toMatchObject({ code: 1 });
+    const { stdout } = await place.keys(['create', '--plan', 'pro', '--json'], { KEYS_ACTOR: 'me' });
+    const batch = await program.fetch('/graphql', {
+      method: 'POST',
+      headers: {
+        'Content-Type': 'application/json',
+        Authorization: `Bearer ${(JSON.parse(stdout) as { key: string }).key}`,
+      },
+      body: '[{"query":"{ __typename }"},{"query":"{ __typename }"}]',
+    });
+    expect(batch.status).toBe(400);
+  });
+
+  it.each([
+    ['a name without a value', '# a comment\nPORT=0\n\nDATABASE_URL geheim\n', 4],
+    ['a name with spaces', 'PORT=0\nMY SECRET=geheim\n', 2],
+    ['a name with a hyphen', 'DATABASE-URL=geheim\n', 1],
+    ['a colon', 'PORT: geheim\n', 1],
+    ['a quote that is not closed', 'PORT=0\nDATABASE_URL="geheim\nMAX_BATCH=1\n', 2],
+    ['something after a quote', 'DATABASE_URL="geheim" too\n', 1],
+    ['a line after apostrophes in a comment', "# don't\ngeheim\nDATA_DIR='x'\n", 2],
+    ['a line after a quote over several lines', 'A="x\ny"\ngeheim\n', 3],
+    ['lines that end with a carriage return', 'PORT=0\rgeheim\r', 2],
+    ['UTF-16', '\u0000P\u0000O\u0000R\u0000T=0', 1],
+  ])('stops the start with the number of a line that cannot be read, without its text: %s', async (_, text, line) => {
+    await writeFile(join(place.directory, '.env'), text);
+    const { code, stdout, stderr } = await place.run({ PORT: '0' });
+    expect([code, stdout, linesOf(stderr)]).toEqual([
+      1,
+      '',
+      [expect.stringContaining(`line ${line} of .env cannot be read: it must be NAME=value or a comment`)],
+    ]);
+    expect(stderr).not.toContain('geheim');
   });
 
   it('is named if it cannot be read', async () => {
