@@ -7,7 +7,9 @@ import type { Database } from './store/database.js';
 import type { FirstStart } from './store/first-start.js';
 import { openGraphql } from './graphql/handler.js';
 import { createCors } from './http/cors.js';
+import { createFairQueue, type FairQueue } from './http/fair-queue.js';
 import { drain, listen } from './http/lifecycle.js';
+import type { Reply } from './http/reply.js';
 import { createHttpServer } from './http/server.js';
 import { createHealth, createMetricsPage } from './observability/health.js';
 import type { Log } from './observability/log.js';
@@ -34,7 +36,11 @@ export interface App {
   close(noticeMs?: number): Promise<void>;
 }
 
-/** What a request to the animal store costs the event loop, besides its response: an estimate, in milliseconds. */
+/** A request that has waited for its turn for longer is refused: its client has usually left. In milliseconds. */
+const LATE_MS = 1_000;
+/** What the event loop does for any response, for each of its bytes, and for each request to the store, in milliseconds. */
+const RESPONSE_MS = 0.05;
+const BYTE_MS = 4e-6;
 const STORE_REQUEST_MS = 0.01;
 const UPSTREAM_REQUEST_MS = 0.08;
 
@@ -62,10 +68,9 @@ export async function startApp(
   const cors = createCors(config.corsOrigins, config.corsHeaders);
   const servers = { log, metrics, cors, trustProxy, isDraining: health.isDraining };
 
-  let answer = createStartingRoutes(cors, [
-    health.findPage,
-    ...(config.metricsPort === undefined ? [metricsPage] : []),
-  ]);
+  const takeTurn = createQueue(config);
+  const mainPages = [health.findPage, ...(config.metricsPort === undefined ? [metricsPage] : [])];
+  let answer = createStartingRoutes({ cors, takeTurn, pages: mainPages });
   const server = createHttpServer({ ...servers, answer: (request) => answer(request) });
   metrics.total('log_lines_dropped_total', 'Lines of the log that could not be written', lostLines);
   metrics.gauge('http_server_active_requests', 'HTTP requests in progress', server.inFlight);
@@ -81,7 +86,10 @@ export async function startApp(
 
   try {
     if (config.metricsPort !== undefined) {
-      const metricsServer = createHttpServer({ ...servers, answer: createPageRoutes(cors, [metricsPage]) });
+      const metricsServer = createHttpServer({
+        ...servers,
+        answer: createPageRoutes({ cors, takeTurn, pages: [metricsPage] }),
+      });
       const metricsUrl = await listenAt(metricsServer.server, 'METRICS_PORT', host, config.metricsPort);
       log.info(`the metrics are at ${metricsUrl}/metrics`);
       closers.push(() => drain(metricsServer, 0, 0));
@@ -118,15 +126,9 @@ export async function startApp(
       access: backend.access,
       cors,
       faces: [graphql.face, ...(isStore ? [createRest(backend)] : [])],
-      pages: [
-        graphql.findPage,
-        health.findPage,
-        ...(config.metricsPort === undefined ? [metricsPage] : []),
-        ...(pages ? [pages.findPage] : []),
-      ],
+      pages: [graphql.findPage, ...mainPages, ...(pages ? [pages.findPage] : [])],
       maxBodyBytes: config.limits.maxBodyBytes,
-      lateMs: backend.lateMs,
-      storeRequestMs: isStore ? STORE_REQUEST_MS : UPSTREAM_REQUEST_MS,
+      takeTurn,
       onOverload: metrics.countOverload,
     });
     health.setReady(backend.check);
@@ -136,6 +138,16 @@ export async function startApp(
     await close();
     throw error;
   }
+}
+
+function createQueue({ backend }: Config): FairQueue<Reply> {
+  const isProxy = backend.kind === 'proxy';
+  const storeRequestMs = isProxy ? UPSTREAM_REQUEST_MS : STORE_REQUEST_MS;
+  return createFairQueue({
+    // The upstream decides how long an answer takes. A request that has waited half of its time limit rarely succeeds.
+    lateMs: isProxy ? backend.timeoutMs / 2 : LATE_MS,
+    weigh: ({ body, logged }) => RESPONSE_MS + body.length * BYTE_MS + (logged?.cost ?? 0) * storeRequestMs,
+  });
 }
 
 async function openBackend(

@@ -21,8 +21,6 @@ export interface Backend {
   readonly hasKeys?: () => Promise<boolean>;
   /** Finds the development keys. Absent if the backend has none. */
   readonly findDevelopmentKeys?: (() => Promise<DevelopmentKeys | undefined>) | undefined;
-  /** After this long in progress, a request is late (`http/scheduler.ts`), in milliseconds. */
-  readonly lateMs: number;
   /**
    * Rejects while the backend does not answer. Resolves with a reason if it answers, but the program cannot work with
    * it, otherwise with undefined.

@@ -6,7 +6,7 @@ import { createGraphqlErrorReply } from './graphql/handler.js';
 import { REVALIDATED } from './http/conditional.js';
 import type { Cors } from './http/cors.js';
 import type { Face, Page, Route } from './http/face.js';
-import { createFairQueue } from './http/fair-queue.js';
+import type { FairQueue } from './http/fair-queue.js';
 import { toErrorReply, type Reply } from './http/reply.js';
 import { requireValidHead, type HttpRequest } from './http/request.js';
 import type { Answer } from './http/server.js';
@@ -18,45 +18,36 @@ export interface RoutesOptions {
   /** Returns undefined for a path that is not its own. */
   readonly pages: readonly ((request: HttpRequest) => Page | undefined)[];
   readonly maxBodyBytes: number;
-  /** After this long in the queue, a request is refused, in milliseconds. */
-  readonly lateMs: number;
-  /** What each request to the animal store costs the event loop, in milliseconds. */
-  readonly storeRequestMs: number;
+  readonly takeTurn: FairQueue<Reply>;
   readonly onOverload: (route: string) => void;
 }
 
 const READ_METHODS = ['GET', 'HEAD'];
-/** What the event loop does for each byte of a response, and for any response, in milliseconds. */
-const BYTE_MS = 4e-6;
-const RESPONSE_MS = 0.05;
+
+type PageRoutesOptions = Pick<RoutesOptions, 'cors' | 'pages' | 'takeTurn'>;
 
 /** Answers the requests that come before the store is open: pages as usual, and others with 503. */
-export function createStartingRoutes(cors: Cors, pages: RoutesOptions['pages']) {
+export function createStartingRoutes(options: PageRoutesOptions) {
   const findRoute = () => undefined;
-  return createPageRoutes(cors, pages, [
+  return createPageRoutes(options, [
     { root: '/graphql', findRoute, toErrorReply: createGraphqlErrorReply() },
     { root: '/v1', findRoute, toErrorReply },
   ]);
 }
 
 /** Answers requests for pages. Those for an interface get 503. */
-export function createPageRoutes(cors: Cors, pages: RoutesOptions['pages'], faces: readonly Face[] = []) {
+export function createPageRoutes(options: PageRoutesOptions, faces: readonly Face[] = []) {
   const error = new StoreError('unavailable', 'The store is starting. Try again shortly.', { retryAfter: 1 });
   const open = (): never => {
     throw error;
   };
-  const unused = { maxBodyBytes: 0, lateMs: 0, storeRequestMs: 0, onOverload: () => undefined };
-  return createRoutes({ access: { open }, cors, faces, pages, ...unused });
+  return createRoutes({ ...options, access: { open }, faces, maxBodyBytes: 0, onOverload: () => undefined });
 }
 
 /** Answers every request: route → session → body → queue → handler. A reply to an error takes the place of the rest. */
 export function createRoutes(options: RoutesOptions): (request: HttpRequest) => MaybePromise<Answer> {
-  const { access, cors, faces, pages, maxBodyBytes, lateMs, storeRequestMs, onOverload } = options;
+  const { access, cors, faces, pages, maxBodyBytes, takeTurn, onOverload } = options;
   const readBody = createBodyReader({ maxBytes: maxBodyBytes });
-  const takeTurn = createFairQueue<Reply>({
-    lateMs,
-    weigh: ({ body, logged }) => RESPONSE_MS + body.length * BYTE_MS + (logged?.cost ?? 0) * storeRequestMs,
-  });
 
   return (request) => {
     for (const find of pages) {
@@ -71,11 +62,13 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     return { reply: toErrorReply(error), route: 'other' };
   };
 
-  async function answerPage(request: HttpRequest, { name, methods = ['GET'], handle }: Page): Promise<Answer> {
+  async function answerPage(request: HttpRequest, page: Page): Promise<Answer> {
+    const { name, methods = ['GET'], isProbe, handle } = page;
     try {
       requireValidHead(request.message);
       requireMethod(request, methods);
-      return { reply: await handle(request), route: name };
+      const reply = isProbe ? handle(request) : takeTurn(request.caller, () => handle(request));
+      return { reply: await reply, route: name };
     } catch (thrown) {
       return { reply: toErrorReply(toStoreError(thrown)), route: name };
     }

@@ -8,6 +8,12 @@ export interface FairQueueOptions<Result> {
   readonly weigh: (result: Result) => number;
 }
 
+/**
+ * Runs the task of a request when it is the caller's turn, at once if nothing stands in the way.
+ * @throws StoreError `overloaded` when the request has waited too long, or too many of its caller wait
+ */
+export type FairQueue<Result> = (caller: string, task: () => MaybePromise<Result>) => MaybePromise<Result>;
+
 /** What is known of a caller: a key, or an address without a valid one. */
 interface Caller {
   running: number;
@@ -51,7 +57,7 @@ const REMEMBERED_MS = 60_000;
  * one that has used more than its share waits until time has made up for it, so that the requests of others find the
  * event loop free. A caller that is alone waits only for its own requests.
  */
-export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Result>) {
+export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Result>): FairQueue<Result> {
   const callers = new Map<string, Caller>();
   const queue = new Set<Caller>();
   let running = 0;
@@ -62,11 +68,7 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   let isStarting = false;
   let timer: NodeJS.Timeout | undefined;
 
-  /**
-   * Runs the task of a request when it is the caller's turn, at once if nothing stands in the way.
-   * @throws StoreError `overloaded` when the request has waited too long, or too many of its caller wait
-   */
-  return (name: string, task: () => MaybePromise<Result>): MaybePromise<Result> => {
+  return (name, task) => {
     const now = performance.now();
     const caller = find(name, now);
     if (caller.waiting.length === 0 && mayStart(caller, now)) return run(caller, task);

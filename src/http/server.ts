@@ -1,14 +1,14 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { WindowState } from '../access/ledger.js';
 import type { MaybePromise } from '../access/maybe-promise.js';
-import type { ErrorName, StoreError } from '../errors.js';
+import { toStoreError, type ErrorName, type StoreError } from '../errors.js';
 import { createRequestLog, type Log } from '../observability/log.js';
 import { CLIENT_GONE, type Metrics } from '../observability/metrics.js';
 import { drainBody, isDrainable } from './body.js';
 import { toConditional } from './conditional.js';
 import { createConnections, type ConnectionLimits } from './connections.js';
 import type { Cors } from './cors.js';
-import { addLimitHeaders, type Reply } from './reply.js';
+import { addLimitHeaders, toErrorReply, type Reply } from './reply.js';
 import { HttpRequest, readAddress } from './request.js';
 
 /** A reply with what the server adds to it and logs. */
@@ -62,8 +62,7 @@ export function createHttpServer(options: HttpServerOptions) {
   async function serve(request: HttpRequest): Promise<void> {
     const { response } = request;
     if (held) await held;
-    const answered = answer(request);
-    const { reply, ...rest } = answered instanceof Promise ? await answered : answered;
+    const { reply, ...rest } = await answerSafely(request);
     logFailures(reply.failures, request);
     if (response.destroyed) {
       finish(request, { reply, ...rest }, CLIENT_GONE);
@@ -74,6 +73,15 @@ export function createHttpServer(options: HttpServerOptions) {
       const isAnswered = response.writableFinished || isEarly;
       finish(request, { reply, ...rest }, isAnswered ? response.statusCode : CLIENT_GONE);
     });
+  }
+
+  /** Whatever goes wrong is the error of one request. */
+  async function answerSafely(request: HttpRequest): Promise<Answer> {
+    try {
+      return await answer(request);
+    } catch (thrown) {
+      return { reply: toErrorReply(toStoreError(thrown)), route: 'other' };
+    }
   }
 
   /** Returns true if the response was written before the whole request had arrived. The client may then disconnect first. */

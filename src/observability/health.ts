@@ -34,8 +34,8 @@ export function createHealth() {
     isDraining: (): boolean => phase === 'shutting down',
     /** Returns undefined for any other path. */
     findPage: ({ path }: HttpRequest): Page | undefined => {
-      if (path === '/livez') return { name: 'probe', handle: () => toReply(200, 'alive') };
-      return path === '/readyz' ? { name: 'probe', handle: readiness } : undefined;
+      if (path === '/livez') return { name: 'probe', isProbe: true, handle: () => toReply(200, 'alive') };
+      return path === '/readyz' ? { name: 'probe', isProbe: true, handle: readiness } : undefined;
     },
   };
 

@@ -44,8 +44,6 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics,
       observer: metrics.admissions,
     }),
     isStore: false,
-    // The upstream decides how long an answer takes. A request that has waited half of its time limit rarely succeeds.
-    lateMs: timeoutMs / 2,
     check,
     close: () => client.close(),
   };

@@ -33,9 +33,6 @@ export interface StoreBackendOptions extends Pick<Config, 'bans' | 'startTimeout
 
 const HOUR_MS = 3_600_000;
 
-/** After this long in progress, a request is late, in milliseconds: its client has usually left. */
-const LATE_MS = 1_000;
-
 /**
  * Opens a store and migrates its database.
  * @throws ConfigError if the database cannot be opened, or another process has the embedded store
@@ -99,7 +96,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const problem = await checkStore(database);
     if (problem !== undefined) log.error({ problem }, 'not ready: the store cannot serve requests');
     const hasKeys = async () => problem !== undefined || (await keys.list({ limit: 1 })).length > 0;
-    const backend = { source, access, ...(usage && { usage }), isStore: true, hasKeys, lateMs: LATE_MS, check, close };
+    const backend = { source, access, ...(usage && { usage }), isStore: true, hasKeys, check, close };
     if (store.kind === 'server') return backend;
 
     const { directory, developmentKeys, sampleAnimals } = store;
