@@ -41,7 +41,14 @@ export function write(stream: Writable, text: string): Promise<void> {
 /** Opens the database of a store, and closes it however `work` ends. */
 export async function withDatabase<T>(store: StoreConfig, work: (database: Database) => Promise<T>): Promise<T> {
   const database = await openDatabase(store, undefined, REPORT_TIMEOUT_MS);
-  return work(database).finally(() => database.close());
+  const setting = store.kind === 'server' ? store.setting : undefined;
+  try {
+    return await work(database);
+  } catch (error) {
+    throw toConfigError(error, setting);
+  } finally {
+    await database.close();
+  }
 }
 
 /** Describes a store, without the password in its URL. */

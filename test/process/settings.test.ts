@@ -120,6 +120,22 @@ describe('a start that cannot succeed', () => {
   });
 });
 
+it.each([
+  ['DATABASE_URL', 'postgres://me:geheim@127.0.0.1:1/animals'],
+  ['REDIS_URL', 'redis://:geheim@127.0.0.1:1'],
+])('a start without the server that %s_FILE names is refused with that name', async (name, url) => {
+  const place = await makePlace();
+  await writeFile(join(place.directory, 'url'), url);
+  const env = { PORT: '0', [`${name}_FILE`]: 'url', START_TIMEOUT_MS: '0' };
+  const { stderr } = await place.run(env);
+  expect(linesOf(stderr)).toEqual([expect.stringContaining(`${name}_FILE names a`)]);
+  if (name === 'DATABASE_URL') {
+    const keys = await place.keys(['list'], env);
+    expect(linesOf(keys.stderr).at(-1)).toContain('DATABASE_URL_FILE names a database that cannot be reached');
+  }
+  await place.close();
+});
+
 it('DATABASE_URL_FILE names a file with the URL', async () => {
   const place = await makePlace();
   await writeFile(join(place.directory, 'database-url'), `${await place.database()}\n`);
