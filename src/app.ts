@@ -61,7 +61,7 @@ export async function startApp(
   log: Log,
   { decorateDatabase, signal, keysCommand = 'animal-store-gateway keys', lostLines = () => 0 }: AppParts = {},
 ): Promise<App> {
-  const { host, shutdownGraceMs, redisUrl, redisTimeoutMs, trustProxy } = config;
+  const { host, shutdownGraceMs, redisUrl, redisSetting, redisTimeoutMs, trustProxy } = config;
   const metrics = createMetrics(PLANS);
   const metricsPage = createMetricsPage(metrics);
   const health = createHealth();
@@ -99,7 +99,14 @@ export async function startApp(
 
     const waitUntilAvailable = createStartupWait(log, config.startTimeoutMs, signal);
     const redis = redisUrl
-      ? await openRedis({ url: redisUrl, timeoutMs: redisTimeoutMs, log, metrics, waitUntilAvailable })
+      ? await openRedis({
+          url: redisUrl,
+          setting: redisSetting,
+          timeoutMs: redisTimeoutMs,
+          log,
+          metrics,
+          waitUntilAvailable,
+        })
       : undefined;
     closers.push(() => Promise.resolve(redis?.close()));
     const parts = { log, metrics, redis, waitUntilAvailable, decorateDatabase };

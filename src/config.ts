@@ -126,8 +126,9 @@ export function loadConfig(env: Environment) {
   return {
     host: settings.HOST,
     port: settings.PORT,
-    backend: toBackend(settings, production),
+    backend: toBackend(settings, production, nameOf('DATABASE_URL', env)),
     redisUrl: settings.REDIS_URL,
+    redisSetting: nameOf('REDIS_URL', env),
     redisTimeoutMs: settings.REDIS_TIMEOUT_MS,
     production,
     introspection: !trustedOnly && (settings.INTROSPECTION ?? !production),
@@ -169,10 +170,12 @@ function nameOf(name: string, env: Environment): string {
   return env[`${name}_FILE`] ? `${name}_FILE` : name;
 }
 
-function toBackend(settings: Settings, production: boolean) {
+/** @param setting - the variable that names the database, for messages */
+function toBackend(settings: Settings, production: boolean, setting: string) {
   if (settings.DATABASE_URL !== undefined) {
     return {
       kind: 'server' as const,
+      setting,
       url: settings.DATABASE_URL,
       pool: settings.DATABASE_POOL,
       prepare: settings.DATABASE_PREPARE,

@@ -16,6 +16,7 @@ describe('loadConfig', () => {
         developmentKeys: true,
       },
       redisUrl: undefined,
+      redisSetting: 'REDIS_URL',
       redisTimeoutMs: 250,
       production: false,
       introspection: true,
@@ -76,6 +77,7 @@ describe('loadConfig', () => {
     const url = `${scheme}://gateway:s3cret@db.example/store`;
     expect(loadConfig({ DATABASE_URL: url }).backend).toEqual({
       kind: 'server',
+      setting: 'DATABASE_URL',
       url,
       pool: 10,
       prepare: true,
@@ -83,6 +85,7 @@ describe('loadConfig', () => {
     });
     expect(loadConfig({ DATABASE_URL: url, DATABASE_POOL: '3', DATABASE_PREPARE: 'false' }).backend).toEqual({
       kind: 'server',
+      setting: 'DATABASE_URL',
       url,
       pool: 3,
       prepare: false,

@@ -57,7 +57,11 @@ export function write(stream: Writable, text: string): Promise<void> {
  */
 export async function withDatabase<T>(store: StoreConfig, work: (database: Database) => Promise<T>): Promise<T> {
   const use = (database: Database): Promise<T> => work(database).finally(() => database.close());
-  if (store.kind === 'server') return use(await openDatabase(store, undefined, TIMEOUT_MS));
+  if (store.kind === 'server') {
+    return use(await openDatabase(store, undefined, TIMEOUT_MS)).catch((error: unknown) => {
+      throw toConfigError(error, store.setting);
+    });
+  }
   await makeDirectory(store.directory);
   if (!(await isServed(store.directory))) return use(await openDatabase(store));
   return withSocketDirectory(store.directory, (path) => {

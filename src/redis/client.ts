@@ -28,18 +28,21 @@ export type RedisClient = Awaited<ReturnType<typeof openRedis>>;
  * replies in a row are late, a reply is corrupt, or an error concerns the whole server. All calls then fail at once,
  * until a new connection works and Redis accepts a write.
  * @param url - has been validated
+ * @param setting - the variable that names it, for messages
  * @param timeoutMs - how long a reply may take
  * @param waitUntilAvailable - without it, only the first attempt to connect is awaited, and may fail
  * @throws ConfigError if Redis refuses the connection, or is unavailable for as long as the start may take
  */
 export async function openRedis({
   url,
+  setting = 'REDIS_URL',
   timeoutMs,
   log,
   metrics,
   waitUntilAvailable,
 }: {
   readonly url: string;
+  readonly setting?: string;
   readonly timeoutMs: number;
   readonly log?: Log;
   readonly metrics?: Pick<Metrics, 'watchSharing' | 'observeDatabase'>;
@@ -66,8 +69,8 @@ export async function openRedis({
     client.once('error', resolve).once('reconnecting', resolve);
   });
   try {
-    await waitUntilAvailable?.('REDIS_URL names a Redis', () =>
-      isUp ? Promise.resolve() : Promise.reject(toStartError(failure)),
+    await waitUntilAvailable?.(`${setting} names a Redis`, () =>
+      isUp ? Promise.resolve() : Promise.reject(toStartError(setting, failure)),
     );
   } catch (error) {
     client.disconnect();
@@ -217,11 +220,14 @@ function codeOf({ name, message }: Error): string {
 }
 
 /** Waiting does not help against a wrong password, user, database number or kind of Redis. */
-function toStartError(error: Error & { command?: { name: string } } = new Error('it does not answer')): Error {
+function toStartError(
+  setting: string,
+  error: Error & { command?: { name: string } } = new Error('it does not answer'),
+): Error {
   const name = error.command?.name ?? '';
   const code = codeOf(error);
   const isRefused = ['WRONGPASS', 'NOAUTH', 'NOPERM', 'MOVED'].includes(code);
   if (!isRefused && !['hello', 'auth', 'select'].includes(name)) return new StoreError('unavailable', error.message);
   // A server may quote what it received, and that could be the password.
-  return new ConfigError(`REDIS_URL names a Redis that answers ${code} to ${name.toUpperCase()}`);
+  return new ConfigError(`${setting} names a Redis that answers ${code} to ${name.toUpperCase()}`);
 }

@@ -49,7 +49,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     if (opened.connections) metrics.watchPool(opened.connections);
     const database = observeDatabase(decorateDatabase?.(opened) ?? opened, metrics);
     const guarded = store.kind === 'server' ? guardWrites(database, store.pool, log) : database;
-    const pending = await waitUntilAvailable('DATABASE_URL names a database', () =>
+    const pending = await waitUntilAvailable(`${nameSetting(store)} names a database`, () =>
       migrateAtStart(database, store, startTimeoutMs, log),
     );
 
@@ -131,7 +131,7 @@ async function migrateAtStart(
     if (pending.length > 0) log.warn({ pending }, 'migrations are pending: run npm run migrate');
     return pending;
   } catch (error) {
-    throw mayPass(error) ? error : toConfigError(error);
+    throw mayPass(error) ? error : toConfigError(error, nameSetting(store));
   }
 }
 
@@ -148,16 +148,21 @@ function mayPass(error: unknown): boolean {
 }
 
 /** Converts the error of a database that cannot be opened to one with a message for the operator. */
-export function toConfigError(error: unknown): unknown {
+export function toConfigError(error: unknown, setting = 'DATABASE_URL'): unknown {
   // The server refuses a connection with an error of this severity.
   const isFatal = error instanceof Error && 'severity' in error && error.severity === 'FATAL';
   const cause = isFatal ? error : error instanceof StoreError && error.cause;
   if (!(cause instanceof Error)) return error;
   const { message, code } = cause as NodeJS.ErrnoException;
   if (code === POOLER_REFUSES) {
-    return new ConfigError(`DATABASE_URL names a pooler that refuses: ${message}. It may need DATABASE_PREPARE=false`);
+    return new ConfigError(`${setting} names a pooler that refuses: ${message}. It may need DATABASE_PREPARE=false`);
   }
-  return new ConfigError(`DATABASE_URL names a database that cannot be reached: ${message || (code ?? 'unknown')}`);
+  return new ConfigError(`${setting} names a database that cannot be reached: ${message || (code ?? 'unknown')}`);
+}
+
+/** The variable that names the database, for messages. */
+function nameSetting(store: StoreConfig): string {
+  return store.kind === 'server' ? store.setting : 'DATA_DIR';
 }
 
 /** Opens the database of a store. It connects to a server with the first statement. */
@@ -171,6 +176,6 @@ export async function openDatabase(store: StoreConfig, log?: Log, statementTimeo
       onConnectionError: ({ message }) => log?.warn({ reason: message }, 'an idle database connection broke'),
     });
   } catch (error) {
-    throw new ConfigError(`DATABASE_URL cannot be used: ${(error as Error).message}`);
+    throw new ConfigError(`${nameSetting(store)} cannot be used: ${(error as Error).message}`);
   }
 }

@@ -15,10 +15,18 @@ const OTHER_VARIABLES = new Set([
   // Tests and CI.
   ...['CI', 'TEST_REDIS_URL', 'CHROMIUM_PATH', 'HOSTILE_INPUTS', 'INT64_IDS', 'KILLS', 'BENCH_DATABASE_URL'],
   // Read by OpenTelemetry's packages.
-  ...['OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_SERVICE_NAME', 'OTEL_NODE_ENABLED_INSTRUMENTATIONS', 'OTEL_TRACES_SAMPLER'],
+  ...[
+    'OTEL_EXPORTER_OTLP_ENDPOINT',
+    'OTEL_SERVICE_NAME',
+    'OTEL_NODE_ENABLED_INSTRUMENTATIONS',
+    'OTEL_NODE_RESOURCE_DETECTORS',
+    'OTEL_TRACES_SAMPLER',
+  ],
   ...['OTEL_TRACES_SAMPLER_ARG', 'OTEL_METRICS_EXPORTER', 'OTEL_LOGS_EXPORTER', 'NODE_OPTIONS'],
   // Examples, the image build and shell commands.
-  ...['STORE_KEY', 'STORE_URL', 'VITE_STORE_URL', 'VITE_TRUSTED_DOCUMENTS', 'KEY', 'ID'],
+  ...['STORE_KEY', 'STORE_URL', 'VITE_STORE_URL', 'VITE_TRUSTED_DOCUMENTS', 'KEY', 'ID', 'NAME'],
+  // A misspelt setting, and settings of earlier versions.
+  ...['DATABSE_URL', 'COMPRESSION', 'TRUST_TRACEPARENT'],
 ]);
 const KNOWN = new Set(SETTINGS);
 const ASSIGNED = /(?:^|\s|`|export )([A-Z][A-Z0-9_]*)=/gm;

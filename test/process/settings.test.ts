@@ -25,10 +25,11 @@ describe('a start that cannot succeed', () => {
     await place.close();
   });
 
-  /** Expects one line on standard error, nothing on standard output and exit status 1; returns the line. */
+  /** Expects one line on standard error, no announcement and exit status 1; returns the line. */
   async function refusal(env: Record<string, string>): Promise<string> {
     const { code, stdout, stderr } = await place.run(env);
-    expect({ code, stdout, lines: linesOf(stderr).length }).toEqual({ code: 1, stdout: '', lines: 1 });
+    expect([code, linesOf(stderr).length]).toEqual([1, 1]);
+    expect(stdout).not.toContain('listening');
     return stderr;
   }
 
@@ -79,7 +80,8 @@ describe('a start that cannot succeed', () => {
 
   it('is refused in one line if the server gets an argument', async () => {
     const { code, stdout, stderr } = await place.run({ PORT: '0' }, ['--nonsense']);
-    expect({ code, stdout, lines: linesOf(stderr).length }).toEqual({ code: 1, stdout: '', lines: 1 });
+    expect([code, linesOf(stderr).length]).toEqual([1, 1]);
+    expect(stdout).not.toContain('listening');
     expect(stderr).toContain('unexpected argument "--nonsense"');
   });
 
@@ -118,6 +120,22 @@ describe('a start that cannot succeed', () => {
     expect(stdout).toBe('');
     expect(linesOf(stderr)).toEqual([expect.stringContaining('DATABASE_POOL')]);
   });
+});
+
+it.each([
+  ['DATABASE_URL', 'postgres://me:geheim@127.0.0.1:1/animals'],
+  ['REDIS_URL', 'redis://:geheim@127.0.0.1:1'],
+])('a start without the server that %s_FILE names is refused with that name', async (name, url) => {
+  const place = await makePlace();
+  await writeFile(join(place.directory, 'url'), url);
+  const env = { PORT: '0', [`${name}_FILE`]: 'url', START_TIMEOUT_MS: '0' };
+  const { stderr } = await place.run(env);
+  expect(linesOf(stderr)).toEqual([expect.stringContaining(`${name}_FILE names a`)]);
+  if (name === 'DATABASE_URL') {
+    const keys = await place.keys(['list'], env);
+    expect(linesOf(keys.stderr).at(-1)).toContain('DATABASE_URL_FILE names a database that cannot be reached');
+  }
+  await place.close();
 });
 
 it('DATABASE_URL_FILE names a file with the URL', async () => {
