@@ -153,7 +153,11 @@ function createQueue({ backend }: Config): FairQueue<Reply> {
   return createFairQueue({
     // The upstream decides how long an answer takes. A request that has waited half of its time limit rarely succeeds.
     lateMs: isProxy ? backend.timeoutMs / 2 : LATE_MS,
-    weigh: ({ body, logged }) => RESPONSE_MS + body.length * BYTE_MS + (logged?.cost ?? 0) * storeRequestMs,
+    weigh: (reply) => {
+      if (!reply) return RESPONSE_MS;
+      const { body, logged, busyMs = 0 } = reply;
+      return RESPONSE_MS + body.length * BYTE_MS + (logged?.cost ?? 0) * storeRequestMs + busyMs;
+    },
   });
 }
 

@@ -114,9 +114,22 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     if (!route) throw new StoreError('no_such_route', 'There is no such path.');
     if (cors.isPreflight(request)) return { status: 204, headers: cors.preflightHeaders(request), body: '' };
     requireMethod(request, route.methods);
-    if (route.requiresKey(session)) await session.requireKey();
+    if (route.requiresKey(session)) {
+      const refusal = await findRefusal(session);
+      // A refusal takes its turn, too.
+      if (refusal) return takeTurn(request.caller, () => Promise.reject(refusal));
+    }
     if (request.method === 'POST' || request.method === 'QUERY') await readBody(request);
     return takeTurn(request.caller, () => route.handle(request, session));
+  }
+}
+
+async function findRefusal(session: Session): Promise<StoreError | undefined> {
+  try {
+    await session.requireKey();
+    return undefined;
+  } catch (thrown) {
+    return toStoreError(thrown);
   }
 }
 

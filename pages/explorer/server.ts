@@ -108,7 +108,7 @@ function toHeaders(key: string, others: Readonly<Record<string, string>>): Heade
 
 /** Reads `RateLimit-Policy` and `RateLimit` as this server writes them: with the same windows in the same order. */
 function parseWindows(headers: Headers, at: number): WindowState[] {
-  const policies = headers.get('RateLimit-Policy')?.matchAll(/"(.*?)";q=(\d+)/g) ?? [];
+  const policies = headers.get('RateLimit-Policy')?.matchAll(/"([^"]{1,100})";q=(\d+)/g) ?? [];
   const states = [...(headers.get('RateLimit')?.matchAll(/;r=(\d+);t=(\d+)/g) ?? [])];
   return Array.from(policies, ([, name = '', limit], index) => {
     const [, remaining, seconds] = states[index] ?? [];

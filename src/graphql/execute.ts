@@ -40,6 +40,9 @@ interface Entry {
   response?: OperationResponse;
 }
 
+/** After this time, a batch lets other requests run, in milliseconds. */
+const LONG_MS = 2;
+
 /** Creates the straight line that every operation takes: prepare → price → admit → run → write. */
 export function createExecute(options: ExecuteOptions) {
   const { prepare, trusted, persisted, source, guardRateLimit, maxRootFields, maxResponseBytes } = options;
@@ -58,7 +61,9 @@ export function createExecute(options: ExecuteOptions) {
 
     let bytes = maxResponseBytes;
     let fields = maxRootFields;
+    let preparingMs = 0;
     for (const [index, entry] of entries.entries()) {
+      const startedAt = performance.now();
       try {
         const found = find(requests[index] as OperationRequest, context, session, untrusted);
         entry.prepared = found instanceof Promise ? await found : found;
@@ -71,8 +76,10 @@ export function createExecute(options: ExecuteOptions) {
       } catch (thrown) {
         refuse(entry, thrown);
       }
-      // A new document takes milliseconds, and a batch has many.
-      if (entries.length > 1) await setImmediate();
+      const usedMs = performance.now() - startedAt;
+      preparingMs += usedMs;
+      // New documents and introspection take milliseconds, and a batch has many.
+      if (usedMs > LONG_MS && entries.length > 1) await setImmediate();
     }
 
     // Refused operations are never admitted, so check for a ban here.
@@ -104,7 +111,7 @@ export function createExecute(options: ExecuteOptions) {
       cost: priced?.cost ?? 0,
       response: response as OperationResponse,
     }));
-    return { answers, untrusted };
+    return { answers, untrusted, preparingMs };
   };
 
   /** Finds the document of a request and prepares its operation. Without a key, it may only ask about the schema. */

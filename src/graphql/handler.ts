@@ -119,10 +119,11 @@ export async function openGraphql(config: Config, { backend, log, metrics }: Gra
       const logged = recorder.record(execution, seconds, request, session.keyId);
       const responses = execution.answers.map(({ response }) => response);
       const failures = responses.flatMap((response) => response.failures);
-      if (!isBatch) return { ...toReply(responses[0] as OperationResponse, mediaType), logged, failures };
+      const rest = { logged, failures, busyMs: execution.preparingMs };
+      if (!isBatch) return { ...toReply(responses[0] as OperationResponse, mediaType), ...rest };
       // The upstream may have refused the key only now.
       if (session.isKeyRefused && !responses.some(({ hasData }) => hasData)) await session.requireKey();
-      return { ...toBatchReply(responses, mediaType), logged, failures };
+      return { ...toBatchReply(responses, mediaType), ...rest };
     } catch (thrown) {
       recorder.recordRefusal(toStoreError(thrown), request, session.keyId);
       throw thrown;

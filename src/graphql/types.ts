@@ -179,6 +179,8 @@ export interface Execution {
   readonly answers: readonly Answered[];
   /** The names of documents that are not trusted, for the log. */
   readonly untrusted: readonly string[];
+  /** How long it took to prepare them, in milliseconds. */
+  readonly preparingMs: number;
 }
 
 /**

@@ -4,8 +4,8 @@ import { overloaded, toStoreError } from '../errors.js';
 export interface FairQueueOptions<Result> {
   /** A request that has waited longer than this is refused, in milliseconds. */
   readonly lateMs: number;
-  /** Estimates what the event loop does for a result after the task has returned for the first time, in milliseconds. */
-  readonly weigh: (result: Result) => number;
+  /** Estimates what the event loop does for a result, or for an error, besides the synchronous part of the task. In ms. */
+  readonly weigh: (result: Result | undefined) => number;
 }
 
 /**
@@ -43,6 +43,8 @@ const IN_PROGRESS_MS = 32;
 const IN_PROGRESS_ALONE_MS = 100;
 /** How far a caller may exceed its share before it waits, in milliseconds. */
 const BURST_MS = 5;
+/** The most that a caller owes, so that it never waits for longer than its requests take. */
+const MAX_DEBT_MS = 100;
 /** What is assumed of the first request of a caller, in milliseconds. */
 const FIRST_GUESS_MS = 2;
 /** A caller counts as active for this long after its last request, in milliseconds. */
@@ -115,7 +117,9 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
 
   /** Pays back a caller's debt with the share of the time that has passed. */
   function reckon(caller: Caller, now: number): void {
-    caller.debtMs = Math.max(0, caller.debtMs - (now - caller.reckonedAt) * share);
+    const debtMs = Math.max(0, caller.debtMs - (now - caller.reckonedAt) * share);
+    // Who was alone has taken nothing from others.
+    caller.debtMs = Math.min(debtMs, isAlone ? BURST_MS : MAX_DEBT_MS);
     caller.reckonedAt = now;
   }
 
@@ -133,7 +137,7 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
     const startedAt = performance.now();
     let usedMs = 0;
     const finish = (result?: Result): void => {
-      if (result !== undefined) usedMs += weigh(result);
+      usedMs += weigh(result);
       running -= 1;
       caller.running -= 1;
       caller.debtMs += usedMs;

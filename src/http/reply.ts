@@ -11,6 +11,8 @@ export interface Reply {
   readonly logged?: LoggedFields;
   /** What went wrong, for the log. */
   readonly failures?: readonly StoreError[];
+  /** What the handler has measured of its own work, in milliseconds. */
+  readonly busyMs?: number;
 }
 
 /** The fields of a log line that only some requests have. No field ever contains a key. */

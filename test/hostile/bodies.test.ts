@@ -7,8 +7,7 @@ import { until } from '../support/process.js';
 
 const MEGABYTE = 1_000_000;
 /** A body of this many bytes, each a chunk of its own. */
-const inBytes = (text: string): Buffer =>
-  Buffer.from([...text].map((byte) => `1\r\n${byte}\r\n`).join('') + '0\r\n\r\n');
+const inBytes = (text: string): Buffer => Buffer.from(`${text.replace(/./g, '1\r\n$&\r\n')}0\r\n\r\n`);
 
 describe('bodies that are cut or filled to cost much', () => {
   let gateway: Gateway;
