@@ -1,4 +1,4 @@
-// Lists the import cycles of src/, and fails if there are any: npm run lint:cycles. Types count: who reads one of the files
+// Lists the import cycles of src/, and fails if there are any: npm run lint. Types count: who reads one of the files
 // needs the others.
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';

@@ -12,11 +12,11 @@ import { createRedisCooldowns } from '../redis/cooldowns.js';
 import { nameAddress, shareLedger } from '../redis/ledger.js';
 import { createProxyAccess } from './access.js';
 import { createBreaker } from './breaker.js';
-import { createUpstreamClient, type UpstreamAnswer } from './client.js';
+import { createUpstreamClient } from './client.js';
 import { createKeys } from './keys.js';
 import { createUpstreamRequests, type Result } from './requests.js';
 import { createRestPetSource } from './source.js';
-import { fromAnswer, isAnimalStore, unavailable } from './wire.js';
+import { fromAnswer, isAnimalStore, unavailable, type UpstreamAnswer } from './wire.js';
 
 const CHECKED_PATH = '/pets?limit=1';
 

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'node:zlib';
 import { Pool, type Dispatcher } from 'undici';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
-import { notUnderstood, unavailable } from './wire.js';
+import { notUnderstood, unavailable, type UpstreamAnswer } from './wire.js';
 
 /** A request to the upstream. */
 export interface UpstreamRequest {
@@ -18,14 +18,6 @@ export interface UpstreamRequest {
   sentAt?: number;
   /** Called when it is the request's turn. Returns why it may not be sent. */
   start(): Error | undefined;
-}
-
-export interface UpstreamAnswer {
-  readonly kind: 'answer';
-  readonly status: number;
-  readonly header: (name: string) => string | undefined;
-  /** Undefined if the body is too large, incomplete, encoded in an unknown way or not UTF-8. */
-  readonly body: string | undefined;
 }
 
 export interface UpstreamFailure {

@@ -3,9 +3,9 @@ import { StoreError } from '../errors.js';
 import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import type { Breaker } from './breaker.js';
-import type { Outcome, UpstreamAnswer, UpstreamClient, UpstreamRequest } from './client.js';
+import type { Outcome, UpstreamClient, UpstreamRequest } from './client.js';
 import { parseRetryAfter } from './limits.js';
-import { timedOut, unavailable } from './wire.js';
+import { timedOut, unavailable, type UpstreamAnswer } from './wire.js';
 
 /** What all requests of a call have in common. */
 export interface RequestTemplate extends Pick<UpstreamRequest, 'method' | 'headers' | 'body'> {

@@ -3,9 +3,8 @@ import { CLIENT_NAME_HEADER } from '../access/api-key.js';
 import { formatIdempotencyKey } from '../pets/idempotency-key.js';
 import type { Pet } from '../pets/pet.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
-import type { UpstreamAnswer } from './client.js';
 import type { AskUpstream, Result } from './requests.js';
-import { formatNewPet, fromAnswer, notUnderstood, parsePet, parsePets } from './wire.js';
+import { formatNewPet, fromAnswer, notUnderstood, parsePet, parsePets, type UpstreamAnswer } from './wire.js';
 
 /** Characters of responses whose lists are kept. */
 const KEPT_CHARACTERS = 16_000_000;

@@ -5,8 +5,15 @@ import { StoreError, type ErrorName } from '../errors.js';
 import { JsonNumber, parseExactJson } from '../json/exact-json.js';
 import { compareInt64, isInt64, type Int64 } from '../pets/int64.js';
 import { PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pets/pet.js';
-import type { UpstreamAnswer } from './client.js';
 import { parseRetryAfter, parseWait } from './limits.js';
+
+export interface UpstreamAnswer {
+  readonly kind: 'answer';
+  readonly status: number;
+  readonly header: (name: string) => string | undefined;
+  /** Undefined if the body is too large, incomplete, encoded in an unknown way or not UTF-8. */
+  readonly body: string | undefined;
+}
 
 /** Reads an animal. Unknown fields are ignored. @returns undefined if the interface does not allow the body */
 export function parsePet(body: string | undefined): Pet | undefined {
