@@ -17,6 +17,8 @@ export type FairQueue<Result> = (caller: string, task: () => MaybePromise<Result
 /** What is known of a caller: a key, or an address without a valid one. */
 interface Caller {
   running: number;
+  /** Its requests in about the last second. */
+  requests: number;
   /** What it has used of the event loop beyond its share, in milliseconds, and when this was reckoned. */
   debtMs: number;
   reckonedAt: number;
@@ -47,9 +49,11 @@ const BURST_MS = 5;
 const MAX_DEBT_MS = 100;
 /** What is assumed of the first request of a caller, in milliseconds. */
 const FIRST_GUESS_MS = 2;
-/** A caller counts as active for this long after its last request, in milliseconds. */
-const ACTIVE_MS = 1_000;
+/** A caller counts as active if it sends so many requests a second. */
+const ACTIVE_REQUESTS = 5;
+/** How often callers are counted, in milliseconds, and what is left each time of the number of their requests. */
 const COUNT_EVERY_MS = 100;
+const DECAY = 0.9;
 /** The most callers that are remembered, and for how long, in milliseconds. */
 const MAX_CALLERS = 10_000;
 const REMEMBERED_MS = 60_000;
@@ -63,8 +67,9 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   const callers = new Map<string, Caller>();
   const queue = new Set<Caller>();
   let running = 0;
-  let isAlone = true;
-  /** The part of the event loop that one caller may use. */
+  /** How many callers are active. */
+  let active = 0;
+  /** The part of the event loop that one caller may use beside others. */
   let share = 1;
   let countedAt = 0;
   let isStarting = false;
@@ -92,8 +97,16 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   function find(name: string, now: number): Caller {
     countCallers(now);
     const known = callers.get(name);
-    const caller = known ?? { running: 0, debtMs: 0, reckonedAt: now, averageMs: FIRST_GUESS_MS, waiting: [] };
+    const caller = known ?? {
+      running: 0,
+      requests: 0,
+      debtMs: 0,
+      reckonedAt: now,
+      averageMs: FIRST_GUESS_MS,
+      waiting: [],
+    };
     if (!known) callers.set(name, caller);
+    caller.requests += 1;
     reckon(caller, now);
     return caller;
   }
@@ -101,34 +114,42 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   function countCallers(now: number): void {
     if (now - countedAt < COUNT_EVERY_MS) return;
     countedAt = now;
-    let active = 0;
+    active = 0;
     let indebted = 0;
     for (const [name, caller] of callers) {
+      caller.requests *= DECAY;
+      if (isActive(caller)) active += 1;
       const idleMs = now - caller.reckonedAt;
-      const isBusy = caller.running > 0 || caller.waiting.length > 0;
-      if (isBusy || idleMs < ACTIVE_MS) {
-        active += 1;
+      if (caller.running > 0 || caller.waiting.length > 0 || idleMs < COUNT_EVERY_MS) {
         if (caller.debtMs > BURST_MS) indebted += 1;
       } else if (idleMs > REMEMBERED_MS || callers.size > MAX_CALLERS) callers.delete(name);
     }
-    isAlone = active < 2;
-    share = isAlone ? 1 : SHARE / Math.max(1, indebted);
+    share = SHARE / Math.max(1, indebted);
+  }
+
+  function isActive({ requests }: Caller): boolean {
+    return requests >= ACTIVE_REQUESTS;
+  }
+
+  /** Whether no other caller is active. */
+  function isAlone(caller: Caller): boolean {
+    return active === 0 || (active === 1 && isActive(caller));
   }
 
   /** Pays back a caller's debt with the share of the time that has passed. */
   function reckon(caller: Caller, now: number): void {
     const debtMs = Math.max(0, caller.debtMs - (now - caller.reckonedAt) * share);
     // Who was alone has taken nothing from others.
-    caller.debtMs = Math.min(debtMs, isAlone ? BURST_MS : MAX_DEBT_MS);
+    caller.debtMs = Math.min(debtMs, isAlone(caller) ? BURST_MS : MAX_DEBT_MS);
     caller.reckonedAt = now;
   }
 
   function mayStart(caller: Caller, now: number): boolean {
     if (running >= MAX_RUNNING) return false;
-    const inProgressMs = isAlone ? IN_PROGRESS_ALONE_MS : IN_PROGRESS_MS;
+    const inProgressMs = isAlone(caller) ? IN_PROGRESS_ALONE_MS : IN_PROGRESS_MS;
     if (caller.running >= Math.max(1, Math.min(MAX_RUNNING_OF_CALLER, inProgressMs / caller.averageMs))) return false;
     reckon(caller, now);
-    return isAlone || caller.debtMs <= BURST_MS;
+    return caller.debtMs <= BURST_MS;
   }
 
   function run(caller: Caller, task: () => MaybePromise<Result>): MaybePromise<Result> {
