@@ -46,11 +46,11 @@ const IN_PROGRESS_ALONE_MS = 100;
 /** How far a caller may exceed its share before it waits, in milliseconds. */
 const BURST_MS = 5;
 /** The most that a caller owes, so that it never waits for longer than its requests take. */
-const MAX_DEBT_MS = 100;
+const MAX_DEBT_MS = 50;
 /** What is assumed of the first request of a caller, in milliseconds. */
 const FIRST_GUESS_MS = 2;
 /** A caller counts as active if it sends so many requests a second. */
-const ACTIVE_REQUESTS = 5;
+const ACTIVE_REQUESTS = 2;
 /** How often callers are counted, in milliseconds, and what is left each time of the number of their requests. */
 const COUNT_EVERY_MS = 100;
 const DECAY = 0.9;

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
 import { answerAnimals, send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
@@ -103,6 +104,8 @@ describe('a request from a gateway to its upstream', () => {
   it.each([403, 409, 500, 503])(
     'is logged with only the status if the Error has status %i and quotes the key',
     async (status) => {
+      // Failures with one code share one line a second.
+      await sleep(1_100);
       const key = 'pets_quoted-by-the-upstream';
       upstream.play((_, response) =>
         send(response, status, { code: 'no', message: `${key} may not do this.`, status }),
