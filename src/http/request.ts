@@ -134,15 +134,17 @@ const MAX_HEADERS = 200;
 /** Node takes the first of several, and a proxy in front may have checked the last. */
 const SINGLE_HEADERS = ['host', 'authorization'];
 
+const CLOSING = { headers: { Connection: 'close' } };
+
 /** Refuses a request whose head is too long, or could mean one thing here and another to a proxy in front. */
 export function requireValidHead({ url = '', httpVersion, headers, rawHeaders }: IncomingMessage): void {
   if (url.length > MAX_URL_LENGTH) {
-    throw new StoreError('uri_too_long', 'The URL is too long: send a GraphQL query by POST.');
+    throw new StoreError('uri_too_long', 'The URL is too long: send a GraphQL query by POST.', CLOSING);
   }
   const length = rawHeaders.reduce((sum, text) => sum + text.length, 0);
   if (length > MAX_HEADERS_LENGTH || rawHeaders.length > 2 * MAX_HEADERS) {
     const reason = `A request may have ${MAX_HEADERS} headers, of ${MAX_HEADERS_LENGTH} characters in all.`;
-    throw new StoreError('headers_too_large', reason);
+    throw new StoreError('headers_too_large', reason, CLOSING);
   }
   // https://www.rfc-editor.org/rfc/rfc9112#section-3.2
   if (httpVersion === '1.1' && headers.host === undefined) throw ambiguous('An HTTP/1.1 request needs a Host header.');
@@ -154,7 +156,7 @@ export function requireValidHead({ url = '', httpVersion, headers, rawHeaders }:
 }
 
 function ambiguous(message: string): StoreError {
-  return new StoreError('invalid_request', message, { headers: { Connection: 'close' } });
+  return new StoreError('invalid_request', message, CLOSING);
 }
 
 /**

@@ -173,7 +173,7 @@ const FAILURES_SHARE_MS = 1_000;
 
 /**
  * Logs the 5xx errors of a request in one line. In an outage, every request fails for the same reason, so each code has
- * one line a second, with the number of requests. What fails because the client has disconnected is no such error.
+ * one line a second, and one with the number of the other requests. What fails because the client has disconnected is no such error.
  */
 function createFailureLog(log: Log) {
   /** The requests of each code that have failed since its last line. */
@@ -207,9 +207,7 @@ function createFailureLog(log: Log) {
     setTimeout(() => {
       const requests = waiting.get(code);
       waiting.delete(code);
-      if (!requests) return;
-      log.warn({ code, requests }, message);
-      countOthers(code, message);
+      if (requests) log.warn({ code, requests }, message);
     }, FAILURES_SHARE_MS).unref();
   }
 }

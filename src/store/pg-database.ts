@@ -181,8 +181,9 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
         reject(new Error('the statement took too long'));
         // Until the server has ended it, its connection counts as used, so that the server never has many more sessions
         // than the pool has connections.
-        abandoned = setTimeout(end, ABANDONED_MS, true).unref();
-        void cancelStatement(client);
+        void cancelStatement(client).then((isCancelled) => {
+          abandoned = setTimeout(end, isCancelled ? ABANDONED_MS : 0, true).unref();
+        });
       }, statementTimeoutMs + GIVE_UP_MS);
       let isReleased = false;
       const end = (isUnusable = false): void => {
@@ -230,19 +231,21 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
 
   /**
    * Ends the statement of a client, on a connection of its own. That also ends a commit that waits for a standby, which
-   * statement_timeout does not. A pooler hides which process serves a client, so nothing is cancelled there.
+   * statement_timeout does not. A pooler hides which process serves a client: it ends the statement when the client leaves.
+   * @returns whether the server has been asked
    */
-  async function cancelStatement(client: pg.PoolClient): Promise<void> {
+  async function cancelStatement(client: pg.PoolClient): Promise<boolean> {
     const pid = pids.get(client);
-    if (pid === undefined) return;
+    if (pid === undefined) return false;
     const timeouts = { connectionTimeoutMillis: CANCEL_MS, query_timeout: CANCEL_MS };
     const canceller = new pg.Client({ connectionString: hosts?.url ?? url, ...timeouts });
     canceller.on('error', () => undefined);
     try {
       await canceller.connect();
       await canceller.query('SELECT pg_cancel_backend($1)', [pid]);
+      return true;
     } catch {
-      // The server does not answer, or the statement has ended.
+      return false;
     } finally {
       void canceller.end().catch(() => undefined);
     }
