@@ -69,6 +69,3 @@ export interface DeprecatedCaller {
 
 /** Stands for further clients and operations of a key that uses too many names. */
 export const OTHER = '(other)';
-
-/** The operation of requests to paths that do not exist. */
-export const NO_ROUTE = '(no route)';

@@ -5,9 +5,6 @@ import type { HttpRequest } from '../http/request.js';
 import type { Metrics, OperationOutcome } from '../observability/metrics.js';
 import type { Answered, Execution } from './types.js';
 
-/** What GraphQL adds to the log line of a request. */
-export type Logged = LoggedFields;
-
 /** Precedes the names of operations that are not trusted. No name in GraphQL has a colon. */
 const UNTRUSTED = 'untrusted:';
 /** In place of the name of an operation that could not be prepared. */
@@ -26,7 +23,7 @@ export function createRecorder(usage: UsageCounter | undefined, metrics: Metrics
      * @param seconds - how long the operations of the request took together
      * @returns what to log
      */
-    record({ answers, untrusted }: Execution, seconds: number, context: HttpRequest, keyId?: string): Logged {
+    record({ answers, untrusted }: Execution, seconds: number, context: HttpRequest, keyId?: string): LoggedFields {
       const names = answers.map((answered) => {
         const { prepared, response } = answered;
         const operation = prepared?.operation;
