@@ -37,7 +37,7 @@ export interface App {
 }
 
 /** A request that has waited for its turn for longer is refused: its client has usually left. In milliseconds. */
-const LATE_MS = 2_500;
+const LATE_MS = 5_000;
 /** What the event loop does for any response, for each of its bytes, and for each request to the store, in milliseconds. */
 const RESPONSE_MS = 0.05;
 const BYTE_MS = 4e-6;
@@ -151,8 +151,8 @@ function createQueue({ backend }: Config): FairQueue<Reply> {
   const isProxy = backend.kind === 'proxy';
   const storeRequestMs = isProxy ? UPSTREAM_REQUEST_MS : STORE_REQUEST_MS;
   return createFairQueue({
-    // The upstream decides how long an answer takes. A request that has waited half of its time limit rarely succeeds.
-    lateMs: isProxy ? backend.timeoutMs / 2 : LATE_MS,
+    // The rest of its time limit is for the upstream's answer.
+    lateMs: isProxy ? 0.8 * backend.timeoutMs : LATE_MS,
     weigh: (reply) => {
       if (!reply) return RESPONSE_MS;
       const { body, logged, busyMs = 0 } = reply;

@@ -17,8 +17,7 @@ export type FairQueue<Result> = (caller: string, task: () => MaybePromise<Result
 /** What is known of a caller: a key, or an address without a valid one. */
 interface Caller {
   running: number;
-  /** Its requests in about the last second. */
-  requests: number;
+  isActive: boolean;
   /** What it has used of the event loop beyond its share, in milliseconds, and when this was reckoned. */
   debtMs: number;
   reckonedAt: number;
@@ -41,19 +40,17 @@ const MAX_WAITING_OF_CALLER = 256;
 /** The part of the event loop that callers with much work share while others are active. */
 const SHARE = 0.7;
 /** The work that one caller may have in progress, in milliseconds: beside others, and alone. */
-const IN_PROGRESS_MS = 32;
-const IN_PROGRESS_ALONE_MS = 100;
+const IN_PROGRESS_MS = 100;
+const IN_PROGRESS_ALONE_MS = 400;
 /** How far a caller may exceed its share before it waits, in milliseconds. */
 const BURST_MS = 5;
 /** The most that a caller owes, so that it never waits for longer than its requests take. */
 const MAX_DEBT_MS = 50;
 /** What is assumed of the first request of a caller, in milliseconds. */
 const FIRST_GUESS_MS = 2;
-/** A caller counts as active if it sends so many requests a second. */
-const ACTIVE_REQUESTS = 2;
-/** How often callers are counted, in milliseconds, and what is left each time of the number of their requests. */
+/** A caller counts as active for this long after its last request, in milliseconds. */
+const ACTIVE_MS = 500;
 const COUNT_EVERY_MS = 100;
-const DECAY = 0.9;
 /** The most callers that are remembered, and for how long, in milliseconds. */
 const MAX_CALLERS = 10_000;
 const REMEMBERED_MS = 60_000;
@@ -99,14 +96,14 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
     const known = callers.get(name);
     const caller = known ?? {
       running: 0,
-      requests: 0,
+      isActive: true,
       debtMs: 0,
       reckonedAt: now,
       averageMs: FIRST_GUESS_MS,
       waiting: [],
     };
     if (!known) callers.set(name, caller);
-    caller.requests += 1;
+    caller.isActive = true;
     reckon(caller, now);
     return caller;
   }
@@ -117,23 +114,19 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
     active = 0;
     let indebted = 0;
     for (const [name, caller] of callers) {
-      caller.requests *= DECAY;
-      if (isActive(caller)) active += 1;
       const idleMs = now - caller.reckonedAt;
-      if (caller.running > 0 || caller.waiting.length > 0 || idleMs < COUNT_EVERY_MS) {
+      caller.isActive = caller.running > 0 || caller.waiting.length > 0 || idleMs < ACTIVE_MS;
+      if (caller.isActive) {
+        active += 1;
         if (caller.debtMs > BURST_MS) indebted += 1;
       } else if (idleMs > REMEMBERED_MS || callers.size > MAX_CALLERS) callers.delete(name);
     }
     share = SHARE / Math.max(1, indebted);
   }
 
-  function isActive({ requests }: Caller): boolean {
-    return requests >= ACTIVE_REQUESTS;
-  }
-
   /** Whether no other caller is active. */
   function isAlone(caller: Caller): boolean {
-    return active === 0 || (active === 1 && isActive(caller));
+    return active === 0 || (active === 1 && caller.isActive);
   }
 
   /** Pays back a caller's debt with the share of the time that has passed. */
