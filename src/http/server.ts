@@ -207,7 +207,9 @@ function createFailureLog(log: Log) {
     setTimeout(() => {
       const requests = waiting.get(code);
       waiting.delete(code);
-      if (requests) log.warn({ code, requests }, message);
+      if (!requests) return;
+      log.warn({ code, requests }, message);
+      countOthers(code, message);
     }, FAILURES_SHARE_MS).unref();
   }
 }
