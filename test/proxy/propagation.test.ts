@@ -104,8 +104,8 @@ describe('a request from a gateway to its upstream', () => {
   it.each([403, 409, 500, 503])(
     'is logged with only the status if the Error has status %i and quotes the key',
     async (status) => {
-      // Failures with one code share one line a second.
-      await sleep(1_100);
+      // Failures with one code share one line a second, and the others are counted a second later.
+      await sleep(2_200);
       const key = 'pets_quoted-by-the-upstream';
       upstream.play((_, response) =>
         send(response, status, { code: 'no', message: `${key} may not do this.`, status }),
