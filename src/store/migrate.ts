@@ -75,9 +75,9 @@ async function findPending(database: Database, files: string): Promise<readonly 
       const version = await postgrator.getDatabaseVersion();
       let file = '';
       postgrator.on('validation-started', ({ filename }) => (file = basename(filename)));
-      await postgrator.validateMigrations(version).catch((error: Error) => {
+      await postgrator.validateMigrations(version).catch((error: unknown) => {
         // Errors of the database and of the file system have a code. Postgrator's own, for a changed file, has none.
-        if ('code' in error) throw error;
+        if ('code' in (error as Error)) throw error;
         throw new ConfigError(`${file} was changed after it had run: restore it, and make a new file for the change`);
       });
       return postgrator.getRunnableMigrations(version, Infinity);
