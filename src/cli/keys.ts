@@ -1,14 +1,8 @@
 #!/usr/bin/env node
-import { userInfo } from 'node:os';
-import { InvalidArgumentError, Option, type Command } from 'commander';
+import { Option, type Command } from 'commander';
 import { PLANS, type Plan } from '../access/plans.js';
-import { findKeysCommand, loadEnvironment } from '../environment.js';
-import { openRedis } from '../redis/client.js';
-import { requireEmbeddedStore } from '../store/embedded-store.js';
-import { createKeyAdmin, createRedisPeek, type KeyAdmin, type KeyStatus } from '../store/key-admin.js';
-import { listPendingMigrations, requireTables } from '../store/migrate.js';
-import { createPostgresKeyStore } from '../store/postgres-key-store.js';
-import { createPostgresUsage } from '../store/postgres-usage.js';
+import { findKeysCommand } from '../environment.js';
+import type { KeyAdmin, KeyStatus } from '../store/key-admin.js';
 import {
   describe,
   describeStatus,
@@ -19,7 +13,9 @@ import {
   formatUsage,
   toCreatedJson,
 } from './keys-output.js';
-import { createProgram, describeStore, explain, runProgram, withDatabase, write } from './program.js';
+import { toCount, toDate, toMilliseconds } from './option-values.js';
+import { createProgram, explain, runProgram, write } from './program.js';
+import { withKeys } from './with-keys.js';
 
 /** What the options of a command may be. */
 interface Options {
@@ -222,72 +218,6 @@ function command<T extends object>(
 
 function toSecret({ key }: { readonly key: string }): string {
   return `\nIts secret, shown only now:\n${key}`;
-}
-
-/** Runs `work` on the keys of the configured store, and reports which store that is. */
-async function withKeys<T>(work: (admin: KeyAdmin, actor: string) => Promise<T>): Promise<T> {
-  const { backend, bans, redisUrl, keysActor } = loadEnvironment();
-  if (backend.kind === 'proxy')
-    throw new Error('UPSTREAM_URL is set: keys belong to the animal store behind the gateway');
-  const store = describeStore(backend);
-  if (backend.kind === 'embedded') await requireEmbeddedStore(backend.directory, ': start the program to create one');
-  try {
-    const result = await withDatabase(backend, async (database) => {
-      await requireTables(database, store);
-      const pending = await listPendingMigrations(database);
-      if (pending.length > 0) throw new Error(`${store} has pending migrations: run npm run migrate`);
-      const redis = redisUrl === undefined ? undefined : await openRedis({ url: redisUrl, timeoutMs: 5_000 });
-      const peek = redis ? createRedisPeek(redis, bans) : () => undefined;
-      const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
-      return work(admin, keysActor ?? findUser()).finally(() => redis?.close());
-    });
-    console.error(`keys: ${store}`);
-    return result;
-  } catch (error) {
-    const message = explain(error);
-    throw new Error(message.includes(store) ? message : `${message} (${store})`, { cause: error });
-  }
-}
-
-/** The user of the operating system. In a container, it may have no name. */
-function findUser(): string {
-  try {
-    return userInfo().username;
-  } catch {
-    return `uid ${process.getuid?.() ?? 'unknown'}`;
-  }
-}
-
-// Each function parses the value of an option. commander prints the message of an InvalidArgumentError.
-
-const UNITS_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-
-function toCount(text: string): number {
-  const count = Number(text);
-  if (/^[1-9]\d{0,9}$/.test(text) && count <= 2_147_483_647) return count;
-  throw new InvalidArgumentError('It must be a whole number from 1 to 2147483647.');
-}
-
-const ISO_DATE = /^(\d{4}-\d{2}-\d{2})(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
-
-/** A moment: a day in UTC, or a time with its zone. */
-function toDate(text: string): Date {
-  const [, day] = ISO_DATE.exec(text) ?? [];
-  const date = new Date(text);
-  // JavaScript converts 31 February to 3 March, so compare the day.
-  if (day !== undefined && !Number.isNaN(date.getTime()) && new Date(day).toISOString().startsWith(day)) return date;
-  throw new InvalidArgumentError('It must be an ISO date, such as 2027-01-31 or 2027-01-31T12:00:00Z.');
-}
-
-const LONGEST_MS = 365 * UNITS_MS.d;
-
-/** A duration such as `24h`, of a year at most. */
-function toMilliseconds(text: string): number {
-  const [, count, unit] = /^(\d{1,9})([smhd])$/.exec(text === '0' ? '0s' : text) ?? [];
-  if (count === undefined) throw new InvalidArgumentError('It must be a time such as 0, 90s, 30m, 24h or 7d.');
-  const time = Number(count) * UNITS_MS[unit as keyof typeof UNITS_MS];
-  if (time > LONGEST_MS) throw new InvalidArgumentError('It must be at most 365d.');
-  return time;
 }
 
 void runProgram(program);

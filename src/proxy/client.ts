@@ -1,9 +1,8 @@
 import { isUtf8 } from 'node:buffer';
-import { randomBytes } from 'node:crypto';
-import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'node:zlib';
 import { Pool, type Dispatcher } from 'undici';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
-import { notUnderstood, unavailable, type UpstreamAnswer } from './wire.js';
+import { createRequestIds, type RequestIds } from './request-ids.js';
+import { decode, notUnderstood, unavailable, type UpstreamAnswer } from './wire.js';
 
 /** A request to the upstream. */
 export interface UpstreamRequest {
@@ -201,7 +200,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseEnd(): void {
     const encoding = readHeader(this.#headers, 'content-encoding')?.toLowerCase() || 'identity';
-    const bytes = decode(this.#body.subarray(0, this.#size), encoding);
+    const bytes = decode(this.#body.subarray(0, this.#size), encoding, MAX_BODY_BYTES);
     this.#answer(bytes && isUtf8(bytes) ? bytes.toString('utf8') : undefined);
     this.onFree();
   }
@@ -233,52 +232,8 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-/** Decodes the body of an upstream that encodes it although it was not asked to. */
-function decode(body: Buffer, encoding: string): Buffer | undefined {
-  const limit = { maxOutputLength: MAX_BODY_BYTES };
-  try {
-    if (encoding === 'identity') return body;
-    if (encoding === 'gzip' || encoding === 'x-gzip') return gunzipSync(body, limit);
-    if (encoding === 'br') return brotliDecompressSync(body, limit);
-    if (encoding !== 'deflate') return undefined;
-    // The zlib format has an 8 in the first byte. Some servers send the raw format.
-    return ((body[0] ?? 0) & 0x0f) === 8 ? inflateSync(body, limit) : inflateRawSync(body, limit);
-  } catch {
-    return undefined;
-  }
-}
-
 /** undici leaves the white space after a value, which is not part of it. */
 function readHeader(headers: Headers, name: string): string | undefined {
   const value = headers[name];
   return (Array.isArray(value) ? value.join(', ') : value)?.trim();
-}
-
-type RequestIds = ReturnType<typeof createRequestIds>;
-
-/** Stores accept ids of up to 128 characters, and the part that is added here takes about 20. */
-const MAX_CLIENT_ID = 100;
-
-/** Creates the ids of requests to an upstream, which tell whether a response belongs to its request. */
-function createRequestIds() {
-  // A client chooses its request ids and may use one twice, so they do not tell its requests apart.
-  const tag = `.${randomBytes(6).toString('base64url')}.`;
-  let count = 0;
-  let isReturned = false;
-  let isReturnedWithRefusals = false;
-  return {
-    create: (requestId: string): string => requestId.slice(0, MAX_CLIENT_ID) + tag + (count += 1).toString(36),
-    /** Whether a response may belong to the request with this id. */
-    matches(id: string, returned: string | undefined, status: number): boolean {
-      if (returned === id || returned?.split(', ').includes(id)) {
-        isReturned = true;
-        if (status >= 400) isReturnedWithRefusals = true;
-        return true;
-      }
-      // A load balancer in front of the upstream may add refusals without the id.
-      if (returned === undefined) return !(status < 400 ? isReturned : isReturnedWithRefusals) || status >= 500;
-      // An upstream may have ids of its own. It then never returns the id of another request.
-      return !isReturned && !returned.includes(tag);
-    },
-  };
 }

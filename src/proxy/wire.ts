@@ -1,3 +1,4 @@
+import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'node:zlib';
 import { z } from 'zod';
 import { keyRefused } from '../access/refusals.js';
 import { monotonicNow } from '../clock.js';
@@ -115,3 +116,21 @@ export function isAnimalStore({ status, body }: UpstreamAnswer): boolean {
 }
 
 const NAMES: Readonly<Record<number, ErrorName>> = { 400: 'invalid_request', 404: 'not_found', 422: 'invalid_request' };
+
+/**
+ * Decodes the body of an upstream that encodes it although it was not asked to.
+ * @returns undefined if it cannot be decoded, or is longer than `maxBytes`
+ */
+export function decode(body: Buffer, encoding: string, maxBytes: number): Buffer | undefined {
+  const limit = { maxOutputLength: maxBytes };
+  try {
+    if (encoding === 'identity') return body;
+    if (encoding === 'gzip' || encoding === 'x-gzip') return gunzipSync(body, limit);
+    if (encoding === 'br') return brotliDecompressSync(body, limit);
+    if (encoding !== 'deflate') return undefined;
+    // The zlib format has an 8 in the first byte. Some servers send the raw format.
+    return ((body[0] ?? 0) & 0x0f) === 8 ? inflateSync(body, limit) : inflateRawSync(body, limit);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,9 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { overloaded, StoreError } from '../errors.js';
+import { overloaded } from '../errors.js';
 import { splitHosts } from '../setting-types.js';
+import { createSlots } from './connection-slots.js';
 import type { Connection, Database, Statement } from './database.js';
 import { createHosts } from './hosts.js';
+import {
+  DISK_FULL,
+  READ_ONLY,
+  diskFull,
+  isBroken,
+  isNotPrimary,
+  mayRepeat,
+  throwUnavailable,
+  toUnavailable,
+} from './pg-errors.js';
+import { addOptions, getTypeParser } from './pg-session.js';
 
 interface PgDatabaseOptions {
   readonly url: string;
@@ -28,25 +40,6 @@ const RETRY_CONNECTION_MS = 50;
 /** How long a cancelled statement may take to end. Then the program closes its connection. */
 const ABANDONED_MS = 30_000;
 
-/**
- * Every statement of a request can read an index in the order it needs, at any table size. These settings make
- * PostgreSQL plan that way, and only once per statement. By default it plans a list anew each time, and a plan for a
- * few rows reads the whole table and stays until the table is analysed again. To compile a plan takes longer than to run
- * it. `options` in the URL replace these settings.
- */
-const LASTING_PLANS = '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off';
-
-/**
- * What the statements and the parsing of their results depend on, whatever the database or the role has set. Behind a
- * pooler this cannot be set, so statements that grant access return values that depend on none of it.
- */
-const SETTINGS = [
-  ...['DateStyle=ISO', 'IntervalStyle=postgres', 'TimeZone=UTC', 'bytea_output=hex', 'extra_float_digits=1'],
-  ...['array_nulls=on', 'standard_conforming_strings=on', 'default_transaction_isolation=read\\ committed'],
-]
-  .map((setting) => `-c ${setting}`)
-  .join(' ');
-
 /** A migration or an export may take long. */
 const TRANSACTION_TIMEOUT_MS = 3_600_000;
 
@@ -55,9 +48,6 @@ const REPEATABLE: ReadonlySet<unknown> = new Set(['40001', '40P01']);
 const MAX_REPEATS = 10;
 
 const TOO_MANY_CONNECTIONS = '53300';
-/** How long to use fewer connections, after the server has refused one. */
-const FEWER_FOR_MS = 10_000;
-const DISK_FULL = '53100';
 /** A disk counts as full until the same statement succeeds, or for this long. */
 const FULL_FOR_MS = 60_000;
 
@@ -263,121 +253,4 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       );
     }
   }
-}
-
-/** Limits how many callers have a connection at once. Unlike the queue of the pool, it tells a busy pool from a failure. */
-function createSlots(max: number) {
-  let size = max;
-  let used = 0;
-  let waiting: (() => void)[] = [];
-  let timer: NodeJS.Timeout | undefined;
-
-  return {
-    /** @throws StoreError `overloaded` if no slot is free in time */
-    take(timeoutMs: number): Promise<void> {
-      if (used < size) {
-        used += 1;
-        return Promise.resolve();
-      }
-      return new Promise((resolve, reject) => {
-        const start = (): void => {
-          clearTimeout(timeout);
-          resolve();
-        };
-        const timeout = setTimeout(() => {
-          waiting = waiting.filter((one) => one !== start);
-          reject(overloaded());
-        }, timeoutMs);
-        waiting.push(start);
-      });
-    },
-    free(): void {
-      used -= 1;
-      startNext();
-    },
-    /** Has at most this many slots for a while. */
-    limit(count: number): void {
-      size = Math.min(size, count);
-      clearTimeout(timer);
-      timer = setTimeout(() => {
-        size = max;
-        startNext();
-      }, FEWER_FOR_MS).unref();
-    },
-    waiting: () => waiting.length,
-  };
-
-  function startNext(): void {
-    while (used < size && waiting.length > 0) {
-      used += 1;
-      waiting.shift()?.();
-    }
-  }
-}
-
-/** Adds what every connection sets to the `options` of a URL, which may replace only the settings of plans. */
-function addOptions(text: string): string {
-  const url = new URL(text);
-  url.searchParams.set('options', [LASTING_PLANS, url.searchParams.get('options'), SETTINGS].join(' ').trim());
-  return url.href;
-}
-
-/** Like pg's own parsers, except that an int8 stays as the server sent it, and a time that pg cannot read is an error. */
-const getTypeParser: typeof pg.types.getTypeParser = (oid: number, ...format: unknown[]) => {
-  const { INT8, TIMESTAMPTZ }: Record<string, number> = pg.types.builtins;
-  if (oid === INT8) return (text: string) => text;
-  const parse = (pg.types.getTypeParser as (...args: unknown[]) => (text: string) => unknown)(oid, ...format);
-  if (oid !== TIMESTAMPTZ) return parse;
-  return (text: string) => {
-    const time = parse(text);
-    if (time === null) throw new Error('the database sent a time that is not in ISO format');
-    return time;
-  };
-};
-
-const READ_ONLY = '25006';
-const STARTING_UP = '57P03';
-
-/**
- * SQLSTATE classes of an unavailable database. A server refuses connections with 28, 3D and 55.
- * https://www.postgresql.org/docs/current/errcodes-appendix.html
- */
-const UNAVAILABLE_CLASSES = new Set(['08', '25', '28', '3D', '53', '55', '57', '58']);
-
-function isUnavailable(error: unknown): boolean {
-  return !(error instanceof pg.DatabaseError) || UNAVAILABLE_CLASSES.has(error.code?.slice(0, 2) ?? '');
-}
-
-/** Whether the connection failed or timed out, as opposed to an error that the server reported. */
-function isBroken(error: unknown): boolean {
-  return !(error instanceof pg.DatabaseError) && !(error instanceof StoreError);
-}
-
-/** Whether the server is no primary, or not yet. */
-function isNotPrimary(error: unknown): boolean {
-  const { code } = error as NodeJS.ErrnoException;
-  return code === READ_ONLY || code === STARTING_UP;
-}
-
-/**
- * Whether a statement may run again on another host: it reads, or it has certainly not run. A write whose connection
- * broke may have happened.
- */
-function mayRepeat(error: unknown, text: string): boolean {
-  const { syscall } = error as NodeJS.ErrnoException;
-  return syscall === 'connect' || isNotPrimary(error) || (text.startsWith('SELECT') && isUnavailable(error));
-}
-
-function throwUnavailable(error: unknown): never {
-  throw toUnavailable(error);
-}
-
-function toUnavailable(error: unknown): unknown {
-  if (error instanceof StoreError || !isUnavailable(error)) return error;
-  if ((error as NodeJS.ErrnoException).code === DISK_FULL) return diskFull(error);
-  return new StoreError('unavailable', 'The store cannot reach its database. Try again shortly.', { cause: error });
-}
-
-function diskFull(cause?: unknown): StoreError {
-  return new StoreError('unavailable', 'The disk of the store is full.', { cause, retryAfter: 5 });
 }

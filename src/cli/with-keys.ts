@@ -1,0 +1,43 @@
+import { userInfo } from 'node:os';
+import { loadEnvironment } from '../environment.js';
+import { openRedis } from '../redis/client.js';
+import { requireEmbeddedStore } from '../store/embedded-store.js';
+import { createKeyAdmin, createRedisPeek, type KeyAdmin } from '../store/key-admin.js';
+import { listPendingMigrations, requireTables } from '../store/migrate.js';
+import { createPostgresKeyStore } from '../store/postgres-key-store.js';
+import { createPostgresUsage } from '../store/postgres-usage.js';
+import { describeStore, explain, withDatabase } from './program.js';
+
+/** Runs `work` on the keys of the configured store, and reports which store that is. */
+export async function withKeys<T>(work: (admin: KeyAdmin, actor: string) => Promise<T>): Promise<T> {
+  const { backend, bans, redisUrl, keysActor } = loadEnvironment();
+  if (backend.kind === 'proxy')
+    throw new Error('UPSTREAM_URL is set: keys belong to the animal store behind the gateway');
+  const store = describeStore(backend);
+  if (backend.kind === 'embedded') await requireEmbeddedStore(backend.directory, ': start the program to create one');
+  try {
+    const result = await withDatabase(backend, async (database) => {
+      await requireTables(database, store);
+      const pending = await listPendingMigrations(database);
+      if (pending.length > 0) throw new Error(`${store} has pending migrations: run npm run migrate`);
+      const redis = redisUrl === undefined ? undefined : await openRedis({ url: redisUrl, timeoutMs: 5_000 });
+      const peek = redis ? createRedisPeek(redis, bans) : () => undefined;
+      const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
+      return work(admin, keysActor ?? findUser()).finally(() => redis?.close());
+    });
+    console.error(`keys: ${store}`);
+    return result;
+  } catch (error) {
+    const message = explain(error);
+    throw new Error(message.includes(store) ? message : `${message} (${store})`, { cause: error });
+  }
+}
+
+/** The user of the operating system. In a container, it may have no name. */
+function findUser(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return `uid ${process.getuid?.() ?? 'unknown'}`;
+  }
+}

@@ -1,0 +1,30 @@
+import { randomBytes } from 'node:crypto';
+
+export type RequestIds = ReturnType<typeof createRequestIds>;
+
+/** Stores accept ids of up to 128 characters, and the part that is added here takes about 20. */
+const MAX_CLIENT_ID = 100;
+
+/** Creates the ids of requests to an upstream, which tell whether a response belongs to its request. */
+export function createRequestIds() {
+  // A client chooses its request ids and may use one twice, so they do not tell its requests apart.
+  const tag = `.${randomBytes(6).toString('base64url')}.`;
+  let count = 0;
+  let isReturned = false;
+  let isReturnedWithRefusals = false;
+  return {
+    create: (requestId: string): string => requestId.slice(0, MAX_CLIENT_ID) + tag + (count += 1).toString(36),
+    /** Whether a response may belong to the request with this id. */
+    matches(id: string, returned: string | undefined, status: number): boolean {
+      if (returned === id || returned?.split(', ').includes(id)) {
+        isReturned = true;
+        if (status >= 400) isReturnedWithRefusals = true;
+        return true;
+      }
+      // A load balancer in front of the upstream may add refusals without the id.
+      if (returned === undefined) return !(status < 400 ? isReturned : isReturnedWithRefusals) || status >= 500;
+      // An upstream may have ids of its own. It then never returns the id of another request.
+      return !isReturned && !returned.includes(tag);
+    },
+  };
+}

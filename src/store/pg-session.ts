@@ -1,0 +1,40 @@
+import pg from 'pg';
+
+/**
+ * Every statement of a request can read an index in the order it needs, at any table size. These settings make
+ * PostgreSQL plan that way, and only once per statement. By default it plans a list anew each time, and a plan for a
+ * few rows reads the whole table and stays until the table is analysed again. To compile a plan takes longer than to run
+ * it. `options` in the URL replace these settings.
+ */
+const LASTING_PLANS = '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off';
+
+/**
+ * What the statements and the parsing of their results depend on, whatever the database or the role has set. Behind a
+ * pooler this cannot be set, so statements that grant access return values that depend on none of it.
+ */
+const SETTINGS = [
+  ...['DateStyle=ISO', 'IntervalStyle=postgres', 'TimeZone=UTC', 'bytea_output=hex', 'extra_float_digits=1'],
+  ...['array_nulls=on', 'standard_conforming_strings=on', 'default_transaction_isolation=read\\ committed'],
+]
+  .map((setting) => `-c ${setting}`)
+  .join(' ');
+
+/** Adds what every connection sets to the `options` of a URL, which may replace only the settings of plans. */
+export function addOptions(text: string): string {
+  const url = new URL(text);
+  url.searchParams.set('options', [LASTING_PLANS, url.searchParams.get('options'), SETTINGS].join(' ').trim());
+  return url.href;
+}
+
+/** Like pg's own parsers, except that an int8 stays as the server sent it, and a time that pg cannot read is an error. */
+export const getTypeParser: typeof pg.types.getTypeParser = (oid: number, ...format: unknown[]) => {
+  const { INT8, TIMESTAMPTZ }: Record<string, number> = pg.types.builtins;
+  if (oid === INT8) return (text: string) => text;
+  const parse = (pg.types.getTypeParser as (...args: unknown[]) => (text: string) => unknown)(oid, ...format);
+  if (oid !== TIMESTAMPTZ) return parse;
+  return (text: string) => {
+    const time = parse(text);
+    if (time === null) throw new Error('the database sent a time that is not in ISO format');
+    return time;
+  };
+};
