@@ -17,6 +17,10 @@ const TIME_LIMIT_MS = 60_000;
 const IN_CONTAINER = ['--pid', '--fork', '--mount-proc', '--kill-child'];
 if (process.getuid?.() !== 0) IN_CONTAINER.push('--map-root-user');
 
+/** Before a command: takes from root what lets it open every file. Others have nothing to lose. */
+const UNPRIVILEGED =
+  process.getuid?.() === 0 ? ['setpriv', '--bounding-set=-dac_override,-dac_read_search', '--inh-caps=-all'] : [];
+
 /** Why this machine cannot start a process in a PID namespace of its own; undefined if it can. */
 export function whyNoContainers(): string | undefined {
   const { error, status, stderr } = spawnSync('unshare', [...IN_CONTAINER, 'true'], { encoding: 'utf8' });
@@ -61,15 +65,15 @@ export interface Place {
   /** Starts the server and waits until it listens. */
   start(env: Environment): Promise<Program>;
   /** Runs a server that the test expects to exit by itself. */
-  run(env: Environment, args?: readonly string[], uid?: number): Promise<Ended>;
+  run(env: Environment, args?: readonly string[], isUnprivileged?: boolean): Promise<Ended>;
   /** Starts the server as process 1 of a PID namespace of its own, like a container. Does not wait until it listens. */
   launchInContainer(env: Environment): Program;
   /** Runs the `keys` command. */
-  keys(args: readonly string[], env?: Environment, uid?: number): Promise<Ended>;
+  keys(args: readonly string[], env?: Environment, isUnprivileged?: boolean): Promise<Ended>;
   /** Runs the `migrate` command. */
   migrate(args: readonly string[], env?: Environment): Promise<Ended>;
   /** Runs the `store` command. */
-  store(args: readonly string[], env?: Environment, uid?: number): Promise<Ended>;
+  store(args: readonly string[], env?: Environment, isUnprivileged?: boolean): Promise<Ended>;
   /** Creates a PostgreSQL database without animals and keys, and returns its URL. */
   database(options?: { migrated: boolean }): Promise<string>;
   /** Copies an empty embedded store into a `DATA_DIR`. Creating one takes the server seconds. */
@@ -89,14 +93,14 @@ export async function makePlace(): Promise<Place> {
   };
   process.once('exit', endAll);
 
-  function run(file: string, args: readonly string[], env: Environment, inContainer = false, uid?: number): Running {
-    const [command, before] = inContainer ? ['unshare', [...IN_CONTAINER, process.execPath]] : [process.execPath, []];
+  /** @param launcher - a command that runs the program */
+  function run(file: string, args: readonly string[], env: Environment, launcher: readonly string[] = []): Running {
     // Like the tests themselves, see vitest.config.ts.
-    const child = spawn(command, [...before, '--liftoff-only', file, ...args], {
+    const [command, ...rest] = [...launcher, process.execPath, '--liftoff-only', file, ...args];
+    const child = spawn(command as string, rest, {
       cwd: directory,
       env: { PATH: process.env.PATH, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
-      ...(uid !== undefined && { uid }),
     });
     children.add(child);
     const running = new Running(child);
@@ -112,11 +116,11 @@ export async function makePlace(): Promise<Place> {
       if (!(await running.listens())) throw new Error(`the server ended: ${(await running.ended).stderr}`);
       return running;
     },
-    run: (env, args = [], uid) => run(MAIN, args, env, false, uid).end(),
-    launchInContainer: (env) => run(MAIN, [], env, true),
-    keys: (args, env = {}, uid) => run(KEYS, args, env, false, uid).end(),
+    run: (env, args = [], isUnprivileged = false) => run(MAIN, args, env, isUnprivileged ? UNPRIVILEGED : []).end(),
+    launchInContainer: (env) => run(MAIN, [], env, ['unshare', ...IN_CONTAINER]),
+    keys: (args, env = {}, isUnprivileged = false) => run(KEYS, args, env, isUnprivileged ? UNPRIVILEGED : []).end(),
     migrate: (args, env = {}) => run(MIGRATE, args, env).end(),
-    store: (args, env = {}, uid) => run(STORE, args, env, false, uid).end(),
+    store: (args, env = {}, isUnprivileged = false) => run(STORE, args, env, isUnprivileged ? UNPRIVILEGED : []).end(),
     async database(options) {
       const { url, drop } = await createDatabase(options);
       cleanups.push(drop);
@@ -144,6 +148,7 @@ class Running implements Program {
 
   constructor(private readonly child: ChildProcess) {
     this.pid = child.pid as number;
+    child.on('error', (error) => (this.stderr += error.message));
     child.stdout?.setEncoding('utf8').on('data', (text: string) => (this.stdout += text));
     child.stderr?.setEncoding('utf8').on('data', (text: string) => (this.stderr += text));
     this.ended = new Promise((resolve) => {
