@@ -6,6 +6,7 @@ import { RequestCall, type HttpRequest } from '../http/request.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { createPetLoader } from '../pets/pet-loader.js';
 import type { PetSource } from '../pets/pet-source.js';
+import { toDocumentMs } from './limits.js';
 import type { Prepare } from './prepare.js';
 import { price } from './prices.js';
 import { writeRefusal, writeResponse } from './response.js';
@@ -42,9 +43,6 @@ interface Entry {
 
 /** After this time, a batch lets other requests run, in milliseconds. */
 const LONG_MS = 2;
-/** What a new document takes at most, and each of its characters, in milliseconds. */
-const DOCUMENT_MS = 2;
-const CHARACTER_MS = 0.003;
 
 /** Creates the straight line that every operation takes: prepare → price → admit → run → write. */
 export function createExecute(options: ExecuteOptions) {
@@ -80,8 +78,7 @@ export function createExecute(options: ExecuteOptions) {
         refuse(entry, thrown);
       }
       const usedMs = performance.now() - startedAt;
-      // Other requests ran in between, so the caller pays for no more than such a document takes.
-      preparingMs += Math.min(usedMs, DOCUMENT_MS + (requests[index]?.query?.length ?? 0) * CHARACTER_MS);
+      preparingMs += toDocumentMs(usedMs, requests[index]?.query ?? '');
       // New documents and introspection take milliseconds, and a batch has many.
       if (usedMs > LONG_MS && entries.length > 1) await setImmediate();
     }

@@ -143,6 +143,15 @@ function tooMany(what: string, limit: number): StoreError {
   return new StoreError('unprocessable_request', `An operation may have ${limit} ${what}; this one has more.`);
 }
 
+/** What a new document takes at most, and each of its characters, in milliseconds. */
+const DOCUMENT_MS = 2;
+const CHARACTER_MS = 0.003;
+
+/** What a caller is charged for a document, in milliseconds: no more than such documents take, as others ran in between. */
+export function toDocumentMs(elapsedMs: number, document: string): number {
+  return Math.min(elapsedMs, DOCUMENT_MS + document.length * CHARACTER_MS);
+}
+
 /** Milliseconds a minute: a sixth of a core, enough for some ten thousand small documents. */
 const BUDGET_MS = 10_000;
 const WINDOW_MS = 60_000;
@@ -165,14 +174,14 @@ export function createDocumentBudget(now: () => number = monotonicNow) {
 
   return {
     /**
-     * Does work for a caller and counts its time.
+     * Does work on a document for a caller and counts its time.
      * @throws StoreError `rate_limited` if the caller has used up its time
      */
-    spend<T>(caller: string, work: () => T): T {
+    spend<T>(caller: string, document: string, work: () => T): T {
       const window = find(caller);
       if (window.spentMs >= BUDGET_MS) throw refuse(secondsUntil(window.resetAt, now()));
       const startedAt = now();
-      const count = (): void => void (window.spentMs += now() - startedAt);
+      const count = (): void => void (window.spentMs += toDocumentMs(now() - startedAt, document));
       let isPending = false;
       try {
         const result = work();

@@ -66,7 +66,7 @@ export function createPrepare({ schema, validate, trusted, limits, errors, budge
   }
 
   async function prepareNew(query: string, request: OperationRequest, asker: Asker): Promise<Prepared> {
-    const document = await budget.spend(asker.caller, () => check(query));
+    const document = await budget.spend(asker.caller, query, () => check(query));
     // Other requests run before the rest of the work.
     await setImmediate();
     return complete(addOperation(query, document, request.operationName), document, request, asker);
@@ -134,7 +134,7 @@ export function createPrepare({ schema, validate, trusted, limits, errors, budge
     const variables = coerceVariables(operation, raw);
     const compiled =
       compilations.find(operation.text, toVariant(operation, variables)) ??
-      budget.spend(caller, () => addCompiled(operation, document ?? parse(operation.text), variables));
+      budget.spend(caller, operation.text, () => addCompiled(operation, document ?? parse(operation.text), variables));
     return { operation, compiled, variables };
   }
 

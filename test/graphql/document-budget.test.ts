@@ -1,10 +1,13 @@
 import { expect, it } from 'vitest';
 import { createDocumentBudget } from '../../src/graphql/limits.js';
 
+/** As long as a document of 30 s would be. */
+const LONG = ' '.repeat(10_000_000);
+
 function start() {
   const clock = { now: Date.UTC(2026, 0, 1) };
   const budget = createDocumentBudget(() => clock.now);
-  const work = (caller: string, milliseconds: number) => budget.spend(caller, () => (clock.now += milliseconds));
+  const work = (caller: string, milliseconds: number) => budget.spend(caller, LONG, () => (clock.now += milliseconds));
   return { clock, budget, work };
 }
 
@@ -23,12 +26,12 @@ it('the budget counts work that fails and work that takes time', async () => {
     clock.now += 5_000;
     throw new Error('not GraphQL');
   };
-  expect(() => budget.spend('a', fail)).toThrow('not GraphQL');
-  await budget.spend('a', async () => {
+  expect(() => budget.spend('a', LONG, fail)).toThrow('not GraphQL');
+  await budget.spend('a', LONG, async () => {
     await Promise.resolve();
     clock.now += 5_000;
   });
-  expect(() => budget.spend('a', () => 1)).toThrow('Send values as variables');
+  expect(() => budget.spend('a', LONG, () => 1)).toThrow('Send values as variables');
 });
 
 it('the budget starts anew after a minute', () => {
@@ -37,4 +40,13 @@ it('the budget starts anew after a minute', () => {
   expect(() => work('a', 1)).toThrow('Send values as variables');
   clock.now += 50_000;
   work('a', 1);
+});
+
+it('the budget charges a short document no more than such a document takes, however long others run in between', () => {
+  const { budget, clock } = start();
+  for (let i = 0; i < 4_000; i++) {
+    clock.now += 1;
+    budget.spend('a', '{ pets { id } }', () => (clock.now += 10));
+  }
+  expect(() => budget.spend('a', '{ pets { id } }', () => 1)).not.toThrow();
 });
