@@ -30,7 +30,7 @@ interface PgDatabaseOptions {
 /** Connecting and one statement together take less than three seconds, the longest that a client waits. */
 const CONNECT_TIMEOUT_MS = 1_250;
 const STATEMENT_TIMEOUT_MS = 1_250;
-/** How much later the program gives a statement up by itself. */
+/** How much later the program gives a statement up by itself, at the latest. */
 const GIVE_UP_MS = 150;
 /** A statement that fails within this time may be repeated on another host. */
 const REPEAT_WITHIN_MS = 250;
@@ -162,6 +162,8 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   }
 
   async function run(config: pg.QueryConfig): Promise<unknown[]> {
+    const waitMs = statementTimeoutMs + GIVE_UP_MS;
+    const deadline = performance.now() + CONNECT_TIMEOUT_MS + waitMs;
     const client = await acquire();
     return new Promise((resolve, reject) => {
       let isGivenUp = false;
@@ -174,7 +176,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
         void cancelStatement(client).then((isCancelled) => {
           abandoned = setTimeout(end, isCancelled ? ABANDONED_MS : 0, true).unref();
         });
-      }, statementTimeoutMs + GIVE_UP_MS);
+      }, Math.min(waitMs, deadline - performance.now()));
       let isReleased = false;
       const end = (isUnusable = false): void => {
         if (!isReleased) release(client, isUnusable);

@@ -13,7 +13,9 @@ import {
 import { startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
 import { whileLocked } from '../support/table-lock.js';
 
-/** More requests than may wait for a store that does not respond. */
+/** More requests of one key than may run and wait at once. */
+const CROWD = 300;
+/** More requests of one key than run at once. */
 const MANY = 80;
 const LIST = '{ pets(limit: 5) { id } }';
 
@@ -185,10 +187,10 @@ describe('an overloaded store', () => {
 function startCrowd(ask: () => Promise<unknown>): { leave(): Promise<void> } {
   const waiting = new Set<Promise<unknown>>();
   const timer = setInterval(() => {
-    while (waiting.size < 2 * MANY) {
+    while (waiting.size < 2 * CROWD) {
       const asked = ask().finally(() => waiting.delete(asked));
       waiting.add(asked);
-      if (waiting.size > MANY) break;
+      if (waiting.size > CROWD) break;
     }
   }, 20);
   return {
