@@ -34,7 +34,7 @@ interface Waiting {
 
 /** The most requests that run at once, in all and of one caller. Others wait. */
 const MAX_RUNNING = 256;
-const MAX_RUNNING_OF_CALLER = 32;
+const MAX_RUNNING_OF_CALLER = 64;
 /** The most requests of one caller that wait. */
 const MAX_WAITING_OF_CALLER = 256;
 /** The part of the event loop that callers with much work share while others are active. */

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { overloaded } from '../errors.js';
@@ -15,7 +16,7 @@ import {
   throwUnavailable,
   toUnavailable,
 } from './pg-errors.js';
-import { addOptions, getTypeParser } from './pg-session.js';
+import { addSettings, getTypeParser } from './pg-session.js';
 
 interface PgDatabaseOptions {
   readonly url: string;
@@ -35,6 +36,7 @@ const GIVE_UP_MS = 150;
 /** A statement that fails within this time may be repeated on another host. */
 const REPEAT_WITHIN_MS = 250;
 const CANCEL_MS = 1_000;
+const CANCEL = 'SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name LIKE $1';
 /** How long to wait before the next attempt to connect, if the server has refused one. */
 const RETRY_CONNECTION_MS = 50;
 /** How long a cancelled statement may take to end. Then the program closes its connection. */
@@ -61,13 +63,16 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   for (const one of urls) new pg.Client({ connectionString: one });
   const hosts = urls.length > 1 ? createHosts(urls, retireIdle) : undefined;
   const firstSearch = hosts?.search();
-  const pids = new WeakMap<pg.ClientBase, number>();
+  /** By these, `cancelStatement` finds the sessions of clients. */
+  const ids = new WeakMap<pg.ClientBase, string>();
   const pool = new pg.Pool({
     // Each client connects to the host that is right at the time.
     Client: class extends pg.Client {
       constructor(config?: pg.ClientConfig) {
         const connectionString = hosts?.url ?? url;
-        super({ ...config, connectionString: prepare ? addOptions(connectionString) : connectionString });
+        const id = randomUUID();
+        super({ ...config, connectionString: prepare ? addSettings(connectionString, id) : connectionString });
+        if (prepare) ids.set(this, id);
       }
     },
     max,
@@ -78,10 +83,6 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       idle_in_transaction_session_timeout: 30_000,
     }),
     types: { getTypeParser },
-    // The address of a process for `cancelStatement`.
-    ...(prepare && {
-      onConnect: rememberPid,
-    }),
     keepAlive: true,
     application_name: 'animal-store-gateway',
   });
@@ -154,13 +155,6 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
     },
   };
 
-  /** Returns a promise, for which the pool waits. Its type does not say so. */
-  function rememberPid(client: pg.ClientBase): unknown {
-    return client
-      .query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
-      .then(({ rows }) => pids.set(client, rows[0]?.pid as number));
-  }
-
   async function run(config: pg.QueryConfig): Promise<unknown[]> {
     const waitMs = statementTimeoutMs + GIVE_UP_MS;
     const deadline = performance.now() + CONNECT_TIMEOUT_MS + waitMs;
@@ -227,14 +221,14 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
    * @returns whether the server has been asked
    */
   async function cancelStatement(client: pg.PoolClient): Promise<boolean> {
-    const pid = pids.get(client);
-    if (pid === undefined) return false;
+    const id = ids.get(client);
+    if (id === undefined) return false;
     const timeouts = { connectionTimeoutMillis: CANCEL_MS, query_timeout: CANCEL_MS };
     const canceller = new pg.Client({ connectionString: hosts?.url ?? url, ...timeouts });
     canceller.on('error', () => undefined);
     try {
       await canceller.connect();
-      await canceller.query('SELECT pg_cancel_backend($1)', [pid]);
+      await canceller.query(CANCEL, [`% ${id}`]);
       return true;
     } catch {
       return false;

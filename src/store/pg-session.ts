@@ -19,9 +19,17 @@ const SETTINGS = [
   .map((setting) => `-c ${setting}`)
   .join(' ');
 
-/** Adds what every connection sets to the `options` of a URL, which may replace only the settings of plans. */
-export function addOptions(text: string): string {
+/** PostgreSQL cuts longer names of sessions, in bytes. */
+const MAX_NAME_LENGTH = 63;
+
+/**
+ * Adds what every connection sets to a URL, whose `options` may replace only the settings of plans.
+ * @param id - ends the `application_name`, which tells one session from the others
+ */
+export function addSettings(text: string, id: string): string {
   const url = new URL(text);
+  const name = url.searchParams.get('application_name') ?? 'animal-store-gateway';
+  url.searchParams.set('application_name', `${name.slice(0, MAX_NAME_LENGTH - id.length - 1)} ${id}`);
   url.searchParams.set('options', [LASTING_PLANS, url.searchParams.get('options'), SETTINGS].join(' ').trim());
   return url.href;
 }

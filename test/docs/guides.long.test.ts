@@ -1,5 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseEnv } from 'node:util';
 import { parser } from '@prometheus-io/lezer-promql';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
@@ -53,6 +54,8 @@ describeWith('curl', 'the guides print what their commands return', () => {
     it.each(steps.map((step) => ({ step, line: step.block.line, text: step.block.text.split('\n')[0] })))(
       'line $line: $text',
       async ({ step }) => {
+        // Usage is written every five seconds.
+        if (/keys -- (?:deprecated|usage)/.test(step.block.text)) await sleep(6_000);
         const actual = await reader.follow(step);
         if (!step.answer) return;
         const { text, varies, language } = step.answer;

@@ -20,6 +20,7 @@ const FILES = [
   'README.md',
   'dist/*.js',
   'dist/public/*',
+  'dist/store-files.gz',
   'docs/*.md',
   'docs/explorer.png',
   'migrations/*.sql',
