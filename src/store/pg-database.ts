@@ -162,15 +162,18 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
     return new Promise((resolve, reject) => {
       let isGivenUp = false;
       let abandoned: NodeJS.Timeout | undefined;
-      const timer = setTimeout(() => {
-        isGivenUp = true;
-        reject(new Error('the statement took too long'));
-        // Until the server has ended it, its connection counts as used, so that the server never has many more sessions
-        // than the pool has connections.
-        void cancelStatement(client).then((isCancelled) => {
-          abandoned = setTimeout(end, isCancelled ? ABANDONED_MS : 0, true).unref();
-        });
-      }, Math.min(waitMs, deadline - performance.now()));
+      const timer = setTimeout(
+        () => {
+          isGivenUp = true;
+          reject(new Error('the statement took too long'));
+          // Until the server has ended it, its connection counts as used, so that the server never has many more sessions
+          // than the pool has connections.
+          void cancelStatement(client).then((isCancelled) => {
+            abandoned = setTimeout(end, isCancelled ? ABANDONED_MS : 0, true).unref();
+          });
+        },
+        Math.min(waitMs, deadline - performance.now()),
+      );
       let isReleased = false;
       const end = (isUnusable = false): void => {
         if (!isReleased) release(client, isUnusable);
