@@ -10,6 +10,7 @@ need() {
   command -v "$1" >/dev/null || missing+=("${@:2}")
 }
 need curl curl
+need openssl openssl
 # For the examples in Go and Python.
 need go golang-go
 need python3 python3
