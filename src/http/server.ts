@@ -4,6 +4,7 @@ import type { MaybePromise } from '../access/maybe-promise.js';
 import { toStoreError, type ErrorName, type StoreError } from '../errors.js';
 import { createRequestLog, type Log } from '../observability/log.js';
 import { CLIENT_GONE, type Metrics } from '../observability/metrics.js';
+import { describeSpan } from '../observability/span.js';
 import { drainBody, isDrainable } from './body.js';
 import { toConditional } from './conditional.js';
 import { createConnections, type ConnectionLimits } from './connections.js';
@@ -64,6 +65,7 @@ export function createHttpServer(options: HttpServerOptions) {
     if (held) await held;
     const { reply, ...rest } = await answerSafely(request);
     logFailures(reply.failures, request);
+    describeSpan(request.method, rest.route, reply.logged?.operations);
     if (response.destroyed) {
       finish(request, { reply, ...rest }, CLIENT_GONE);
       return;
