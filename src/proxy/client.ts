@@ -1,22 +1,25 @@
-import { isUtf8 } from 'node:buffer';
 import { Pool, type Dispatcher } from 'undici';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import { createRequestIds, type RequestIds } from './request-ids.js';
-import { decode, notUnderstood, unavailable, type UpstreamAnswer } from './wire.js';
+import { MAX_BODY_BYTES, notUnderstood, readBody, unavailable, type UpstreamAnswer } from './wire.js';
 
-/** A request to the upstream. */
+/** A request to the upstream, which may take several attempts. */
 export interface UpstreamRequest {
   readonly call: Pick<Call, 'requestId' | 'key'>;
-  readonly method: 'GET' | 'POST';
   /** The path under the upstream's base address, with its leading slash. */
   readonly path: string;
-  /** Names and values alternately; all except `X-Request-Id`. */
-  readonly headers: readonly string[];
-  readonly body?: string | undefined;
+  readonly template: {
+    readonly method: 'GET' | 'POST';
+    /** Names and values alternately; all except `X-Request-Id`. */
+    readonly headers: readonly string[];
+    readonly body?: string | undefined;
+  };
   /** When it was last sent, by `performance.now()`. */
   sentAt?: number;
   /** Called when it is the request's turn. Returns why it may not be sent. */
   start(): Error | undefined;
+  /** Called once for each attempt. */
+  conclude(outcome: Outcome): void;
 }
 
 export interface UpstreamFailure {
@@ -45,9 +48,7 @@ export interface UpstreamClientOptions {
   readonly observe?: (method: string, outcome: number | UpstreamFailure['kind'], seconds: number) => void;
 }
 
-/** A hundred animals with the longest names, with every character escaped, take a third of this. */
-const MAX_BODY_BYTES = 1_048_576;
-/** Each chunk costs about a microsecond, however small it is. */
+/** Each chunk of a response costs about a microsecond, however small it is. */
 const MAX_CHUNKS = 8_192;
 /** The gateway needs only the headers of these answers, so they count even if their bodies are incomplete. */
 const REFUSALS = new Set([401, 429]);
@@ -70,35 +71,19 @@ export function createUpstreamClient({ url, connections, timeoutMs, observe }: U
   const pool = new Pool(origin, { connections, connect: { timeout: timeoutMs }, headersTimeout: 0, bodyTimeout: 0 });
   const mostOfKey = Math.ceil(connections / 2);
   /** The keys with requests. The key whose turn is next comes first. */
-  const keys = new Map<string, { active: number; readonly waiting: Set<Exchange> }>();
+  const keys = new Map<string, KeyQueue>();
   let active = 0;
 
   return {
-    /** Sends a request when it is its key's turn. Returns the function that cancels it. */
-    send(request: UpstreamRequest, onOutcome: (outcome: Outcome) => void): (reason: Error) => void {
+    /** Sends a request when it is its key's turn. Returns its attempt, which can be cancelled. */
+    send(request: UpstreamRequest): Attempt {
       const id = request.call.key?.id ?? '';
       const key = keys.get(id) ?? { active: 0, waiting: new Set() };
+      const attempt = new Attempt(request, ids, key, release, observe);
+      key.waiting.add(attempt);
       keys.set(id, key);
-      const createdAt = performance.now();
-      const finish = (outcome: Outcome): void => {
-        const { kind } = outcome;
-        const isMeasured = kind === 'answer' || outcome.wasSent || kind === 'unreachable' || kind === 'timeout';
-        const result = kind === 'answer' ? outcome.status : kind;
-        if (isMeasured) observe?.(request.method, result, (performance.now() - createdAt) / 1_000);
-        key.waiting.delete(exchange);
-        if (key.active + key.waiting.size === 0) keys.delete(id);
-        onOutcome(outcome);
-      };
-      const release = (): void => {
-        active -= 1;
-        key.active -= 1;
-        if (key.active + key.waiting.size === 0) keys.delete(id);
-        startNext();
-      };
-      const exchange = new Exchange(request, ids, finish, release);
-      key.waiting.add(exchange);
       startNext();
-      return (reason) => exchange.cancel(reason);
+      return attempt;
     },
     load: () => ({
       active,
@@ -112,52 +97,69 @@ export function createUpstreamClient({ url, connections, timeoutMs, observe }: U
     // A key that has started a request moves to the end, where the loop comes to it again.
     for (const [id, key] of keys) {
       if (active === connections) return;
-      const [exchange] = key.waiting;
-      const most = exchange?.request.call.key?.isUnknown ? 1 : mostOfKey;
-      if (!exchange || key.active >= most) continue;
-      key.waiting.delete(exchange);
+      const [attempt] = key.waiting;
+      if (!attempt && key.active === 0) keys.delete(id);
+      if (!attempt || key.active >= (attempt.request.call.key?.isUnknown ? 1 : mostOfKey)) continue;
+      key.waiting.delete(attempt);
       keys.delete(id);
       keys.set(id, key);
-      const refusal = exchange.request.start();
+      const { request } = attempt;
+      const refusal = request.start();
       if (refusal) {
-        exchange.fail('refused', refusal);
+        attempt.fail('refused', refusal);
         continue;
       }
       active += 1;
       key.active += 1;
-      const { method, path, headers, body = null } = exchange.request;
-      const sent = [...headers, 'x-request-id', exchange.id];
-      pool.dispatch({ method, path: basePath + path, headers: sent, body }, exchange);
+      const { method, headers, body = null } = request.template;
+      const sent = [...headers, 'x-request-id', attempt.id];
+      pool.dispatch({ method, path: basePath + request.path, headers: sent, body }, attempt);
     }
+  }
+
+  function release(key: KeyQueue): void {
+    active -= 1;
+    key.active -= 1;
+    startNext();
   }
 }
 
-/** Sends one request and reads its response. */
-class Exchange implements Dispatcher.DispatchHandler {
+interface KeyQueue {
+  active: number;
+  readonly waiting: Set<Attempt>;
+}
+
+/** Sends a request once and reads the response. */
+class Attempt implements Dispatcher.DispatchHandler {
   readonly id: string;
+  readonly #createdAt = performance.now();
   #controller: Dispatcher.DispatchController | undefined;
   #isOver = false;
   #wasSent = false;
   #status = 0;
   #headers: Headers = {};
-  #body: Buffer = Buffer.alloc(0);
+  readonly #chunks: Buffer[] = [];
   #size = 0;
-  #chunks = 0;
 
-  /** @param onFree - called when its connection can be used again, which may be later than the outcome */
+  /** @param release - called when its connection can be used again, which may be later than the outcome */
   constructor(
     readonly request: UpstreamRequest,
     private readonly ids: RequestIds,
-    private readonly onOutcome: (outcome: Outcome) => void,
-    private readonly onFree: () => void,
+    private readonly key: KeyQueue,
+    private readonly release: (key: KeyQueue) => void,
+    private readonly observe: UpstreamClientOptions['observe'],
   ) {
     this.id = ids.create(request.call.requestId);
   }
 
   cancel(reason: Error): void {
-    if (REFUSALS.has(this.#status)) this.#answer(undefined);
-    else this.fail(reason instanceof CallCancelled ? 'cancelled' : 'timeout', reason);
+    this.fail(reason instanceof CallCancelled ? 'cancelled' : 'timeout', reason);
     this.#controller?.abort(reason);
+  }
+
+  fail(kind: UpstreamFailure['kind'], error: Error): void {
+    if (REFUSALS.has(this.#status)) this.#answer(undefined);
+    else this.#end({ kind, error, wasSent: this.#wasSent });
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -181,37 +183,24 @@ class Exchange implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** Copies all chunks but an only one into a buffer that doubles, so that a body costs the same however it is cut. */
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    const start = this.#size;
-    const body = this.#body;
     this.#size += chunk.length;
-    this.#chunks += 1;
-    if (this.#size > MAX_BODY_BYTES || this.#chunks > MAX_CHUNKS) {
-      this.#answer(undefined);
-      return controller.abort(new Error('the response is too large'));
-    }
-    if (this.#chunks === 1) this.#body = chunk;
-    else {
-      if (this.#size > body.length) body.copy((this.#body = Buffer.allocUnsafe(2 * this.#size)));
-      chunk.copy(this.#body, start);
-    }
+    if (this.#chunks.push(chunk) <= MAX_CHUNKS && this.#size <= MAX_BODY_BYTES) return;
+    this.#answer(undefined);
+    controller.abort(new Error('the response is too large'));
   }
 
   onResponseEnd(): void {
-    const encoding = readHeader(this.#headers, 'content-encoding')?.toLowerCase() || 'identity';
-    const bytes = decode(this.#body.subarray(0, this.#size), encoding, MAX_BODY_BYTES);
-    this.#answer(bytes && isUtf8(bytes) ? bytes.toString('utf8') : undefined);
-    this.onFree();
+    this.#answer(readBody(this.#chunks, readHeader(this.#headers, 'content-encoding')));
+    this.release(this.key);
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
     const isBroken = this.#status !== 0 || NOT_HTTP.has(error.name);
-    if (REFUSALS.has(this.#status)) this.#answer(undefined);
     // undici's error has what the upstream sent, which may contain the client's key.
-    else if (isBroken) this.fail('broken', notUnderstood('incomplete or no HTTP', new Error(error.message)));
+    if (isBroken) this.fail('broken', notUnderstood('incomplete or no HTTP', new Error(error.message)));
     else this.fail('unreachable', unavailable(error));
-    this.onFree();
+    this.release(this.key);
   }
 
   #answer(body: string | undefined): void {
@@ -219,16 +208,15 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#end({ kind: 'answer', status: this.#status, body, header: (name) => readHeader(headers, name) });
   }
 
-  fail(kind: UpstreamFailure['kind'], error: Error): void {
-    this.#end({ kind, error, wasSent: this.#wasSent });
-  }
-
   /** Only the first outcome counts. */
   #end(outcome: Outcome): void {
-    if (!this.#isOver) {
-      this.#isOver = true;
-      this.onOutcome(outcome);
-    }
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.key.waiting.delete(this);
+    const result = outcome.kind === 'answer' ? outcome.status : outcome.kind;
+    if (this.#wasSent || result === 'unreachable' || result === 'timeout')
+      this.observe?.(this.request.template.method, result, (performance.now() - this.#createdAt) / 1_000);
+    this.request.conclude(outcome);
   }
 }
 

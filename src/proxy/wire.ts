@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { brotliDecompressSync, inflateRawSync, unzipSync } from 'node:zlib';
 import { z } from 'zod';
 import { keyRefused } from '../access/refusals.js';
@@ -110,14 +111,23 @@ export function isAnimalStore({ status, body }: UpstreamAnswer): boolean {
   return [401, 403, 429].includes(status) && ERROR_BODY.safeParse(parse(body)).success;
 }
 
+/** A hundred animals with the longest names, with every character escaped, take a third of this. */
+export const MAX_BODY_BYTES = 1_048_576;
+
 /**
- * Decodes the body of an upstream that encodes it although it was not asked to.
- * @returns undefined if it cannot be decoded, or is longer than `maxBytes`
+ * Decodes a body. Some upstreams encode it although they were not asked to.
+ * @returns undefined if it cannot be decoded, is too large or is not UTF-8
  */
-export function decode(body: Buffer, encoding: string, maxBytes: number): Buffer | undefined {
-  const limit = { maxOutputLength: maxBytes };
+export function readBody(chunks: readonly Buffer[], encoding = 'identity'): string | undefined {
+  const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+  const decoded = decode(body, encoding.toLowerCase());
+  return decoded && isUtf8(decoded) ? decoded.toString('utf8') : undefined;
+}
+
+function decode(body: Buffer, encoding: string): Buffer | undefined {
+  const limit = { maxOutputLength: MAX_BODY_BYTES };
   try {
-    if (encoding === 'identity') return body;
+    if (encoding === 'identity' || encoding === '') return body;
     if (encoding === 'br') return brotliDecompressSync(body, limit);
     if (encoding !== 'gzip' && encoding !== 'deflate') return undefined;
     // Some servers send deflate without the header of zlib, whose first byte ends in an 8.
