@@ -14,7 +14,7 @@ import { createProxyAccess } from './access.js';
 import { createBreaker } from './breaker.js';
 import { createUpstreamClient } from './client.js';
 import { createKeys } from './keys.js';
-import { createUpstreamRequests, type Result } from './requests.js';
+import type { Result } from './request.js';
 import { createRestPetSource } from './source.js';
 import { fromAnswer, isAnimalStore, unavailable, type UpstreamAnswer } from './wire.js';
 
@@ -22,13 +22,13 @@ const CHECKED_PATH = '/pets?limit=1';
 
 /** Opens the backend for proxy mode. It connects with the first request. */
 export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics, redis?: RedisClient): Backend {
-  const { url, timeoutMs, defaultPlan } = proxy;
+  const { url, defaultPlan } = proxy;
   const observe = metrics.watchUpstream(() => ({ ...client.load(), isBreakerOpen: breaker.isOpen }));
-  const client = createUpstreamClient({ ...proxy, observe });
   const breaker = createBreaker((isOpen) =>
     log.warn(isOpen ? 'the upstream does not answer: it is not asked for now' : 'the upstream is back'),
   );
-  const ask = createUpstreamRequests(client, breaker, timeoutMs);
+  const client = createUpstreamClient({ ...proxy, breaker, observe });
+  const { ask } = client;
   const { name, version } = readPackage();
   const userAgent = `${name}/${version}`;
   return {

@@ -10,7 +10,6 @@ import { PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pets/pet
 import { parseRetryAfter } from './limits.js';
 
 export interface UpstreamAnswer {
-  readonly kind: 'answer';
   readonly status: number;
   readonly header: (name: string) => string | undefined;
   /** Undefined if the body is too large, incomplete, encoded in an unknown way or not UTF-8. */

@@ -15,7 +15,7 @@ import {
 /** Tells a key of an answer with an Error body. */
 function learn(key: KeyState, status: number, headers: Readonly<Record<string, string>> = {}, code = 'c'): void {
   const body = JSON.stringify({ code, message: 'm', status });
-  const answer = { kind: 'answer', status, header: (name: string) => headers[name], body } as const;
+  const answer = { status, header: (name: string) => headers[name], body } as const;
   key.learn(answer, performance.now(), status === 401 || status === 429 ? fromAnswer(answer) : undefined);
 }
 
