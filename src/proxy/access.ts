@@ -22,7 +22,7 @@ export interface ProxyAccessOptions {
   readonly observer: session.AdmissionObserver;
 }
 
-/** Creates the access to an upstream, which admits operations by what the upstream has said about their keys. */
+/** Creates the access to an upstream, which admits operations by what the upstream has said of their keys. */
 export function createProxyAccess(options: ProxyAccessOptions): session.Access {
   const { keys, addressLedger, observer } = options;
   return {

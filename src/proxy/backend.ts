@@ -20,7 +20,7 @@ import { fromAnswer, isAnimalStore, unavailable, type UpstreamAnswer } from './w
 
 const CHECKED_PATH = '/pets?limit=1';
 
-/** Opens the backend for proxy mode. It connects with the first request. */
+/** Opens the backend for proxy mode. */
 export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics, redis?: RedisClient): Backend {
   const { url, defaultPlan } = proxy;
   const observe = metrics.watchUpstream(() => ({ ...client.load(), isBreakerOpen: breaker.isOpen }));
@@ -28,16 +28,14 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics,
     log.warn(isOpen ? 'the upstream does not answer: it is not asked for now' : 'the upstream is back'),
   );
   const client = createUpstreamClient({ ...proxy, breaker, observe });
-  const { ask } = client;
   const { name, version } = readPackage();
   const userAgent = `${name}/${version}`;
+  const addresses = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
   return {
-    source: createRestPetSource(ask, userAgent),
+    source: createRestPetSource(client.ask, userAgent),
     access: createProxyAccess({
       keys: createKeys(),
-      addressLedger: shareLedger(redis, createMemoryLedger({ capacity: ADDRESS_CAPACITY }), (address) =>
-        nameAddress('animals:proxy:address:', address),
-      ),
+      addressLedger: shareLedger(redis, addresses, (address) => nameAddress('animals:proxy:address:', address)),
       defaultPlan,
       defaultLedger: shareLedger(redis, createMemoryLedger(), (digest) => `animals:proxy:key:{${digest}}`),
       cooldowns: redis && createRedisCooldowns(redis),
@@ -49,12 +47,12 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics,
   };
 
   /**
-   * Asks the upstream for an animal without a key. An animal store answers with a list, or refuses the request.
+   * Asks the upstream for an animal without a key.
    * @throws StoreError if the upstream is unavailable
    * @throws ConfigError if it is no animal store
    */
   async function check(): Promise<undefined> {
-    const [result] = await ask([CHECKED_PATH], {
+    const [result] = await client.ask([CHECKED_PATH], {
       call: createCall('check'),
       method: 'GET',
       headers: ['accept', 'application/json', 'user-agent', userAgent],

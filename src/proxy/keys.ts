@@ -7,11 +7,11 @@ import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
 import { createLimitsParser, type ParseLimits } from './limits.js';
 
-/** How long a key counts as refused after a 401 of the upstream. */
+/** How long a key counts as refused after a 401. */
 const REFUSED_MS = 5_000;
 /** Before the gateway refuses a key for longer than this, it sends one request. */
 const LONG_MS = 60_000;
-/** Two resets closer than this belong to the same window, because the upstream states whole seconds. */
+/** Resets closer than this belong to the same window, because the upstream states whole seconds. */
 const SAME_WINDOW_MS = 2_000;
 
 export type Keys = ReturnType<typeof createKeys>;
@@ -42,7 +42,7 @@ export function createKeys(capacity = 100_000, otherCapacity = 10_000) {
 
 /** What the upstream's answers say about one key. */
 export class KeyState {
-  /** Whether the upstream has accepted the key: other refusals than 401 say nothing about it. */
+  /** Whether the upstream has accepted the key: refusals other than 401 say nothing about that. */
   isAccepted = false;
   /** Requests that were admitted and have not ended. */
   inFlight = 0;
@@ -50,14 +50,14 @@ export class KeyState {
   #cooldown: (Cooldown & { readonly error: StoreError | undefined }) | undefined;
   /** Until the upstream has accepted the key, and after each cooldown, one request goes first. */
   #isKnown = false;
-  /** The numbers of the last answer that stated any. They are kept after a 429, for the response headers. */
+  /** The numbers of the last answer that stated any. */
   #stated: readonly WindowState[] = [];
   /** When that answer arrived, by `performance.now()`. */
   #statedAt = 0;
 
   constructor(private readonly parseLimits: ParseLimits) {}
 
-  /** Whether one request must go first: the upstream has not answered, or a window has ended since. */
+  /** Whether one request must go first, to learn the limits. */
   get isUnknown(): boolean {
     const now = monotonicNow();
     return !this.#isKnown || this.#stated.some(({ resetAt }) => resetAt <= now);
@@ -94,15 +94,13 @@ export class KeyState {
     return this.#findExcess(cost ?? 1) ?? rateLimited(retryAfter, cost);
   }
 
-  /**
-   * Why `cost` requests do not fit into the windows. Instead of refusing for longer than a minute, it forgets the key, so
-   * that one request goes first.
-   */
+  /** Why `cost` requests do not fit into the windows. Before a refusal for more than a minute, one request goes first. */
   findLimit(cost: number): StoreError | undefined {
-    if (!this.#stated.some(({ remaining }) => remaining - this.inFlight < cost) || this.isUnknown) return undefined;
+    if (this.isUnknown) return undefined;
+    const full = this.windows.filter(({ remaining }) => remaining < cost);
+    if (full.length === 0) return undefined;
     const excess = this.#findExcess(cost);
     if (excess) return excess;
-    const full = this.windows.filter(({ remaining }) => remaining < cost);
     const wait = secondsUntil(Math.max(...full.map(({ resetAt }) => resetAt)), monotonicNow());
     const isUsedUp = this.#stated.some(({ remaining }) => remaining === 0);
     const isOld = performance.now() - this.#statedAt >= LONG_MS;
@@ -113,9 +111,7 @@ export class KeyState {
   }
 
   /**
-   * Updates the state from an answer.
-   * @param sentAt - when its request was sent, by `performance.now()`
-   * @param refusal - the error for the client, if the upstream refused the key or its rate
+   * Updates the state from an answer. The parameters are those of `UpstreamKey.learn`.
    */
   learn(answer: UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void {
     const now = monotonicNow();

@@ -15,7 +15,7 @@ export interface RequestTemplate {
   /** Names and values alternately; all except `X-Request-Id`. */
   readonly headers: readonly string[];
   readonly body?: string | undefined;
-  /** Reads the animals of an answer as soon as it arrives, so that its text and headers can be freed. */
+  /** Reads an answer as soon as it arrives, so that its text and headers can be freed. */
   readonly read: (answer: UpstreamAnswer, path: string) => Result;
 }
 
@@ -23,8 +23,8 @@ export interface RequestTemplate {
 export type Result = readonly Pet[] | Error;
 
 /**
- * Why an attempt has no response: there was no connection, or it broke before the response began; the response was not
- * complete HTTP; it was that of another request; the key may not be used any more; nobody waits any more.
+ * Why an attempt has no response: no connection, not complete HTTP, the response to another request, a key that may not
+ * be used any more, or nobody who waits any more.
  */
 export type Failure = 'unreachable' | 'broken' | 'mismatched' | 'refused' | 'timeout' | 'cancelled';
 
@@ -47,15 +47,14 @@ export interface Shared {
 
 /** Each chunk of a response costs about a microsecond, however small it is. */
 const MAX_CHUNKS = 8_192;
-/** The gateway needs only the headers of these answers, so they count even if their bodies are incomplete. */
+/** These answers count even if their bodies are incomplete. */
 const REFUSALS = new Set([401, 429]);
-/** How undici calls a response that is not proper HTTP, or that has more headers than it reads. */
+/** undici's names of errors in a response. */
 const NOT_HTTP = new Set(['HTTPParserError', 'HeadersOverflowError', 'ResponseContentLengthMismatchError']);
-/** Statuses of a temporary failure, after which a GET is sent again. */
 const RETRIED_STATUSES = new Set([502, 503, 504]);
-/** Each request earns this part of a retry, so that retries add little load to an upstream in trouble. */
+/** Each request earns this part of a retry. */
 const RETRY_SHARE = 0.15;
-/** The most retries that can be saved up, which is also the number at the start. */
+/** The most retries that can be saved up. */
 export const MAX_RETRIES = 5;
 const FIRST_BACKOFF_MS = 50;
 const LONGEST_BACKOFF_MS = 1_000;
@@ -146,7 +145,7 @@ export class PendingRequest implements Dispatcher.DispatchHandler {
     this.shared.enqueue(this);
   }
 
-  /** Called when it is its turn. Returns whether it may be sent. */
+  /** Called at its turn. Returns whether it may be sent. */
   start(): boolean {
     const { key } = this.call;
     const refusal = this.#retries === 0 ? key?.start() : key?.findRefusal();
@@ -154,7 +153,7 @@ export class PendingRequest implements Dispatcher.DispatchHandler {
     return !refusal;
   }
 
-  /** One of the calls waits no longer. */
+  /** A call waits no longer. */
   leave(batch: Batch, index: number, reason: Error): void {
     if (this.waiting.length === 1) return this.#cancel(reason);
     this.waiting = this.waiting.filter((one) => one.batch !== batch || one.index !== index);

@@ -16,12 +16,12 @@ export interface UpstreamAnswer {
   readonly body: string | undefined;
 }
 
-/** Reads an animal. Unknown fields are ignored. @returns undefined if the interface does not allow the body */
+/** Reads an animal. @returns undefined if the interface does not allow the body */
 export function parsePet(body: string | undefined): Pet | undefined {
   return toPet(parse(body));
 }
 
-/** Reads a list of animals and sorts it by id, because the interface does not define the order. Undefined as above. */
+/** Reads a list of animals and sorts it, because the interface defines no order. Undefined as above. */
 export function parsePets(body: string | undefined): readonly Pet[] | undefined {
   const list = parse(body);
   if (!Array.isArray(list)) return undefined;

@@ -118,7 +118,7 @@ export async function openRedis({
     throw new TypeError('the reply is corrupt');
   }
 
-  /** A replica, a full server and one that loads its data cannot write. A cluster needs all of its primaries. */
+  /** Finds out whether Redis accepts writes. A cluster needs all of its primaries. */
   async function check(): Promise<void> {
     try {
       // After a wrong database number, ioredis goes on.
@@ -217,7 +217,7 @@ function codeOf({ name, message }: Error): string {
   return name === 'ReplyError' ? (message.split(' ')[0] as string) : '';
 }
 
-/** Waiting does not help against a wrong password, user, database number or kind of Redis. */
+/** Waiting does not help against a wrong password, user, database or kind of Redis. */
 function toStartError(
   setting: string,
   error: Error & { command?: { name: string } } = new Error('it does not answer'),
