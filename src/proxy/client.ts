@@ -59,6 +59,7 @@ export function createUpstreamClient({ url, connections, timeoutMs, breaker, obs
   const ask: AskUpstream = async (paths, template) => {
     const { call } = template;
     if (call.isCancelled) throw new CallCancelled();
+    if (paths.length === 0) return [];
     if (!breaker.mayTry()) return paths.map(() => unavailable());
     const batch = new Batch(paths.length, call, timeoutMs);
     paths.forEach((path, index) => join(path, template, batch, index));
