@@ -22,7 +22,7 @@ export interface ProxyAccessOptions {
   readonly observer: session.AdmissionObserver;
 }
 
-/** Creates the access to an upstream, which admits operations by what the upstream has said about their keys. */
+/** Creates the access to an upstream, which admits operations by what the upstream has said of their keys. */
 export function createProxyAccess(options: ProxyAccessOptions): session.Access {
   const { keys, addressLedger, observer } = options;
   return {
@@ -40,9 +40,8 @@ export function createProxyAccess(options: ProxyAccessOptions): session.Access {
 }
 
 class ProxySession implements session.Session, session.UpstreamKey {
-  /** Admitted requests that have not started. */
-  #admitted = 0;
-  /** Admitted requests that have not ended. */
+  /** Whether requests count as in flight from their admission. Those of an unknown key have to fit when they start. */
+  #isReserved = false;
   #inFlight = 0;
   /** The windows of the default plan after the last charge. */
   #defaultWindows: readonly WindowState[] | undefined;
@@ -96,16 +95,14 @@ class ProxySession implements session.Session, session.UpstreamKey {
   }
 
   start(): StoreError | undefined {
-    const wasAdmitted = this.#admitted > 0;
-    const refusal = this.findRefusal() ?? (wasAdmitted ? undefined : this.key.findLimit(1));
-    if (!wasAdmitted) this.#hold(1);
-    this.#admitted -= 1;
+    if (this.#isReserved) return this.findRefusal();
+    const refusal = this.findRefusal() ?? this.key.findLimit(1);
+    this.#addInFlight(1);
     return refusal;
   }
 
   finish(): void {
-    if (this.#inFlight > 0) this.#release(1);
-    this.#admitted = Math.min(this.#admitted, this.#inFlight);
+    if (this.#inFlight > 0) this.#addInFlight(-1);
   }
 
   findRefusal(): StoreError | undefined {
@@ -133,8 +130,7 @@ class ProxySession implements session.Session, session.UpstreamKey {
   }
 
   close(): void {
-    this.#admitted = 0;
-    this.#release(this.#inFlight);
+    this.#addInFlight(-this.#inFlight);
   }
 
   get #plan() {
@@ -165,8 +161,8 @@ class ProxySession implements session.Session, session.UpstreamKey {
       const refusal = admission && toRefusal(admission, cost);
       if (refusal) throw this.#count(refusal);
       this.options.observer.admitted(plan, cost);
-      // What is admitted before anything is known of the key has to fit when it starts.
-      if (!key.isUnknown) this.#hold(cost);
+      this.#isReserved ||= !key.isUnknown;
+      if (this.#isReserved) this.#addInFlight(cost);
     });
   }
 
@@ -178,15 +174,9 @@ class ProxySession implements session.Session, session.UpstreamKey {
     });
   }
 
-  #hold(count: number): void {
-    this.#admitted += count;
+  #addInFlight(count: number): void {
     this.#inFlight += count;
     this.key.inFlight += count;
-  }
-
-  #release(count: number): void {
-    this.#inFlight -= count;
-    this.key.inFlight -= count;
   }
 
   #count(error: StoreError): StoreError {

@@ -14,30 +14,28 @@ import { createProxyAccess } from './access.js';
 import { createBreaker } from './breaker.js';
 import { createUpstreamClient } from './client.js';
 import { createKeys } from './keys.js';
-import { createUpstreamRequests, type Result } from './requests.js';
+import type { Result } from './request.js';
 import { createRestPetSource } from './source.js';
 import { fromAnswer, isAnimalStore, unavailable, type UpstreamAnswer } from './wire.js';
 
 const CHECKED_PATH = '/pets?limit=1';
 
-/** Opens the backend for proxy mode. It connects with the first request. */
+/** Opens the backend for proxy mode. */
 export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics, redis?: RedisClient): Backend {
-  const { url, timeoutMs, defaultPlan } = proxy;
+  const { url, defaultPlan } = proxy;
   const observe = metrics.watchUpstream(() => ({ ...client.load(), isBreakerOpen: breaker.isOpen }));
-  const client = createUpstreamClient({ ...proxy, observe });
   const breaker = createBreaker((isOpen) =>
     log.warn(isOpen ? 'the upstream does not answer: it is not asked for now' : 'the upstream is back'),
   );
-  const ask = createUpstreamRequests(client, breaker, timeoutMs);
+  const client = createUpstreamClient({ ...proxy, breaker, observe });
   const { name, version } = readPackage();
   const userAgent = `${name}/${version}`;
+  const addresses = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
   return {
-    source: createRestPetSource(ask, userAgent),
+    source: createRestPetSource(client.ask, userAgent),
     access: createProxyAccess({
       keys: createKeys(),
-      addressLedger: shareLedger(redis, createMemoryLedger({ capacity: ADDRESS_CAPACITY }), (address) =>
-        nameAddress('animals:proxy:address:', address),
-      ),
+      addressLedger: shareLedger(redis, addresses, (address) => nameAddress('animals:proxy:address:', address)),
       defaultPlan,
       defaultLedger: shareLedger(redis, createMemoryLedger(), (digest) => `animals:proxy:key:{${digest}}`),
       cooldowns: redis && createRedisCooldowns(redis),
@@ -49,12 +47,12 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics,
   };
 
   /**
-   * Asks the upstream for an animal without a key. An animal store answers with a list, or refuses the request.
+   * Asks the upstream for an animal without a key.
    * @throws StoreError if the upstream is unavailable
    * @throws ConfigError if it is no animal store
    */
   async function check(): Promise<undefined> {
-    const [result] = await ask([CHECKED_PATH], {
+    const [result] = await client.ask([CHECKED_PATH], {
       call: createCall('check'),
       method: 'GET',
       headers: ['accept', 'application/json', 'user-agent', userAgent],

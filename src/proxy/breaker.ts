@@ -6,12 +6,12 @@ const OPEN_AFTER_MS = 500;
 const TRY_EVERY_MS = 1_000;
 
 /**
- * Creates a breaker, which stops requests to an upstream that does not answer. Any answer closes it. The timeouts of one
- * key alone do not open it: its requests may just be slow.
+ * Creates a breaker, which stops requests to an upstream that does not answer. The timeouts of one key alone do not open
+ * it: its requests may just be slow.
  */
 export function createBreaker(onChange: (isOpen: boolean) => void) {
   let isOpen = false;
-  /** When the first failure since the last answer was, by `performance.now()`. */
+  /** When the first failure since the last answer was. */
   let failingSince: number | undefined;
   let slowKey: string | undefined;
   let triedAt = 0;

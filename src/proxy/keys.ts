@@ -5,67 +5,59 @@ import type { UpstreamAnswerHead } from '../access/session.js';
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
-import { parseItems, parseStatedWindows } from './limits.js';
+import { createLimitsParser, type ParseLimits } from './limits.js';
 
-/** How long a key counts as refused after a 401 of the upstream. */
+/** How long a key counts as refused after a 401. */
 const REFUSED_MS = 5_000;
 /** Before the gateway refuses a key for longer than this, it sends one request. */
 const LONG_MS = 60_000;
-/** Two resets closer than this belong to the same window, because the upstream states whole seconds. */
+/** Resets closer than this belong to the same window, because the upstream states whole seconds. */
 const SAME_WINDOW_MS = 2_000;
 
 export type Keys = ReturnType<typeof createKeys>;
 
 /**
- * Creates the states of all keys. Made-up keys evict neither accepted ones nor cooldowns.
- * @param capacity - the most keys that the upstream has accepted
- * @param otherCapacity - the most others, with and without a cooldown
+ * Creates the states of all keys.
+ * @param capacity - the most keys that the upstream has answered with anything but 401
+ * @param otherCapacity - the most others, which may be made up
  */
 export function createKeys(capacity = 100_000, otherCapacity = 10_000) {
-  // Most keys of an upstream have the same policy.
-  let last = { text: '', items: parseItems('') };
-  const parsePolicy = (text: string): ReturnType<typeof parseItems> => {
-    if (text !== last.text) last = { text, items: parseItems(text) };
-    return last.items;
-  };
-  const accepted = createBoundedCache<KeyState>(capacity);
-  const limited = createBoundedCache<KeyState>(otherCapacity);
+  const parseLimits = createLimitsParser();
+  const answered = createBoundedCache<KeyState>(capacity);
   const others = createBoundedCache<KeyState>(otherCapacity);
   return {
     get(keyId: string): KeyState {
-      let state = accepted.get(keyId) ?? limited.get(keyId) ?? others.get(keyId);
-      if (!state) others.set(keyId, (state = new KeyState(parsePolicy)));
+      let state = answered.get(keyId) ?? others.get(keyId);
+      if (!state) others.set(keyId, (state = new KeyState(parseLimits)));
       return state;
     },
-    /** Moves a key that the upstream has accepted, or that has a cooldown, away from the others. */
+    /** Keeps a key that the upstream has accepted, or that has a cooldown, longer than the others. */
     keep(keyId: string, state: KeyState): void {
-      if (accepted.has(keyId) || (!state.isAccepted && !state.cooldown)) return;
+      if (answered.has(keyId) || (!state.isAccepted && !state.cooldown)) return;
       others.delete(keyId);
-      limited.delete(keyId);
-      (state.isAccepted ? accepted : limited).set(keyId, state);
+      answered.set(keyId, state);
     },
   };
 }
 
 /** What the upstream's answers say about one key. */
 export class KeyState {
-  /** Whether the upstream has accepted the key: other refusals than 401 say nothing about it. */
+  /** Whether the upstream has accepted the key: refusals other than 401 say nothing about that. */
   isAccepted = false;
   /** Requests that were admitted and have not ended. */
   inFlight = 0;
   #refusal: { readonly error: StoreError; readonly until: number } | undefined;
-  #cooldown: Cooldown | undefined;
-  /** The upstream's error that began the cooldown. */
-  #limited: StoreError | undefined;
+  #cooldown: (Cooldown & { readonly error: StoreError | undefined }) | undefined;
+  /** Until the upstream has accepted the key, and after each cooldown, one request goes first. */
   #isKnown = false;
-  /** The numbers of the last answer that stated any. They are kept after a 429, for the response headers. */
+  /** The numbers of the last answer that stated any. */
   #stated: readonly WindowState[] = [];
   /** When that answer arrived, by `performance.now()`. */
   #statedAt = 0;
 
-  constructor(private readonly parsePolicy = parseItems) {}
+  constructor(private readonly parseLimits: ParseLimits) {}
 
-  /** Whether one request must go first: the upstream has not answered, or a window has ended since. */
+  /** Whether one request must go first, to learn the limits. */
   get isUnknown(): boolean {
     const now = monotonicNow();
     return !this.#isKnown || this.#stated.some(({ resetAt }) => resetAt <= now);
@@ -83,11 +75,6 @@ export class KeyState {
       .map((window) => ({ ...window, remaining: Math.max(0, window.remaining - this.inFlight) }));
   }
 
-  /** How many more requests fit into the windows. */
-  get room(): number {
-    return Math.max(0, Math.min(...this.#stated.map(({ remaining }) => remaining)) - this.inFlight);
-  }
-
   get cooldown(): Cooldown | undefined {
     return this.#cooldown && this.#cooldown.until > monotonicNow() ? this.#cooldown : undefined;
   }
@@ -99,23 +86,21 @@ export class KeyState {
   findRefusal(cost?: number): StoreError | undefined {
     const now = monotonicNow();
     if (this.#refusal && this.#refusal.until > now) return this.#refusal.error;
-    const { cooldown } = this;
-    if (!cooldown) return undefined;
-    if (cost === undefined && this.#limited) return this.#limited;
-    const retryAfter = secondsUntil(cooldown.retryAt, now);
-    if (cooldown.code === 'key_banned') return keyBanned(retryAfter);
+    if (!this.#cooldown || this.#cooldown.until <= now) return undefined;
+    const { code, retryAt, error } = this.#cooldown;
+    if (cost === undefined && error) return error;
+    const retryAfter = secondsUntil(retryAt, now);
+    if (code === 'key_banned') return keyBanned(retryAfter);
     return this.#findExcess(cost ?? 1) ?? rateLimited(retryAfter, cost);
   }
 
-  /**
-   * Why `cost` requests do not fit into the windows. Instead of refusing for longer than a minute, it forgets the key, so
-   * that one request goes first.
-   */
+  /** Why `cost` requests do not fit into the windows. Before a refusal for more than a minute, one request goes first. */
   findLimit(cost: number): StoreError | undefined {
-    if (cost <= this.room || this.isUnknown) return undefined;
+    if (this.isUnknown) return undefined;
+    const full = this.windows.filter(({ remaining }) => remaining < cost);
+    if (full.length === 0) return undefined;
     const excess = this.#findExcess(cost);
     if (excess) return excess;
-    const full = this.windows.filter(({ remaining }) => remaining < cost);
     const wait = secondsUntil(Math.max(...full.map(({ resetAt }) => resetAt)), monotonicNow());
     const isUsedUp = this.#stated.some(({ remaining }) => remaining === 0);
     const isOld = performance.now() - this.#statedAt >= LONG_MS;
@@ -126,9 +111,7 @@ export class KeyState {
   }
 
   /**
-   * Updates the state from an answer.
-   * @param sentAt - when its request was sent, by `performance.now()`
-   * @param refusal - the error for the client, if the upstream refused the key or its rate
+   * Updates the state from an answer. The parameters are those of `UpstreamKey.learn`.
    */
   learn(answer: UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void {
     const now = monotonicNow();
@@ -140,12 +123,11 @@ export class KeyState {
       return;
     }
     if (status < 300 || status === 404) this.isAccepted = true;
-    // Until the upstream has accepted the key, one request goes first each time.
     if (status < 500) this.#isKnown = this.isAccepted;
-    const stated = parseStatedWindows(answer, now, this.parsePolicy);
+    const stated = this.parseLimits(answer, now);
     if (stated.length > 0) {
       const hasOverlapped = sentAt < this.#statedAt;
-      this.#stated = stated.map((window) => this.#merge(window, now, hasOverlapped));
+      this.#stated = hasOverlapped ? stated.map((window) => this.#merge(window, now)) : stated;
       this.#statedAt = performance.now();
     } else this.#stated = this.#stated.filter(({ resetAt }) => resetAt > now);
     if (!refusal) return;
@@ -156,15 +138,9 @@ export class KeyState {
     this.coolDown({ until, retryAt, code }, refusal);
   }
 
-  /** Starts a cooldown, or extends the one in progress. After it, one request goes first again. */
-  coolDown({ until, retryAt, code }: Cooldown, error?: StoreError): void {
-    this.#limited = error;
-    const known = this.cooldown;
-    this.#cooldown = {
-      until: Math.max(known?.until ?? 0, until),
-      retryAt: Math.max(known?.retryAt ?? 0, retryAt),
-      code: known?.code === 'key_banned' ? known.code : code,
-    };
+  /** Starts a cooldown, unless a longer one is in progress. */
+  coolDown(cooldown: Cooldown, error?: StoreError): void {
+    if (cooldown.until > (this.cooldown?.until ?? 0)) this.#cooldown = { ...cooldown, error };
     this.#isKnown = false;
   }
 
@@ -174,14 +150,10 @@ export class KeyState {
     return cost > largest ? operationTooLarge(cost, largest) : undefined;
   }
 
-  /**
-   * Answers may arrive out of order. If two requests were in flight together, the smaller `remaining` of the same window
-   * is the newer one. Resets are rounded up to seconds: the earliest is the most exact.
-   */
-  #merge(stated: WindowState, now: number, hasOverlapped: boolean): WindowState {
+  /** Of two answers whose requests were in flight together, the one with the smaller `remaining` is the newer one. */
+  #merge(stated: WindowState, now: number): WindowState {
     const known = this.#stated.find(({ name }) => name === stated.name);
     if (!known || known.resetAt <= now || Math.abs(stated.resetAt - known.resetAt) > SAME_WINDOW_MS) return stated;
-    const remaining = hasOverlapped ? Math.min(known.remaining, stated.remaining) : stated.remaining;
-    return { ...stated, remaining, resetAt: Math.min(known.resetAt, stated.resetAt) };
+    return { ...stated, remaining: Math.min(known.remaining, stated.remaining) };
   }
 }

@@ -7,7 +7,7 @@ const MAX_CLIENT_ID = 100;
 
 /** Creates the ids of requests to an upstream, which tell whether a response belongs to its request. */
 export function createRequestIds() {
-  // A client chooses its request ids and may use one twice, so they do not tell its requests apart.
+  // Clients may use a request id twice.
   const tag = `.${randomBytes(6).toString('base64url')}.`;
   let count = 0;
   let isReturned = false;

@@ -3,7 +3,8 @@ import { CLIENT_NAME_HEADER } from '../access/api-key.js';
 import { formatIdempotencyKey } from '../pets/idempotency-key.js';
 import type { Pet } from '../pets/pet.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
-import type { AskUpstream, Result } from './requests.js';
+import type { AskUpstream } from './client.js';
+import type { Result } from './request.js';
 import { formatNewPet, fromAnswer, notUnderstood, parsePet, parsePets, type UpstreamAnswer } from './wire.js';
 
 /** Characters of responses whose lists are kept. */
@@ -12,7 +13,7 @@ const LOOKUP = '/pets/';
 
 /** Creates the source of another store's animals. It uses its /v1 REST interface with the caller's key. */
 export function createRestPetSource(ask: AskUpstream, userAgent: string): PetSource {
-  /** The last list of each key and path. Most lists are equal to the last one, and comparing costs less than parsing. */
+  /** The last list of each key and path, because comparing equal bodies costs less than parsing them. */
   const lists = new LRUCache<string, { readonly body: string; readonly pets: readonly Pet[] }>({
     maxSize: KEPT_CHARACTERS,
     sizeCalculation: ({ body }) => body.length,
@@ -27,7 +28,7 @@ export function createRestPetSource(ask: AskUpstream, userAgent: string): PetSou
     },
     async findMany(ids, call) {
       const paths = ids.map((id) => LOOKUP + id);
-      const results = await ask(paths, { call, method: 'GET', headers: toHeaders(call), read: readLookup });
+      const results = await ask(paths, { call, method: 'GET', headers: toHeaders(call), read: readPet });
       return results.map((result) => (result instanceof Error ? result : result[0]));
     },
     async add(newPet, call, key) {
@@ -35,7 +36,7 @@ export function createRestPetSource(ask: AskUpstream, userAgent: string): PetSou
       headers.push('content-type', 'application/json');
       if (key) headers.push('idempotency-key', formatIdempotencyKey(key));
       const body = formatNewPet(newPet);
-      const [pet] = only(await ask(['/pets'], { call, method: 'POST', headers, body, read: readAdded }));
+      const [pet] = only(await ask(['/pets'], { call, method: 'POST', headers, body, read: readPet }));
       return pet as Pet;
     },
   };
@@ -66,16 +67,11 @@ function only([result]: readonly Result[]): readonly Pet[] {
   return result as readonly Pet[];
 }
 
-function readLookup(answer: UpstreamAnswer, path: string): Result {
-  const { status, body } = answer;
-  if (status !== 200) return fromAnswer(answer);
-  const pet = parsePet(body);
-  return pet && LOOKUP + pet.id === path ? [pet] : notUnderstood('not the animal asked for');
-}
-
-function readAdded(answer: UpstreamAnswer): Result {
+/** Reads an animal that was added, or the one with the id in the path. */
+function readPet(answer: UpstreamAnswer, path: string): Result {
   const { status, body } = answer;
   if (status < 200 || status > 299) return fromAnswer(answer);
   const pet = parsePet(body);
-  return pet ? [pet] : notUnderstood('no animal');
+  const isRight = pet && (!path.startsWith(LOOKUP) || LOOKUP + pet.id === path);
+  return isRight ? [pet] : notUnderstood('not the animal asked for');
 }

@@ -1,4 +1,5 @@
-import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'node:zlib';
+import { isUtf8 } from 'node:buffer';
+import { brotliDecompressSync, inflateRawSync, unzipSync } from 'node:zlib';
 import { z } from 'zod';
 import { keyRefused } from '../access/refusals.js';
 import { monotonicNow } from '../clock.js';
@@ -6,22 +7,21 @@ import { StoreError, type ErrorName } from '../errors.js';
 import { JsonNumber, parseExactJson } from '../json/exact-json.js';
 import { compareInt64, isInt64, type Int64 } from '../pets/int64.js';
 import { PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pets/pet.js';
-import { parseRetryAfter, parseWait } from './limits.js';
+import { parseRetryAfter } from './limits.js';
 
 export interface UpstreamAnswer {
-  readonly kind: 'answer';
   readonly status: number;
   readonly header: (name: string) => string | undefined;
   /** Undefined if the body is too large, incomplete, encoded in an unknown way or not UTF-8. */
   readonly body: string | undefined;
 }
 
-/** Reads an animal. Unknown fields are ignored. @returns undefined if the interface does not allow the body */
+/** Reads an animal. @returns undefined if the interface does not allow the body */
 export function parsePet(body: string | undefined): Pet | undefined {
   return toPet(parse(body));
 }
 
-/** Reads a list of animals and sorts it by id, because the interface does not define the order. Undefined as above. */
+/** Reads a list of animals and sorts it, because the interface defines no order. Undefined as above. */
 export function parsePets(body: string | undefined): readonly Pet[] | undefined {
   const list = parse(body);
   if (!Array.isArray(list)) return undefined;
@@ -54,11 +54,8 @@ function toPet(value: unknown): Pet | undefined {
   if (status === undefined) return { id: petId, name, categoryId: petCategoryId };
   if (typeof status !== 'string') return undefined;
   if (isStatus(status)) return { id: petId, name, categoryId: petCategoryId, status };
-  return { id: petId, name, categoryId: petCategoryId, statusError: unknownStatus() };
-}
-
-function unknownStatus(): StoreError {
-  return new StoreError('upstream_error', 'The animal store gave the animal a status that is not known here.');
+  const message = 'The animal store gave the animal a status that is not known here.';
+  return { id: petId, name, categoryId: petCategoryId, statusError: new StoreError('upstream_error', message) };
 }
 
 /** The parser returns a number only for an exact integer in plain decimal, and a JsonNumber for all others. */
@@ -90,24 +87,22 @@ export function notUnderstood(what: string, cause?: unknown): StoreError {
 export function fromAnswer(answer: UpstreamAnswer): StoreError {
   const { status, body } = answer;
   const error = ERROR_BODY.safeParse(parse(body)).data;
-  const now = monotonicNow();
-  const retryAfter = parseRetryAfter(answer, now);
-  const details = { body: error, graphqlOnly: !error, ...(retryAfter !== undefined && { retryAfter }) };
-  switch (status) {
-    case 401: {
-      const { message, headers } = keyRefused(error?.message);
-      return new StoreError('unauthorized', message, { ...details, headers });
-    }
-    case 429: {
-      const code = error?.code === 'key_banned' ? 'key_banned' : 'rate_limited';
-      const message = error?.message ?? 'The rate limit is exceeded.';
-      return new StoreError(code, message, { ...details, retryAfter: parseWait(answer, now) });
-    }
-    default:
-      if (!error || status < 400) return notUnderstood(status < 400 ? 'an unexpected status' : 'no Error body');
-      return new StoreError(NAMES[status] ?? 'upstream_error', error.message, details);
+  const retryAfter = parseRetryAfter(answer, monotonicNow());
+  const details = { body: error, graphqlOnly: !error, retryAfter };
+  if (status === 401) {
+    const { message, headers } = keyRefused(error?.message);
+    return new StoreError('unauthorized', message, { ...details, headers });
   }
+  if (status === 429) {
+    const code = error?.code === 'key_banned' ? 'key_banned' : 'rate_limited';
+    const message = error?.message ?? 'The rate limit is exceeded.';
+    return new StoreError(code, message, { ...details, retryAfter: Math.max(1, retryAfter ?? 0) });
+  }
+  if (!error || status < 400) return notUnderstood(status < 400 ? 'an unexpected status' : 'no Error body');
+  return new StoreError(NAMES[status] ?? 'upstream_error', error.message, details);
 }
+
+const NAMES: Readonly<Record<number, ErrorName>> = { 400: 'invalid_request', 404: 'not_found', 422: 'invalid_request' };
 
 /** Whether this is how an animal store answers a request for animals without a key: with a list, or a refusal. */
 export function isAnimalStore({ status, body }: UpstreamAnswer): boolean {
@@ -115,21 +110,28 @@ export function isAnimalStore({ status, body }: UpstreamAnswer): boolean {
   return [401, 403, 429].includes(status) && ERROR_BODY.safeParse(parse(body)).success;
 }
 
-const NAMES: Readonly<Record<number, ErrorName>> = { 400: 'invalid_request', 404: 'not_found', 422: 'invalid_request' };
+/** A hundred animals with the longest names, with every character escaped, take a third of this. */
+export const MAX_BODY_BYTES = 1_048_576;
 
 /**
- * Decodes the body of an upstream that encodes it although it was not asked to.
- * @returns undefined if it cannot be decoded, or is longer than `maxBytes`
+ * Decodes a body. Some upstreams encode it although they were not asked to.
+ * @returns undefined if it cannot be decoded, is too large or is not UTF-8
  */
-export function decode(body: Buffer, encoding: string, maxBytes: number): Buffer | undefined {
-  const limit = { maxOutputLength: maxBytes };
+export function readBody(chunks: readonly Buffer[], encoding = 'identity'): string | undefined {
+  const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+  const decoded = decode(body, encoding.toLowerCase());
+  return decoded && isUtf8(decoded) ? decoded.toString('utf8') : undefined;
+}
+
+function decode(body: Buffer, encoding: string): Buffer | undefined {
+  const limit = { maxOutputLength: MAX_BODY_BYTES };
   try {
-    if (encoding === 'identity') return body;
-    if (encoding === 'gzip' || encoding === 'x-gzip') return gunzipSync(body, limit);
+    if (encoding === 'identity' || encoding === '') return body;
     if (encoding === 'br') return brotliDecompressSync(body, limit);
-    if (encoding !== 'deflate') return undefined;
-    // The zlib format has an 8 in the first byte. Some servers send the raw format.
-    return ((body[0] ?? 0) & 0x0f) === 8 ? inflateSync(body, limit) : inflateRawSync(body, limit);
+    if (encoding !== 'gzip' && encoding !== 'deflate') return undefined;
+    // Some servers send deflate without the header of zlib, whose first byte ends in an 8.
+    const isRaw = encoding === 'deflate' && ((body[0] ?? 0) & 0x0f) !== 8;
+    return isRaw ? inflateRawSync(body, limit) : unzipSync(body, limit);
   } catch {
     return undefined;
   }

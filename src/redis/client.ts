@@ -21,14 +21,12 @@ export type Script = (keys: string[], args: (string | number)[]) => Promise<read
 export type RedisClient = Awaited<ReturnType<typeof openRedis>>;
 
 /**
- * Connects to one server, the primary that Sentinels name, or a cluster. If it is unavailable, ioredis connects again
- * in the background.
+ * Connects to one server, the primary that Sentinels name, or a cluster. ioredis connects again after a failure.
  *
  * An error or a late reply fails only its own call. Redis counts as unavailable if the connection is lost, several
  * replies in a row are late, a reply is corrupt, or an error concerns the whole server. All calls then fail at once,
- * until a new connection works and Redis accepts a write.
- * @param url - has been validated
- * @param setting - the variable that names it, for messages
+ * until Redis accepts a write on a new connection.
+ * @param setting - the variable with the URL, for messages
  * @param timeoutMs - how long a reply may take
  * @param waitUntilAvailable - without it, only the first attempt to connect is awaited, and may fail
  * @throws ConfigError if Redis refuses the connection, or is unavailable for as long as the start may take
@@ -53,7 +51,7 @@ export async function openRedis({
   const listeners: (() => unknown)[] = [];
   let isUp = false;
   let wasUp = false;
-  /** Why it is not up. Undefined while a new connection has shown no error. */
+  /** The error of the connection. */
   let failure: Error | undefined;
   /** When the first of the late replies in a row was missed. */
   let lateSince = Infinity;
@@ -99,7 +97,7 @@ export async function openRedis({
     let reason: SharingFailure | undefined;
     try {
       const reply = await run(name, ...args);
-      // After a corrupt reply, those that came with it may belong to other calls.
+      // After a corrupt reply, the next ones may belong to other calls.
       if (!isUp) return undefined;
       lateSince = Infinity;
       return reply;
@@ -120,7 +118,7 @@ export async function openRedis({
     throw new TypeError('the reply is corrupt');
   }
 
-  /** A replica, a full server and one that loads its data cannot write. A cluster needs all of its primaries. */
+  /** Finds out whether Redis accepts writes. A cluster needs all of its primaries. */
   async function check(): Promise<void> {
     try {
       // After a wrong database number, ioredis goes on.
@@ -156,7 +154,7 @@ export async function openRedis({
     // WRONGTYPE and ERR concern the keys of the call. Other errors, such as READONLY and OOM, concern the server.
     if (reason === 'error') return !['WRONGTYPE', 'ERR'].includes(codeOf(error));
     if (reason !== 'timeout') return true;
-    // Those that are missed at the same time are late for one reason. This process may have been busy itself.
+    // Replies that are missed at the same time are late for one reason.
     const now = performance.now();
     lateSince = Math.min(lateSince, now);
     return now - lateSince >= (LATE_IN_A_ROW - 1) * timeoutMs * 0.9;
@@ -219,7 +217,7 @@ function codeOf({ name, message }: Error): string {
   return name === 'ReplyError' ? (message.split(' ')[0] as string) : '';
 }
 
-/** Waiting does not help against a wrong password, user, database number or kind of Redis. */
+/** Waiting does not help against a wrong password, user, database or kind of Redis. */
 function toStartError(
   setting: string,
   error: Error & { command?: { name: string } } = new Error('it does not answer'),

@@ -3,7 +3,7 @@ import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { RedisClient } from './client.js';
 
-/** The most cooldowns that a gateway keeps, to share them again after an outage. Redis may then be empty. */
+/** The most cooldowns that a gateway keeps, to share them again after an outage. */
 const CAPACITY = 10_000;
 /** How long the other gateways wait for the one that tries a key. */
 const TRIAL_MS = 5_000;
@@ -13,7 +13,7 @@ export function createRedisCooldowns(client: RedisClient): Cooldowns {
   const run = client.defineScript('cool-down', COOL_DOWN);
   const shared = createBoundedCache<Cooldown>(CAPACITY);
   client.onUp(async () => {
-    for (const [keyId, cooldown] of [...shared]) if (client.isUp) await send(keyId, cooldown);
+    for (const [keyId, cooldown] of [...shared]) await send(keyId, cooldown);
   });
 
   return {
@@ -49,12 +49,12 @@ function nameOf(keyId: string): string {
 }
 
 /**
- * Finds the cooldown of a key, starts one, or ends it. If there is one already, the longer wait counts, and a ban stays
- * a ban. After the wait, the first caller may try the key, and the others wait for the result.
+ * Finds the cooldown of a key, starts or prolongs one, or ends it. After the wait, the first caller may try the key, and
+ * the others wait for the result. Times are in milliseconds.
  *
- * KEYS: a text: `ban` or `limit`, and the end of the wait. It expires when the upstream will serve the key.
+ * KEYS: `ban` or `limit`, and the end of the wait. It expires when the upstream will serve the key.
  * ARGV: the wait to start, 0 to find one, or -1 to end it; how long until the upstream will serve the key; 1 for a ban.
- * Reply: the rest of the wait, or 0; how long until the upstream will serve the key; 1 for a ban. In milliseconds.
+ * Reply: the rest of the wait; how long until the upstream will serve the key; 1 for a ban.
  */
 const COOL_DOWN = `
 local time = redis.call('TIME')

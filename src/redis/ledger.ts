@@ -4,12 +4,12 @@ import { banned, findLargestCost, refused, view, type MemoryLedger } from '../ac
 import { monotonicNow } from '../clock.js';
 import type { RedisClient } from './client.js';
 
-/** A smaller change in the difference between the clocks is ignored, so that the end of a window does not move. */
+/** Smaller differences between the clocks are ignored, so that the end of a window does not move. */
 const CLOCK_TOLERANCE_MS = 1_000;
-/** So close to its end, a window is not mentioned: when the call arrives, the next one may be open. */
+/** A window so close to its end may be over when the call arrives. */
 const LAST_MS = 2_000;
 
-/** Names a client address in Redis, as a hash: Redis should not hold personal data that counting does not need. */
+/** Names a client address in Redis by its hash, because Redis should not hold personal data. */
 export function nameAddress(prefix: string, address: string): string {
   return `${prefix}{${hash('sha256', address, 'base64url').slice(0, 22)}}`;
 }
@@ -17,10 +17,9 @@ export function nameAddress(prefix: string, address: string): string {
 /**
  * Returns a ledger that all processes with the same Redis share. What Redis does not count in time, the local ledger
  * counts. The next call for the account, or the end of the outage, adds it in Redis.
- * @param client - without it, the ledger is the local one
- * @param local - also knows the counts of the last reply for each account
- * @param nameOf - returns the name of an account in Redis; each ledger needs its own names
- * @param bans - those of the local ledger; without them, nobody is banned
+ * @param local - the ledger without Redis. It also keeps the counts of the last reply for each account
+ * @param nameOf - returns the name of an account in Redis
+ * @param bans - those of the local ledger
  */
 export function shareLedger(
   client: RedisClient | undefined,
@@ -36,7 +35,7 @@ export function shareLedger(
 
   client.onUp(async () => {
     for (const { account, counts, bannedUntil } of local.list()) {
-      if (client.isUp && (bannedUntil || counts.some(({ own }) => own > 0))) await ask(account, 0);
+      if (bannedUntil || counts.some(({ own }) => own > 0)) await ask(account, 0);
     }
   });
   return {
@@ -102,16 +101,12 @@ export function shareLedger(
  * KEYS: the end of the ban; the times of refusals (a list); and for each window a hash: `used`, `closes`, and the part
  * of each process.
  * ARGV: the process; the cost; the refusals in a minute above which the account is banned, or -1; the length of a ban;
- * what is left of the ban, as the caller knows it; how long ago bans were lifted; and for each window: length, limit,
- * and as the caller knows them: used, its own part, what is left of the window.
+ * what is left of the ban; how long ago bans were lifted; and for each window: length, limit, used, the caller's part,
+ * what is left. The caller may know more than Redis, which may have lost its data, or whose clock may have stepped.
  * Reply: the outcome (0 admitted, 1 refused, 2 banned, 3 too large); the time; the end of the ban; and for each window:
  * used, the caller's part, the end.
  *
- * A caller sends the sum of what it admitted. So nothing is lost or counted twice if a script has run although its reply
- * was late. Only one that runs after the caller has sent that sum on a new connection counts twice: the strict side.
- *
- * If the clock of Redis has stepped, what the caller has left of a window is right. What no caller knows lasts for its
- * length at most.
+ * A caller sends the sum of what it admitted, so nothing is counted twice if a script has run and its reply was late.
  */
 const ADMIT = `
 local time = redis.call('TIME')

@@ -13,7 +13,6 @@ import { createCall, type BulkPetSource } from '../../src/pets/pet-source.js';
 import { createPostgresPetSource } from '../../src/pets/postgres-pet-source.js';
 import { createBreaker } from '../../src/proxy/breaker.js';
 import { createUpstreamClient } from '../../src/proxy/client.js';
-import { createUpstreamRequests } from '../../src/proxy/requests.js';
 import { createRestPetSource } from '../../src/proxy/source.js';
 import { createUpstreamKey } from '../support/calls.js';
 import { createDatabase, startGateway } from '../support/gateway.js';
@@ -68,10 +67,10 @@ describePetSource('another animal store, over REST', async () => {
   const store = await startGateway('server');
   const { key } = await store.createKey({ plan: 'enterprise', limits: { perMinute: 1_000_000, perDay: 1_000_000 } });
   const url = `${store.url}/v1`;
-  const client = createUpstreamClient({ url, connections: 8, timeoutMs: 5_000 });
   const breaker = createBreaker(() => undefined);
+  const client = createUpstreamClient({ url, connections: 8, timeoutMs: 20_000, breaker });
   return {
-    source: createRestPetSource(createUpstreamRequests(client, breaker, 20_000), 'test'),
+    source: createRestPetSource(client.ask, 'test'),
     call: {
       key: createUpstreamKey('test', `Bearer ${key}`),
     },

@@ -108,7 +108,7 @@ it('equal GETs of a key that wait for a connection share one request, and each c
     signal: client.signal,
   });
   const others = Array.from({ length: 3 }, () => gateway.graphql('{ pet(id: 2) { id } }', { key: 'a' }));
-  await sleep(200);
+  await sleep(1_000);
   client.abort();
   await expect(cancelled).rejects.toThrow();
   held[0]?.();
