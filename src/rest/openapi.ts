@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { INT64_RULE } from '../pets/int64.js';
 import { errorBody, idempotencyHeader, listQuery, lookupPath, newPetBody, petBody } from './schemas.js';
 
 type JsonObject = Record<string, unknown>;
@@ -42,7 +43,14 @@ export function createOpenApiDocument(): JsonObject {
               { ETag: ETAG },
             ),
             304: NOT_MODIFIED,
-            ...errors('limit must be a whole number from 1 to 100, got 500.', 401, 406, 429, 500, 503),
+            ...errors(
+              'limit must be a whole number from 1 to 100 in plain digits, got "500".',
+              401,
+              406,
+              429,
+              500,
+              503,
+            ),
           },
         },
         post: {
@@ -78,7 +86,7 @@ export function createOpenApiDocument(): JsonObject {
               Link: header('The successor.'),
             }),
             304: NOT_MODIFIED,
-            ...errors('petId must be a whole number such as 42, got "seven".', 401, 404, 406, 429, 500, 503),
+            ...errors(`petId ${INT64_RULE}, got "seven".`, 401, 404, 406, 429, 500, 503),
           },
         },
       },
