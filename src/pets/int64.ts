@@ -9,10 +9,8 @@ const MIN = -9223372036854775808n;
 /** What a value must be, for error messages. */
 export const INT64_RULE = `must be a whole number such as 42 in plain digits, from ${MIN} to ${MAX}`;
 
-/** Error messages quote so many characters. */
 const MAX_QUOTED = 40;
 
-/** Whether a text is an int64 in canonical decimal. */
 export function isInt64(text: string): text is Int64 {
   if (!CANONICAL_DECIMAL.test(text)) return false;
   if (text.length < 19) return true;
@@ -31,7 +29,7 @@ export function parseInt64(text: string, name: string): Int64 {
   throw new StoreError('invalid_request', `${name} ${INT64_RULE}, got ${shown}.`);
 }
 
-/** Compares two identifiers by value, for `sort`: negative if `a` is smaller. */
+/** Compares two identifiers by value, for `sort`. */
 export function compareInt64(a: Int64, b: Int64): number {
   const isNegative = a.startsWith('-');
   if (isNegative !== b.startsWith('-')) return isNegative ? -1 : 1;

@@ -133,7 +133,7 @@ const REASONS: Readonly<Record<number, string>> = {
 
 const EXAMPLES: Readonly<Record<number, Readonly<Record<string, string>>>> = {
   401: {
-    unauthorized: 'The request has no Authorization header: send your API key as "Authorization: Bearer <API_KEY>".',
+    unauthorized: 'The request has no bearer key: send your API key as "Authorization: Bearer <API_KEY>".',
   },
   404: { not_found: 'There is no animal with id 99.' },
   406: { not_acceptable: 'The Accept header must allow application/json, got "text/csv".' },

@@ -165,16 +165,17 @@ describe('messages', () => {
     expect(await (await send(path)).json()).toEqual({ code: 'invalid_request', message, status: 400 });
   });
 
+  const MISSING = 'The request has no bearer key: send your API key as "Authorization: Bearer <API_KEY>".';
   const INCOMPLETE = 'This is not a complete key: keys are pets_ followed by 38 characters.';
   it.each([
     ['undefined', 'Bearer undefined', INCOMPLETE],
     ['truncated', `Bearer pets_${'0'.repeat(37)}`, INCOMPLETE],
     ['in quotes', `Bearer "pets_${'0'.repeat(38)}"`, INCOMPLETE],
-    ['the id of a key', 'Bearer key_0123456789ab', "That is a key's id. Send its secret, which starts with pets_."],
+    ['the id of a key', 'Bearer key_0123456789ab', INCOMPLETE],
     ['unknown', `Bearer pets_${'0'.repeat(38)}`, 'The API key is unknown, revoked or expired.'],
-    ['without Bearer', `pets_${'0'.repeat(38)}`, 'Authorization lacks "Bearer " before the key.'],
-    ['only Bearer', 'Bearer', 'An API key is required: send it as "Authorization: Bearer <API_KEY>".'],
-    ['another scheme', 'Basic cGV0czo=', 'An API key is required: send it as "Authorization: Bearer <API_KEY>".'],
+    ['without Bearer', `pets_${'0'.repeat(38)}`, MISSING],
+    ['only Bearer', 'Bearer', MISSING],
+    ['another scheme', 'Basic cGV0czo=', MISSING],
   ])('401, a key that is %s', async (_, authorization, message) => {
     const headers = { Authorization: authorization };
     const body = '{"query": "{ pets { id } }"}';
@@ -184,9 +185,8 @@ describe('messages', () => {
   });
 
   it('401, a key in another header', async () => {
-    const message = 'The request has no Authorization header: send your API key as "Authorization: Bearer <API_KEY>".';
     const response = await gateway.fetch('/v1/pets', { headers: { 'x-api-key': key } });
-    expect(await response.json()).toEqual({ code: 'unauthorized', message, status: 401 });
+    expect(await response.json()).toEqual({ code: 'unauthorized', message: MISSING, status: 401 });
   });
 
   it('GraphQL: a GET without a query', async () => {
