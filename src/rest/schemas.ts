@@ -113,7 +113,7 @@ function explain(member: 'property' | 'parameter', members: string) {
 const MAX_QUOTED = 60;
 
 /** Quotes the received value. Of arrays and objects, which may be nested deep, it says only that. */
-function quote(input: unknown): string {
+export function quote(input: unknown): string {
   if (Array.isArray(input)) return 'an array';
   if (input instanceof JsonNumber) return input.text.slice(0, MAX_QUOTED);
   if (typeof input === 'object' && input !== null) return 'an object';
