@@ -18,22 +18,18 @@ export function generateApiKey(): string {
   return PREFIX + secret + checksum(secret);
 }
 
-const ID_LENGTH = 12;
-const ID = new RegExp(`^key_[0-9A-Za-z]{${ID_LENGTH}}$`);
-
 /** Generates the public identifier of a key, which is safe to log. */
 export function generateKeyId(): string {
-  return `key_${randomText(ID_LENGTH)}`;
+  return `key_${randomText(12)}`;
 }
 
 /** Explains why a text cannot be a key. Returns undefined if it has the form of one. */
 export function explainMistake(text: string): string | undefined {
-  if (ID.test(text)) return `That is a key's id. Send its secret, which starts with ${PREFIX}.`;
   if (FORMAT.test(text)) return undefined;
   return `This is not a complete key: keys are ${PREFIX} followed by ${RANDOM_LENGTH} characters.`;
 }
 
-/** Checks the format and the checksum of a key, so that most made-up keys never reach the database. */
+/** Checks the format and the checksum of a key: most made-up keys never reach the database. */
 export function isPlausibleApiKey(text: string): boolean {
   if (!FORMAT.test(text)) return false;
   const end = PREFIX.length + SECRET_LENGTH;
@@ -59,20 +55,20 @@ function checksum(secret: string): string {
   return text;
 }
 
-/** RFC 6750, section 2.1, with the scheme in any case (RFC 9110, section 11.1). */
+/** The scheme may have any case: RFC 9110, section 11.1. */
 const BEARER = /^bearer +(\S.*)$/i;
 
-/** Returns the key, never empty. Undefined if there is none, or if the scheme is not Bearer. */
+/** Returns the key, which is never empty; undefined without one. */
 export function parseBearer(authorization: string | undefined): string | undefined {
   return authorization === undefined ? undefined : BEARER.exec(authorization)?.[1]?.trimEnd();
 }
 
-/** Shorter keys of other stores may be part of any text. */
+/** A shorter key of another store could be part of any text. */
 const LEAST_LENGTH = 8;
 
 /**
- * Returns a text that a client sent, unless it contains an API key: logs and tables must not have it.
- * @param authorization - the header of its request, because the keys of other stores may have any form
+ * Returns a text that a client sent, unless it contains an API key.
+ * @param authorization - the header of its request: the keys of other stores have any form
  */
 export function redact(text: string, authorization: string | undefined): string {
   const key = parseBearer(authorization) ?? '';
@@ -80,7 +76,7 @@ export function redact(text: string, authorization: string | undefined): string 
   return hasKey ? '(redacted)' : text;
 }
 
-/** The header in which Apollo's clients send their name. Any other client may send it too. */
+/** The header in which Apollo's clients, and any others, send their name. */
 export const CLIENT_NAME_HEADER = 'apollographql-client-name';
 
 /** Longer client names are cut, in characters. */

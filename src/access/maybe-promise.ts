@@ -1,4 +1,4 @@
-/** A value, or a promise of it. A value that is already available costs no turn of the promise queue. */
+/** A value, or a promise of it if it is not available yet. */
 export type MaybePromise<T> = T | Promise<T>;
 
 /** Passes a value on, at once if it is available. */

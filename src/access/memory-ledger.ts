@@ -12,7 +12,7 @@ export interface Count {
   readonly closesAt: number;
 }
 
-/** What is known of an account. Index `i` of the counts belongs to `account.windows[i]`. */
+/** What is known of an account. `counts[i]` belongs to `account.windows[i]`. */
 export interface Entry {
   readonly account: Account;
   readonly counts: readonly Count[];
@@ -28,8 +28,8 @@ const MINUTE_MS = 60_000;
 const CLOSED: Count = { used: 0, own: 0, closesAt: 0 };
 
 /**
- * Creates a ledger that counts only the requests of this process. Admission is synchronous, so nothing can happen
- * between the check and the charge.
+ * Creates a ledger of the requests of this process. Admission is synchronous, so nothing happens between the check and
+ * the charge.
  * @param capacity - the most accounts to keep. The least recently used one is evicted first.
  * @param banAfter - an account with more refusals than this within a minute is banned
  */
@@ -42,45 +42,46 @@ export function createMemoryLedger({
   const entries = createBoundedCache<Entry>(capacity);
 
   return {
-    admit(account: Account, cost: number): Admission {
-      const now = clock();
-      const entry = find(account, now);
-      const { counts } = entry;
-      const windows = view(account, counts, now);
-      if (isBanned(entry, now)) return banned(windows, entry.bannedUntil, now);
-      if (cost === 0) return { outcome: 'admitted', windows };
-      const largestCost = findLargestCost(account);
-      if (cost > largestCost) return { outcome: 'too-large', windows, limit: largestCost };
-      if (windows.some(({ remaining }) => remaining < cost)) {
-        const bannedUntil = isOneTooMany(entry, now) ? now + banSeconds * 1_000 : 0;
-        entries.set(account.id, { ...entry, bannedUntil });
-        return bannedUntil ? banned(windows, bannedUntil, now) : refused(windows, cost, now);
-      }
-      const charged = counts.map((count, i) => ({
-        used: count.used + cost,
-        own: count.own + cost,
-        closesAt: (windows[i] as WindowState).resetAt,
-      }));
-      entries.set(account.id, { ...entry, counts: charged });
-      return { outcome: 'admitted', windows: view(account, charged, now) };
-    },
+    admit,
     findBan(account: Account): Banned | undefined {
       if (!entries.get(account.id)?.bannedUntil) return undefined;
-      const now = clock();
-      const entry = find(account, now);
-      return isBanned(entry, now) ? banned(view(account, entry.counts, now), entry.bannedUntil, now) : undefined;
+      const admission = admit(account, 0);
+      return admission.outcome === 'banned' ? admission : undefined;
     },
     find,
     set: (entry: Entry): void => void entries.set(entry.account.id, entry),
     list: (): Entry[] => [...entries.values()],
   };
 
+  function admit(account: Account, cost: number): Admission {
+    const now = clock();
+    const entry = find(account, now);
+    const { counts } = entry;
+    const windows = view(account, counts, now);
+    if (isBanned(entry, now)) return banned(windows, entry.bannedUntil, now);
+    if (cost === 0) return { outcome: 'admitted', windows };
+    const largestCost = findLargestCost(account);
+    if (cost > largestCost) return { outcome: 'too-large', windows, limit: largestCost };
+    if (windows.some(({ remaining }) => remaining < cost)) {
+      const bannedUntil = isOneTooMany(entry, now) ? now + banSeconds * 1_000 : 0;
+      entries.set(account.id, { ...entry, bannedUntil });
+      return bannedUntil ? banned(windows, bannedUntil, now) : refused(windows, cost, now);
+    }
+    const charged = counts.map((count, i) => ({
+      used: count.used + cost,
+      own: count.own + cost,
+      closesAt: (windows[i] as WindowState).resetAt,
+    }));
+    entries.set(account.id, { ...entry, counts: charged });
+    return { outcome: 'admitted', windows: view(account, charged, now) };
+  }
+
   /** Returns what is known of an account. Nothing is used of a window that is not open. */
   function find(account: Account, now = clock()): Entry {
     const { counts = [], refusedAt = [], bannedUntil = 0 } = entries.get(account.id) ?? {};
     const open = account.windows.map((_, i) => {
-      const count = counts[i] ?? CLOSED;
-      return count.closesAt > now ? count : CLOSED;
+      const count = counts[i];
+      return count && count.closesAt > now ? count : CLOSED;
     });
     return { account, counts: open, refusedAt, bannedUntil };
   }
@@ -91,7 +92,6 @@ export function createMemoryLedger({
 
   /** Records a refusal. Returns whether there were `banAfter` others within the last minute. */
   function isOneTooMany({ refusedAt }: Entry, now: number): boolean {
-    // Without bans, nothing reads the refusals.
     if (banAfter === Infinity) return false;
     refusedAt.push(now);
     if (refusedAt.length <= banAfter || (refusedAt.shift() as number) <= now - MINUTE_MS) return false;

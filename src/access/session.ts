@@ -17,7 +17,7 @@ export interface AdmissionObserver {
   refused(plan: Plan | undefined, reason: string): void;
 }
 
-/** The caller of one HTTP request, and how many requests that caller has left. GraphQL and REST both use it. */
+/** The caller of one HTTP request, and what that caller has left. */
 export interface Session {
   /** Identifies the key that was sent. Undefined if that key is known to be invalid. Never the key itself. */
   readonly keyId: string | undefined;
@@ -25,7 +25,7 @@ export interface Session {
   readonly isKeyRefused: boolean;
   /** True if the key is valid: in proxy mode, if the upstream has accepted it before. */
   readonly isKeyAccepted?: boolean;
-  /** The key to send upstream. Absent with a store backend, which looks up keys itself. */
+  /** The key to send upstream, in proxy mode. */
   readonly upstreamKey?: UpstreamKey | undefined;
   /**
    * @throws StoreError `unauthorized` without a valid key, `rate_limited` if the client's address has received too many
@@ -37,7 +37,7 @@ export interface Session {
    * @throws StoreError `rate_limited`, `key_banned` or `operation_too_large`
    */
   admit(cost: number): MaybePromise<void>;
-  /** Returns why a request fails: for a key that was not admitted, because of its ban, if another instance knows of one. */
+  /** Returns the error of a request. If nothing was admitted, that is the key's ban, if another instance knows of one. */
   explain(error: StoreError): MaybePromise<StoreError>;
   /** Returns the caller's windows. Undefined while the limits are unknown. */
   allowance(): MaybePromise<Allowance | undefined>;
@@ -54,7 +54,7 @@ export interface Access {
   open(authorization: string | undefined, address: string): MaybePromise<Session>;
 }
 
-/** The parts of an upstream's response that state the limits of a key. */
+/** What an upstream's response says of the limits of a key. */
 export interface UpstreamAnswerHead {
   readonly status: number;
   readonly header: (name: string) => string | undefined;
@@ -62,9 +62,9 @@ export interface UpstreamAnswerHead {
 
 /** A caller's key, with which the proxy source sends requests upstream. */
 export interface UpstreamKey {
-  /** Identifies the key. Never the key itself. */
+  /** Never the key itself. */
   readonly id: string;
-  /** The `Authorization` header. It is sent to the upstream unchanged, and nowhere else. */
+  /** The `Authorization` header, which goes to the upstream unchanged, and nowhere else. */
   readonly authorization: string;
   /** True until the upstream has answered for the key: its requests then go one at a time. */
   readonly isUnknown: boolean;
@@ -72,7 +72,7 @@ export interface UpstreamKey {
   start(): StoreError | undefined;
   /** Called when a request has ended, whether it was started or shared with another, after `learn`. */
   finish(): void;
-  /** Returns why this key may send no request now. Also called immediately before each request is sent. */
+  /** Returns why this key may send no request now. */
   findRefusal(): StoreError | undefined;
   /**
    * Called for every response as soon as it arrives.
@@ -85,10 +85,9 @@ export interface UpstreamKey {
 /** The most client addresses whose 401 responses are counted. */
 export const ADDRESS_CAPACITY = 50_000;
 
-/** Only 401 responses count towards an address. */
 const ADDRESS_WINDOWS = [{ name: 'minute', seconds: 60, limit: 60 }] as const;
 
-/** The session of a request without a valid key. Its 401 responses are counted by client address. */
+/** The session of a request without a valid key. It counts 401 responses by client address. */
 export class KeylessSession implements Session {
   readonly keyId = undefined;
   #windows: readonly WindowState[] | undefined;
@@ -103,7 +102,7 @@ export class KeylessSession implements Session {
     readonly isKeyRefused: boolean,
   ) {}
 
-  /** Refuses this request. Only the first call counts the refusal. */
+  /** Only the first call counts the refusal. */
   requireKey(): Promise<never> {
     return (this.#refusal ??= this.#refuse());
   }
@@ -121,7 +120,7 @@ export class KeylessSession implements Session {
   }
 
   close(): void {
-    // Nothing was admitted.
+    // Nothing to give back.
   }
 
   async #refuse(): Promise<never> {

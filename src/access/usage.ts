@@ -67,5 +67,5 @@ export interface DeprecatedCaller {
   readonly lastAt: Date;
 }
 
-/** Stands for further clients and operations of a key that uses too many names. */
+/** Stands for the further names of a key that uses too many. */
 export const OTHER = '(other)';

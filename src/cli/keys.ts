@@ -17,7 +17,6 @@ import { toCount, toDate, toMilliseconds } from './option-values.js';
 import { createProgram, explain, runProgram, write } from './program.js';
 import { withKeys } from './with-keys.js';
 
-/** What the options of a command may be. */
 interface Options {
   readonly plan?: Plan;
   readonly label?: string;
@@ -25,7 +24,6 @@ interface Options {
   readonly perDay?: number;
   readonly expires?: Date | typeof NEVER;
   readonly active?: boolean;
-  readonly after?: string;
   readonly limit?: number;
   readonly overlap?: number;
   readonly since?: Date;
@@ -44,11 +42,15 @@ const NEVER = 'never';
 
 const program = createProgram('keys').description('Manages API keys. Times are in UTC.');
 
-const plan = new Option('--plan <plan>', 'the plan').choices(PLANS);
+const PLAN = new Option('--plan <plan>', 'the plan').choices(PLANS);
 const SETTINGS = [
   new Option('--label <text>', 'what the key is for'),
   new Option('--per-minute <n>', 'requests a minute, for enterprise').argParser(toCount),
   new Option('--per-day <n>', 'requests a day, for enterprise').argParser(toCount),
+  new Option(
+    '--expires <iso-date>',
+    'when the key ends, such as 2027-01-31 or 2027-01-31T12:00:00Z, or never',
+  ).argParser((text) => (text === NEVER ? NEVER : toDate(text))),
 ];
 const LIMIT = new Option('--limit <n>', 'how many at most').argParser(toCount).default(50);
 const SINCE = new Option('--since <iso-date>', 'since this day').argParser(toDate);
@@ -56,19 +58,11 @@ const SINCE = new Option('--since <iso-date>', 'since this day').argParser(toDat
 command(
   'create',
   'creates a key and prints its secret, once',
-  [
-    new Option('--plan <plan>', 'the plan').choices(PLANS).makeOptionMandatory(),
-    ...SETTINGS,
-    new Option('--expires <iso-date>', 'when the key ends, such as 2027-01-31 or 2027-01-31T12:00:00Z').argParser(
-      toDate,
-    ),
-  ],
+  [new Option('--plan <plan>', 'the plan').choices(PLANS).makeOptionMandatory(), ...SETTINGS],
   async (admin, { actor, options }) => {
-    const { label, perMinute, perDay } = options;
-    const expiresAt = options.expires as Date | undefined;
-    return toCreatedJson(
-      await admin.create({ plan: options.plan as Plan, label, perMinute, perDay, expiresAt, actor }),
-    );
+    const { plan, label, perMinute, perDay, expires } = options;
+    const expiresAt = expires === NEVER ? undefined : expires;
+    return toCreatedJson(await admin.create({ plan: plan as Plan, label, perMinute, perDay, expiresAt, actor }));
   },
   (created) => `Created ${describe(created)}.${toSecret(created)}`,
 );
@@ -77,16 +71,15 @@ command(
   'list',
   'lists keys without their secrets, the newest first',
   [
-    plan,
+    PLAN,
     new Option('--active', 'only keys that are neither revoked nor expired'),
     new Option('--limit <n>', 'how many at most (default: 50, with --json all)').argParser(toCount),
-    new Option('--after <id>', 'only keys older than this one, for the next page'),
   ],
-  async (admin, { options: { plan, active, after, json, limit = json ? Infinity : 50 } }) => {
+  async (admin, { options: { plan, active, json, limit = json ? Infinity : 50 } }) => {
     const keys: KeyStatus[] = [];
     for (let isMore = true; isMore && keys.length < limit;) {
       const size = Math.min(PAGE, limit - keys.length);
-      const page = await admin.list({ plan, active, after: keys.at(-1)?.id ?? after, limit: size });
+      const page = await admin.list({ plan, active, after: keys.at(-1)?.id, limit: size });
       for (const key of page) keys.push(key);
       isMore = page.length === size;
     }
@@ -94,7 +87,7 @@ command(
   },
   (keys, { limit = 50 }) => {
     if (keys.length === 0) return `There are no such keys. To create one: ${findKeysCommand()} create --plan free`;
-    return formatKeys(keys) + (keys.length === limit ? `\nThere may be more: add --after ${keys.at(-1)?.id}` : '');
+    return formatKeys(keys) + (keys.length === limit ? `\nThere may be more: add --limit ${2 * limit}` : '');
   },
 );
 
@@ -109,13 +102,7 @@ command(
 command(
   'update <id>',
   'changes the plan, label or expiry of a key, which keeps its secret; an empty label removes it',
-  [
-    plan,
-    ...SETTINGS,
-    new Option('--expires <iso-date>', 'when the key ends, or never').argParser((text) =>
-      text === NEVER ? NEVER : toDate(text),
-    ),
-  ],
+  [PLAN, ...SETTINGS],
   async (admin, { id, actor, options }) => {
     const { plan, perMinute, perDay, expires, label } = options;
     const expiresAt = expires === NEVER ? null : expires;
@@ -190,7 +177,6 @@ command(
 );
 
 /**
- * Adds a command.
  * @param ask - returns what `--json` prints
  * @param format - renders it for a reader
  */

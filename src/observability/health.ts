@@ -11,12 +11,12 @@ interface BackendState {
   readonly reason?: string;
 }
 
-/** Requests that arrive within this time share one check, so that they cost the backend next to nothing. */
+/** Requests within this time share one check of the backend. */
 const CHECK_LASTS_MS = 1_000;
-/** Monitors often give up after a second. An outage of the backend must not make `/readyz` that slow. */
+/** Monitors often give up after a second, so an outage must not make `/readyz` that slow. */
 const CHECK_TIMEOUT_MS = 500;
 
-/** Where the program is in its life, which `/livez` and `/readyz` tell without a key. */
+/** Creates what `/livez` and `/readyz` tell. */
 export function createHealth() {
   let phase: 'starting' | 'ready' | 'shutting down' = 'starting';
   let check: Backend['check'];
@@ -32,17 +32,13 @@ export function createHealth() {
       phase = 'shutting down';
     },
     isDraining: (): boolean => phase === 'shutting down',
-    /** Returns undefined for any other path. */
     findPage: ({ path }: HttpRequest): Page | undefined => {
       if (path === '/livez') return { name: 'probe', isProbe: true, handle: () => toReply(200, 'alive') };
       return path === '/readyz' ? { name: 'probe', isProbe: true, handle: readiness } : undefined;
     },
   };
 
-  /**
-   * All instances share the backend. If its outage made them unready, a load balancer would have no instance left, and
-   * would answer instead of them.
-   */
+  /** All instances share the backend. If its outage made them unready, a load balancer would have none left. */
   async function readiness({ search }: HttpRequest): Promise<Reply> {
     if (phase !== 'ready') return toReply(503, { status: phase, reason: `The program is ${phase}.` });
     const needsBackend = new URLSearchParams(search).get('backend') === 'true';
@@ -68,7 +64,7 @@ async function noAnswer(): Promise<BackendState> {
   return { backend: 'unavailable', reason: 'The backend does not answer in time.' };
 }
 
-/** Creates the page at `/metrics`. Its finder returns undefined for any other path. */
+/** Creates what finds the page at `/metrics`. */
 export function createMetricsPage({ render, contentType }: Metrics) {
   const page: Page = { name: 'probe', handle: async () => toReply(200, await render(), contentType) };
   return ({ path }: HttpRequest): Page | undefined => (path === '/metrics' ? page : undefined);

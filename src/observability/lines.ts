@@ -1,4 +1,6 @@
 import { write } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 
 export interface LineWriterOptions {
   /** Such as 1, standard output. */
@@ -14,15 +16,16 @@ const WAIT_MS = 100;
 /** The most characters that wait while the file is written slowly. */
 const MAX_WAITING = 8 * 1_024 * 1_024;
 
+const writeBytes = promisify(write);
+
 /**
  * Writes lines in the background. A file that cannot be written, such as one on a full disk or a closed terminal, loses
  * lines, and neither ends nor blocks the program.
  */
 export function createLineWriter({ fileDescriptor, onLoss }: LineWriterOptions) {
   let waiting = '';
-  let isWriting = false;
   let timer: NodeJS.Timeout | undefined;
-  let onWritten: (() => void)[] = [];
+  let writing: Promise<void> | undefined;
 
   return {
     write(line: string): void {
@@ -31,45 +34,42 @@ export function createLineWriter({ fileDescriptor, onLoss }: LineWriterOptions) 
         return;
       }
       waiting += line;
-      if (waiting.length >= WRITE_LENGTH) start();
-      else timer ??= setTimeout(start, WAIT_MS);
+      if (waiting.length >= WRITE_LENGTH) void flush();
+      else timer ??= setTimeout(() => void flush(), WAIT_MS);
     },
-    /** Calls back when all lines have been written or lost. While a pipe is not read, that may be never. */
-    flush(callback: () => void): void {
-      onWritten.push(callback);
-      start();
-    },
+    flush,
   };
 
-  function start(): void {
+  /** Resolves when all lines have been written or lost. While a pipe is not read, that may be never. */
+  function flush(): Promise<void> {
     clearTimeout(timer);
     timer = undefined;
-    if (isWriting) return;
-    if (waiting === '') {
-      for (const callback of onWritten) callback();
-      onWritten = [];
-      return;
-    }
-    isWriting = true;
-    const bytes = Buffer.from(waiting);
-    waiting = '';
-    send(bytes);
+    if (waiting === '') return writing ?? Promise.resolve();
+    return (writing ??= writeWaiting());
   }
 
-  function send(bytes: Buffer): void {
-    write(fileDescriptor, bytes, (error, written) => {
-      // A pipe that nobody reads at the moment.
-      if (error?.code === 'EAGAIN') {
-        setTimeout(send, WAIT_MS, bytes);
-        return;
+  async function writeWaiting(): Promise<void> {
+    while (waiting !== '') {
+      const bytes = Buffer.from(waiting);
+      waiting = '';
+      try {
+        await writeAll(bytes);
+      } catch {
+        onLoss(bytes.filter((byte) => byte === LINE_FEED).length);
       }
-      if (!error && written < bytes.length) {
-        send(bytes.subarray(written));
-        return;
+    }
+    writing = undefined;
+  }
+
+  async function writeAll(bytes: Buffer): Promise<void> {
+    for (let start = 0; start < bytes.length;) {
+      try {
+        start += (await writeBytes(fileDescriptor, bytes, start)).bytesWritten;
+      } catch (error) {
+        // A pipe that nobody reads at the moment.
+        if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error;
+        await sleep(WAIT_MS);
       }
-      if (error) onLoss(bytes.filter((byte) => byte === LINE_FEED).length);
-      isWriting = false;
-      if (waiting !== '' || onWritten.length > 0) start();
-    });
+    }
   }
 }

@@ -3,13 +3,7 @@ import { performance } from 'node:perf_hooks';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { readPackage } from './package.js';
 
-/**
- * - `ok`: data without errors
- * - `error`: data with errors that the request caused
- * - `failed`: the program, its database or the upstream failed
- * - `refused`: the operation did not run
- * - `cancelled`: the client disconnected
- */
+/** What docs/operating.md describes. */
 export type OperationOutcome = 'ok' | 'error' | 'failed' | 'refused' | 'cancelled';
 
 export type SharingFailure = 'unreachable' | 'timeout' | 'closed' | 'error' | 'garbage';
@@ -31,7 +25,7 @@ interface UpstreamState {
   readonly isBreakerOpen: boolean;
 }
 
-/** The status recorded if the client disconnected before its response was complete. */
+/** The status if the client disconnected before its response was complete. */
 export const CLIENT_GONE = 499;
 
 /** Unknown methods share one name: https://opentelemetry.io/docs/specs/semconv/http/http-metrics/ */
@@ -40,8 +34,8 @@ const UNKNOWN = 'unknown';
 const REFUSALS = ['rate_limited', 'key_banned', 'operation_too_large'];
 
 /**
- * The program's metrics, which docs/operating.md describes. No key, name or identifier ever becomes a label, and every
- * label has a bounded set of values. Durations are in seconds.
+ * The program's metrics, which docs/operating.md describes. Every label has a bounded set of values: no key, address or
+ * name that a client makes up. Durations are in seconds.
  */
 export type Metrics = ReturnType<typeof createMetrics>;
 
@@ -49,7 +43,7 @@ export type Metrics = ReturnType<typeof createMetrics>;
 export function createMetrics(knownPlans: readonly string[]) {
   const registry = new Registry();
   const { durations, counter, gauge, total } = createInstruments(registry);
-  addProcessMetrics(registry, gauge, total);
+  addProcessMetrics(registry, total);
   const requests = durations(
     'http_server_request_duration_seconds',
     'HTTP requests',
@@ -65,14 +59,16 @@ export function createMetrics(knownPlans: readonly string[]) {
     'SQL statements and calls to Redis',
     'db_query_summary db_system_name error_type',
   );
-  const overloads = counter('http_server_overload_refusals_total', 'HTTP requests refused because of overload', [
-    { http_route: '/graphql' },
-    { http_route: '/v1/pets' },
-  ]);
-  const untrusted = counter('graphql_server_untrusted_documents_total', 'Operations whose documents are not trusted', [
-    { outcome: 'refused' },
-    { outcome: 'reported' },
-  ]);
+  const overloads = counter(
+    'http_server_overload_refusals_total',
+    'HTTP requests refused because of overload',
+    ['/graphql', '/v1/pets'].map((http_route) => ({ http_route })),
+  );
+  const untrusted = counter(
+    'graphql_server_untrusted_documents_total',
+    'Operations whose documents are not trusted',
+    ['refused', 'reported'].map((outcome) => ({ outcome })),
+  );
   const plans = [...knownPlans, UNKNOWN].map((plan) => ({ plan }));
   const admissions = counter('limiter_admissions_total', 'GraphQL operations and REST requests admitted', plans);
   const costs = counter('limiter_admitted_requests_total', 'Requests that the admitted operations cost', plans);
@@ -99,7 +95,6 @@ export function createMetrics(knownPlans: readonly string[]) {
     },
     countUntrusted: (outcome: 'refused' | 'reported'): void => untrusted.inc({ outcome }),
     countOverload: (route: string): void => overloads.inc({ http_route: route }),
-    /** Counts operations and REST requests that were admitted, with the requests that they cost, or refused. */
     admissions: {
       admitted(plan = UNKNOWN, cost: number): void {
         admissions.inc({ plan });
@@ -112,27 +107,20 @@ export function createMetrics(knownPlans: readonly string[]) {
     gauge,
     total,
     watchPool(pool: () => DatabaseConnections): void {
-      gauge('db_client_connections', 'Connections of the database pool', [
-        [{ db_client_connection_state: 'used' }, () => pool().used],
-        [{ db_client_connection_state: 'idle' }, () => pool().idle],
-      ]);
+      const states = (): object => ({ used: pool().used, idle: pool().idle });
+      gauge('db_client_connections', 'Connections of the database pool', states, 'db_client_connection_state');
       gauge('db_client_connection_max', 'The most connections of the database pool', () => pool().max);
       gauge('db_client_connection_pending_requests', 'Statements waiting for a connection', () => pool().waiting);
     },
-    /**
-     * Starts to report the upstream. Returns the function that observes each request, with its HTTP status or, if there
-     * was no response, the reason from a small set of words.
-     */
+    /** @returns the function that observes each request, with its HTTP status or a word that says why it has none */
     watchUpstream(state: () => UpstreamState) {
       const sent = durations(
         'http_client_request_duration_seconds',
         'Requests to the upstream, with the wait for a connection',
         'http_request_method http_response_status_code error_type',
       );
-      gauge('http_client_open_connections', 'Connections to the upstream', [
-        [{ http_connection_state: 'active' }, () => state().active],
-        [{ http_connection_state: 'idle' }, () => state().idle],
-      ]);
+      const states = (): object => ({ active: state().active, idle: state().idle });
+      gauge('http_client_open_connections', 'Connections to the upstream', states, 'http_connection_state');
       const inProgress = (): number => state().active + state().waiting;
       gauge('http_client_active_requests', 'Requests to the upstream in progress or waiting', inProgress);
       gauge('upstream_breaker_open', '1 while the upstream fails and gets no requests', () =>
@@ -141,7 +129,6 @@ export function createMetrics(knownPlans: readonly string[]) {
       return (method: string, outcome: number | string, seconds: number): void =>
         sent.observe({ http_request_method: method, ...toOutcome(outcome) }, seconds);
     },
-    /** Starts to report whether limits are shared through Redis. */
     watchSharing() {
       let isShared = false;
       const reasons: readonly SharingFailure[] = ['unreachable', 'timeout', 'closed', 'error', 'garbage'];
@@ -159,27 +146,36 @@ export function createMetrics(knownPlans: readonly string[]) {
 }
 
 /** Memory, CPU, event loop, garbage collection and the version of the program. */
-function addProcessMetrics(registry: Registry, gauge: AddCollected, total: AddCollected): void {
+function addProcessMetrics(registry: Registry, total: AddCollected): void {
   collectDefaultMetrics({ register: registry });
   // Gauges that Prometheus would take for counters, because of their names. The sums over `type` are the same.
   for (const what of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${what}_total`);
-  total('nodejs_eventloop_time_seconds_total', 'Time that the event loop was active, and idle', [
-    [{ nodejs_eventloop_state: 'active' }, () => performance.eventLoopUtilization().active / 1_000],
-    [{ nodejs_eventloop_state: 'idle' }, () => performance.eventLoopUtilization().idle / 1_000],
-  ]);
+  const readLoop = (): object => {
+    const { active, idle } = performance.eventLoopUtilization();
+    return { active: active / 1_000, idle: idle / 1_000 };
+  };
+  const help = 'Time that the event loop was active, and idle';
+  total('nodejs_eventloop_time_seconds_total', help, readLoop, 'nodejs_eventloop_state');
   const { name, version } = readPackage();
-  const node = { process_runtime_name: 'nodejs', process_runtime_version: process.versions.node };
   // https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/
-  const build = { service_name: name, service_version: version, ...node };
-  gauge('target_info', 'The versions of the program and of Node; always 1', [[build, () => 1]]);
+  const labels = {
+    service_name: name,
+    service_version: version,
+    process_runtime_name: 'nodejs',
+    process_runtime_version: process.versions.node,
+  };
+  new Gauge({
+    name: 'target_info',
+    help: 'The versions of the program and of Node; always 1',
+    labelNames: Object.keys(labels) as (keyof typeof labels)[],
+    registers: [registry],
+  }).set(labels, 1);
 }
 
 type Labels = Readonly<Record<string, string>>;
 
-/** What a scrape reads: one value, or several that are told apart by labels. */
-type Values = (() => number) | readonly (readonly [Labels, () => number])[];
-
-type AddCollected = (name: string, help: string, values: Values) => void;
+/** @param read - called by each scrape. With a `label`, it returns a number for each value of the label. */
+type AddCollected = (name: string, help: string, read: () => number | object, label?: string) => void;
 
 /** Upper bounds in seconds: those of the semantic conventions, and smaller ones, because most requests take less. */
 const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
@@ -188,24 +184,25 @@ function createInstruments(registry: Registry) {
   const registers = [registry];
   const collect =
     (Metric: typeof Counter | typeof Gauge): AddCollected =>
-    (name, help, values) => {
-      const series = typeof values === 'function' ? [[{}, values] as const] : values;
+    (name, help, read, label = '') => {
       const metric = new Metric({
         name,
         help,
-        labelNames: Object.keys(series[0]?.[0] ?? {}),
+        labelNames: label ? [label] : [],
         registers,
         collect() {
           metric.reset();
-          for (const [labels, read] of series) metric.inc(labels, read());
+          const value = read();
+          if (typeof value === 'number') metric.inc(value);
+          else for (const [state, count] of Object.entries(value)) metric.inc({ [label]: state }, count as number);
         },
       });
     };
   return {
-    /** @param what - whose durations; `labels` are separated by spaces */
+    /** @param labels - separated by spaces */
     durations: (name: string, what: string, labels: string) =>
       new Histogram({ name, help: `Duration of: ${what}`, labelNames: labels.split(' '), buckets: BUCKETS, registers }),
-    /** Creates a counter. Its label values in `zeros` start at zero, so that their first event shows as an increase. */
+    /** @param zeros - the labels that start at zero, so that their first event shows as an increase */
     counter: (name: string, help: string, zeros: readonly Labels[]) => {
       const counter = new Counter({ name, help, labelNames: Object.keys(zeros[0] ?? {}), registers });
       for (const zero of zeros) counter.inc(zero, 0);
@@ -219,12 +216,12 @@ function createInstruments(registry: Registry) {
 
 function toOutcome(outcome: number | string) {
   if (typeof outcome === 'string') return toErrorType(outcome);
-  // An upstream could send any status, and each would be a new label.
+  // An upstream could send any status.
   if (!(outcome in STATUS_CODES)) return toErrorType('_OTHER');
   return { http_response_status_code: outcome, ...toErrorType(outcome >= 400 ? String(outcome) : undefined) };
 }
 
-/** Returns the label `error_type`, which only failures have. prom-client would write `undefined` as text. */
+/** The label that only failures have. prom-client would write `undefined` as text. */
 function toErrorType(failure: string | undefined): { error_type?: string } {
   return failure === undefined ? {} : { error_type: failure };
 }

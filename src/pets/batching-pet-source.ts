@@ -4,7 +4,6 @@ import type { Int64 } from './int64.js';
 import { PET_STATUSES, type NewPet, type Pet, type PetQuery } from './pet.js';
 import { CallCancelled, NEVER_CANCELLED, WHOLE, type BulkPetSource, type Call, type PetSource } from './pet-source.js';
 
-/** A question that waits for its batch. */
 interface Waiting {
   readonly call: Call;
 }
@@ -16,9 +15,7 @@ type Addition = Waiting & { readonly newPet: NewPet };
 
 /**
  * Turns concurrent questions into few statements: lists with the same status become one list as long as the longest,
- * lookups become one lookup, additions one addition.
- *
- * Only for sources that give every caller the same answer.
+ * lookups become one lookup, additions one addition. Only for sources that give every caller the same answer.
  */
 export function createBatchingPetSource(source: BulkPetSource): PetSource {
   const { isBlocking } = source;
@@ -59,11 +56,13 @@ export function createBatchingPetSource(source: BulkPetSource): PetSource {
     if (first && additions.length === 1) return [await source.add(first.newPet, first.call)];
     const call = toSharedCall(additions);
     try {
-      const newPets = additions.map(({ newPet }) => newPet);
-      return await source.addMany(newPets, call);
+      return await source.addMany(
+        additions.map(({ newPet }) => newPet),
+        call,
+      );
     } catch (error) {
       if (error instanceof StoreError) throw error;
-      // The database rejected the statement because of one animal, and added none.
+      // The database rejected one animal, and added none.
       return Promise.all(
         additions.map(({ newPet }) => source.add(newPet, call).catch((error: unknown) => error as Error)),
       );
@@ -71,7 +70,6 @@ export function createBatchingPetSource(source: BulkPetSource): PetSource {
   }
 }
 
-/** The beginning of a list. It names the list, so that both are written once. */
 function cut(pets: readonly Pet[], limit: number): readonly Pet[] {
   if (pets.length <= limit) return pets;
   // Not enumerable: the list equals one that is not cut.

@@ -2,19 +2,14 @@ import { hash } from 'node:crypto';
 import { StoreError } from '../errors.js';
 
 /**
- * A client sends the same key with each repeat of a request, so that the store adds the animal once.
+ * What a client sends with each repeat of a request, so that the store adds the animal once.
  * https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
  */
 export interface IdempotencyKey {
-  /** Identifies the caller, never by the secret. Each caller has its own set of keys. */
+  /** Never a secret. Each caller has its own set of keys. */
   readonly callerId: string;
   /** 1 to 255 printable ASCII characters. */
   readonly value: string;
-  /**
-   * Whether the client sent a quoted string, as the draft specifies, or the bare value, as many clients do. An upstream
-   * receives the same form.
-   */
-  readonly isQuoted: boolean;
 }
 
 const MAX_LENGTH = 255;
@@ -22,35 +17,32 @@ const BARE = /^[\x21\x23-\x7e]+$/;
 const QUOTED = /^"(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"$/;
 
 /**
- * Parses the header. A header that was sent twice arrives as one value with both keys, and is refused.
- * @param callerId - identifies the caller
+ * Parses the header: a quoted string, as the draft specifies, or the bare value, as many clients send it. If it was sent
+ * twice, it arrives as one value with both keys, and is refused.
  * @returns undefined if there is no header
  * @throws StoreError `bad_request` if the header is malformed
  */
 export function parseIdempotencyKey(header: string | undefined, callerId = ''): IdempotencyKey | undefined {
   if (header === undefined) return undefined;
-  const isQuoted = QUOTED.test(header);
-  const value = isQuoted ? header.slice(1, -1).replace(/\\(.)/g, '$1') : header;
-  if ((isQuoted || BARE.test(header)) && value.length > 0 && value.length <= MAX_LENGTH)
-    return { callerId, value, isQuoted };
+  const value = QUOTED.test(header) ? header.slice(1, -1).replace(/\\(.)/g, '$1') : BARE.exec(header)?.[0];
+  if (value && value.length <= MAX_LENGTH) return { callerId, value };
   throw new StoreError(
     'bad_request',
     `Idempotency-Key must be one key of 1 to ${MAX_LENGTH} printable ASCII characters, in double quotes or without spaces.`,
   );
 }
 
-/** Formats a key as the header that the client sent. */
-export function formatIdempotencyKey({ value, isQuoted }: IdempotencyKey): string {
-  return isQuoted ? `"${value.replace(/["\\]/g, '\\$&')}"` : value;
+/** Formats a key as a header. */
+export function formatIdempotencyKey({ value }: IdempotencyKey): string {
+  return `"${value.replace(/["\\]/g, '\\$&')}"`;
 }
 
 /** The most characters of the client's key in a derived key. */
 const READABLE_LENGTH = 200;
 
 /**
- * Derives the key of one addition from the key of its HTTP request. The first addition uses the key unchanged, so a
- * request for one animal has the same key in GraphQL and REST. Each further addition appends a digest of its position,
- * which cannot collide with another key by chance.
+ * Derives the key of one addition from the key of its HTTP request. The first addition uses it unchanged, so a request
+ * for one animal has the same key in GraphQL and REST. Each further one appends a digest of its position.
  * @param entry - the operation's index in an HTTP batch
  * @param position - the index of the field among the `addPet` fields of its operation
  */

@@ -6,11 +6,11 @@ export type Int64 = string & { readonly __int64: true };
 const CANONICAL_DECIMAL = /^(?:0|-?[1-9]\d{0,18})$/;
 const MAX = 9223372036854775807n;
 const MIN = -9223372036854775808n;
+/** What a value must be, for error messages. */
+export const INT64_RULE = `must be a whole number such as 42 in plain digits, from ${MIN} to ${MAX}`;
 
-/** The first characters of a text that is no int64, which are enough to say why: it may have a million. */
-const READ = 40;
+const MAX_QUOTED = 40;
 
-/** Whether a text is an int64 in canonical decimal. */
 export function isInt64(text: string): text is Int64 {
   if (!CANONICAL_DECIMAL.test(text)) return false;
   if (text.length < 19) return true;
@@ -25,23 +25,11 @@ export function isInt64(text: string): text is Int64 {
  */
 export function parseInt64(text: string, name: string): Int64 {
   if (isInt64(text)) return text;
-  const shown = JSON.stringify(text.length > READ ? `${text.slice(0, READ)}…` : text);
-  throw new StoreError('invalid_request', `${name} ${expectInt64(text, '"42"')}, got ${shown}.`);
+  const shown = JSON.stringify(text.length > MAX_QUOTED ? `${text.slice(0, MAX_QUOTED)}…` : text);
+  throw new StoreError('invalid_request', `${name} ${INT64_RULE}, got ${shown}.`);
 }
 
-/**
- * Words what is expected instead of a text that is not an int64.
- * @param example - as it is written where the text comes from
- */
-export function expectInt64(text: string, example: string): string {
-  const start = text.slice(0, READ);
-  if (/^-?[1-9]\d*$/.test(start)) return `must be from ${MIN} to ${MAX}`;
-  const isNumber = start.trim() !== '' && !Number.isNaN(Number(start));
-  const plain = isNumber ? ' in plain digits (no leading zeros, plus sign, fraction or exponent)' : '';
-  return `must be a whole number such as ${example}${plain}`;
-}
-
-/** Compares two identifiers by value, for `sort`: negative if `a` is smaller. */
+/** Compares two identifiers by value, for `sort`. */
 export function compareInt64(a: Int64, b: Int64): number {
   const isNegative = a.startsWith('-');
   if (isNegative !== b.startsWith('-')) return isNegative ? -1 : 1;

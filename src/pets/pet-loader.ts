@@ -3,15 +3,12 @@ import type { Int64 } from './int64.js';
 import { notFound, type Pet, type PetQuery } from './pet.js';
 import type { Call, PetSource } from './pet-source.js';
 
-/** Equal lists have the same key, which is no id of an animal. */
+/** Equal lists have the same key, which is no id. */
 export const keyOf = ({ limit, status }: PetQuery): string => `${limit} ${status ?? ''}`;
 
 export type PetLoader = ReturnType<typeof createPetLoader>;
 
-/**
- * Creates the loader of one HTTP request, which combines its reads: equal reads run once, and all lookups become one
- * call of the source.
- */
+/** Creates the loader of one HTTP request: equal reads run once, and all lookups become one call of the source. */
 export function createPetLoader(source: PetSource, call: Call) {
   let lookups: DataLoader<Int64, Pet> | undefined;
   const lists = new Map<string, Promise<readonly Pet[]>>();

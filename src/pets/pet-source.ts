@@ -6,14 +6,11 @@ import type { NewPet, Pet, PetQuery } from './pet.js';
 /** The HTTP request that a source works for. */
 export interface Call {
   readonly requestId: string;
-  /** When the request arrived, by `performance.now()`. Time limits start here. */
+  /** By `performance.now()`. Time limits start here. */
   readonly startedAt: number;
   /** True if the client has disconnected. A source then starts no further work. */
   readonly isCancelled: boolean;
-  /**
-   * Adds a listener for the client's disconnect. (An AbortSignal would add a twentieth to the cost of an upstream
-   * list.)
-   */
+  /** Adds a listener for the client's disconnect. An AbortSignal would cost more. */
   onCancel(listener: () => void): void;
   offCancel(listener: () => void): void;
   /** The caller's key, for proxy mode. */
@@ -31,7 +28,6 @@ export class CallCancelled extends Error {
   }
 }
 
-/** The members of a call that is never cancelled. */
 export const NEVER_CANCELLED: Pick<Call, 'isCancelled' | 'onCancel' | 'offCancel'> = {
   isCancelled: false,
   onCancel: () => undefined,
@@ -43,22 +39,20 @@ export function createCall(requestId: string): Call {
   return { ...NEVER_CANCELLED, requestId, startedAt: performance.now() };
 }
 
-/** Names the longer list of which a list is the beginning, so that both are written once. */
+/** The longer list of which a list is the beginning: the text of both is written once. */
 export const WHOLE = Symbol('whole');
 
 /**
- * The source of the animals. One test suite checks this contract for every backend.
- *
- * A source fails with a `StoreError`: `unavailable` if the backend cannot be reached in time. It does not validate
- * arguments, because its callers have parsed them.
+ * The source of the animals. One test suite checks this contract for every backend. Callers have parsed the arguments.
+ * A source fails with a `StoreError`: `unavailable` if the backend cannot be reached in time.
  */
 export interface PetSource {
   /** Lists the animals that match, lowest id first, at most `query.limit`. */
   list(query: PetQuery, call: Call): Promise<readonly Pet[]>;
   /**
    * Looks up many animals at once. `ids` may contain duplicates.
-   * @returns one entry for each id, in the order of `ids`: the animal, undefined if it does not exist, or the Error of
-   * this id alone (also `not_found`, if the backend supplies its own message)
+   * @returns for each id, in order: the animal, undefined if it does not exist, or the Error of this id alone (also
+   * `not_found`, if the backend supplies its own message)
    */
   findMany(ids: readonly Int64[], call: Call): Promise<readonly (Pet | Error | undefined)[]>;
   /**

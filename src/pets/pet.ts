@@ -27,6 +27,14 @@ export interface PetQuery {
 }
 
 export const LIMIT = { minimum: 1, maximum: 100, default: 20 } as const;
+/** What a limit must be, for error messages. */
+export const LIMIT_RULE = `must be a whole number from ${LIMIT.minimum} to ${LIMIT.maximum}`;
+
+/** Whether a list may have so many animals. */
+export function isLimit(count: number): boolean {
+  return Number.isInteger(count) && count >= LIMIT.minimum && count <= LIMIT.maximum;
+}
+
 export const NAME_LENGTH = { minimum: 1, maximum: 255 } as const;
 
 /** Which animals to list, as the client sent it. */
@@ -35,35 +43,21 @@ export interface UntrustedPetQuery {
   readonly status?: PetStatus | null | undefined;
 }
 
-/** @throws StoreError `invalid_request` */
+/** @throws StoreError `invalid_request` if `limit` breaks its rule */
 export function parsePetQuery({ limit, status }: UntrustedPetQuery): PetQuery {
-  return { limit: parseLimit(limit), status: status ?? undefined };
+  if (isLimit(limit)) return { limit, status: status ?? undefined };
+  throw new StoreError('invalid_request', `limit ${LIMIT_RULE}, got ${String(limit)}.`);
 }
 
-/** @throws StoreError `invalid_request` if `limit` is not a whole number from 1 to 100 */
-export function parseLimit(limit: number): number {
-  if (Number.isInteger(limit) && limit >= LIMIT.minimum && limit <= LIMIT.maximum) return limit;
-  throw new StoreError('invalid_request', `limit must be a whole number from 1 to 100, got ${String(limit)}.`);
-}
+/** What a name must be, for error messages. */
+export const NAME_RULE = `must be 1 to ${NAME_LENGTH.maximum} characters, not all white space, without NUL or unpaired surrogates`;
 
-/** @throws StoreError `invalid_request` with the rule that the name breaks */
-export function parseName(name: string): string {
-  const reason = whyNotAName(name);
-  if (reason === undefined) return name;
-  throw new StoreError('invalid_request', `name must be 1 to 255 characters that are not all white space: ${reason}.`);
-}
-
-const TOO_LONG = `it has more than ${NAME_LENGTH.maximum}`;
-
-function whyNotAName(name: string): string | undefined {
-  if (name.length === 0) return 'it is empty';
-  // Each character has one or two UTF-16 units. A longer name is not read: a hundred additions may share one of 1 MB.
-  if (name.length > 2 * NAME_LENGTH.maximum) return TOO_LONG;
-  if (!name.isWellFormed()) return 'it holds an unpaired surrogate';
-  if (name.includes('\0')) return 'it holds a NUL';
-  if (/^\p{White_Space}+$/u.test(name)) return 'it is all white space';
-  if (name.length <= NAME_LENGTH.maximum) return undefined;
-  return Array.from(name).length > NAME_LENGTH.maximum ? TOO_LONG : undefined;
+/** Whether a text may be the name of an animal. */
+export function isName(text: string): boolean {
+  // Each character has one or two UTF-16 units. A longer text is not read: a hundred additions may share one of 1 MB.
+  if (text.length > 2 * NAME_LENGTH.maximum || !text.isWellFormed() || text.includes('\0')) return false;
+  if (!/\P{White_Space}/u.test(text)) return false;
+  return text.length <= NAME_LENGTH.maximum || Array.from(text).length <= NAME_LENGTH.maximum;
 }
 
 /** An animal to add, as the client sent it. */
@@ -75,7 +69,8 @@ export interface UntrustedNewPet {
 
 /** @throws StoreError `invalid_request` for the first field that breaks a rule */
 export function parseNewPet({ name, categoryId, status }: UntrustedNewPet): NewPet {
-  const checked = { name: parseName(name), categoryId: parseInt64(categoryId, 'categoryId') };
+  if (!isName(name)) throw new StoreError('invalid_request', `name ${NAME_RULE}.`);
+  const checked = { name, categoryId: parseInt64(categoryId, 'categoryId') };
   return status == null ? checked : { ...checked, status };
 }
 
@@ -84,11 +79,8 @@ export function notFound(id: Int64): StoreError {
   return new StoreError('not_found', `There is no animal with id ${id}.`);
 }
 
-/** When the lookup by id (`GET /pets/{petId}`, `Query.pet`) will be removed, according to the interface document. */
+/** When the lookup by id (`GET /pets/{petId}`, `Query.pet`) will be removed. */
 export const LOOKUP_SUNSET = new Date('2030-12-05T00:00:00Z');
 
-/**
- * Since when the lookup is deprecated. The interface document 1.0.0 states no date, so this is the day on which this
- * store first published the deprecation.
- */
+/** The day on which this store first announced it: the interface document states no date. */
 export const LOOKUP_DEPRECATED_SINCE = new Date('2026-11-20T00:00:00Z');

@@ -6,11 +6,8 @@ import type { Int64 } from './int64.js';
 import type { NewPet, Pet, PetStatus } from './pet.js';
 import { CallCancelled, type BulkPetSource, type Call } from './pet-source.js';
 
-/** A row of the columns below. It equals a Pet, except that a missing status is null. */
-interface PetRow {
-  readonly id: Int64;
-  readonly name: string;
-  readonly categoryId: Int64;
+/** A row of the columns below. */
+interface PetRow extends Omit<Pet, 'status'> {
   readonly status: PetStatus | null;
 }
 
@@ -18,8 +15,8 @@ const COLUMNS = 'id, name, category_id AS "categoryId", status';
 
 const LIST = { name: 'list-pets', text: `SELECT ${COLUMNS} FROM pets ORDER BY id LIMIT $1` };
 /**
- * Only the index on status and id has this order. For `status = $2 ORDER BY id`, PostgreSQL may scan the primary key
- * and skip every animal with another status, because it assumes that each status is spread evenly over the ids.
+ * Only the index on status and id has this order. For `status = $2 ORDER BY id`, PostgreSQL may scan the primary key,
+ * because it assumes that each status is spread evenly over the ids.
  */
 const LIST_BY_STATUS = {
   name: 'list-pets-by-status',
@@ -33,15 +30,14 @@ const ADD = {
 /** Rows get their ids in insertion order, so sorting by id restores the order of the arrays. */
 const ADD_MANY = {
   name: 'add-pets',
-  text: `
-    WITH added AS (
-      INSERT INTO pets (name, category_id, status)
-      SELECT name, category_id, status
-      FROM unnest($1::text[], $2::bigint[], $3::text[]) WITH ORDINALITY AS new (name, category_id, status, place)
-      ORDER BY place
-      RETURNING id, name, category_id, status
-    )
-    SELECT ${COLUMNS} FROM added ORDER BY id`,
+  text: `WITH added AS (
+           INSERT INTO pets (name, category_id, status)
+           SELECT name, category_id, status
+           FROM unnest($1::text[], $2::bigint[], $3::text[]) WITH ORDINALITY AS new (name, category_id, status, place)
+           ORDER BY place
+           RETURNING *
+         )
+         SELECT ${COLUMNS} FROM added ORDER BY id`,
 };
 
 /** Creates the source of the animals in a PostgreSQL database, embedded or on a server. */
@@ -86,7 +82,7 @@ function requireClient(call: Call): void {
   if (call.isCancelled) throw new CallCancelled();
 }
 
-/** Returns the rows themselves, and copies them only if a status is null. */
+/** Returns the rows themselves, unless a status is null. */
 function toPets(rows: readonly PetRow[]): readonly Pet[] {
   return rows.some(({ status }) => status === null) ? rows.map(toPet) : (rows as readonly Pet[]);
 }
@@ -95,12 +91,11 @@ function toPet({ id, name, categoryId, status }: PetRow): Pet {
   return status === null ? { id, name, categoryId } : { id, name, categoryId, status };
 }
 
-/** How long an idempotency key is kept, as a PostgreSQL interval. */
 const KEPT_FOR = `interval '24 hours'`;
 
 /**
- * Adds the animal and stores its key in one statement, unless the key is already stored. If an equal statement runs at
- * the same moment, here or in another instance, it waits for this one to commit. Keys older than a day are ignored.
+ * Adds the animal and stores its key, unless the key is already stored. An equal statement that runs at the same moment,
+ * in any instance, waits for this one to commit. Keys older than a day are ignored.
  */
 const ADD_ONCE = {
   name: 'add-pet-once',
@@ -121,7 +116,7 @@ const FIND = {
   name: 'find-idempotent-add',
   text: 'SELECT fingerprint, pet_id FROM idempotent_adds WHERE caller_id = $1 AND key_digest = $2',
 };
-/** The array keeps PostgreSQL from joining the table with itself, which would read the whole index for each batch. */
+/** Without the array, PostgreSQL would join the table with itself, and read the whole index for each batch. */
 const PRUNE = {
   name: 'prune-idempotent-adds',
   text: `DELETE FROM idempotent_adds WHERE ctid = ANY (ARRAY(
@@ -130,14 +125,9 @@ const PRUNE = {
          )) RETURNING 1`,
 };
 
-/** Keys deleted by one statement. */
 const PRUNE_BATCH = 1_000;
 
-/**
- * Adds an animal once, however often the caller repeats the request with the same key.
- * @returns the animal as it was first added
- * @throws StoreError `idempotency_key_reused` if the key was used for a different animal
- */
+/** Adds an animal once, however often the caller repeats the request with the same key. */
 async function addOnce(database: Queryable, newPet: NewPet, { callerId, value }: IdempotencyKey): Promise<Pet> {
   const { name, categoryId, status } = newPet;
   const digest = hash('sha256', value, 'buffer');

@@ -29,7 +29,7 @@ export function createProxyAccess(options: ProxyAccessOptions): session.Access {
     open(authorization, address) {
       const bearer = parseBearer(authorization);
       if (bearer === undefined || authorization === undefined)
-        return new session.KeylessSession(addressLedger, address, () => keyMissing(authorization), observer, false);
+        return new session.KeylessSession(addressLedger, address, keyMissing, observer, false);
       const id = digestApiKey(bearer);
       const key = keys.get(id);
       const explain = (): StoreError => key.findRefusal() ?? keyRefused();

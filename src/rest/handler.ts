@@ -10,17 +10,15 @@ import { LOOKUP_DEPRECATED_SINCE, LOOKUP_SUNSET, notFound, type Pet } from '../p
 import type { Call, PetSource } from '../pets/pet-source.js';
 import type { Face, Route } from '../http/face.js';
 import { createOpenApiDocument } from './openapi.js';
-import { listQuery, lookupPath, newPetBody, noQuery, parseInput } from './schemas.js';
+import { listQuery, lookupPath, newPetBody, noQuery, parseInput, quote } from './schemas.js';
 
 export interface RestOptions {
   readonly source: PetSource;
   readonly usage?: UsageCounter;
 }
 
-/** One operation of the interface: validates the request, uncharged, and returns the function to run. */
-type Operation = (request: HttpRequest, session: Session) => Run;
-
-type Run = (call: Call) => Promise<Reply>;
+/** One operation of the interface: validates the request, uncharged, and returns what to run. */
+type Operation = (request: HttpRequest, session: Session) => (call: Call) => Promise<Reply>;
 
 const LOOKUP_PATH = /^\/v1\/pets\/([^/]+)$/;
 /** The headers of every response of the deprecated endpoint: RFC 9745, RFC 8594, RFC 8288. */
@@ -94,30 +92,28 @@ export function createRest({ source, usage }: RestOptions): Face {
         const method = request.method === 'HEAD' ? 'GET' : request.method;
         const operation = `${method} ${name}`;
         let cost = 0;
-        const count = (failure?: StoreError): void =>
-          usage?.count({
-            keyId: session.keyId as string,
-            client,
-            operation,
-            deprecated: deprecated && cost > 0 ? operation : '',
-            cost,
-            outcome: outcomeOf(failure !== undefined, failure ? [failure] : []),
-          });
-        const toLogged = () => ({ cost, ...(deprecated && cost > 0 && { deprecated, client }) });
+        let reply: Reply;
         try {
           requireJson(request.header('accept'));
           const run = (operations[method] as Operation)(request, session);
           await session.admit(1);
           cost = 1;
-          const reply = await run(new RequestCall(request, session.upstreamKey));
-          count();
-          return { ...reply, logged: toLogged() };
+          reply = await run(new RequestCall(request, session.upstreamKey));
         } catch (thrown) {
-          const error = toStoreError(thrown);
-          count(error);
-          if (cost === 0) throw error;
-          return { ...toErrorReply(error), logged: toLogged() };
+          reply = toErrorReply(toStoreError(thrown));
         }
+        const [error] = reply.failures ?? [];
+        const isDeprecated = deprecated && cost > 0;
+        usage?.count({
+          keyId: session.keyId as string,
+          client,
+          operation,
+          deprecated: isDeprecated ? operation : '',
+          cost,
+          outcome: outcomeOf(error !== undefined, reply.failures ?? []),
+        });
+        if (error && cost === 0) throw error;
+        return { ...reply, logged: { cost, ...(isDeprecated && { deprecated, client }) } };
       },
     };
   }
@@ -127,10 +123,8 @@ export function createRest({ source, usage }: RestOptions): Face {
 function toParameters(search: string): Record<string, string> {
   const parameters = new Map<string, string>();
   for (const [name, value] of new URLSearchParams(search)) {
-    if (parameters.has(name)) {
-      const shown = JSON.stringify(name.slice(0, 60));
-      throw new StoreError('invalid_request', `The query has the parameter ${shown} twice.`);
-    }
+    if (parameters.has(name))
+      throw new StoreError('invalid_request', `The query has the parameter ${quote(name)} twice.`);
     parameters.set(name, value);
   }
   return Object.fromEntries(parameters);

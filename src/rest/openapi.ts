@@ -1,4 +1,6 @@
+import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
+import { INT64_RULE } from '../pets/int64.js';
 import { errorBody, idempotencyHeader, listQuery, lookupPath, newPetBody, petBody } from './schemas.js';
 
 type JsonObject = Record<string, unknown>;
@@ -42,7 +44,14 @@ export function createOpenApiDocument(): JsonObject {
               { ETag: ETAG },
             ),
             304: NOT_MODIFIED,
-            ...errors('limit must be a whole number from 1 to 100, got 500.', 401, 406, 429, 500, 503),
+            ...errors(
+              'limit must be a whole number from 1 to 100 in plain digits, got "500".',
+              401,
+              406,
+              429,
+              500,
+              503,
+            ),
           },
         },
         post: {
@@ -78,7 +87,7 @@ export function createOpenApiDocument(): JsonObject {
               Link: header('The successor.'),
             }),
             304: NOT_MODIFIED,
-            ...errors('petId must be a whole number such as 42, got "seven".', 401, 404, 406, 429, 500, 503),
+            ...errors(`petId ${INT64_RULE}, got "seven".`, 401, 404, 406, 429, 500, 503),
           },
         },
       },
@@ -110,22 +119,9 @@ const NOT_MODIFIED = {
 
 const RETRY_AFTER = { 'Retry-After': header('Seconds to wait before asking again.', 'integer') };
 
-const REASONS: Readonly<Record<number, string>> = {
-  400: 'The request lacks something or has an invalid value.',
-  401: 'The API key is missing or invalid.',
-  404: 'There is no such animal.',
-  406: 'The Accept header does not allow JSON.',
-  413: 'The body is too large.',
-  415: 'The body is not JSON.',
-  422: 'The Idempotency-Key was sent with another body within the last 24 hours.',
-  429: 'The rate limit is exceeded, or the key is banned; retry after the time in Retry-After.',
-  500: 'Something went wrong on the side of the store.',
-  503: 'The store cannot answer just now.',
-};
-
 const EXAMPLES: Readonly<Record<number, Readonly<Record<string, string>>>> = {
   401: {
-    unauthorized: 'The request has no Authorization header: send your API key as "Authorization: Bearer <API_KEY>".',
+    unauthorized: 'The request has no bearer key: send your API key as "Authorization: Bearer <API_KEY>".',
   },
   404: { not_found: 'There is no animal with id 99.' },
   406: { not_acceptable: 'The Accept header must allow application/json, got "text/csv".' },
@@ -158,7 +154,7 @@ function errors(invalid: string, ...others: number[]): JsonObject {
       }
       const content = { 'application/json': { schema: ref('Error'), examples: bodies } };
       const headers = status === 429 || status === 503 ? { ...LIMIT_HEADERS, ...RETRY_AFTER } : LIMIT_HEADERS;
-      return [status, { description: REASONS[status], headers, content }];
+      return [status, { description: STATUS_CODES[status], headers, content }];
     }),
   );
 }

@@ -3,8 +3,8 @@ import { redact } from '../access/api-key.js';
 import { StoreError } from '../errors.js';
 import { BODY } from '../http/body.js';
 import { JsonNumber } from '../json/exact-json.js';
-import { expectInt64, isInt64, type Int64 } from '../pets/int64.js';
-import { LIMIT, NAME_LENGTH, parseLimit, parseName, PET_STATUSES } from '../pets/pet.js';
+import { INT64_RULE, isInt64, type Int64 } from '../pets/int64.js';
+import { isLimit, isName, LIMIT, LIMIT_RULE, NAME_LENGTH, NAME_RULE, PET_STATUSES } from '../pets/pet.js';
 
 const petStatus = z
   .enum(PET_STATUSES, `must be one of ${PET_STATUSES.map((status) => `"${status}"`).join(', ')}`)
@@ -12,7 +12,7 @@ const petStatus = z
 
 const name = z
   .string('must be a string')
-  .superRefine(asIssue(parseName))
+  .refine(isName, NAME_RULE)
   .meta({ minLength: NAME_LENGTH.minimum, maxLength: NAME_LENGTH.maximum, description: "The animal's name." });
 
 /** The parser returns a JsonNumber for a number that is not an exact integer in plain decimal. */
@@ -20,8 +20,7 @@ const isNumber = (value: unknown): boolean => typeof value === 'number' || value
 
 const int64 = z
   .custom<number | JsonNumber>((value) => isNumber(value) && isInt64(String(value)), {
-    error: ({ input }) =>
-      isNumber(input) ? expectInt64(String(input), '42') : 'must be a number such as 42, without quotes',
+    error: ({ input }) => (isNumber(input) ? INT64_RULE : 'must be a number such as 42, without quotes'),
   })
   .transform((value) => String(value) as Int64)
   .meta({ type: 'integer', format: 'int64' });
@@ -41,12 +40,8 @@ export const listQuery = z.strictObject(
   {
     limit: z
       .string()
-      .regex(
-        /^(?:0|[1-9]\d{0,14})$/,
-        `must be a whole number from ${LIMIT.minimum} to ${LIMIT.maximum}, in plain decimal`,
-      )
+      .refine((text) => /^[1-9]\d*$/.test(text) && isLimit(Number(text)), `${LIMIT_RULE} in plain digits`)
       .transform(Number)
-      .superRefine(asIssue(parseLimit))
       .default(LIMIT.default)
       .meta({
         type: 'integer',
@@ -62,7 +57,7 @@ export const listQuery = z.strictObject(
 export const lookupPath = z.strictObject({
   petId: z
     .string()
-    .refine(isInt64, { error: ({ input }) => expectInt64(String(input), '42') })
+    .refine(isInt64, INT64_RULE)
     .meta({ type: 'integer', format: 'int64', description: 'The identifier of the animal.' }),
 });
 
@@ -94,48 +89,34 @@ export function parseInput<T extends z.ZodType>(schema: T, input: unknown): z.ou
   throw new StoreError('invalid_request', reasons.slice(0, 10).join(' '));
 }
 
-/** Marks an issue whose message is a complete sentence. */
-const WHOLE_SENTENCE = { wholeSentence: true };
-
 function formatIssue(issue: z.core.$ZodIssue): string {
   if (issue.code === 'unrecognized_keys') return issue.message;
-  if (issue.code === 'custom' && issue.params === WHOLE_SENTENCE) return issue.message;
   const where = issue.path.join('.') || BODY;
   if (issue.input === undefined) return `${where} is required.`;
-  return `${where} ${issue.message}, got ${show(issue.input)}.`;
+  return `${where} ${issue.message}, got ${quote(issue.input)}.`;
 }
 
-/** Explains what is wrong with an object as a whole. */
+/**
+ * Explains what is wrong with an object as a whole.
+ * @param members - what it may have, as a sentence
+ */
 function explain(member: 'property' | 'parameter', members: string) {
-  const plural = { property: 'properties', parameter: 'parameters' }[member];
   return {
     error: (issue: z.core.$ZodRawIssue) =>
       issue.code === 'unrecognized_keys'
-        ? `Unknown ${issue.keys.length > 1 ? plural : member} ${issue.keys.slice(0, 5).map(quote).join(', ')}. ${members}`
+        ? `Unknown ${member} ${issue.keys.slice(0, 5).map(quote).join(', ')}. ${members}`
         : 'must be a JSON object',
   };
 }
 
-/** Formats the received value. Arrays and objects show only their type, because they may be nested too deep to format. */
-function show(input: unknown): string {
+/** Error messages quote so many characters. */
+const MAX_QUOTED = 60;
+
+/** Quotes the received value. Of arrays and objects, which may be nested deep, it says only that. */
+export function quote(input: unknown): string {
   if (Array.isArray(input)) return 'an array';
-  if (typeof input === 'object' && input !== null && !(input instanceof JsonNumber)) return 'an object';
-  const shown = input instanceof JsonNumber ? input.text : redact(JSON.stringify(input), undefined);
-  return shown.length > 60 ? `${shown.slice(0, 60)}…` : shown;
-}
-
-function quote(key: string): string {
-  return JSON.stringify(key.length > 60 ? `${key.slice(0, 60)}…` : key);
-}
-
-/** Converts a domain rule to a schema check with the rule's own message. */
-function asIssue<T>(rule: (value: T) => unknown) {
-  return (value: T, context: z.core.$RefinementCtx<T>): void => {
-    try {
-      rule(value);
-    } catch (error) {
-      if (!(error instanceof StoreError)) throw error;
-      context.addIssue({ code: 'custom', message: error.message, params: WHOLE_SENTENCE });
-    }
-  };
+  if (input instanceof JsonNumber) return input.text.slice(0, MAX_QUOTED);
+  if (typeof input === 'object' && input !== null) return 'an object';
+  const text = redact(JSON.stringify(input), undefined);
+  return text.length > MAX_QUOTED ? `${text.slice(0, MAX_QUOTED)}…` : text;
 }

@@ -28,7 +28,7 @@ export function createStoreAccess(
   return {
     open(authorization, address) {
       const key = parseBearer(authorization);
-      if (key === undefined) return refuse(address, () => keyMissing(authorization), false);
+      if (key === undefined) return refuse(address, keyMissing, false);
       return chain(authenticator.authenticate(key), (caller) =>
         caller
           ? new CallerSession(caller, ledger, observer)

@@ -21,7 +21,7 @@ it('bounds the memory of 401 responses, however many addresses a client forges a
     const forwarded = `${'192.0.2.1,'.repeat(100)}${address}%${'z'.repeat(1_000)}`;
     const headers = { 'x-forwarded-for': Buffer.from(forwarded).toString() };
     const { network } = readAddress({ headers, socket: {} } as unknown as IncomingMessage, true);
-    const session = new KeylessSession(ledger, network, () => keyMissing(undefined), observer, false);
+    const session = new KeylessSession(ledger, network, keyMissing, observer, false);
     await session.requireKey().catch(() => undefined);
   }
   const used = measureHeap() - before;

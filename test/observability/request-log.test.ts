@@ -4,9 +4,8 @@ import { createRequestLog } from '../../src/observability/log.js';
 
 function createLog(level: string) {
   const lines: Record<string, unknown>[] = [];
-  const redact = ['key', 'authorization'];
   const log = pino(
-    { level, base: undefined, redact },
+    { level, base: undefined },
     { write: (line: string) => void lines.push(JSON.parse(line) as Record<string, unknown>) },
   );
   return { log: createRequestLog(log), lines };

@@ -16,7 +16,7 @@ describe('npm start with arguments', () => {
     const { status, stdout } = npm(ROOT, 'start', '--silent', '--', argument);
     expect(status).toBe(0);
     expect(stdout).toMatch(/^Usage: animal-store-gateway /);
-    expect(stdout).toContain('DATABASE_URL');
+    expect(stdout).toContain('docs/settings.md');
   });
 
   it.each(['serve', '--port=3000'])('%s is refused in one line', (argument) => {

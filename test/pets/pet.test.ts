@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { StoreError } from '../../src/errors.js';
-import { parseLimit, parseName, parseNewPet, type UntrustedNewPet } from '../../src/pets/pet.js';
+import { isLimit, isName, parseNewPet, parsePetQuery, type UntrustedNewPet } from '../../src/pets/pet.js';
 
 function refusalOf(work: () => unknown): StoreError {
   try {
@@ -13,11 +13,13 @@ function refusalOf(work: () => unknown): StoreError {
 
 describe('a limit', () => {
   it.each([1, 2, 20, 99, 100])('may be %d', (limit) => {
-    expect(parseLimit(limit)).toBe(limit);
+    expect(isLimit(limit)).toBe(true);
+    expect(parsePetQuery({ limit })).toEqual({ limit });
   });
 
   it.each([0, -1, 101, 1e9, 1.5, 99.999, NaN, Infinity, -Infinity])('may not be %d', (limit) => {
-    expect(refusalOf(() => parseLimit(limit))).toMatchObject({
+    expect(isLimit(limit)).toBe(false);
+    expect(refusalOf(() => parsePetQuery({ limit }))).toMatchObject({
       code: 'invalid_request',
       message: expect.stringContaining(`1 to 100, got ${limit}`) as string,
     });
@@ -45,35 +47,28 @@ describe('a name', () => {
     `${'x'.repeat(254)}😀`,
     `x${' '.repeat(254)}`,
   ])('may be %j', (name) => {
-    expect(parseName(name)).toBe(name);
+    expect(isName(name)).toBe(true);
   });
 
   it.each([
-    ['', /empty/],
-    [' ', /white space/],
-    ['\t\n\v\f\r \u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000', /white space/],
-    ['\0', /NUL/],
-    ['Re\0x', /NUL/],
-    ['\ud800', /surrogate/],
-    ['x\udfff', /surrogate/],
-    ['\udc00\ud800', /surrogate/],
-    ['😀'.slice(0, 1), /surrogate/],
-    ['x'.repeat(256), /more than 255/],
-    ['😀'.repeat(256), /more than 255/],
-    [`${'x'.repeat(255)}😀`, /more than 255/],
-    [' '.repeat(256), /white space/],
-  ])('may not be %j', (name, reason) => {
-    const refusal = refusalOf(() => parseName(name));
+    '',
+    ' ',
+    '\t\n\v\f\r \u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000',
+    '\0',
+    'Re\0x',
+    '\ud800',
+    'x\udfff',
+    '\udc00\ud800',
+    '😀'.slice(0, 1),
+    'x'.repeat(256),
+    '😀'.repeat(256),
+    `${'x'.repeat(255)}😀`,
+    ' '.repeat(256),
+  ])('may not be %j', (name) => {
+    expect(isName(name)).toBe(false);
+    const refusal = refusalOf(() => parseNewPet({ name, categoryId: '1' }));
     expect(refusal.code).toBe('invalid_request');
-    expect(refusal.message).toMatch(/^name must be 1 to 255 characters/);
-    expect(refusal.message).toMatch(reason);
-    expect(refusal.message.length).toBeLessThan(200);
-  });
-
-  it('is not read if it is far too long', () => {
-    for (const name of [' '.repeat(1_000_000), `${'x'.repeat(1_000_000)}\0`]) {
-      expect(refusalOf(() => parseName(name)).message).toMatch(/more than 255/);
-    }
+    expect(refusal.message).toMatch(/^name must be 1 to 255 characters, not all white space/);
   });
 });
 

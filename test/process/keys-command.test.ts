@@ -149,7 +149,6 @@ describe.each(['no server running', 'the server of the embedded store running', 
           (JSON.parse((await keys('list', '--json', ...args)).stdout) as { id: string }[]).map(({ id }) => id);
         expect(await list('--plan', 'business', '--limit', '3')).toEqual(ids);
         const [newest, next, last] = ids as [string, string, string];
-        expect(await list('--plan', 'business', '--limit', '1', '--after', newest)).toEqual([next]);
         await keys('revoke', next);
         expect(await list('--plan', 'business', '--active', '--limit', '2')).toEqual([newest, last]);
         expect(await list('--limit', '2')).toEqual([newest, next]);
@@ -157,7 +156,7 @@ describe.each(['no server running', 'the server of the embedded store running', 
         const [heading, , row, more] = linesOf(table.stdout);
         expect(heading).toMatch(/^id +plan +last used +ends +label$/);
         expect(row).toMatch(/^key_\w+  business  never +revoked +猫{100}$/);
-        expect(more).toContain(`--after ${next}`);
+        expect(more).toContain('--limit 4');
       });
 
     if (situation !== 'no server running')
@@ -166,7 +165,6 @@ describe.each(['no server running', 'the server of the embedded store running', 
         for (const [args, said] of [
           [['show', 'key_nobody'], 'no key with the id "key_nobody"'],
           [['revoke', 'key_nobody'], 'key_nobody'],
-          [['list', '--json', '--after', 'key_nobody'], 'no key with the id'],
           [['usage', 'key_nobody'], 'no key with the id'],
           [['log', 'key_nobody'], 'no key with the id'],
           [[...ENTERPRISE], '--per-minute'],

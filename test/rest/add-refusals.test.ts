@@ -73,16 +73,16 @@ describe.each(STORES)('invalid POST /v1/pets, %s store', (mode) => {
   );
 
   it.each([
-    ['an empty name', '""', /empty/],
+    ['an empty name', '""', /1 to 255/],
     ['a space', '" "', /white space/],
     ['many kinds of white space', '" \\t\\n\\r\\u00a0\\u2003\\u3000\\u2028"', /white space/],
     ['a NUL', '"R\\u0000x"', /NUL/],
     ['a lone high surrogate', '"Rex \\ud83d"', /surrogate/],
     ['a lone low surrogate', '"\\ude00 Rex"', /surrogate/],
     ['surrogates in the wrong order', '"\\ude00\\ud83d"', /surrogate/],
-    ['256 characters', `"${'x'.repeat(256)}"`, /more than 255/],
-    ['256 characters outside the Basic Multilingual Plane', `"${'😀'.repeat(256)}"`, /more than 255/],
-    ['a hundred thousand characters', `"${'x'.repeat(100_000)}"`, /more than 255/],
+    ['256 characters', `"${'x'.repeat(256)}"`, /1 to 255/],
+    ['256 characters outside the Basic Multilingual Plane', `"${'😀'.repeat(256)}"`, /1 to 255/],
+    ['a hundred thousand characters', `"${'x'.repeat(100_000)}"`, /1 to 255/],
     ['a number', '5', /name must be a string/],
     ['null', 'null', /name must be a string/],
     ['true', 'true', /name must be a string/],
@@ -153,7 +153,7 @@ describe.each(STORES)('invalid POST /v1/pets, %s store', (mode) => {
   });
 
   it('refuses a long body for the reason that a short one would have', () =>
-    expectRefused(`{"name":"${'x'.repeat(500_000)}","categoryId":1}`, /it has more than 255/));
+    expectRefused(`{"name":"${'x'.repeat(500_000)}","categoryId":1}`, /1 to 255/));
 
   it('writes no half of a character', async () => {
     const status = '😀'.repeat(40);
