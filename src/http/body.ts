@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { overloaded, StoreError } from '../errors.js';
@@ -180,40 +181,25 @@ function expectsContinue({ headers, httpVersion }: IncomingMessage): boolean {
   return httpVersion === '1.1' && headers.expect?.toLowerCase() === '100-continue';
 }
 
-/** The most that is read of a body after its request was answered. A client with less left keeps its connection. */
+/** The most that is read of a body after its request was answered. */
 const MAX_DRAINED_BYTES = 262_144;
 const MAX_DRAINED_PIECES = 1_000;
 const MAX_DRAIN_MS = 1_000;
 
-/** Whether the rest of a body is short enough to be read after its request was answered. */
-export function isDrainable(message: IncomingMessage): boolean {
-  return Number(message.headers['content-length']) <= MAX_DRAINED_BYTES && !expectsContinue(message);
-}
-
 /**
- * Discards the rest of a body after its request was answered: a client that is still sending when the connection closes
- * may never read its response. It takes a second at most, and few bytes: beyond them, the client has to wait.
- * @returns whether the body is complete
+ * Discards the rest of a body after its request was answered, for a second at most: a client that is still sending when
+ * the connection closes may never read its response. Beyond few bytes, the client has to wait.
  */
-export function drainBody(message: IncomingMessage): Promise<boolean> {
+export async function drainBody(message: IncomingMessage): Promise<void> {
   let bytes = 0;
   let pieces = 0;
-  let isStopped = false;
-  message.on('data', ({ length }: Buffer) => {
+  const count = ({ length }: Buffer): void => {
     bytes += length;
     pieces += 1;
-    if (!isStopped && (bytes > MAX_DRAINED_BYTES || pieces > MAX_DRAINED_PIECES)) {
-      isStopped = true;
-      stopReading(message.socket);
-    }
-  });
-  return new Promise((resolve) => {
-    const stop = (): void => {
-      clearTimeout(timer);
-      resolve(message.complete);
-    };
-    const timer = setTimeout(stop, MAX_DRAIN_MS).unref();
-    message.once('end', stop).once('close', stop);
-    message.resume();
-  });
+    if (bytes <= MAX_DRAINED_BYTES && pieces <= MAX_DRAINED_PIECES) return;
+    message.off('data', count);
+    stopReading(message.socket);
+  };
+  message.on('data', count).resume();
+  await once(message, 'close', { signal: AbortSignal.timeout(MAX_DRAIN_MS) }).catch(() => undefined);
 }

@@ -4,7 +4,7 @@ import type { MaybePromise } from '../access/maybe-promise.js';
 import { toStoreError, type ErrorName, type StoreError } from '../errors.js';
 import { createRequestLog, type Log } from '../observability/log.js';
 import { CLIENT_GONE, type Metrics } from '../observability/metrics.js';
-import { drainBody, isDrainable } from './body.js';
+import { drainBody } from './body.js';
 import { toConditional } from './conditional.js';
 import { createConnections, type ConnectionLimits } from './connections.js';
 import type { Cors } from './cors.js';
@@ -39,8 +39,8 @@ const MAX_CONNECTIONS = 10_000;
 /** A client that has not sent its request after this long is disconnected, up to a second later. */
 const REQUEST_TIMEOUT_MS = 13_000;
 
-/** Twice what `requireValidHead` allows, so that most heads that are too long get a reply with the reason. */
-const MAX_HEAD_BYTES = 40_960;
+/** More than the URL that `requireValidHead` allows, so that a longer one gets a reply with the reason. */
+const MAX_HEAD_BYTES = 24_576;
 
 /** Creates the HTTP server: request ids, CORS, slow clients, one log line and one measurement for each request. */
 export function createHttpServer(options: HttpServerOptions) {
@@ -68,9 +68,10 @@ export function createHttpServer(options: HttpServerOptions) {
       finish(request, { reply, ...rest }, CLIENT_GONE);
       return;
     }
-    const isEarly = send(request, toConditional(request, reply), rest.windows);
+    send(request, toConditional(request, reply), rest.windows);
     response.on('close', () => {
-      const isAnswered = response.writableFinished || isEarly;
+      // A client that has its response before its request was complete may leave.
+      const isAnswered = response.writableFinished || !request.message.complete;
       finish(request, { reply, ...rest }, isAnswered ? response.statusCode : CLIENT_GONE);
     });
   }
@@ -84,8 +85,7 @@ export function createHttpServer(options: HttpServerOptions) {
     }
   }
 
-  /** Returns true if the response was written before the whole request had arrived. The client may then disconnect first. */
-  function send(request: HttpRequest, reply: Reply, windows: Answer['windows']): boolean {
+  function send(request: HttpRequest, reply: Reply, windows: Answer['windows']): void {
     const { message, response } = request;
     // Names and values alternately. Node writes such a list directly, but iterates over an object more than once.
     const headers: string[] = [];
@@ -93,25 +93,23 @@ export function createHttpServer(options: HttpServerOptions) {
     headers.push('X-Request-Id', request.requestId, 'X-Content-Type-Options', 'nosniff');
     const bytes = Buffer.byteLength(reply.body);
     if (reply.status !== 204 && reply.status !== 304) headers.push('Content-Length', String(bytes));
-    const isIncomplete = !message.complete;
-    if (isDraining() || (isIncomplete && !isDrainable(message)) || isFaultyFraming(message)) {
-      headers.push('Connection', 'close');
-    }
+    const { complete } = message;
+    if (isDraining() || !complete || isFaultyFraming(message)) headers.push('Connection', 'close');
     addHeaders(headers, cors.headers(request));
     addHeaders(headers, reply.headers);
     response.writeHead(reply.status, STATUS_TEXTS[reply.status], headers);
     // ASCII is the same in both encodings, and Node writes Latin-1 without conversion.
     const encoding = bytes === reply.body.length ? 'latin1' : 'utf8';
-    if (isIncomplete && reply.status >= 400) {
-      // Node may close the connection when the response ends, so it ends when the client has had time to read it.
-      response.flushHeaders();
-      response.write(reply.body, encoding);
-      void closeUnlessComplete(message, () => response.end());
-      return true;
-    }
-    connections.send(response, reply.body, encoding);
-    if (isIncomplete) void closeUnlessComplete(message);
-    return false;
+    if (complete) connections.send(response, reply.body, encoding);
+    else void sendEarly(request, reply.body, encoding);
+  }
+
+  /** Responds to a request that is still arriving. Node closes the connection when the response ends. */
+  async function sendEarly({ message, response }: HttpRequest, body: Reply['body'], encoding: BufferEncoding) {
+    response.flushHeaders();
+    response.write(body, encoding);
+    await drainBody(message);
+    if (!response.destroyed) connections.send(response, '', encoding);
   }
 
   function finish(request: HttpRequest, { reply, route, keyId }: Answer, status: number): void {
@@ -148,12 +146,6 @@ export function createHttpServer(options: HttpServerOptions) {
       return () => release();
     },
   };
-}
-
-async function closeUnlessComplete(message: IncomingMessage, onDrained?: () => void): Promise<void> {
-  const isComplete = await drainBody(message);
-  onDrained?.();
-  if (!isComplete) message.socket.destroySoon();
 }
 
 /** HTTP/1.0 has no transfer codings: https://www.rfc-editor.org/rfc/rfc9112#section-6.1 */
