@@ -21,12 +21,8 @@ export function parseJsonBody({ body }: HttpRequest, example: string): unknown {
   return parseUntrustedJson(body.toString('utf8'), BODY);
 }
 
-export interface BodyLimits {
-  /** In bytes. */
-  readonly maxBytes: number;
-  /** The most bytes of all bodies together that have arrived and whose requests are not answered. 64 MiB by default. */
-  readonly maxBytesTogether?: number;
-}
+/** The most bytes of all bodies together that have arrived and whose requests are not answered. */
+const MAX_BYTES_TOGETHER = 64 * 1_024 * 1_024;
 
 /** A body of which some has arrived. */
 interface Arriving {
@@ -49,8 +45,9 @@ const MANY_PIECES_MS = 20;
 /**
  * Creates the function that reads the body of a request, which must be uncompressed JSON. Until its request has been
  * answered, a body counts towards the bytes that all bodies may have together. Beyond them, the slowest are refused.
+ * @param maxBytes - of one body
  */
-export function createBodyReader({ maxBytes, maxBytesTogether = 64 * 1_024 * 1_024 }: BodyLimits) {
+export function createBodyReader(maxBytes: number) {
   const arriving = new Set<Arriving>();
   let bytesTogether = 0;
   let pieces = 0;
@@ -111,7 +108,7 @@ export function createBodyReader({ maxBytes, maxBytesTogether = 64 * 1_024 * 1_0
     if (size === body.size) return;
     bytesTogether += size - body.size;
     body.size = size;
-    while (bytesTogether > maxBytesTogether && arriving.size > 0) findSlowest().refuse(overloaded());
+    while (bytesTogether > MAX_BYTES_TOGETHER && arriving.size > 0) findSlowest().refuse(overloaded());
   }
 
   /** The body that has received the fewest bytes for its time. */
@@ -161,14 +158,11 @@ function append(buffer: Buffer | undefined, length: number, piece: Buffer): Buff
 /** A refusal says what would be accepted: https://www.rfc-editor.org/rfc/rfc9110#section-15.5.16 */
 function requireJson(contentType: string | undefined, contentEncoding = ''): void {
   const [type, ...parameters] = (contentType ?? '').split(';').map((part) => part.trim().toLowerCase());
-  if (type !== 'application/json') {
+  const charset = parameters.find((parameter) => parameter.startsWith('charset=')) ?? 'charset=utf-8';
+  if (type !== 'application/json' || !/^charset="?utf-?8"?$/.test(charset)) {
     const came = contentType === undefined ? 'nothing' : shorten(contentType);
-    const reason = `The Content-Type must be application/json, got ${came}.`;
+    const reason = `The Content-Type must be application/json in UTF-8, got ${came}.`;
     throw new StoreError('unsupported_media_type', reason, { headers: { Accept: 'application/json' } });
-  }
-  const charset = parameters.find((parameter) => parameter.startsWith('charset='));
-  if (charset !== undefined && !/^charset=utf-?8$/.test(charset.replaceAll('"', ''))) {
-    throw new StoreError('unsupported_media_type', 'The charset of the Content-Type must be utf-8.');
   }
   if (!['', 'identity'].includes(contentEncoding.trim().toLowerCase())) {
     const reason = 'A compressed request body is not supported: send it without Content-Encoding.';

@@ -4,7 +4,6 @@ import type { MaybePromise } from '../access/maybe-promise.js';
 import { toStoreError, type ErrorName, type StoreError } from '../errors.js';
 import { createRequestLog, type Log } from '../observability/log.js';
 import { CLIENT_GONE, type Metrics } from '../observability/metrics.js';
-import { drainBody } from './body.js';
 import { toConditional } from './conditional.js';
 import { createConnections, type ConnectionLimits } from './connections.js';
 import type { Cors } from './cors.js';
@@ -101,15 +100,7 @@ export function createHttpServer(options: HttpServerOptions) {
     // ASCII is the same in both encodings, and Node writes Latin-1 without conversion.
     const encoding = bytes === reply.body.length ? 'latin1' : 'utf8';
     if (complete) connections.send(response, reply.body, encoding);
-    else void sendEarly(request, reply.body, encoding);
-  }
-
-  /** Responds to a request that is still arriving. Node closes the connection when the response ends. */
-  async function sendEarly({ message, response }: HttpRequest, body: Reply['body'], encoding: BufferEncoding) {
-    response.flushHeaders();
-    response.write(body, encoding);
-    await drainBody(message);
-    if (!response.destroyed) connections.send(response, '', encoding);
+    else void connections.sendEarly(response, reply.body, encoding);
   }
 
   function finish(request: HttpRequest, { reply, route, keyId }: Answer, status: number): void {
@@ -165,43 +156,32 @@ const FAILURES_SHARE_MS = 1_000;
 
 /**
  * Logs the 5xx errors of a request in one line. In an outage, every request fails for the same reason, so each code has
- * one line a second, and one with the number of the other requests. What fails because the client has disconnected is no such error.
+ * one line a second, with the number of requests since the last. What fails because the client has disconnected is no
+ * such error.
  */
 function createFailureLog(log: Log) {
-  /** The requests of each code that have failed since its last line. */
-  const waiting = new Map<ErrorName, number>();
+  /** When each code had its last line, and how many requests have failed since. */
+  const lines = new Map<ErrorName, { readonly at: number; requests: number }>();
 
   return (errors: readonly StoreError[] = [], { requestId, isCancelled }: HttpRequest): void => {
     if (isCancelled) return;
     const failures = errors.filter(({ status }) => status >= 500);
     const error = failures.find(({ code }) => code === 'internal_error') ?? failures[0];
     if (!error) return;
-    const { code } = error;
+    const { code, cause, body, message } = error;
     const count = failures.length > 1 ? { failures: failures.length } : undefined;
     if (code === 'internal_error') {
-      log.error({ requestId, code, ...count, err: error.cause }, error.message);
+      log.error({ requestId, code, ...count, err: cause }, message);
       return;
     }
-    const others = waiting.get(code);
-    if (others !== undefined) {
-      waiting.set(code, others + 1);
-      return;
-    }
+    const last = lines.get(code) ?? { at: -Infinity, requests: 0 };
+    last.requests += 1;
+    const now = performance.now();
+    if (now - last.at < FAILURES_SHARE_MS) return;
+    lines.set(code, { at: now, requests: 0 });
+    const reason = cause instanceof Error ? cause.message : undefined;
     // Only the client may see the upstream's message, because it could contain the client's key.
-    const message = error.body ? `the upstream answered ${error.body.status}` : error.message;
-    const cause = error.cause instanceof Error ? error.cause.message : undefined;
-    log.warn({ requestId, code, ...count, cause }, message);
-    countOthers(code, message);
+    const text = body ? `the upstream answered ${body.status}` : message;
+    log.warn({ requestId, code, requests: last.requests, ...count, cause: reason }, text);
   };
-
-  function countOthers(code: ErrorName, message: string): void {
-    waiting.set(code, 0);
-    setTimeout(() => {
-      const requests = waiting.get(code);
-      waiting.delete(code);
-      if (!requests) return;
-      log.warn({ code, requests }, message);
-      countOthers(code, message);
-    }, FAILURES_SHARE_MS).unref();
-  }
 }
