@@ -47,7 +47,7 @@ export function createPageRoutes(options: PageRoutesOptions, faces: readonly Fac
 /** Answers every request: route → session → body → queue → handler. A reply to an error takes the place of the rest. */
 export function createRoutes(options: RoutesOptions): (request: HttpRequest) => MaybePromise<Answer> {
   const { access, cors, faces, pages, maxBodyBytes, takeTurn, onOverload } = options;
-  const readBody = createBodyReader({ maxBytes: maxBodyBytes });
+  const readBody = createBodyReader(maxBodyBytes);
 
   return (request) => {
     for (const find of pages) {

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { overloaded, StoreError } from '../errors.js';
@@ -20,12 +21,8 @@ export function parseJsonBody({ body }: HttpRequest, example: string): unknown {
   return parseUntrustedJson(body.toString('utf8'), BODY);
 }
 
-export interface BodyLimits {
-  /** In bytes. */
-  readonly maxBytes: number;
-  /** The most bytes of all bodies together that have arrived and whose requests are not answered. 64 MiB by default. */
-  readonly maxBytesTogether?: number;
-}
+/** The most bytes of all bodies together that have arrived and whose requests are not answered. */
+const MAX_BYTES_TOGETHER = 64 * 1_024 * 1_024;
 
 /** A body of which some has arrived. */
 interface Arriving {
@@ -48,8 +45,9 @@ const MANY_PIECES_MS = 20;
 /**
  * Creates the function that reads the body of a request, which must be uncompressed JSON. Until its request has been
  * answered, a body counts towards the bytes that all bodies may have together. Beyond them, the slowest are refused.
+ * @param maxBytes - of one body
  */
-export function createBodyReader({ maxBytes, maxBytesTogether = 64 * 1_024 * 1_024 }: BodyLimits) {
+export function createBodyReader(maxBytes: number) {
   const arriving = new Set<Arriving>();
   let bytesTogether = 0;
   let pieces = 0;
@@ -110,7 +108,7 @@ export function createBodyReader({ maxBytes, maxBytesTogether = 64 * 1_024 * 1_0
     if (size === body.size) return;
     bytesTogether += size - body.size;
     body.size = size;
-    while (bytesTogether > maxBytesTogether && arriving.size > 0) findSlowest().refuse(overloaded());
+    while (bytesTogether > MAX_BYTES_TOGETHER && arriving.size > 0) findSlowest().refuse(overloaded());
   }
 
   /** The body that has received the fewest bytes for its time. */
@@ -160,14 +158,11 @@ function append(buffer: Buffer | undefined, length: number, piece: Buffer): Buff
 /** A refusal says what would be accepted: https://www.rfc-editor.org/rfc/rfc9110#section-15.5.16 */
 function requireJson(contentType: string | undefined, contentEncoding = ''): void {
   const [type, ...parameters] = (contentType ?? '').split(';').map((part) => part.trim().toLowerCase());
-  if (type !== 'application/json') {
+  const charset = parameters.find((parameter) => parameter.startsWith('charset=')) ?? 'charset=utf-8';
+  if (type !== 'application/json' || !/^charset="?utf-?8"?$/.test(charset)) {
     const came = contentType === undefined ? 'nothing' : shorten(contentType);
-    const reason = `The Content-Type must be application/json, got ${came}.`;
+    const reason = `The Content-Type must be application/json in UTF-8, got ${came}.`;
     throw new StoreError('unsupported_media_type', reason, { headers: { Accept: 'application/json' } });
-  }
-  const charset = parameters.find((parameter) => parameter.startsWith('charset='));
-  if (charset !== undefined && !/^charset=utf-?8$/.test(charset.replaceAll('"', ''))) {
-    throw new StoreError('unsupported_media_type', 'The charset of the Content-Type must be utf-8.');
   }
   if (!['', 'identity'].includes(contentEncoding.trim().toLowerCase())) {
     const reason = 'A compressed request body is not supported: send it without Content-Encoding.';
@@ -180,40 +175,25 @@ function expectsContinue({ headers, httpVersion }: IncomingMessage): boolean {
   return httpVersion === '1.1' && headers.expect?.toLowerCase() === '100-continue';
 }
 
-/** The most that is read of a body after its request was answered. A client with less left keeps its connection. */
+/** The most that is read of a body after its request was answered. */
 const MAX_DRAINED_BYTES = 262_144;
 const MAX_DRAINED_PIECES = 1_000;
 const MAX_DRAIN_MS = 1_000;
 
-/** Whether the rest of a body is short enough to be read after its request was answered. */
-export function isDrainable(message: IncomingMessage): boolean {
-  return Number(message.headers['content-length']) <= MAX_DRAINED_BYTES && !expectsContinue(message);
-}
-
 /**
- * Discards the rest of a body after its request was answered: a client that is still sending when the connection closes
- * may never read its response. It takes a second at most, and few bytes: beyond them, the client has to wait.
- * @returns whether the body is complete
+ * Discards the rest of a body after its request was answered, for a second at most: a client that is still sending when
+ * the connection closes may never read its response. Beyond few bytes, the client has to wait.
  */
-export function drainBody(message: IncomingMessage): Promise<boolean> {
+export async function drainBody(message: IncomingMessage): Promise<void> {
   let bytes = 0;
   let pieces = 0;
-  let isStopped = false;
-  message.on('data', ({ length }: Buffer) => {
+  const count = ({ length }: Buffer): void => {
     bytes += length;
     pieces += 1;
-    if (!isStopped && (bytes > MAX_DRAINED_BYTES || pieces > MAX_DRAINED_PIECES)) {
-      isStopped = true;
-      stopReading(message.socket);
-    }
-  });
-  return new Promise((resolve) => {
-    const stop = (): void => {
-      clearTimeout(timer);
-      resolve(message.complete);
-    };
-    const timer = setTimeout(stop, MAX_DRAIN_MS).unref();
-    message.once('end', stop).once('close', stop);
-    message.resume();
-  });
+    if (bytes <= MAX_DRAINED_BYTES && pieces <= MAX_DRAINED_PIECES) return;
+    message.off('data', count);
+    stopReading(message.socket);
+  };
+  message.on('data', count).resume();
+  await once(message, 'close', { signal: AbortSignal.timeout(MAX_DRAIN_MS) }).catch(() => undefined);
 }

@@ -1,5 +1,6 @@
 import { STATUS_CODES, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { drainBody } from './body.js';
 
 type ConnectionError = readonly [status: number, code: string, message: string];
 const INVALID: ConnectionError = [400, 'invalid_request', 'The request is not valid HTTP.'];
@@ -28,15 +29,17 @@ export interface ConnectionLimits {
 export function createConnections({ stallMs = 15_000, maxWaitingBytes = 64 * 1_024 * 1_024 }: ConnectionLimits) {
   /** The responses of each connection that are not complete. */
   const unanswered = new WeakMap<Duplex, Set<ServerResponse>>();
-  const refused = new WeakSet<Duplex>();
+  /** The connections that serve no further requests. */
+  const closing = new WeakSet<Duplex>();
   /** The lengths of the bodies that their sockets have not accepted completely, the oldest first. */
   const waiting = new Map<ServerResponse, number>();
   let waitingBytes = 0;
 
   return {
-    /** Adds a response. Returns false if it is one too many, and closes its connection. */
+    /** Adds a response. Returns false if its request is not served. */
     add(socket: Duplex, response: ServerResponse): boolean {
       const responses = unanswered.get(socket) ?? new Set();
+      if (responses.size > 0 && closing.has(socket)) return false;
       unanswered.set(socket, responses.add(response));
       response.once('close', () => responses.delete(response));
       // Before version 24, Node tells only the first of several responses that its connection has closed.
@@ -47,10 +50,10 @@ export function createConnections({ stallMs = 15_000, maxWaitingBytes = 64 * 1_0
     },
     /** Answers what is no valid HTTP directly on its socket, because Node provides no response object for it. */
     refuse(error: NodeJS.ErrnoException, socket: Duplex): void {
-      if (refused.has(socket)) return;
-      refused.add(socket);
+      if (closing.has(socket)) return;
+      closing.add(socket);
       // Earlier requests were valid: send their responses, then close.
-      const valid = [...(unanswered.get(socket) ?? [])].filter(({ req, headersSent }) => req.complete || headersSent);
+      const valid = [...(unanswered.get(socket) ?? [])].filter(({ req }) => req.complete);
       if (valid.length === 0 || error.code === 'ECONNRESET') {
         refuseConnection(error, socket);
         return;
@@ -62,23 +65,33 @@ export function createConnections({ stallMs = 15_000, maxWaitingBytes = 64 * 1_0
       for (const response of valid) response.once('close', closeSocket);
     },
     /** Sends a body and ends the response. Its head has been written. */
-    send(response: ServerResponse, body: string | Uint8Array, encoding: BufferEncoding): void {
-      response.end(body, encoding);
-      if (response.writableFinished) return;
-      // Node restarts this timeout when the socket has accepted some bytes in the meantime.
-      response.setTimeout(stallMs);
-      // When a response has finished, Node sets the timeout of an idle connection, unless another response follows.
-      response.prependOnceListener('finish', () => response.setTimeout(0));
-      response.once('close', () => forget(response));
-      waiting.set(response, body.length);
-      waitingBytes += body.length;
-      for (const [oldest] of waiting) {
-        if (waitingBytes <= maxWaitingBytes || oldest === response) return;
-        forget(oldest);
-        oldest.req.socket.destroy();
-      }
+    send,
+    /** The same for a request that is still arriving. Node closes the connection when the response ends. */
+    async sendEarly(response: ServerResponse, body: string | Uint8Array, encoding: BufferEncoding): Promise<void> {
+      closing.add(response.req.socket);
+      response.flushHeaders();
+      response.write(body, encoding);
+      await drainBody(response.req);
+      if (!response.destroyed) send(response, '', encoding);
     },
   };
+
+  function send(response: ServerResponse, body: string | Uint8Array, encoding: BufferEncoding): void {
+    response.end(body, encoding);
+    if (response.writableFinished) return;
+    // Node restarts this timeout when the socket has accepted some bytes in the meantime.
+    response.setTimeout(stallMs);
+    // When a response has finished, Node sets the timeout of an idle connection, unless another response follows.
+    response.prependOnceListener('finish', () => response.setTimeout(0));
+    response.once('close', () => forget(response));
+    waiting.set(response, body.length);
+    waitingBytes += body.length;
+    for (const [oldest] of waiting) {
+      if (waitingBytes <= maxWaitingBytes || oldest === response) return;
+      forget(oldest);
+      oldest.req.socket.destroy();
+    }
+  }
 
   function forget(response: ServerResponse): void {
     waitingBytes -= waiting.get(response) ?? 0;

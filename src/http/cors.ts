@@ -7,10 +7,8 @@ const EXPOSED =
 const ALLOWED = [
   ...['Authorization', 'Content-Type', 'Idempotency-Key', 'If-None-Match', 'X-Request-Id'],
   ...['traceparent', 'tracestate', 'baggage', 'sentry-trace'],
-  ...['apollo-require-preflight', 'x-apollo-operation-name', 'x-apollo-operation-id', 'x-apollo-operation-type'],
-  ...['x-apollo-cache-control', 'apollographql-client-name', 'apollographql-client-version'],
 ];
-/** Versions of Sandbox send different headers, so every Apollo header that a preflight requests is allowed. */
+/** Apollo's clients and the versions of Sandbox send different headers: each that a preflight requests is allowed. */
 const APOLLO_HEADER = /^(?:x-)?apollo(?:graphql)?-[a-z-]{1,64}$/i;
 
 const APOLLO_SANDBOX = ['https://studio.apollographql.com', 'https://sandbox.embed.apollographql.com'];
@@ -41,15 +39,11 @@ export function createCors(origins: readonly string[] | undefined, furtherHeader
     preflightHeaders(request: HttpRequest): Readonly<Record<string, string>> {
       if (!allows(request.header('origin') ?? '')) return NO_HEADERS;
       const requested = (request.header('access-control-request-headers') ?? '').split(',').map((name) => name.trim());
-      const apollo = requested.filter((name) => APOLLO_HEADER.test(name) && !ALLOWED.includes(name));
+      const apollo = requested.filter((name) => APOLLO_HEADER.test(name));
       return {
         'Access-Control-Allow-Methods': 'GET, POST, QUERY, OPTIONS',
         'Access-Control-Allow-Headers': [...ALLOWED, ...furtherHeaders, ...apollo].join(', '),
         'Access-Control-Max-Age': '7200',
-        // A public page may send requests to this machine: https://wicg.github.io/private-network-access/
-        ...(request.header('access-control-request-private-network') === 'true' && {
-          'Access-Control-Allow-Private-Network': 'true',
-        }),
       };
     },
   };

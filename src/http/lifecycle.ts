@@ -13,13 +13,10 @@ export async function listen(server: Server, host: string, port: number): Promis
 }
 
 const LOOK_EVERY_MS = 20;
-/** A pass of the event loop that is shorter than this has had nothing to do, in milliseconds. */
-const SHORT_PASS_MS = 0.3;
 /** Clients that send their next request when they have the last response do so in this time, in milliseconds. */
 const QUIET_MS = 10;
-/** The longest wait for clients that keep sending, in milliseconds. */
-const LONGEST_WAIT_MS = 200;
-
+/** How often to wait for this long for clients that keep sending. */
+const MAX_WAITS = 20;
 /** How long a connection that has never been used may stay open while the server closes, in milliseconds. */
 const UNUSED_MS = 500;
 
@@ -30,8 +27,7 @@ const UNUSED_MS = 500;
  * idle connections, and at the end of the grace period all others.
  *
  * The kernel accepts connections by itself, and resets those that the program has not taken when it stops listening. So
- * the program holds new requests until no client sends anything, for at most a quarter of the grace period. Then it
- * stops listening and serves them.
+ * the program holds new requests until no client sends anything. Then it stops listening and serves them.
  * @param graceMs - the grace period: how long requests in flight may take, in milliseconds
  * @param noticeMs - the notice period: how long the server listens even if no request is in flight, in milliseconds
  */
@@ -40,42 +36,30 @@ export async function drain({ server, inFlight, hold }: HttpServer, graceMs: num
   const elapsed = (): number => performance.now() - startedAt;
   while ((inFlight() > 0 || elapsed() < noticeMs) && elapsed() < graceMs / 2) await sleep(LOOK_EVERY_MS);
   const release = hold();
-  const isTooLate = (): boolean => elapsed() >= 0.75 * graceMs;
-  await untilQuiet(server, isTooLate);
+  await untilQuiet(server);
   const closed = once(server, 'close');
   // An HTTP server would close idle connections first, and would stop accepting meanwhile.
   NetServer.prototype.close.call(server);
-  await untilQuiet(server, isTooLate);
+  await untilQuiet(server);
   server.closeIdleConnections();
   release();
-  // A browser opens connections in advance. They do not count as idle, and would stay open for the rest of the grace
-  // period.
+  // A browser opens connections in advance. They do not count as idle.
   server.headersTimeout = UNUSED_MS;
   const timer = setTimeout(() => server.closeAllConnections(), graceMs - elapsed());
   await closed;
   clearTimeout(timer);
 }
 
-/**
- * Waits for a short pass of the event loop in which no connection and no request has arrived, and for some such time
- * before it, unless requests keep arriving.
- */
-async function untilQuiet(server: Server, isTooLate: () => boolean): Promise<void> {
-  let arrivals = 0;
+/** Waits until no connection and no request has arrived for a short time. */
+async function untilQuiet(server: Server): Promise<void> {
+  let arrivals = 1;
   const count = (): unknown => (arrivals += 1);
   server.on('connection', count).on('request', count);
-  const startedAt = performance.now();
-  let now = startedAt;
-  let quietSince = startedAt;
-  let isQuiet = false;
-  while (!isQuiet && !isTooLate()) {
+  for (let waits = 0; arrivals > 0 && waits < MAX_WAITS; waits += 1) {
     arrivals = 0;
-    const passStart = now;
+    await sleep(QUIET_MS);
+    // When the event loop was busy, timers run before it takes what has arrived.
     await nextPass();
-    now = performance.now();
-    if (arrivals > 0) quietSince = now;
-    const isLongQuiet = now - quietSince >= QUIET_MS || now - startedAt >= LONGEST_WAIT_MS;
-    isQuiet = arrivals === 0 && now - passStart < SHORT_PASS_MS && isLongQuiet;
   }
   server.off('connection', count).off('request', count);
 }

@@ -6,17 +6,11 @@ const HTML = 'text/html';
 /** Browsers send about 150 characters. */
 const MAX_LENGTH = 2_000;
 
-/** Finds the type that a client prefers. All offers are in UTF-8, which needs no mention, however it is spelt. */
+/** Finds the type that a client prefers. All offers are in UTF-8, which needs no mention. */
 function negotiate(accept: string, offers: readonly string[]): string | undefined {
   if (accept.length > MAX_LENGTH) return undefined;
-  const isCharset = (parameter: string): boolean => /^charset="?utf-?8"?$/i.test(parameter.trim());
-  const types = accept.split(',').map((type) =>
-    type
-      .split(';')
-      .filter((part) => !isCharset(part))
-      .join(';'),
-  );
-  return new Negotiator({ headers: { accept: types.join() } }).mediaType([...offers]);
+  const types = accept.replace(/;\s*charset="?utf-?8"?/gi, '');
+  return new Negotiator({ headers: { accept: types } }).mediaType([...offers]);
 }
 
 /**

@@ -5,7 +5,6 @@ import { toStoreError, type ErrorName, type StoreError } from '../errors.js';
 import { createRequestLog, type Log } from '../observability/log.js';
 import { CLIENT_GONE, type Metrics } from '../observability/metrics.js';
 import { describeSpan } from '../observability/span.js';
-import { drainBody, isDrainable } from './body.js';
 import { toConditional } from './conditional.js';
 import { createConnections, type ConnectionLimits } from './connections.js';
 import type { Cors } from './cors.js';
@@ -40,8 +39,8 @@ const MAX_CONNECTIONS = 10_000;
 /** A client that has not sent its request after this long is disconnected, up to a second later. */
 const REQUEST_TIMEOUT_MS = 13_000;
 
-/** Twice what `requireValidHead` allows, so that most heads that are too long get a reply with the reason. */
-const MAX_HEAD_BYTES = 40_960;
+/** More than the URL that `requireValidHead` allows, so that a longer one gets a reply with the reason. */
+const MAX_HEAD_BYTES = 24_576;
 
 /** Creates the HTTP server: request ids, CORS, slow clients, one log line and one measurement for each request. */
 export function createHttpServer(options: HttpServerOptions) {
@@ -70,9 +69,10 @@ export function createHttpServer(options: HttpServerOptions) {
       finish(request, { reply, ...rest }, CLIENT_GONE);
       return;
     }
-    const isEarly = send(request, toConditional(request, reply), rest.windows);
+    send(request, toConditional(request, reply), rest.windows);
     response.on('close', () => {
-      const isAnswered = response.writableFinished || isEarly;
+      // A client that has its response before its request was complete may leave.
+      const isAnswered = response.writableFinished || !request.message.complete;
       finish(request, { reply, ...rest }, isAnswered ? response.statusCode : CLIENT_GONE);
     });
   }
@@ -86,8 +86,7 @@ export function createHttpServer(options: HttpServerOptions) {
     }
   }
 
-  /** Returns true if the response was written before the whole request had arrived. The client may then disconnect first. */
-  function send(request: HttpRequest, reply: Reply, windows: Answer['windows']): boolean {
+  function send(request: HttpRequest, reply: Reply, windows: Answer['windows']): void {
     const { message, response } = request;
     // Names and values alternately. Node writes such a list directly, but iterates over an object more than once.
     const headers: string[] = [];
@@ -95,25 +94,15 @@ export function createHttpServer(options: HttpServerOptions) {
     headers.push('X-Request-Id', request.requestId, 'X-Content-Type-Options', 'nosniff');
     const bytes = Buffer.byteLength(reply.body);
     if (reply.status !== 204 && reply.status !== 304) headers.push('Content-Length', String(bytes));
-    const isIncomplete = !message.complete;
-    if (isDraining() || (isIncomplete && !isDrainable(message)) || isFaultyFraming(message)) {
-      headers.push('Connection', 'close');
-    }
+    const { complete } = message;
+    if (isDraining() || !complete || isFaultyFraming(message)) headers.push('Connection', 'close');
     addHeaders(headers, cors.headers(request));
     addHeaders(headers, reply.headers);
     response.writeHead(reply.status, STATUS_TEXTS[reply.status], headers);
     // ASCII is the same in both encodings, and Node writes Latin-1 without conversion.
     const encoding = bytes === reply.body.length ? 'latin1' : 'utf8';
-    if (isIncomplete && reply.status >= 400) {
-      // Node may close the connection when the response ends, so it ends when the client has had time to read it.
-      response.flushHeaders();
-      response.write(reply.body, encoding);
-      void closeUnlessComplete(message, () => response.end());
-      return true;
-    }
-    connections.send(response, reply.body, encoding);
-    if (isIncomplete) void closeUnlessComplete(message);
-    return false;
+    if (complete) connections.send(response, reply.body, encoding);
+    else void connections.sendEarly(response, reply.body, encoding);
   }
 
   function finish(request: HttpRequest, { reply, route, keyId }: Answer, status: number): void {
@@ -152,12 +141,6 @@ export function createHttpServer(options: HttpServerOptions) {
   };
 }
 
-async function closeUnlessComplete(message: IncomingMessage, onDrained?: () => void): Promise<void> {
-  const isComplete = await drainBody(message);
-  onDrained?.();
-  if (!isComplete) message.socket.destroySoon();
-}
-
 /** HTTP/1.0 has no transfer codings: https://www.rfc-editor.org/rfc/rfc9112#section-6.1 */
 function isFaultyFraming({ httpVersion, headers }: IncomingMessage): boolean {
   return httpVersion === '1.0' && headers['transfer-encoding'] !== undefined;
@@ -175,43 +158,32 @@ const FAILURES_SHARE_MS = 1_000;
 
 /**
  * Logs the 5xx errors of a request in one line. In an outage, every request fails for the same reason, so each code has
- * one line a second, and one with the number of the other requests. What fails because the client has disconnected is no such error.
+ * one line a second, with the number of requests since the last. What fails because the client has disconnected is no
+ * such error.
  */
 function createFailureLog(log: Log) {
-  /** The requests of each code that have failed since its last line. */
-  const waiting = new Map<ErrorName, number>();
+  /** When each code had its last line, and how many requests have failed since. */
+  const lines = new Map<ErrorName, { readonly at: number; requests: number }>();
 
   return (errors: readonly StoreError[] = [], { requestId, isCancelled }: HttpRequest): void => {
     if (isCancelled) return;
     const failures = errors.filter(({ status }) => status >= 500);
     const error = failures.find(({ code }) => code === 'internal_error') ?? failures[0];
     if (!error) return;
-    const { code } = error;
+    const { code, cause, body, message } = error;
     const count = failures.length > 1 ? { failures: failures.length } : undefined;
     if (code === 'internal_error') {
-      log.error({ requestId, code, ...count, err: error.cause }, error.message);
+      log.error({ requestId, code, ...count, err: cause }, message);
       return;
     }
-    const others = waiting.get(code);
-    if (others !== undefined) {
-      waiting.set(code, others + 1);
-      return;
-    }
+    const last = lines.get(code) ?? { at: -Infinity, requests: 0 };
+    last.requests += 1;
+    const now = performance.now();
+    if (now - last.at < FAILURES_SHARE_MS) return;
+    lines.set(code, { at: now, requests: 0 });
+    const reason = cause instanceof Error ? cause.message : undefined;
     // Only the client may see the upstream's message, because it could contain the client's key.
-    const message = error.body ? `the upstream answered ${error.body.status}` : error.message;
-    const cause = error.cause instanceof Error ? error.cause.message : undefined;
-    log.warn({ requestId, code, ...count, cause }, message);
-    countOthers(code, message);
+    const text = body ? `the upstream answered ${body.status}` : message;
+    log.warn({ requestId, code, requests: last.requests, ...count, cause: reason }, text);
   };
-
-  function countOthers(code: ErrorName, message: string): void {
-    waiting.set(code, 0);
-    setTimeout(() => {
-      const requests = waiting.get(code);
-      waiting.delete(code);
-      if (!requests) return;
-      log.warn({ code, requests }, message);
-      countOthers(code, message);
-    }, FAILURES_SHARE_MS).unref();
-  }
 }

@@ -33,7 +33,6 @@ async function preflight(gateway: Gateway, origin: string, requested = REQUESTED
       Origin: origin,
       'Access-Control-Request-Method': 'POST',
       'Access-Control-Request-Headers': requested,
-      'Access-Control-Request-Private-Network': 'true',
     },
   });
 }
@@ -45,7 +44,6 @@ function listOf(response: Response, header: string): string[] {
 function expectRefusal(response: Response): void {
   expect(response.headers.get('access-control-allow-origin')).toBeNull();
   expect(response.headers.get('access-control-allow-headers')).toBeNull();
-  expect(response.headers.get('access-control-allow-private-network')).toBeNull();
 }
 
 describe.each(MODES)('CORS in development, %s store', (mode) => {
@@ -65,11 +63,6 @@ describe.each(MODES)('CORS in development, %s store', (mode) => {
     expect(response.headers.get('vary')).toContain('Origin');
     expect(listOf(response, 'access-control-allow-methods')).toEqual(expect.arrayContaining(['get', 'post']));
     expect(listOf(response, 'access-control-allow-headers')).toEqual(expect.arrayContaining(REQUESTED.split(',')));
-  });
-
-  it('allows requests from a public site to a private network', async () => {
-    const response = await preflight(gateway, STUDIO);
-    expect(response.headers.get('access-control-allow-private-network')).toBe('true');
   });
 
   it('allows new headers of Apollo Sandbox but no other unknown header', async () => {
@@ -133,7 +126,7 @@ describe.each(MODES)('CORS in production, %s store', (mode) => {
         'https://a-1.example.com',
         'https://xn--bcher-kva.example.com',
       ]) {
-        const response = await preflight(gateway, origin, 'x-trace-id,x-b3-traceid,x-other');
+        const response = await preflight(gateway, origin, `${REQUESTED},x-trace-id,x-b3-traceid,x-other`);
         expect(response.headers.get('access-control-allow-origin')).toBe(origin);
         const allowed = listOf(response, 'access-control-allow-headers');
         expect(allowed).toEqual(expect.arrayContaining(['x-trace-id', 'x-b3-traceid', ...REQUESTED.split(',')]));
