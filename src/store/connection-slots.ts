@@ -29,7 +29,7 @@ export function createSlots(max: number) {
         waiting.push(start);
       });
     },
-    free(): void {
+    free: () => {
       used -= 1;
       startNext();
     },

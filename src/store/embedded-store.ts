@@ -1,22 +1,16 @@
 import { accessSync, constants, existsSync, readdirSync, readFileSync } from 'node:fs';
-import { rename, rm, stat, statfs } from 'node:fs/promises';
+import { rename, rm, stat } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import type { Transaction } from '@electric-sql/pglite';
 import { ConfigError } from '../config.js';
-import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import { describeSystemError } from '../system-error.js';
 import type { Connection, Database } from './database.js';
 import { createStoreFiles } from './store-files.js';
 import { lockStore } from './store-lock.js';
 import { serveClient } from './postgres-socket.js';
-
-/** https://www.postgresql.org/docs/current/errcodes-appendix.html */
-const DISK_FULL = '53100';
-/** After a statement has found the disk full, there must be this much space again. */
-const NEEDED_BYTES = 1_048_576;
 
 /** An embedded database. */
 interface EmbeddedDatabase extends Database {
@@ -26,7 +20,7 @@ interface EmbeddedDatabase extends Database {
 
 /**
  * Opens the embedded store in a directory, locks it for this process, and serves other processes of this user on a socket
- * in the directory. While the disk is full, statements that need space fail as unavailable. Reads still work.
+ * in the directory.
  * @throws ConfigError if another process has the lock, or the directory cannot be used
  */
 export async function openEmbeddedDatabase(directory: string, log?: Log): Promise<Database> {
@@ -38,34 +32,14 @@ export async function openEmbeddedDatabase(directory: string, log?: Log): Promis
     throw error;
   });
   await lock.serve(serve);
-  let isFull = false;
   return {
     ...database,
-    async query<Row>(...parameters: Parameters<Database['query']>) {
-      try {
-        return await database.query<Row>(...parameters);
-      } catch (error) {
-        if ((error as { code?: unknown }).code !== DISK_FULL) throw error;
-        isFull = true;
-        throw diskFull(error);
-      }
-    },
-    async checkSpace() {
-      if (!isFull) return;
-      const { bavail, bsize } = await statfs(directory);
-      if (bavail * bsize < NEEDED_BYTES) throw diskFull();
-      isFull = false;
-    },
     async close() {
       lock.disconnect();
       await database.close();
       await lock.release();
     },
   };
-}
-
-function diskFull(cause?: unknown): StoreError {
-  return new StoreError('unavailable', 'The disk of the store is full.', { cause, retryAfter: 5 });
 }
 
 function cannotUse(directory: string, error: unknown): ConfigError {

@@ -61,8 +61,6 @@ export function createRedisPeek(client: RedisClient, bans: Config['bans']): Peek
 }
 
 const MAX_LABEL = 100;
-/** How often to read a key again that others change at the same time. */
-const UPDATE_ATTEMPTS = 10;
 
 export type KeyAdmin = ReturnType<typeof createKeyAdmin>;
 
@@ -79,18 +77,16 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
     },
     show: async ({ id }: Pick<KeyAct, 'id'>) => toStatus(await get(id)),
     async update({ actor, id, ...update }: KeyUpdate & KeyAct) {
-      for (let attempt = 1; attempt <= UPDATE_ATTEMPTS; attempt++) {
-        const record = await getUnrevoked(id);
-        const { plan = record.plan, label = record.label } = update;
-        // The numbers of the old plan say nothing about a new one.
-        const own = plan === 'enterprise' && record.plan === plan ? record.limits : undefined;
-        const { perMinute = own?.perMinute, perDay = own?.perDay } = update;
-        const settings = toSettings({ ...update, plan, label, perMinute, perDay });
-        const { expiresAt } = update.expiresAt === undefined ? record : settings;
-        const updated = await keys.update(record, { ...settings, expiresAt }, actor);
-        if (updated) return toStatus(updated);
-      }
-      throw new Error(`${id} is being changed by others: try again`);
+      const record = await getUnrevoked(id);
+      const { plan = record.plan, label = record.label } = update;
+      // The numbers of the old plan say nothing about a new one.
+      const own = plan === 'enterprise' && record.plan === plan ? record.limits : undefined;
+      const { perMinute = own?.perMinute, perDay = own?.perDay } = update;
+      const settings = toSettings({ ...update, plan, label, perMinute, perDay });
+      const { expiresAt } = update.expiresAt === undefined ? record : settings;
+      const updated = await keys.update(record, { ...settings, expiresAt }, actor);
+      if (!updated) throw new Error(`${id} was changed by others at the same time: try again`);
+      return toStatus(updated);
     },
     /** Gives a key a new secret. The old one works for `overlapMs` longer. */
     async rotate({ actor, id, overlapMs }: KeyAct & { readonly overlapMs: number }) {

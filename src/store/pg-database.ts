@@ -6,17 +6,8 @@ import { splitHosts } from '../setting-types.js';
 import { createSlots } from './connection-slots.js';
 import type { Connection, Database, Statement } from './database.js';
 import { createHosts } from './hosts.js';
-import {
-  DISK_FULL,
-  READ_ONLY,
-  diskFull,
-  isBroken,
-  isNotPrimary,
-  mayRepeat,
-  throwUnavailable,
-  toUnavailable,
-} from './pg-errors.js';
-import { addSettings, getTypeParser } from './pg-session.js';
+import { READ_ONLY, isBroken, isNotPrimary, mayRepeat, throwUnavailable, toUnavailable } from './pg-errors.js';
+import { addSettings } from './pg-session.js';
 
 interface PgDatabaseOptions {
   readonly url: string;
@@ -50,8 +41,6 @@ const REPEATABLE: ReadonlySet<unknown> = new Set(['40001', '40P01']);
 const MAX_REPEATS = 10;
 
 const TOO_MANY_CONNECTIONS = '53300';
-/** A disk counts as full until the same statement succeeds, or for this long. */
-const FULL_FOR_MS = 60_000;
 
 /** Creates a pool of connections to a PostgreSQL server. It connects with the first statement. */
 export function createPgDatabase(options: PgDatabaseOptions): Database {
@@ -82,13 +71,10 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       statement_timeout: statementTimeoutMs,
       idle_in_transaction_session_timeout: 30_000,
     }),
-    types: { getTypeParser },
     keepAlive: true,
     application_name: 'animal-store-gateway',
   });
   const slots = createSlots(max);
-  /** The statement that found the disk full. */
-  let full: { readonly name: string; readonly at: number } | undefined;
   pool.on('error', (error) => onConnectionError?.(error));
   // A connection that breaks in use fails its statement, and emits this event as well. Without a listener, it would
   // crash the process.
@@ -101,9 +87,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       const startedAt = performance.now();
       for (let repeats = 0; ; repeats += 1) {
         try {
-          const rows = (await run(prepare ? { name, ...config } : config)) as Row[];
-          if (full?.name === name) full = undefined;
-          return rows;
+          return (await run(prepare ? { name, ...config } : config)) as Row[];
         } catch (error) {
           const { code } = error as NodeJS.ErrnoException;
           if (REPEATABLE.has(code) && repeats < MAX_REPEATS) {
@@ -111,7 +95,6 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
             await sleep(Math.random() * 20);
             continue;
           }
-          if (code === DISK_FULL) full = { name, at: performance.now() };
           if (isBroken(error)) retireIdle();
           const isEarly = performance.now() - startedAt < REPEAT_WITHIN_MS;
           const isToRepeat = repeats === 0 && isEarly && mayRepeat(error, text);
@@ -138,10 +121,6 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       } finally {
         release(client, !isDone);
       }
-    },
-    checkSpace: () => {
-      const isFull = full && performance.now() - full.at < FULL_FOR_MS;
-      return isFull ? Promise.reject(diskFull()) : Promise.resolve();
     },
     connections: () => ({
       used: pool.totalCount - pool.idleCount,

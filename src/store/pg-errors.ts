@@ -1,7 +1,6 @@
 import pg from 'pg';
 import { StoreError } from '../errors.js';
 
-export const DISK_FULL = '53100';
 export const READ_ONLY = '25006';
 const STARTING_UP = '57P03';
 
@@ -41,10 +40,5 @@ export function throwUnavailable(error: unknown): never {
 
 export function toUnavailable(error: unknown): unknown {
   if (error instanceof StoreError || !isUnavailable(error)) return error;
-  if ((error as NodeJS.ErrnoException).code === DISK_FULL) return diskFull(error);
   return new StoreError('unavailable', 'The store cannot reach its database. Try again shortly.', { cause: error });
-}
-
-export function diskFull(cause?: unknown): StoreError {
-  return new StoreError('unavailable', 'The disk of the store is full.', { cause, retryAfter: 5 });
 }

@@ -1,5 +1,3 @@
-import pg from 'pg';
-
 /**
  * Every statement of a request can read an index in the order it needs, at any table size. These settings make
  * PostgreSQL plan that way, and only once per statement. By default it plans a list anew each time, and a plan for a
@@ -33,16 +31,3 @@ export function addSettings(text: string, id: string): string {
   url.searchParams.set('options', [LASTING_PLANS, url.searchParams.get('options'), SETTINGS].join(' ').trim());
   return url.href;
 }
-
-/** Like pg's own parsers, except that an int8 stays as the server sent it, and a time that pg cannot read is an error. */
-export const getTypeParser: typeof pg.types.getTypeParser = (oid: number, ...format: unknown[]) => {
-  const { INT8, TIMESTAMPTZ }: Record<string, number> = pg.types.builtins;
-  if (oid === INT8) return (text: string) => text;
-  const parse = (pg.types.getTypeParser as (...args: unknown[]) => (text: string) => unknown)(oid, ...format);
-  if (oid !== TIMESTAMPTZ) return parse;
-  return (text: string) => {
-    const time = parse(text);
-    if (time === null) throw new Error('the database sent a time that is not in ISO format');
-    return time;
-  };
-};

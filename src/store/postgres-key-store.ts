@@ -3,7 +3,7 @@ import type { Account } from '../access/ledger.js';
 import { PUBLISHED_LIMITS, toWindows, type Plan, type PlanLimits } from '../access/plans.js';
 import { createBatcher } from '../batcher.js';
 import { fromWallTime } from '../clock.js';
-import { fromMillis, toMillis, type Millis, type Queryable, type Statement } from './database.js';
+import { withDates, type Queryable, type Statement } from './database.js';
 
 export interface KeyRecord {
   readonly id: string;
@@ -64,26 +64,30 @@ export interface KeyEventFilter {
   readonly limit: number;
 }
 
-interface KeyRow extends Pick<KeyRecord, 'id' | 'plan' | 'label'> {
-  readonly createdAt: Millis;
-  readonly expiresAt: Millis | null;
-  readonly revokedAt: Millis | null;
-  readonly unbannedAt: Millis | null;
-  readonly previousEndsAt: Millis | null;
-  readonly digest: Uint8Array;
-  readonly perMinute: number | null;
-  readonly perDay: number | null;
-  readonly previousDigest: Uint8Array | null;
-}
+/** A row of the columns below, whose times are text. The limits are null unless they are the key's own. */
+type KeyRow = Omit<KeyRecord, 'limits'> & PlanLimits;
 
-const COLUMNS = `id, digest, plan, label, per_minute AS "perMinute", per_day AS "perDay",
-  ${toMillis('created_at')} AS "createdAt", ${toMillis('expires_at')} AS "expiresAt",
-  ${toMillis('revoked_at')} AS "revokedAt", ${toMillis('unbanned_at')} AS "unbannedAt",
-  previous_digest AS "previousDigest", ${toMillis('previous_ends_at')} AS "previousEndsAt"`;
+type FoundRow = KeyRow & { readonly foundBy: Uint8Array; readonly isPrevious: boolean };
 
+const COLUMNS = `id, plan, label, per_minute AS "perMinute", per_day AS "perDay",
+  to_json(created_at) AS "createdAt", to_json(expires_at) AS "expiresAt", to_json(revoked_at) AS "revokedAt",
+  to_json(unbanned_at) AS "unbannedAt", to_json(previous_ends_at) AS "previousEndsAt"`;
+
+/** A key that changed its secret has a row for each of the two. */
 const FIND_BY_DIGEST = {
   name: 'find-keys',
-  text: `SELECT ${COLUMNS} FROM api_keys WHERE digest = ANY($1::bytea[]) OR previous_digest = ANY($1::bytea[])`,
+  text: `SELECT digest AS "foundBy", false AS "isPrevious", ${COLUMNS} FROM api_keys WHERE digest = ANY($1::bytea[])
+         UNION ALL
+         SELECT previous_digest, true, ${COLUMNS} FROM api_keys WHERE previous_digest = ANY($1::bytea[])`,
+};
+/** Keys are sorted by an index, also if only the ones after another key are listed. */
+const LIST = {
+  name: 'list-keys',
+  text: `SELECT ${COLUMNS} FROM api_keys
+         WHERE ($2::text IS NULL OR plan = $2)
+           AND ($3::boolean IS NOT TRUE OR revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()))
+           AND (created_at, id) < (coalesce((SELECT created_at FROM api_keys WHERE id = $4), 'infinity'), coalesce($4, ''))
+         ORDER BY created_at DESC, id DESC LIMIT $1`,
 };
 const FIND = { name: 'find-key', text: `SELECT ${COLUMNS} FROM api_keys WHERE id = $1` };
 
@@ -127,11 +131,11 @@ export function createPostgresKeyStore(database: Queryable) {
     /** Finds a key by the digest of its secret or of its previous secret, including revoked and expired keys. */
     findByDigest: createBatcher({
       async run(digests: readonly string[]) {
-        const rows = await database.query<KeyRow>(FIND_BY_DIGEST, [digests.map(toBytes)]);
+        const rows = await database.query<FoundRow>(FIND_BY_DIGEST, [digests.map(toBytes)]);
         const found = new Map<string, KeyRecord>();
-        for (const row of rows) {
-          found.set(toDigest(row.digest), toRecord(row));
-          if (row.previousDigest) found.set(toDigest(row.previousDigest), toPreviousRecord(row));
+        for (const { foundBy, isPrevious, ...row } of rows) {
+          const record = toRecord(row);
+          found.set(Buffer.from(foundBy).toString('base64url'), isPrevious ? toPrevious(record) : record);
         }
         return digests.map((digest) => found.get(digest));
       },
@@ -139,21 +143,7 @@ export function createPostgresKeyStore(database: Queryable) {
     find: (id: string) => findOne(FIND, [id]),
     /** Lists keys, the newest first. */
     async list({ plan, active, after, limit }: KeyFilter): Promise<readonly KeyRecord[]> {
-      // Each combination of filters is a statement of its own, so that each can use the best index.
-      const values: unknown[] = [limit];
-      const names = ['list-keys'];
-      const conditions = ['true'];
-      const filter = (name: string, condition: string): void => {
-        names.push(name);
-        conditions.push(condition);
-      };
-      if (plan !== undefined) filter('plan', `plan = $${values.push(plan)}`);
-      if (active) filter('active', 'revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())');
-      if (after !== undefined)
-        filter('after', `(created_at, id) < (SELECT created_at, id FROM api_keys WHERE id = $${values.push(after)})`);
-      const text = `SELECT ${COLUMNS} FROM api_keys WHERE ${conditions.join(' AND ')}
-                    ORDER BY created_at DESC, id DESC LIMIT $1`;
-      return (await database.query<KeyRow>({ name: names.join('-'), text }, values)).map(toRecord);
+      return (await database.query<KeyRow>(LIST, [limit, plan, active, after])).map(toRecord);
     },
     /** Creates a key, with the given secret or a generated one. */
     async create(newKey: NewKey, actor = 'the program', key = generateApiKey()): Promise<CreatedKey> {
@@ -166,8 +156,7 @@ export function createPostgresKeyStore(database: Queryable) {
     /** Gives a key a new secret. The old secret works until `previousEndsAt`, and a still older one no longer. */
     async rotate(before: KeyRecord, previousEndsAt: Date, actor: string): Promise<CreatedKey | undefined> {
       const key = generateApiKey();
-      // An overlap that is over has not been changed.
-      const changes = toChanges(isOverlapping(before) ? before : {}, { previousEndsAt });
+      const changes = toChanges(before, { previousEndsAt });
       const values = [actor, changes, before.id, toBytes(digestApiKey(key)), previousEndsAt];
       const record = await findOne(ROTATE, values);
       return record && { ...record, key };
@@ -178,11 +167,11 @@ export function createPostgresKeyStore(database: Queryable) {
     /** Lists what was done to one key or to all keys, the latest first. */
     async listEvents({ id, limit }: KeyEventFilter): Promise<readonly KeyEvent[]> {
       const [name, condition] = id === undefined ? ['list-key-log', ''] : ['list-key-log-of-key', 'WHERE key_id = $2'];
-      const text = `SELECT ${toMillis('at')} AS at, actor, action, key_id AS "keyId", changes FROM key_log ${condition}
+      const text = `SELECT to_json(at) AS at, actor, action, key_id AS "keyId", changes FROM key_log ${condition}
                     ORDER BY id DESC LIMIT $1`;
       const values = id === undefined ? [limit] : [limit, id];
-      const rows = await database.query<Omit<KeyEvent, 'at'> & { at: Millis }>({ name, text }, values);
-      return rows.map((row) => ({ ...row, at: fromMillis(row.at) }));
+      const rows = await database.query<Omit<KeyEvent, 'at'> & { at: string }>({ name, text }, values);
+      return rows.map((row) => ({ ...row, at: new Date(row.at) }));
     },
   };
 
@@ -190,11 +179,6 @@ export function createPostgresKeyStore(database: Queryable) {
     const [row] = await database.query<KeyRow>(statement, values);
     return row && toRecord(row);
   }
-}
-
-/** Whether the secret before the last rotation still works. */
-function isOverlapping({ previousEndsAt }: KeyRecord): boolean {
-  return previousEndsAt !== null && previousEndsAt > new Date();
 }
 
 function toValues({ plan, label = null, limits, expiresAt = null }: NewKey): unknown[] {
@@ -212,8 +196,7 @@ function toChanges(before: object, after: object): string {
 }
 
 /** The record of a key as the holder of its previous secret sees it: it ends earlier. */
-function toPreviousRecord(row: KeyRow): KeyRecord {
-  const record = toRecord(row);
+function toPrevious(record: KeyRecord): KeyRecord {
   const end = record.previousEndsAt as Date;
   return { ...record, expiresAt: record.expiresAt && record.expiresAt < end ? record.expiresAt : end };
 }
@@ -222,20 +205,8 @@ function toBytes(digest: string): Buffer {
   return Buffer.from(digest, 'base64url');
 }
 
-function toDigest(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString('base64url');
-}
-
 function toRecord(row: KeyRow): KeyRecord {
-  const { id, plan, label, perMinute, perDay } = row;
-  const own = { perMinute: perMinute as number, perDay: perDay as number };
-  const limits = plan === 'enterprise' ? own : PUBLISHED_LIMITS[plan];
-  return {
-    ...{ id, plan, label, limits },
-    createdAt: fromMillis(row.createdAt),
-    expiresAt: fromMillis(row.expiresAt),
-    revokedAt: fromMillis(row.revokedAt),
-    unbannedAt: fromMillis(row.unbannedAt),
-    previousEndsAt: fromMillis(row.previousEndsAt),
-  };
+  const { perMinute, perDay, ...record } = withDates(row);
+  const { plan } = record;
+  return { ...record, limits: plan === 'enterprise' ? { perMinute, perDay } : PUBLISHED_LIMITS[plan] };
 }

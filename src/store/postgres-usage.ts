@@ -1,5 +1,5 @@
 import type { DeprecatedCaller, Usage, UsageFilter } from '../access/usage.js';
-import { fromMillis, toMillis, type Millis, type Queryable, type Statement } from './database.js';
+import { withDates, type Queryable, type Statement } from './database.js';
 import type { UsageCount } from './usage-counter.js';
 
 /** Adds to the counts, in the order of the key, so that instances never deadlock. */
@@ -32,10 +32,10 @@ const FORGET = {
 const DEPRECATED = {
   name: 'list-deprecated',
   text: `
-    SELECT key_id AS "keyId", label, plan, ${toMillis('expires_at')} AS "expiresAt",
-           ${toMillis('revoked_at')} AS "revokedAt", nullif(client, '') AS client,
+    SELECT key_id AS "keyId", label, plan, to_json(expires_at) AS "expiresAt",
+           to_json(revoked_at) AS "revokedAt", nullif(client, '') AS client,
            CASE WHEN deprecated LIKE '% %' THEN 'rest' ELSE 'graphql' END AS through, deprecated AS coordinate,
-           calls, ${toMillis('last_at')} AS "lastAt"
+           calls, to_json(last_at) AS "lastAt"
     FROM (
       SELECT key_id, client, deprecated, sum(requests)::float8 AS calls, max(last_at) AS last_at FROM usage
       WHERE deprecated <> '' AND starts_at >= $1::timestamptz - interval '1 day' AND last_at >= $1::timestamptz
@@ -48,7 +48,7 @@ const LAST_USES = {
   name: 'find-last-uses',
   text: `
     SELECT id, (
-      SELECT ${toMillis('max(last_at)')} FROM usage WHERE key_id = id AND starts_at = (SELECT max(starts_at) FROM usage WHERE key_id = id)
+      SELECT to_json(max(last_at)) FROM usage WHERE key_id = id AND starts_at = (SELECT max(starts_at) FROM usage WHERE key_id = id)
     ) AS "lastUsedAt" FROM unnest($1::text[]) AS id`,
 };
 
@@ -57,7 +57,7 @@ function listUsage(name: string, condition: string): Statement {
   return {
     name,
     text: `
-      SELECT key_id AS "keyId", label, plan, client, operation, requests, cost, errors, refused, ${toMillis('last_at')} AS "lastAt"
+      SELECT key_id AS "keyId", label, plan, client, operation, requests, cost, errors, refused, to_json(last_at) AS "lastAt"
       FROM (
         SELECT key_id, client, operation, sum(requests)::float8 AS requests, sum(cost)::float8 AS cost,
                sum(errors)::float8 AS errors, sum(refused)::float8 AS refused, max(last_at) AS last_at
@@ -70,12 +70,6 @@ function listUsage(name: string, condition: string): Statement {
 
 const LIST = listUsage('list-usage', '');
 const LIST_OF_KEY = listUsage('list-usage-of-key', 'AND key_id = $3');
-
-interface DeprecatedRow extends Omit<DeprecatedCaller, 'expiresAt' | 'revokedAt' | 'lastAt'> {
-  readonly expiresAt: Millis | null;
-  readonly revokedAt: Millis | null;
-  readonly lastAt: Millis;
-}
 
 export type PostgresUsage = ReturnType<typeof createPostgresUsage>;
 
@@ -92,26 +86,19 @@ export function createPostgresUsage(database: Queryable) {
     },
     /** Adds usage up since the beginning of a day, the highest cost first. */
     async list({ id, since, limit }: UsageFilter): Promise<readonly Usage[]> {
-      type Row = Omit<Usage, 'lastAt'> & { readonly lastAt: Millis };
       const rows = await (id === undefined
-        ? database.query<Row>(LIST, [limit, since])
-        : database.query<Row>(LIST_OF_KEY, [limit, since, id]));
-      return rows.map((row) => ({ ...row, lastAt: fromMillis(row.lastAt) }));
+        ? database.query<Usage>(LIST, [limit, since])
+        : database.query<Usage>(LIST_OF_KEY, [limit, since, id]));
+      return rows.map(withDates);
     },
     /** Lists who called what is deprecated since a time, the latest caller first. */
     async listDeprecated(since: Date | undefined): Promise<readonly DeprecatedCaller[]> {
-      const rows = await database.query<DeprecatedRow>(DEPRECATED, [since ?? '-infinity']);
-      return rows.map((row) => ({
-        ...row,
-        expiresAt: fromMillis(row.expiresAt),
-        revokedAt: fromMillis(row.revokedAt),
-        lastAt: fromMillis(row.lastAt),
-      }));
+      return (await database.query<DeprecatedCaller>(DEPRECATED, [since ?? '-infinity'])).map(withDates);
     },
     /** Finds when keys were last used. A key that was not used for a year is missing. */
     async findLastUses(keyIds: readonly string[]): Promise<ReadonlyMap<string, Date>> {
-      const rows = await database.query<{ id: string; lastUsedAt: Millis | null }>(LAST_USES, [keyIds]);
-      return new Map(rows.flatMap(({ id, lastUsedAt }) => (lastUsedAt ? [[id, fromMillis(lastUsedAt)] as const] : [])));
+      const rows = await database.query<{ id: string; lastUsedAt: string | null }>(LAST_USES, [keyIds]);
+      return new Map(rows.flatMap(({ id, lastUsedAt }) => (lastUsedAt ? [[id, new Date(lastUsedAt)] as const] : [])));
     },
   };
 }

@@ -48,7 +48,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     closers.push(() => opened.close());
     if (opened.connections) metrics.watchPool(opened.connections);
     const database = observeDatabase(decorateDatabase?.(opened) ?? opened, metrics);
-    const guarded = store.kind === 'server' ? guardWrites(database, store.pool, log) : database;
+    const guarded = store.kind === 'server' ? guardWrites(database, store.pool) : database;
     const pending = await waitUntilAvailable(`${nameSetting(store)} names a database`, () =>
       migrateAtStart(database, store, startTimeoutMs, log),
     );
@@ -86,7 +86,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       metrics.admissions,
     );
     const check = async () => {
-      await opened.checkSpace?.();
+      database.requireSpace();
       const problem = await checkStore(database);
       // All instances share the database, so this is an outage, as for a database that does not answer.
       if (!isReplica && problem === undefined && (await isReadOnly(database)))
