@@ -64,18 +64,16 @@ export async function openGraphql(config: Config, { backend, log, metrics }: Gra
   const { maxRootFields, maxResponseBytes } = config.limits;
 
   const schema = createSchema();
-  const limits = toDocumentLimits(maxRootFields);
   const errors = createErrorFormatter(!introspection);
-  const apollo = await startApollo({ schema, config, maxTokens: limits.maxTokens, errors, log });
+  const apollo = await startApollo({ schema, config, limits: toDocumentLimits(maxRootFields), errors, log });
+  const { check } = apollo;
   const trusted = createTrustedDocuments({ others, count: metrics.countUntrusted });
-  const budget = createDocumentBudget();
-  const { validate } = apollo;
-  const { prepare, prepareAhead, forgetTrusted } = createPrepare({ schema, validate, trusted, limits, errors, budget });
+  const { prepare, forget } = createPrepare({ schema, check, trusted, errors, budget: createDocumentBudget() });
   const replace = (manifest: ReadonlyMap<string, string>): void => {
     trusted.replace(manifest);
-    forgetTrusted();
+    forget();
   };
-  const closeManifest = path && (await openManifest({ path, replace, prepareAhead, others, log }));
+  const closeManifest = path && (await openManifest({ path, replace, check, log }));
   const recorder = createRecorder(usage, metrics, others === 'reported');
   const persisted = createPersistedQueries();
   const guardRateLimit = createRateLimitGuard();

@@ -1,4 +1,10 @@
-import type { FragmentDefinitionNode, GraphQLFormattedError, GraphQLInputType, SourceLocation } from 'graphql';
+import type {
+  FragmentDefinitionNode,
+  GraphQLFormattedError,
+  GraphQLInputType,
+  OperationDefinitionNode,
+  SourceLocation,
+} from 'graphql';
 import type { Session } from '../access/session.js';
 import type { StoreError } from '../errors.js';
 import type { IdempotencyKey } from '../pets/idempotency-key.js';
@@ -32,13 +38,14 @@ export interface GraphqlRequest {
 export interface Operation {
   readonly type: 'query' | 'mutation';
   readonly name: string | undefined;
-  /** The text of its document. */
-  readonly text: string;
   /** Whether its document is in the manifest, so that its name may be a label of metrics. */
   readonly isTrusted: boolean;
   readonly variables: readonly VariableDefinition[];
   /** The names of the variables that `@skip` and `@include` can look at. */
   readonly conditions: readonly string[];
+  readonly node: OperationDefinitionNode;
+  /** Those of its document. */
+  readonly fragments: Fragments;
 }
 
 export interface VariableDefinition {
@@ -58,7 +65,8 @@ export interface Compiled {
   readonly deprecations: readonly Deprecation[];
   /** Whether all root fields, skipped ones too, are introspection and `__typename`. */
   readonly isSchemaOnly: boolean;
-  readonly hasIntrospection: boolean;
+  /** How many fields it consists of. */
+  readonly size: number;
 }
 
 export interface RootField extends CompiledWriter {
@@ -114,8 +122,10 @@ export interface Price<Args = unknown> {
 export interface FieldCall {
   readonly field: RootField;
   readonly cost: 0 | 1;
-  /** Calls the resolver with the parsed arguments. @throws StoreError if they were refused */
-  readonly resolve: (context: OperationContext) => unknown;
+  /** The parsed arguments. */
+  readonly args?: unknown;
+  /** Why the arguments were refused. */
+  readonly error?: StoreError;
 }
 
 /** An operation that is ready to be admitted. */
@@ -168,9 +178,9 @@ export interface OperationResponse {
 /** What became of an operation. */
 export interface Answered {
   /** Absent if the operation could not be prepared. */
-  readonly prepared?: Prepared | undefined;
-  /** Requests charged. */
-  readonly cost: number;
+  readonly prepared?: Prepared;
+  /** Absent if it was not admitted. */
+  readonly priced?: Priced;
   readonly response: OperationResponse;
 }
 
