@@ -79,7 +79,7 @@ export function compile({ schema, operation, variables, errors }: CompileOptions
       ...compileWriter(type, nodes),
       price: (variables) => toPrice(toArguments(variables)),
       resolve: (parsed, context) => resolve(undefined, parsed, context, undefined as never),
-      statuses: getNamedType(type).name === 'Pet' ? findStatuses(collectBelow(nodes)) : [],
+      statuses: getNamedType(type).name === 'Pet' ? [...collectBelow(nodes)].flatMap(toStatus) : [],
     };
   }
 
@@ -91,10 +91,8 @@ export function compile({ schema, operation, variables, errors }: CompileOptions
   }
 }
 
-function findStatuses(selected: ReadonlyMap<string, readonly FieldNode[]>): RootField['statuses'] {
-  return [...selected].flatMap(([responseKey, nodes]) =>
-    nodes[0]?.name.value === 'status' ? [{ responseKey, locations: locate(nodes) }] : [],
-  );
+function toStatus([responseKey, nodes]: readonly [string, readonly FieldNode[]]): RootField['statuses'] {
+  return nodes[0]?.name.value === 'status' ? [{ responseKey, locations: locate(nodes) }] : [];
 }
 
 export function locate(nodes: readonly Pick<ASTNode, 'loc'>[]): readonly SourceLocation[] {

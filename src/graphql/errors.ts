@@ -36,29 +36,24 @@ const DOCUMENT_STATUSES: Readonly<Record<string, number>> = {
   GRAPHQL_VALIDATION_FAILED: 422,
 };
 
-/** Says what is wrong with a document or its variables. */
-export interface ErrorFormatter {
-  /** @param errors - from Apollo Server, with codes */
-  readonly document: (errors: readonly GraphQLFormattedError[]) => RequestErrors;
-  /** @param name - of the variable, if the mistake is in one */
-  readonly variable: (message: string, locations?: readonly SourceLocation[], name?: string) => GraphQLFormattedError;
-}
-
 /**
+ * Creates what says what is wrong with a document or its variables.
  * @param hidesSchema - whether a fixed sentence replaces each message that could name a part of the schema that the
  * client did not write
  */
-export function createErrorFormatter(hidesSchema: boolean): ErrorFormatter {
+export function createErrorFormatter(hidesSchema: boolean) {
   return {
-    document(errors) {
+    /** @param errors - from Apollo Server, with codes */
+    document(errors: readonly GraphQLFormattedError[]): RequestErrors {
       const status = DOCUMENT_STATUSES[String(errors[0]?.extensions?.code)];
       // Apollo Server has no other errors for a document. The log has the message of a bug; the client does not see it.
       if (status === undefined) throw new Error(errors[0]?.message);
       return new RequestErrors(status, errors.slice(0, MAX_ERRORS).map(toDocumentError));
     },
-    variable(message, locations, name) {
+    /** @param name - of the variable, if the mistake is in one */
+    variable(message: string, locations: readonly SourceLocation[], name?: string): GraphQLFormattedError {
       const shown = hidesSchema && name !== undefined ? `The value of the variable $${name} does not fit.` : message;
-      return cut({ message: shown, ...(locations && { locations }), extensions: { code: 'BAD_USER_INPUT' } });
+      return cut({ message: shown, locations, extensions: { code: 'BAD_USER_INPUT' } });
     },
   };
 
@@ -72,6 +67,8 @@ export function createErrorFormatter(hidesSchema: boolean): ErrorFormatter {
     return cut({ message: shown, ...(locations && { locations }), extensions });
   }
 }
+
+export type ErrorFormatter = ReturnType<typeof createErrorFormatter>;
 
 function cut({ message, locations, ...rest }: GraphQLFormattedError): GraphQLFormattedError {
   return {

@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import type { Session } from '../access/session.js';
+import type { Config } from '../config.js';
 import { StoreError } from '../errors.js';
 import { RequestCall, type HttpRequest } from '../http/request.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
@@ -22,8 +23,7 @@ export interface ExecuteOptions {
   readonly source: PetSource;
   readonly guardRateLimit: RateLimitGuard;
   /** Of all operations of one HTTP request together. */
-  readonly maxRootFields: number;
-  readonly maxResponseBytes: number;
+  readonly limits: Pick<Config['limits'], 'maxRootFields' | 'maxResponseBytes'>;
 }
 
 /** An operation on its way. One with a response skips the steps that are left. */
@@ -34,7 +34,7 @@ const LONG_MS = 2;
 
 /** Creates the straight line that every operation takes: prepare → price → admit → run → write. */
 export function createExecute(options: ExecuteOptions) {
-  const { prepare, trusted, persisted, source, guardRateLimit, maxRootFields, maxResponseBytes } = options;
+  const { prepare, trusted, persisted, source, guardRateLimit, limits } = options;
 
   /** Executes the operations of one HTTP request: they are prepared and admitted in order, and then run concurrently. */
   return async function execute(
@@ -48,8 +48,8 @@ export function createExecute(options: ExecuteOptions) {
       entry.response = writeRefusal(thrown, context.requestId, entry.prepared?.compiled);
     };
 
-    let bytes = maxResponseBytes;
-    let fields = maxRootFields;
+    let bytes = limits.maxResponseBytes;
+    let fields = limits.maxRootFields;
     let preparingMs = 0;
     for (const request of requests) {
       const entry: Entry = {};
@@ -59,11 +59,12 @@ export function createExecute(options: ExecuteOptions) {
         const found = find(request, context, session, untrusted);
         entry.prepared = found instanceof Promise ? await found : found;
         persisted.register(request);
+        const { length } = entry.prepared.compiled.fields;
+        if (length > fields) throw tooManyFields(limits.maxRootFields);
         const priced = price(entry.prepared, bytes);
-        if (priced.calls.length > fields) throw tooManyFields(maxRootFields);
         if (priced.isMutation && priced.cost > 0) parseIdempotencyKey(context.header('idempotency-key'));
         bytes -= priced.maxBytes;
-        fields -= priced.calls.length;
+        fields -= length;
         entry.priced = priced;
       } catch (thrown) {
         refuse(entry, thrown);

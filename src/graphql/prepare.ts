@@ -48,11 +48,7 @@ export function createPrepare({ schema, check, trusted, errors, budget }: Prepar
   const operations = createCache<Operation>(() => 0);
   const compilations = createCache<Compiled>(({ size }) => FIELD_CHARACTERS * size);
 
-  return {
-    prepare,
-    /** Empties the caches, because other documents are trusted now. */
-    forget: () => [operations, compilations].forEach((cache) => cache.clear()),
-  };
+  return prepare;
 
   /**
    * Finds the operation that a request asks for, and coerces its variables.
@@ -63,7 +59,7 @@ export function createPrepare({ schema, check, trusted, errors, budget }: Prepar
     if (operation) {
       const variables = toVariables(operation, request, asker);
       const compiled = compilations.get(toKey(query, toVariant(operation, variables)));
-      if (compiled) return { operation, compiled, variables };
+      if (compiled) return { operation, compiled, variables, isTrusted: trusted.has(query) };
     }
     return budget(asker.caller, query, () => prepareNew(query, request, asker, operation));
   }
@@ -74,17 +70,17 @@ export function createPrepare({ schema, check, trusted, errors, budget }: Prepar
     asker: Asker,
     known?: Operation,
   ): Promise<Prepared> {
-    const operation = known ?? toOperation(query, await check(query), request.operationName);
+    const operation = known ?? toOperation(await check(query), request.operationName);
     operations.set(toKey(query, request.operationName), operation);
     // Other requests run before the rest of the work.
     await setImmediate();
     const variables = toVariables(operation, request, asker);
     const compiled = compile({ schema, operation, variables, errors });
     compilations.set(toKey(query, toVariant(operation, variables)), compiled);
-    return { operation, compiled, variables };
+    return { operation, compiled, variables, isTrusted: trusted.has(query) };
   }
 
-  function toOperation(text: string, document: DocumentNode, name: string | undefined): Operation {
+  function toOperation(document: DocumentNode, name: string | undefined): Operation {
     const node = getOperationAST(document, name);
     if (!node) {
       const choose = 'Choose an operation with operationName.';
@@ -97,7 +93,7 @@ export function createPrepare({ schema, check, trusted, errors, budget }: Prepar
     const variables = variableDefinitions.map(toVariableDefinition);
     const conditions = variables.filter((one) => getNamedType(one.type) === GraphQLBoolean).map((one) => one.name);
     const fragments = toFragments(document);
-    return { type, name: node.name?.value, isTrusted: trusted.has(text), variables, conditions, node, fragments };
+    return { type, name: node.name?.value, variables, conditions, node, fragments };
   }
 
   function toVariableDefinition({
@@ -144,7 +140,7 @@ export function createPrepare({ schema, check, trusted, errors, budget }: Prepar
   }
 }
 
-export type Prepare = ReturnType<typeof createPrepare>['prepare'];
+export type Prepare = ReturnType<typeof createPrepare>;
 
 function createCache<Value extends object>(sizeOf: (value: Value) => number) {
   return new LRUCache<string, Value>({

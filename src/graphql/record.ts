@@ -25,7 +25,8 @@ export function createRecorder(usage: UsageCounter | undefined, metrics: Metrics
      */
     record({ answers, untrusted }: Execution, seconds: number, context: HttpRequest, keyId?: string): LoggedFields {
       const names = answers.map(({ prepared, priced, response }) => {
-        const { name, type = UNKNOWN, isTrusted = true } = prepared?.operation ?? {};
+        const { name, type = UNKNOWN } = prepared?.operation ?? {};
+        const isTrusted = prepared?.isTrusted ?? true;
         const outcome = toOutcome(response, context.isCancelled);
         metrics.observeOperation(type, outcome, seconds, isTrusted ? name : undefined);
         const shown = name === undefined ? type : context.redact(name).slice(0, MAX_NAME);

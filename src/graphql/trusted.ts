@@ -21,17 +21,14 @@ export interface TrustedDocumentsOptions {
 /** Characters of a name in the log and in messages. */
 const MAX_NAME = 100;
 
-/**
- * Creates the documents that clients were built with. At first there are none: a request cannot name one until there is
- * a manifest.
- */
+/** Creates the documents that clients were built with: none until there is a manifest. */
 export function createTrustedDocuments({ others, count }: TrustedDocumentsOptions) {
   /** The texts by their identifiers, without prefix. */
   let manifest: ReadonlyMap<string, string> = new Map();
   let texts: ReadonlySet<string> = new Set();
 
   return {
-    has: (text: string): boolean => texts.has(text),
+    has: (text: string): boolean => texts.size > 0 && texts.has(text),
     /**
      * Finds the text of the trusted document that a request names, by `documentId` or Apollo's hash.
      * @param untrusted - receives the name of a document that is not trusted, for the log
@@ -48,18 +45,18 @@ export function createTrustedDocuments({ others, count }: TrustedDocumentsOption
       if (mayRun && (others === 'allowed' || (query !== undefined && texts.has(query)))) return undefined;
       const outcome = mayRun && others === 'reported' ? 'reported' : 'refused';
       count(outcome);
-      const show = (name: string): string => context.redact(name).slice(0, MAX_NAME);
-      const name = id === undefined ? `sha256:${hash('sha256', query ?? '')}` : show(id);
-      untrusted.push([show(operationName), name].filter(Boolean).join(' '));
+      const name = id ?? `sha256:${hash('sha256', query ?? '')}`;
+      const shown = [operationName, name].filter(Boolean).map((one) => context.redact(one).slice(0, MAX_NAME));
+      untrusted.push(shown.join(' '));
       if (outcome === 'reported') return undefined;
       throw new StoreError(
         'document_not_trusted',
         documentId === undefined
           ? 'This document is not trusted: send one that the client was built with.'
-          : `No trusted document has the id ${show(documentId)}${query === undefined ? '' : ' and this text'}.`,
+          : `No trusted document has the id ${String(shown.at(-1))}${query === undefined ? '' : ' and this text'}.`,
       );
     },
-    replace(next: ReadonlyMap<string, string>): void {
+    replace: (next: ReadonlyMap<string, string>): void => {
       manifest = next;
       texts = new Set(next.values());
     },
@@ -157,17 +154,16 @@ export async function openManifest({ path, replace, check, log }: ManifestOption
   }
 }
 
-/** An object that maps identifiers to documents, as graphql-codegen and Relay write it. */
-const MAP = z.record(z.string(), z.string());
 /** https://www.apollographql.com/docs/graphos/platform/security/persisted-queries#manifest-format */
 const APOLLO_MANIFEST = z.object({
   format: z.literal('apollo-persisted-query-manifest'),
   version: z.literal(1),
   operations: z.array(z.object({ id: z.string(), body: z.string() })),
 });
+/** The identifiers and texts, also from an object as graphql-codegen and Relay write it. */
 const MANIFEST = z.union([
-  MAP.transform((map) => Object.entries(map)),
   APOLLO_MANIFEST.transform(({ operations }) => operations.map(({ id, body }) => [id, body] as const)),
+  z.record(z.string(), z.string()).transform((texts) => Object.entries(texts)),
 ]);
 
 async function readManifest(path: string): Promise<ReadonlyMap<string, string>> {

@@ -16,9 +16,6 @@ import { NAME_LENGTH } from '../pets/pet.js';
 import { WHOLE } from '../pets/pet-source.js';
 import type { Writer, CompiledWriter } from './types.js';
 
-/** The fields that are selected of an object, by response key. */
-export type Collect = (nodes: readonly FieldNode[]) => ReadonlyMap<string, readonly FieldNode[]>;
-
 /** The most bytes of each scalar, with its quotes. A character of a name may be written as `\u0001`. */
 const SCALAR_BYTES: Readonly<Record<string, number>> = {
   ID: 22,
@@ -33,10 +30,11 @@ const ENUM_BYTES = 500;
 
 /**
  * Creates the compiler of one operation's writers.
+ * @param collect - collects the fields that are selected of an object, by response key
  * @param onField - called for each selected field
  */
 export function createWriterCompiler(
-  collect: Collect,
+  collect: (nodes: readonly FieldNode[]) => ReadonlyMap<string, readonly FieldNode[]>,
   onField: (parent: GraphQLObjectType, field: GraphQLField<unknown, unknown>) => void,
 ) {
   return compile;

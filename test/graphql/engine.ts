@@ -39,11 +39,11 @@ export async function startEngine(source: PetSource, options: EngineOptions = {}
   const log = pino({ level: 'silent' });
   const config = { introspection, explorer: false, production: false };
   const { check, stop } = await startApollo({ schema, config, limits, errors, log });
-  const { prepare } = createPrepare({ schema, check, trusted, errors, budget: createDocumentBudget() });
+  const prepare = createPrepare({ schema, check, trusted, errors, budget: createDocumentBudget() });
   const persisted = createPersistedQueries();
   const guardRateLimit = () => Promise.resolve();
-  const limited = { guardRateLimit, maxRootFields: 100, maxResponseBytes };
-  const execute = createExecute({ prepare, trusted, persisted, source, ...limited });
+  const asked = { maxRootFields: 100, maxResponseBytes };
+  const execute = createExecute({ prepare, trusted, persisted, source, guardRateLimit, limits: asked });
   const session: Session = {
     keyId: 'key_test',
     isKeyRefused: false,
