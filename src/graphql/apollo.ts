@@ -8,11 +8,12 @@ import type { DocumentNode, GraphQLSchema } from 'graphql';
 import type { Config } from '../config.js';
 import type { Log } from '../observability/log.js';
 import { MAX_ERRORS, type ErrorFormatter } from './errors.js';
+import { requireSmallDocument, type DocumentLimits } from './limits.js';
 
 export interface ApolloOptions {
   readonly schema: GraphQLSchema;
   readonly config: Pick<Config, 'introspection' | 'explorer' | 'production'>;
-  readonly maxTokens: number;
+  readonly limits: DocumentLimits;
   readonly errors: ErrorFormatter;
   readonly log: Log;
 }
@@ -35,11 +36,8 @@ query ListPets {
 }
 `;
 
-/** Without Internet access, the Sandbox page cannot load Apollo's script, and the browser goes on to the explorer. */
-const OFFLINE = `addEventListener('error', ({ target }) => target.src && location.replace('explorer'), true);`;
-
 /** Creates and starts the Apollo Server. It parses and validates documents; it executes nothing. */
-export async function startApollo({ schema, config, maxTokens, errors, log }: ApolloOptions) {
+export async function startApollo({ schema, config, limits, errors, log }: ApolloOptions) {
   const { introspection, explorer, production } = config;
   const server = new ApolloServer<ApolloContext>({
     schema,
@@ -48,7 +46,7 @@ export async function startApollo({ schema, config, maxTokens, errors, log }: Ap
     hideSchemaDetailsFromClientErrors: !introspection,
     includeStacktraceInErrorResponses: false,
     stopOnTerminationSignals: false,
-    parseOptions: { maxTokens },
+    parseOptions: { maxTokens: limits.maxTokens },
     validationOptions: { maxErrors: MAX_ERRORS },
     // Prepared operations and persisted queries are kept by this program.
     documentStore: null,
@@ -73,8 +71,9 @@ export async function startApollo({ schema, config, maxTokens, errors, log }: Ap
   await server.start();
 
   return {
-    /** Parses and validates a document. @throws RequestErrors */
-    validate: async (query: string): Promise<DocumentNode> => {
+    /** Parses and validates a document. @throws RequestErrors, StoreError */
+    check: async (query: string): Promise<DocumentNode> => {
+      requireSmallDocument(query, limits);
       const found: ApolloContext['found'] = {};
       const { body } = await server.executeOperation({ query }, { contextValue: { found } });
       if (found.document) return found.document;
@@ -83,18 +82,13 @@ export async function startApollo({ schema, config, maxTokens, errors, log }: Ap
     },
     /** Apollo Sandbox as an HTML page. */
     async renderLandingPage(search: string): Promise<string> {
+      const headers = new HeaderMap([['accept', 'text/html']]);
       const { body } = await server.executeHTTPGraphQLRequest({
-        httpGraphQLRequest: {
-          method: 'GET',
-          headers: new HeaderMap([['accept', 'text/html']]),
-          search,
-          body: undefined,
-        },
+        httpGraphQLRequest: { method: 'GET', headers, search, body: undefined },
         context: () => Promise.reject(new Error('a landing page needs no context')),
       });
       if (body.kind !== 'complete') throw new Error('the landing page came in parts');
-      const nonce = /nonce="[^"]+"/.exec(body.string)?.[0] ?? '';
-      return body.string.replace('<head>', `<head><script ${nonce}>${OFFLINE}</script>`);
+      return body.string;
     },
     stop: () => server.stop(),
   };

@@ -3,7 +3,6 @@ import {
   getNamedType,
   isNonNullType,
   Kind,
-  parseValue,
   print,
   valueFromAST,
   type ASTNode,
@@ -18,21 +17,19 @@ import {
   type SelectionNode,
   type SelectionSetNode,
   type SourceLocation,
-  type ValueNode,
 } from 'graphql';
 import { LOOKUP_SUNSET } from '../pets/pet.js';
 import { InvalidArgument, MAX_LOCATIONS, RequestErrors, type ErrorFormatter } from './errors.js';
 import { PRICES } from './prices.js';
 import { createWriterCompiler } from './write.js';
-import type { Variables, Fragments, Compiled, RootField, Deprecation, Price } from './types.js';
+import type { Variables, Fragments, Compiled, Operation, RootField, Deprecation, Price } from './types.js';
 
 /** The days on which deprecated fields will be removed. SDL has no place for them. */
 const SUNSETS: Readonly<Record<string, Date>> = { 'Query.pet': LOOKUP_SUNSET };
 
 export interface CompileOptions {
   readonly schema: GraphQLSchema;
-  readonly operation: OperationDefinitionNode;
-  readonly fragments: Fragments;
+  readonly operation: Pick<Operation, 'node' | 'fragments'>;
   /** Of these, only the conditions are compiled in. */
   readonly variables: Variables;
   readonly errors: ErrorFormatter;
@@ -46,30 +43,31 @@ export function toFragments({ definitions }: DocumentNode): Fragments {
  * Compiles an operation of a valid document.
  * @throws RequestErrors if a condition is null
  */
-export function compile(options: CompileOptions): Compiled {
-  const { schema, operation, fragments } = options;
-  const rootType = schema.getRootType(operation.operation) as GraphQLObjectType;
-  const collectBelow = (nodes: readonly FieldNode[]) =>
-    collectFields(
-      nodes.flatMap(({ selectionSet }) => (selectionSet ? [selectionSet] : [])),
-      options,
-    );
+export function compile({ schema, operation, variables, errors }: CompileOptions): Compiled {
+  const { node: root, fragments } = operation;
+  const rootType = schema.getRootType(root.operation) as GraphQLObjectType;
   const deprecations = new Map<string, Deprecation>();
+  let size = 0;
+  const collect = (sets: readonly SelectionSetNode[]) => {
+    const collected = collectFields(sets, fragments, (selection) => isIncluded(selection, variables, errors));
+    size += collected.size;
+    return collected;
+  };
+  const collectBelow = (nodes: readonly FieldNode[]) =>
+    collect(nodes.flatMap(({ selectionSet }) => selectionSet ?? []));
   const compileWriter = createWriterCompiler(collectBelow, noteDeprecation);
 
-  const isMeta = (nodes: readonly FieldNode[]): boolean => nodes[0]?.name.value.startsWith('__') === true;
-  const everything = collectFields([operation.selectionSet], { ...options, variables: undefined });
-  const isSchemaOnly = [...everything.values()].every(isMeta);
-  const hasIntrospection = [...everything.values()].some((nodes) => isMeta(nodes) && nodes[0]?.selectionSet);
-  const fields = [...collectFields([operation.selectionSet], options)].map(compileField);
-  return { fields, deprecations: [...deprecations.values()], isSchemaOnly, hasIntrospection };
+  const isMeta = ([node]: readonly FieldNode[]): boolean => node?.name.value.startsWith('__') === true;
+  const isSchemaOnly = [...collectFields([root.selectionSet], fragments, () => true).values()].every(isMeta);
+  const fields = [...collect([root.selectionSet])].map(compileField);
+  return { fields, deprecations: [...deprecations.values()], isSchemaOnly, size };
 
   function compileField([responseKey, nodes]: readonly [string, readonly FieldNode[]]): RootField {
     const [node] = nodes as [FieldNode];
     const name = node.name.value;
     const place = { responseKey, locations: locate(nodes), statuses: [] };
     if (name === '__typename') return { ...place, ...toFree(() => `"${rootType.name}"`) };
-    if (isMeta(nodes)) return { ...place, ...compileIntrospection(schema, operation, nodes, fragments) };
+    if (isMeta(nodes)) return { ...place, ...compileIntrospection(schema, root, nodes, fragments) };
     const definition = rootType.getFields()[name] as GraphQLField<unknown, unknown>;
     const { args, resolve, type } = definition;
     if (!resolve) throw new Error(`the root field ${name} has no resolver`);
@@ -81,7 +79,7 @@ export function compile(options: CompileOptions): Compiled {
       ...compileWriter(type, nodes),
       price: (variables) => toPrice(toArguments(variables)),
       resolve: (parsed, context) => resolve(undefined, parsed, context, undefined as never),
-      statuses: getNamedType(type).name === 'Pet' ? findStatuses(collectBelow(nodes)) : [],
+      statuses: getNamedType(type).name === 'Pet' ? [...collectBelow(nodes)].flatMap(toStatus) : [],
     };
   }
 
@@ -93,10 +91,8 @@ export function compile(options: CompileOptions): Compiled {
   }
 }
 
-function findStatuses(selected: ReadonlyMap<string, readonly FieldNode[]>): RootField['statuses'] {
-  return [...selected].flatMap(([responseKey, nodes]) =>
-    nodes[0]?.name.value === 'status' ? [{ responseKey, locations: locate(nodes) }] : [],
-  );
+function toStatus([responseKey, nodes]: readonly [string, readonly FieldNode[]]): RootField['statuses'] {
+  return nodes[0]?.name.value === 'status' ? [{ responseKey, locations: locate(nodes) }] : [];
 }
 
 export function locate(nodes: readonly Pick<ASTNode, 'loc'>[]): readonly SourceLocation[] {
@@ -106,11 +102,12 @@ export function locate(nodes: readonly Pick<ASTNode, 'loc'>[]): readonly SourceL
 
 /**
  * Collects fields by response key: https://spec.graphql.org/September2026/#CollectFields()
- * The schema has neither interfaces nor unions, so every fragment applies. Without variables, nothing is skipped.
+ * The schema has neither interfaces nor unions, so every fragment applies.
  */
 function collectFields(
   sets: readonly SelectionSetNode[],
-  { fragments, variables, errors }: Pick<CompileOptions, 'fragments' | 'errors'> & { variables: Variables | undefined },
+  fragments: Fragments,
+  isWanted: (selection: SelectionNode) => boolean,
 ): ReadonlyMap<string, readonly FieldNode[]> {
   const fields = new Map<string, FieldNode[]>();
   const spread = new Set<string>();
@@ -118,8 +115,7 @@ function collectFields(
   return fields;
 
   function collect({ selections }: SelectionSetNode): void {
-    for (const selection of selections) {
-      if (variables && !isIncluded(selection, variables)) continue;
+    for (const selection of selections.filter(isWanted)) {
       if (selection.kind === Kind.FIELD) {
         const key = (selection.alias ?? selection.name).value;
         const others = fields.get(key);
@@ -132,56 +128,40 @@ function collectFields(
       }
     }
   }
-
-  /** https://spec.graphql.org/September2026/#sec--skip */
-  function isIncluded({ directives = [] }: SelectionNode, given: Variables): boolean {
-    if (directives.length === 0) return true;
-    return !readCondition('skip', false) && readCondition('include', true);
-
-    function readCondition(name: string, absent: boolean): boolean {
-      const value = directives.find((one) => one.name.value === name)?.arguments?.[0]?.value;
-      if (!value) return absent;
-      if (value.kind === Kind.BOOLEAN) return value.value;
-      const condition = value.kind === Kind.VARIABLE ? given[value.name.value] : undefined;
-      if (typeof condition === 'boolean') return condition;
-      throw new RequestErrors(422, [errors.variable(`The condition of @${name} must not be null.`, locate([value]))]);
-    }
-  }
 }
 
-type ToArguments = (variables: Variables) => Variables;
-
-interface GivenArgument extends Pick<GraphQLArgument, 'name' | 'type' | 'defaultValue'> {
-  /** Without locations, because a location keeps all tokens of the document. */
-  readonly node: ValueNode | undefined;
-  readonly location: SourceLocation | undefined;
-}
-
-/** Without variables, arguments are made once. */
-function compileArguments(definitions: readonly GraphQLArgument[], field: FieldNode): ToArguments {
-  const given = definitions.map(({ name, type, defaultValue }): GivenArgument => {
-    const value = field.arguments?.find((argument) => argument.name.value === name)?.value;
-    const node = value && parseValue(print(value), { noLocation: true });
-    return { name, type, defaultValue, node, location: locate([value ?? field])[0] };
+/** https://spec.graphql.org/September2026/#sec--skip */
+function isIncluded({ directives = [] }: SelectionNode, variables: Variables, errors: ErrorFormatter): boolean {
+  return directives.every(({ name, arguments: [argument] = [] }) => {
+    const value = argument?.value;
+    const condition =
+      value?.kind === Kind.VARIABLE ? variables[value.name.value] : value?.kind === Kind.BOOLEAN && value.value;
+    if (typeof condition === 'boolean') return condition === (name.value === 'include');
+    const message = `The condition of @${name.value} must not be null.`;
+    throw new RequestErrors(422, [errors.variable(message, locate(value ? [value] : []))]);
   });
-  // A dollar sign in a string only means that the arguments are made each time.
-  const usesVariables = field.arguments?.some(({ value }) => print(value).includes('$'));
-  if (usesVariables) return (variables) => toArguments(given, variables);
-  const constant = toArguments(given, {});
-  return () => constant;
 }
 
 /** https://spec.graphql.org/September2026/#CoerceArgumentValues() */
-function toArguments(given: readonly GivenArgument[], variables: Variables): Variables {
-  const args: Record<string, unknown> = {};
-  for (const { name, type, defaultValue, node, location } of given) {
-    const isAbsent = !node || (node.kind === Kind.VARIABLE && !Object.hasOwn(variables, node.name.value));
-    const value = isAbsent ? defaultValue : valueFromAST(node, type, variables);
-    if (value !== undefined) args[name] = value;
-    else if (!isAbsent) throw new InvalidArgument(`The value of the argument "${name}" does not fit.`, location);
-    else if (isNonNullType(type)) throw new InvalidArgument(`The argument "${name}" is required.`, location);
-  }
-  return args;
+function compileArguments(
+  definitions: readonly GraphQLArgument[],
+  field: FieldNode,
+): (variables: Variables) => Variables {
+  const given = definitions.map(({ name, type, defaultValue }) => {
+    const node = field.arguments?.find((argument) => argument.name.value === name)?.value;
+    return { name, type, defaultValue, node, location: locate([node ?? field])[0] };
+  });
+  return (variables) => {
+    const args: Record<string, unknown> = {};
+    for (const { name, type, defaultValue, node, location } of given) {
+      const isAbsent = !node || (node.kind === Kind.VARIABLE && !Object.hasOwn(variables, node.name.value));
+      const value = isAbsent ? defaultValue : valueFromAST(node, type, variables);
+      if (value !== undefined) args[name] = value;
+      else if (!isAbsent) throw new InvalidArgument(`The value of the argument "${name}" does not fit.`, location);
+      else if (isNonNullType(type)) throw new InvalidArgument(`The argument "${name}" is required.`, location);
+    }
+    return args;
+  };
 }
 
 type FieldParts = Pick<RootField, 'price' | 'resolve' | 'write' | 'maxBytes'>;

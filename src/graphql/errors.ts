@@ -31,49 +31,44 @@ export const MAX_LOCATIONS = 10;
 const MAX_MESSAGE = 500;
 
 /** HTTP statuses by the code that Apollo Server gives the errors of a document. */
-const DOCUMENT_STATUSES = { GRAPHQL_PARSE_FAILED: 400, GRAPHQL_VALIDATION_FAILED: 422 } as const;
-
-/** Says what is wrong with a document or its variables. */
-export interface ErrorFormatter {
-  /** @param errors - from Apollo Server, with codes */
-  readonly document: (errors: readonly GraphQLFormattedError[]) => RequestErrors;
-  /** @param name - of the variable, if the mistake is in one */
-  readonly variable: (message: string, locations?: readonly SourceLocation[], name?: string) => GraphQLFormattedError;
-}
+const DOCUMENT_STATUSES: Readonly<Record<string, number>> = {
+  GRAPHQL_PARSE_FAILED: 400,
+  GRAPHQL_VALIDATION_FAILED: 422,
+};
 
 /**
+ * Creates what says what is wrong with a document or its variables.
  * @param hidesSchema - whether a fixed sentence replaces each message that could name a part of the schema that the
  * client did not write
  */
-export function createErrorFormatter(hidesSchema: boolean): ErrorFormatter {
+export function createErrorFormatter(hidesSchema: boolean) {
   return {
-    document(errors) {
-      const [status, ...others] = new Set(errors.map(({ extensions }) => toDocumentStatus(extensions?.code)));
+    /** @param errors - from Apollo Server, with codes */
+    document(errors: readonly GraphQLFormattedError[]): RequestErrors {
+      const status = DOCUMENT_STATUSES[String(errors[0]?.extensions?.code)];
       // Apollo Server has no other errors for a document. The log has the message of a bug; the client does not see it.
-      if (status === undefined || others.length > 0) throw new Error(errors[0]?.message);
-      const formatted = errors.slice(0, MAX_ERRORS).map((error) => {
-        const { message, locations, extensions } = error;
-        return cut({ message: findFixedMessage(error) ?? message, ...(locations && { locations }), extensions });
-      });
-      return new RequestErrors(status, formatted);
+      if (status === undefined) throw new Error(errors[0]?.message);
+      return new RequestErrors(status, errors.slice(0, MAX_ERRORS).map(toDocumentError));
     },
-    variable(message, locations, name) {
+    /** @param name - of the variable, if the mistake is in one */
+    variable(message: string, locations: readonly SourceLocation[], name?: string): GraphQLFormattedError {
       const shown = hidesSchema && name !== undefined ? `The value of the variable $${name} does not fit.` : message;
-      return cut({ message: shown, ...(locations && { locations }), extensions: { code: 'BAD_USER_INPUT' } });
+      return cut({ message: shown, locations, extensions: { code: 'BAD_USER_INPUT' } });
     },
   };
 
-  function findFixedMessage({ extensions }: GraphQLFormattedError): string | undefined {
+  function toDocumentError({ message, locations, extensions }: GraphQLFormattedError): GraphQLFormattedError {
+    let shown = message;
+    if (hidesSchema && extensions?.code === 'GRAPHQL_VALIDATION_FAILED') {
+      shown = 'The document does not fit the schema at this place.';
+    }
     // The message of Apollo Server explains how to configure the server.
-    if (extensions?.validationErrorCode === 'INTROSPECTION_DISABLED') return 'Introspection is turned off here.';
-    const mayName = hidesSchema && extensions?.code === 'GRAPHQL_VALIDATION_FAILED';
-    return mayName ? 'The document does not fit the schema at this place.' : undefined;
+    if (extensions?.validationErrorCode === 'INTROSPECTION_DISABLED') shown = 'Introspection is turned off here.';
+    return cut({ message: shown, ...(locations && { locations }), extensions });
   }
 }
 
-function toDocumentStatus(code: unknown): number | undefined {
-  return DOCUMENT_STATUSES[code as keyof typeof DOCUMENT_STATUSES];
-}
+export type ErrorFormatter = ReturnType<typeof createErrorFormatter>;
 
 function cut({ message, locations, ...rest }: GraphQLFormattedError): GraphQLFormattedError {
   return {

@@ -1,27 +1,20 @@
 import { setImmediate } from 'node:timers/promises';
-import { chain, type MaybePromise } from '../access/maybe-promise.js';
+import type { MaybePromise } from '../access/maybe-promise.js';
 import type { Session } from '../access/session.js';
+import type { Config } from '../config.js';
 import { StoreError } from '../errors.js';
 import { RequestCall, type HttpRequest } from '../http/request.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { createPetLoader } from '../pets/pet-loader.js';
 import type { PetSource } from '../pets/pet-source.js';
+import { RequestErrors } from './errors.js';
 import { toDocumentMs } from './limits.js';
 import type { Prepare } from './prepare.js';
 import { price } from './prices.js';
 import { writeRefusal, writeResponse } from './response.js';
-import { RequestErrors } from './errors.js';
 import { run } from './run.js';
 import type { PersistedQueries, TrustedDocuments } from './trusted.js';
-import type {
-  OperationRequest,
-  Prepared,
-  Priced,
-  OperationContext,
-  OperationResponse,
-  Execution,
-  RateLimitGuard,
-} from './types.js';
+import type { Answered, OperationRequest, Prepared, OperationContext, Execution, RateLimitGuard } from './types.js';
 
 export interface ExecuteOptions {
   readonly prepare: Prepare;
@@ -30,23 +23,18 @@ export interface ExecuteOptions {
   readonly source: PetSource;
   readonly guardRateLimit: RateLimitGuard;
   /** Of all operations of one HTTP request together. */
-  readonly maxRootFields: number;
-  readonly maxResponseBytes: number;
+  readonly limits: Pick<Config['limits'], 'maxRootFields' | 'maxResponseBytes'>;
 }
 
 /** An operation on its way. One with a response skips the steps that are left. */
-interface Entry {
-  prepared?: Prepared;
-  priced?: Priced;
-  response?: OperationResponse;
-}
+type Entry = { -readonly [Part in keyof Answered]?: Answered[Part] };
 
 /** After this time, a batch lets other requests run, in milliseconds. */
 const LONG_MS = 2;
 
 /** Creates the straight line that every operation takes: prepare → price → admit → run → write. */
 export function createExecute(options: ExecuteOptions) {
-  const { prepare, trusted, persisted, source, guardRateLimit, maxRootFields, maxResponseBytes } = options;
+  const { prepare, trusted, persisted, source, guardRateLimit, limits } = options;
 
   /** Executes the operations of one HTTP request: they are prepared and admitted in order, and then run concurrently. */
   return async function execute(
@@ -55,32 +43,36 @@ export function createExecute(options: ExecuteOptions) {
     session: Session,
   ): Promise<Execution> {
     const untrusted: string[] = [];
-    const entries = requests.map((): Entry => ({}));
+    const entries: Entry[] = [];
     const refuse = (entry: Entry, thrown: unknown): void => {
       entry.response = writeRefusal(thrown, context.requestId, entry.prepared?.compiled);
     };
 
-    let bytes = maxResponseBytes;
-    let fields = maxRootFields;
+    let bytes = limits.maxResponseBytes;
+    let fields = limits.maxRootFields;
     let preparingMs = 0;
-    for (const [index, entry] of entries.entries()) {
+    for (const request of requests) {
+      const entry: Entry = {};
+      entries.push(entry);
       const startedAt = performance.now();
       try {
-        const found = find(requests[index] as OperationRequest, context, session, untrusted);
+        const found = find(request, context, session, untrusted);
         entry.prepared = found instanceof Promise ? await found : found;
+        persisted.register(request);
+        const { length } = entry.prepared.compiled.fields;
+        if (length > fields) throw tooManyFields(limits.maxRootFields);
         const priced = price(entry.prepared, bytes);
-        if (priced.calls.length > fields) throw tooManyFields(maxRootFields);
         if (priced.isMutation && priced.cost > 0) parseIdempotencyKey(context.header('idempotency-key'));
         bytes -= priced.maxBytes;
-        fields -= priced.calls.length;
+        fields -= length;
         entry.priced = priced;
       } catch (thrown) {
         refuse(entry, thrown);
       }
       const usedMs = performance.now() - startedAt;
-      preparingMs += toDocumentMs(usedMs, requests[index]?.query ?? '');
+      preparingMs += toDocumentMs(usedMs, request.query ?? '');
       // New documents and introspection take milliseconds, and a batch has many.
-      if (usedMs > LONG_MS && entries.length > 1) await setImmediate();
+      if (usedMs > LONG_MS && requests.length > 1) await setImmediate();
     }
 
     // Refused operations are never admitted, so check for a ban here.
@@ -98,21 +90,17 @@ export function createExecute(options: ExecuteOptions) {
 
     const createContext = createContexts(context, session);
     const runEntry = async (entry: Entry, index: number): Promise<void> => {
-      if (!entry.priced || !entry.prepared) return;
+      const { prepared, priced } = entry;
+      if (!prepared || !priced) return;
       try {
-        const outcomes = await run(entry.priced, createContext(index));
-        entry.response = writeResponse(entry.prepared.compiled, outcomes, context.requestId);
+        const outcomes = await run(priced, createContext(index));
+        entry.response = writeResponse(prepared.compiled, outcomes, context.requestId);
       } catch (thrown) {
         refuse(entry, thrown);
       }
     };
     await Promise.all(entries.map(runEntry));
-    const answers = entries.map(({ prepared, priced, response }) => ({
-      prepared,
-      cost: priced?.cost ?? 0,
-      response: response as OperationResponse,
-    }));
-    return { answers, untrusted, preparingMs };
+    return { answers: entries as readonly Answered[], untrusted, preparingMs };
   };
 
   /** Finds the document of a request and prepares its operation. Without a key, it may only ask about the schema. */
@@ -120,10 +108,7 @@ export function createExecute(options: ExecuteOptions) {
     const findDocument = (): MaybePromise<Prepared> => {
       const query = trusted.find(request, context, untrusted) ?? persisted.find(request);
       if (query === '') throw new StoreError('bad_request', 'The query is empty: send {"query": "{ pets { id } }"}.');
-      return chain(prepare(query, request, context), (prepared) => {
-        persisted.register(request);
-        return prepared;
-      });
+      return prepare(query, request, context);
     };
     return session.keyId === undefined ? requireSchemaOnly(findDocument, session) : findDocument();
   }
@@ -148,17 +133,14 @@ function tooManyFields(most: number): StoreError {
 }
 
 async function requireSchemaOnly(find: () => MaybePromise<Prepared>, session: Session): Promise<Prepared> {
-  let refusal: unknown;
   try {
     const prepared = await find();
     if (prepared.compiled.isSchemaOnly) return prepared;
   } catch (thrown) {
-    // Work for new documents is refused like that of a key.
+    // Work for new documents is refused like that of a key. A document that cannot be parsed asks for nothing.
     if (thrown instanceof StoreError && thrown.code === 'rate_limited') throw thrown;
-    // A document that cannot be parsed asks for nothing that needs a key.
     if (thrown instanceof RequestErrors && thrown.status === 400) throw thrown;
-    refusal = thrown;
   }
   await session.requireKey();
-  throw refusal;
+  throw new Error('the session of a request without a key has let it pass');
 }

@@ -21,7 +21,6 @@ import { toBatchReply, toReply, writeRefusal } from './response.js';
 import { createPersistedQueries, createTrustedDocuments, openManifest } from './trusted.js';
 import type { OperationResponse } from './types.js';
 
-/** What GraphQL shares with the other parts of the program. */
 export interface GraphqlDependencies {
   readonly log: Log;
   readonly metrics: Metrics;
@@ -61,26 +60,24 @@ export async function openGraphql(config: Config, { backend, log, metrics }: Gra
   const { introspection, explorer: hasPages, production } = config;
   const { source, usage } = backend;
   const { path, others = 'allowed' } = config.trustedDocuments ?? {};
-  const { maxRootFields, maxResponseBytes } = config.limits;
 
   const schema = createSchema();
-  const limits = toDocumentLimits(maxRootFields);
   const errors = createErrorFormatter(!introspection);
-  const apollo = await startApollo({ schema, config, maxTokens: limits.maxTokens, errors, log });
+  const apollo = await startApollo({
+    schema,
+    config,
+    limits: toDocumentLimits(config.limits.maxRootFields),
+    errors,
+    log,
+  });
+  const { check } = apollo;
   const trusted = createTrustedDocuments({ others, count: metrics.countUntrusted });
-  const budget = createDocumentBudget();
-  const { validate } = apollo;
-  const { prepare, prepareAhead, forgetTrusted } = createPrepare({ schema, validate, trusted, limits, errors, budget });
-  const replace = (manifest: ReadonlyMap<string, string>): void => {
-    trusted.replace(manifest);
-    forgetTrusted();
-  };
-  const closeManifest = path && (await openManifest({ path, replace, prepareAhead, others, log }));
+  const prepare = createPrepare({ schema, check, trusted, errors, budget: createDocumentBudget() });
+  const closeManifest = path && (await openManifest({ path, replace: trusted.replace, check, log }));
   const recorder = createRecorder(usage, metrics, others === 'reported');
   const persisted = createPersistedQueries();
   const guardRateLimit = createRateLimitGuard();
-  const limited = { guardRateLimit, maxRootFields, maxResponseBytes };
-  const execute = createExecute({ prepare, trusted, persisted, source, ...limited });
+  const execute = createExecute({ prepare, trusted, persisted, source, guardRateLimit, limits: config.limits });
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
   const needsKey = production || !introspection;
 

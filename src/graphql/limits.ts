@@ -1,15 +1,4 @@
-import {
-  Kind,
-  Lexer,
-  parse,
-  Source,
-  TokenKind,
-  type DocumentNode,
-  type FieldNode,
-  type FragmentDefinitionNode,
-  type OperationDefinitionNode,
-  type SelectionSetNode,
-} from 'graphql';
+import { Kind, parse, type DocumentNode, type FieldNode, type SelectionSetNode } from 'graphql';
 import { secondsUntil } from '../access/refusals.js';
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
@@ -17,29 +6,22 @@ import { StoreError } from '../errors.js';
 import { toFragments } from './compile.js';
 import type { Fragments } from './types.js';
 
-/** How much a document may ask for. */
-export interface DocumentLimits {
-  readonly maxTokens: number;
-  readonly maxLines: number;
-  /** Root fields of one operation, fragments expanded. */
-  readonly maxRootFields: number;
-}
-
-/** The limits that follow from the root fields that an operation may have. */
-export function toDocumentLimits(maxRootFields: number): DocumentLimits {
+/** How much a document may ask for, by the root fields that an operation may have. */
+export function toDocumentLimits(maxRootFields: number) {
   return {
-    maxRootFields,
     // A fully selected, aliased lookup takes 14 tokens, an addition with a variable for each of its inputs some 40.
     maxTokens: 1_000 + 40 * maxRootFields,
     // A lookup takes 6 lines, an addition 12.
     maxLines: 1_000 + 10 * maxRootFields,
+    /** Of one operation, fragments expanded. */
+    maxSelections: 1_000 + 20 * maxRootFields,
   };
 }
 
+export type DocumentLimits = ReturnType<typeof toDocumentLimits>;
+
 /** Characters of a token, on average: a hundred of the longest names, escaped throughout, are below it. */
 const MAX_TOKEN_LENGTH = 40;
-/** Nested brackets: the deepest introspection query of common tools has 15, and the parser is recursive. */
-const MAX_BRACKETS = 100;
 /** Operations and fragments in one document. */
 const MAX_DEFINITIONS = 200;
 /** Fragments within fragments and fields within fields; introspection by the usual tools has some 20. */
@@ -57,7 +39,7 @@ const MAX_INTROSPECTION = 400;
  * @throws StoreError `bad_request` if the text is too long or too deep to be parsed, otherwise `unprocessable_request`
  */
 export function requireSmallDocument(text: string, limits: DocumentLimits): void {
-  const { maxTokens, maxLines } = limits;
+  const { maxTokens, maxLines, maxSelections } = limits;
   const maxLength = MAX_TOKEN_LENGTH * maxTokens;
   if (text.length > maxLength) throw new StoreError('bad_request', `A document may have ${maxLength} characters.`);
   // graphql-js counts the lines for each place that an error names.
@@ -66,10 +48,10 @@ export function requireSmallDocument(text: string, limits: DocumentLimits): void
   }
   let document: DocumentNode;
   try {
-    requireFlatText(text, maxTokens);
     document = parse(text, { maxTokens });
   } catch (error) {
-    if (error instanceof StoreError) throw error;
+    // The parser is recursive.
+    if (error instanceof RangeError) throw new StoreError('bad_request', 'The document nests too deeply.');
     return;
   }
   if (document.definitions.length > MAX_DEFINITIONS) {
@@ -77,47 +59,26 @@ export function requireSmallDocument(text: string, limits: DocumentLimits): void
   }
   const fragments = toFragments(document);
   for (const definition of document.definitions) {
-    if (definition.kind === Kind.OPERATION_DEFINITION) requireSmall(definition, fragments, limits);
     // A fragment may be used in no operation, but it is validated.
-    if (definition.kind === Kind.FRAGMENT_DEFINITION) requireSmall(definition, fragments, limits);
+    if ('selectionSet' in definition) requireSmall(definition.selectionSet, fragments, maxSelections);
   }
 }
 
-/** @throws StoreError if brackets nest too deeply for the parser, GraphQLError if the text is not GraphQL */
-function requireFlatText(text: string, maxTokens: number): void {
-  const lexer = new Lexer(new Source(text));
-  let depth = 0;
-  for (let count = 0; count < maxTokens; count += 1) {
-    const { kind } = lexer.advance();
-    if (kind === TokenKind.EOF) return;
-    if (kind === TokenKind.BRACE_L || kind === TokenKind.BRACKET_L || kind === TokenKind.PAREN_L) depth += 1;
-    else if (kind === TokenKind.BRACE_R || kind === TokenKind.BRACKET_R || kind === TokenKind.PAREN_R) depth -= 1;
-    if (depth > MAX_BRACKETS) throw new StoreError('bad_request', 'The document nests too deeply.');
-  }
-}
-
-function requireSmall(
-  { kind, selectionSet: root }: OperationDefinitionNode | FragmentDefinitionNode,
-  fragments: Fragments,
-  { maxRootFields }: DocumentLimits,
-): void {
-  const isOperation = kind === Kind.OPERATION_DEFINITION;
-  const maxSteps = 1_000 + 20 * maxRootFields;
-  let steps = 0;
+function requireSmall(root: SelectionSetNode, fragments: Fragments, maxSelections: number): void {
+  let count = 0;
   let introspection = 0;
   visitObject(root, 1, false);
 
   /** Goes through the fields of one object, fragments expanded, and then through the fields of those. */
   function visitObject(set: SelectionSetNode, depth: number, isIntrospection: boolean): void {
     const repeats = new Map<string, number>();
-    let count = 0;
     visitSet(set, depth);
 
     function visitSet({ selections }: SelectionSetNode, at: number): void {
       if (at > MAX_DEPTH) throw tooMany('levels, fragments expanded', MAX_DEPTH);
       for (const selection of selections) {
         // Spreads that double at each level end here.
-        if (++steps > maxSteps) throw tooMany('selections, fragments expanded', maxSteps);
+        if (++count > maxSelections) throw tooMany('selections, fragments expanded', maxSelections);
         const selected = selection.kind === Kind.FRAGMENT_SPREAD ? fragments.get(selection.name.value) : selection;
         if (selected?.kind === Kind.FIELD) visitField(selected, at);
         else if (selected) visitSet(selected.selectionSet, at + 1);
@@ -125,7 +86,6 @@ function requireSmall(
     }
 
     function visitField({ alias, name, selectionSet }: FieldNode, at: number): void {
-      if (isOperation && set === root && ++count > maxRootFields) throw tooMany('root fields', maxRootFields);
       if (isIntrospection && ++introspection > MAX_INTROSPECTION) {
         throw tooMany('introspection fields', MAX_INTROSPECTION);
       }
@@ -147,60 +107,41 @@ function tooMany(what: string, limit: number): StoreError {
 const DOCUMENT_MS = 2;
 const CHARACTER_MS = 0.003;
 
-/** What a caller is charged for a document, in milliseconds: no more than such documents take, as others ran in between. */
+/** What a caller is charged for a document, in milliseconds: others may have run in between. */
 export function toDocumentMs(elapsedMs: number, document: string): number {
   return Math.min(elapsedMs, DOCUMENT_MS + document.length * CHARACTER_MS);
 }
 
-/** Milliseconds a minute: a sixth of a core, enough for some ten thousand small documents. */
+/** Milliseconds a minute: a sixth of a core, enough for five thousand small documents. */
 const BUDGET_MS = 10_000;
 const WINDOW_MS = 60_000;
 const MAX_CALLERS = 50_000;
 
-/**
- * Creates the limit of how long this instance works on the new documents of one caller in a minute. It is separate from
- * the plan of a key.
- */
+/** Creates the limit of how long this instance works on the new documents of one caller in a minute. */
 export function createDocumentBudget(now: () => number = monotonicNow) {
   const callers = createBoundedCache<{ spentMs: number; readonly resetAt: number }>(MAX_CALLERS);
 
-  function find(caller: string) {
-    const known = callers.get(caller);
-    if (known && known.resetAt > now()) return known;
-    const opened = { spentMs: 0, resetAt: now() + WINDOW_MS };
-    callers.set(caller, opened);
-    return opened;
-  }
-
-  return {
-    /**
-     * Does work on a document for a caller and counts its time.
-     * @throws StoreError `rate_limited` if the caller has used up its time
-     */
-    spend<T>(caller: string, document: string, work: () => T): T {
-      const window = find(caller);
-      if (window.spentMs >= BUDGET_MS) throw refuse(secondsUntil(window.resetAt, now()));
-      const startedAt = now();
-      const count = (): void => void (window.spentMs += toDocumentMs(now() - startedAt, document));
-      let isPending = false;
-      try {
-        const result = work();
-        isPending = result instanceof Promise;
-        return result instanceof Promise ? (result.finally(count) as T) : result;
-      } finally {
-        if (!isPending) count();
-      }
-    },
+  /** Does work on a document for a caller. @throws StoreError `rate_limited` if the caller has used up its time */
+  return async function spend<T>(caller: string, document: string, work: () => Promise<T>): Promise<T> {
+    const startedAt = now();
+    let window = callers.get(caller);
+    if (!window || window.resetAt <= startedAt) {
+      window = { spentMs: 0, resetAt: startedAt + WINDOW_MS };
+      callers.set(caller, window);
+    }
+    if (window.spentMs >= BUDGET_MS) {
+      const retryAfter = secondsUntil(window.resetAt, startedAt);
+      const reason = 'This server has spent too much time on new documents from you';
+      const advice = 'Send values as variables, so that one document serves many requests';
+      const details = { retryAfter, graphqlOnly: true };
+      throw new StoreError('rate_limited', `${reason}. ${advice}. Retry in ${retryAfter} s.`, details);
+    }
+    try {
+      return await work();
+    } finally {
+      window.spentMs += toDocumentMs(now() - startedAt, document);
+    }
   };
 }
 
 export type DocumentBudget = ReturnType<typeof createDocumentBudget>;
-
-function refuse(retryAfter: number): StoreError {
-  return new StoreError(
-    'rate_limited',
-    'This server has spent too much time on new documents from you. Send values as variables, so that one document ' +
-      `serves many requests. Retry in ${retryAfter} s.`,
-    { retryAfter, graphqlOnly: true },
-  );
-}

@@ -46,7 +46,7 @@ export function price({ operation, compiled, variables }: Prepared, limit: numbe
   let maxBytes = RESPONSE_BYTES;
   let unkeyed = 0;
   for (const field of compiled.fields) {
-    const { responseKey, locations, resolve } = field;
+    const { responseKey, locations } = field;
     let errorBytes = ERROR_BYTES + responseKey.length + LOCATION_BYTES * locations.length;
     let dataBytes = 0;
     try {
@@ -54,11 +54,12 @@ export function price({ operation, compiled, variables }: Prepared, limit: numbe
       if (key === undefined) unkeyed += cost;
       else keys.add(key);
       dataBytes = maxObjects * (field.maxBytes + 1) + 2;
-      calls.push({ field, cost, resolve: (context) => resolve(args, context) });
+      calls.push({ field, cost, args });
     } catch (thrown) {
       const error = toStoreError(thrown);
-      errorBytes += quotedBytes(error);
-      calls.push({ field, cost: 0, resolve: () => fail(error) });
+      // The message is in the response twice.
+      errorBytes += 2 * Buffer.byteLength(JSON.stringify(error.message));
+      calls.push({ field, cost: 0, error });
     }
     maxBytes += responseKey.length + 4 + Math.max(dataBytes, errorBytes);
     if (maxBytes > limit) {
@@ -67,13 +68,4 @@ export function price({ operation, compiled, variables }: Prepared, limit: numbe
     }
   }
   return { isMutation: operation.type === 'mutation', calls, cost: unkeyed + keys.size, maxBytes };
-}
-
-/** The message is in the response twice. */
-function quotedBytes({ message }: StoreError): number {
-  return 2 * Buffer.byteLength(JSON.stringify(message));
-}
-
-function fail(error: StoreError): never {
-  throw error;
 }

@@ -1,5 +1,5 @@
 import type { GraphQLResolveInfo } from 'graphql';
-import type { Store } from 'graphql-rate-limit';
+import type { getGraphQLRateLimiter, Store } from 'graphql-rate-limit';
 import { secondsUntil } from '../access/refusals.js';
 import type { Session } from '../access/session.js';
 import { createBoundedCache } from '../bounded-cache.js';
@@ -17,7 +17,13 @@ const MAX_KEYS = 50_000;
 export function createRateLimitGuard(): RateLimitGuard {
   /** When each key used the field, by `monotonicNow`, at most `MAX_USES` times. */
   const uses = createBoundedCache<readonly number[]>(MAX_KEYS, WINDOW_MS);
-  let loading: ReturnType<typeof loadLimiter> | undefined;
+  const store: Pick<Store, keyof Store> = {
+    // The package measures with the wall clock, which may step.
+    setForIdentity: ({ contextIdentity: key }, times) => void uses.set(key, times.map(fromWallTime)),
+    getForIdentity: ({ contextIdentity: key }) => (uses.get(key) ?? []).map(toWallTime),
+  };
+  const identifyContext = ({ keyId = '' }: Session): string => keyId;
+  let limiter: ReturnType<typeof getGraphQLRateLimiter> | undefined;
   let last = Promise.resolve();
 
   return (session) => {
@@ -28,7 +34,8 @@ export function createRateLimitGuard(): RateLimitGuard {
   };
 
   async function pass(session: Session): Promise<void> {
-    const limiter = await (loading ??= loadLimiter(uses));
+    // The package brings much that the field alone needs, so the program's start does not wait for it.
+    limiter ??= (await import('graphql-rate-limit')).getGraphQLRateLimiter({ identifyContext, store });
     const refusal = await limiter(
       // The package looks at nothing but the name of the field.
       { parent: undefined, args: {}, context: session, info: { fieldName: 'rateLimit' } as GraphQLResolveInfo },
@@ -36,22 +43,7 @@ export function createRateLimitGuard(): RateLimitGuard {
     );
     if (refusal === undefined) return;
     const now = monotonicNow();
-    const retryAfter = secondsUntil((uses.get(toKey(session))?.[0] ?? now) + WINDOW_MS, now);
+    const retryAfter = secondsUntil((uses.get(identifyContext(session))?.[0] ?? now) + WINDOW_MS, now);
     throw new StoreError('field_rate_limited', `rateLimit is served ${MAX_USES} times a minute.`, { retryAfter });
   }
-}
-
-/** The package brings much that the field alone needs, so the program's start does not wait for it. */
-async function loadLimiter(uses: ReturnType<typeof createBoundedCache<readonly number[]>>) {
-  const { getGraphQLRateLimiter } = await import('graphql-rate-limit');
-  const store: Pick<Store, keyof Store> = {
-    // The package measures with the wall clock, which may step.
-    setForIdentity: ({ contextIdentity: key }, times) => void uses.set(key, times.map(fromWallTime)),
-    getForIdentity: ({ contextIdentity: key }) => (uses.get(key) ?? []).map(toWallTime),
-  };
-  return getGraphQLRateLimiter({ identifyContext: toKey, store });
-}
-
-function toKey({ keyId = '' }: Session): string {
-  return keyId;
 }

@@ -3,7 +3,7 @@ import type { StoreError } from '../errors.js';
 import type { LoggedFields } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
 import type { Metrics, OperationOutcome } from '../observability/metrics.js';
-import type { Answered, Execution } from './types.js';
+import type { Answered, Execution, OperationResponse } from './types.js';
 
 /** Precedes the names of operations that are not trusted. No name in GraphQL has a colon. */
 const UNTRUSTED = 'untrusted:';
@@ -24,20 +24,27 @@ export function createRecorder(usage: UsageCounter | undefined, metrics: Metrics
      * @returns what to log
      */
     record({ answers, untrusted }: Execution, seconds: number, context: HttpRequest, keyId?: string): LoggedFields {
-      const names = answers.map((answered) => {
-        const { prepared, response } = answered;
-        const operation = prepared?.operation;
-        const trustedName = operation?.isTrusted ? operation.name : undefined;
+      const names = answers.map(({ prepared, priced, response }) => {
+        const { name, type = UNKNOWN } = prepared?.operation ?? {};
+        const isTrusted = prepared?.isTrusted ?? true;
         const outcome = toOutcome(response, context.isCancelled);
-        metrics.observeOperation(operation?.type ?? UNKNOWN, outcome, seconds, trustedName);
-        const name = operation?.name === undefined ? undefined : context.redact(operation.name).slice(0, MAX_NAME);
-        const shown = name ?? operation?.type ?? UNKNOWN;
-        count(answered, shown, context, keyId);
+        metrics.observeOperation(type, outcome, seconds, isTrusted ? name : undefined);
+        const shown = name === undefined ? type : context.redact(name).slice(0, MAX_NAME);
+        if (usage && keyId !== undefined) {
+          usage.count({
+            keyId,
+            client: context.clientName,
+            operation: marksUntrusted && !isTrusted ? UNTRUSTED + shown : shown,
+            deprecated: listDeprecated(prepared, response),
+            cost: priced?.cost ?? 0,
+            outcome: outcomeOf(response.hasErrors, response.failures),
+          });
+        }
         return shown;
       });
-      const isDeprecated = answers.some((answered) => listDeprecated(answered) !== '');
+      const isDeprecated = answers.some(({ prepared, response }) => listDeprecated(prepared, response) !== '');
       return {
-        cost: answers.reduce((sum, { cost }) => sum + cost, 0),
+        cost: answers.reduce((sum, { priced }) => sum + (priced?.cost ?? 0), 0),
         operations: names.join(),
         ...(isDeprecated && { deprecated: true }),
         ...(untrusted.length > 0 && { untrusted: untrusted.join(' ') }),
@@ -45,37 +52,19 @@ export function createRecorder(usage: UsageCounter | undefined, metrics: Metrics
       };
     },
     /** Records a request that was refused before its operations were known. */
-    recordRefusal(error: StoreError, context: HttpRequest, keyId?: string): void {
-      const response = { hasData: false, hasErrors: true, failures: [error] };
-      count({ cost: 0, response }, UNKNOWN, context, keyId);
+    recordRefusal(error: StoreError, { clientName: client }: HttpRequest, keyId?: string): void {
+      if (!usage || keyId === undefined) return;
+      usage.count({ keyId, client, operation: UNKNOWN, deprecated: '', cost: 0, outcome: outcomeOf(true, [error]) });
     },
   };
-
-  function count(answered: Counted, name: string, { clientName }: HttpRequest, keyId?: string): void {
-    if (!usage || keyId === undefined) return;
-    const { prepared, cost, response } = answered;
-    const mark = marksUntrusted && prepared?.operation.isTrusted === false ? UNTRUSTED : '';
-    usage.count({
-      keyId,
-      client: clientName,
-      operation: mark + name,
-      deprecated: listDeprecated(answered),
-      cost,
-      outcome: outcomeOf(response.hasErrors, response.failures),
-    });
-  }
 }
 
-interface Counted extends Omit<Answered, 'response'> {
-  readonly response: Pick<Answered['response'], 'hasData' | 'hasErrors' | 'failures'>;
-}
-
-function listDeprecated({ prepared, response }: Counted): string {
-  const used = response.hasData ? (prepared?.compiled.deprecations ?? []) : [];
+function listDeprecated(prepared: Answered['prepared'], { hasData }: OperationResponse): string {
+  const used = hasData ? (prepared?.compiled.deprecations ?? []) : [];
   return used.map(({ coordinate }) => coordinate).join();
 }
 
-function toOutcome({ hasData, hasErrors, failures }: Counted['response'], isCancelled: boolean): OperationOutcome {
+function toOutcome({ hasData, hasErrors, failures }: OperationResponse, isCancelled: boolean): OperationOutcome {
   if (hasData && !hasErrors) return 'ok';
   if (failures.some(({ status }) => status >= 500)) return isCancelled ? 'cancelled' : 'failed';
   return hasData ? 'error' : 'refused';

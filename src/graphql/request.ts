@@ -32,7 +32,6 @@ export function readGetRequest(context: HttpRequest): GraphqlRequest {
       extensions: parseJsonParameter(parameters, 'extensions'),
     },
     'The query string',
-    '?query={pets{id}}',
   );
   return { isBatch: false, operations: [operation] };
 }
@@ -44,61 +43,51 @@ export function readGetRequest(context: HttpRequest): GraphqlRequest {
 export function readBodyRequest(context: HttpRequest, { maxBatch }: Config['limits']): GraphqlRequest {
   const body = parseJsonBody(context, EXAMPLE);
   if (!Array.isArray(body)) return { isBatch: false, operations: [toOperation(body, 'The request body')] };
-  if (body.length === 0) throw malformed(`The batch is empty: it holds 1 to ${maxBatch} operations.`);
-  if (body.length > maxBatch) {
-    throw new StoreError('bad_request', `A batch holds 1 to ${maxBatch} operations; this one has ${body.length}.`);
+  if (body.length === 0 || body.length > maxBatch) {
+    const code = body.length === 0 ? 'unprocessable_request' : 'bad_request';
+    throw new StoreError(code, `A batch holds 1 to ${maxBatch} operations; this one has ${body.length}.`);
   }
   return { isBatch: true, operations: body.map((entry, index) => toOperation(entry, `Entry ${index} of the batch`)) };
 }
 
-function toOperation(value: unknown, subject: string, example = EXAMPLE): OperationRequest {
-  if (!isRecord(value)) throw malformed(`${subject} is ${describe(value)}: send an object such as ${EXAMPLE}.`);
+function toOperation(value: unknown, subject: string): OperationRequest {
+  if (!isRecord(value)) throw malformed(`${subject} must be an object such as ${EXAMPLE}.`);
   const extensions = toRecord(value.extensions, 'extensions', subject);
   const operation = {
-    // An empty query is a document that cannot be parsed.
-    query: value.query === '' ? '' : toText(value.query, 'query', subject),
-    documentId: toText(value.documentId, 'documentId', subject),
+    query: toText(value.query, 'query', subject),
+    documentId: toText(value.documentId, 'documentId', subject) || undefined,
     persistedQuery: toPersistedQuery(extensions?.persistedQuery, subject),
-    operationName: toText(value.operationName, 'operationName', subject),
+    operationName: toText(value.operationName, 'operationName', subject) || undefined,
     variables: toRecord(value.variables, 'variables', subject),
   };
   const { query, documentId, persistedQuery } = operation;
-  if (documentId !== undefined || persistedQuery) return { ...operation, query: query === '' ? undefined : query };
+  if (documentId !== undefined || persistedQuery) return { ...operation, query: query || undefined };
+  // An empty query is a document that cannot be parsed.
   if (query !== undefined) return operation;
-  throw malformed(`${subject} has no query, documentId or persistedQuery extension: send ${example}.`);
+  throw malformed(`${subject} has no query, documentId or persistedQuery extension: send ${EXAMPLE}.`);
 }
 
 /** Null and false count as absent, as in Apollo Server. */
 function toPersistedQuery(value: unknown, subject: string): PersistedQuery | undefined {
   if (value == null || value === false) return undefined;
   const { version, sha256Hash } = isRecord(value) ? value : {};
-  if (typeof version === 'number' && typeof sha256Hash === 'string' && sha256Hash !== '')
-    return { version, sha256Hash };
+  if (typeof version === 'number' && typeof sha256Hash === 'string' && sha256Hash) return { version, sha256Hash };
   throw malformed(`${subject} has a malformed persistedQuery: send {"version": 1, "sha256Hash": "…"}.`);
 }
 
-/** Null and an empty text count as absent. */
+/** Null counts as absent. */
 function toText(value: unknown, name: string, subject: string): string | undefined {
-  if (value == null || value === '') return undefined;
-  if (typeof value === 'string') return value;
-  throw malformed(`${subject} has ${describe(value)} for ${name}, which must be a string.`);
+  if (value == null || typeof value === 'string') return value ?? undefined;
+  throw malformed(`${subject} must have a string for ${name}.`);
 }
 
 function toRecord(value: unknown, name: string, subject: string): Record<string, unknown> | undefined {
-  if (value == null) return undefined;
-  if (isRecord(value)) return value;
-  throw malformed(`${subject} has ${describe(value)} for ${name}: send the object itself, such as {"id": "1"}.`);
+  if (value == null || isRecord(value)) return value ?? undefined;
+  throw malformed(`${subject} must have an object for ${name}, such as {"id": "1"}, and not its text.`);
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof JsonNumber);
-}
-
-function describe(value: unknown): string {
-  if (value === null || typeof value === 'boolean') return String(value);
-  if (Array.isArray(value)) return 'a list';
-  if (typeof value === 'string') return 'a string';
-  return isRecord(value) ? 'an object' : 'a number';
 }
 
 function malformed(message: string): StoreError {

@@ -11,11 +11,8 @@ import { MAX_WINDOWS } from './prices.js';
 const NO_SCALAR = 'An ID must be a whole number such as "42", got a name, a list or an object.';
 
 /**
- * How this program reads an ID: as the text that was written, whatever scalar it was.
- *
- * The built-in ID rounds large JSON numbers and refuses fractions and booleans for the whole operation. Here every
- * scalar comes through as its text, so that the field itself can refuse what is no int64, with its siblings' data in
- * place.
+ * An ID is read as the text that was written, whatever scalar it was: the built-in ID rounds large JSON numbers and
+ * refuses fractions and booleans for the whole operation. Here, the field itself refuses what is no int64.
  */
 const ID = {
   __serialize: (value: unknown): unknown => (typeof value === 'string' ? value : GraphQLID.serialize(value)),
@@ -29,7 +26,6 @@ const ID = {
       case Kind.STRING:
       case Kind.INT:
       case Kind.FLOAT:
-        return node.value;
       case Kind.BOOLEAN:
         return String(node.value);
       default:
@@ -47,8 +43,7 @@ export const resolvers: Resolvers & { ID: typeof ID } = {
     pets: (_, query, { loader }) => loader.list(query),
     pet: (_, { id }, { loader }) => loader.get(id),
     rateLimit: async (_, _args, { session, guardRateLimit }) => {
-      // What is left is asked first: how long the guard takes must not decide whether an upstream has answered
-      // meanwhile.
+      // What is left is asked first, however long the guard takes.
       const [allowance] = await Promise.all([session.allowance(), guardRateLimit(session)]);
       return allowance === undefined ? null : toRateLimit(allowance);
     },

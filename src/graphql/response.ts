@@ -33,19 +33,14 @@ export function writeResponse(
  * @param compiled - if it got as far as being prepared
  */
 export function writeRefusal(thrown: unknown, requestId: string, compiled?: Compiled): OperationResponse {
-  const failure = thrown instanceof RequestErrors ? undefined : toStoreError(thrown);
-  const errors = thrown instanceof RequestErrors ? thrown.errors : [formatStoreError(toStoreError(thrown))];
-  return {
-    status: thrown instanceof RequestErrors ? thrown.status : toStoreError(thrown).status,
-    headers: failure?.headers ?? NO_HEADERS,
-    body: join(
-      errors.map((error) => writeError(error, requestId)),
-      compiled?.deprecations,
-    ),
-    hasData: false,
-    hasErrors: true,
-    failures: failure ? [failure] : [],
-  };
+  const error = thrown instanceof RequestErrors ? undefined : toStoreError(thrown);
+  const { status, errors } = error
+    ? { status: error.status, errors: [formatStoreError(error)] }
+    : (thrown as RequestErrors);
+  const written = errors.map((one) => writeError(one, requestId));
+  const body = join(written, compiled?.deprecations);
+  const failures = error ? [error] : [];
+  return { status, headers: error?.headers ?? NO_HEADERS, body, hasData: false, hasErrors: true, failures };
 }
 
 /** The HTTP response to one operation. */

@@ -1,62 +1,49 @@
+import type { MaybePromise } from '../access/maybe-promise.js';
 import type { Session } from '../access/session.js';
 import { StoreError, toStoreError, withCost, type ErrorName } from '../errors.js';
 import type { Pet } from '../pets/pet.js';
 import { InvalidArgument } from './errors.js';
 import type { RootField, FieldCall, Priced, OperationContext, Failure, Outcome } from './types.js';
 
-/**
- * Runs an admitted operation: calls its resolvers and writes what they return. What a resolver throws is the error of
- * its field.
- * @throws StoreError if no field got data because an upstream refused the key or its rate
- */
-export async function run(priced: Priced, context: OperationContext): Promise<readonly Outcome[]> {
-  const { isMutation, calls } = priced;
-  const outcomes = await (isMutation ? runInOrder(calls, context) : runTogether(calls, context));
-  const refusal = findUpstreamRefusal(calls, outcomes);
-  if (refusal) await refuse(refusal, priced.cost, context.session);
-  return outcomes;
-}
-
-/** Resolves when every field has settled. It needs one promise per field; `Promise.all` and a `catch` would need two. */
-function runTogether(calls: readonly FieldCall[], context: OperationContext): Promise<Outcome[]> {
-  return new Promise((resolve) => {
-    const outcomes = new Array<Outcome>(calls.length);
-    let pending = calls.length;
-    if (pending === 0) resolve(outcomes);
-    const settle = (index: number, outcome: Outcome): void => {
-      outcomes[index] = outcome;
-      pending -= 1;
-      if (pending === 0) resolve(outcomes);
-    };
-    calls.forEach(({ field, resolve: call }, index) => {
-      try {
-        const value = call(context);
-        if (!(value instanceof Promise)) return settle(index, toOutcome(field, value));
-        value.then(
-          (resolved) => settle(index, toOutcome(field, resolved)),
-          (error: unknown) => settle(index, toFailure(field, error)),
-        );
-      } catch (error) {
-        settle(index, toFailure(field, error));
-      }
-    });
-  });
-}
-
 const UNAVAILABLE: ReadonlySet<ErrorName> = new Set(['unavailable', 'overloaded']);
 
-/** One field after the other: https://spec.graphql.org/September2026/#sec-Mutation */
-async function runInOrder(calls: readonly FieldCall[], context: OperationContext): Promise<Outcome[]> {
+/**
+ * Runs an admitted operation: calls its resolvers and writes what they return. What a resolver throws is the error of
+ * its field. Fields of a mutation run one after the other: https://spec.graphql.org/September2026/#sec-Mutation
+ * @throws StoreError if no field got data because an upstream refused the key or its rate
+ */
+export async function run({ isMutation, calls, cost }: Priced, context: OperationContext): Promise<readonly Outcome[]> {
   const outcomes: Outcome[] = [];
-  // Once the store does not answer, each further field would only wait as long again.
-  let failure: StoreError | undefined;
-  for (const call of calls) {
-    const [outcome] = failure && call.cost > 0 ? [toFailure(call.field, failure)] : await runTogether([call], context);
-    const [{ error } = { error: undefined }] = (outcome as Outcome).failures;
-    if (error && UNAVAILABLE.has(error.code)) failure = error;
-    outcomes.push(outcome as Outcome);
+  if (isMutation) {
+    // Once the store does not answer, each further field would only wait as long again.
+    let failure: StoreError | undefined;
+    for (const call of calls) {
+      const outcome = await start(failure && call.cost > 0 ? { ...call, error: failure } : call, context);
+      failure ??= outcome.failures.find(({ error }) => UNAVAILABLE.has(error.code))?.error;
+      outcomes.push(outcome);
+    }
+  } else {
+    const started = calls.map((call) => start(call, context));
+    for (const outcome of started) outcomes.push(outcome instanceof Promise ? await outcome : outcome);
   }
+  const refusal = findUpstreamRefusal(calls, outcomes);
+  if (refusal) await refuse(refusal, cost, context.session);
   return outcomes;
+}
+
+/** Calls a resolver. The promise is never rejected. */
+function start({ field, args, error }: FieldCall, context: OperationContext): MaybePromise<Outcome> {
+  if (error) return toFailure(field, error);
+  try {
+    const value = field.resolve(args, context);
+    if (!(value instanceof Promise)) return toOutcome(field, value);
+    return value.then(
+      (resolved) => toOutcome(field, resolved),
+      (thrown: unknown) => toFailure(field, thrown),
+    );
+  } catch (thrown) {
+    return toFailure(field, thrown);
+  }
 }
 
 const NO_FAILURES: readonly Failure[] = [];
@@ -79,19 +66,14 @@ function toFailure({ responseKey, locations }: RootField, thrown: unknown): Outc
 
 /** An animal of an upstream may have a status that is not known here. */
 function findStatusErrors({ responseKey, statuses }: RootField, value: unknown): readonly Failure[] {
-  let failures = NO_FAILURES;
-  const add = (pet: Pet | null | undefined, path: readonly (string | number)[]): void => {
+  const failures: Failure[] = [];
+  const pets = (Array.isArray(value) ? value : [value]) as readonly (Pet | null)[];
+  pets.forEach((pet, index) => {
     const error = pet?.statusError;
     if (!error) return;
-    const found = statuses.map((status) => ({
-      error,
-      locations: status.locations,
-      path: [...path, status.responseKey],
-    }));
-    failures = [...failures, ...found];
-  };
-  if (Array.isArray(value)) value.forEach((pet: Pet, index) => add(pet, [responseKey, index]));
-  else add(value as Pet | null, [responseKey]);
+    const path = pets === value ? [responseKey, index] : [responseKey];
+    for (const { responseKey: key, locations } of statuses) failures.push({ error, locations, path: [...path, key] });
+  });
   return failures;
 }
 

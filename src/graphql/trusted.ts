@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { unwatchFile, watchFile } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { setImmediate } from 'node:timers/promises';
@@ -21,17 +21,14 @@ export interface TrustedDocumentsOptions {
 /** Characters of a name in the log and in messages. */
 const MAX_NAME = 100;
 
-/**
- * Creates the documents that clients were built with. At first there are none: a request cannot name one until there is
- * a manifest.
- */
+/** Creates the documents that clients were built with: none until there is a manifest. */
 export function createTrustedDocuments({ others, count }: TrustedDocumentsOptions) {
   /** The texts by their identifiers, without prefix. */
   let manifest: ReadonlyMap<string, string> = new Map();
   let texts: ReadonlySet<string> = new Set();
 
   return {
-    has: (text: string): boolean => texts.has(text),
+    has: (text: string): boolean => texts.size > 0 && texts.has(text),
     /**
      * Finds the text of the trusted document that a request names, by `documentId` or Apollo's hash.
      * @param untrusted - receives the name of a document that is not trusted, for the log
@@ -48,18 +45,18 @@ export function createTrustedDocuments({ others, count }: TrustedDocumentsOption
       if (mayRun && (others === 'allowed' || (query !== undefined && texts.has(query)))) return undefined;
       const outcome = mayRun && others === 'reported' ? 'reported' : 'refused';
       count(outcome);
-      const show = (name: string): string => context.redact(name).slice(0, MAX_NAME);
-      const name = id === undefined ? `sha256:${sha256(query ?? '')}` : show(id);
-      untrusted.push([show(operationName), name].filter(Boolean).join(' '));
+      const name = id ?? `sha256:${hash('sha256', query ?? '')}`;
+      const shown = [operationName, name].filter(Boolean).map((one) => context.redact(one).slice(0, MAX_NAME));
+      untrusted.push(shown.join(' '));
       if (outcome === 'reported') return undefined;
       throw new StoreError(
         'document_not_trusted',
         documentId === undefined
           ? 'This document is not trusted: send one that the client was built with.'
-          : `No trusted document has the id ${show(documentId)}${query === undefined ? '' : ' and this text'}.`,
+          : `No trusted document has the id ${String(shown.at(-1))}${query === undefined ? '' : ' and this text'}.`,
       );
     },
-    replace(next: ReadonlyMap<string, string>): void {
+    replace: (next: ReadonlyMap<string, string>): void => {
       manifest = next;
       texts = new Set(next.values());
     },
@@ -71,10 +68,6 @@ export type TrustedDocuments = ReturnType<typeof createTrustedDocuments>;
 /** Removes the prefix of https://github.com/graphql/graphql-over-http/pull/264, which is optional here. */
 function withoutPrefix(id: string): string {
   return id.startsWith('sha256:') ? id.slice('sha256:'.length) : id;
-}
-
-function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
 }
 
 export type PersistedQueries = ReturnType<typeof createPersistedQueries>;
@@ -103,7 +96,7 @@ export function createPersistedQueries() {
         const error = { message: 'PersistedQueryNotFound', extensions: { code: 'PERSISTED_QUERY_NOT_FOUND' } };
         throw new RequestErrors(200, [error]);
       }
-      if (query === text || sha256(query) === sha256Hash) return query;
+      if (query === text || hash('sha256', query) === sha256Hash) return query;
       throw new StoreError('bad_request', 'The sha256Hash is not that of the query.');
     },
     /** Keeps a document that has proved to be valid. */
@@ -117,28 +110,21 @@ export interface ManifestOptions {
   readonly path: string;
   /** Called with the texts by their identifiers, each time the file has been read. */
   readonly replace: (manifest: ReadonlyMap<string, string>) => void;
-  readonly prepareAhead: (text: string) => Promise<void>;
-  readonly others: TrustedDocumentsOptions['others'];
+  /** Parses and validates a document. @throws Error if it is not valid */
+  readonly check: (text: string) => Promise<unknown>;
   readonly log: Log;
 }
 
 /** How often to look at the file. */
 const LOOK_EVERY_MS = 1_000;
 
-const ON_EMPTY = {
-  refused: 'TRUSTED_DOCUMENTS_ONLY=true refuses every document',
-  reported: 'TRUSTED_DOCUMENTS_ONLY=report reports every document',
-  allowed: 'no request can name a document',
-} as const;
-
 /**
- * Reads the manifest and prepares its documents, and does so again whenever the file changes. If the new file is
- * broken, the previous manifest stays in use.
+ * Reads the manifest, and does so again whenever the file changes. If the new file is broken, the previous manifest
+ * stays in use.
  * @returns a function that stops watching the file
  * @throws ConfigError if the file is not a manifest
  */
-export async function openManifest(options: ManifestOptions): Promise<() => Promise<void>> {
-  const { path, replace, prepareAhead, others, log } = options;
+export async function openManifest({ path, replace, check, log }: ManifestOptions): Promise<() => Promise<void>> {
   let loading = load();
   const reload = (): void => {
     loading = loading.then(load).catch((error: unknown) => {
@@ -147,10 +133,7 @@ export async function openManifest(options: ManifestOptions): Promise<() => Prom
   };
   // Unlike an event of the file system, a look also notices a file that is replaced through a symbolic link.
   watchFile(path, { interval: LOOK_EVERY_MS, persistent: false }, reload);
-  await loading.catch((error: unknown) => {
-    unwatchFile(path, reload);
-    throw error;
-  });
+  await loading;
   return () => {
     unwatchFile(path, reload);
     return loading;
@@ -161,27 +144,26 @@ export async function openManifest(options: ManifestOptions): Promise<() => Prom
     replace(manifest);
     const ids = new Map([...manifest].map(([id, text]) => [text, id]));
     for (const [text, id] of ids) {
-      await prepareAhead(text).catch((error: unknown) => {
+      await check(text).catch((error: unknown) => {
         log.warn({ id, reason: (error as Error).message }, 'a trusted document is not valid');
       });
       await setImmediate();
     }
-    if (ids.size === 0) log.warn(`the manifest of trusted documents is empty: ${ON_EMPTY[others]}`);
+    if (ids.size === 0) log.warn('the manifest of trusted documents is empty');
     log.info({ documents: ids.size }, 'the manifest of trusted documents is loaded');
   }
 }
 
-/** An object that maps identifiers to documents, as graphql-codegen and Relay write it. */
-const MAP = z.record(z.string(), z.string());
 /** https://www.apollographql.com/docs/graphos/platform/security/persisted-queries#manifest-format */
 const APOLLO_MANIFEST = z.object({
   format: z.literal('apollo-persisted-query-manifest'),
   version: z.literal(1),
   operations: z.array(z.object({ id: z.string(), body: z.string() })),
 });
+/** The identifiers and texts, also from an object as graphql-codegen and Relay write it. */
 const MANIFEST = z.union([
-  MAP.transform((map) => Object.entries(map)),
   APOLLO_MANIFEST.transform(({ operations }) => operations.map(({ id, body }) => [id, body] as const)),
+  z.record(z.string(), z.string()).transform((texts) => Object.entries(texts)),
 ]);
 
 async function readManifest(path: string): Promise<ReadonlyMap<string, string>> {
@@ -208,7 +190,7 @@ async function readManifest(path: string): Promise<ReadonlyMap<string, string>> 
       throw broken(`has the document ${id}, which is not GraphQL (${(error as GraphQLError).message})`);
     }
     // Other generators hash differently. The SHA-256 of the text names the document, too.
-    manifest.set(sha256(text), text);
+    manifest.set(hash('sha256', text), text);
     await setImmediate();
   }
   for (const [id, text] of entries) manifest.set(withoutPrefix(id), text);

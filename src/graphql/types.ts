@@ -1,11 +1,15 @@
-import type { FragmentDefinitionNode, GraphQLFormattedError, GraphQLInputType, SourceLocation } from 'graphql';
+import type {
+  FragmentDefinitionNode,
+  GraphQLFormattedError,
+  GraphQLInputType,
+  OperationDefinitionNode,
+  SourceLocation,
+} from 'graphql';
 import type { Session } from '../access/session.js';
 import type { StoreError } from '../errors.js';
 import type { IdempotencyKey } from '../pets/idempotency-key.js';
 import type { PetLoader } from '../pets/pet-loader.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
-
-// The types that the files of this folder share, in the order of an operation's way.
 
 /** One operation as it came over HTTP. */
 export interface OperationRequest {
@@ -17,13 +21,12 @@ export interface OperationRequest {
   readonly variables: Variables | undefined;
 }
 
-/** Names a document by Apollo's protocol: `extensions.persistedQuery`. The program ignores all other extensions. */
+/** Apollo's `extensions.persistedQuery`. All other extensions are ignored. */
 export interface PersistedQuery {
   readonly version: number;
   readonly sha256Hash: string;
 }
 
-/** What an HTTP request asks for: one operation, or a batch of them. */
 export interface GraphqlRequest {
   readonly isBatch: boolean;
   readonly operations: readonly OperationRequest[];
@@ -32,13 +35,11 @@ export interface GraphqlRequest {
 export interface Operation {
   readonly type: 'query' | 'mutation';
   readonly name: string | undefined;
-  /** The text of its document. */
-  readonly text: string;
-  /** Whether its document is in the manifest, so that its name may be a label of metrics. */
-  readonly isTrusted: boolean;
   readonly variables: readonly VariableDefinition[];
   /** The names of the variables that `@skip` and `@include` can look at. */
   readonly conditions: readonly string[];
+  readonly node: OperationDefinitionNode;
+  readonly fragments: Fragments;
 }
 
 export interface VariableDefinition {
@@ -58,17 +59,18 @@ export interface Compiled {
   readonly deprecations: readonly Deprecation[];
   /** Whether all root fields, skipped ones too, are introspection and `__typename`. */
   readonly isSchemaOnly: boolean;
-  readonly hasIntrospection: boolean;
+  /** How many fields it consists of. */
+  readonly size: number;
 }
 
 export interface RootField extends CompiledWriter {
   readonly responseKey: string;
   readonly locations: readonly SourceLocation[];
-  /** Parses the arguments and prices the field. @throws StoreError `invalid_request` */
+  /** @throws StoreError `invalid_request` */
   readonly price: (variables: Variables) => Price;
   /** @param args - as the price has parsed them */
   readonly resolve: (args: unknown, context: OperationContext) => unknown;
-  /** Where the status of an animal is selected. An upstream may send one that is not known here. */
+  /** Where the status of an animal is selected. */
   readonly statuses: readonly Pick<RootField, 'responseKey' | 'locations'>[];
 }
 
@@ -76,14 +78,11 @@ export interface Deprecation {
   /** Such as `Query.pet`. */
   readonly coordinate: string;
   readonly reason: string;
-  /** The day on which the field will be removed, such as `2030-12-05`. */
+  /** When the field will be removed, such as `2030-12-05`. */
   readonly sunset: string | undefined;
 }
 
-/**
- * Writes what an operation selects of a value as JSON text.
- * @throws Error if the value is not what its type promises
- */
+/** Writes what is selected of a value as JSON. @throws Error if the value is not what its type promises */
 export type Writer = (value: unknown) => string;
 
 /** A writer, and the most bytes that it writes of one object. */
@@ -97,6 +96,8 @@ export interface Prepared {
   readonly operation: Operation;
   readonly compiled: Compiled;
   readonly variables: Variables;
+  /** Whether its document is in the manifest. */
+  readonly isTrusted: boolean;
 }
 
 /** What a root field asks of the animal store. */
@@ -107,22 +108,21 @@ export interface Price<Args = unknown> {
   readonly key?: string;
   /** The most animals, or other objects, that the field may return. */
   readonly maxObjects: number;
-  /** The parsed arguments, for the resolver. */
+  /** As parsed, for the resolver. */
   readonly args: Args;
 }
 
 export interface FieldCall {
   readonly field: RootField;
   readonly cost: 0 | 1;
-  /** Calls the resolver with the parsed arguments. @throws StoreError if they were refused */
-  readonly resolve: (context: OperationContext) => unknown;
+  readonly args?: unknown;
+  /** Why the arguments were refused. */
+  readonly error?: StoreError;
 }
 
-/** An operation that is ready to be admitted. */
 export interface Priced {
   readonly isMutation: boolean;
   readonly calls: readonly FieldCall[];
-  /** Requests to the animal store. */
   readonly cost: number;
   /** The longest possible response, in bytes. */
   readonly maxBytes: number;
@@ -148,7 +148,6 @@ export interface Failure extends Pick<GraphQLFormattedError, 'locations' | 'path
 /** What became of a field. */
 export interface Outcome {
   readonly responseKey: string;
-  /** The value as JSON. */
   readonly json: string;
   readonly failures: readonly Failure[];
 }
@@ -157,24 +156,21 @@ export interface Outcome {
 export interface OperationResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** The result as JSON. */
+  /** JSON. */
   readonly body: string;
   readonly hasData: boolean;
   readonly hasErrors: boolean;
-  /** What went wrong, in the program's own terms. */
   readonly failures: readonly StoreError[];
 }
 
-/** What became of an operation. */
 export interface Answered {
   /** Absent if the operation could not be prepared. */
-  readonly prepared?: Prepared | undefined;
-  /** Requests charged. */
-  readonly cost: number;
+  readonly prepared?: Prepared;
+  /** Absent if it was not admitted. */
+  readonly priced?: Priced;
   readonly response: OperationResponse;
 }
 
-/** What became of the operations of one HTTP request, in their order. */
 export interface Execution {
   readonly answers: readonly Answered[];
   /** The names of documents that are not trusted, for the log. */
@@ -183,8 +179,5 @@ export interface Execution {
   readonly preparingMs: number;
 }
 
-/**
- * Lets a field through, or refuses it.
- * @throws StoreError `field_rate_limited` beyond 60 uses a minute by one key
- */
+/** @throws StoreError `field_rate_limited` beyond 60 uses a minute by one key */
 export type RateLimitGuard = (session: Session) => Promise<void>;

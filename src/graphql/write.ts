@@ -16,9 +16,6 @@ import { NAME_LENGTH } from '../pets/pet.js';
 import { WHOLE } from '../pets/pet-source.js';
 import type { Writer, CompiledWriter } from './types.js';
 
-/** The fields that are selected of an object, by response key. */
-export type Collect = (nodes: readonly FieldNode[]) => ReadonlyMap<string, readonly FieldNode[]>;
-
 /** The most bytes of each scalar, with its quotes. A character of a name may be written as `\u0001`. */
 const SCALAR_BYTES: Readonly<Record<string, number>> = {
   ID: 22,
@@ -32,35 +29,22 @@ const NULL_BYTES = 4;
 const ENUM_BYTES = 500;
 
 /**
- * Creates the compiler of one operation's writers. Equal selections share one writer, so that equal lists are written
- * once.
+ * Creates the compiler of one operation's writers.
+ * @param collect - collects the fields that are selected of an object, by response key
  * @param onField - called for each selected field
  */
 export function createWriterCompiler(
-  collect: Collect,
+  collect: (nodes: readonly FieldNode[]) => ReadonlyMap<string, readonly FieldNode[]>,
   onField: (parent: GraphQLObjectType, field: GraphQLField<unknown, unknown>) => void,
 ) {
-  const known = new Map<string, CompiledWriter>();
-  return (type: GraphQLOutputType, nodes: readonly FieldNode[]): CompiledWriter => {
-    const signature = `${String(type)} ${describe(nodes)}`;
-    const compiled = known.get(signature) ?? compile(type, nodes);
-    known.set(signature, compiled);
-    return compiled;
-  };
-
-  /** Equal texts are equal selections of one type. */
-  function describe(nodes: readonly FieldNode[]): string {
-    const parts = [...collect(nodes)].map(([key, selected]) => {
-      const [{ name, selectionSet }] = selected as [FieldNode];
-      return `${key}:${name.value}${selectionSet ? describe(selected) : ''}`;
-    });
-    return `{${parts.join()}}`;
-  }
+  return compile;
 
   function compile(type: GraphQLOutputType, nodes: readonly FieldNode[]): CompiledWriter {
-    const nullable = getNullableType(type);
-    const { write, maxBytes } = compileValue(nullable, nodes);
-    const writeNull = isNonNullType(type) ? refuseNull(type) : () => 'null';
+    const { write, maxBytes } = compileValue(getNullableType(type), nodes);
+    const writeNull = (): string => {
+      if (isNonNullType(type)) throw new Error(`a value of the type ${String(type)} is null`);
+      return 'null';
+    };
     return { write: (value) => (value == null ? writeNull() : write(value)), maxBytes: Math.max(maxBytes, NULL_BYTES) };
   }
 
@@ -76,13 +60,13 @@ export function createWriterCompiler(
   }
 
   function compileObject(type: GraphQLObjectType, nodes: readonly FieldNode[]): CompiledWriter {
-    const parts: Part[] = [];
+    /** Each field, and the constant text before its value. */
+    const parts: { readonly constant: string; readonly fieldName: string; readonly write: Writer }[] = [];
     let maxBytes = 2;
     let constant = '{';
     for (const [key, selected] of collect(nodes)) {
-      const text = `${maxBytes === 2 ? '' : ','}"${key}":`;
-      constant += text;
-      maxBytes += text.length;
+      constant += `${maxBytes === 2 ? '' : ','}"${key}":`;
+      maxBytes += key.length + 4;
       const fieldName = (selected[0] as FieldNode).name.value;
       if (fieldName === '__typename') {
         constant += `"${type.name}"`;
@@ -92,36 +76,21 @@ export function createWriterCompiler(
       const field = type.getFields()[fieldName];
       if (!field || field.resolve) throw new Error(`${type.name}.${fieldName} must be a property: it has a resolver`);
       onField(type, field);
-      const compiled = compile(field.type, selected);
-      parts.push({ constant, fieldName, write: compiled.write });
-      maxBytes += compiled.maxBytes;
+      const { write, maxBytes: valueBytes } = compile(field.type, selected);
+      parts.push({ constant, fieldName, write });
+      maxBytes += valueBytes;
       constant = '';
     }
-    return { write: toObjectWriter(parts, `${constant}}`), maxBytes };
+    const end = `${constant}}`;
+    const writeObject: Writer = (value) => {
+      let text = '';
+      for (const { constant: before, fieldName, write } of parts) {
+        text += before + write((value as Readonly<Record<string, unknown>>)[fieldName]);
+      }
+      return text + end;
+    };
+    return { write: writeObject, maxBytes };
   }
-}
-
-/** A field of an object, and the constant text before its value. */
-interface Part {
-  readonly constant: string;
-  readonly fieldName: string;
-  readonly write: Writer;
-}
-
-function refuseNull(type: GraphQLOutputType): () => never {
-  return () => {
-    throw new Error(`a value of the type ${String(type)} is null`);
-  };
-}
-
-function toObjectWriter(parts: readonly Part[], end: string): Writer {
-  return (value) => {
-    let text = '';
-    for (const { constant, fieldName, write } of parts) {
-      text += constant + write((value as Readonly<Record<string, unknown>>)[fieldName]);
-    }
-    return text + end;
-  };
 }
 
 const WRITTEN = Symbol('written');

@@ -38,14 +38,12 @@ export async function startEngine(source: PetSource, options: EngineOptions = {}
   const trusted = createTrustedDocuments({ others: 'allowed', count: () => undefined });
   const log = pino({ level: 'silent' });
   const config = { introspection, explorer: false, production: false };
-  const apollo = await startApollo({ schema, config, maxTokens: limits.maxTokens, errors, log });
-  const budget = createDocumentBudget();
-  const prepared = createPrepare({ schema, validate: apollo.validate, trusted, limits, errors, budget });
+  const { check, stop } = await startApollo({ schema, config, limits, errors, log });
+  const prepare = createPrepare({ schema, check, trusted, errors, budget: createDocumentBudget() });
   const persisted = createPersistedQueries();
   const guardRateLimit = () => Promise.resolve();
-  const { prepare } = prepared;
-  const limited = { guardRateLimit, maxRootFields: 100, maxResponseBytes };
-  const execute = createExecute({ prepare, trusted, persisted, source, ...limited });
+  const asked = { maxRootFields: 100, maxResponseBytes };
+  const execute = createExecute({ prepare, trusted, persisted, source, guardRateLimit, limits: asked });
   const session: Session = {
     keyId: 'key_test',
     isKeyRefused: false,
@@ -57,8 +55,6 @@ export async function startEngine(source: PetSource, options: EngineOptions = {}
   };
 
   return {
-    ...prepared,
-    trusted,
     /** Executes operations as one HTTP request. Returns the bodies of the responses. */
     async execute(requests: readonly Partial<OperationRequest>[]): Promise<readonly string[]> {
       const context = {
@@ -75,7 +71,7 @@ export async function startEngine(source: PetSource, options: EngineOptions = {}
       const [body] = await this.execute([{ query, variables }]);
       return JSON.parse(body as string) as EngineResult;
     },
-    stop: () => apollo.stop(),
+    stop,
   };
 }
 

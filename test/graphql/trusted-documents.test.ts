@@ -1,11 +1,8 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { OperationRequest } from '../../src/graphql/types.js';
-import type { PetSource } from '../../src/pets/pet-source.js';
 import { scrape, sum } from '../observability/scrape.js';
 import { startGateway, MODES, type Gateway, type GraphqlError } from '../support/gateway.js';
 import { makeManifest, type Manifest } from '../support/manifest.js';
-import { startEngine, type Engine } from './engine.js';
 
 const hash = (text: string, algorithm = 'sha256'): string => createHash(algorithm).update(text).digest('hex');
 
@@ -211,7 +208,7 @@ describe.each(MODES)('trusted documents, %s store', (mode) => {
       expect(await outcome(await post({ query: NAMES }))).toEqual([400, ['DOCUMENT_NOT_TRUSTED']]);
 
       await manifest.write({});
-      await has('the manifest of trusted documents is empty: TRUSTED_DOCUMENTS_ONLY=true refuses every document');
+      await has('the manifest of trusted documents is empty');
       expect((await post({ documentId: 'first' })).status).toBe(400);
       // Some editors write a byte order mark.
       await manifest.write(`\ufeff${JSON.stringify({ first: UNTRUSTED })}`);
@@ -254,7 +251,7 @@ describe.each(MODES)('trusted documents, %s store', (mode) => {
     it('say what an empty manifest means', async () => {
       gateway.logged.length = 0;
       await manifest.write({});
-      const text = 'the manifest of trusted documents is empty: TRUSTED_DOCUMENTS_ONLY=report reports every document';
+      const text = 'the manifest of trusted documents is empty';
       await vi.waitFor(() => expect(gateway.logged.map(({ msg }) => msg)).toContain(text), 5_000);
       expect((await post({ query: NAMES })).status).toBe(200);
       await manifest.write(APOLLO);
@@ -275,31 +272,5 @@ describe.each(MODES)('trusted documents, %s store', (mode) => {
         20_000,
       );
     });
-  });
-});
-
-describe('trusted documents in the engine', () => {
-  let engine: Engine;
-  beforeAll(async () => {
-    engine = await startEngine({} as PetSource, { introspection: false });
-    engine.trusted.replace(new Map([['first', NAMES]]));
-    await engine.prepareAhead(NAMES);
-  });
-  afterAll(() => engine.stop());
-
-  const find = (text: string) =>
-    engine.prepare(text, { operationName: undefined } as OperationRequest, { method: 'POST', caller: 'a' });
-
-  it('are compiled before anybody asks for them', () => {
-    // A document that has to be compiled first is a promise.
-    expect(find(NAMES)).toMatchObject({ operation: { name: 'Names', isTrusted: true } });
-  });
-
-  it('are never pushed out of the cache by others', async () => {
-    const toText = (index: number): string => `{ a${index}: __typename } # ${' '.repeat(50_000)}`;
-    for (let index = 0; index < 20; index += 1) await find(toText(index));
-    expect(find(toText(0))).toBeInstanceOf(Promise);
-    expect(find(toText(19))).not.toBeInstanceOf(Promise);
-    expect(find(NAMES)).not.toBeInstanceOf(Promise);
   });
 });

@@ -25,13 +25,13 @@ describe('messages', () => {
       'variables as a string',
       '{"query": "{ pets { id } }", "variables": "{}"}',
       422,
-      'The request body has a string for variables: send the object itself, such as {"id": "1"}.',
+      'The request body must have an object for variables, such as {"id": "1"}, and not its text.',
     ],
     [
       'variables as a list',
       '{"query": "{ pets { id } }", "variables": [1]}',
       422,
-      'The request body has a list for variables: send the object itself, such as {"id": "1"}.',
+      'The request body must have an object for variables, such as {"id": "1"}, and not its text.',
     ],
     [
       'a misspelt query',
@@ -50,15 +50,15 @@ describe('messages', () => {
       'a document as the body',
       '"{ pets { id } }"',
       422,
-      'The request body is a string: send an object such as {"query": "{ pets { id } }"}.',
+      'The request body must be an object such as {"query": "{ pets { id } }"}.',
     ],
     [
       'a query that is a number',
       '[{"query": "{ pets { id } }"}, {"query": 5}]',
       422,
-      'Entry 1 of the batch has a number for query, which must be a string.',
+      'Entry 1 of the batch must have a string for query.',
     ],
-    ['an empty batch', '[]', 422, 'The batch is empty: it holds 1 to 20 operations.'],
+    ['an empty batch', '[]', 422, 'A batch holds 1 to 20 operations; this one has 0.'],
     [
       'a wrong operationName',
       '{"query": "query A { __typename } query B { __typename }", "operationName": "C"}',
@@ -192,7 +192,7 @@ describe('messages', () => {
   it('GraphQL: a GET without a query', async () => {
     const { errors } = (await (await send('/graphql')).json()) as any;
     expect(errors[0].message).toBe(
-      'The query string has no query, documentId or persistedQuery extension: send ?query={pets{id}}.',
+      'The query string has no query, documentId or persistedQuery extension: send {"query": "{ pets { id } }"}.',
     );
   });
 
