@@ -13,7 +13,7 @@ export function createRedisCooldowns(client: RedisClient): Cooldowns {
   const run = client.defineScript('cool-down', COOL_DOWN);
   const shared = createBoundedCache<Cooldown>(CAPACITY);
   client.onUp(async () => {
-    for (const [keyId, cooldown] of [...shared]) await send(keyId, cooldown);
+    for (const [keyId, cooldown] of [...shared]) if (client.isUp) await send(keyId, cooldown);
   });
 
   return {

@@ -35,7 +35,7 @@ export function shareLedger(
 
   client.onUp(async () => {
     for (const { account, counts, bannedUntil } of local.list()) {
-      if (bannedUntil || counts.some(({ own }) => own > 0)) await ask(account, 0);
+      if (client.isUp && (bannedUntil || counts.some(({ own }) => own > 0))) await ask(account, 0);
     }
   });
   return {
