@@ -33,12 +33,17 @@ export interface UsageFilter {
   readonly limit: number;
 }
 
-/** What a client of a key requested, by operation. */
-export interface Usage {
+interface UsedKey {
   readonly keyId: string;
   /** Null if the key has no label or no longer exists. */
   readonly label: string | null;
+  /** Null if the key no longer exists. */
   readonly plan: Plan | null;
+  readonly lastAt: Date;
+}
+
+/** What a client of a key requested, by operation. */
+export interface Usage extends UsedKey {
   /** Empty if the client sent no name. */
   readonly client: string;
   readonly operation: string;
@@ -47,16 +52,10 @@ export interface Usage {
   readonly errors: number;
   /** How many of the errors were refusals. */
   readonly refused: number;
-  readonly lastAt: Date;
 }
 
 /** A client that called something deprecated, and its key. */
-export interface DeprecatedCaller {
-  readonly keyId: string;
-  /** Null if the key has no label or no longer exists. */
-  readonly label: string | null;
-  /** Null if the key no longer exists. */
-  readonly plan: Plan | null;
+export interface DeprecatedCaller extends UsedKey {
   readonly expiresAt: Date | null;
   readonly revokedAt: Date | null;
   /** Null if the client sent no name. */
@@ -64,7 +63,6 @@ export interface DeprecatedCaller {
   readonly through: 'graphql' | 'rest';
   readonly coordinate: string;
   readonly calls: number;
-  readonly lastAt: Date;
 }
 
 /** Stands for the further names of a key that uses too many. */

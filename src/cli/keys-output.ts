@@ -72,14 +72,14 @@ function toText(value: unknown): string {
 }
 
 export function formatUsage(usage: readonly Usage[]): string {
-  const rows = usage.map(({ keyId, label, plan, client, operation, requests, cost, errors, refused, lastAt }) => [
-    ...[keyId, label ?? '', plan ?? '', client || NO_NAME, operation],
-    ...[requests, cost, errors, refused, formatTime(lastAt)],
-  ]);
-  const who = ['key', 'label', 'plan', 'client', 'operation'];
-  return formatTable([...who, 'requests', 'cost', 'errors', 'refused', 'last'], rows);
+  const rows = usage.map(({ keyId, label, plan, client, operation, requests, cost, errors, refused, lastAt }) => {
+    const who = [keyId, label ?? '', plan ?? '', client || NO_NAME];
+    return [...who, operation, requests, cost, errors, refused, formatTime(lastAt)];
+  });
+  return formatTable(USAGE_HEADINGS, rows);
 }
 
+const USAGE_HEADINGS = 'key label plan client operation requests cost errors refused last'.split(' ');
 const NO_NAME = '(no name)';
 const FACES = { graphql: 'GraphQL', rest: 'REST' };
 
@@ -93,14 +93,9 @@ export function formatCallers(callers: readonly DeprecatedCaller[]): string {
   return formatTable(['key', 'label', 'plan', 'key ended', 'client', 'through', 'calls', 'last'], rows);
 }
 
-export function describe({
-  id,
-  plan,
-  limits,
-  expiresAt,
-}: Pick<KeyRecord, 'id' | 'plan' | 'limits' | 'expiresAt'>): string {
-  const end = expiresAt?.toISOString() ?? 'never';
-  return `${id} (${plan}: ${formatLimits(limits)}, expires ${end})`;
+export function describe(key: Pick<KeyRecord, 'id' | 'plan' | 'limits' | 'expiresAt'>): string {
+  const end = key.expiresAt?.toISOString() ?? 'never';
+  return `${key.id} (${key.plan}: ${formatLimits(key.limits)}, expires ${end})`;
 }
 
 function formatLimits({ perMinute, perDay }: PlanLimits): string {
@@ -111,17 +106,11 @@ function formatLimits({ perMinute, perDay }: PlanLimits): string {
 export function formatTable(headings: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
   const lines = [headings, ...rows.map((row) => row.map(String))];
   const widths = headings.map((_, i) => lines.reduce((most, line) => Math.max(most, (line[i] as string).length), 0));
-  return lines
-    .map((line) =>
-      line
-        .map((cell, i) => cell.padEnd(widths[i] as number))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n');
+  const pad = (cell: string, column: number): string => cell.padEnd(widths[column] as number);
+  return lines.map((line) => line.map(pad).join('  ').trimEnd()).join('\n');
 }
 
-/** Formats a time in UTC, to the minute. */
+/** In UTC, to the minute. */
 export function formatTime(time: Date | null, otherwise = ''): string {
   return time?.toISOString().slice(0, 16).replace('T', ' ') ?? otherwise;
 }

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander';
 
-// Each function parses the value of an option. commander prints the message of an InvalidArgumentError.
+// Each function parses the value of an option.
 
 const UNITS_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 

@@ -11,22 +11,19 @@ import { openDatabase, toConfigError } from '../store/store-backend.js';
 import { isServed, withSocketDirectory } from '../store/store-lock.js';
 import { describeSystemError } from '../system-error.js';
 
-/** A report on all keys may take longer than a request may. */
+/** A report takes longer than a request. */
 const TIMEOUT_MS = 60_000;
 
 /** Creates a command whose errors are one line each, which begins with its name. */
 export function createProgram(name: string): Command {
   const toLine = (text: string): string => {
-    const reason = text
-      .trimEnd()
-      .replace(/^error: /, '')
-      .replace(/\.$/, '');
+    const reason = text.replace(/^error: /, '').replace(/\.?\n$/, '');
     return `${name}: ${reason.replace('\n', ' ')}; see --help\n`;
   };
   return new Command(name).configureOutput({ outputError: (text, write) => write(toLine(text)) });
 }
 
-/** Runs a command. If it fails, prints one line and sets the exit status. */
+/** Runs a command. If it fails, the reason is one line. */
 export async function runProgram(program: Command): Promise<void> {
   try {
     await program.parseAsync();
@@ -51,10 +48,7 @@ export function write(stream: Writable, text: string): Promise<void> {
   return new Promise((done, fail) => stream.write(text, (error) => (error ? fail(error) : done())));
 }
 
-/**
- * Opens the database of a store, and closes it however `work` ends. An embedded store that another process has open is
- * reached through that process.
- */
+/** Runs `work` on the database of a store. An embedded store that another process has open is reached through it. */
 export async function withDatabase<T>(store: StoreConfig, work: (database: Database) => Promise<T>): Promise<T> {
   const use = (database: Database): Promise<T> => work(database).finally(() => database.close());
   if (store.kind === 'server') {

@@ -53,7 +53,7 @@ function selectStore(): { store: string; config: StoreConfig } {
   return { store: describeStore(backend), config: backend };
 }
 
-/** Writes an export under another name first, so that a file of this name is always complete. Overwrites no file. */
+/** Writes an export, under another name until it is complete. Overwrites no file. */
 async function writeFile(file: string, database: Database): Promise<Transferred> {
   if (file === STANDARD) return exportStore(database, (text) => write(process.stdout, text));
   if (existsSync(file)) throw new Error(`${file} exists: choose another name`);
