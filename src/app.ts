@@ -18,7 +18,7 @@ import { readPackage } from './observability/package.js';
 import { createPages } from './pages/handler.js';
 import { openRedis } from './redis/client.js';
 import { createRest } from './rest/handler.js';
-import { createPageRoutes, createRoutes, createStartingRoutes } from './routes.js';
+import { createRoutes, createStarting } from './routes.js';
 
 /** The running program. */
 export interface App {
@@ -68,9 +68,15 @@ export async function startApp(
   const cors = createCors(config.corsOrigins, config.corsHeaders);
   const servers = { log, metrics, cors, trustProxy, isDraining: health.isDraining };
 
-  const takeTurn = createQueue(config);
+  const routing = {
+    cors,
+    takeTurn: createQueue(config),
+    maxBodyBytes: config.limits.maxBodyBytes,
+    onOverload: metrics.countOverload,
+  };
+  const starting = createStarting();
   const mainPages = [health.findPage, ...(config.metricsPort === undefined ? [metricsPage] : [])];
-  let answer = createStartingRoutes({ cors, takeTurn, pages: mainPages });
+  let answer = createRoutes({ ...routing, ...starting, pages: mainPages });
   const server = createHttpServer({ ...servers, answer: (request) => answer(request) });
   metrics.total('log_lines_dropped_total', 'Lines of the log that could not be written', lostLines);
   metrics.gauge('http_server_active_requests', 'HTTP requests in progress', server.inFlight);
@@ -86,26 +92,20 @@ export async function startApp(
 
   try {
     if (config.metricsPort !== undefined) {
-      const metricsServer = createHttpServer({
-        ...servers,
-        answer: createPageRoutes({ cors, takeTurn, pages: [metricsPage] }),
-      });
+      const metricsRoutes = createRoutes({ ...routing, ...starting, faces: [], pages: [metricsPage] });
+      const metricsServer = createHttpServer({ ...servers, answer: metricsRoutes });
       const metricsUrl = await listenAt(metricsServer.server, 'METRICS_PORT', host, config.metricsPort);
       log.info(`the metrics are at ${metricsUrl}/metrics`);
       closers.push(() => drain(metricsServer, 0, 0));
     }
-    // The server listens before the backend is open, so that probes get answers while the start waits for it.
+    // Probes get answers while the start waits for the backend.
     const url = await listenAt(server.server, 'PORT', host, config.port);
 
     const waitUntilAvailable = createStartupWait(log, config.startTimeoutMs, signal);
     const redis = redisUrl
       ? await openRedis({
-          url: redisUrl,
-          setting: redisSetting,
-          timeoutMs: redisTimeoutMs,
-          log,
-          metrics,
-          waitUntilAvailable,
+          ...{ url: redisUrl, setting: redisSetting, timeoutMs: redisTimeoutMs },
+          ...{ log, metrics, waitUntilAvailable },
         })
       : undefined;
     closers.push(() => Promise.resolve(redis?.close()));
@@ -115,11 +115,7 @@ export async function startApp(
     const { isStore, findDevelopmentKeys } = backend;
     if (!isStore) await waitUntilAvailable('UPSTREAM_URL names an animal store', backend.check);
 
-    const graphql = await openGraphql(config, {
-      log,
-      metrics,
-      backend,
-    });
+    const graphql = await openGraphql(config, { log, metrics, backend });
     closers.push(graphql.close);
     const newKeyCommand = `${keysCommand} create --plan free`;
     const hasSchema = config.introspection;
@@ -130,13 +126,10 @@ export async function startApp(
     const firstStart = await backend.fill?.();
     const hasKeys = (await backend.hasKeys?.()) ?? true;
     answer = createRoutes({
+      ...routing,
       access: backend.access,
-      cors,
       faces: [graphql.face, ...(isStore ? [createRest(backend)] : [])],
       pages: [graphql.findPage, ...mainPages, ...(pages ? [pages.findPage] : [])],
-      maxBodyBytes: config.limits.maxBodyBytes,
-      takeTurn,
-      onOverload: metrics.countOverload,
     });
     health.setReady(backend.check);
     const explorerUrl = pages && `${url}/explorer${pages.tokenFragment}`;

@@ -5,23 +5,23 @@ import { databaseUrl, flag, integer, oneOf, UNPRINTABLE, url } from './setting-t
 /** White space means nothing, so it is a mistake. */
 const text = z.string().refine((value) => value.trim() !== '', 'must not be blank');
 
-/** A `*` stands for one label of a host. */
-const ORIGINS = text
-  .transform((text) => text.match(/[^\s,]+/g) ?? [])
-  .refine((origins) => origins.every(isOrigin), 'must be comma-separated origins such as https://app.example.com');
+/** A list separated by commas or white space. */
+function list(isValid: (entry: string) => boolean, expected: string) {
+  return text
+    .transform((text) => text.match(/[^\s,]+/g) ?? [])
+    .refine((entries) => entries.every(isValid), `must be comma-separated ${expected}`);
+}
 
+/** A `*` stands for one label of a host. */
 function isOrigin(text: string): boolean {
   const host = text.replace('://*.', '://label.');
   return !host.includes('*') && URL.canParse(host) && new URL(host).origin === host;
 }
 
 /** https://www.rfc-editor.org/rfc/rfc9110#section-5.1 */
-const HEADER_NAMES = text
-  .transform((text) => text.match(/[^\s,]+/g) ?? [])
-  .refine(
-    (names) => names.every((name) => /^[\w!#$%&'*+.^`|~-]+$/.test(name)),
-    'must be comma-separated names of headers such as X-Trace-Id',
-  );
+function isHeaderName(text: string): boolean {
+  return /^[\w!#$%&'*+.^`|~-]+$/.test(text);
+}
 
 const ENVIRONMENT = z.object({
   PORT: integer(0, 65_535).default(4_000),
@@ -50,14 +50,14 @@ const ENVIRONMENT = z.object({
     .optional(),
   REDIS_URL_FILE: z.string().optional(),
   REDIS_TIMEOUT_MS: integer(1, 60_000).default(250),
-  NODE_ENV: z.enum(['development', 'production', 'test'], 'must be development, production or test').optional(),
+  NODE_ENV: oneOf(['development', 'production', 'test']).optional(),
   INTROSPECTION: flag.optional(),
   EXPLORER: flag.optional(),
-  CORS_ORIGINS: ORIGINS.optional(),
-  CORS_HEADERS: HEADER_NAMES.default([]),
+  CORS_ORIGINS: list(isOrigin, 'origins such as https://app.example.com').optional(),
+  CORS_HEADERS: list(isHeaderName, 'names of headers such as X-Trace-Id').default([]),
   TRUST_PROXY: flag.default(false),
   TRUSTED_DOCUMENTS: z.string().optional(),
-  TRUSTED_DOCUMENTS_ONLY: z.enum(['true', 'false', 'report'], 'must be true, false or report').default('false'),
+  TRUSTED_DOCUMENTS_ONLY: oneOf(['true', 'false', 'report']).default('false'),
   METRICS_PORT: integer(0, 65_535).optional(),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   BAN_AFTER: integer(0, 1_000_000).default(100),
@@ -68,14 +68,16 @@ const ENVIRONMENT = z.object({
   MAX_RESPONSE_BYTES: integer(1_000, 1_073_741_824).default(8_388_608),
   UPSTREAM_TIMEOUT_MS: integer(1, 600_000).default(5_000),
   UPSTREAM_CONNECTIONS: integer(1, 10_000).default(64),
-  DEFAULT_PLAN: z.enum(['free', 'pro', 'business'], 'must be free, pro or business').optional(),
+  DEFAULT_PLAN: oneOf(['free', 'pro', 'business']).optional(),
   MIGRATE: flag.default(true),
   START_TIMEOUT_MS: integer(0, 3_600_000).default(60_000),
   SHUTDOWN_GRACE_MS: integer(0, 3_600_000).default(10_000),
   SAMPLE_DATA: flag.default(true),
   KEYS_ACTOR: text
-    .max(100, 'must have at most 100 characters')
-    .refine((text) => !UNPRINTABLE.test(text), 'must be a text without control characters and line breaks')
+    .refine(
+      (text) => text.length <= 100 && !UNPRINTABLE.test(text),
+      'must be at most 100 characters, without control characters and line breaks',
+    )
     .optional(),
 });
 
@@ -84,7 +86,8 @@ const OTHER_DOCUMENTS = { true: 'refused', report: 'reported', false: 'allowed' 
 
 export const SETTINGS: readonly string[] = Object.keys(ENVIRONMENT.shape);
 
-type Environment = Readonly<Record<string, string | undefined>>;
+export type Environment = Readonly<Record<string, string | undefined>>;
+
 type Settings = z.output<typeof ENVIRONMENT>;
 
 export type Config = ReturnType<typeof loadConfig>;
@@ -106,7 +109,16 @@ export class ConfigError extends Error {
  */
 export function loadConfig(env: Environment) {
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
-  const settings = parse(ENVIRONMENT, present);
+  const { data: settings, error } = ENVIRONMENT.safeParse(present);
+  if (error) {
+    const { path, message } = error.issues[0] as z.core.$ZodIssue;
+    const name = String(path[0]);
+    // A URL may contain a password, which must not reach a terminal or a log.
+    const value = name.endsWith('_URL')
+      ? 'something else (not shown, it may hold a password)'
+      : JSON.stringify(env[name]);
+    throw new ConfigError(`${nameOf(name, env)} ${message}, got ${value}`);
+  }
   if (settings.UPSTREAM_URL !== undefined && settings.DATABASE_URL !== undefined) {
     const database = nameOf('DATABASE_URL', env);
     throw new ConfigError(
@@ -156,15 +168,6 @@ export function loadConfig(env: Environment) {
   };
 }
 
-/** @param env - the variables that are not empty */
-function parse<T extends z.ZodType>(schema: T, env: Environment): z.output<T> {
-  const { data, error } = schema.safeParse(env);
-  if (!error) return data;
-  const { path, message } = error.issues[0] as z.core.$ZodIssue;
-  const name = String(path[0]);
-  throw new ConfigError(`${nameOf(name, env)} ${message}, got ${shown(name, env[name])}`);
-}
-
 /** The name under which an operator has set a variable: a file may hold its value. */
 function nameOf(name: string, env: Environment): string {
   return env[`${name}_FILE`] ? `${name}_FILE` : name;
@@ -198,10 +201,4 @@ function toBackend(settings: Settings, production: boolean, setting: string) {
     sampleAnimals: settings.SAMPLE_DATA && !production,
     developmentKeys: !production,
   };
-}
-
-/** Formats a value for an error message. URLs may contain passwords, which must not reach a terminal or a log. */
-function shown(name: string, value: string | undefined): string {
-  if (name.endsWith('_URL')) return 'something else (not shown, it may hold a password)';
-  return JSON.stringify(value);
 }

@@ -2,9 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseEnv } from 'node:util';
-import { ConfigError, loadConfig, SETTINGS, type Config } from './config.js';
-
-type Environment = Readonly<Record<string, string | undefined>>;
+import { ConfigError, loadConfig, SETTINGS, type Config, type Environment } from './config.js';
 
 /**
  * Reads the settings of this process. Outside production, `.env` has those that are not set. Names that are probably
@@ -73,26 +71,20 @@ function findMeant(name: string): string | undefined {
   if (SETTINGS.includes(name) || name.length > 40) return undefined;
   const upper = name.toUpperCase();
   return SETTINGS.find((setting) => {
-    if (upper === setting) return true;
-    if (COMMON.includes(setting) || Math.abs(name.length - setting.length) > 2) return false;
-    return distance(upper, setting) <= (setting.length < 8 ? 1 : 2);
+    if (upper === setting || COMMON.includes(setting)) return upper === setting;
+    return Math.abs(name.length - setting.length) <= 2 && distance(upper, setting) <= 2;
   });
 }
 
-/** How many characters must be added, removed, replaced or swapped: https://en.wikipedia.org/wiki/Damerau–Levenshtein_distance */
+/** How many characters must be added, removed or replaced: https://en.wikipedia.org/wiki/Levenshtein_distance */
 function distance(a: string, b: string): number {
-  let before: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (let i = 1; i <= a.length; i += 1) {
     const row = [i];
     for (let j = 1; j <= b.length; j += 1) {
-      const cost = a[i - 1] === b[j - 1] ? 0 : 1;
-      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
-      const replaced = (last[j - 1] as number) + cost;
+      const replaced = (last[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1);
       row[j] = Math.min((last[j] as number) + 1, (row[j - 1] as number) + 1, replaced);
-      if (swapped) row[j] = Math.min(row[j] as number, (before[j - 2] as number) + 1);
     }
-    before = last;
     last = row;
   }
   return last[b.length] as number;

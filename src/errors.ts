@@ -78,7 +78,8 @@ export class StoreError extends Error {
   readonly cost: number | undefined;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: ErrorBody | undefined;
-  readonly #graphqlOnly: boolean;
+  /** True if GraphQL sends this error without an Error body. */
+  readonly isGraphqlOnly: boolean;
 
   constructor(code: ErrorName, message: string, details: StoreErrorDetails = {}) {
     const { retryAfter, cost, headers = {}, body, graphqlOnly = 'graphqlOnly' in ERRORS[code], cause } = details;
@@ -93,7 +94,7 @@ export class StoreError extends Error {
     this.cost = cost;
     this.headers = retryAfter === undefined ? headers : { ...headers, 'Retry-After': String(retryAfter) };
     this.body = body;
-    this.#graphqlOnly = graphqlOnly && !body;
+    this.isGraphqlOnly = graphqlOnly && !body;
   }
 
   get status(): number {
@@ -102,11 +103,6 @@ export class StoreError extends Error {
 
   get graphqlCode(): GraphqlErrorCode {
     return ERRORS[this.code].graphqlCode;
-  }
-
-  /** True if GraphQL sends this error without an Error body. */
-  get isGraphqlOnly(): boolean {
-    return this.#graphqlOnly;
   }
 }
 

@@ -24,24 +24,18 @@ export interface RoutesOptions {
 
 const READ_METHODS = ['GET', 'HEAD'];
 
-type PageRoutesOptions = Pick<RoutesOptions, 'cors' | 'pages' | 'takeTurn'>;
-
-/** Answers the requests that come before the store is open: pages as usual, and others with 503. */
-export function createStartingRoutes(options: PageRoutesOptions) {
-  const findRoute = () => undefined;
-  return createPageRoutes(options, [
-    { root: '/graphql', findRoute, toErrorReply: createGraphqlErrorReply() },
-    { root: '/v1', findRoute, toErrorReply },
-  ]);
-}
-
-/** Answers requests for pages. Those for an interface get 503. */
-export function createPageRoutes(options: PageRoutesOptions, faces: readonly Face[] = []) {
+/** Refuses the requests for interfaces that come before the store is open. */
+export function createStarting(): Pick<RoutesOptions, 'access' | 'faces'> {
   const error = new StoreError('unavailable', 'The store is starting. Try again shortly.', { retryAfter: 1 });
   const open = (): never => {
     throw error;
   };
-  return createRoutes({ ...options, access: { open }, faces, maxBodyBytes: 0, onOverload: () => undefined });
+  const findRoute = () => undefined;
+  const faces = [
+    { root: '/graphql', findRoute, toErrorReply: createGraphqlErrorReply() },
+    { root: '/v1', findRoute, toErrorReply },
+  ];
+  return { access: { open }, faces };
 }
 
 /** Answers every request: route → session → body → queue → handler. A reply to an error takes the place of the rest. */
@@ -115,21 +109,15 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     if (cors.isPreflight(request)) return { status: 204, headers: cors.preflightHeaders(request), body: '' };
     requireMethod(request, route.methods);
     if (route.requiresKey(session)) {
-      const refusal = await findRefusal(session);
-      // A refusal takes its turn, too.
-      if (refusal) return takeTurn(request.caller, () => Promise.reject(refusal));
+      try {
+        await session.requireKey();
+      } catch (thrown) {
+        // A refusal takes its turn, too.
+        return takeTurn(request.caller, () => Promise.reject(toStoreError(thrown)));
+      }
     }
     if (request.method === 'POST' || request.method === 'QUERY') await readBody(request);
     return takeTurn(request.caller, () => route.handle(request, session));
-  }
-}
-
-async function findRefusal(session: Session): Promise<StoreError | undefined> {
-  try {
-    await session.requireKey();
-    return undefined;
-  } catch (thrown) {
-    return toStoreError(thrown);
   }
 }
 
