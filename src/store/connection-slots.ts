@@ -29,7 +29,7 @@ export function createSlots(max: number) {
         waiting.push(start);
       });
     },
-    free: () => {
+    free(): void {
       used -= 1;
       startNext();
     },

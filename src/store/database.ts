@@ -1,6 +1,6 @@
 import { StoreError } from '../errors.js';
+import type { Log } from '../observability/log.js';
 import type { DatabaseConnections, Metrics } from '../observability/metrics.js';
-import { createSlots } from './connection-slots.js';
 
 /** One SQL statement. The name lets a server keep its plan. */
 export interface Statement {
@@ -91,21 +91,54 @@ function diskFull(cause?: unknown): StoreError {
   return new StoreError('unavailable', 'The disk of the store is full.', { cause, retryAfter: 5 });
 }
 
-/** How long a write waits for its turn. */
-const WRITE_WAIT_MS = 1_000;
+/** A write that takes longer than this shows that writes are stalled. */
+const STALLED_MS = 1_000;
 
 /**
- * Wraps the database of the animals so that writes leave a fifth of its connections to reads. A commit may hang, for
- * example if it waits for a standby that is lost.
- * @param pool - the connections of the database
+ * Wraps the database of the animals so that stalled writes do not keep reads from it. A commit may hang, for example if
+ * it waits for a standby that is lost. From then on, writes are refused at once, except for one at a time that finds
+ * out whether they work again.
+ * @param pool - the connections of the database, of which a fifth is left to reads
  */
-export function guardWrites(database: Database, pool: number): Database {
-  const slots = createSlots(Math.max(1, pool - Math.ceil(pool / 5)));
+export function guardWrites(database: Database, pool: number, log: Log): Database {
+  const max = Math.max(1, pool - Math.ceil(pool / 5));
+  let running = 0;
+  let isStalled = false;
+  let waiting: { readonly start: () => void; readonly refuse: (error: StoreError) => void }[] = [];
+
   return {
     ...database,
-    query: <Row>(statement: Statement, values: readonly unknown[]) =>
+    query: (statement, values) =>
       statement.text.startsWith('SELECT')
-        ? database.query<Row>(statement, values)
-        : slots.take(WRITE_WAIT_MS).then(() => database.query<Row>(statement, values).finally(slots.free)),
+        ? database.query(statement, values)
+        : write(() => database.query(statement, values)),
   };
+
+  async function write<T>(run: () => Promise<T>): Promise<T> {
+    if (isStalled && running > 0) throw stalled();
+    if (running >= max) await new Promise<void>((start, refuse) => waiting.push({ start, refuse }));
+    running += 1;
+    const timer = setTimeout(stall, STALLED_MS);
+    try {
+      const result = await run();
+      if (isStalled) log.warn('the database writes again');
+      isStalled = false;
+      return result;
+    } finally {
+      clearTimeout(timer);
+      running -= 1;
+      waiting.shift()?.start();
+    }
+  }
+
+  function stall(): void {
+    if (!isStalled) log.warn('the database does not complete writes: they are refused');
+    isStalled = true;
+    for (const { refuse } of waiting) refuse(stalled());
+    waiting = [];
+  }
+}
+
+function stalled(): StoreError {
+  return new StoreError('unavailable', 'The store cannot write at the moment. Try again shortly.', { retryAfter: 1 });
 }

@@ -12,16 +12,14 @@ import {
   type CreatedKey,
   type KeyEventFilter,
   type KeyFilter,
-  type KeyRecord,
+  type UsedKey,
   type KeySettings,
   type KeyStore,
 } from './postgres-key-store.js';
 import type { PostgresUsage } from './postgres-usage.js';
 
 /** A key as operators see it. */
-export interface KeyStatus extends Omit<KeyRecord, 'unbannedAt' | 'previousEndsAt'> {
-  /** Null if the key was not used for a year. */
-  readonly lastUsedAt: Date | null;
+export interface KeyStatus extends Omit<UsedKey, 'unbannedAt' | 'previousEndsAt'> {
   /** How many requests are left in each window. Null if they are counted in processes that cannot be asked. */
   readonly left: { readonly minute: number; readonly day: number } | null;
   readonly bannedUntil: Date | null;
@@ -73,7 +71,7 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
     create: async ({ actor, ...request }: KeyRequest & Omit<KeyAct, 'id'>) => keys.create(toSettings(request), actor),
     async list(filter: KeyFilter) {
       if (filter.after !== undefined) await get(filter.after);
-      return toStatuses(await keys.list(filter));
+      return Promise.all((await keys.list(filter)).map(toStatus));
     },
     show: async ({ id }: Pick<KeyAct, 'id'>) => toStatus(await get(id)),
     async update({ actor, id, ...update }: KeyUpdate & KeyAct) {
@@ -99,24 +97,24 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
     },
     async revoke({ actor, id }: KeyAct) {
       const record = await get(id);
-      return toStatus(record.revokedAt ? record : ((await keys.revoke(id, actor)) as KeyRecord));
+      return toStatus(record.revokedAt ? record : ((await keys.revoke(id, actor)) as UsedKey));
     },
     async unban({ actor, id }: KeyAct) {
       await get(id);
-      return toStatus((await keys.unban(id, actor)) as KeyRecord);
+      return toStatus((await keys.unban(id, actor)) as UsedKey);
     },
     log: async (filter: KeyEventFilter) => ofKnownKey(await keys.listEvents(filter), filter.id),
     usage: async (filter: UsageFilter) => ofKnownKey(await usage.list(filter), filter.id),
     deprecated: ({ since }: { readonly since?: Date | undefined }) => usage.listDeprecated(since),
   };
 
-  async function get(id: string): Promise<KeyRecord> {
+  async function get(id: string): Promise<UsedKey> {
     const record = await keys.find(id);
     if (!record) throw new Error(`there is no key with the id ${JSON.stringify(id)}: list shows the ids`);
     return record;
   }
 
-  async function getUnrevoked(id: string): Promise<KeyRecord> {
+  async function getUnrevoked(id: string): Promise<UsedKey> {
     const record = await get(id);
     if (record.revokedAt) throw new Error(`${id} is revoked: create another key`);
     return record;
@@ -128,23 +126,13 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
     return rows;
   }
 
-  async function toStatuses(records: readonly KeyRecord[]): Promise<readonly KeyStatus[]> {
-    const lastUses = await usage.findLastUses(records.map(({ id }) => id));
-    return Promise.all(
-      records.map(async (record) => {
-        const admission = await peek(toCaller(record));
-        const [minute = 0, day = 0] = admission?.windows.map(({ remaining }) => remaining) ?? [];
-        const isBanned = admission?.outcome === 'banned';
-        const bannedUntil = isBanned ? new Date(Date.now() + admission.retryAfter * 1_000) : null;
-        const left = admission ? { minute, day } : null;
-        const { unbannedAt: _, previousEndsAt: __, ...key } = record;
-        return { ...key, lastUsedAt: lastUses.get(record.id) ?? null, left, bannedUntil };
-      }),
-    );
-  }
-
-  async function toStatus(record: KeyRecord): Promise<KeyStatus> {
-    return (await toStatuses([record]))[0] as KeyStatus;
+  async function toStatus(record: UsedKey): Promise<KeyStatus> {
+    const admission = await peek(toCaller(record));
+    const [minute = 0, day = 0] = admission?.windows.map(({ remaining }) => remaining) ?? [];
+    const isBanned = admission?.outcome === 'banned';
+    const bannedUntil = isBanned ? new Date(Date.now() + admission.retryAfter * 1_000) : null;
+    const { unbannedAt: _, previousEndsAt: __, ...key } = record;
+    return { ...key, left: admission ? { minute, day } : null, bannedUntil };
   }
 }
 

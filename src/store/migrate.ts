@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import Postgrator from 'postgrator';
 import { ConfigError } from '../config.js';
 import { StoreError } from '../errors.js';
-import type { Connection, Database } from './database.js';
+import type { Database } from './database.js';
 
 const MIGRATIONS = fileURLToPath(new URL('../../migrations/*.sql', import.meta.url));
 
@@ -12,14 +12,17 @@ const MIGRATIONS = fileURLToPath(new URL('../../migrations/*.sql', import.meta.u
 const MIGRATION_LOCK = 7_236_012_030;
 
 /**
- * A migration that waits for a lock blocks all later requests for the table, so it gives up soon and tries again. If
- * this process dies, the server notices within a second and rolls back. (Not every server supports that setting.)
+ * Lets one instance at a time migrate. A migration that waits for a lock blocks all later requests for the table, so it
+ * gives up soon and tries again. If this process dies, the server notices within a second and rolls back. (Not every
+ * server supports that setting.)
  */
-const CAUTION = `SET LOCAL lock_timeout = '2s';
-  DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '1s', true); EXCEPTION WHEN OTHERS THEN END $$`;
+const PREPARE = `SET LOCAL lock_timeout = '2s';
+  DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '1s', true); EXCEPTION WHEN OTHERS THEN END $$;
+  SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`;
 
 const RETRY_MS = 500;
 
+const LOCK_NOT_AVAILABLE = '55P03';
 const PERMISSION_DENIED = '42501';
 const GRANT =
   'Run npm run migrate as the owner of the tables or, for a new database, GRANT CREATE ON SCHEMA public to the role';
@@ -44,14 +47,19 @@ export async function migrate(
   const deadline = performance.now() + waitMs;
   const applied: string[] = [];
   for (let hasWaited = false; ;) {
-    const [next] = await findPending(database, files);
-    if (!next) return applied;
+    let file = 'of the database';
     try {
-      if (await runNext(database, next, files)) applied.push(basename(next.filename));
+      const [done] = await withPending(database, files, PREPARE, async ([next], postgrator) => {
+        if (!next) return [];
+        file = basename(next.filename);
+        return postgrator.migrate(String(next.version));
+      });
+      if (!done) return applied;
+      applied.push(file);
     } catch (error) {
-      const reason = toWaitReason(error);
-      if (reason === undefined || performance.now() >= deadline) throw toFailure(error, next.filename);
-      if (!hasWaited) onWait?.(`migration ${basename(next.filename)} waits: ${reason}`);
+      const isLocked = codeOf(error) === LOCK_NOT_AVAILABLE;
+      if (!isLocked || performance.now() >= deadline) throw toFailure(error, file);
+      if (!hasWaited) onWait?.(`migration ${file} waits: another transaction has a lock`);
       hasWaited = true;
       await sleep(RETRY_MS);
     }
@@ -59,88 +67,66 @@ export async function migrate(
 }
 
 /** Returns the names of the files that the database lacks. Changes nothing. */
-export async function listPendingMigrations(database: Database, files = MIGRATIONS): Promise<readonly string[]> {
-  return (await findPending(database, files)).map(({ filename }) => basename(filename));
+export function listPendingMigrations(database: Database, files = MIGRATIONS): Promise<readonly string[]> {
+  return withPending(database, files, '', (pending) => pending.map(({ filename }) => basename(filename)));
 }
 
 type Migration = Awaited<ReturnType<Postgrator['getMigrations']>>[number];
 
-/** @throws ConfigError if a file has changed since it ran */
-async function findPending(database: Database, files: string): Promise<readonly Migration[]> {
-  return database.transaction(async (connection) => {
-    const { rows } = await connection.execute('SHOW server_encoding');
-    if (rows[0]?.server_encoding !== 'UTF8')
-      throw new ConfigError(`the database has the encoding ${String(rows[0]?.server_encoding)}: create one with UTF8`);
-    return withPostgrator(connection, files, async (postgrator) => {
-      const version = await postgrator.getDatabaseVersion();
-      let file = '';
-      postgrator.on('validation-started', ({ filename }) => (file = basename(filename)));
-      await postgrator.validateMigrations(version).catch((error: unknown) => {
-        // Errors of the database and of the file system have a code. Postgrator's own, for a changed file, has none.
-        if ('code' in (error as Error)) throw error;
-        throw new ConfigError(`${file} was changed after it had run: restore it, and make a new file for the change`);
-      });
-      return postgrator.getRunnableMigrations(version, Infinity);
-    });
-  });
-}
-
-/** @returns false if another instance has run it in the meantime */
-async function runNext(database: Database, migration: Migration, files: string): Promise<boolean> {
-  return database.transaction(async (connection) => {
-    await connection.execute(CAUTION);
-    const { rows } = await connection.execute(`SELECT pg_try_advisory_xact_lock(${MIGRATION_LOCK}) AS taken`);
-    if (!rows[0]?.taken) throw new LockedError();
-    return withPostgrator(connection, files, async (postgrator) => {
-      return (await postgrator.migrate(String(migration.version))).length > 0;
-    });
-  });
-}
-
-class LockedError extends Error {
-  override readonly message = 'another instance migrates';
-}
-
-async function withPostgrator<T>(
-  connection: Connection,
+/**
+ * Calls `work` with the migrations that the database lacks, in one transaction.
+ * @param prepare - SQL that runs before
+ * @throws ConfigError if a file has changed since it ran
+ */
+async function withPending<T>(
+  database: Database,
   files: string,
-  work: (postgrator: Postgrator) => Promise<T>,
+  prepare: string,
+  work: (pending: readonly Migration[], postgrator: Postgrator) => T | Promise<T>,
 ): Promise<T> {
-  const { rows } = await connection.execute('SELECT current_database() AS name, current_schema() AS schema');
-  const [{ name, schema } = {}] = rows;
-  const postgrator = new Postgrator({
-    migrationPattern: files,
-    driver: 'pg',
-    database: String(name),
-    schemaTable: 'schema_version',
-    currentSchema: String(schema),
-    newline: 'LF',
-    execQuery: (text) => connection.execute(text),
-    execSqlScript: async (text) => {
-      await connection.execute(text);
-    },
+  return database.transaction(async (connection) => {
+    await connection.execute(prepare);
+    const { rows } = await connection.execute(
+      `SELECT current_database() AS name, current_schema() AS schema, current_setting('server_encoding') AS encoding`,
+    );
+    const [{ name, schema, encoding } = {}] = rows;
+    if (encoding !== 'UTF8')
+      throw new ConfigError(`the database has the encoding ${String(encoding)}: create one with UTF8`);
+    const postgrator = new Postgrator({
+      migrationPattern: files,
+      driver: 'pg',
+      database: String(name),
+      schemaTable: 'schema_version',
+      currentSchema: String(schema),
+      newline: 'LF',
+      execQuery: (text) => connection.execute(text),
+      execSqlScript: async (text) => {
+        await connection.execute(text);
+      },
+    });
+    const version = await postgrator.getDatabaseVersion();
+    await postgrator.validateMigrations(version).catch((error: unknown) => {
+      const { code, message } = error as NodeJS.ErrnoException;
+      throw code ? error : new ConfigError(`a migration was changed after it had run: ${message}`);
+    });
+    const result = await work(postgrator.getRunnableMigrations(version, Infinity), postgrator);
+    // Postgrator has set it for the connection, which the pool uses again.
+    await connection.execute('RESET search_path');
+    return result;
   });
-  try {
-    return await work(postgrator);
-  } finally {
-    // Postgrator sets the connection's search path, and the pool reuses it. A failed transaction restores it.
-    await connection.execute('RESET search_path').catch(() => undefined);
-  }
 }
 
-/** Why a migration has to wait; undefined if waiting would not help. */
-function toWaitReason(error: unknown): string | undefined {
-  if (error instanceof LockedError) return error.message;
+function codeOf(error: unknown): unknown {
   const { cause = error } = error as Error;
-  const { code } = cause as { readonly code?: unknown };
-  return code === '55P03' ? 'another transaction has a lock on a table' : undefined;
+  return (cause as NodeJS.ErrnoException).code;
 }
 
-function toFailure(error: unknown, filename: string): unknown {
-  if (error instanceof StoreError && toWaitReason(error) === undefined) return error;
-  const { message, code } = (error instanceof StoreError ? error.cause : error) as NodeJS.ErrnoException;
-  const remedy = code === PERMISSION_DENIED ? `. ${GRANT}` : '';
-  return new ConfigError(`migration ${basename(filename)} failed: ${message}${remedy}`);
+function toFailure(error: unknown, file: string): unknown {
+  if (error instanceof ConfigError) return error;
+  if (error instanceof StoreError && codeOf(error) !== LOCK_NOT_AVAILABLE) return error;
+  const { message } = (error instanceof StoreError ? error.cause : error) as Error;
+  const remedy = codeOf(error) === PERMISSION_DENIED ? `. ${GRANT}` : '';
+  return new ConfigError(`migration ${file} failed: ${message}${remedy}`);
 }
 
 /**

@@ -19,6 +19,9 @@ export interface KeyRecord {
   readonly previousEndsAt: Date | null;
 }
 
+/** A key, and when it was last used. Null if it was not used for a year. */
+export type UsedKey = KeyRecord & { readonly lastUsedAt: Date | null };
+
 /** The holder of a valid key. Its `id` identifies the account and is never the key itself. */
 export interface Caller extends Account {
   readonly plan: Plan;
@@ -64,14 +67,19 @@ export interface KeyEventFilter {
   readonly limit: number;
 }
 
-/** A row of the columns below, whose times are text. The limits are null unless they are the key's own. */
+/** A row of `COLUMNS`, whose times are text. The limits are null unless they are the key's own. */
 type KeyRow = Omit<KeyRecord, 'limits'> & PlanLimits;
-
+type UsedRow = Omit<UsedKey, 'limits'> & PlanLimits;
 type FoundRow = KeyRow & { readonly foundBy: Uint8Array; readonly isPrevious: boolean };
 
 const COLUMNS = `id, plan, label, per_minute AS "perMinute", per_day AS "perDay",
   to_json(created_at) AS "createdAt", to_json(expires_at) AS "expiresAt", to_json(revoked_at) AS "revokedAt",
   to_json(unbanned_at) AS "unbannedAt", to_json(previous_ends_at) AS "previousEndsAt"`;
+
+const WITH_LAST_USE = `${COLUMNS}, (
+    SELECT to_json(max(last_at)) FROM usage
+    WHERE key_id = id AND starts_at = (SELECT max(starts_at) FROM usage WHERE key_id = id)
+  ) AS "lastUsedAt"`;
 
 /** A key that changed its secret has a row for each of the two. */
 const FIND_BY_DIGEST = {
@@ -83,13 +91,13 @@ const FIND_BY_DIGEST = {
 /** Keys are sorted by an index, also if only the ones after another key are listed. */
 const LIST = {
   name: 'list-keys',
-  text: `SELECT ${COLUMNS} FROM api_keys
+  text: `SELECT ${WITH_LAST_USE} FROM api_keys
          WHERE ($2::text IS NULL OR plan = $2)
            AND ($3::boolean IS NOT TRUE OR revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()))
            AND (created_at, id) < (coalesce((SELECT created_at FROM api_keys WHERE id = $4), 'infinity'), coalesce($4, ''))
          ORDER BY created_at DESC, id DESC LIMIT $1`,
 };
-const FIND = { name: 'find-key', text: `SELECT ${COLUMNS} FROM api_keys WHERE id = $1` };
+const FIND = { name: 'find-key', text: `SELECT ${WITH_LAST_USE} FROM api_keys WHERE id = $1` };
 
 /** Returns a statement that changes a key and logs it. Its first values are the actor, the changes and the id. */
 function logged(action: KeyEvent['action'], change: string): Statement {
@@ -97,7 +105,7 @@ function logged(action: KeyEvent['action'], change: string): Statement {
     name: `${action}-key`,
     text: `WITH changed AS (${change} RETURNING *), noted AS (
              INSERT INTO key_log (actor, action, key_id, changes) SELECT $1, '${action}', id, $2::jsonb FROM changed
-           ) SELECT ${COLUMNS} FROM changed`,
+           ) SELECT ${WITH_LAST_USE} FROM changed`,
   };
 }
 
@@ -142,8 +150,8 @@ export function createPostgresKeyStore(database: Queryable) {
     }),
     find: (id: string) => findOne(FIND, [id]),
     /** Lists keys, the newest first. */
-    async list({ plan, active, after, limit }: KeyFilter): Promise<readonly KeyRecord[]> {
-      return (await database.query<KeyRow>(LIST, [limit, plan, active, after])).map(toRecord);
+    async list({ plan, active, after, limit }: KeyFilter): Promise<readonly UsedKey[]> {
+      return (await database.query<UsedRow>(LIST, [limit, plan, active, after])).map(toRecord);
     },
     /** Creates a key, with the given secret or a generated one. */
     async create(newKey: NewKey, actor = 'the program', key = generateApiKey()): Promise<CreatedKey> {
@@ -175,8 +183,8 @@ export function createPostgresKeyStore(database: Queryable) {
     },
   };
 
-  async function findOne(statement: Statement, values: readonly unknown[]): Promise<KeyRecord | undefined> {
-    const [row] = await database.query<KeyRow>(statement, values);
+  async function findOne(statement: Statement, values: readonly unknown[]): Promise<UsedKey | undefined> {
+    const [row] = await database.query<UsedRow>(statement, values);
     return row && toRecord(row);
   }
 }
@@ -205,8 +213,8 @@ function toBytes(digest: string): Buffer {
   return Buffer.from(digest, 'base64url');
 }
 
-function toRecord(row: KeyRow): KeyRecord {
+function toRecord<Row extends KeyRow>(row: Row) {
   const { perMinute, perDay, ...record } = withDates(row);
-  const { plan } = record;
+  const plan: Plan = record.plan;
   return { ...record, limits: plan === 'enterprise' ? { perMinute, perDay } : PUBLISHED_LIMITS[plan] };
 }

@@ -44,14 +44,6 @@ const DEPRECATED = {
     ORDER BY last_at DESC, key_id, client, deprecated`,
 };
 
-const LAST_USES = {
-  name: 'find-last-uses',
-  text: `
-    SELECT id, (
-      SELECT to_json(max(last_at)) FROM usage WHERE key_id = id AND starts_at = (SELECT max(starts_at) FROM usage WHERE key_id = id)
-    ) AS "lastUsedAt" FROM unnest($1::text[]) AS id`,
-};
-
 /** The label and plan of a key are looked up for the few rows of the result alone. */
 function listUsage(name: string, condition: string): Statement {
   return {
@@ -94,11 +86,6 @@ export function createPostgresUsage(database: Queryable) {
     /** Lists who called what is deprecated since a time, the latest caller first. */
     async listDeprecated(since: Date | undefined): Promise<readonly DeprecatedCaller[]> {
       return (await database.query<DeprecatedCaller>(DEPRECATED, [since ?? '-infinity'])).map(withDates);
-    },
-    /** Finds when keys were last used. A key that was not used for a year is missing. */
-    async findLastUses(keyIds: readonly string[]): Promise<ReadonlyMap<string, Date>> {
-      const rows = await database.query<{ id: string; lastUsedAt: string | null }>(LAST_USES, [keyIds]);
-      return new Map(rows.flatMap(({ id, lastUsedAt }) => (lastUsedAt ? [[id, new Date(lastUsedAt)] as const] : [])));
     },
   };
 }

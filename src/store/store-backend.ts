@@ -48,7 +48,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     closers.push(() => opened.close());
     if (opened.connections) metrics.watchPool(opened.connections);
     const database = observeDatabase(decorateDatabase?.(opened) ?? opened, metrics);
-    const guarded = store.kind === 'server' ? guardWrites(database, store.pool) : database;
+    const guarded = store.kind === 'server' ? guardWrites(database, store.pool, log) : database;
     const pending = await waitUntilAvailable(`${nameSetting(store)} names a database`, () =>
       migrateAtStart(database, store, startTimeoutMs, log),
     );

@@ -1,23 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { Connection, Database } from './database.js';
 
-interface TableKind {
-  /** What a row and several rows are for the operator. */
-  readonly nouns: readonly [one: string, many: string];
-  /** By which columns rows are sorted, the same way in every database. */
-  readonly order: string;
-}
-
-/** What is exported, in this order. */
-const TABLES: Readonly<Record<string, TableKind>> = {
-  pets: { nouns: ['animal', 'animals'], order: 'id' },
-  api_keys: { nouns: ['key', 'keys'], order: 'id COLLATE "C"' },
-  key_log: { nouns: ['entry of the key log', 'entries of the key log'], order: 'id' },
-  usage: {
-    nouns: ['count of usage', 'counts of usage'],
-    order: 'key_id COLLATE "C", starts_at, hours, client COLLATE "C", operation COLLATE "C", deprecated COLLATE "C"',
-  },
-  idempotent_adds: { nouns: ['idempotency key', 'idempotency keys'], order: 'caller_id COLLATE "C", key_digest' },
+/** The tables that are exported, in this order, and how their rows are sorted, the same way in every database. */
+const TABLES: Readonly<Record<string, string>> = {
+  pets: 'id',
+  api_keys: 'id COLLATE "C"',
+  key_log: 'id',
+  usage: 'key_id COLLATE "C", starts_at, hours, client COLLATE "C", operation COLLATE "C", deprecated COLLATE "C"',
+  idempotent_adds: 'caller_id COLLATE "C", key_digest',
 };
 const FORMAT = 'animal-store';
 const VERSION = 1;
@@ -37,9 +27,9 @@ type Table = Header['tables'][number];
 /** How many rows of each table were exported or imported. */
 export type Transferred = readonly Pick<Table, 'name' | 'rows'>[];
 
-/** What was moved in one line, such as `8 animals, 1 key`. */
+/** How many rows of which tables were moved, in one line. */
 export function summarize(tables: Transferred): string {
-  return tables.map(({ name, rows }) => `${rows} ${TABLES[name]?.nouns[rows === 1 ? 0 : 1] ?? name}`).join(', ');
+  return tables.map(({ name, rows }) => `${name}: ${rows}`).join(', ');
 }
 
 /** Rows look the same in every session. A plan for many rows may read whole tables, and the file may be a slow pipe. */
@@ -163,7 +153,7 @@ async function* readStore(session: Connection, header: Header): AsyncGenerator<s
   for (const { name, columns } of header.tables) {
     await session.execute(
       `DECLARE lines NO SCROLL CURSOR FOR
-       SELECT row_to_json(line)::text AS line FROM (SELECT ${columns.join()} FROM ${name} ORDER BY ${TABLES[name]?.order}) AS line`,
+       SELECT row_to_json(line)::text AS line FROM (SELECT ${columns.join()} FROM ${name} ORDER BY ${TABLES[name]}) AS line`,
     );
     for (;;) {
       const { rows } = await session.execute(`FETCH ${BATCH_ROWS} FROM lines`);

@@ -22,7 +22,7 @@ describe('the store command', () => {
     const beside = await place.store(['export', '-']);
     expect(beside).toMatchObject({
       code: 0,
-      stderr: expect.stringMatching(/9 animals, 3 keys, .* 1 idempotency key /),
+      stderr: expect.stringMatching(/exported pets: 9, api_keys: 3, .* idempotent_adds: 1 from /),
     });
     await program.stop();
     expect(await place.store(['export', FILE])).toMatchObject({ code: 0 });
@@ -77,7 +77,7 @@ describe('the store command', () => {
     const full = await place.store(['import', FILE], { DATABASE_URL: url });
     expect([full.code, linesOf(full.stderr)]).toEqual([
       1,
-      [expect.stringMatching(/the store is not empty \(10 animals, 3 keys, .*\): name a new one with DATABASE_URL or/)],
+      [expect.stringMatching(/the store is not empty \(pets: 10, api_keys: 3, .*\): name a new one with DATABASE_URL or/)],
     ]);
     const empty = await place.database();
     const lines = linesOf(exported);
