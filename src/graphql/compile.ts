@@ -13,7 +13,6 @@ import {
   type GraphQLField,
   type GraphQLObjectType,
   type GraphQLSchema,
-  type OperationDefinitionNode,
   type SelectionNode,
   type SelectionSetNode,
   type SourceLocation,
@@ -67,7 +66,7 @@ export function compile({ schema, operation, variables, errors }: CompileOptions
     const name = node.name.value;
     const place = { responseKey, locations: locate(nodes), statuses: [] };
     if (name === '__typename') return { ...place, ...toFree(() => `"${rootType.name}"`) };
-    if (isMeta(nodes)) return { ...place, ...compileIntrospection(schema, root, nodes, fragments) };
+    if (isMeta(nodes)) return { ...place, ...compileIntrospection(schema, operation, nodes) };
     const definition = rootType.getFields()[name] as GraphQLField<unknown, unknown>;
     const { args, resolve, type } = definition;
     if (!resolve) throw new Error(`the root field ${name} has no resolver`);
@@ -184,14 +183,13 @@ const PLAIN: ReadonlySet<string> = new Set(['String', 'String!', 'Boolean', 'Boo
  */
 function compileIntrospection(
   schema: GraphQLSchema,
-  operation: OperationDefinitionNode,
+  { node, fragments }: Pick<Operation, 'node' | 'fragments'>,
   selections: readonly FieldNode[],
-  fragments: Fragments,
 ): FieldParts {
   // The other variables have been coerced, which graphql-js would do again.
-  const variableDefinitions = operation.variableDefinitions?.filter(({ type }) => PLAIN.has(print(type)));
+  const variableDefinitions = node.variableDefinitions?.filter(({ type }) => PLAIN.has(print(type)));
   const selectionSet: SelectionSetNode = { kind: Kind.SELECTION_SET, selections };
-  const definitions = [{ ...operation, selectionSet, variableDefinitions }, ...fragments.values()];
+  const definitions = [{ ...node, selectionSet, variableDefinitions }, ...fragments.values()];
   const document: DocumentNode = { kind: Kind.DOCUMENT, definitions };
   return toFree((variableValues) => {
     const { data, errors } = executeSync({ schema, document, variableValues });

@@ -14,7 +14,7 @@ import { price } from './prices.js';
 import { writeRefusal, writeResponse } from './response.js';
 import { run } from './run.js';
 import type { PersistedQueries, TrustedDocuments } from './trusted.js';
-import type { Answered, OperationRequest, Prepared, OperationContext, Execution, RateLimitGuard } from './types.js';
+import type { Answered, OperationRequest, Prepared, Execution, RateLimitGuard } from './types.js';
 
 export interface ExecuteOptions {
   readonly prepare: Prepare;
@@ -36,7 +36,7 @@ const LONG_MS = 2;
 export function createExecute(options: ExecuteOptions) {
   const { prepare, trusted, persisted, source, guardRateLimit, limits } = options;
 
-  /** Executes the operations of one HTTP request: they are prepared and admitted in order, and then run concurrently. */
+  /** The operations of one HTTP request are prepared and admitted in order, and then run concurrently. */
   return async function execute(
     requests: readonly OperationRequest[],
     context: HttpRequest,
@@ -60,7 +60,10 @@ export function createExecute(options: ExecuteOptions) {
         entry.prepared = found instanceof Promise ? await found : found;
         persisted.register(request);
         const { length } = entry.prepared.compiled.fields;
-        if (length > fields) throw tooManyFields(limits.maxRootFields);
+        if (length > fields) {
+          const reason = `The operations of one HTTP request may have ${limits.maxRootFields} root fields together`;
+          throw new StoreError('unprocessable_request', `${reason}; these have more.`);
+        }
         const priced = price(entry.prepared, bytes);
         if (priced.isMutation && priced.cost > 0) parseIdempotencyKey(context.header('idempotency-key'));
         bytes -= priced.maxBytes;
@@ -88,12 +91,18 @@ export function createExecute(options: ExecuteOptions) {
       }
     }
 
-    const createContext = createContexts(context, session);
+    const call = new RequestCall(context, session.upstreamKey);
+    const loader = createPetLoader(source, call);
     const runEntry = async (entry: Entry, index: number): Promise<void> => {
       const { prepared, priced } = entry;
       if (!prepared || !priced) return;
+      let position = 0;
+      const nextIdempotencyKey = () => {
+        const key = parseIdempotencyKey(context.header('idempotency-key'), session.keyId);
+        return key && completeIdempotencyKey(key, index, position++);
+      };
       try {
-        const outcomes = await run(priced, createContext(index));
+        const outcomes = await run(priced, { session, call, source, loader, nextIdempotencyKey, guardRateLimit });
         entry.response = writeResponse(prepared.compiled, outcomes, context.requestId);
       } catch (thrown) {
         refuse(entry, thrown);
@@ -112,24 +121,6 @@ export function createExecute(options: ExecuteOptions) {
     };
     return session.keyId === undefined ? requireSchemaOnly(findDocument, session) : findDocument();
   }
-
-  function createContexts(context: HttpRequest, session: Session) {
-    const call = new RequestCall(context, session.upstreamKey);
-    const loader = createPetLoader(source, call);
-    return (entry: number): OperationContext => {
-      let position = 0;
-      const nextIdempotencyKey = () => {
-        const key = parseIdempotencyKey(context.header('idempotency-key'), session.keyId);
-        return key && completeIdempotencyKey(key, entry, position++);
-      };
-      return { session, call, source, loader, nextIdempotencyKey, guardRateLimit };
-    };
-  }
-}
-
-function tooManyFields(most: number): StoreError {
-  const reason = `The operations of one HTTP request may have ${most} root fields together; these have more.`;
-  return new StoreError('unprocessable_request', reason);
 }
 
 async function requireSchemaOnly(find: () => MaybePromise<Prepared>, session: Session): Promise<Prepared> {

@@ -52,10 +52,7 @@ export interface Graphql {
   readonly close: () => Promise<void>;
 }
 
-/**
- * Puts /graphql together.
- * @throws ConfigError if the manifest of trusted documents cannot be used
- */
+/** Puts /graphql together. @throws ConfigError if the manifest of trusted documents cannot be used */
 export async function openGraphql(config: Config, { backend, log, metrics }: GraphqlDependencies): Promise<Graphql> {
   const { introspection, explorer: hasPages, production } = config;
   const { source, usage } = backend;

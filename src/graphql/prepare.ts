@@ -39,7 +39,7 @@ export interface PrepareOptions {
 
 /** The bounds of each cache: entries, and the characters and compiled fields that they keep. */
 const MAX_ENTRIES = 2_000;
-const MAX_SIZE = 400_000;
+const MAX_SIZE = 300_000;
 /** How many characters of a document take as much memory as one compiled field. */
 const FIELD_CHARACTERS = 4;
 

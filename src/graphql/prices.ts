@@ -11,9 +11,8 @@ type RootFieldName = Exclude<keyof Query | keyof Mutation, '__typename'>;
 export const MAX_WINDOWS = 8;
 
 /**
- * The price of every root field. A field that is missing here does not compile.
- * Each function throws a StoreError `invalid_request` if the field's own rules refuse its arguments. Such a field asks
- * the store nothing and costs nothing.
+ * The price of every root field. A field that is missing here does not compile. Each function throws a StoreError
+ * `invalid_request` if the field's own rules refuse its arguments.
  */
 export const PRICES = {
   pets: (args: UntrustedPetQuery): Price<QueryPetsArgs> => {

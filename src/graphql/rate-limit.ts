@@ -10,7 +10,6 @@ import type { RateLimitGuard } from './types.js';
 /** The window slides. */
 const WINDOW_MS = 60_000;
 const MAX_USES = 60;
-/** Keys counted at the most. */
 const MAX_KEYS = 50_000;
 
 /** Makes the guard of the free field `rateLimit`, which the ledger does not count. */

@@ -69,8 +69,8 @@ export function toBatchReply(responses: readonly OperationResponse[], mediaType:
 }
 
 /**
- * The HTTP status of a response to one operation. In the media type that defines it, data with errors is a 294, and
- * every response without data an error; a persisted query that is not found is a 200 in Apollo's protocol.
+ * In the media type that defines it, data with errors is a 294, and every response without data an error; a persisted
+ * query that is not found is a 200 in Apollo's protocol.
  * https://http-spec.graphql.org/September2026/#sec-Status-Codes
  */
 function toStatus({ status, hasData, hasErrors }: OperationResponse, mediaType: string): number {
@@ -78,13 +78,12 @@ function toStatus({ status, hasData, hasErrors }: OperationResponse, mediaType: 
   return hasData ? 294 : 422;
 }
 
-/** Writes an error as JSON. Every error names the request. */
+/** Every error names the request. */
 function writeError(error: GraphQLFormattedError, requestId: string): string {
   return JSON.stringify({ ...error, extensions: { ...error.extensions, requestId } });
 }
 
 /**
- * Puts a response together.
  * @param errors - as JSON
  * @param data - as JSON; absent if the operation did not run
  */

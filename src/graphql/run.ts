@@ -79,7 +79,7 @@ function findStatusErrors({ responseKey, statuses }: RootField, value: unknown):
 
 const UPSTREAM_REFUSALS: ReadonlySet<ErrorName> = new Set(['unauthorized', 'rate_limited', 'key_banned']);
 
-/** Returns why no field got data, if the upstream refused the key or its rate for each field that costs something. */
+/** Returns why no field got data, if the upstream refused each field that costs something. */
 function findUpstreamRefusal(calls: readonly FieldCall[], outcomes: readonly Outcome[]): StoreError | undefined {
   let refusal: StoreError | undefined;
   for (const [index, { json, failures }] of outcomes.entries()) {

@@ -2,7 +2,6 @@ import { hash } from 'node:crypto';
 import { unwatchFile, watchFile } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { setImmediate } from 'node:timers/promises';
-import { type GraphQLError, parse } from 'graphql';
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import { ConfigError } from '../config.js';
@@ -110,7 +109,7 @@ export interface ManifestOptions {
   readonly path: string;
   /** Called with the texts by their identifiers, each time the file has been read. */
   readonly replace: (manifest: ReadonlyMap<string, string>) => void;
-  /** Parses and validates a document. @throws Error if it is not valid */
+  /** Parses and validates a document. @throws RequestErrors, StoreError */
   readonly check: (text: string) => Promise<unknown>;
   readonly log: Log;
 }
@@ -140,17 +139,43 @@ export async function openManifest({ path, replace, check, log }: ManifestOption
   };
 
   async function load(): Promise<void> {
-    const manifest = await readManifest(path);
-    replace(manifest);
-    const ids = new Map([...manifest].map(([id, text]) => [text, id]));
-    for (const [text, id] of ids) {
+    const entries = await readManifest();
+    const manifest = new Map<string, string>();
+    for (const [id, text] of entries) {
       await check(text).catch((error: unknown) => {
-        log.warn({ id, reason: (error as Error).message }, 'a trusted document is not valid');
+        const reason = (error as Error).message;
+        const isGraphql = !(error instanceof RequestErrors) || error.status !== 400;
+        if (!isGraphql) throw broken(`has the document ${id}, which is not GraphQL (${reason})`);
+        log.warn({ id, reason }, 'a trusted document is not valid');
       });
+      // Other generators hash differently. The SHA-256 of the text names the document, too.
+      manifest.set(hash('sha256', text), text);
       await setImmediate();
     }
-    if (ids.size === 0) log.warn('the manifest of trusted documents is empty');
-    log.info({ documents: ids.size }, 'the manifest of trusted documents is loaded');
+    for (const [id, text] of entries) manifest.set(withoutPrefix(id), text);
+    replace(manifest);
+    if (entries.length === 0) log.warn('the manifest of trusted documents is empty');
+    log.info({ documents: entries.length }, 'the manifest of trusted documents is loaded');
+  }
+
+  async function readManifest(): Promise<z.infer<typeof MANIFEST>> {
+    const content = await readFile(path, 'utf8').catch((error: unknown) => {
+      throw broken(`cannot be read (${(error as Error).message})`);
+    });
+    let json: unknown;
+    try {
+      // Some editors write a byte order mark.
+      json = JSON.parse(content.startsWith('\ufeff') ? content.slice(1) : content);
+    } catch {
+      throw broken('is not JSON');
+    }
+    const { success, data } = MANIFEST.safeParse(json);
+    if (success) return data;
+    throw broken("is neither an object that maps hashes to documents nor Apollo's persisted-query manifest");
+  }
+
+  function broken(reason: string): ConfigError {
+    return new ConfigError(`TRUSTED_DOCUMENTS names ${path}, which ${reason}`);
   }
 }
 
@@ -165,34 +190,3 @@ const MANIFEST = z.union([
   APOLLO_MANIFEST.transform(({ operations }) => operations.map(({ id, body }) => [id, body] as const)),
   z.record(z.string(), z.string()).transform((texts) => Object.entries(texts)),
 ]);
-
-async function readManifest(path: string): Promise<ReadonlyMap<string, string>> {
-  const broken = (reason: string) => new ConfigError(`TRUSTED_DOCUMENTS names ${path}, which ${reason}`);
-  const content = await readFile(path, 'utf8').catch((error: unknown) => {
-    throw broken(`cannot be read (${(error as Error).message})`);
-  });
-  let json: unknown;
-  try {
-    // Some editors write a byte order mark.
-    json = JSON.parse(content.startsWith('\ufeff') ? content.slice(1) : content);
-  } catch {
-    throw broken('is not JSON');
-  }
-  const { success, data: entries } = MANIFEST.safeParse(json);
-  if (!success) {
-    throw broken("is neither an object that maps hashes to documents nor Apollo's persisted-query manifest");
-  }
-  const manifest = new Map<string, string>();
-  for (const [id, text] of entries) {
-    try {
-      parse(text);
-    } catch (error) {
-      throw broken(`has the document ${id}, which is not GraphQL (${(error as GraphQLError).message})`);
-    }
-    // Other generators hash differently. The SHA-256 of the text names the document, too.
-    manifest.set(hash('sha256', text), text);
-    await setImmediate();
-  }
-  for (const [id, text] of entries) manifest.set(withoutPrefix(id), text);
-  return manifest;
-}

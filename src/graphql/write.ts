@@ -98,15 +98,8 @@ const WRITTEN = Symbol('written');
 /** Requests that were answered by one statement share a list, which keeps the text that was last written of it. */
 interface SharedList extends ReadonlyArray<unknown> {
   readonly [WHOLE]?: SharedList;
-  [WRITTEN]?: WrittenList;
-}
-
-/** The text of the first items of a list. */
-interface WrittenList {
-  readonly write: Writer;
-  text: string;
-  /** Where the text of each item ends. */
-  readonly ends: number[];
+  /** The text of its first items, and where each of them ends. */
+  [WRITTEN]?: { readonly write: Writer; text: string; readonly ends: number[] };
 }
 
 function toListWriter(write: Writer): Writer {
