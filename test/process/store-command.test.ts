@@ -77,7 +77,11 @@ describe('the store command', () => {
     const full = await place.store(['import', FILE], { DATABASE_URL: url });
     expect([full.code, linesOf(full.stderr)]).toEqual([
       1,
-      [expect.stringMatching(/the store is not empty \(pets: 10, api_keys: 3, .*\): name a new one with DATABASE_URL or/)],
+      [
+        expect.stringMatching(
+          /the store is not empty \(pets: 10, api_keys: 3, .*\): name a new one with DATABASE_URL or/,
+        ),
+      ],
     ]);
     const empty = await place.database();
     const lines = linesOf(exported);
