@@ -44,14 +44,7 @@ export function createOpenApiDocument(): JsonObject {
               { ETag: ETAG },
             ),
             304: NOT_MODIFIED,
-            ...errors(
-              'limit must be a whole number from 1 to 100 in plain digits, got "500".',
-              401,
-              406,
-              429,
-              500,
-              503,
-            ),
+            ...errors('limit must be a whole number from 1 to 100, got 500.', 401, 406, 429, 500, 503),
           },
         },
         post: {

@@ -40,8 +40,9 @@ export const listQuery = z.strictObject(
   {
     limit: z
       .string()
-      .refine((text) => /^[1-9]\d*$/.test(text) && isLimit(Number(text)), `${LIMIT_RULE} in plain digits`)
+      .regex(/^(?:0|[1-9]\d{0,14})$/, `${LIMIT_RULE} in plain digits`)
       .transform(Number)
+      .refine(isLimit, LIMIT_RULE)
       .default(LIMIT.default)
       .meta({
         type: 'integer',
