@@ -37,7 +37,7 @@ export interface App {
 }
 
 /** A request that has waited for its turn for longer is refused: its client has usually left. In milliseconds. */
-const LATE_MS = 2_000;
+const LATE_MS = 5_000;
 /** What the event loop does for any response, for each of its bytes, and for each request to the store, in milliseconds. */
 const RESPONSE_MS = 0.05;
 const BYTE_MS = 4e-6;
