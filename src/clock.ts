@@ -28,3 +28,17 @@ export function toUnixSeconds(time: number): number {
 function stepsOfWallClock(): number {
   return Math.round((Date.now() - monotonicNow()) / 1_000) * 1_000;
 }
+
+/**
+ * Calls a function after a time, in milliseconds. If the event loop was busy until then, it first reads what has arrived
+ * in the meantime, so that an answer in time does not count as late.
+ * @returns the function that prevents the call
+ */
+export function callAfter(ms: number, run: () => void): () => void {
+  let immediate: NodeJS.Immediate | undefined;
+  const timer = setTimeout(() => (immediate = setImmediate(run)), ms);
+  return () => {
+    clearTimeout(timer);
+    clearImmediate(immediate);
+  };
+}

@@ -1,3 +1,4 @@
+import { callAfter } from '../clock.js';
 import { overloaded } from '../errors.js';
 
 /** How long to use fewer connections, after the server has refused one. */
@@ -19,13 +20,13 @@ export function createSlots(max: number) {
       }
       return new Promise((resolve, reject) => {
         const start = (): void => {
-          clearTimeout(timeout);
+          prevent();
           resolve();
         };
-        const timeout = setTimeout(() => {
+        const prevent = callAfter(timeoutMs, () => {
           waiting = waiting.filter((one) => one !== start);
           reject(overloaded());
-        }, timeoutMs);
+        });
         waiting.push(start);
       });
     },

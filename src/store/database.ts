@@ -1,3 +1,4 @@
+import { callAfter } from '../clock.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { DatabaseConnections, Metrics } from '../observability/metrics.js';
@@ -118,14 +119,14 @@ export function guardWrites(database: Database, pool: number, log: Log): Databas
     if (isStalled && running > 0) throw stalled();
     if (running >= max) await new Promise<void>((start, refuse) => waiting.push({ start, refuse }));
     running += 1;
-    const timer = setTimeout(stall, STALLED_MS);
+    const prevent = callAfter(STALLED_MS, stall);
     try {
       const result = await run();
       if (isStalled) log.warn('the database writes again');
       isStalled = false;
       return result;
     } finally {
-      clearTimeout(timer);
+      prevent();
       running -= 1;
       waiting.shift()?.start();
     }

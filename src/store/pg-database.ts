@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { callAfter } from '../clock.js';
 import { overloaded } from '../errors.js';
 import { splitHosts } from '../setting-types.js';
 import { createSlots } from './connection-slots.js';
@@ -141,25 +142,22 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
     return new Promise((resolve, reject) => {
       let isGivenUp = false;
       let abandoned: NodeJS.Timeout | undefined;
-      const timer = setTimeout(
-        () => {
-          isGivenUp = true;
-          reject(new Error('the statement took too long'));
-          // Until the server has ended it, its connection counts as used, so that the server never has many more sessions
-          // than the pool has connections.
-          void cancelStatement(client).then((isCancelled) => {
-            abandoned = setTimeout(end, isCancelled ? ABANDONED_MS : 0, true).unref();
-          });
-        },
-        Math.min(waitMs, deadline - performance.now()),
-      );
+      const prevent = callAfter(Math.min(waitMs, deadline - performance.now()), () => {
+        isGivenUp = true;
+        reject(new Error('the statement took too long'));
+        // Until the server has ended it, its connection counts as used, so that the server never has many more sessions
+        // than the pool has connections.
+        void cancelStatement(client).then((isCancelled) => {
+          abandoned = setTimeout(end, isCancelled ? ABANDONED_MS : 0, true).unref();
+        });
+      });
       let isReleased = false;
       const end = (isUnusable = false): void => {
         if (!isReleased) release(client, isUnusable);
         isReleased = true;
       };
       client.query(config, (error: Error | null | undefined, result: pg.QueryResult) => {
-        clearTimeout(timer);
+        prevent();
         clearTimeout(abandoned);
         // A late cancellation must not end another request's statement, so its connection is not used again.
         const isUnusable = error ? isBroken(error) || (error as NodeJS.ErrnoException).code === READ_ONLY : false;
