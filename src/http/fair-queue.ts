@@ -177,6 +177,7 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
     if (isStarting) return;
     isStarting = true;
     const now = performance.now();
+    countCallers(now);
     const blocked: Caller[] = [];
     // A caller that is added again while the loop runs gets its next turn after the others.
     for (const caller of queue) {
