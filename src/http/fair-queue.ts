@@ -197,8 +197,10 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   /** Looks again when the first waiting caller has paid its debt, or has waited too long. */
   function schedule(now: number): void {
     let waitMs = lateMs;
-    for (const { waiting, debtMs } of queue) {
-      if (debtMs > BURST_MS) waitMs = Math.min(waitMs, (debtMs - BURST_MS) / share);
+    for (const { waiting, debtMs, running: itsRunning } of queue) {
+      // The end of a request that runs wakes its caller.
+      const isToWake = debtMs > BURST_MS || (itsRunning === 0 && running < MAX_RUNNING);
+      if (isToWake) waitMs = Math.min(waitMs, Math.max(0, debtMs - BURST_MS) / share);
       waitMs = Math.min(waitMs, (waiting[0]?.since ?? now) + lateMs - now);
     }
     clearTimeout(timer);
