@@ -29,6 +29,8 @@ const SOURCES = {
   message: 'Take the contract; app.ts hands the implementation over.',
 };
 
+const INNERMOST = [APOLLO, UNDICI, DRIVERS, REDIS, OTEL, HTTP, TOP];
+
 export default defineConfig(
   {
     ignores: [
@@ -93,31 +95,10 @@ export default defineConfig(
   ),
   fence(
     ['src/access/**'],
-    [
-      APOLLO,
-      UNDICI,
-      DRIVERS,
-      REDIS,
-      OTEL,
-      HTTP,
-      TOP,
-      folders('graphql', 'rest', 'pets', 'proxy', 'redis', 'store', 'observability', 'cli'),
-    ],
+    [...INNERMOST, folders('graphql', 'rest', 'pets', 'proxy', 'redis', 'store', 'observability', 'cli')],
   ),
   // The contract of the sources names the caller's key in the terms of access/.
-  fence(
-    ['src/pets/**'],
-    [
-      APOLLO,
-      UNDICI,
-      DRIVERS,
-      REDIS,
-      OTEL,
-      HTTP,
-      TOP,
-      folders('graphql', 'rest', 'proxy', 'redis', 'observability', 'cli'),
-    ],
-  ),
+  fence(['src/pets/**'], [...INNERMOST, folders('graphql', 'rest', 'proxy', 'redis', 'observability', 'cli')]),
   fence(['src/proxy/**'], [APOLLO, DRIVERS, REDIS, OTEL, HTTP, TOP, folders('graphql', 'rest', 'store', 'cli')]),
   fence(['src/store/**'], [APOLLO, UNDICI, REDIS, HTTP, TOP, folders('graphql', 'rest', 'proxy', 'cli')]),
   fence(['src/graphql/**'], [UNDICI, DRIVERS, REDIS, OTEL, SOURCES, TOP, folders('rest', 'store', 'redis', 'cli')]),
