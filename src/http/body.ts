@@ -36,11 +36,11 @@ interface Arriving {
 const FIRST_BYTES = 4_096;
 /**
  * Each piece of a body costs as much as a hundred bytes, whatever its length. The connection that sends each further
- * so many of them, over all bodies, is not read for a while: all such connections together are read once in this time,
- * in milliseconds.
+ * so many of them, over all bodies, has to wait: such connections are read one after the other, with this time between
+ * two reads, in milliseconds.
  */
 const MANY_PIECES = 5_000;
-const MANY_PIECES_MS = 20;
+const BETWEEN_READS_MS = 20;
 
 /**
  * Creates the function that reads the body of a request, which must be uncompressed JSON. Until its request has been
@@ -51,7 +51,8 @@ export function createBodyReader(maxBytes: number) {
   const arriving = new Set<Arriving>();
   let bytesTogether = 0;
   let pieces = 0;
-  let nextReadAt = 0;
+  const readsToCome: (() => void)[] = [];
+  let timer: NodeJS.Timeout | undefined;
 
   /**
    * @throws StoreError `unsupported_media_type`, `payload_too_large`, `overloaded`, or `bad_request` if the body ends
@@ -120,10 +121,13 @@ export function createBodyReader(maxBytes: number) {
 
   function readLater(socket: Socket): void {
     pieces = 0;
-    const now = performance.now();
-    nextReadAt = Math.max(now, nextReadAt) + MANY_PIECES_MS;
-    const read = stopReading(socket);
-    setTimeout(read, nextReadAt - now);
+    readsToCome.push(stopReading(socket));
+    timer ??= setTimeout(readNext, BETWEEN_READS_MS);
+  }
+
+  function readNext(): void {
+    readsToCome.shift()?.();
+    timer = readsToCome.length > 0 ? setTimeout(readNext, BETWEEN_READS_MS) : undefined;
   }
 
   function tooLarge(): StoreError {
