@@ -2,6 +2,7 @@ import { callAfter } from '../clock.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { DatabaseConnections, Metrics } from '../observability/metrics.js';
+import { createSlots } from './slots.js';
 
 /** One SQL statement. The name lets a server keep its plan. */
 export interface Statement {
@@ -11,9 +12,10 @@ export interface Statement {
 
 /** Makes dates of a row's times. They are selected with `to_json`, whose text does not depend on DateStyle. */
 export function withDates<Row extends object>(row: Row): Row {
-  const entries = Object.entries(row).map(([name, value]: [string, unknown]) => {
-    return [name, name.endsWith('At') && typeof value === 'string' ? new Date(value) : value];
-  });
+  const entries = Object.entries(row).map(([name, value]: [string, unknown]) => [
+    name,
+    name.endsWith('At') && typeof value === 'string' ? new Date(value) : value,
+  ]);
   return Object.fromEntries(entries) as Row;
 }
 
@@ -78,7 +80,7 @@ export function observeDatabase(database: Database, metrics: Metrics) {
   };
 
   function toFailure(error: unknown, name: string): unknown {
-    const { code } = (error instanceof StoreError ? (error.cause ?? error) : error) as { readonly code?: unknown };
+    const { code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
     if (code === DISK_FULL) {
       full = { name, at: performance.now() };
       return diskFull(error);
@@ -102,44 +104,37 @@ const STALLED_MS = 1_000;
  * @param pool - the connections of the database, of which a fifth is left to reads
  */
 export function guardWrites(database: Database, pool: number, log: Log): Database {
-  const max = Math.max(1, pool - Math.ceil(pool / 5));
-  let running = 0;
+  const slots = createSlots(Math.max(1, pool - Math.ceil(pool / 5)));
   let isStalled = false;
-  let waiting: { readonly start: () => void; readonly refuse: (error: StoreError) => void }[] = [];
 
   return {
     ...database,
-    query: (statement, values) =>
-      statement.text.startsWith('SELECT')
-        ? database.query(statement, values)
-        : write(() => database.query(statement, values)),
+    query: (statement, values) => {
+      const run = () => database.query<never>(statement, values);
+      return statement.text.startsWith('SELECT') ? run() : write(run);
+    },
   };
 
   async function write<T>(run: () => Promise<T>): Promise<T> {
-    if (isStalled && running > 0) throw stalled();
-    if (running >= max) await new Promise<void>((start, refuse) => waiting.push({ start, refuse }));
-    running += 1;
-    const prevent = callAfter(STALLED_MS, stall);
+    await slots.take(STALLED_MS);
+    const prevent = callAfter(STALLED_MS, () => setStalled(true));
     try {
+      if (isStalled && slots.used() > 1) {
+        const message = 'The store cannot write at the moment. Try again shortly.';
+        throw new StoreError('unavailable', message, { retryAfter: 1 });
+      }
       const result = await run();
-      if (isStalled) log.warn('the database writes again');
-      isStalled = false;
+      setStalled(false);
       return result;
     } finally {
       prevent();
-      running -= 1;
-      waiting.shift()?.start();
+      slots.free();
     }
   }
 
-  function stall(): void {
-    if (!isStalled) log.warn('the database does not complete writes: they are refused');
-    isStalled = true;
-    for (const { refuse } of waiting) refuse(stalled());
-    waiting = [];
+  function setStalled(value: boolean): void {
+    if (value === isStalled) return;
+    isStalled = value;
+    log.warn(value ? 'the database does not complete writes: they are refused' : 'the database writes again');
   }
-}
-
-function stalled(): StoreError {
-  return new StoreError('unavailable', 'The store cannot write at the moment. Try again shortly.', { retryAfter: 1 });
 }

@@ -4,7 +4,7 @@ const ANSWER_MS = 1_000;
 const SEARCH_EVERY_MS = 1_000;
 
 /**
- * Creates the choice among several PostgreSQL servers, of which one accepts writes.
+ * Creates the choice among PostgreSQL servers, of which one accepts writes. A single one is always the choice.
  * @param onMove - called when another server has become the one to connect to
  */
 export function createHosts(urls: readonly string[], onMove: () => void) {
@@ -15,10 +15,10 @@ export function createHosts(urls: readonly string[], onMove: () => void) {
 
   return {
     /** The URL to connect to: that of the primary or, while there is none, of a standby that answers. */
-    get url() {
-      return url;
+    url: () => url,
+    async search(): Promise<void> {
+      if (urls.length > 1) await search();
     },
-    search,
     close(): void {
       isClosed = true;
       clearTimeout(timer);
@@ -43,12 +43,17 @@ export function createHosts(urls: readonly string[], onMove: () => void) {
 }
 
 async function isPrimary(url: string): Promise<boolean> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: ANSWER_MS, query_timeout: ANSWER_MS });
+  const rows = await askOnce(url, ANSWER_MS, 'SHOW transaction_read_only', []);
+  return (rows[0] as { transaction_read_only: string }).transaction_read_only === 'off';
+}
+
+/** Runs one statement on a connection of its own. Connecting and the statement may each take `timeoutMs`. */
+export async function askOnce(url: string, timeoutMs: number, text: string, values: unknown[]): Promise<unknown[]> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: timeoutMs, query_timeout: timeoutMs });
   client.on('error', () => undefined);
   try {
     await client.connect();
-    const { rows } = await client.query<{ transaction_read_only: string }>('SHOW transaction_read_only');
-    return rows[0]?.transaction_read_only === 'off';
+    return (await client.query(text, values)).rows as unknown[];
   } finally {
     void client.end().catch(() => undefined);
   }

@@ -2,79 +2,77 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { callAfter } from '../clock.js';
-import { overloaded } from '../errors.js';
+import { overloaded, StoreError } from '../errors.js';
 import { splitHosts } from '../setting-types.js';
-import { createSlots } from './connection-slots.js';
 import type { Connection, Database, Statement } from './database.js';
-import { createHosts } from './hosts.js';
-import { READ_ONLY, isBroken, isNotPrimary, mayRepeat, throwUnavailable, toUnavailable } from './pg-errors.js';
+import { askOnce, createHosts } from './hosts.js';
 import { addSettings } from './pg-session.js';
+import { createSlots } from './slots.js';
 
 interface PgDatabaseOptions {
   readonly url: string;
   readonly pool: number;
   /** Whether to use named prepared statements; poolers in transaction mode may not support them. */
   readonly prepare: boolean;
-  readonly statementTimeoutMs?: number;
-  /** Called when an idle connection breaks; the pool replaces it. */
+  readonly statementTimeoutMs?: number | undefined;
+  /** Called when an idle connection breaks. */
   readonly onConnectionError?: (error: Error) => void;
 }
 
 /** Connecting and one statement together take less than three seconds, the longest that a client waits. */
 const CONNECT_TIMEOUT_MS = 1_250;
 const STATEMENT_TIMEOUT_MS = 1_250;
-/** How much later the program gives a statement up by itself, at the latest. */
+/** How much later than the server the program gives a statement up, at the latest. */
 const GIVE_UP_MS = 150;
+/** How long to wait before the next attempt to connect, if the server has too many connections. */
+const RETRY_CONNECTION_MS = 100;
 /** A statement that fails within this time may be repeated on another host. */
 const REPEAT_WITHIN_MS = 250;
 const CANCEL_MS = 1_000;
 const CANCEL = 'SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name LIKE $1';
-/** How long to wait before the next attempt to connect, if the server has refused one. */
-const RETRY_CONNECTION_MS = 50;
 /** How long a cancelled statement may take to end. Then the program closes its connection. */
 const ABANDONED_MS = 30_000;
-
 /** A migration or an export may take long. */
 const TRANSACTION_TIMEOUT_MS = 3_600_000;
-
-/** PostgreSQL asks to repeat a transaction with these codes: serialization failure and deadlock. */
-const REPEATABLE: ReadonlySet<unknown> = new Set(['40001', '40P01']);
 const MAX_REPEATS = 10;
 
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
+const READ_ONLY = '25006';
+const STARTING_UP = '57P03';
 const TOO_MANY_CONNECTIONS = '53300';
+/** Serialization failure and deadlock: PostgreSQL asks to repeat the transaction. */
+const REPEATABLE: ReadonlySet<unknown> = new Set(['40001', '40P01']);
+/** Classes of an unavailable database. A server refuses connections with 28, 3D and 55. */
+const UNAVAILABLE_CLASSES: ReadonlySet<unknown> = new Set(['08', '25', '28', '3D', '53', '55', '57', '58']);
 
 /** Creates a pool of connections to a PostgreSQL server. It connects with the first statement. */
 export function createPgDatabase(options: PgDatabaseOptions): Database {
   const { pool: max, prepare, statementTimeoutMs = STATEMENT_TIMEOUT_MS, onConnectionError } = options;
   // pg means the same by these modes, but prints a warning of several lines.
-  const url = options.url.replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, '$1verify-full');
-  const urls = splitHosts(url);
-  // Throws now, and not with the first statement, if a certificate that the URL names cannot be read.
-  for (const one of urls) new pg.Client({ connectionString: one });
-  const hosts = urls.length > 1 ? createHosts(urls, retireIdle) : undefined;
-  const firstSearch = hosts?.search();
-  /** By these, `cancelStatement` finds the sessions of clients. */
+  const urls = splitHosts(options.url.replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, '$1verify-full'));
+  // Throws now, and not with the first statement, if a certificate that a URL names cannot be read.
+  for (const url of urls) new pg.Client({ connectionString: url });
+  const hosts = createHosts(urls, replaceIdle);
+  const firstSearch = hosts.search();
+  /** By these, `cancel` finds the sessions of clients. */
   const ids = new WeakMap<pg.ClientBase, string>();
   const pool = new pg.Pool({
     // Each client connects to the host that is right at the time.
     Client: class extends pg.Client {
       constructor(config?: pg.ClientConfig) {
-        const connectionString = hosts?.url ?? url;
         const id = randomUUID();
-        super({ ...config, connectionString: prepare ? addSettings(connectionString, id) : connectionString });
+        super({ ...config, connectionString: prepare ? addSettings(hosts.url(), id) : hosts.url() });
         if (prepare) ids.set(this, id);
       }
     },
     max,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     // Poolers refuse session settings, so the server's own settings apply there.
-    ...(prepare && {
-      statement_timeout: statementTimeoutMs,
-      idle_in_transaction_session_timeout: 30_000,
-    }),
+    ...(prepare && { statement_timeout: statementTimeoutMs, idle_in_transaction_session_timeout: 30_000 }),
     keepAlive: true,
     application_name: 'animal-store-gateway',
   });
+  /** Unlike the queue of the pool, these tell a busy pool from a failure. */
   const slots = createSlots(max);
   pool.on('error', (error) => onConnectionError?.(error));
   // A connection that breaks in use fails its statement, and emits this event as well. Without a listener, it would
@@ -83,33 +81,20 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
 
   return {
     async query<Row>({ name, text }: Statement, values: readonly unknown[]): Promise<Row[]> {
-      const config = { text, values: values as unknown[] };
-      if (firstSearch) await firstSearch;
+      const config = { ...(prepare && { name }), text, values: values as unknown[] };
+      await firstSearch;
       const startedAt = performance.now();
       for (let repeats = 0; ; repeats += 1) {
         try {
-          return (await run(prepare ? { name, ...config } : config)) as Row[];
+          return (await run(config)) as Row[];
         } catch (error) {
-          const { code } = error as NodeJS.ErrnoException;
-          if (REPEATABLE.has(code) && repeats < MAX_REPEATS) {
-            // At random, so that the same transactions do not meet again.
-            await sleep(Math.random() * 20);
-            continue;
-          }
-          if (isBroken(error)) retireIdle();
-          const isEarly = performance.now() - startedAt < REPEAT_WITHIN_MS;
-          const isToRepeat = repeats === 0 && isEarly && mayRepeat(error, text);
-          // A primary that vanishes does not close its connections, so errors come late. Later statements need the
-          // search.
-          const searching = isToRepeat || isBroken(error) || isNotPrimary(error) ? hosts?.search() : undefined;
-          if (searching && isToRepeat) await searching;
-          else throw toUnavailable(error);
+          if (!(await mayRepeat(error, text, repeats, performance.now() - startedAt))) throw toUnavailable(error);
         }
       }
     },
     /** Runs `work` on one connection, and closes the connection if it fails: that also ends the transaction. */
     async transaction<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
-      if (firstSearch) await firstSearch;
+      await firstSearch;
       const client = await acquire().catch(throwUnavailable);
       const execute: Connection['execute'] = (text) => client.query(text).catch(throwUnavailable);
       let isDone = false;
@@ -123,14 +108,9 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
         release(client, !isDone);
       }
     },
-    connections: () => ({
-      used: pool.totalCount - pool.idleCount,
-      idle: pool.idleCount,
-      waiting: slots.waiting(),
-      max,
-    }),
-    close: () => {
-      hosts?.close();
+    connections: () => ({ used: slots.used(), idle: pool.idleCount, waiting: slots.waiting(), max }),
+    close() {
+      hosts.close();
       return pool.end();
     },
   };
@@ -140,6 +120,11 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
     const deadline = performance.now() + CONNECT_TIMEOUT_MS + waitMs;
     const client = await acquire();
     return new Promise((resolve, reject) => {
+      let isEnded = false;
+      const end = (isUnusable: boolean): void => {
+        if (!isEnded) release(client, isUnusable);
+        isEnded = true;
+      };
       let isGivenUp = false;
       let abandoned: NodeJS.Timeout | undefined;
       const prevent = callAfter(Math.min(waitMs, deadline - performance.now()), () => {
@@ -147,21 +132,15 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
         reject(new Error('the statement took too long'));
         // Until the server has ended it, its connection counts as used, so that the server never has many more sessions
         // than the pool has connections.
-        void cancelStatement(client).then((isCancelled) => {
+        void cancel(client).then((isCancelled) => {
           abandoned = setTimeout(end, isCancelled ? ABANDONED_MS : 0, true).unref();
         });
       });
-      let isReleased = false;
-      const end = (isUnusable = false): void => {
-        if (!isReleased) release(client, isUnusable);
-        isReleased = true;
-      };
       client.query(config, (error: Error | null | undefined, result: pg.QueryResult) => {
         prevent();
         clearTimeout(abandoned);
         // A late cancellation must not end another request's statement, so its connection is not used again.
-        const isUnusable = error ? isBroken(error) || (error as NodeJS.ErrnoException).code === READ_ONLY : false;
-        end(isGivenUp || isUnusable);
+        end(isGivenUp || (error instanceof Error && (isBroken(error) || codeOf(error) === READ_ONLY)));
         if (error) reject(error);
         else resolve(result.rows as unknown[]);
       });
@@ -169,23 +148,23 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   }
 
   /**
-   * Takes a connection, as soon as one is free. If the server accepts fewer connections than the pool may have, the pool
-   * makes do with those for a while.
+   * Takes a connection, as soon as one is free, also if the server accepts fewer connections than the pool may have.
    * @throws StoreError `overloaded` if none is free in time
    */
   async function acquire(): Promise<pg.PoolClient> {
     const deadline = performance.now() + CONNECT_TIMEOUT_MS;
+    await slots.take(CONNECT_TIMEOUT_MS);
     for (;;) {
-      await slots.take(deadline - performance.now());
       try {
         return await pool.connect();
       } catch (error) {
-        const isRefused = (error as NodeJS.ErrnoException).code === TOO_MANY_CONNECTIONS;
-        if (isRefused) slots.limit(Math.max(1, pool.totalCount));
+        const isBusy = codeOf(error) === TOO_MANY_CONNECTIONS;
+        if (isBusy && performance.now() < deadline) {
+          await sleep(RETRY_CONNECTION_MS);
+          continue;
+        }
         slots.free();
-        if (!isRefused) throw error;
-        if (performance.now() >= deadline) throw overloaded(error);
-        await sleep(RETRY_CONNECTION_MS);
+        throw isBusy ? overloaded(error) : error;
       }
     }
   }
@@ -200,28 +179,41 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
    * statement_timeout does not. A pooler hides which process serves a client: it ends the statement when the client leaves.
    * @returns whether the server has been asked
    */
-  async function cancelStatement(client: pg.PoolClient): Promise<boolean> {
+  async function cancel(client: pg.PoolClient): Promise<boolean> {
     const id = ids.get(client);
     if (id === undefined) return false;
-    const timeouts = { connectionTimeoutMillis: CANCEL_MS, query_timeout: CANCEL_MS };
-    const canceller = new pg.Client({ connectionString: hosts?.url ?? url, ...timeouts });
-    canceller.on('error', () => undefined);
-    try {
-      await canceller.connect();
-      await canceller.query(CANCEL, [`% ${id}`]);
-      return true;
-    } catch {
-      return false;
-    } finally {
-      void canceller.end().catch(() => undefined);
-    }
+    return askOnce(hosts.url(), CANCEL_MS, CANCEL, [`% ${id}`]).then(
+      () => true,
+      () => false,
+    );
   }
 
   /**
-   * Replaces idle connections. If one connection is dead, the others may be too (for example because a firewall dropped
-   * them all), and each dead one would cost a request its whole time limit.
+   * Whether to run a statement again that has failed, which may take until another host is found. A write whose
+   * connection broke may have happened, so it is not repeated.
    */
-  function retireIdle(): void {
+  async function mayRepeat(error: unknown, text: string, repeats: number, ms: number): Promise<boolean> {
+    const code = codeOf(error);
+    if (REPEATABLE.has(code)) {
+      // At random, so that the same transactions do not meet again.
+      await sleep(Math.random() * 20);
+      return repeats < MAX_REPEATS;
+    }
+    // If one connection is dead, the others may be too, for example because a firewall dropped them all. Each would cost a
+    // request its whole time limit.
+    if (isBroken(error)) replaceIdle();
+    const isNotPrimary = code === READ_ONLY || code === STARTING_UP;
+    const hasNotRun = isNotPrimary || (error as NodeJS.ErrnoException).syscall === 'connect';
+    const isSafe = hasNotRun || (text.startsWith('SELECT') && isUnavailable(error));
+    const isToRepeat = urls.length > 1 && repeats === 0 && ms < REPEAT_WITHIN_MS && isSafe;
+    // A primary that vanishes does not close its connections, so errors come late. Later statements need the search.
+    if (!isToRepeat && !isBroken(error) && !isNotPrimary) return false;
+    const search = hosts.search();
+    if (isToRepeat) await search;
+    return isToRepeat;
+  }
+
+  function replaceIdle(): void {
     for (let count = pool.idleCount; count > 0; count--) {
       pool.connect().then(
         (client) => client.release(true),
@@ -229,4 +221,26 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       );
     }
   }
+}
+
+function codeOf(error: unknown): string | undefined {
+  return (error as NodeJS.ErrnoException).code;
+}
+
+/** Whether the connection failed or timed out, as opposed to an error that the server reported. */
+function isBroken(error: unknown): boolean {
+  return !(error instanceof pg.DatabaseError) && !(error instanceof StoreError);
+}
+
+function isUnavailable(error: unknown): boolean {
+  return isBroken(error) || UNAVAILABLE_CLASSES.has(codeOf(error)?.slice(0, 2));
+}
+
+function throwUnavailable(error: unknown): never {
+  throw toUnavailable(error);
+}
+
+function toUnavailable(error: unknown): unknown {
+  if (error instanceof StoreError || !isUnavailable(error)) return error;
+  return new StoreError('unavailable', 'The store cannot reach its database. Try again shortly.', { cause: error });
 }

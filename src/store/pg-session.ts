@@ -10,12 +10,9 @@ const LASTING_PLANS = '-c plan_cache_mode=force_generic_plan -c enable_seqscan=o
  * What the statements and the parsing of their results depend on, whatever the database or the role has set. Behind a
  * pooler this cannot be set, so statements that grant access return values that depend on none of it.
  */
-const SETTINGS = [
-  ...['DateStyle=ISO', 'IntervalStyle=postgres', 'TimeZone=UTC', 'bytea_output=hex', 'extra_float_digits=1'],
-  ...['array_nulls=on', 'standard_conforming_strings=on', 'default_transaction_isolation=read\\ committed'],
-]
-  .map((setting) => `-c ${setting}`)
-  .join(' ');
+const SETTINGS =
+  '-c DateStyle=ISO -c IntervalStyle=postgres -c TimeZone=UTC -c bytea_output=hex -c extra_float_digits=1 ' +
+  '-c array_nulls=on -c standard_conforming_strings=on -c default_transaction_isolation=read\\ committed';
 
 /** PostgreSQL cuts longer names of sessions, in bytes. */
 const MAX_NAME_LENGTH = 63;
@@ -28,6 +25,6 @@ export function addSettings(text: string, id: string): string {
   const url = new URL(text);
   const name = url.searchParams.get('application_name') ?? 'animal-store-gateway';
   url.searchParams.set('application_name', `${name.slice(0, MAX_NAME_LENGTH - id.length - 1)} ${id}`);
-  url.searchParams.set('options', [LASTING_PLANS, url.searchParams.get('options'), SETTINGS].join(' ').trim());
+  url.searchParams.set('options', [LASTING_PLANS, url.searchParams.get('options'), SETTINGS].join(' '));
   return url.href;
 }
