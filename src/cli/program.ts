@@ -3,7 +3,6 @@ import type { Writable } from 'node:stream';
 import { Command } from 'commander';
 import type { StoreConfig } from '../config.js';
 import { StoreError } from '../errors.js';
-import { makeDirectory } from '../make-directory.js';
 import { splitHosts } from '../setting-types.js';
 import type { Database } from '../store/database.js';
 import { createPgDatabase } from '../store/pg-database.js';
@@ -56,7 +55,6 @@ export async function withDatabase<T>(store: StoreConfig, work: (database: Datab
       throw toConfigError(error, store.setting);
     });
   }
-  await makeDirectory(store.directory);
   if (!(await isServed(store.directory))) return use(await openDatabase(store));
   return withSocketDirectory(store.directory, (path) => {
     const url = `postgres://store@localhost/postgres?host=${encodeURIComponent(resolve(path))}`;

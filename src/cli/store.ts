@@ -6,8 +6,8 @@ import { loadEnvironment } from '../environment.js';
 import { StoreError } from '../errors.js';
 import type { Database } from '../store/database.js';
 import { requireEmbeddedStore } from '../store/embedded-store.js';
-import { migrate, requireTables } from '../store/migrate.js';
-import { exportStore, importStore, summarize, type Transferred } from '../store/transfer.js';
+import { migrate } from '../store/migrate.js';
+import { exportStore, importStore, summarize } from '../store/transfer.js';
 import { createProgram, describeStore, explain, runProgram, withDatabase, write } from './program.js';
 
 const STANDARD = '-';
@@ -23,10 +23,7 @@ program
   .action(async (file: string) => {
     const { store, config } = selectStore();
     if (config.kind === 'embedded') await requireEmbeddedStore(config.directory);
-    const tables = await withDatabase(config, async (database) => {
-      await requireTables(database, store);
-      return writeFile(file, database);
-    });
+    const tables = await withDatabase(config, (database) => writeFile(file, database));
     console.error(`store: exported ${summarize(tables)} from ${store}`);
   });
 
@@ -54,7 +51,7 @@ function selectStore(): { store: string; config: StoreConfig } {
 }
 
 /** Writes an export, under another name until it is complete. Overwrites no file. */
-async function writeFile(file: string, database: Database): Promise<Transferred> {
+async function writeFile(file: string, database: Database): ReturnType<typeof exportStore> {
   if (file === STANDARD) return exportStore(database, (text) => write(process.stdout, text));
   if (existsSync(file)) throw new Error(`${file} exists: choose another name`);
   const partial = `${file}.partial`;

@@ -3,7 +3,7 @@ import { loadEnvironment } from '../environment.js';
 import { openRedis } from '../redis/client.js';
 import { requireEmbeddedStore } from '../store/embedded-store.js';
 import { createKeyAdmin, createRedisPeek, type KeyAdmin } from '../store/key-admin.js';
-import { listPendingMigrations, requireTables } from '../store/migrate.js';
+import { listPendingMigrations } from '../store/migrate.js';
 import { createPostgresKeyStore } from '../store/postgres-key-store.js';
 import { createPostgresUsage } from '../store/postgres-usage.js';
 import { describeStore, explain, withDatabase } from './program.js';
@@ -14,10 +14,9 @@ export async function withKeys<T>(work: (admin: KeyAdmin, actor: string) => Prom
   if (backend.kind === 'proxy')
     throw new Error('UPSTREAM_URL is set: keys belong to the animal store behind the gateway');
   const store = describeStore(backend);
-  if (backend.kind === 'embedded') await requireEmbeddedStore(backend.directory, ': start the program to create one');
+  if (backend.kind === 'embedded') await requireEmbeddedStore(backend.directory);
   try {
     const result = await withDatabase(backend, async (database) => {
-      await requireTables(database, store);
       const pending = await listPendingMigrations(database);
       if (pending.length > 0) throw new Error(`${store} has pending migrations: run npm run migrate`);
       const redis = redisUrl === undefined ? undefined : await openRedis({ url: redisUrl, timeoutMs: 5_000 });

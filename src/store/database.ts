@@ -35,7 +35,6 @@ export interface Connection {
 }
 
 export interface Database extends Queryable {
-  /** Runs `work` in one transaction on one connection. */
   transaction<T>(work: (connection: Connection) => Promise<T>): Promise<T>;
   readonly connections?: () => DatabaseConnections;
   close(): Promise<void>;
@@ -48,9 +47,8 @@ const DISK_FULL = '53100';
 const FULL_FOR_MS = 60_000;
 
 /**
- * Wraps the database of a server. It reports how long each statement took, with the wait for a connection. Transactions
- * are left out, because only migrations use them. Statements for which the database lacks space, or what `checkStore`
- * checks, fail as unavailable.
+ * Wraps a database: reports how long each statement took, with the wait for a connection. Statements for which it lacks
+ * space, or what `inspectStore` checks, fail as unavailable.
  */
 export function observeDatabase(database: Database, metrics: Metrics) {
   let full: { readonly name: string; readonly at: number } | undefined;
@@ -109,10 +107,10 @@ export function guardWrites(database: Database, pool: number, log: Log): Databas
 
   return {
     ...database,
-    query: (statement, values) => {
-      const run = () => database.query<never>(statement, values);
-      return statement.text.startsWith('SELECT') ? run() : write(run);
-    },
+    query: (statement, values) =>
+      statement.text.startsWith('SELECT')
+        ? database.query(statement, values)
+        : write(() => database.query(statement, values)),
   };
 
   async function write<T>(run: () => Promise<T>): Promise<T> {

@@ -13,8 +13,7 @@ const MIGRATION_LOCK = 7_236_012_030;
 
 /**
  * Lets one instance at a time migrate. A migration that waits for a lock blocks all later requests for the table, so it
- * gives up soon and tries again. If this process dies, the server notices within a second and rolls back. (Not every
- * server supports that setting.)
+ * gives up soon and tries again. If this process dies, the server notices within a second, if it supports that.
  */
 const PREPARE = `SET LOCAL lock_timeout = '2s';
   DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '1s', true); EXCEPTION WHEN OTHERS THEN END $$;
@@ -25,7 +24,7 @@ const RETRY_MS = 500;
 const LOCK_NOT_AVAILABLE = '55P03';
 const PERMISSION_DENIED = '42501';
 const GRANT =
-  'Run npm run migrate as the owner of the tables or, for a new database, GRANT CREATE ON SCHEMA public to the role';
+  '. Run npm run migrate as the owner of the tables or, for a new database, GRANT CREATE ON SCHEMA public to the role';
 
 interface MigrateOptions {
   /** How long to wait for locks, and for another instance that migrates, in milliseconds. */
@@ -46,8 +45,8 @@ export async function migrate(
 ): Promise<readonly string[]> {
   const deadline = performance.now() + waitMs;
   const applied: string[] = [];
+  let file = 'of the database';
   for (let hasWaited = false; ;) {
-    let file = 'of the database';
     try {
       const [done] = await withPending(database, files, PREPARE, async ([next], postgrator) => {
         if (!next) return [];
@@ -57,8 +56,12 @@ export async function migrate(
       if (!done) return applied;
       applied.push(file);
     } catch (error) {
-      const isLocked = codeOf(error) === LOCK_NOT_AVAILABLE;
-      if (!isLocked || performance.now() >= deadline) throw toFailure(error, file);
+      const isUnavailable = error instanceof StoreError;
+      const { code, message } = (isUnavailable ? (error.cause ?? error) : error) as NodeJS.ErrnoException;
+      const isLocked = code === LOCK_NOT_AVAILABLE;
+      if (error instanceof ConfigError || (isUnavailable && !isLocked)) throw error;
+      if (!isLocked || performance.now() >= deadline)
+        throw new ConfigError(`migration ${file} failed: ${message}${code === PERMISSION_DENIED ? GRANT : ''}`);
       if (!hasWaited) onWait?.(`migration ${file} waits: another transaction has a lock`);
       hasWaited = true;
       await sleep(RETRY_MS);
@@ -116,74 +119,37 @@ async function withPending<T>(
   });
 }
 
-function codeOf(error: unknown): unknown {
-  const { cause = error } = error as Error;
-  return (cause as NodeJS.ErrnoException).code;
-}
-
-function toFailure(error: unknown, file: string): unknown {
-  if (error instanceof ConfigError) return error;
-  if (error instanceof StoreError && codeOf(error) !== LOCK_NOT_AVAILABLE) return error;
-  const { message } = (error instanceof StoreError ? error.cause : error) as Error;
-  const remedy = codeOf(error) === PERMISSION_DENIED ? `. ${GRANT}` : '';
-  return new ConfigError(`migration ${file} failed: ${message}${remedy}`);
-}
-
-/**
- * What a server does with each table. A role that only serves needs no other permissions: docs/operating.md lists them.
- * The CASE keeps PostgreSQL from asking for the permissions of a table that does not exist.
- */
-const FIND_PROBLEMS = {
+/** The permissions are those in docs/operating.md. A role lacks all permissions for a table that does not exist. */
+const INSPECT = {
   name: 'check-store',
-  text: `SELECT name, permission, to_regclass(name) IS NOT NULL AS exists
-         FROM (VALUES
-           ('pets', 'SELECT, INSERT'),
-           ('pets_id_seq', 'USAGE'),
-           ('api_keys', 'SELECT'),
-           ('idempotent_adds', 'SELECT, INSERT, UPDATE, DELETE'),
-           ('usage', 'SELECT, INSERT, UPDATE, DELETE')
-         ) AS tables (name, permissions), string_to_table(permissions, ', ') AS permission
-         WHERE CASE
-           WHEN to_regclass(name) IS NULL THEN true
-           WHEN permission = 'USAGE' THEN NOT has_sequence_privilege(to_regclass(name)::oid, permission)
-           ELSE NOT has_table_privilege(to_regclass(name)::oid, permission)
-         END`,
+  text: `SELECT pg_is_in_recovery() AS "isStandby", current_setting('transaction_read_only')::boolean AS "isReadOnly",
+           (SELECT string_agg(permission || ' on ' || name, ', ')
+            FROM (VALUES
+              ('pets', 'SELECT, INSERT'),
+              ('pets_id_seq', 'USAGE'),
+              ('api_keys', 'SELECT'),
+              ('idempotent_adds', 'SELECT, INSERT, UPDATE, DELETE'),
+              ('usage', 'SELECT, INSERT, UPDATE, DELETE')
+            ) AS needs (name, permissions), string_to_table(permissions, ', ') AS permission
+            WHERE (CASE permission
+              WHEN 'USAGE' THEN has_sequence_privilege(to_regclass(name)::oid, permission)
+              ELSE has_table_privilege(to_regclass(name)::oid, permission)
+            END) IS NOT TRUE) AS lacks`,
 };
 
-/**
- * Checks that the database answers, and that it has what requests need.
- * @returns what is missing; undefined if nothing is
- * @throws StoreError `unavailable` if the database does not answer
- */
-export async function checkStore(database: Database): Promise<string | undefined> {
-  const problems = await database.query<{ name: string; permission: string; exists: boolean }>(FIND_PROBLEMS, []);
-  const [missing] = problems.filter(({ exists }) => !exists);
-  if (missing) return `The database has no ${missing.name}: its migrations are pending.`;
-  if (problems.length === 0) return undefined;
-  return `The database role lacks ${problems.map(({ name, permission }) => `${permission} on ${name}`).join(', ')}.`;
+export interface StoreState {
+  /** Whether the database only follows another one. */
+  readonly isStandby: boolean;
+  /** Whether the database refuses writes. */
+  readonly isReadOnly: boolean;
+  /** Why the database cannot serve requests; undefined if it can. */
+  readonly problem: string | undefined;
 }
 
-/** Whether the database only follows another one. */
-export function isHotStandby(database: Database): Promise<boolean> {
-  return ask(database, 'find-standby', 'SELECT pg_is_in_recovery() AS answer');
-}
-
-/** Whether the database refuses writes. */
-export function isReadOnly(database: Database): Promise<boolean> {
-  return ask(database, 'find-read-only', `SELECT current_setting('transaction_read_only')::boolean AS answer`);
-}
-
-async function ask(database: Database, name: string, text: string): Promise<boolean> {
-  const [row] = await database.query<{ answer: boolean }>({ name, text }, []);
-  return row?.answer === true;
-}
-
-/**
- * @param store - what the store is for the operator
- * @throws Error if the program has never migrated the database
- */
-export async function requireTables(database: Database, store: string): Promise<void> {
-  const text = "SELECT to_regclass('api_keys') IS NOT NULL AS exists";
-  const [row] = await database.query<{ exists: boolean }>({ name: 'find-tables', text }, []);
-  if (!row?.exists) throw new Error(`${store} has no tables: start the program or run npm run migrate`);
+/** @throws StoreError `unavailable` if the database does not answer */
+export async function inspectStore(database: Database): Promise<StoreState> {
+  const [row] = await database.query<Omit<StoreState, 'problem'> & { lacks: string | null }>(INSPECT, []);
+  const { lacks, ...state } = row as NonNullable<typeof row>;
+  const problem = `The database role lacks ${lacks}: apply pending migrations, or grant what is missing.`;
+  return { ...state, problem: lacks === null ? undefined : problem };
 }

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 // https://www.postgresql.org/docs/current/protocol-message-formats.html
 
 /** The embedded database, as its socket uses it. */
-export interface EmbeddedSession {
+interface EmbeddedSession {
   /** Runs one message of a client, and returns the messages that answer it. */
   run(message: Uint8Array): Promise<Uint8Array>;
   /** Runs `work` while nothing else uses the database. */
@@ -24,16 +24,16 @@ const READY = 'Z'.charCodeAt(0);
 const IDLE = 'I'.charCodeAt(0);
 
 /**
- * Serves one client. The database has a single session, so a client has it for itself from the first message of a
- * statement or transaction to its end. Then everything that it has set is reset.
+ * Serves one client. The database has a single session, which the client has for itself until its statement or
+ * transaction ends. Then everything that it has set is reset.
  */
 export async function serveClient(socket: Socket, session: EmbeddedSession, version: string): Promise<void> {
   const messages = readMessages(socket);
-  const end = (reason: string): void => {
+  const fail = (reason: string): void => {
     socket.write(toMessage('E', `SFATAL\0CXX000\0M${reason}\0\0`));
     socket.destroy();
   };
-  socket.on('timeout', () => end('the store waited too long for the next message'));
+  socket.on('timeout', () => fail('the store waited too long for the next message'));
   try {
     if (!(await greet(socket, messages, version))) return;
     for (let next = await messages.next(); !next.done; next = await messages.next()) {
@@ -57,7 +57,7 @@ export async function serveClient(socket: Socket, session: EmbeddedSession, vers
       });
     }
   } catch (error) {
-    if (!socket.destroyed) end((error as Error).message);
+    if (!socket.destroyed) fail((error as Error).message);
   } finally {
     socket.destroy();
   }

@@ -4,7 +4,7 @@ import { createPostgresKeyStore } from './postgres-key-store.js';
 import { createStoreAccess } from './store-access.js';
 import { ConfigError, type Config, type StoreConfig } from '../config.js';
 import { guardWrites, observeDatabase, type Database } from './database.js';
-import { checkStore, isHotStandby, isReadOnly, listPendingMigrations, migrate } from './migrate.js';
+import { inspectStore, listPendingMigrations, migrate } from './migrate.js';
 import { createPgDatabase } from './pg-database.js';
 import { createPostgresUsage } from './postgres-usage.js';
 import { createUsageCounter } from './usage-counter.js';
@@ -38,8 +38,8 @@ const HOUR_MS = 3_600_000;
  * @throws ConfigError if the database cannot be opened, or another process has the embedded store
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
-  const { store, waitUntilAvailable, startTimeoutMs, bans, log, metrics, redis, decorateDatabase } = options;
-  const closers: (() => Promise<unknown>)[] = [];
+  const { store, waitUntilAvailable, bans, log, metrics, redis, decorateDatabase } = options;
+  const closers: (() => Promise<unknown> | undefined)[] = [];
   const close = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer();
   };
@@ -50,30 +50,13 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const database = observeDatabase(decorateDatabase?.(opened) ?? opened, metrics);
     const guarded = store.kind === 'server' ? guardWrites(database, store.pool, log) : database;
     const pending = await waitUntilAvailable(`${nameSetting(store)} names a database`, () =>
-      migrateAtStart(database, store, startTimeoutMs, log),
+      migrateAtStart(database, options),
     );
 
-    const reports = createPostgresUsage(database);
-    const isReplica = store.kind === 'server' && (await isHotStandby(database));
-    if (isReplica) log.warn('the database is a hot standby: usage of keys is not counted here, and additions get 503');
-    const usage = isReplica ? undefined : createUsageCounter({ write: (counts) => reports.add(counts), log });
-    closers.push(async () => usage?.close());
-
-    let prunedAt = performance.now();
-    const sincePruned = (): number => (performance.now() - prunedAt) / 1_000;
-    if (!isReplica) {
-      metrics.gauge('store_pruning_age_seconds', 'Time since all expired rows were last deleted', sincePruned);
-      const stopPruning = repeat({
-        run: async () => {
-          await Promise.all([pruneIdempotentAdds(database), reports.prune()]);
-          prunedAt = performance.now();
-        },
-        // At random, so that instances spread out.
-        pauseMs: () => HOUR_MS * (0.5 + Math.random() / 2),
-        onError: (err) => log.warn({ err }, 'cannot delete expired rows; the next run tries again'),
-      });
-      closers.push(stopPruning);
-    }
+    const { isStandby, problem } = await inspectStore(database);
+    if (problem !== undefined) log.error({ problem }, 'not ready: the store cannot serve requests');
+    const usage = isStandby ? undefined : countUsage(database);
+    if (isStandby) log.warn('the database is a hot standby: usage of keys is not counted here, and additions get 503');
 
     const keys = createPostgresKeyStore(database);
     const source = createBatchingPetSource(createPostgresPetSource(guarded, store.kind === 'embedded'));
@@ -87,20 +70,16 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     );
     const check = async () => {
       database.requireSpace();
-      const problem = await checkStore(database);
+      const state = await inspectStore(database);
       // All instances share the database, so this is an outage, as for a database that does not answer.
-      if (!isReplica && problem === undefined && (await isReadOnly(database)))
+      if (!isStandby && state.problem === undefined && state.isReadOnly)
         throw new StoreError('unavailable', 'The database is read-only.', { retryAfter: 5 });
-      return problem;
+      return state.problem;
     };
-    const problem = await checkStore(database);
-    if (problem !== undefined) log.error({ problem }, 'not ready: the store cannot serve requests');
     const hasKeys = async () => problem !== undefined || (await keys.list({ limit: 1 })).length > 0;
     const backend = { source, access, ...(usage && { usage }), isStore: true, hasKeys, check, close };
-    if (store.kind === 'server') return backend;
-
-    const { directory, developmentKeys, sampleAnimals } = store;
-    if (!developmentKeys) return backend;
+    if (store.kind === 'server' || !store.developmentKeys) return backend;
+    const { directory, sampleAnimals } = store;
     return {
       ...backend,
       fill: pending.length > 0 ? undefined : () => fillEmptyStore(directory, keys, source, sampleAnimals),
@@ -110,6 +89,26 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     await close();
     throw error;
   }
+
+  /** Counts the usage of keys, and deletes expired rows from time to time. */
+  function countUsage(database: Database) {
+    const reports = createPostgresUsage(database);
+    const usage = createUsageCounter({ write: (counts) => reports.add(counts), log });
+    let prunedAt = performance.now();
+    const sincePruned = (): number => (performance.now() - prunedAt) / 1_000;
+    metrics.gauge('store_pruning_age_seconds', 'Time since all expired rows were last deleted', sincePruned);
+    const stopPruning = repeat({
+      run: async () => {
+        await Promise.all([pruneIdempotentAdds(database), reports.prune()]);
+        prunedAt = performance.now();
+      },
+      // At random, so that instances spread out.
+      pauseMs: () => HOUR_MS * (0.5 + Math.random() / 2),
+      onError: (err) => log.warn({ err }, 'cannot delete expired rows; the next run tries again'),
+    });
+    closers.push(() => usage.close(), stopPruning);
+    return usage;
+  }
 }
 
 /**
@@ -118,9 +117,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
  */
 async function migrateAtStart(
   database: Database,
-  store: StoreConfig,
-  waitMs: number,
-  log: Log,
+  { store, startTimeoutMs: waitMs, log }: StoreBackendOptions,
 ): Promise<readonly string[]> {
   try {
     if (store.migrate) {
@@ -131,20 +128,20 @@ async function migrateAtStart(
     if (pending.length > 0) log.warn({ pending }, 'migrations are pending: run npm run migrate');
     return pending;
   } catch (error) {
-    throw mayPass(error) ? error : toConfigError(error, nameSetting(store));
+    // The StoreError of a database that may be available later.
+    const { cause } = error as Error;
+    if (error instanceof StoreError && cause instanceof Error && !HOPELESS.test(codeOf(cause))) throw error;
+    throw toConfigError(error, nameSetting(store));
   }
 }
 
 /** PgBouncer refuses with this code, for example the settings of a session. PostgreSQL does not use it for that. */
 const POOLER_REFUSES = '08P01';
+/** Waiting does not help a pooler that refuses, or a wrong password, certificate or database name. */
+const HOPELESS = /^(?:28|3D|42501$|08P01$)|CERT|^ERR_TLS|^ERR_SSL|UNABLE_TO_VERIFY|HOSTNAME_MISMATCH/;
 
-/** Whether the database may be available later. Waiting does not help a wrong password, certificate or database name. */
-function mayPass(error: unknown): boolean {
-  if (!(error instanceof StoreError && error.cause instanceof Error)) return false;
-  const { code = '' } = error.cause as NodeJS.ErrnoException;
-  return (
-    !/^(?:28|3D|42501$)|CERT|^ERR_TLS|^ERR_SSL|UNABLE_TO_VERIFY|HOSTNAME_MISMATCH/.test(code) && code !== POOLER_REFUSES
-  );
+function codeOf(error: Error): string {
+  return (error as NodeJS.ErrnoException).code ?? '';
 }
 
 /** Converts the error of a database that cannot be opened to one with a message for the operator. */
@@ -153,14 +150,15 @@ export function toConfigError(error: unknown, setting = 'DATABASE_URL'): unknown
   const isFatal = error instanceof Error && 'severity' in error && error.severity === 'FATAL';
   const cause = isFatal ? error : error instanceof StoreError && error.cause;
   if (!(cause instanceof Error)) return error;
-  const { message, code } = cause as NodeJS.ErrnoException;
-  if (code === POOLER_REFUSES) {
-    return new ConfigError(`${setting} names a pooler that refuses: ${message}. It may need DATABASE_PREPARE=false`);
-  }
-  return new ConfigError(`${setting} names a database that cannot be reached: ${message || (code ?? 'unknown')}`);
+  const { message } = cause;
+  const code = codeOf(cause);
+  return new ConfigError(
+    code === POOLER_REFUSES
+      ? `${setting} names a pooler that refuses: ${message}. It may need DATABASE_PREPARE=false`
+      : `${setting} names a database that cannot be reached: ${message || code}`,
+  );
 }
 
-/** The variable that names the database, for messages. */
 function nameSetting(store: StoreConfig): string {
   return store.kind === 'server' ? store.setting : 'DATA_DIR';
 }

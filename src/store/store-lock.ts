@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { open, readdir, rename, rm, symlink } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { chmod, mkdir, open, readdir, rename, rm, symlink } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConfigError } from '../config.js';
-import { makeDirectory } from '../make-directory.js';
 
 /** The name of the socket at which `psql` and `pg` look for a server: https://www.postgresql.org/docs/current/libpq-connect.html */
 const SERVER_SOCKET = '.s.PGSQL.5432';
@@ -14,25 +14,17 @@ const MAX_PATH = 76;
 const ATTEMPTS = 10;
 
 /** The lock of a store, and the socket of the process that has it. */
-export interface StoreLock {
-  /** Takes connections from other processes. Until then, they are closed at once. */
-  serve(onConnection: (socket: Socket) => void): Promise<void>;
-  /** Closes all connections. */
-  disconnect(): void;
-  release(): Promise<void>;
-}
+export type StoreLock = Awaited<ReturnType<typeof listen>>;
 
 /**
  * Locks an embedded store, because PGlite does not detect a second process, which would corrupt the files. The lock is
- * a socket in its directory, on which the process listens while it lives. Other processes recognize a living owner by
- * connecting, even from another container, where process ids mean nothing. The system ends the listening with the
- * process, so a socket that refuses connections is left over from a dead process, and is removed.
- *
- * Each process first creates its socket and then looks for others, so if two try at once, at least one sees the other.
+ * a socket on which the process listens while it lives, so that others can tell a living owner from a dead one, even in
+ * another container. Each process first creates its socket and then looks for others, so if two try at once, at least
+ * one sees the other.
  * @throws ConfigError if a living process has the lock
  */
 export async function lockStore(directory: string): Promise<StoreLock> {
-  await makeDirectory(directory);
+  if (!existsSync(directory)) await mkdir(directory, { recursive: true, mode: 0o700 });
   for (let attempt = 1; ; attempt++) {
     const holder = await findHolder(directory);
     if (holder) throw new ConfigError(`the store in ${directory} is in use by process ${holder}`);
@@ -59,10 +51,7 @@ export async function withSocketDirectory<T>(directory: string, use: (path: stri
   return use(`/proc/self/fd/${handle.fd}`).finally(() => handle.close());
 }
 
-/**
- * Finds the id of a living process that has the lock or tries to take it. In another container, the id is the one that
- * the process has there. Removes the sockets of dead processes.
- */
+/** Finds the id of a living process that has the lock or tries to take it. Removes the sockets of dead processes. */
 async function findHolder(directory: string, except?: string): Promise<string | undefined> {
   for (const name of await readdir(directory)) {
     const [, pid] = /^lock\.(\d+)\./.exec(name) ?? [];
@@ -78,45 +67,37 @@ async function findHolder(directory: string, except?: string): Promise<string | 
  * Listens on a socket to which only this user can connect. It gets its name only then, because others would take one
  * that does not listen yet for dead.
  */
-async function listen(directory: string, name: string): Promise<StoreLock> {
+async function listen(directory: string, name: string) {
   const connections = new Set<Socket>();
   const refuse = (socket: Socket): void => void socket.destroy();
   let onConnection = refuse;
-  let hasLink = false;
   const server = createServer((socket) => {
     connections.add(socket.on('error', () => undefined));
     socket.unref().once('close', () => connections.delete(socket));
     onConnection(socket);
   }).unref();
   const unnamed = name.replace('lock', 'new');
-  const link = join(directory, SERVER_SOCKET);
-  await withSocketDirectory(directory, async (path) => {
-    const previous = process.umask(0o177);
-    try {
-      // Creates the socket before it returns.
-      server.listen(join(path, unnamed));
-    } finally {
-      process.umask(previous);
-    }
-    await once(server, 'listening');
-  });
+  await withSocketDirectory(directory, (path) => once(server.listen(join(path, unnamed)), 'listening'));
   // A connection that cannot be accepted must not end the process.
   server.on('error', () => undefined);
+  await chmod(join(directory, unnamed), 0o600);
   await rename(join(directory, unnamed), join(directory, name));
+  const unlink = (): Promise<void> => rm(join(directory, SERVER_SOCKET), { force: true });
   return {
-    async serve(handle) {
+    /** Takes connections from other processes. Until then, they are closed at once. */
+    async serve(handle: (socket: Socket) => void): Promise<void> {
       onConnection = handle;
       // The link of a dead process may be left.
-      await rm(link, { force: true });
-      await symlink(name, link);
-      hasLink = true;
+      await unlink();
+      await symlink(name, join(directory, SERVER_SOCKET));
     },
-    disconnect() {
+    /** Closes all connections, and takes no more. */
+    async disconnect(): Promise<void> {
       onConnection = refuse;
       connections.forEach(refuse);
+      await unlink();
     },
-    async release() {
-      if (hasLink) await rm(link, { force: true });
+    async release(): Promise<void> {
       await rm(join(directory, name), { force: true });
       server.close();
     },

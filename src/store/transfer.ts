@@ -22,13 +22,7 @@ interface Header {
   readonly tables: readonly { readonly name: string; readonly columns: readonly string[]; readonly rows: number }[];
 }
 
-type Table = Header['tables'][number];
-
-/** How many rows of each table were exported or imported. */
-export type Transferred = readonly Pick<Table, 'name' | 'rows'>[];
-
-/** How many rows of which tables were moved, in one line. */
-export function summarize(tables: Transferred): string {
+export function summarize(tables: Header['tables']): string {
   return tables.map(({ name, rows }) => `${name}: ${rows}`).join(', ');
 }
 
@@ -40,26 +34,24 @@ const SETTINGS = `SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL T
  * Exports a store as it is at one moment.
  * @param write - takes text that ends with a line
  */
-export async function exportStore(database: Database, write: (text: string) => Promise<void>): Promise<Transferred> {
+export async function exportStore(
+  database: Database,
+  write: (text: string) => Promise<void>,
+): Promise<Header['tables']> {
   return database.transaction(async (session) => {
     await session.execute(`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; ${SETTINGS}`);
     const header = await describe(session);
-    const checksum = createHash('sha256');
-    for await (const text of readStore(session, header)) {
-      checksum.update(text);
-      await write(text);
-    }
-    await write(`${JSON.stringify({ sha256: checksum.digest('hex') })}\n`);
+    if (header.tables.length === 0) throw new Error('the store has no tables: run npm run migrate');
+    await write(`${await readStore(session, header, write)}\n`);
     return header.tables;
   });
 }
 
 /**
- * Imports an export into an empty store, all of it or nothing. At the end, what the store then holds must have the
- * checksum of the export.
- * @throws Error with a message for the operator, if the store is not empty, or the export incomplete, damaged or newer
+ * Imports an export into an empty store, all of it or nothing, and compares the checksum of what the store then holds.
+ * @throws Error for the operator, if the store is not empty, or the export incomplete, damaged or newer
  */
-export async function importStore(database: Database, chunks: AsyncIterable<string>): Promise<Transferred> {
+export async function importStore(database: Database, chunks: AsyncIterable<string>): Promise<Header['tables']> {
   return database.transaction(async (session) => {
     await session.execute(SETTINGS);
     const own = await describe(session);
@@ -70,54 +62,44 @@ export async function importStore(database: Database, chunks: AsyncIterable<stri
     }
 
     const lines = toLines(chunks);
+    const readLine = async (): Promise<string> => {
+      const line = await lines.next();
+      if (line.done) throw new Error('the export is incomplete: lines are missing at its end');
+      return line.value;
+    };
     const header = parseHeader((await lines.next()).value ?? '', own);
     for (const { name, columns, rows: count } of header.tables) {
-      for (let left = count; left > 0;) {
+      for (let left = count; left > 0; left -= BATCH_ROWS) {
         const rows: string[] = [];
-        while (rows.length < Math.min(BATCH_ROWS, left)) {
-          const line = await lines.next();
-          if (line.done) throw new Error('the export is incomplete: rows are missing at its end');
-          rows.push(line.value);
-        }
+        while (rows.length < Math.min(BATCH_ROWS, left)) rows.push(await readLine());
         await session.execute(
           `INSERT INTO ${name} (${columns.join()}) SELECT ${columns.join()}
            FROM json_populate_recordset(NULL::${name}, '${`[${rows.join()}]`.replaceAll("'", "''")}')`,
         );
-        left -= rows.length;
       }
     }
-    const last = await lines.next();
-    if (last.done) throw new Error('the export is incomplete: its last line is missing');
+    const checksum = await readLine();
     await continueIds(session, header.lastPetId);
-    const checksum = createHash('sha256');
-    for await (const text of readStore(session, header)) checksum.update(text);
-    if (last.value !== JSON.stringify({ sha256: checksum.digest('hex') }))
+    if (checksum !== (await readStore(session, header)))
       throw new Error('the export is damaged: its checksum is wrong');
     return header.tables;
   });
 }
 
-/**
- * Parses the first line of an export. Columns that it lacks get their defaults.
- * @param own - describes the store
- */
+/** Parses the first line of an export, for a store that `own` describes. Columns that it lacks get their defaults. */
 function parseHeader(line: string, own: Header): Header {
-  let header: Partial<Header> | undefined;
-  try {
-    header = JSON.parse(line.replace(/^\uFEFF/, '')) as Partial<Header>;
-  } catch {
-    // Not JSON.
-  }
-  const { format, version, tables } = header ?? {};
-  if (format !== FORMAT || typeof version !== 'number') throw new Error('this is no export of an animal store');
+  const text = line.replace(/^\uFEFF/, '');
+  if (!text.startsWith(`{"format":"${FORMAT}","version":`)) throw new Error('this is no export of an animal store');
+  const header = JSON.parse(text) as Header;
+  const { version, tables } = header as Partial<Header> & Pick<Header, 'version'>;
   if (version > VERSION) throw newer(`its version is ${version}`);
-  if (!Array.isArray(tables)) throw new Error('the export is damaged: its first line names no tables');
-  for (const { name, columns } of tables as Header['tables']) {
+  if (!tables) throw new Error('the export is damaged: its first line names no tables');
+  for (const { name, columns } of tables) {
     const known = own.tables.find((table) => table.name === name)?.columns;
     const unknown = columns.filter((column) => !known?.includes(column));
     if (!known || unknown.length > 0) throw newer(`it has ${unknown.join()} in ${name}`);
   }
-  return header as Header;
+  return header;
 }
 
 function newer(what: string): Error {
@@ -126,7 +108,7 @@ function newer(what: string): Error {
 
 /** Describes the tables of a store. A store of an older version may lack some. */
 async function describe(session: Connection): Promise<Header> {
-  const tables: Table[] = [];
+  const tables: Header['tables'][number][] = [];
   for (const name of Object.keys(TABLES)) {
     const { rows: columns } = await session.execute(
       `SELECT attname::text AS name FROM pg_attribute
@@ -137,19 +119,25 @@ async function describe(session: Connection): Promise<Header> {
     tables.push({ name, columns: columns.map((column) => String(column.name)), rows: Number(rows[0]?.count) });
   }
   // Null until the sequence has given a value.
-  const { rows: ids } = await session.execute(
-    `SELECT pg_sequence_last_value(pg_get_serial_sequence('pets', 'id')::regclass)::text AS last`,
-  );
-  const lastPetId = (ids[0]?.last as string | null | undefined) ?? null;
-  return { format: FORMAT, version: VERSION, lastPetId, tables };
+  const { rows } = await session.execute(`SELECT pg_sequence_last_value(to_regclass('pets_id_seq'))::text AS last`);
+  return { format: FORMAT, version: VERSION, lastPetId: (rows[0]?.last ?? null) as string | null, tables };
 }
 
 /**
- * Reads the header and all rows, as lines of JSON, in the order of the header. PostgreSQL writes the rows, so identifiers
- * are exact.
+ * Reads the header and all rows, as lines of JSON. PostgreSQL writes the rows, so identifiers are exact.
+ * @returns the line with the checksum
  */
-async function* readStore(session: Connection, header: Header): AsyncGenerator<string> {
-  yield `${JSON.stringify(header)}\n`;
+async function readStore(
+  session: Connection,
+  header: Header,
+  write?: (text: string) => Promise<void>,
+): Promise<string> {
+  const checksum = createHash('sha256');
+  const add = async (text: string): Promise<void> => {
+    checksum.update(text);
+    await write?.(text);
+  };
+  await add(`${JSON.stringify(header)}\n`);
   for (const { name, columns } of header.tables) {
     await session.execute(
       `DECLARE lines NO SCROLL CURSOR FOR
@@ -158,17 +146,18 @@ async function* readStore(session: Connection, header: Header): AsyncGenerator<s
     for (;;) {
       const { rows } = await session.execute(`FETCH ${BATCH_ROWS} FROM lines`);
       if (rows.length === 0) break;
-      yield rows.map(({ line }) => `${String(line)}\n`).join('');
+      await add(rows.map(({ line }) => `${String(line)}\n`).join(''));
     }
     await session.execute('CLOSE lines');
   }
+  return JSON.stringify({ sha256: checksum.digest('hex') });
 }
 
 /** Lets the next ids follow the last ones: of animals, the last one that the export states, even if that animal is gone. */
 async function continueIds(session: Connection, lastPetId: string | null): Promise<void> {
   if (lastPetId !== null) {
     if (!/^[1-9]\d{0,18}$/.test(lastPetId)) throw new Error('the export is damaged: lastPetId is no id');
-    await session.execute(`SELECT setval(pg_get_serial_sequence('pets', 'id'), ${lastPetId})`);
+    await session.execute(`SELECT setval('pets_id_seq', ${lastPetId})`);
   }
   await session.execute(
     `SELECT setval(pg_get_serial_sequence('key_log', 'id'), max(id)) FROM key_log HAVING max(id) IS NOT NULL`,

@@ -43,6 +43,7 @@ describe('the lock of a store', () => {
     expect(await isServed(directory)).toBe(true);
     expect((await stat(join(directory, '.s.PGSQL.5432'))).mode & 0o777).toBe(0o600);
     await expect(lockStore(directory)).rejects.toThrow(`in use by process ${process.pid}`);
+    await lock.disconnect();
     await lock.release();
     expect(await isServed(directory)).toBe(false);
     expect(await readdir(directory)).toEqual([]);
