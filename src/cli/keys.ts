@@ -2,7 +2,7 @@
 import { Option, type Command } from 'commander';
 import { PLANS, type Plan } from '../access/plans.js';
 import { findKeysCommand } from '../environment.js';
-import type { KeyAdmin, KeyStatus } from '../store/key-admin.js';
+import type { KeyAdmin } from '../store/key-admin.js';
 import {
   describe,
   describeStatus,
@@ -36,7 +36,6 @@ interface Request {
   readonly options: Options;
 }
 
-const PAGE = 200;
 const DAY_MS = 86_400_000;
 const NEVER = 'never';
 
@@ -75,16 +74,7 @@ command(
     new Option('--active', 'only keys that are neither revoked nor expired'),
     new Option('--limit <n>', 'how many at most (default: 50, with --json all)').argParser(toCount),
   ],
-  async (admin, { options: { plan, active, json, limit = json ? Infinity : 50 } }) => {
-    const keys: KeyStatus[] = [];
-    for (let isMore = true; isMore && keys.length < limit;) {
-      const size = Math.min(PAGE, limit - keys.length);
-      const page = await admin.list({ plan, active, after: keys.at(-1)?.id, limit: size });
-      for (const key of page) keys.push(key);
-      isMore = page.length === size;
-    }
-    return keys;
-  },
+  (admin, { options: { plan, active, json, limit = json ? undefined : 50 } }) => admin.list({ plan, active, limit }),
   (keys, { limit = 50 }) => {
     if (keys.length === 0) return `There are no such keys. To create one: ${findKeysCommand()} create --plan free`;
     return formatKeys(keys) + (keys.length === limit ? `\nThere may be more: add --limit ${2 * limit}` : '');

@@ -30,14 +30,14 @@ interface KeyAct {
   readonly actor: string;
 }
 
-/** The settings to change. A null label or expiry removes it. */
+/** The settings to give or change. A null label or expiry removes it. */
 interface KeyUpdate extends Partial<Pick<KeySettings, 'label' | 'expiresAt'>> {
   readonly plan?: Plan | undefined;
   readonly perMinute?: number | undefined;
   readonly perDay?: number | undefined;
 }
 
-type KeyRequest = KeyUpdate & { readonly plan: Plan };
+type KeyRequest = KeyUpdate & Pick<KeySettings, 'plan'>;
 
 /** Returns what an account has left, without charging anything. Undefined if that is not known. */
 export type Peek = (account: Account) => MaybePromise<Admission | undefined>;
@@ -62,17 +62,12 @@ const MAX_LABEL = 100;
 
 export type KeyAdmin = ReturnType<typeof createKeyAdmin>;
 
-/**
- * Creates the operations of the `keys` command on the keys of a store. Each throws an Error with a message for
- * the operator if the input is wrong or there is no such key.
- */
+/** Creates the operations of the `keys` command. Each throws an Error for the operator if the input is wrong. */
 export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek) {
   return {
-    create: async ({ actor, ...request }: KeyRequest & Omit<KeyAct, 'id'>) => keys.create(toSettings(request), actor),
-    async list(filter: KeyFilter) {
-      if (filter.after !== undefined) await get(filter.after);
-      return Promise.all((await keys.list(filter)).map(toStatus));
-    },
+    create: async ({ actor, ...request }: KeyRequest & Pick<KeyAct, 'actor'>) =>
+      keys.create(toSettings(request), actor),
+    list: async (filter: KeyFilter) => Promise.all((await keys.list(filter)).map(toStatus)),
     show: async ({ id }: Pick<KeyAct, 'id'>) => toStatus(await get(id)),
     async update({ actor, id, ...update }: KeyUpdate & KeyAct) {
       const record = await getUnrevoked(id);

@@ -34,22 +34,16 @@ export function toCaller({ id, plan, limits, unbannedAt }: KeyRecord): Caller {
 /** What an operator decides about a key. Enterprise keys have their own limits; the other plans have published ones. */
 export type KeySettings = Pick<KeyRecord, 'plan' | 'label' | 'limits' | 'expiresAt'>;
 
-export interface NewKey extends Partial<KeySettings> {
-  readonly plan: Plan;
-}
+export type NewKey = Pick<KeyRecord, 'plan'> & Partial<KeySettings>;
 
 /** A newly created key, with its secret, which is shown only once. */
-export interface CreatedKey extends KeyRecord {
-  readonly key: string;
-}
+export type CreatedKey = KeyRecord & { readonly key: string };
 
 export interface KeyFilter {
   readonly plan?: Plan | undefined;
   /** Only keys that work: neither revoked nor expired. */
   readonly active?: boolean | undefined;
-  /** The id of a key: lists only older ones. */
-  readonly after?: string | undefined;
-  readonly limit: number;
+  readonly limit?: number | undefined;
 }
 
 /** An entry of the log: who did what to which key. */
@@ -68,9 +62,7 @@ export interface KeyEventFilter {
 }
 
 /** A row of `COLUMNS`, whose times are text. The limits are null unless they are the key's own. */
-type KeyRow = Omit<KeyRecord, 'limits'> & PlanLimits;
-type UsedRow = Omit<UsedKey, 'limits'> & PlanLimits;
-type FoundRow = KeyRow & { readonly foundBy: Uint8Array; readonly isPrevious: boolean };
+type Row<Key extends KeyRecord> = Omit<Key, 'limits'> & PlanLimits;
 
 const COLUMNS = `id, plan, label, per_minute AS "perMinute", per_day AS "perDay",
   to_json(created_at) AS "createdAt", to_json(expires_at) AS "expiresAt", to_json(revoked_at) AS "revokedAt",
@@ -81,6 +73,8 @@ const WITH_LAST_USE = `${COLUMNS}, (
     WHERE key_id = id AND starts_at = (SELECT max(starts_at) FROM usage WHERE key_id = id)
   ) AS "lastUsedAt"`;
 
+type Found = Row<KeyRecord> & { readonly foundBy: Uint8Array; readonly isPrevious: boolean };
+
 /** A key that changed its secret has a row for each of the two. */
 const FIND_BY_DIGEST = {
   name: 'find-keys',
@@ -88,13 +82,11 @@ const FIND_BY_DIGEST = {
          UNION ALL
          SELECT previous_digest, true, ${COLUMNS} FROM api_keys WHERE previous_digest = ANY($1::bytea[])`,
 };
-/** Keys are sorted by an index, also if only the ones after another key are listed. */
 const LIST = {
   name: 'list-keys',
   text: `SELECT ${WITH_LAST_USE} FROM api_keys
          WHERE ($2::text IS NULL OR plan = $2)
            AND ($3::boolean IS NOT TRUE OR revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()))
-           AND (created_at, id) < (coalesce((SELECT created_at FROM api_keys WHERE id = $4), 'infinity'), coalesce($4, ''))
          ORDER BY created_at DESC, id DESC LIMIT $1`,
 };
 const FIND = { name: 'find-key', text: `SELECT ${WITH_LAST_USE} FROM api_keys WHERE id = $1` };
@@ -130,16 +122,13 @@ const UNBAN = logged('unban', `UPDATE api_keys SET unbanned_at = now() WHERE id 
 
 export type KeyStore = ReturnType<typeof createPostgresKeyStore>;
 
-/**
- * Creates the store of API keys and the log of what was done to them, in a PostgreSQL database, embedded or on a server.
- * Each change and its entry in the log are written in one step.
- */
+/** Creates the store of API keys and their log. Each change and its entry in the log are written in one step. */
 export function createPostgresKeyStore(database: Queryable) {
   return {
-    /** Finds a key by the digest of its secret or of its previous secret, including revoked and expired keys. */
+    /** Finds a key by the digest of its secret or of its previous one, also if it is revoked or expired. */
     findByDigest: createBatcher({
       async run(digests: readonly string[]) {
-        const rows = await database.query<FoundRow>(FIND_BY_DIGEST, [digests.map(toBytes)]);
+        const rows = await database.query<Found>(FIND_BY_DIGEST, [digests.map(toBytes)]);
         const found = new Map<string, KeyRecord>();
         for (const { foundBy, isPrevious, ...row } of rows) {
           const record = toRecord(row);
@@ -150,8 +139,8 @@ export function createPostgresKeyStore(database: Queryable) {
     }),
     find: (id: string) => findOne(FIND, [id]),
     /** Lists keys, the newest first. */
-    async list({ plan, active, after, limit }: KeyFilter): Promise<readonly UsedKey[]> {
-      return (await database.query<UsedRow>(LIST, [limit, plan, active, after])).map(toRecord);
+    async list({ plan, active, limit }: KeyFilter): Promise<readonly UsedKey[]> {
+      return (await database.query<Row<UsedKey>>(LIST, [limit, plan, active])).map(toRecord);
     },
     /** Creates a key, with the given secret or a generated one. */
     async create(newKey: NewKey, actor = 'the program', key = generateApiKey()): Promise<CreatedKey> {
@@ -172,7 +161,7 @@ export function createPostgresKeyStore(database: Queryable) {
     revoke: (id: string, actor: string) => findOne(REVOKE, [actor, '{}', id]),
     /** Lifts the ban of a key, on every instance. */
     unban: (id: string, actor: string) => findOne(UNBAN, [actor, '{}', id]),
-    /** Lists what was done to one key or to all keys, the latest first. */
+    /** Lists what was done, the latest first. */
     async listEvents({ id, limit }: KeyEventFilter): Promise<readonly KeyEvent[]> {
       const [name, condition] = id === undefined ? ['list-key-log', ''] : ['list-key-log-of-key', 'WHERE key_id = $2'];
       const text = `SELECT to_json(at) AS at, actor, action, key_id AS "keyId", changes FROM key_log ${condition}
@@ -184,7 +173,7 @@ export function createPostgresKeyStore(database: Queryable) {
   };
 
   async function findOne(statement: Statement, values: readonly unknown[]): Promise<UsedKey | undefined> {
-    const [row] = await database.query<UsedRow>(statement, values);
+    const [row] = await database.query<Row<UsedKey>>(statement, values);
     return row && toRecord(row);
   }
 }
@@ -213,7 +202,7 @@ function toBytes(digest: string): Buffer {
   return Buffer.from(digest, 'base64url');
 }
 
-function toRecord<Row extends KeyRow>(row: Row) {
+function toRecord<Key extends Row<KeyRecord>>(row: Key) {
   const { perMinute, perDay, ...record } = withDates(row);
   const plan: Plan = record.plan;
   return { ...record, limits: plan === 'enterprise' ? { perMinute, perDay } : PUBLISHED_LIMITS[plan] };
