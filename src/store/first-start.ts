@@ -31,23 +31,20 @@ const SAMPLE_ANIMALS: readonly NewPet[] = [
 export type FirstStart = NonNullable<Awaited<ReturnType<typeof fillEmptyStore>>>;
 
 /**
- * Fills an empty embedded store with sample animals and a development key for each published plan. Writes the keys to
- * `dev-keys.json`. If an earlier start was interrupted, this one completes its work.
+ * Fills an empty embedded store with sample animals and development keys, or completes what an interrupted start began.
  * @returns what was added; undefined if the store is not empty
  */
 export async function fillEmptyStore(directory: string, keys: KeyStore, source: PetSource, hasSampleAnimals: boolean) {
   const call = createCall('first-start');
   const path = join(directory, KEYS_FILE);
   const unfinished = `${path}.new`;
-  const [animals, existing, begun] = await Promise.all([
-    source.list({ limit: 100 }, call),
-    keys.list({ limit: 1 }),
-    readKeys(unfinished),
-  ]);
-  if (!begun && (animals.length > 0 || existing.length > 0)) return undefined;
-
-  const secrets = begun ?? { free: generateApiKey(), pro: generateApiKey(), business: generateApiKey() };
-  if (!begun) await writeFile(unfinished, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
+  const animals = await source.list({ limit: 100 }, call);
+  let secrets = await readKeys(unfinished);
+  if (!secrets) {
+    if (animals.length > 0 || (await keys.list({ limit: 1 })).length > 0) return undefined;
+    secrets = { free: generateApiKey(), pro: generateApiKey(), business: generateApiKey() };
+    await writeFile(unfinished, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
+  }
   if (hasSampleAnimals) for (const animal of SAMPLE_ANIMALS.slice(animals.length)) await source.add(animal, call);
   for (const plan of DEVELOPMENT_PLANS) {
     const secret = secrets[plan];
@@ -58,12 +55,11 @@ export async function fillEmptyStore(directory: string, keys: KeyStore, source: 
   return { keys: secrets, keysFile: path, hasSampleAnimals };
 }
 
-/** Finds the development keys of a store; undefined if it has none. */
 export function findDevelopmentKeys(directory: string): Promise<DevelopmentKeys | undefined> {
   return readKeys(join(directory, KEYS_FILE));
 }
 
-/** Reads a key file; undefined if it is missing or incomplete. An incomplete file means that nothing was added yet. */
+/** Reads a key file; undefined if it is missing or incomplete, and so nothing was added yet. */
 async function readKeys(path: string): Promise<DevelopmentKeys | undefined> {
   try {
     return JSON.parse(await readFile(path, 'utf8')) as DevelopmentKeys;

@@ -15,7 +15,6 @@ interface PgDatabaseOptions {
   /** Whether to use named prepared statements; poolers in transaction mode may not support them. */
   readonly prepare: boolean;
   readonly statementTimeoutMs?: number | undefined;
-  /** Called when an idle connection breaks. */
   readonly onConnectionError?: (error: Error) => void;
 }
 
@@ -75,13 +74,12 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   /** Unlike the queue of the pool, these tell a busy pool from a failure. */
   const slots = createSlots(max);
   pool.on('error', (error) => onConnectionError?.(error));
-  // A connection that breaks in use fails its statement, and emits this event as well. Without a listener, it would
-  // crash the process.
+  // A connection that breaks in use fails its statement. Without a listener, this event would crash the process.
   pool.on('connect', (client) => client.on('error', () => undefined));
 
   return {
     async query<Row>({ name, text }: Statement, values: readonly unknown[]): Promise<Row[]> {
-      const config = { ...(prepare && { name }), text, values: values as unknown[] };
+      const config = { name: prepare ? name : undefined, text, values: values as unknown[] };
       await firstSearch;
       const startedAt = performance.now();
       for (let repeats = 0; ; repeats += 1) {
@@ -175,8 +173,8 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   }
 
   /**
-   * Ends the statement of a client, on a connection of its own. That also ends a commit that waits for a standby, which
-   * statement_timeout does not. A pooler hides which process serves a client: it ends the statement when the client leaves.
+   * Ends the statement of a client, also a commit that waits for a standby, which statement_timeout does not end. A
+   * pooler hides which process serves a client, but ends the statement when the client leaves.
    * @returns whether the server has been asked
    */
   async function cancel(client: pg.PoolClient): Promise<boolean> {
@@ -199,8 +197,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       await sleep(Math.random() * 20);
       return repeats < MAX_REPEATS;
     }
-    // If one connection is dead, the others may be too, for example because a firewall dropped them all. Each would cost a
-    // request its whole time limit.
+    // A firewall may have dropped them all, and each dead one would cost a request its whole time limit.
     if (isBroken(error)) replaceIdle();
     const isNotPrimary = code === READ_ONLY || code === STARTING_UP;
     const hasNotRun = isNotPrimary || (error as NodeJS.ErrnoException).syscall === 'connect';

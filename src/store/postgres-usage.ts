@@ -65,7 +65,7 @@ const LIST_OF_KEY = listUsage('list-usage-of-key', 'AND key_id = $3');
 
 export type PostgresUsage = ReturnType<typeof createPostgresUsage>;
 
-/** Creates the usage of keys in a PostgreSQL database, embedded or on a server. It is counted by day, in UTC. */
+/** Creates the usage of keys, which is counted by day, in UTC. */
 export function createPostgresUsage(database: Queryable) {
   return {
     /** Adds to the counts: all of these or none. */

@@ -98,7 +98,7 @@ class CallerSession implements Session {
 
 /** How long a lookup is valid. A revocation takes this long at most, and a cached key works this long in an outage. */
 const TRUSTED_MS = 5_000;
-/** After this time, a key in use is looked up again in the background, so that no request waits for the lookup. */
+/** After this time, a key in use is looked up again in the background. */
 const REFRESH_MS = 1_000;
 
 interface Known {
@@ -123,8 +123,7 @@ export function createAuthenticator(
 
   return {
     /**
-     * Finds the caller of a key; undefined if the key is unknown, revoked or expired. Returns the caller of a cached
-     * key without a promise.
+     * Finds the caller of a key, without a promise if it is cached; undefined if it is unknown, revoked or expired.
      * @throws StoreError `unavailable` if the key is not cached and cannot be looked up
      */
     authenticate(key: string): MaybePromise<Caller | undefined> {

@@ -22,21 +22,20 @@ export interface UsageCounterOptions {
   readonly log: Log;
   /** The longest time between a request and its write, in milliseconds. */
   readonly flushEveryMs?: number;
-  /** The most counts that wait for their write. */
   readonly capacity?: number;
 }
 
-/** The most counts in one statement. When this many wait, they are written at once. */
-const BATCH_SIZE = 1_000;
+/** When this many counts wait, they are written at once. */
+const ENOUGH = 1_000;
 /** The most pairs of client and operation of a key and day. Clients may send any number: the others are `(other)`. */
 const MAX_NAMES = 50;
 /** For how many keys the names of the day are remembered. */
 const KEYS = 2_000;
 const DAY_MS = 86_400_000;
 
-/** Creates a `UsageCounter` that counts in memory and writes the counts to the database every few seconds. */
+/** Creates a `UsageCounter` that counts in memory and writes to the database from time to time. */
 export function createUsageCounter(options: UsageCounterOptions) {
-  const { write, log, flushEveryMs = 5_000, capacity = 20_000 } = options;
+  const { write, log, flushEveryMs = 5_000, capacity = 5_000 } = options;
   let counts = new Map<string, UsageCount>();
   const namesOfDays = createBoundedCache<Set<string>>(KEYS);
   let notCounted = 0;
@@ -57,7 +56,7 @@ export function createUsageCounter(options: UsageCounterOptions) {
         errors: outcome === 'ok' ? 0 : 1,
         refused: outcome === 'refused' ? 1 : 0,
       });
-      if (counts.size >= BATCH_SIZE && !isFailing) void startWriting();
+      if (counts.size >= ENOUGH && !isFailing) void startWriting();
     },
     flush,
     /** Writes all counts once more. Later requests are not counted. */
@@ -109,17 +108,15 @@ export function createUsageCounter(options: UsageCounterOptions) {
   async function writeAll(): Promise<void> {
     const taken = [...counts.values()];
     counts = new Map();
-    for (let start = 0; start < taken.length; start += BATCH_SIZE) {
-      try {
-        await write(taken.slice(start, start + BATCH_SIZE));
-      } catch (err) {
-        for (const count of taken.slice(start)) add(count);
-        if (!isFailing) log.warn({ err }, 'key usage cannot be stored yet; trying again');
-        isFailing = true;
-        return;
-      }
+    try {
+      if (taken.length > 0) await write(taken);
+      isFailing = false;
+    } catch (err) {
+      for (const count of taken) add(count);
+      if (!isFailing) log.warn({ err }, 'key usage cannot be stored yet; trying again');
+      isFailing = true;
+      return;
     }
-    if (taken.length > 0) isFailing = false;
     if (notCounted > 0)
       log.warn({ requests: notCounted }, 'not all usage of keys was counted, because there was too much');
     notCounted = 0;
