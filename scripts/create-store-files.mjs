@@ -1,4 +1,4 @@
-// Makes dist/store-files.gz, the files of an empty embedded store, as a part of the build: see src/store/store-files.ts.
+// Makes dist/store-files.gz, the files of an empty embedded store, as a part of the build: see src/store/embedded-store.ts.
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

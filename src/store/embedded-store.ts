@@ -1,19 +1,22 @@
 import { accessSync, constants, existsSync, readdirSync, readFileSync } from 'node:fs';
-import { rename, rm, stat } from 'node:fs/promises';
+import { mkdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
+import { gunzipSync } from 'node:zlib';
 import { ConfigError } from '../config.js';
 import type { Log } from '../observability/log.js';
 import { describeSystemError } from '../system-error.js';
 import type { Database } from './database.js';
 import { serveClient } from './postgres-socket.js';
-import { createStoreFiles } from './store-files.js';
 import { lockStore } from './store-lock.js';
 
 /** The folder of a store in `DATA_DIR`. */
 const FILES = 'postgres';
 const POSTGRES_VERSION = '18';
+/** In a line of JSON, the name and size of each file and, with null, each directory. Then the bytes of all files. */
+const ARCHIVE = fileURLToPath(new URL('../../dist/store-files.gz', import.meta.url));
 /** Files without which PGlite would create a new store, or end the process. */
 const NEEDED = ['PG_VERSION', 'base', 'global/pg_control', 'pg_wal'];
 
@@ -68,6 +71,28 @@ async function createStore(directory: string, log?: Log): Promise<void> {
   await rm(unfinished, { recursive: true, force: true });
   await createStoreFiles(unfinished);
   await rename(unfinished, join(directory, FILES));
+}
+
+/**
+ * Creates the files of an empty database in a new directory. They come from the build (`scripts/create-store-files.mjs`),
+ * because making them takes PGlite 800 MB of memory, which the process keeps. Only a checkout that is not built makes
+ * them here.
+ */
+async function createStoreFiles(directory: string): Promise<void> {
+  await mkdir(directory, { mode: 0o700 });
+  if (!existsSync(ARCHIVE)) {
+    const { PGlite } = await import('@electric-sql/pglite');
+    await (await PGlite.create(directory)).close();
+    return;
+  }
+  const archive = gunzipSync(readFileSync(ARCHIVE));
+  let end = archive.indexOf('\n');
+  const entries = JSON.parse(archive.toString('utf8', 0, end)) as [name: string, size: number | null][];
+  end += 1;
+  for (const [name, size] of entries) {
+    if (size === null) await mkdir(join(directory, name), { mode: 0o700 });
+    else await writeFile(join(directory, name), archive.subarray(end, (end += size)), { mode: 0o600 });
+  }
 }
 
 /** @throws ConfigError if files are missing, cannot be written, or are of another major version of PostgreSQL */

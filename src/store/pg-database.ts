@@ -124,19 +124,15 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
         isEnded = true;
       };
       let isGivenUp = false;
-      let abandoned: NodeJS.Timeout | undefined;
       const prevent = callAfter(Math.min(waitMs, deadline - performance.now()), () => {
         isGivenUp = true;
         reject(new Error('the statement took too long'));
         // Until the server has ended it, its connection counts as used, so that the server never has many more sessions
         // than the pool has connections.
-        void cancel(client).then((isCancelled) => {
-          abandoned = setTimeout(end, isCancelled ? ABANDONED_MS : 0, true).unref();
-        });
+        void cancel(client).then((isCancelled) => setTimeout(end, isCancelled ? ABANDONED_MS : 0, true).unref());
       });
       client.query(config, (error: Error | null | undefined, result: pg.QueryResult) => {
         prevent();
-        clearTimeout(abandoned);
         // A late cancellation must not end another request's statement, so its connection is not used again.
         end(isGivenUp || (error instanceof Error && (isBroken(error) || codeOf(error) === READ_ONLY)));
         if (error) reject(error);

@@ -64,23 +64,26 @@ export interface KeyEventFilter {
 /** A row of `COLUMNS`, whose times are text. The limits are null unless they are the key's own. */
 type Row<Key extends KeyRecord> = Omit<Key, 'limits'> & PlanLimits;
 
-const COLUMNS = `id, plan, label, per_minute AS "perMinute", per_day AS "perDay",
-  to_json(created_at) AS "createdAt", to_json(expires_at) AS "expiresAt", to_json(revoked_at) AS "revokedAt",
-  to_json(unbanned_at) AS "unbannedAt", to_json(previous_ends_at) AS "previousEndsAt"`;
+function select(expiry: string): string {
+  return `id, plan, label, per_minute AS "perMinute", per_day AS "perDay",
+    to_json(created_at) AS "createdAt", to_json(${expiry}) AS "expiresAt", to_json(revoked_at) AS "revokedAt",
+    to_json(unbanned_at) AS "unbannedAt", to_json(previous_ends_at) AS "previousEndsAt"`;
+}
+
+const COLUMNS = select('expires_at');
 
 const WITH_LAST_USE = `${COLUMNS}, (
     SELECT to_json(max(last_at)) FROM usage
     WHERE key_id = id AND starts_at = (SELECT max(starts_at) FROM usage WHERE key_id = id)
   ) AS "lastUsedAt"`;
 
-type Found = Row<KeyRecord> & { readonly foundBy: Uint8Array; readonly isPrevious: boolean };
-
-/** A key that changed its secret has a row for each of the two. */
+/** A key that changed its secret has a row for each of the two. The previous one ends earlier. */
 const FIND_BY_DIGEST = {
   name: 'find-keys',
-  text: `SELECT digest AS "foundBy", false AS "isPrevious", ${COLUMNS} FROM api_keys WHERE digest = ANY($1::bytea[])
+  text: `SELECT digest AS "foundBy", ${COLUMNS} FROM api_keys WHERE digest = ANY($1::bytea[])
          UNION ALL
-         SELECT previous_digest, true, ${COLUMNS} FROM api_keys WHERE previous_digest = ANY($1::bytea[])`,
+         SELECT previous_digest, ${select('least(expires_at, previous_ends_at)')} FROM api_keys
+         WHERE previous_digest = ANY($1::bytea[])`,
 };
 const LIST = {
   name: 'list-keys',
@@ -128,12 +131,10 @@ export function createPostgresKeyStore(database: Queryable) {
     /** Finds a key by the digest of its secret or of its previous one, also if it is revoked or expired. */
     findByDigest: createBatcher({
       async run(digests: readonly string[]) {
+        type Found = Row<KeyRecord> & { readonly foundBy: Uint8Array };
         const rows = await database.query<Found>(FIND_BY_DIGEST, [digests.map(toBytes)]);
         const found = new Map<string, KeyRecord>();
-        for (const { foundBy, isPrevious, ...row } of rows) {
-          const record = toRecord(row);
-          found.set(Buffer.from(foundBy).toString('base64url'), isPrevious ? toPrevious(record) : record);
-        }
+        for (const { foundBy, ...row } of rows) found.set(Buffer.from(foundBy).toString('base64url'), toRecord(row));
         return digests.map((digest) => found.get(digest));
       },
     }),
@@ -190,12 +191,6 @@ function toChanges(before: object, after: object): string {
     .map(([name, value]) => [name, [old[name] ?? null, (value as unknown) ?? null]] as const)
     .filter(([, [from, to]]) => JSON.stringify(from) !== JSON.stringify(to));
   return JSON.stringify(Object.fromEntries(changes));
-}
-
-/** The record of a key as the holder of its previous secret sees it: it ends earlier. */
-function toPrevious(record: KeyRecord): KeyRecord {
-  const end = record.previousEndsAt as Date;
-  return { ...record, expiresAt: record.expiresAt && record.expiresAt < end ? record.expiresAt : end };
 }
 
 function toBytes(digest: string): Buffer {
