@@ -8,7 +8,7 @@ import type { DocumentNode, GraphQLSchema } from 'graphql';
 import type { Config } from '../config.js';
 import type { Log } from '../observability/log.js';
 import { MAX_ERRORS, toDocumentErrors } from './errors.js';
-import { createLimitRule, requireParsable, toDocumentLimits } from './limits.js';
+import { createDocumentLimits } from './limits.js';
 
 type ApolloConfig = Pick<Config, 'introspection' | 'explorer' | 'production' | 'limits'>;
 
@@ -30,7 +30,7 @@ export async function startApollo(schema: GraphQLSchema, config: ApolloConfig, l
   const { introspection, explorer, production } = config;
   /** Whether messages may not name what the client did not write. */
   const hidesSchema = !introspection;
-  const limits = toDocumentLimits(config.limits.maxRootFields);
+  const limits = createDocumentLimits(config.limits.maxRootFields);
   const server = new ApolloServer({
     schema,
     introspection,
@@ -39,7 +39,7 @@ export async function startApollo(schema: GraphQLSchema, config: ApolloConfig, l
     includeStacktraceInErrorResponses: false,
     stopOnTerminationSignals: false,
     parseOptions: { maxTokens: limits.maxTokens },
-    validationRules: [createLimitRule(limits)],
+    validationRules: [limits.rule],
     validationOptions: { maxErrors: MAX_ERRORS },
     documentStore: null,
     persistedQueries: false,
@@ -66,7 +66,7 @@ export async function startApollo(schema: GraphQLSchema, config: ApolloConfig, l
     hidesSchema,
     /** Parses and validates a document. @throws RequestErrors, StoreError */
     check: async (query: string): Promise<DocumentNode> => {
-      requireParsable(query, limits);
+      limits.requireParsable(query);
       const { body } = await server.executeOperation<{ readonly document: DocumentNode }>({ query });
       if (body.kind !== 'single') throw new Error('Apollo Server answered in parts');
       const { data, errors = [] } = body.singleResult;

@@ -5,20 +5,6 @@ import { monotonicNow } from '../clock.js';
 import { StoreError } from '../errors.js';
 import { MAX_ERRORS } from './errors.js';
 
-/** How much a document may ask for, by the root fields that an operation may have. */
-export function toDocumentLimits(maxRootFields: number) {
-  return {
-    // A fully selected, aliased lookup takes 14 tokens, an addition with a variable for each of its inputs some 40.
-    maxTokens: 1_000 + 40 * maxRootFields,
-    // A lookup takes 6 lines, an addition 12.
-    maxLines: 1_000 + 10 * maxRootFields,
-    /** Of one operation, fragments expanded. */
-    maxSelections: 1_000 + 20 * maxRootFields,
-  };
-}
-
-export type DocumentLimits = ReturnType<typeof toDocumentLimits>;
-
 /** Characters of a token, on average: a hundred of the longest names, escaped throughout, are below it. */
 const MAX_TOKEN_LENGTH = 40;
 const MAX_DEFINITIONS = 200;
@@ -30,23 +16,32 @@ const MAX_LEAF_REPEATS = 50;
 /** Selections of introspection in one operation: the fullest query of the usual tools has some 330. */
 const MAX_INTROSPECTION = 400;
 
-/** @throws StoreError `bad_request` */
-export function requireParsable(text: string, { maxTokens, maxLines }: DocumentLimits): void {
-  const maxLength = MAX_TOKEN_LENGTH * maxTokens;
-  if (text === '') throw new StoreError('bad_request', 'The query is empty: send {"query": "{ pets { id } }"}.');
-  if (text.length > maxLength) throw new StoreError('bad_request', `A document may have ${maxLength} characters.`);
-  // graphql-js counts the lines for each place that an error names.
-  if (text.split(/\r\n|[\n\r]/, maxLines + 2).length > maxLines + 1) {
-    throw new StoreError('bad_request', `A document may have ${maxLines} lines.`);
-  }
-}
-
 /**
- * Creates the rule that ends the validation of a document that asks for too much: fragments and aliases multiply, and
- * other rules compare every selection with every other. Its errors have the StoreError as their extension `refusal`.
+ * Creates the limits of what a document may ask for.
+ * @param maxRootFields - that an operation may have
  */
-export function createLimitRule({ maxSelections }: DocumentLimits): ValidationRule {
-  return (context) => ({
+export function createDocumentLimits(maxRootFields: number) {
+  // A fully selected, aliased lookup takes 14 tokens, an addition with a variable for each of its inputs some 40.
+  const maxTokens = 1_000 + 40 * maxRootFields;
+  const maxLength = MAX_TOKEN_LENGTH * maxTokens;
+  // A lookup takes 6 lines, an addition 12.
+  const maxLines = 1_000 + 10 * maxRootFields;
+  /** Of one operation, fragments expanded. */
+  const maxSelections = 1_000 + 20 * maxRootFields;
+
+  /** @throws StoreError `bad_request` */
+  function requireParsable(text: string): void {
+    if (text === '') throw new StoreError('bad_request', 'The query is empty: send {"query": "{ pets { id } }"}.');
+    // graphql-js counts the lines for each place that an error names.
+    if (text.length <= maxLength && text.split(/\r\n|[\n\r]/, maxLines + 2).length <= maxLines + 1) return;
+    throw new StoreError('bad_request', `A document may have ${maxLength} characters and ${maxLines} lines.`);
+  }
+
+  /**
+   * Ends the validation of a document that asks for too much: fragments and aliases multiply, and other rules compare
+   * every selection with every other. What it reports has the StoreError as its extension `refusal`.
+   */
+  const rule: ValidationRule = (context) => ({
     Document({ definitions }) {
       try {
         if (definitions.length > MAX_DEFINITIONS) throw tooMany('operations and fragments', MAX_DEFINITIONS);
@@ -61,6 +56,8 @@ export function createLimitRule({ maxSelections }: DocumentLimits): ValidationRu
       }
     },
   });
+
+  return { maxTokens, requireParsable, rule };
 }
 
 function requireSmall(root: SelectionSetNode, context: ValidationContext, maxSelections: number): void {

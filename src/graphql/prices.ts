@@ -38,8 +38,7 @@ const NO_FAILURES: readonly Failure[] = [];
 
 /**
  * Prices an operation. A field whose own rules refuse its arguments costs nothing and will be an error.
- * @param limit - the most bytes that the response may have
- * @throws StoreError `operation_too_large` if it could have more
+ * @throws StoreError `operation_too_large` if the response could have more bytes than the limit
  */
 export function price({ compiled, variables }: Prepared, limit: number): Priced {
   const calls: FieldCall[] = [];

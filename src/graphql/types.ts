@@ -74,7 +74,6 @@ export interface RootField extends CompiledWriter, Place {
   readonly statuses: readonly Place[];
 }
 
-/** A valid operation with its variables. */
 export interface Prepared {
   readonly operation: Operation;
   readonly compiled: Compiled;
@@ -119,20 +118,19 @@ export interface Priced {
   readonly maxBytes: number;
 }
 
-/** What the resolvers of one operation work with. */
+/** What resolvers work with. */
 export interface OperationContext {
   readonly session: Session;
   readonly call: Call;
   readonly source: PetSource;
   /** Shared by all operations of the HTTP request. */
   readonly loader: PetLoader;
-  /** Returns the idempotency key of the next addition; undefined if the client sent none. */
+  /** Of the next addition; undefined if the client sent none. */
   readonly nextIdempotencyKey: () => IdempotencyKey | undefined;
   /** @throws StoreError `field_rate_limited` beyond 60 uses a minute by one key */
   readonly guardRateLimit: (session: Session) => Promise<void>;
 }
 
-/** The response to one operation. */
 export interface OperationResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
