@@ -7,21 +7,12 @@ import { ApolloServerPluginLandingPageLocalDefault } from '@apollo/server/plugin
 import type { DocumentNode, GraphQLSchema } from 'graphql';
 import type { Config } from '../config.js';
 import type { Log } from '../observability/log.js';
-import { MAX_ERRORS, type ErrorFormatter } from './errors.js';
-import { requireSmallDocument, type DocumentLimits } from './limits.js';
+import { MAX_ERRORS, toDocumentErrors } from './errors.js';
+import { createDocumentLimits } from './limits.js';
 
-export interface ApolloOptions {
-  readonly schema: GraphQLSchema;
-  readonly config: Pick<Config, 'introspection' | 'explorer' | 'production'>;
-  readonly limits: DocumentLimits;
-  readonly errors: ErrorFormatter;
-  readonly log: Log;
-}
+type ApolloConfig = Pick<Config, 'introspection' | 'explorer' | 'production' | 'limits'>;
 
-interface ApolloContext {
-  /** Receives the valid document. */
-  readonly found: { document?: DocumentNode };
-}
+export type Apollo = Awaited<ReturnType<typeof startApollo>>;
 
 /** What Sandbox opens with, so that a visitor sees where the key goes and what to run. */
 const EXAMPLE_OPERATION = `# Add your API key to the Authorization header in the
@@ -30,25 +21,26 @@ query ListPets {
   pets(limit: 5, status: AVAILABLE) {
     id
     name
-    categoryId
-    status
   }
 }
 `;
 
-/** Creates and starts the Apollo Server. It parses and validates documents; it executes nothing. */
-export async function startApollo({ schema, config, limits, errors, log }: ApolloOptions) {
+/** Starts the Apollo Server, which parses and validates documents and executes nothing. */
+export async function startApollo(schema: GraphQLSchema, config: ApolloConfig, log: Log) {
   const { introspection, explorer, production } = config;
-  const server = new ApolloServer<ApolloContext>({
+  /** Whether messages may not name what the client did not write. */
+  const hidesSchema = !introspection;
+  const limits = createDocumentLimits(config.limits.maxRootFields);
+  const server = new ApolloServer({
     schema,
     introspection,
     nodeEnv: production ? 'production' : 'development',
-    hideSchemaDetailsFromClientErrors: !introspection,
+    hideSchemaDetailsFromClientErrors: hidesSchema,
     includeStacktraceInErrorResponses: false,
     stopOnTerminationSignals: false,
     parseOptions: { maxTokens: limits.maxTokens },
+    validationRules: [limits.rule],
     validationOptions: { maxErrors: MAX_ERRORS },
-    // Prepared operations and persisted queries are kept by this program.
     documentStore: null,
     persistedQueries: false,
     logger: log,
@@ -65,22 +57,22 @@ export async function startApollo({ schema, config, limits, errors, log }: Apoll
             headers: { Authorization: 'Bearer ' },
           })
         : ApolloServerPluginLandingPageDisabled(),
-      takeDocument,
+      answerWithDocument,
     ],
   });
   await server.start();
 
   return {
+    hidesSchema,
     /** Parses and validates a document. @throws RequestErrors, StoreError */
     check: async (query: string): Promise<DocumentNode> => {
-      requireSmallDocument(query, limits);
-      const found: ApolloContext['found'] = {};
-      const { body } = await server.executeOperation({ query }, { contextValue: { found } });
-      if (found.document) return found.document;
+      limits.requireParsable(query);
+      const { body } = await server.executeOperation<{ readonly document: DocumentNode }>({ query });
       if (body.kind !== 'single') throw new Error('Apollo Server answered in parts');
-      throw errors.document(body.singleResult.errors ?? []);
+      const { data, errors = [] } = body.singleResult;
+      if (data) return data.document;
+      throw toDocumentErrors(errors, hidesSchema);
     },
-    /** Apollo Sandbox as an HTML page. */
     async renderLandingPage(search: string): Promise<string> {
       const headers = new HeaderMap([['accept', 'text/html']]);
       const { body } = await server.executeHTTPGraphQLRequest({
@@ -94,13 +86,12 @@ export async function startApollo({ schema, config, limits, errors, log }: Apoll
   };
 }
 
-/** Takes the valid document, and ends Apollo's pipeline before it executes anything. */
-const takeDocument: ApolloServerPlugin<ApolloContext> = {
-  requestDidStart: () =>
-    Promise.resolve({
-      responseForOperation({ contextValue: { found }, document }) {
-        found.document = document;
-        return Promise.resolve({ http: { headers: new HeaderMap() }, body: { kind: 'single', singleResult: {} } });
-      },
+/** Answers with the valid document itself, so that Apollo Server executes nothing. */
+const answerWithDocument: ApolloServerPlugin = {
+  requestDidStart: async () => ({
+    responseForOperation: async ({ document }) => ({
+      http: { headers: new HeaderMap() },
+      body: { kind: 'single', singleResult: { data: { document } } },
     }),
+  }),
 };

@@ -13,42 +13,40 @@ import {
   type GraphQLField,
   type GraphQLObjectType,
   type GraphQLSchema,
+  type OperationDefinitionNode,
   type SelectionNode,
   type SelectionSetNode,
   type SourceLocation,
 } from 'graphql';
 import { LOOKUP_SUNSET } from '../pets/pet.js';
-import { InvalidArgument, MAX_LOCATIONS, RequestErrors, type ErrorFormatter } from './errors.js';
+import { InvalidArgument, MAX_LOCATIONS, RequestErrors, toInputError } from './errors.js';
 import { PRICES } from './prices.js';
 import { createWriterCompiler } from './write.js';
-import type { Variables, Fragments, Compiled, Operation, RootField, Deprecation, Price } from './types.js';
+import type { Variables, Compiled, RootField, Deprecation, Price } from './types.js';
 
 /** The days on which deprecated fields will be removed. SDL has no place for them. */
-const SUNSETS: Readonly<Record<string, Date>> = { 'Query.pet': LOOKUP_SUNSET };
+const SUNSETS: Readonly<Record<string, string>> = { 'Query.pet': LOOKUP_SUNSET.toISOString().slice(0, 10) };
 
-export interface CompileOptions {
-  readonly schema: GraphQLSchema;
-  readonly operation: Pick<Operation, 'node' | 'fragments'>;
-  /** Of these, only the conditions are compiled in. */
-  readonly variables: Variables;
-  readonly errors: ErrorFormatter;
-}
-
-export function toFragments({ definitions }: DocumentNode): Fragments {
-  return new Map(definitions.flatMap((one) => (one.kind === Kind.FRAGMENT_DEFINITION ? [[one.name.value, one]] : [])));
-}
+type Fragments = ReadonlyMap<string, FragmentDefinitionNode>;
 
 /**
- * Compiles an operation of a valid document.
+ * Compiles an operation of a valid document. Of the variables, only the conditions are compiled in.
  * @throws RequestErrors if a condition is null
  */
-export function compile({ schema, operation, variables, errors }: CompileOptions): Compiled {
-  const { node: root, fragments } = operation;
+export function compile(
+  schema: GraphQLSchema,
+  document: DocumentNode,
+  root: OperationDefinitionNode,
+  variables: Variables,
+): Compiled {
+  const fragments: Fragments = new Map(
+    document.definitions.flatMap((one) => (one.kind === Kind.FRAGMENT_DEFINITION ? [[one.name.value, one]] : [])),
+  );
   const rootType = schema.getRootType(root.operation) as GraphQLObjectType;
   const deprecations = new Map<string, Deprecation>();
   let size = 0;
   const collect = (sets: readonly SelectionSetNode[]) => {
-    const collected = collectFields(sets, fragments, (selection) => isIncluded(selection, variables, errors));
+    const collected = collectFields(sets, fragments, (selection) => isIncluded(selection, variables));
     size += collected.size;
     return collected;
   };
@@ -66,7 +64,7 @@ export function compile({ schema, operation, variables, errors }: CompileOptions
     const name = node.name.value;
     const place = { responseKey, locations: locate(nodes), statuses: [] };
     if (name === '__typename') return { ...place, ...toFree(() => `"${rootType.name}"`) };
-    if (isMeta(nodes)) return { ...place, ...compileIntrospection(schema, operation, nodes) };
+    if (isMeta(nodes)) return { ...place, ...compileIntrospection(schema, root, fragments, nodes) };
     const definition = rootType.getFields()[name] as GraphQLField<unknown, unknown>;
     const { args, resolve, type } = definition;
     if (!resolve) throw new Error(`the root field ${name} has no resolver`);
@@ -76,7 +74,7 @@ export function compile({ schema, operation, variables, errors }: CompileOptions
     return {
       ...place,
       ...compileWriter(type, nodes),
-      price: (variables) => toPrice(toArguments(variables)),
+      price: (given) => toPrice(toArguments(given)),
       resolve: (parsed, context) => resolve(undefined, parsed, context, undefined as never),
       statuses: getNamedType(type).name === 'Pet' ? [...collectBelow(nodes)].flatMap(toStatus) : [],
     };
@@ -86,7 +84,7 @@ export function compile({ schema, operation, variables, errors }: CompileOptions
     const { deprecationReason: reason } = field;
     if (reason == null) return;
     const coordinate = `${parent.name}.${field.name}`;
-    deprecations.set(coordinate, { coordinate, reason, sunset: SUNSETS[coordinate]?.toISOString().slice(0, 10) });
+    deprecations.set(coordinate, { coordinate, reason, sunset: SUNSETS[coordinate] });
   }
 }
 
@@ -130,14 +128,14 @@ function collectFields(
 }
 
 /** https://spec.graphql.org/September2026/#sec--skip */
-function isIncluded({ directives = [] }: SelectionNode, variables: Variables, errors: ErrorFormatter): boolean {
+function isIncluded({ directives = [] }: SelectionNode, variables: Variables): boolean {
   return directives.every(({ name, arguments: [argument] = [] }) => {
     const value = argument?.value;
     const condition =
       value?.kind === Kind.VARIABLE ? variables[value.name.value] : value?.kind === Kind.BOOLEAN && value.value;
     if (typeof condition === 'boolean') return condition === (name.value === 'include');
     const message = `The condition of @${name.value} must not be null.`;
-    throw new RequestErrors(422, [errors.variable(message, locate(value ? [value] : []))]);
+    throw new RequestErrors(422, [toInputError(message, locate(value ? [value] : []))]);
   });
 }
 
@@ -165,7 +163,7 @@ function compileArguments(
 
 type FieldParts = Pick<RootField, 'price' | 'resolve' | 'write' | 'maxBytes'>;
 
-/** The parts of a field that asks the store nothing: its price knows its value. */
+/** A field that asks the store nothing: its price knows its value. */
 function toFree(toJson: (variables: Variables) => string): FieldParts {
   const price = (variables: Variables): Price => {
     const json = toJson(variables);
@@ -177,20 +175,17 @@ function toFree(toJson: (variables: Variables) => string): FieldParts {
 /** The types that arguments of introspection have. */
 const PLAIN: ReadonlySet<string> = new Set(['String', 'String!', 'Boolean', 'Boolean!']);
 
-/**
- * Compiles an introspection field. graphql-js executes it while the field is priced, so that its length is known before
- * anything runs.
- */
+/** graphql-js executes introspection while it is priced, so that its length is known before anything runs. */
 function compileIntrospection(
   schema: GraphQLSchema,
-  { node, fragments }: Pick<Operation, 'node' | 'fragments'>,
+  node: OperationDefinitionNode,
+  fragments: Fragments,
   selections: readonly FieldNode[],
 ): FieldParts {
   // The other variables have been coerced, which graphql-js would do again.
   const variableDefinitions = node.variableDefinitions?.filter(({ type }) => PLAIN.has(print(type)));
-  const selectionSet: SelectionSetNode = { kind: Kind.SELECTION_SET, selections };
-  const definitions = [{ ...node, selectionSet, variableDefinitions }, ...fragments.values()];
-  const document: DocumentNode = { kind: Kind.DOCUMENT, definitions };
+  const operation = { ...node, selectionSet: { kind: Kind.SELECTION_SET, selections }, variableDefinitions } as const;
+  const document: DocumentNode = { kind: Kind.DOCUMENT, definitions: [operation, ...fragments.values()] };
   return toFree((variableValues) => {
     const { data, errors } = executeSync({ schema, document, variableValues });
     if (errors) throw new InvalidArgument('An argument of this introspection does not fit.', locate(selections)[0]);

@@ -4,13 +4,15 @@ import { StoreError, toErrorBody } from '../errors.js';
 /** Refuses an operation because of its document or its variables, with one error for each mistake. */
 export class RequestErrors extends Error {
   override readonly name = 'RequestErrors';
+  readonly errors: readonly GraphQLFormattedError[];
 
   /** @param status - of the HTTP response */
   constructor(
     readonly status: number,
-    readonly errors: readonly GraphQLFormattedError[],
+    errors: readonly GraphQLFormattedError[],
   ) {
     super(errors[0]?.message);
+    this.errors = errors.slice(0, MAX_ERRORS).map(cut);
   }
 }
 
@@ -24,11 +26,18 @@ export class InvalidArgument extends StoreError {
   }
 }
 
-/** The most errors that are reported for one document or its variables. */
+/** The most errors that are reported for one operation, and the most places in the document that one names. */
 export const MAX_ERRORS = 5;
-/** The most places in the document that one error names. */
 export const MAX_LOCATIONS = 10;
 const MAX_MESSAGE = 500;
+
+function cut({ message, locations, ...rest }: GraphQLFormattedError): GraphQLFormattedError {
+  return {
+    message: message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE).toWellFormed()}…` : message,
+    ...(locations && { locations: locations.slice(0, MAX_LOCATIONS) }),
+    ...rest,
+  };
+}
 
 /** HTTP statuses by the code that Apollo Server gives the errors of a document. */
 const DOCUMENT_STATUSES: Readonly<Record<string, number>> = {
@@ -37,45 +46,34 @@ const DOCUMENT_STATUSES: Readonly<Record<string, number>> = {
 };
 
 /**
- * Creates what says what is wrong with a document or its variables.
- * @param hidesSchema - whether a fixed sentence replaces each message that could name a part of the schema that the
- * client did not write
+ * Says what is wrong with a document.
+ * @param errors - from Apollo Server, with codes
+ * @param hidesSchema - whether a fixed sentence replaces what could name a part of the schema
  */
-export function createErrorFormatter(hidesSchema: boolean) {
-  return {
-    /** @param errors - from Apollo Server, with codes */
-    document(errors: readonly GraphQLFormattedError[]): RequestErrors {
-      const status = DOCUMENT_STATUSES[String(errors[0]?.extensions?.code)];
-      // Apollo Server has no other errors for a document. The log has the message of a bug; the client does not see it.
-      if (status === undefined) throw new Error(errors[0]?.message);
-      return new RequestErrors(status, errors.slice(0, MAX_ERRORS).map(toDocumentError));
-    },
-    /** @param name - of the variable, if the mistake is in one */
-    variable(message: string, locations: readonly SourceLocation[], name?: string): GraphQLFormattedError {
-      const shown = hidesSchema && name !== undefined ? `The value of the variable $${name} does not fit.` : message;
-      return cut({ message: shown, locations, extensions: { code: 'BAD_USER_INPUT' } });
-    },
-  };
-
-  function toDocumentError({ message, locations, extensions }: GraphQLFormattedError): GraphQLFormattedError {
-    let shown = message;
-    if (hidesSchema && extensions?.code === 'GRAPHQL_VALIDATION_FAILED') {
-      shown = 'The document does not fit the schema at this place.';
-    }
+export function toDocumentErrors(
+  errors: readonly GraphQLFormattedError[],
+  hidesSchema: boolean,
+): RequestErrors | StoreError {
+  const refusal: unknown = errors.find(({ extensions }) => extensions?.refusal)?.extensions?.refusal;
+  if (refusal instanceof StoreError) return refusal;
+  const status = DOCUMENT_STATUSES[String(errors[0]?.extensions?.code)];
+  // Apollo Server has no other errors for a document. The log has the message of a bug; the client does not see it.
+  if (status === undefined) throw new Error(errors[0]?.message);
+  const shown = errors.map((error) => {
+    let { message } = error;
+    if (hidesSchema && status === 422) message = 'The document does not fit the schema at this place.';
     // The message of Apollo Server explains how to configure the server.
-    if (extensions?.validationErrorCode === 'INTROSPECTION_DISABLED') shown = 'Introspection is turned off here.';
-    return cut({ message: shown, ...(locations && { locations }), extensions });
-  }
+    if (error.extensions?.validationErrorCode === 'INTROSPECTION_DISABLED')
+      message = 'Introspection is turned off here.';
+    // The parser is recursive. Every other mistake that it finds has a place.
+    if (status === 400 && !error.locations) message = 'The document nests too deeply.';
+    return { ...error, message };
+  });
+  return new RequestErrors(status, shown);
 }
 
-export type ErrorFormatter = ReturnType<typeof createErrorFormatter>;
-
-function cut({ message, locations, ...rest }: GraphQLFormattedError): GraphQLFormattedError {
-  return {
-    message: message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE).toWellFormed()}…` : message,
-    ...(locations && { locations: locations.slice(0, MAX_LOCATIONS) }),
-    ...rest,
-  };
+export function toInputError(message: string, locations: readonly SourceLocation[]): GraphQLFormattedError {
+  return { message, locations, extensions: { code: 'BAD_USER_INPUT' } };
 }
 
 /** Formats an error without a place in the document. */

@@ -11,41 +11,30 @@ import { RequestErrors } from './errors.js';
 import { toDocumentMs } from './limits.js';
 import type { Prepare } from './prepare.js';
 import { price } from './prices.js';
-import { writeRefusal, writeResponse } from './response.js';
-import { run } from './run.js';
-import type { PersistedQueries, TrustedDocuments } from './trusted.js';
-import type { Answered, OperationRequest, Prepared, Execution, RateLimitGuard } from './types.js';
-
-export interface ExecuteOptions {
-  readonly prepare: Prepare;
-  readonly trusted: TrustedDocuments;
-  readonly persisted: PersistedQueries;
-  readonly source: PetSource;
-  readonly guardRateLimit: RateLimitGuard;
-  /** Of all operations of one HTTP request together. */
-  readonly limits: Pick<Config['limits'], 'maxRootFields' | 'maxResponseBytes'>;
-}
+import { run, writeRefusal } from './run.js';
+import type { Answered, OperationContext, OperationRequest, Prepared } from './types.js';
 
 /** An operation on its way. One with a response skips the steps that are left. */
-type Entry = { -readonly [Part in keyof Answered]?: Answered[Part] };
+type Entry = Partial<Answered>;
 
 /** After this time, a batch lets other requests run, in milliseconds. */
 const LONG_MS = 2;
 
-/** Creates the straight line that every operation takes: prepare → price → admit → run → write. */
-export function createExecute(options: ExecuteOptions) {
-  const { prepare, trusted, persisted, source, guardRateLimit, limits } = options;
-
+/**
+ * Creates the straight line that every operation takes: prepare → price → admit → run → write.
+ * @param limits - of all operations of one HTTP request together
+ */
+export function createExecute(
+  prepare: Prepare,
+  source: PetSource,
+  guardRateLimit: OperationContext['guardRateLimit'],
+  limits: Pick<Config['limits'], 'maxRootFields' | 'maxResponseBytes'>,
+) {
   /** The operations of one HTTP request are prepared and admitted in order, and then run concurrently. */
-  return async function execute(
-    requests: readonly OperationRequest[],
-    context: HttpRequest,
-    session: Session,
-  ): Promise<Execution> {
-    const untrusted: string[] = [];
+  return async function execute(requests: readonly OperationRequest[], http: HttpRequest, session: Session) {
     const entries: Entry[] = [];
     const refuse = (entry: Entry, thrown: unknown): void => {
-      entry.response = writeRefusal(thrown, context.requestId, entry.prepared?.compiled);
+      entry.response = writeRefusal(thrown, http.requestId, entry.prepared?.compiled);
     };
 
     let bytes = limits.maxResponseBytes;
@@ -56,16 +45,21 @@ export function createExecute(options: ExecuteOptions) {
       entries.push(entry);
       const startedAt = performance.now();
       try {
-        const found = find(request, context, session, untrusted);
-        entry.prepared = found instanceof Promise ? await found : found;
-        persisted.register(request);
-        const { length } = entry.prepared.compiled.fields;
+        const found =
+          session.keyId === undefined
+            ? requireSchemaOnly(() => prepare(request, http, entry), session)
+            : prepare(request, http, entry);
+        const prepared = found instanceof Promise ? await found : found;
+        entry.prepared = prepared;
+        const { length } = prepared.compiled.fields;
         if (length > fields) {
           const reason = `The operations of one HTTP request may have ${limits.maxRootFields} root fields together`;
           throw new StoreError('unprocessable_request', `${reason}; these have more.`);
         }
-        const priced = price(entry.prepared, bytes);
-        if (priced.isMutation && priced.cost > 0) parseIdempotencyKey(context.header('idempotency-key'));
+        const priced = price(prepared, bytes);
+        if (prepared.operation.type === 'mutation' && priced.cost > 0) {
+          parseIdempotencyKey(http.header('idempotency-key'));
+        }
         bytes -= priced.maxBytes;
         fields -= length;
         entry.priced = priced;
@@ -91,36 +85,26 @@ export function createExecute(options: ExecuteOptions) {
       }
     }
 
-    const call = new RequestCall(context, session.upstreamKey);
+    const call = new RequestCall(http, session.upstreamKey);
     const loader = createPetLoader(source, call);
     const runEntry = async (entry: Entry, index: number): Promise<void> => {
       const { prepared, priced } = entry;
       if (!prepared || !priced) return;
       let position = 0;
       const nextIdempotencyKey = () => {
-        const key = parseIdempotencyKey(context.header('idempotency-key'), session.keyId);
+        const key = parseIdempotencyKey(http.header('idempotency-key'), session.keyId);
         return key && completeIdempotencyKey(key, index, position++);
       };
       try {
-        const outcomes = await run(priced, { session, call, source, loader, nextIdempotencyKey, guardRateLimit });
-        entry.response = writeResponse(prepared.compiled, outcomes, context.requestId);
+        const context = { session, call, source, loader, nextIdempotencyKey, guardRateLimit };
+        entry.response = await run(prepared, priced, context);
       } catch (thrown) {
         refuse(entry, thrown);
       }
     };
     await Promise.all(entries.map(runEntry));
-    return { answers: entries as readonly Answered[], untrusted, preparingMs };
+    return { answers: entries as readonly Answered[], preparingMs };
   };
-
-  /** Finds the document of a request and prepares its operation. Without a key, it may only ask about the schema. */
-  function find(request: OperationRequest, context: HttpRequest, session: Session, untrusted: string[]) {
-    const findDocument = (): MaybePromise<Prepared> => {
-      const query = trusted.find(request, context, untrusted) ?? persisted.find(request);
-      if (query === '') throw new StoreError('bad_request', 'The query is empty: send {"query": "{ pets { id } }"}.');
-      return prepare(query, request, context);
-    };
-    return session.keyId === undefined ? requireSchemaOnly(findDocument, session) : findDocument();
-  }
 }
 
 async function requireSchemaOnly(find: () => MaybePromise<Prepared>, session: Session): Promise<Prepared> {

@@ -9,28 +9,24 @@ import type { HttpRequest } from '../http/request.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import { startApollo } from './apollo.js';
-import { createErrorFormatter } from './errors.js';
+import { openDocuments } from './documents.js';
 import { createExecute } from './execute.js';
-import { createDocumentBudget, toDocumentLimits } from './limits.js';
 import { createPrepare } from './prepare.js';
 import { createRateLimitGuard } from './rate-limit.js';
 import { createRecorder } from './record.js';
 import { readBodyRequest, readGetRequest } from './request.js';
 import { createSchema } from './resolvers.js';
-import { toBatchReply, toReply, writeRefusal } from './response.js';
-import { createPersistedQueries, createTrustedDocuments, openManifest } from './trusted.js';
+import { writeRefusal } from './run.js';
 import type { OperationResponse } from './types.js';
 
-export interface GraphqlDependencies {
+interface Dependencies {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly backend: Pick<Backend, 'source' | 'usage'>;
 }
 
-/** The media types of https://http-spec.graphql.org/September2026/#sec-Media-Types, the default first. */
+/** https://http-spec.graphql.org/September2026/#sec-Media-Types */
 const MEDIA_TYPES = ['application/json; charset=utf-8', 'application/graphql-response+json; charset=utf-8'] as const;
-/** https://www.rfc-editor.org/rfc/rfc10008#name-the-accept-query-header-fie */
-const READ_HEADERS = { 'Accept-Query': 'application/json' };
 /** Other sites may not show the page in a frame, or learn which page a visitor came from. */
 const PAGE_HEADERS = {
   'Content-Type': 'text/html; charset=utf-8',
@@ -45,43 +41,25 @@ const PAGE_HEADERS = {
 
 const PATH = '/graphql';
 
-export interface Graphql {
-  readonly face: Face;
-  /** Finds Apollo Sandbox for a browser, if pages are on. */
-  readonly findPage: (request: HttpRequest) => Page | undefined;
-  readonly close: () => Promise<void>;
-}
-
 /** Puts /graphql together. @throws ConfigError if the manifest of trusted documents cannot be used */
-export async function openGraphql(config: Config, { backend, log, metrics }: GraphqlDependencies): Promise<Graphql> {
-  const { introspection, explorer: hasPages, production } = config;
+export async function openGraphql(config: Config, { backend, log, metrics }: Dependencies) {
+  const { introspection, explorer, production, limits, trustedDocuments } = config;
   const { source, usage } = backend;
-  const { path, others = 'allowed' } = config.trustedDocuments ?? {};
-
   const schema = createSchema();
-  const errors = createErrorFormatter(!introspection);
-  const apollo = await startApollo({
-    schema,
-    config,
-    limits: toDocumentLimits(config.limits.maxRootFields),
-    errors,
-    log,
-  });
+  const apollo = await startApollo(schema, config, log);
   const { check } = apollo;
-  const trusted = createTrustedDocuments({ others, count: metrics.countUntrusted });
-  const prepare = createPrepare({ schema, check, trusted, errors, budget: createDocumentBudget() });
-  const closeManifest = path && (await openManifest({ path, replace: trusted.replace, check, log }));
-  const recorder = createRecorder(usage, metrics, others === 'reported');
-  const persisted = createPersistedQueries();
-  const guardRateLimit = createRateLimitGuard();
-  const execute = createExecute({ prepare, trusted, persisted, source, guardRateLimit, limits: config.limits });
+  const documents = await openDocuments({ ...trustedDocuments, count: metrics.countUntrusted, check, log });
+  const prepare = createPrepare(schema, apollo, documents);
+  const execute = createExecute(prepare, source, createRateLimitGuard(), limits);
+  const recorder = createRecorder(usage, metrics, trustedDocuments?.others === 'reported');
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
   const needsKey = production || !introspection;
 
   const route: Route = {
     name: PATH,
     methods: ['GET', 'POST', 'QUERY'],
-    readHeaders: READ_HEADERS,
+    // https://www.rfc-editor.org/rfc/rfc10008#name-the-accept-query-header-fie
+    readHeaders: { 'Accept-Query': 'application/json' },
     requiresKey: ({ keyId, isKeyRefused }) => needsKey || keyId !== undefined || isKeyRefused,
     handle,
   };
@@ -93,33 +71,39 @@ export async function openGraphql(config: Config, { backend, log, metrics }: Gra
       body: await apollo.renderLandingPage(search),
     }),
   };
+  const face: Face = {
+    root: PATH,
+    findRoute: (path) => (path === PATH ? route : undefined),
+    toErrorReply: createGraphqlErrorReply(),
+  };
   return {
-    face: { root: PATH, findRoute: (at) => (at === PATH ? route : undefined), toErrorReply: createGraphqlErrorReply() },
-    findPage: (request) => (hasPages && request.path === PATH && prefersHtml(request, MEDIA_TYPES) ? page : undefined),
-    async close() {
-      if (closeManifest) await closeManifest();
+    face,
+    /** Finds Apollo Sandbox for a browser, if pages are on. */
+    findPage: (request: HttpRequest): Page | undefined =>
+      explorer && request.path === PATH && prefersHtml(request, MEDIA_TYPES) ? page : undefined,
+    async close(): Promise<void> {
+      await documents.close();
       await apollo.stop();
     },
   };
 
-  async function handle(request: HttpRequest, session: Session): Promise<Reply> {
-    const isRead = request.method === 'GET' || request.method === 'HEAD';
+  async function handle(http: HttpRequest, session: Session): Promise<Reply> {
+    const isRead = http.method === 'GET' || http.method === 'HEAD';
     try {
-      const mediaType = chooseMediaType(request.header('accept'));
-      const { isBatch, operations } = isRead ? readGetRequest(request) : readBodyRequest(request, config.limits);
+      const mediaType = chooseMediaType(http.header('accept'));
+      const sent = isRead ? readGetRequest(http) : readBodyRequest(http, limits);
+      const requests = sent instanceof Array ? sent : [sent];
       const startedAt = performance.now();
-      const execution = await execute(operations, request, session);
+      const { answers, preparingMs: busyMs } = await execute(requests, http, session);
       const seconds = (performance.now() - startedAt) / 1_000;
-      const logged = recorder.record(execution, seconds, request, session.keyId);
-      const responses = execution.answers.map(({ response }) => response);
-      const failures = responses.flatMap((response) => response.failures);
-      const rest = { logged, failures, busyMs: execution.preparingMs };
-      if (!isBatch) return { ...toReply(responses[0] as OperationResponse, mediaType), ...rest };
+      const logged = recorder.record(answers, seconds, http, session.keyId);
+      const responses = answers.map(({ response }) => response);
+      if (requests !== sent) return { ...toReply(responses[0] as OperationResponse, mediaType), logged, busyMs };
       // The upstream may have refused the key only now.
       if (session.isKeyRefused && !responses.some(({ hasData }) => hasData)) await session.requireKey();
-      return { ...toBatchReply(responses, mediaType), ...rest };
+      return { ...toBatchReply(responses, mediaType), logged, busyMs };
     } catch (thrown) {
-      recorder.recordRefusal(toStoreError(thrown), request, session.keyId);
+      recorder.recordRefusal(toStoreError(thrown), http, session.keyId);
       throw thrown;
     }
   }
@@ -135,6 +119,39 @@ export function createGraphqlErrorReply(): Face['toErrorReply'] {
     } catch {
       // The default is for a client that accepts none of them.
     }
-    return { ...toReply(writeRefusal(error, request.requestId), mediaType), failures: [error] };
+    return toReply(writeRefusal(error, request.requestId), mediaType);
   };
+}
+
+function toReply(response: OperationResponse, mediaType: string): Reply {
+  const { headers, body, failures } = response;
+  const status = toStatus(response, mediaType);
+  return { status, headers: { 'Content-Type': mediaType, Vary: 'Accept', ...headers }, body, failures };
+}
+
+/** A batch gets 200 if any operation ran, otherwise the status that they share with their headers, or 400. */
+function toBatchReply(responses: readonly OperationResponse[], mediaType: string): Reply {
+  const longestWait = Math.max(...responses.map(({ headers }) => Number(headers['Retry-After'] ?? 0)));
+  const [status = 400, ...others] = new Set(responses.map((response) => toStatus(response, mediaType)));
+  const hasData = responses.some((response) => response.hasData);
+  const isShared = !hasData && others.length === 0;
+  const headers = {
+    'Content-Type': mediaType,
+    Vary: 'Accept',
+    ...(isShared && responses[0]?.headers),
+    ...(longestWait > 0 && { 'Retry-After': String(longestWait) }),
+  };
+  const body = `[${responses.map((response) => response.body).join()}]`;
+  const failures = responses.flatMap((response) => response.failures);
+  return { status: hasData ? 200 : isShared ? status : 400, headers, body, failures };
+}
+
+/**
+ * In the media type that defines it, data with errors is a 294, and every response without data an error; a persisted
+ * query that is not found is a 200 in Apollo's protocol.
+ * https://http-spec.graphql.org/September2026/#sec-Status-Codes
+ */
+function toStatus({ status, hasData, failures }: OperationResponse, mediaType: string): number {
+  if (status !== 200 || mediaType === MEDIA_TYPES[0]) return status;
+  return !hasData ? 422 : failures.length > 0 ? 294 : 200;
 }

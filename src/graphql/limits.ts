@@ -1,28 +1,12 @@
-import { Kind, parse, type DocumentNode, type FieldNode, type SelectionSetNode } from 'graphql';
+import { GraphQLError, Kind, type SelectionSetNode, type ValidationContext, type ValidationRule } from 'graphql';
 import { secondsUntil } from '../access/refusals.js';
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import { StoreError } from '../errors.js';
-import { toFragments } from './compile.js';
-import type { Fragments } from './types.js';
-
-/** How much a document may ask for, by the root fields that an operation may have. */
-export function toDocumentLimits(maxRootFields: number) {
-  return {
-    // A fully selected, aliased lookup takes 14 tokens, an addition with a variable for each of its inputs some 40.
-    maxTokens: 1_000 + 40 * maxRootFields,
-    // A lookup takes 6 lines, an addition 12.
-    maxLines: 1_000 + 10 * maxRootFields,
-    /** Of one operation, fragments expanded. */
-    maxSelections: 1_000 + 20 * maxRootFields,
-  };
-}
-
-export type DocumentLimits = ReturnType<typeof toDocumentLimits>;
+import { MAX_ERRORS } from './errors.js';
 
 /** Characters of a token, on average: a hundred of the longest names, escaped throughout, are below it. */
 const MAX_TOKEN_LENGTH = 40;
-/** Operations and fragments in one document. */
 const MAX_DEFINITIONS = 200;
 /** Fragments within fragments and fields within fields; introspection by the usual tools has some 20. */
 const MAX_DEPTH = 40;
@@ -33,43 +17,55 @@ const MAX_LEAF_REPEATS = 50;
 const MAX_INTROSPECTION = 400;
 
 /**
- * Refuses a document that would take long to validate or select very many values: fragments and aliases multiply, and
- * validation compares every selection with every other. A document that cannot be parsed passes: Apollo Server says
- * what is wrong with it.
- * @throws StoreError `bad_request` if the text is too long or too deep to be parsed, otherwise `unprocessable_request`
+ * Creates the limits of what a document may ask for.
+ * @param maxRootFields - that an operation may have
  */
-export function requireSmallDocument(text: string, limits: DocumentLimits): void {
-  const { maxTokens, maxLines, maxSelections } = limits;
+export function createDocumentLimits(maxRootFields: number) {
+  // A fully selected, aliased lookup takes 14 tokens, an addition with a variable for each of its inputs some 40.
+  const maxTokens = 1_000 + 40 * maxRootFields;
   const maxLength = MAX_TOKEN_LENGTH * maxTokens;
-  if (text.length > maxLength) throw new StoreError('bad_request', `A document may have ${maxLength} characters.`);
-  // graphql-js counts the lines for each place that an error names.
-  if (text.split(/\r\n|[\n\r]/, maxLines + 2).length > maxLines + 1) {
-    throw new StoreError('bad_request', `A document may have ${maxLines} lines.`);
+  // A lookup takes 6 lines, an addition 12.
+  const maxLines = 1_000 + 10 * maxRootFields;
+  /** Of one operation, fragments expanded. */
+  const maxSelections = 1_000 + 20 * maxRootFields;
+
+  /** @throws StoreError `bad_request` */
+  function requireParsable(text: string): void {
+    if (text === '') throw new StoreError('bad_request', 'The query is empty: send {"query": "{ pets { id } }"}.');
+    // graphql-js counts the lines for each place that an error names.
+    if (text.length <= maxLength && text.split(/\r\n|[\n\r]/, maxLines + 2).length <= maxLines + 1) return;
+    throw new StoreError('bad_request', `A document may have ${maxLength} characters and ${maxLines} lines.`);
   }
-  let document: DocumentNode;
-  try {
-    document = parse(text, { maxTokens });
-  } catch (error) {
-    // The parser is recursive.
-    if (error instanceof RangeError) throw new StoreError('bad_request', 'The document nests too deeply.');
-    return;
-  }
-  if (document.definitions.length > MAX_DEFINITIONS) {
-    throw new StoreError('unprocessable_request', `A document may have ${MAX_DEFINITIONS} operations and fragments.`);
-  }
-  const fragments = toFragments(document);
-  for (const definition of document.definitions) {
-    // A fragment may be used in no operation, but it is validated.
-    if ('selectionSet' in definition) requireSmall(definition.selectionSet, fragments, maxSelections);
-  }
+
+  /**
+   * Ends the validation of a document that asks for too much: fragments and aliases multiply, and other rules compare
+   * every selection with every other. What it reports has the StoreError as its extension `refusal`.
+   */
+  const rule: ValidationRule = (context) => ({
+    Document({ definitions }) {
+      try {
+        if (definitions.length > MAX_DEFINITIONS) throw tooMany('operations and fragments', MAX_DEFINITIONS);
+        for (const definition of definitions) {
+          // A fragment may be used in no operation, but it is validated.
+          if ('selectionSet' in definition) requireSmall(definition.selectionSet, context, maxSelections);
+        }
+      } catch (refusal) {
+        const error = new GraphQLError('', { extensions: { refusal } });
+        // Validation ends at the first error beyond the allowed number.
+        for (let count = 0; count <= MAX_ERRORS; count += 1) context.reportError(error);
+      }
+    },
+  });
+
+  return { maxTokens, requireParsable, rule };
 }
 
-function requireSmall(root: SelectionSetNode, fragments: Fragments, maxSelections: number): void {
+function requireSmall(root: SelectionSetNode, context: ValidationContext, maxSelections: number): void {
   let count = 0;
   let introspection = 0;
   visitObject(root, 1, false);
 
-  /** Goes through the fields of one object, fragments expanded, and then through the fields of those. */
+  /** Goes through the fields of one object and below, fragments expanded. */
   function visitObject(set: SelectionSetNode, depth: number, isIntrospection: boolean): void {
     const repeats = new Map<string, number>();
     visitSet(set, depth);
@@ -79,28 +75,29 @@ function requireSmall(root: SelectionSetNode, fragments: Fragments, maxSelection
       for (const selection of selections) {
         // Spreads that double at each level end here.
         if (++count > maxSelections) throw tooMany('selections, fragments expanded', maxSelections);
-        const selected = selection.kind === Kind.FRAGMENT_SPREAD ? fragments.get(selection.name.value) : selection;
-        if (selected?.kind === Kind.FIELD) visitField(selected, at);
-        else if (selected) visitSet(selected.selectionSet, at + 1);
+        const selected =
+          selection.kind === Kind.FRAGMENT_SPREAD ? context.getFragment(selection.name.value) : selection;
+        if (selected?.kind !== Kind.FIELD) {
+          if (selected) visitSet(selected.selectionSet, at + 1);
+          continue;
+        }
+        if (isIntrospection && ++introspection > MAX_INTROSPECTION) {
+          throw tooMany('introspection fields', MAX_INTROSPECTION);
+        }
+        const { alias, name, selectionSet } = selected;
+        const key = (alias ?? name).value;
+        const repeated = (repeats.get(key) ?? 0) + 1;
+        repeats.set(key, repeated);
+        const maxRepeats = selectionSet ? MAX_REPEATS : MAX_LEAF_REPEATS;
+        if (repeated > maxRepeats) throw tooMany('fields of one name in one place', maxRepeats);
+        if (selectionSet) visitObject(selectionSet, at + 1, isIntrospection || name.value.startsWith('__'));
       }
-    }
-
-    function visitField({ alias, name, selectionSet }: FieldNode, at: number): void {
-      if (isIntrospection && ++introspection > MAX_INTROSPECTION) {
-        throw tooMany('introspection fields', MAX_INTROSPECTION);
-      }
-      const key = (alias ?? name).value;
-      const repeated = (repeats.get(key) ?? 0) + 1;
-      repeats.set(key, repeated);
-      const maxRepeats = selectionSet ? MAX_REPEATS : MAX_LEAF_REPEATS;
-      if (repeated > maxRepeats) throw tooMany('fields of one name in one place', maxRepeats);
-      if (selectionSet) visitObject(selectionSet, at + 1, isIntrospection || name.value.startsWith('__'));
     }
   }
 }
 
 function tooMany(what: string, limit: number): StoreError {
-  return new StoreError('unprocessable_request', `An operation may have ${limit} ${what}; this one has more.`);
+  return new StoreError('unprocessable_request', `A document may have ${limit} ${what}; this one has more.`);
 }
 
 /** What a new document takes at most, and each of its characters, in milliseconds. */
@@ -121,7 +118,7 @@ const MAX_CALLERS = 50_000;
 export function createDocumentBudget(now: () => number = monotonicNow) {
   const callers = createBoundedCache<{ spentMs: number; readonly resetAt: number }>(MAX_CALLERS);
 
-  /** Does work on a document for a caller. @throws StoreError `rate_limited` if the caller has used up its time */
+  /** @throws StoreError `rate_limited` if the caller has used up its time */
   return async function spend<T>(caller: string, document: string, work: () => Promise<T>): Promise<T> {
     const startedAt = now();
     let window = callers.get(caller);
@@ -143,5 +140,3 @@ export function createDocumentBudget(now: () => number = monotonicNow) {
     }
   };
 }
-
-export type DocumentBudget = ReturnType<typeof createDocumentBudget>;

@@ -12,108 +12,108 @@ import {
   type GraphQLFormattedError,
   type GraphQLInputType,
   type GraphQLSchema,
-  type VariableDefinitionNode,
 } from 'graphql';
 import { LRUCache } from 'lru-cache';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { StoreError } from '../errors.js';
 import type { HttpRequest } from '../http/request.js';
 import { JsonNumber } from '../json/exact-json.js';
-import { compile, locate, toFragments } from './compile.js';
-import { MAX_ERRORS, RequestErrors, type ErrorFormatter } from './errors.js';
-import type { DocumentBudget } from './limits.js';
-import type { TrustedDocuments } from './trusted.js';
-import type { OperationRequest, Operation, VariableDefinition, Variables, Compiled, Prepared } from './types.js';
+import type { Apollo } from './apollo.js';
+import { compile, locate } from './compile.js';
+import type { Documents } from './documents.js';
+import { MAX_ERRORS, RequestErrors, toInputError } from './errors.js';
+import { createDocumentBudget } from './limits.js';
+import type { Answered, Operation, OperationRequest, Prepared, Variables } from './types.js';
 
-/** The caller pays for new documents. */
-type Asker = Pick<HttpRequest, 'method' | 'caller'>;
-
-export interface PrepareOptions {
-  readonly schema: GraphQLSchema;
-  /** Parses and validates a document. @throws RequestErrors, StoreError */
-  readonly check: (query: string) => Promise<DocumentNode>;
-  readonly trusted: Pick<TrustedDocuments, 'has'>;
-  readonly errors: ErrorFormatter;
-  readonly budget: DocumentBudget;
+/** A valid document. Its operations are known by the names that requests give, which may be empty. */
+interface KnownDocument {
+  readonly document: DocumentNode;
+  readonly operations: Map<string, Operation>;
+  /** How many fields have been compiled. */
+  readonly fields: number;
 }
 
-/** The bounds of each cache: entries, and the characters and compiled fields that they keep. */
-const MAX_ENTRIES = 2_000;
-const MAX_SIZE = 300_000;
+/** The bounds of the cache: documents, and the characters and compiled fields that all and each of them keep. */
+const MAX_DOCUMENTS = 2_000;
+const MAX_SIZE = 500_000;
+const MAX_DOCUMENT_SIZE = 250_000;
 /** How many characters of a document take as much memory as one compiled field. */
 const FIELD_CHARACTERS = 4;
 
 /** Creates the first step of an operation. Only what is new is parsed, validated and compiled. */
-export function createPrepare({ schema, check, trusted, errors, budget }: PrepareOptions) {
-  const operations = createCache<Operation>(() => 0);
-  const compilations = createCache<Compiled>(({ size }) => FIELD_CHARACTERS * size);
+export function createPrepare(schema: GraphQLSchema, { check, hidesSchema }: Apollo, documents: Documents) {
+  const budget = createDocumentBudget();
+  const cache = new LRUCache<string, KnownDocument>({
+    max: MAX_DOCUMENTS,
+    maxSize: MAX_SIZE,
+    maxEntrySize: MAX_DOCUMENT_SIZE,
+    sizeCalculation: ({ fields }, query) => query.length + FIELD_CHARACTERS * fields,
+  });
 
   return prepare;
 
   /**
-   * Finds the operation that a request asks for, and coerces its variables.
+   * Finds the operation that a request asks for, and coerces its variables. The caller pays for new documents.
+   * @param answer - receives the name of a document that is not trusted
    * @throws RequestErrors, StoreError
    */
-  function prepare(query: string, request: OperationRequest, asker: Asker): MaybePromise<Prepared> {
-    const operation = operations.get(toKey(query, request.operationName));
+  function prepare(request: OperationRequest, http: HttpRequest, answer: Partial<Answered>): MaybePromise<Prepared> {
+    const query = documents.find(request, http, answer);
+    const operation = cache.get(query)?.operations.get(request.operationName ?? '');
     if (operation) {
-      const variables = toVariables(operation, request, asker);
-      const compiled = compilations.get(toKey(query, toVariant(operation, variables)));
-      if (compiled) return { operation, compiled, variables, isTrusted: trusted.has(query) };
+      const variables = toVariables(operation, request, http);
+      const compiled = operation.variants.get(toVariant(operation, variables));
+      if (compiled) return { operation, compiled, variables, isTrusted: documents.isTrusted(query) };
     }
-    return budget(asker.caller, query, () => prepareNew(query, request, asker, operation));
+    return budget(http.caller, query, () => prepareNew(query, request, http));
   }
 
-  async function prepareNew(
-    query: string,
-    request: OperationRequest,
-    asker: Asker,
-    known?: Operation,
-  ): Promise<Prepared> {
-    const operation = known ?? toOperation(await check(query), request.operationName);
-    operations.set(toKey(query, request.operationName), operation);
+  async function prepareNew(query: string, request: OperationRequest, http: HttpRequest): Promise<Prepared> {
+    const { operationName: name = '' } = request;
+    const found = cache.peek(query) ?? {
+      document: await check(query),
+      operations: new Map<string, Operation>(),
+      fields: 0,
+    };
+    const operation = found.operations.get(name) ?? toOperation(found.document, name);
+    found.operations.set(name, operation);
+    cache.set(query, found);
     // Other requests run before the rest of the work.
     await setImmediate();
-    const variables = toVariables(operation, request, asker);
-    const compiled = compile({ schema, operation, variables, errors });
-    compilations.set(toKey(query, toVariant(operation, variables)), compiled);
-    return { operation, compiled, variables, isTrusted: trusted.has(query) };
+    const variables = toVariables(operation, request, http);
+    const compiled = compile(schema, found.document, operation.node, variables);
+    operation.variants.set(toVariant(operation, variables), compiled);
+    cache.set(query, { ...found, fields: found.fields + compiled.size });
+    return { operation, compiled, variables, isTrusted: documents.isTrusted(query) };
   }
 
-  function toOperation(document: DocumentNode, name: string | undefined): Operation {
-    const node = getOperationAST(document, name);
+  function toOperation(document: DocumentNode, name: string): Operation {
+    const node = getOperationAST(document, name || undefined);
     if (!node) {
       const choose = 'Choose an operation with operationName.';
-      throw new StoreError('operation_unresolved', name === undefined ? choose : 'The document has no such operation.');
+      throw new StoreError('operation_unresolved', name === '' ? choose : 'The document has no such operation.');
     }
     const { operation: type, variableDefinitions = [] } = node;
     if (type === OperationTypeNode.SUBSCRIPTION || !schema.getRootType(type)) {
       throw new StoreError('unprocessable_request', `The schema has no ${type}s.`);
     }
-    const variables = variableDefinitions.map(toVariableDefinition);
+    const variables = variableDefinitions.map(({ variable, type: typeNode, defaultValue }) => {
+      const inputType = typeFromAST(schema, typeNode) as GraphQLInputType;
+      return {
+        name: variable.name.value,
+        type: inputType,
+        defaultValue: defaultValue && valueFromAST(defaultValue, inputType),
+        locations: locate([variable]),
+      };
+    });
     const conditions = variables.filter((one) => getNamedType(one.type) === GraphQLBoolean).map((one) => one.name);
-    const fragments = toFragments(document);
-    return { type, name: node.name?.value, variables, conditions, node, fragments };
+    return { type, name: node.name?.value, variables, conditions, node, variants: new Map() };
   }
 
-  function toVariableDefinition({
-    variable,
-    type: typeNode,
-    defaultValue,
-  }: VariableDefinitionNode): VariableDefinition {
-    const type = typeFromAST(schema, typeNode) as GraphQLInputType;
-    return {
-      name: variable.name.value,
-      type,
-      defaultValue: defaultValue && valueFromAST(defaultValue, type),
-      locations: locate([variable]),
-    };
-  }
-
-  /** Coerces the variables that a client sent. An absent variable has no entry. @throws RequestErrors, StoreError */
-  function toVariables({ type: kind, variables }: Operation, request: OperationRequest, { method }: Asker): Variables {
-    if (method !== 'POST' && kind !== 'query') {
-      const reason = `${method} runs queries only: send a mutation by POST.`;
+  /** Coerces the variables that a client sent. An absent variable has no entry. */
+  function toVariables({ type: kind, variables }: Operation, request: OperationRequest, http: HttpRequest): Variables {
+    if (kind !== 'query' && http.method !== 'POST') {
+      const reason = `${http.method} runs queries only: send a mutation by POST.`;
       throw new StoreError('method_not_allowed', reason, { headers: { Allow: 'POST' }, graphqlOnly: true });
     }
     const { variables: raw = {} } = request;
@@ -122,8 +122,10 @@ export function createPrepare({ schema, check, trusted, errors, budget }: Prepar
     const mistakes: GraphQLFormattedError[] = [];
     for (const { name, type, defaultValue, locations } of variables) {
       const refuse = (path: readonly (string | number)[], reason: string): void => {
-        const place = [`$${name}`, ...path].join('.');
-        mistakes.push(errors.variable(`The variable ${place} does not fit: ${reason}`, locations, name));
+        const message = hidesSchema
+          ? `The value of the variable $${name} does not fit.`
+          : `The variable ${[`$${name}`, ...path].join('.')} does not fit: ${reason}`;
+        mistakes.push(toInputError(message, locations));
         // One value may have a hundred thousand mistakes.
         if (mistakes.length === MAX_ERRORS) throw new RequestErrors(422, mistakes);
       };
@@ -142,20 +144,9 @@ export function createPrepare({ schema, check, trusted, errors, budget }: Prepar
 
 export type Prepare = ReturnType<typeof createPrepare>;
 
-function createCache<Value extends object>(sizeOf: (value: Value) => number) {
-  return new LRUCache<string, Value>({
-    max: MAX_ENTRIES,
-    maxSize: MAX_SIZE,
-    sizeCalculation: (value, key) => key.length + sizeOf(value),
-  });
-}
-
-function toKey(query: string, part = ''): string {
-  return part === '' ? query : `${query}\n${part}`;
-}
-
-function toVariant({ name = '', conditions }: Operation, variables: Variables): string {
-  return conditions.length === 0 ? name : `${name} ${conditions.map((one) => String(variables[one])).join()}`;
+/** Names the conditions of `@skip` and `@include` with their values. */
+function toVariant({ conditions }: Operation, variables: Variables): string {
+  return conditions.map((one) => String(variables[one])).join();
 }
 
 /** IDs and input objects keep numbers as they were written; the other scalars take JavaScript numbers. */

@@ -3,7 +3,7 @@ import { parseInt64 } from '../pets/int64.js';
 import { parseNewPet, parsePetQuery, type UntrustedNewPet, type UntrustedPetQuery } from '../pets/pet.js';
 import { keyOf } from '../pets/pet-loader.js';
 import type { Mutation, MutationAddPetArgs, Query, QueryPetArgs, QueryPetsArgs } from './generated/resolver-types.js';
-import type { Prepared, Price, FieldCall, Priced } from './types.js';
+import type { Failure, FieldCall, Prepared, Price, Priced } from './types.js';
 
 type RootFieldName = Exclude<keyof Query | keyof Mutation, '__typename'>;
 
@@ -34,12 +34,13 @@ const RESPONSE_BYTES = 300;
 const ERROR_BYTES = 600;
 const LOCATION_BYTES = 40;
 
+const NO_FAILURES: readonly Failure[] = [];
+
 /**
  * Prices an operation. A field whose own rules refuse its arguments costs nothing and will be an error.
- * @param limit - the most bytes that the response may have
- * @throws StoreError `operation_too_large` if it could have more
+ * @throws StoreError `operation_too_large` if the response could have more bytes than the limit
  */
-export function price({ operation, compiled, variables }: Prepared, limit: number): Priced {
+export function price({ compiled, variables }: Prepared, limit: number): Priced {
   const calls: FieldCall[] = [];
   const keys = new Set<string>();
   let maxBytes = RESPONSE_BYTES;
@@ -48,17 +49,19 @@ export function price({ operation, compiled, variables }: Prepared, limit: numbe
     const { responseKey, locations } = field;
     let errorBytes = ERROR_BYTES + responseKey.length + LOCATION_BYTES * locations.length;
     let dataBytes = 0;
+    const call: FieldCall = { field, cost: 0, args: undefined, error: undefined, json: 'null', failures: NO_FAILURES };
+    calls.push(call);
     try {
       const { cost, key, maxObjects, args } = field.price(variables);
+      call.cost = cost;
+      call.args = args;
       if (key === undefined) unkeyed += cost;
       else keys.add(key);
       dataBytes = maxObjects * (field.maxBytes + 1) + 2;
-      calls.push({ field, cost, args });
     } catch (thrown) {
-      const error = toStoreError(thrown);
+      call.error = toStoreError(thrown);
       // The message is in the response twice.
-      errorBytes += 2 * Buffer.byteLength(JSON.stringify(error.message));
-      calls.push({ field, cost: 0, error });
+      errorBytes += 2 * Buffer.byteLength(JSON.stringify(call.error.message));
     }
     maxBytes += responseKey.length + 4 + Math.max(dataBytes, errorBytes);
     if (maxBytes > limit) {
@@ -66,5 +69,5 @@ export function price({ operation, compiled, variables }: Prepared, limit: numbe
       throw new StoreError('operation_too_large', `${reason}: ask for fewer fields or animals, or split it.`);
     }
   }
-  return { isMutation: operation.type === 'mutation', calls, cost: unkeyed + keys.size, maxBytes };
+  return { calls, cost: unkeyed + keys.size, maxBytes };
 }

@@ -3,9 +3,9 @@ import type { getGraphQLRateLimiter, Store } from 'graphql-rate-limit';
 import { secondsUntil } from '../access/refusals.js';
 import type { Session } from '../access/session.js';
 import { createBoundedCache } from '../bounded-cache.js';
-import { fromWallTime, monotonicNow, toWallTime } from '../clock.js';
+import { fromWallTime, toWallTime } from '../clock.js';
 import { StoreError } from '../errors.js';
-import type { RateLimitGuard } from './types.js';
+import type { OperationContext } from './types.js';
 
 /** The window slides. */
 const WINDOW_MS = 60_000;
@@ -13,15 +13,15 @@ const MAX_USES = 60;
 const MAX_KEYS = 50_000;
 
 /** Makes the guard of the free field `rateLimit`, which the ledger does not count. */
-export function createRateLimitGuard(): RateLimitGuard {
+export function createRateLimitGuard(): OperationContext['guardRateLimit'] {
   /** When each key used the field, by `monotonicNow`, at most `MAX_USES` times. */
   const uses = createBoundedCache<readonly number[]>(MAX_KEYS, WINDOW_MS);
+  const read = (key: string): number[] => (uses.get(key) ?? []).map(toWallTime);
   const store: Pick<Store, keyof Store> = {
     // The package measures with the wall clock, which may step.
     setForIdentity: ({ contextIdentity: key }, times) => void uses.set(key, times.map(fromWallTime)),
-    getForIdentity: ({ contextIdentity: key }) => (uses.get(key) ?? []).map(toWallTime),
+    getForIdentity: ({ contextIdentity: key }) => read(key),
   };
-  const identifyContext = ({ keyId = '' }: Session): string => keyId;
   let limiter: ReturnType<typeof getGraphQLRateLimiter> | undefined;
   let last = Promise.resolve();
 
@@ -32,17 +32,16 @@ export function createRateLimitGuard(): RateLimitGuard {
     return use;
   };
 
-  async function pass(session: Session): Promise<void> {
+  async function pass({ keyId = '' }: Session): Promise<void> {
     // The package brings much that the field alone needs, so the program's start does not wait for it.
-    limiter ??= (await import('graphql-rate-limit')).getGraphQLRateLimiter({ identifyContext, store });
+    limiter ??= (await import('graphql-rate-limit')).getGraphQLRateLimiter({ identifyContext: String, store });
     const refusal = await limiter(
       // The package looks at nothing but the name of the field.
-      { parent: undefined, args: {}, context: session, info: { fieldName: 'rateLimit' } as GraphQLResolveInfo },
+      { parent: undefined, args: {}, context: keyId, info: { fieldName: 'rateLimit' } as GraphQLResolveInfo },
       { max: MAX_USES, window: `${WINDOW_MS}ms`, uncountRejected: true },
     );
     if (refusal === undefined) return;
-    const now = monotonicNow();
-    const retryAfter = secondsUntil((uses.get(identifyContext(session))?.[0] ?? now) + WINDOW_MS, now);
+    const retryAfter = secondsUntil((read(keyId)[0] ?? 0) + WINDOW_MS, Date.now());
     throw new StoreError('field_rate_limited', `rateLimit is served ${MAX_USES} times a minute.`, { retryAfter });
   }
 }

@@ -3,52 +3,56 @@ import type { StoreError } from '../errors.js';
 import type { LoggedFields } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
 import type { Metrics, OperationOutcome } from '../observability/metrics.js';
-import type { Answered, Execution, OperationResponse } from './types.js';
+import type { Answered, OperationResponse } from './types.js';
 
 /** Precedes the names of operations that are not trusted. No name in GraphQL has a colon. */
 const UNTRUSTED = 'untrusted:';
-/** In place of the name of an operation that could not be prepared. */
+/** The name of an operation that could not be prepared. */
 const UNKNOWN = 'unknown';
 /** Characters of an operation's name. */
 const MAX_NAME = 100;
 
 /**
- * Creates what records the answers: in the metrics and the usage of the key.
+ * Creates what records the answers in the metrics and the usage of the key.
  * @param usage - absent where another store counts
- * @param marksUntrusted - whether usage marks the operations of documents that are not trusted
  */
 export function createRecorder(usage: UsageCounter | undefined, metrics: Metrics, marksUntrusted: boolean) {
   return {
-    /**
-     * @param seconds - how long the operations of the request took together
-     * @returns what to log
-     */
-    record({ answers, untrusted }: Execution, seconds: number, context: HttpRequest, keyId?: string): LoggedFields {
-      const names = answers.map(({ prepared, priced, response }) => {
+    /** Returns what to log. @param seconds - how long the operations of the request took together */
+    record(answers: readonly Answered[], seconds: number, http: HttpRequest, keyId?: string): LoggedFields {
+      const names: string[] = [];
+      const untrusted: string[] = [];
+      let isDeprecated = false;
+      let allCost = 0;
+      for (const answer of answers) {
+        const { prepared, priced, response } = answer;
         const { name, type = UNKNOWN } = prepared?.operation ?? {};
         const isTrusted = prepared?.isTrusted ?? true;
-        const outcome = toOutcome(response, context.isCancelled);
-        metrics.observeOperation(type, outcome, seconds, isTrusted ? name : undefined);
-        const shown = name === undefined ? type : context.redact(name).slice(0, MAX_NAME);
+        const used = response.hasData ? (prepared?.compiled.deprecations ?? []) : [];
+        const { cost = 0 } = priced ?? {};
+        const shown = name === undefined ? type : http.redact(name).slice(0, MAX_NAME);
+        metrics.observeOperation(type, toOutcome(response, http.isCancelled), seconds, isTrusted ? name : undefined);
         if (usage && keyId !== undefined) {
           usage.count({
             keyId,
-            client: context.clientName,
+            client: http.clientName,
             operation: marksUntrusted && !isTrusted ? UNTRUSTED + shown : shown,
-            deprecated: listDeprecated(prepared, response),
-            cost: priced?.cost ?? 0,
-            outcome: outcomeOf(response.hasErrors, response.failures),
+            deprecated: used.map(({ coordinate }) => coordinate).join(),
+            cost,
+            outcome: outcomeOf(!response.hasData || response.failures.length > 0, response.failures),
           });
         }
-        return shown;
-      });
-      const isDeprecated = answers.some(({ prepared, response }) => listDeprecated(prepared, response) !== '');
+        names.push(shown);
+        if (answer.untrusted !== undefined) untrusted.push(answer.untrusted);
+        if (used.length > 0) isDeprecated = true;
+        allCost += cost;
+      }
       return {
-        cost: answers.reduce((sum, { priced }) => sum + (priced?.cost ?? 0), 0),
+        cost: allCost,
         operations: names.join(),
-        ...(isDeprecated && { deprecated: true }),
-        ...(untrusted.length > 0 && { untrusted: untrusted.join(' ') }),
-        ...((isDeprecated || untrusted.length > 0) && { client: context.clientName }),
+        deprecated: isDeprecated || undefined,
+        untrusted: untrusted.join(' ') || undefined,
+        client: isDeprecated || untrusted.length > 0 ? http.clientName : undefined,
       };
     },
     /** Records a request that was refused before its operations were known. */
@@ -59,13 +63,8 @@ export function createRecorder(usage: UsageCounter | undefined, metrics: Metrics
   };
 }
 
-function listDeprecated(prepared: Answered['prepared'], { hasData }: OperationResponse): string {
-  const used = hasData ? (prepared?.compiled.deprecations ?? []) : [];
-  return used.map(({ coordinate }) => coordinate).join();
-}
-
-function toOutcome({ hasData, hasErrors, failures }: OperationResponse, isCancelled: boolean): OperationOutcome {
-  if (hasData && !hasErrors) return 'ok';
+function toOutcome({ hasData, failures }: OperationResponse, isCancelled: boolean): OperationOutcome {
+  if (hasData && failures.length === 0) return 'ok';
   if (failures.some(({ status }) => status >= 500)) return isCancelled ? 'cancelled' : 'failed';
   return hasData ? 'error' : 'refused';
 }

@@ -34,10 +34,7 @@ const ID = {
   },
 };
 
-/**
- * The resolvers of the root fields, and the values that enums and IDs have inside. A resolver gets the arguments as the
- * price of its field has parsed them.
- */
+/** A resolver gets the arguments as the price of its field has parsed them. */
 export const resolvers: Resolvers & { ID: typeof ID } = {
   Query: {
     pets: (_, query, { loader }) => loader.list(query),
@@ -68,14 +65,13 @@ function toRateLimit({ plan, windows }: Allowance): RateLimit {
   };
 }
 
-/** A number beyond Int becomes the largest Int: https://spec.graphql.org/draft/#sec-Int */
+/** The largest Int stands for what is beyond it: https://spec.graphql.org/draft/#sec-Int */
 function toInt(number: number): number {
   return Math.min(number, 2_147_483_647);
 }
 
 const SCHEMA = new URL('../../schema/', import.meta.url);
 
-/** Builds the executable schema from the SDL under `schema/`. */
 export function createSchema(): GraphQLSchema {
   const typeDefs = readdirSync(SCHEMA)
     .filter((name) => name.endsWith('.graphql'))

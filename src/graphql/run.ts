@@ -1,67 +1,60 @@
-import type { MaybePromise } from '../access/maybe-promise.js';
+import type { GraphQLFormattedError } from 'graphql';
 import type { Session } from '../access/session.js';
 import { StoreError, toStoreError, withCost, type ErrorName } from '../errors.js';
 import type { Pet } from '../pets/pet.js';
-import { InvalidArgument } from './errors.js';
-import type { RootField, FieldCall, Priced, OperationContext, Failure, Outcome } from './types.js';
+import { formatStoreError, InvalidArgument, RequestErrors } from './errors.js';
+import type {
+  Compiled,
+  Failure,
+  FieldCall,
+  OperationContext,
+  OperationResponse,
+  Prepared,
+  Priced,
+  RootField,
+} from './types.js';
 
 const UNAVAILABLE: ReadonlySet<ErrorName> = new Set(['unavailable', 'overloaded']);
+const UPSTREAM_REFUSALS: ReadonlySet<ErrorName> = new Set(['unauthorized', 'rate_limited', 'key_banned']);
 
 /**
  * Runs an admitted operation: calls its resolvers and writes what they return. What a resolver throws is the error of
  * its field. Fields of a mutation run one after the other: https://spec.graphql.org/September2026/#sec-Mutation
  * @throws StoreError if no field got data because an upstream refused the key or its rate
  */
-export async function run({ isMutation, calls, cost }: Priced, context: OperationContext): Promise<readonly Outcome[]> {
-  const outcomes: Outcome[] = [];
-  if (isMutation) {
+export async function run(
+  { operation, compiled }: Prepared,
+  { calls, cost }: Priced,
+  context: OperationContext,
+): Promise<OperationResponse> {
+  if (operation.type === 'mutation') {
     // Once the store does not answer, each further field would only wait as long again.
     let failure: StoreError | undefined;
     for (const call of calls) {
-      const outcome = await start(failure && call.cost > 0 ? { ...call, error: failure } : call, context);
-      failure ??= outcome.failures.find(({ error }) => UNAVAILABLE.has(error.code))?.error;
-      outcomes.push(outcome);
+      if (call.cost > 0) call.error ??= failure;
+      await runField(call, context);
+      failure ??= call.failures.find(({ error }) => UNAVAILABLE.has(error.code))?.error;
     }
-  } else {
-    const started = calls.map((call) => start(call, context));
-    for (const outcome of started) outcomes.push(outcome instanceof Promise ? await outcome : outcome);
-  }
-  const refusal = findUpstreamRefusal(calls, outcomes);
+  } else if (calls.length === 1) await runField(calls[0] as FieldCall, context);
+  else await Promise.all(calls.map((call) => runField(call, context)));
+  const refusal = findUpstreamRefusal(calls);
   if (refusal) await refuse(refusal, cost, context.session);
-  return outcomes;
+  return writeResponse(compiled, calls, context.call.requestId);
 }
 
-/** Calls a resolver. The promise is never rejected. */
-function start({ field, args, error }: FieldCall, context: OperationContext): MaybePromise<Outcome> {
-  if (error) return toFailure(field, error);
+/** The promise is never rejected. */
+async function runField(call: FieldCall, context: OperationContext): Promise<void> {
+  const { field, args } = call;
   try {
-    const value = field.resolve(args, context);
-    if (!(value instanceof Promise)) return toOutcome(field, value);
-    return value.then(
-      (resolved) => toOutcome(field, resolved),
-      (thrown: unknown) => toFailure(field, thrown),
-    );
+    if (call.error) throw call.error;
+    const value = await field.resolve(args, context);
+    call.json = field.write(value);
+    if (field.statuses.length > 0) call.failures = findStatusErrors(field, value);
   } catch (thrown) {
-    return toFailure(field, thrown);
+    const error = toStoreError(thrown);
+    const locations = error instanceof InvalidArgument && error.location ? [error.location] : field.locations;
+    call.failures = [{ error, locations, path: [field.responseKey] }];
   }
-}
-
-const NO_FAILURES: readonly Failure[] = [];
-
-function toOutcome(field: RootField, value: unknown): Outcome {
-  try {
-    const json = field.write(value);
-    const failures = field.statuses.length === 0 ? NO_FAILURES : findStatusErrors(field, value);
-    return { responseKey: field.responseKey, json, failures };
-  } catch (error) {
-    return toFailure(field, error);
-  }
-}
-
-function toFailure({ responseKey, locations }: RootField, thrown: unknown): Outcome {
-  const error = toStoreError(thrown);
-  const own = error instanceof InvalidArgument && error.location ? [error.location] : locations;
-  return { responseKey, json: 'null', failures: [{ error, locations: own, path: [responseKey] }] };
 }
 
 /** An animal of an upstream may have a status that is not known here. */
@@ -77,13 +70,11 @@ function findStatusErrors({ responseKey, statuses }: RootField, value: unknown):
   return failures;
 }
 
-const UPSTREAM_REFUSALS: ReadonlySet<ErrorName> = new Set(['unauthorized', 'rate_limited', 'key_banned']);
-
 /** Returns why no field got data, if the upstream refused each field that costs something. */
-function findUpstreamRefusal(calls: readonly FieldCall[], outcomes: readonly Outcome[]): StoreError | undefined {
+function findUpstreamRefusal(calls: readonly FieldCall[]): StoreError | undefined {
   let refusal: StoreError | undefined;
-  for (const [index, { json, failures }] of outcomes.entries()) {
-    if (calls[index]?.cost === 0) continue;
+  for (const { cost, json, failures } of calls) {
+    if (cost === 0) continue;
     const error = failures[0]?.error;
     if (json !== 'null' || (error && !UPSTREAM_REFUSALS.has(error.code))) return undefined;
     refusal ??= error;
@@ -91,10 +82,7 @@ function findUpstreamRefusal(calls: readonly FieldCall[], outcomes: readonly Out
   return refusal;
 }
 
-/**
- * Turns an upstream refusal of every field into a refusal of the operation. A 401 counts for the client's address, as
- * if the gateway had known before.
- */
+/** Turns an upstream refusal of every field into one of the operation. A 401 counts for the client's address. */
 async function refuse(refusal: StoreError, cost: number, session: Session): Promise<never> {
   if (refusal.code !== 'unauthorized') throw withCost(refusal, cost);
   try {
@@ -103,4 +91,55 @@ async function refuse(refusal: StoreError, cost: number, session: Session): Prom
     if (error instanceof StoreError && error.code === 'rate_limited') throw error;
   }
   throw refusal;
+}
+
+const NO_HEADERS = {};
+
+function writeResponse(compiled: Compiled, calls: readonly FieldCall[], requestId: string): OperationResponse {
+  let data = '';
+  const errors: GraphQLFormattedError[] = [];
+  const failures: StoreError[] = [];
+  for (const { field, json, failures: failed } of calls) {
+    data += `${data === '' ? '' : ','}"${field.responseKey}":${json}`;
+    for (const { error, locations, path } of failed) {
+      const { message, extensions } = formatStoreError(error);
+      failures.push(error);
+      errors.push({ message, locations, path, extensions });
+    }
+  }
+  const body = writeBody(errors, requestId, compiled, data);
+  return { status: 200, headers: NO_HEADERS, body, hasData: true, failures };
+}
+
+/**
+ * Writes the response to an operation that was refused.
+ * @param compiled - absent if it was refused before
+ */
+export function writeRefusal(thrown: unknown, requestId: string, compiled?: Compiled): OperationResponse {
+  if (thrown instanceof RequestErrors) {
+    const { status, errors } = thrown;
+    return { status, headers: NO_HEADERS, body: writeBody(errors, requestId, compiled), hasData: false, failures: [] };
+  }
+  const error = toStoreError(thrown);
+  const { status, headers } = error;
+  const body = writeBody([formatStoreError(error)], requestId, compiled);
+  return { status, headers, body, hasData: false, failures: [error] };
+}
+
+/** @param data - its members as JSON; absent if the operation did not run */
+function writeBody(
+  errors: readonly GraphQLFormattedError[],
+  requestId: string,
+  compiled?: Compiled,
+  data?: string,
+): string {
+  let body = '';
+  if (errors.length > 0) {
+    const named = errors.map((error) => ({ ...error, extensions: { ...error.extensions, requestId } }));
+    body = `"errors":${JSON.stringify(named)}`;
+  }
+  if (data !== undefined) body += `${body && ','}"data":{${data}}`;
+  const deprecations = compiled?.deprecations ?? [];
+  if (deprecations.length > 0) body += `,"extensions":${JSON.stringify({ deprecations })}`;
+  return `{${body}}`;
 }

@@ -6,7 +6,6 @@ import {
   isObjectType,
   isScalarType,
   type FieldNode,
-  type GraphQLEnumType,
   type GraphQLField,
   type GraphQLObjectType,
   type GraphQLOutputType,
@@ -31,7 +30,6 @@ const ENUM_BYTES = 500;
 /**
  * Creates the compiler of one operation's writers.
  * @param collect - collects the fields that are selected of an object, by response key
- * @param onField - called for each selected field
  */
 export function createWriterCompiler(
   collect: (nodes: readonly FieldNode[]) => ReadonlyMap<string, readonly FieldNode[]>,
@@ -54,7 +52,11 @@ export function createWriterCompiler(
       return { write: toListWriter(write), maxBytes };
     }
     if (isObjectType(type)) return compileObject(type, nodes);
-    if (isEnumType(type)) return compileEnum(type);
+    if (isEnumType(type)) {
+      const names = new Map(type.getValues().map(({ name, value }) => [value as unknown, `"${name}"`]));
+      // For what is no value of the type, `serialize` throws.
+      return { write: (value) => names.get(value) ?? String(type.serialize(value)), maxBytes: ENUM_BYTES };
+    }
     if (isScalarType(type)) return { write: toScalarWriter(type), maxBytes: SCALAR_BYTES[type.name] ?? Infinity };
     throw new Error(`the type ${String(type)} cannot be written`);
   }
@@ -76,20 +78,20 @@ export function createWriterCompiler(
       const field = type.getFields()[fieldName];
       if (!field || field.resolve) throw new Error(`${type.name}.${fieldName} must be a property: it has a resolver`);
       onField(type, field);
-      const { write, maxBytes: valueBytes } = compile(field.type, selected);
-      parts.push({ constant, fieldName, write });
-      maxBytes += valueBytes;
+      const writer = compile(field.type, selected);
+      parts.push({ constant, fieldName, write: writer.write });
+      maxBytes += writer.maxBytes;
       constant = '';
     }
     const end = `${constant}}`;
-    const writeObject: Writer = (value) => {
+    const write: Writer = (value) => {
       let text = '';
-      for (const { constant: before, fieldName, write } of parts) {
-        text += before + write((value as Readonly<Record<string, unknown>>)[fieldName]);
+      for (const part of parts) {
+        text += part.constant + part.write((value as Readonly<Record<string, unknown>>)[part.fieldName]);
       }
       return text + end;
     };
-    return { write: writeObject, maxBytes };
+    return { write, maxBytes };
   }
 }
 
@@ -115,16 +117,6 @@ function toListWriter(write: Writer): Writer {
     }
     return `[${written.text.slice(0, written.ends[list.length - 1])}]`;
   };
-}
-
-function compileEnum(type: GraphQLEnumType): CompiledWriter {
-  const names = new Map(type.getValues().map(({ name, value }) => [value as unknown, `"${name}"`]));
-  const write: Writer = (value) => {
-    const name = names.get(value);
-    if (name === undefined) throw new Error(`the type ${type.name} has no such value`);
-    return name;
-  };
-  return { write, maxBytes: ENUM_BYTES };
 }
 
 /** Few texts need escaping: https://www.rfc-editor.org/rfc/rfc8259#section-7, and unpaired surrogates. */

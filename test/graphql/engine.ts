@@ -1,13 +1,11 @@
 import pino from 'pino';
 import type { Session } from '../../src/access/session.js';
 import { startApollo } from '../../src/graphql/apollo.js';
-import { createErrorFormatter } from '../../src/graphql/errors.js';
+import { openDocuments } from '../../src/graphql/documents.js';
 import { createExecute } from '../../src/graphql/execute.js';
-import { createDocumentBudget, toDocumentLimits } from '../../src/graphql/limits.js';
 import { createPrepare } from '../../src/graphql/prepare.js';
 import type { OperationRequest } from '../../src/graphql/types.js';
 import { createSchema } from '../../src/graphql/resolvers.js';
-import { createPersistedQueries, createTrustedDocuments } from '../../src/graphql/trusted.js';
 import type { HttpRequest } from '../../src/http/request.js';
 import type { PetSource } from '../../src/pets/pet-source.js';
 
@@ -33,17 +31,14 @@ export interface EngineOptions {
 export async function startEngine(source: PetSource, options: EngineOptions = {}) {
   const { introspection = true, maxResponseBytes = 8_388_608, headers = {} } = options;
   const schema = createSchema();
-  const errors = createErrorFormatter(!introspection);
-  const limits = toDocumentLimits(100);
-  const trusted = createTrustedDocuments({ others: 'allowed', count: () => undefined });
   const log = pino({ level: 'silent' });
-  const config = { introspection, explorer: false, production: false };
-  const { check, stop } = await startApollo({ schema, config, limits, errors, log });
-  const prepare = createPrepare({ schema, check, trusted, errors, budget: createDocumentBudget() });
-  const persisted = createPersistedQueries();
+  const limits = { maxRootFields: 100, maxResponseBytes, maxBatch: 20, maxBodyBytes: 1_048_576 };
+  const config = { introspection, explorer: false, production: false, limits };
+  const apollo = await startApollo(schema, config, log);
+  const { check, stop } = apollo;
+  const documents = await openDocuments({ count: () => undefined, check, log });
   const guardRateLimit = () => Promise.resolve();
-  const asked = { maxRootFields: 100, maxResponseBytes };
-  const execute = createExecute({ prepare, trusted, persisted, source, guardRateLimit, limits: asked });
+  const execute = createExecute(createPrepare(schema, apollo, documents), source, guardRateLimit, limits);
   const session: Session = {
     keyId: 'key_test',
     isKeyRefused: false,

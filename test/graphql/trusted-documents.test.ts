@@ -218,7 +218,10 @@ describe.each(MODES)('trusted documents, %s store', (mode) => {
       await manifest.write('{ "first": ');
       await has('the previous manifest of trusted documents stays in use');
       expect(gateway.logged.filter(({ msg }) => msg !== 'request')).toMatchObject([
-        { level: 40, reason: expect.stringMatching(/^TRUSTED_DOCUMENTS names .*manifest\.json, which is not JSON$/) },
+        {
+          level: 40,
+          reason: expect.stringMatching(/^TRUSTED_DOCUMENTS names .*manifest\.json, which is neither a JSON object /),
+        },
       ]);
       expect((await post({ documentId: 'first' })).status).toBe(200);
     });

@@ -1,0 +1,165 @@
+import { hash } from 'node:crypto';
+import { unwatchFile, watchFile } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { setImmediate } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
+import { z } from 'zod';
+import { ConfigError } from '../config.js';
+import { StoreError } from '../errors.js';
+import type { HttpRequest } from '../http/request.js';
+import type { Log } from '../observability/log.js';
+import type { Apollo } from './apollo.js';
+import { RequestErrors } from './errors.js';
+import type { Answered, OperationRequest } from './types.js';
+
+export interface DocumentsOptions {
+  /** The manifest. Without one, no document is trusted. */
+  readonly path?: string | undefined;
+  /** What happens to other documents. */
+  readonly others?: 'refused' | 'reported' | 'allowed';
+  readonly count: (outcome: 'refused' | 'reported') => void;
+  readonly check: Apollo['check'];
+  readonly log: Log;
+}
+
+/** Characters of a name in the log and in messages. */
+const MAX_NAME = 100;
+const LOOK_EVERY_MS = 1_000;
+const PERSISTED_CHARACTERS = 1_000_000;
+
+export type Documents = Awaited<ReturnType<typeof openDocuments>>;
+
+/**
+ * Opens the documents that requests can name: the trusted ones, and those that clients have registered as Apollo's
+ * automatic persisted queries. If the manifest changes and the new one is broken, the previous one stays in use.
+ * @throws ConfigError if the file is not a manifest
+ */
+export async function openDocuments({ path, others = 'allowed', count, check, log }: DocumentsOptions) {
+  /** The trusted texts by their identifiers, without prefix. */
+  let manifest: ReadonlyMap<string, string> = new Map();
+  let trusted: ReadonlySet<string> = new Set();
+  const persisted = new LRUCache<string, string>({
+    maxSize: PERSISTED_CHARACTERS,
+    sizeCalculation: (text) => text.length + 64,
+  });
+
+  let loading: Promise<void> | undefined;
+  if (path !== undefined) {
+    await (loading = load(path));
+    // Unlike an event, a look also notices a file that is replaced through a symbolic link.
+    watchFile(path, { interval: LOOK_EVERY_MS, persistent: false }, () => {
+      loading = loading
+        ?.then(() => load(path))
+        .catch((error: unknown) => {
+          log.warn({ reason: (error as Error).message }, 'the previous manifest of trusted documents stays in use');
+        });
+    });
+  }
+
+  return {
+    isTrusted: (text: string): boolean => trusted.size > 0 && trusted.has(text),
+    /**
+     * Finds the text of the document that a request sends, or names by `documentId` or Apollo's hash.
+     * @param answer - receives the name of a document that is not trusted
+     * @throws RequestErrors `PERSISTED_QUERY_NOT_FOUND`, StoreError `document_not_trusted`, `bad_request`
+     */
+    find(request: OperationRequest, http: HttpRequest, answer: Pick<Answered, 'untrusted'>): string {
+      const { query, documentId, persistedQuery } = request;
+      const id = documentId ?? (persistedQuery?.version === 1 ? persistedQuery.sha256Hash : undefined);
+      const named = id === undefined ? undefined : manifest.get(withoutPrefix(id));
+      if (named !== undefined && (query ?? named) === named) return named;
+      // Without its text, a document that is not in the manifest cannot run.
+      const mayRun = documentId === undefined || (query !== undefined && named === undefined);
+      if (!mayRun || (others !== 'allowed' && (query === undefined || !trusted.has(query)))) {
+        const outcome = mayRun && others === 'reported' ? 'reported' : 'refused';
+        count(outcome);
+        const names = [request.operationName, id ?? `sha256:${hash('sha256', query ?? '')}`];
+        const shown = names.flatMap((name) => (name === undefined ? [] : http.redact(name).slice(0, MAX_NAME)));
+        answer.untrusted = shown.join(' ');
+        if (outcome === 'refused') throw notTrusted(request, shown.at(-1));
+      }
+      return persistedQuery ? findPersisted(persistedQuery, query) : (query as string);
+    },
+    async close(): Promise<void> {
+      if (path !== undefined) unwatchFile(path);
+      await loading;
+    },
+  };
+
+  function findPersisted({ version, sha256Hash }: { version: number; sha256Hash: string }, query?: string): string {
+    if (version !== 1) throw new StoreError('bad_request', 'Persisted queries have version 1 here.');
+    const kept = persisted.get(sha256Hash);
+    const text = query ?? kept;
+    if (text === undefined) {
+      const error = { message: 'PersistedQueryNotFound', extensions: { code: 'PERSISTED_QUERY_NOT_FOUND' } };
+      throw new RequestErrors(200, [error]);
+    }
+    if (text === kept) return text;
+    if (hash('sha256', text) !== sha256Hash)
+      throw new StoreError('bad_request', 'The sha256Hash is not that of the query.');
+    persisted.set(sha256Hash, text);
+    return text;
+  }
+
+  async function load(file: string): Promise<void> {
+    const broken = (reason: string): ConfigError => new ConfigError(`TRUSTED_DOCUMENTS names ${file}, which ${reason}`);
+    const content = await readFile(file, 'utf8').catch((error: unknown) => {
+      throw broken(`cannot be read (${(error as Error).message})`);
+    });
+    const entries = parseManifest(content);
+    if (!entries)
+      throw broken('is neither a JSON object of hashes and documents nor a persisted-query manifest of Apollo');
+    const next = new Map<string, string>();
+    for (const [id, text] of entries) {
+      await check(text).catch((error: unknown) => {
+        const reason = (error as Error).message;
+        const isGraphql = !(error instanceof RequestErrors) || error.status !== 400;
+        if (!isGraphql) throw broken(`has the document ${id}, which is not GraphQL (${reason})`);
+        log.warn({ id, reason }, 'a trusted document is not valid');
+      });
+      // Whatever hashes the manifest has, the SHA-256 of the text names the document, too.
+      next.set(hash('sha256', text), text);
+      await setImmediate();
+    }
+    for (const [id, text] of entries) next.set(withoutPrefix(id), text);
+    manifest = next;
+    trusted = new Set(next.values());
+    if (entries.length === 0) log.warn('the manifest of trusted documents is empty');
+    log.info({ documents: entries.length }, 'the manifest of trusted documents is loaded');
+  }
+}
+
+/** The prefix of https://github.com/graphql/graphql-over-http/pull/264 is optional here. */
+function withoutPrefix(id: string): string {
+  return id.startsWith('sha256:') ? id.slice('sha256:'.length) : id;
+}
+
+function notTrusted({ query, documentId }: OperationRequest, name = ''): StoreError {
+  const message =
+    documentId === undefined
+      ? 'This document is not trusted: send one that the client was built with.'
+      : `No trusted document has the id ${name}${query === undefined ? '' : ' and this text'}.`;
+  return new StoreError('document_not_trusted', message);
+}
+
+/** The identifiers and texts: an object as graphql-codegen and Relay write it, or what Apollo's generator writes. */
+const MANIFEST = z.union([
+  // https://www.apollographql.com/docs/graphos/platform/security/persisted-queries#manifest-format
+  z
+    .object({
+      format: z.literal('apollo-persisted-query-manifest'),
+      version: z.literal(1),
+      operations: z.array(z.object({ id: z.string(), body: z.string() })),
+    })
+    .transform(({ operations }) => operations.map(({ id, body }) => [id, body] as const)),
+  z.record(z.string(), z.string()).transform((texts) => Object.entries(texts)),
+]);
+
+function parseManifest(content: string): readonly (readonly [id: string, text: string])[] | undefined {
+  try {
+    // Some editors write a byte order mark.
+    return MANIFEST.parse(JSON.parse(content.replace(/^\ufeff/, '')));
+  } catch {
+    return undefined;
+  }
+}
