@@ -82,10 +82,11 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     try {
       reply = await reach(request, route, session);
     } catch (thrown) {
-      const error = await session.explain(toStoreError(thrown));
+      const failure = toStoreError(thrown);
+      const error = (await session.explain?.(failure)) ?? failure;
       reply = face.toErrorReply(error, request);
     }
-    session.close();
+    session.close?.();
     const windows = (await session.allowance())?.windows;
     return { reply: addHeaders(reply, request, route), route: name, windows, keyId: session.keyId };
   }
