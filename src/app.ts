@@ -72,7 +72,6 @@ export async function startApp(
     cors,
     takeTurn: createQueue(config),
     maxBodyBytes: config.limits.maxBodyBytes,
-    onOverload: metrics.countOverload,
   };
   const starting = createStarting();
   const mainPages = [health.findPage, ...(config.metricsPort === undefined ? [metricsPage] : [])];

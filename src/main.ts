@@ -43,7 +43,7 @@ async function main(): Promise<void> {
     isPretty: !config.production && process.stdout.isTTY,
   });
   const exit = (status: number): void => {
-    flush(() => process.exit(status));
+    void flush().then(() => process.exit(status));
     setTimeout(() => process.exit(status), LAST_LINES_MS).unref();
   };
   const crash = (err: unknown): void => {

@@ -19,7 +19,6 @@ export interface RoutesOptions {
   readonly pages: readonly ((request: HttpRequest) => Page | undefined)[];
   readonly maxBodyBytes: number;
   readonly takeTurn: FairQueue<Reply>;
-  readonly onOverload: (route: string) => void;
 }
 
 const READ_METHODS = ['GET', 'HEAD'];
@@ -40,7 +39,7 @@ export function createStarting(): Pick<RoutesOptions, 'access' | 'faces'> {
 
 /** Answers every request: route → session → body → queue → handler. A reply to an error takes the place of the rest. */
 export function createRoutes(options: RoutesOptions): (request: HttpRequest) => MaybePromise<Answer> {
-  const { access, cors, faces, pages, maxBodyBytes, takeTurn, onOverload } = options;
+  const { access, cors, faces, pages, maxBodyBytes, takeTurn } = options;
   const readBody = createBodyReader(maxBodyBytes);
 
   return (request) => {
@@ -83,11 +82,11 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     try {
       reply = await reach(request, route, session);
     } catch (thrown) {
-      const error = await session.explain(toStoreError(thrown));
-      if (error.code === 'overloaded') onOverload(name);
+      const failure = toStoreError(thrown);
+      const error = (await session.explain?.(failure)) ?? failure;
       reply = face.toErrorReply(error, request);
     }
-    session.close();
+    session.close?.();
     const windows = (await session.allowance())?.windows;
     return { reply: addHeaders(reply, request, route), route: name, windows, keyId: session.keyId };
   }

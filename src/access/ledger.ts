@@ -1,7 +1,7 @@
 import type { MaybePromise } from './maybe-promise.js';
 import type { WindowLimit } from './plans.js';
 
-/** A key or a client address whose requests are counted. */
+/** A key or a client address. */
 export interface Account {
   /** Never a secret. */
   readonly id: string;
@@ -17,28 +17,23 @@ export interface WindowState {
   readonly seconds: number | null;
   readonly limit: number;
   readonly remaining: number;
-  /** When it closes, by `monotonicNow`. If it is not open: when it would close if it opened now. */
+  /** When it closes, or would close if it opened now, by `monotonicNow`. */
   readonly resetAt: number;
 }
 
-/** The result of `admit`. `retryAfter` is in seconds. */
+/** `retryAfter` is in seconds. */
 export type Admission = { readonly windows: readonly WindowState[] } & (
   | { readonly outcome: 'admitted' }
   | { readonly outcome: 'refused'; readonly retryAfter: number }
   | { readonly outcome: 'banned'; readonly retryAfter: number }
-  /** The cost is higher than the limit of a window, so waiting would not help. */
+  /** The cost is higher than the limit of a window. */
   | { readonly outcome: 'too-large'; readonly limit: number }
 );
 
-export type Banned = Extract<Admission, { readonly outcome: 'banned' }>;
-
-/**
- * Counts requests. Admission is one atomic step over all windows of the account. If every window has room, all of them
- * are charged; otherwise none is.
- */
+/** Counts requests. Admission is one atomic step: it charges all windows of the account if all have room, or none. */
 export interface Ledger {
   /** Admits or refuses `cost` requests. A cost of 0 is admitted unless the account is banned, and opens no window. */
   admit(account: Account, cost: number): MaybePromise<Admission>;
   /** Returns the ban of an account, if this process knows of one. */
-  findBan(account: Account): Banned | undefined;
+  findBan(account: Account): Admission | undefined;
 }

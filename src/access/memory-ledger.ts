@@ -1,9 +1,8 @@
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
-import type { Account, Admission, Banned, WindowState } from './ledger.js';
+import type { Account, Admission, WindowState } from './ledger.js';
 import { secondsUntil } from './refusals.js';
 
-/** What is counted in one window of an account. */
 export interface Count {
   readonly used: number;
   /** The part of `used` that this process admitted. */
@@ -12,7 +11,7 @@ export interface Count {
   readonly closesAt: number;
 }
 
-/** What is known of an account. `counts[i]` belongs to `account.windows[i]`. */
+/** What is known of an account: `counts[i]` belongs to `account.windows[i]`. */
 export interface Entry {
   readonly account: Account;
   readonly counts: readonly Count[];
@@ -28,8 +27,7 @@ const MINUTE_MS = 60_000;
 const CLOSED: Count = { used: 0, own: 0, closesAt: 0 };
 
 /**
- * Creates a ledger of the requests of this process. Admission is synchronous, so nothing happens between the check and
- * the charge.
+ * Creates a ledger of the requests of this process. Admission is synchronous, so the check and the charge are one step.
  * @param capacity - the most accounts to keep. The least recently used one is evicted first.
  * @param banAfter - an account with more refusals than this within a minute is banned
  */
@@ -40,13 +38,13 @@ export function createMemoryLedger({
   now: clock = monotonicNow,
 } = {}) {
   const entries = createBoundedCache<Entry>(capacity);
+  const banMs = banSeconds * 1_000;
 
   return {
     admit,
-    findBan(account: Account): Banned | undefined {
-      if (!entries.get(account.id)?.bannedUntil) return undefined;
-      const admission = admit(account, 0);
-      return admission.outcome === 'banned' ? admission : undefined;
+    findBan(account: Account): Admission | undefined {
+      const admission = entries.get(account.id)?.bannedUntil ? admit(account, 0) : undefined;
+      return admission?.outcome === 'banned' ? admission : undefined;
     },
     find,
     set: (entry: Entry): void => void entries.set(entry.account.id, entry),
@@ -56,14 +54,15 @@ export function createMemoryLedger({
   function admit(account: Account, cost: number): Admission {
     const now = clock();
     const entry = find(account, now);
-    const { counts } = entry;
+    const { counts, bannedUntil } = entry;
     const windows = view(account, counts, now);
-    if (isBanned(entry, now)) return banned(windows, entry.bannedUntil, now);
+    // A ban that began before `unbannedAt` is lifted.
+    if (bannedUntil > now && bannedUntil - banMs >= (account.unbannedAt ?? 0)) return banned(windows, bannedUntil, now);
     if (cost === 0) return { outcome: 'admitted', windows };
     const largestCost = findLargestCost(account);
     if (cost > largestCost) return { outcome: 'too-large', windows, limit: largestCost };
     if (windows.some(({ remaining }) => remaining < cost)) {
-      const bannedUntil = isOneTooMany(entry, now) ? now + banSeconds * 1_000 : 0;
+      const bannedUntil = isOneTooMany(entry, now) ? now + banMs : 0;
       entries.set(account.id, { ...entry, bannedUntil });
       return bannedUntil ? banned(windows, bannedUntil, now) : refused(windows, cost, now);
     }
@@ -76,7 +75,7 @@ export function createMemoryLedger({
     return { outcome: 'admitted', windows: view(account, charged, now) };
   }
 
-  /** Returns what is known of an account. Nothing is used of a window that is not open. */
+  /** Nothing is used of a window that is not open. */
   function find(account: Account, now = clock()): Entry {
     const { counts = [], refusedAt = [], bannedUntil = 0 } = entries.get(account.id) ?? {};
     const open = account.windows.map((_, i) => {
@@ -84,10 +83,6 @@ export function createMemoryLedger({
       return count && count.closesAt > now ? count : CLOSED;
     });
     return { account, counts: open, refusedAt, bannedUntil };
-  }
-
-  function isBanned({ account: { unbannedAt = 0 }, bannedUntil }: Entry, now: number): boolean {
-    return bannedUntil > now && bannedUntil - banSeconds * 1_000 >= unbannedAt;
   }
 
   /** Records a refusal. Returns whether there were `banAfter` others within the last minute. */
@@ -100,7 +95,7 @@ export function createMemoryLedger({
   }
 }
 
-/** The windows as clients see them. One that is closed would open now. */
+/** The windows as clients see them: one that is closed would open now. */
 export function view({ windows }: Account, counts: readonly Count[], now: number): WindowState[] {
   return windows.map(({ name, seconds, limit }, i) => {
     const { used, closesAt } = counts[i] as Count;
@@ -112,13 +107,16 @@ export function findLargestCost({ windows }: Account): number {
   return Math.min(...windows.map(({ limit }) => limit));
 }
 
-/** The refusal of an operation that fits again when all full windows have closed. */
+/** The operation fits again when all full windows have closed. */
 export function refused(windows: readonly WindowState[], cost: number, now: number): Admission {
   const full = windows.filter(({ remaining }) => remaining < cost);
-  const retryAfter = Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now)));
-  return { outcome: 'refused', windows, retryAfter };
+  return {
+    outcome: 'refused',
+    windows,
+    retryAfter: Math.max(...full.map(({ resetAt }) => secondsUntil(resetAt, now))),
+  };
 }
 
-export function banned(windows: readonly WindowState[], bannedUntil: number, now: number): Banned {
+export function banned(windows: readonly WindowState[], bannedUntil: number, now: number): Admission {
   return { outcome: 'banned', windows, retryAfter: secondsUntil(bannedUntil, now) };
 }

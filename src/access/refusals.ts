@@ -1,7 +1,7 @@
 import { StoreError } from '../errors.js';
 import type { Admission, WindowState } from './ledger.js';
 
-// Each function makes the error of a refused request. `retryAfter` is in seconds.
+// In all of these, `retryAfter` is in seconds.
 
 export function toRefusal(admission: Admission, cost: number): StoreError | undefined {
   switch (admission.outcome) {
@@ -17,7 +17,7 @@ export function toRefusal(admission: Admission, cost: number): StoreError | unde
 }
 
 export function rateLimited(retryAfter: number, cost?: number, windows: readonly WindowState[] = []): StoreError {
-  const full = windows.filter(({ remaining }) => remaining < (cost ?? 1)).at(-1);
+  const full = windows.findLast(({ remaining }) => remaining < (cost ?? 1));
   const reason = full
     ? `This costs ${cost ?? 1}, but only ${full.remaining} of ${full.limit}${formatWindow(full)} are left.`
     : 'The rate limit is exceeded.';
@@ -40,14 +40,17 @@ export function operationTooLarge(cost: number, limit: number): StoreError {
 }
 
 export function keyMissing(): StoreError {
-  const message = 'The request has no bearer key: send your API key as "Authorization: Bearer <API_KEY>".';
-  return new StoreError('unauthorized', message, { headers: { 'WWW-Authenticate': 'Bearer realm="animal-store"' } });
+  return unauthorized('The request has no bearer key: send your API key as "Authorization: Bearer <API_KEY>".');
 }
 
-/** @param mistake - what is wrong with the form of the key, if that is known */
+/** @param mistake - in the form of the key */
 export function keyRefused(mistake = 'The API key is unknown, revoked or expired.'): StoreError {
-  const headers = { 'WWW-Authenticate': 'Bearer realm="animal-store", error="invalid_token"' };
-  return new StoreError('unauthorized', mistake, { headers });
+  return unauthorized(mistake, ', error="invalid_token"');
+}
+
+function unauthorized(message: string, parameters = ''): StoreError {
+  const headers = { 'WWW-Authenticate': `Bearer realm="animal-store"${parameters}` };
+  return new StoreError('unauthorized', message, { headers });
 }
 
 export function addressLimited(retryAfter: number): StoreError {
@@ -55,7 +58,7 @@ export function addressLimited(retryAfter: number): StoreError {
   return new StoreError('rate_limited', message, { retryAfter });
 }
 
-/** Returns the seconds between two times in milliseconds, rounded up and at least 1. */
+/** The seconds between two times in milliseconds, at least 1. */
 export function secondsUntil(time: number, now: number): number {
   return Math.max(1, Math.ceil((time - now) / 1_000));
 }

@@ -10,51 +10,41 @@ export interface Allowance {
   readonly windows: readonly WindowState[];
 }
 
-/** Counts admissions and refusals of operations and REST requests. */
 export interface AdmissionObserver {
   admitted(plan: Plan | undefined, cost: number): void;
-  /** @param reason - the code of the error. `address`: the client's address has received too many 401 responses. */
+  /** @param reason - the code of the error, or `address` after too many 401 responses */
   refused(plan: Plan | undefined, reason: string): void;
 }
 
 /** The caller of one HTTP request, and what that caller has left. */
 export interface Session {
-  /** Identifies the key that was sent. Undefined if that key is known to be invalid. Never the key itself. */
+  /** Undefined if the key is missing or known to be invalid. Never the key itself. */
   readonly keyId: string | undefined;
-  /** True if the request has a bearer key that is not valid. */
+  /** Whether a bearer key was sent that is not valid. */
   readonly isKeyRefused: boolean;
-  /** True if the key is valid: in proxy mode, if the upstream has accepted it before. */
+  /** Whether the key is valid, or the upstream has accepted it before. */
   readonly isKeyAccepted?: boolean;
-  /** The key to send upstream, in proxy mode. */
   readonly upstreamKey?: UpstreamKey | undefined;
-  /**
-   * @throws StoreError `unauthorized` without a valid key, `rate_limited` if the client's address has received too many
-   * 401 responses, `key_banned` if the key is banned
-   */
+  /** @throws StoreError `unauthorized`, `key_banned`, or `rate_limited` after too many 401 responses to the address */
   requireKey(): MaybePromise<void>;
   /**
-   * Admits `cost` requests of the key: all of them or none.
+   * Admits `cost` requests: all of them or none.
    * @throws StoreError `rate_limited`, `key_banned` or `operation_too_large`
    */
   admit(cost: number): MaybePromise<void>;
-  /** Returns the error of a request. If nothing was admitted, that is the key's ban, if another instance knows of one. */
-  explain(error: StoreError): MaybePromise<StoreError>;
-  /** Returns the caller's windows. Undefined while the limits are unknown. */
+  /** Returns the error of a request. If nothing was admitted, that may be a ban that only another instance knows of. */
+  explain?(error: StoreError): MaybePromise<StoreError>;
+  /** Undefined while the limits are unknown. */
   allowance(): MaybePromise<Allowance | undefined>;
-  /** Ends the session. In proxy mode, admitted requests that were never sent become available again. */
-  close(): void;
+  /** In proxy mode, admitted requests that were never sent become available again. */
+  close?(): void;
 }
 
 export interface Access {
-  /**
-   * @param authorization - the header
-   * @param address - what the client is counted by
-   * @throws StoreError `unavailable` if the key cannot be looked up
-   */
+  /** @throws StoreError `unavailable` if the key cannot be looked up */
   open(authorization: string | undefined, address: string): MaybePromise<Session>;
 }
 
-/** What an upstream's response says of the limits of a key. */
 export interface UpstreamAnswerHead {
   readonly status: number;
   readonly header: (name: string) => string | undefined;
@@ -64,13 +54,13 @@ export interface UpstreamAnswerHead {
 export interface UpstreamKey {
   /** Never the key itself. */
   readonly id: string;
-  /** The `Authorization` header, which goes to the upstream unchanged, and nowhere else. */
+  /** The header, which goes to the upstream unchanged, and nowhere else. */
   readonly authorization: string;
-  /** True until the upstream has answered for the key: its requests then go one at a time. */
+  /** Until the upstream has answered for the key, its requests go one at a time. */
   readonly isUnknown: boolean;
-  /** Called before a request is sent for the first time. Returns why it may not be sent. */
+  /** Called before a request is first sent. Returns why it may not be. */
   start(): StoreError | undefined;
-  /** Called when a request has ended, whether it was started or shared with another, after `learn`. */
+  /** Called after `learn`, when a request has ended, even if it was shared. */
   finish(): void;
   /** Returns why this key may send no request now. */
   findRefusal(): StoreError | undefined;
@@ -82,18 +72,16 @@ export interface UpstreamKey {
   learn(answer: UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void;
 }
 
-/** The most client addresses whose 401 responses are counted. */
 export const ADDRESS_CAPACITY = 50_000;
 
 const ADDRESS_WINDOWS = [{ name: 'minute', seconds: 60, limit: 60 }] as const;
 
-/** The session of a request without a valid key. It counts 401 responses by client address. */
+/** The session without a valid key. It counts 401 responses by client address. */
 export class KeylessSession implements Session {
   readonly keyId = undefined;
   #windows: readonly WindowState[] | undefined;
   #refusal: Promise<never> | undefined;
 
-  /** @param toError - makes the error that says what is wrong with the key */
   constructor(
     private readonly ledger: Ledger,
     private readonly address: string,
@@ -111,16 +99,8 @@ export class KeylessSession implements Session {
     if (cost > 0) return this.requireKey();
   }
 
-  explain(error: StoreError): StoreError {
-    return error;
-  }
-
   async allowance(): Promise<Allowance> {
     return { plan: undefined, windows: this.#windows ?? (await this.#charge(0)).windows };
-  }
-
-  close(): void {
-    // Nothing to give back.
   }
 
   async #refuse(): Promise<never> {

@@ -1,15 +1,12 @@
 import type { Plan } from './plans.js';
 
-/** An operation or a REST request with a valid key. */
 export interface Use {
   readonly keyId: string;
-  /** The client's name, as `parseClientName` returns it. */
   readonly client: string | undefined;
-  /** The name or type of a GraphQL operation, or a REST route such as `GET /v1/pets`. */
+  /** The name or type of a GraphQL operation, or `GET /v1/pets`. */
   readonly operation: string;
-  /** What is deprecated and was used, such as `Query.pet`; empty if nothing. */
+  /** What was used although it is deprecated, such as `Query.pet`, or empty. */
   readonly deprecated: string;
-  /** In requests, as charged. */
   readonly cost: number;
   readonly outcome: Outcome;
 }
@@ -35,35 +32,32 @@ export interface UsageFilter {
 
 interface UsedKey {
   readonly keyId: string;
-  /** Null if the key has no label or no longer exists. */
   readonly label: string | null;
-  /** Null if the key no longer exists. */
+  /** Null if the key was deleted. */
   readonly plan: Plan | null;
   readonly lastAt: Date;
 }
 
-/** What a client of a key requested, by operation. */
 export interface Usage extends UsedKey {
-  /** Empty if the client sent no name. */
+  /** Empty if it sent no name. */
   readonly client: string;
   readonly operation: string;
   readonly requests: number;
   readonly cost: number;
   readonly errors: number;
-  /** How many of the errors were refusals. */
+  /** Part of the errors. */
   readonly refused: number;
 }
 
-/** A client that called something deprecated, and its key. */
 export interface DeprecatedCaller extends UsedKey {
   readonly expiresAt: Date | null;
   readonly revokedAt: Date | null;
-  /** Null if the client sent no name. */
+  /** Null if it sent no name. */
   readonly client: string | null;
   readonly through: 'graphql' | 'rest';
   readonly coordinate: string;
   readonly calls: number;
 }
 
-/** Stands for the further names of a key that uses too many. */
+/** Stands for further names of a key with too many. */
 export const OTHER = '(other)';

@@ -11,19 +11,12 @@ const USAGE = `Usage: animal-store-gateway             serves; the environment h
 
 The settings are environment variables. ${fileURLToPath(new URL('../../docs/settings.md', import.meta.url))} lists them.`;
 
-const COMMANDS = new Map<string, () => Promise<unknown>>([
-  ['keys', () => import('./keys.js')],
-  ['migrate', () => import('./migrate.js')],
-  ['store', () => import('./store.js')],
-]);
-
 const [first] = process.argv.slice(2);
-const runCommand = COMMANDS.get(first ?? '');
 if (first === undefined) {
   await import('../main.js');
-} else if (runCommand) {
+} else if (['keys', 'migrate', 'store'].includes(first)) {
   process.argv.splice(2, 1);
-  await runCommand();
+  await import(`./${first}.js`);
 } else if (first === '--version') {
   console.log(readPackage().version);
 } else if (['--help', '-h'].includes(first)) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { Option, type Command } from 'commander';
+import { Option } from 'commander';
 import { PLANS, type Plan } from '../access/plans.js';
 import { findKeysCommand } from '../environment.js';
 import type { KeyAdmin } from '../store/key-admin.js';
@@ -22,7 +22,7 @@ interface Options {
   readonly label?: string;
   readonly perMinute?: number;
   readonly perDay?: number;
-  readonly expires?: Date | typeof NEVER;
+  readonly expires?: Date | 'never';
   readonly active?: boolean;
   readonly limit?: number;
   readonly overlap?: number;
@@ -30,39 +30,32 @@ interface Options {
   readonly json?: boolean;
 }
 
-interface Request {
-  readonly id: string;
-  readonly actor: string;
-  readonly options: Options;
-}
-
-const DAY_MS = 86_400_000;
-const NEVER = 'never';
-
 const program = createProgram('keys').description('Manages API keys. Times are in UTC.');
 
-const PLAN = new Option('--plan <plan>', 'the plan').choices(PLANS);
+const option = (flags: string, description: string, parse: (text: string) => unknown = String) =>
+  new Option(flags, description).argParser(parse);
+const plan = () => new Option('--plan <plan>', 'the plan').choices(PLANS);
 const SETTINGS = [
-  new Option('--label <text>', 'what the key is for'),
-  new Option('--per-minute <n>', 'requests a minute, for enterprise').argParser(toCount),
-  new Option('--per-day <n>', 'requests a day, for enterprise').argParser(toCount),
-  new Option(
-    '--expires <iso-date>',
-    'when the key ends, such as 2027-01-31 or 2027-01-31T12:00:00Z, or never',
-  ).argParser((text) => (text === NEVER ? NEVER : toDate(text))),
+  option('--label <text>', 'what the key is for'),
+  option('--per-minute <n>', 'requests a minute, for enterprise', toCount),
+  option('--per-day <n>', 'requests a day, for enterprise', toCount),
+  option('--expires <iso-date>', 'when the key ends, such as 2027-01-31 or 2027-01-31T12:00:00Z, or never', (text) =>
+    text === 'never' ? text : toDate(text),
+  ),
 ];
-const LIMIT = new Option('--limit <n>', 'how many at most').argParser(toCount).default(50);
-const SINCE = new Option('--since <iso-date>', 'since this day').argParser(toDate);
+const toSettings = ({ plan, label, perMinute, perDay, expires }: Options) => ({
+  ...{ plan, label, perMinute, perDay },
+  expiresAt: expires === 'never' ? null : expires,
+});
+const LIMIT = option('--limit <n>', 'how many at most', toCount).default(50);
+const SINCE = option('--since <iso-date>', 'since this day', toDate);
 
 command(
   'create',
   'creates a key and prints its secret, once',
-  [new Option('--plan <plan>', 'the plan').choices(PLANS).makeOptionMandatory(), ...SETTINGS],
-  async (admin, { actor, options }) => {
-    const { plan, label, perMinute, perDay, expires } = options;
-    const expiresAt = expires === NEVER ? undefined : expires;
-    return toCreatedJson(await admin.create({ plan: plan as Plan, label, perMinute, perDay, expiresAt, actor }));
-  },
+  [plan().makeOptionMandatory(), ...SETTINGS],
+  async (admin, { actor, options }) =>
+    toCreatedJson(await admin.create({ ...toSettings(options), plan: options.plan as Plan, actor })),
   (created) => `Created ${describe(created)}.${toSecret(created)}`,
 );
 
@@ -70,9 +63,9 @@ command(
   'list',
   'lists keys without their secrets, the newest first',
   [
-    PLAN,
+    plan(),
     new Option('--active', 'only keys that are neither revoked nor expired'),
-    new Option('--limit <n>', 'how many at most (default: 50, with --json all)').argParser(toCount),
+    option('--limit <n>', 'how many at most (default: 50, with --json all)', toCount),
   ],
   (admin, { options: { plan, active, json, limit = json ? undefined : 50 } }) => admin.list({ plan, active, limit }),
   (keys, { limit = 50 }) => {
@@ -92,11 +85,9 @@ command(
 command(
   'update <id>',
   'changes the plan, label or expiry of a key, which keeps its secret; an empty label removes it',
-  [PLAN, ...SETTINGS],
+  [plan(), ...SETTINGS],
   async (admin, { id, actor, options }) => {
-    const { plan, perMinute, perDay, expires, label } = options;
-    const expiresAt = expires === NEVER ? null : expires;
-    const update = { plan, perMinute, perDay, expiresAt, label: label === '' ? null : label };
+    const update = { ...toSettings(options), ...(options.label === '' && { label: null }) };
     if (Object.values(update).every((value) => value === undefined))
       throw new Error('update needs --plan, --label, --expires, --per-minute or --per-day');
     return admin.update({ ...update, id, actor });
@@ -108,9 +99,10 @@ command(
   'rotate <id>',
   'gives a key a new secret and prints it, once',
   [
-    new Option('--overlap <time>', 'how long the old secret still works, such as 30m, 24h or 7d')
-      .argParser(toMilliseconds)
-      .default(DAY_MS, '24h'),
+    option('--overlap <time>', 'how long the old secret still works, such as 30m, 24h or 7d', toMilliseconds).default(
+      toMilliseconds('24h'),
+      '24h',
+    ),
   ],
   async (admin, { id, actor, options }) => {
     const rotated = await admin.rotate({ id, actor, overlapMs: options.overlap as number });
@@ -140,7 +132,7 @@ command(
   'lists who did what to which key, or to one key, the latest first',
   [LIMIT],
   (admin, { id, options }) => admin.log({ id, limit: options.limit as number }),
-  (events) => (events.length === 0 ? 'Nothing was done yet.' : formatEvents(events)),
+  (events) => formatEvents(events) || 'Nothing was done yet.',
 );
 
 command(
@@ -160,31 +152,25 @@ command(
   'lists who calls what is deprecated, the latest caller first',
   [SINCE],
   (admin, { options: { since } }) => admin.deprecated({ since }),
-  (callers, { since }) => {
-    const none = `Nobody has called anything deprecated${since ? ` since ${since.toISOString()}` : ''}.`;
-    return callers.length === 0 ? none : formatCallers(callers);
-  },
+  (callers, { since }) =>
+    formatCallers(callers) || `Nobody has called anything deprecated${since ? ` since ${since.toISOString()}` : ''}.`,
 );
 
-/**
- * @param ask - returns what `--json` prints
- * @param format - renders it for a reader
- */
+/** @param ask - returns what `--json` prints, and `format` renders for a reader */
 function command<T extends object>(
   usage: string,
   description: string,
   options: readonly Option[],
-  ask: (admin: KeyAdmin, request: Request) => Promise<T>,
+  ask: (admin: KeyAdmin, request: { id: string; actor: string; options: Options }) => Promise<T>,
   format: (answer: T, options: Options) => string,
 ): void {
   const added = program.command(usage).description(description).option('--json', 'print JSON in one line');
   for (const option of options) added.addOption(option);
-  added.action(async (...values: unknown[]) => {
-    const self = values.at(-1) as Command;
-    const given = self.opts<Options>();
-    const answer = await withKeys((admin, actor) => ask(admin, { id: self.args[0] as string, actor, options: given }));
+  added.action(async () => {
+    const given = added.opts<Options>();
+    const answer = await withKeys((admin, actor) => ask(admin, { id: added.args[0] as string, actor, options: given }));
     try {
-      await write(process.stdout, `${given.json ? JSON.stringify(answer) : format(answer, given)}\n`);
+      await write(`${given.json ? JSON.stringify(answer) : format(answer, given)}\n`);
     } catch (error) {
       if (!('key' in answer && 'id' in answer)) throw error;
       throw new Error(`${explain(error)}: the new secret of ${String(answer.id)} is lost. Rotate or revoke the key`);

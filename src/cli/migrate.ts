@@ -14,20 +14,12 @@ const program = createProgram('migrate')
       return;
     }
     if (check && backend.kind === 'embedded') await requireEmbeddedStore(backend.directory);
-    await withDatabase(backend, async (database) => {
-      if (check) {
-        const pending = await listPendingMigrations(database);
-        report('pending', pending);
-        if (pending.length > 0) process.exitCode = 1;
-      } else {
-        report('applied', await migrate(database, { waitMs: startTimeoutMs, onWait: console.error }));
-      }
-    });
+    const files = await withDatabase(backend, (database) =>
+      check ? listPendingMigrations(database) : migrate(database, { waitMs: startTimeoutMs, onWait: console.error }),
+    );
+    if (files.length === 0) console.log('No migrations are pending.');
+    for (const file of files) console.log(`${check ? 'pending' : 'applied'}: ${file}`);
+    if (check && files.length > 0) process.exitCode = 1;
   });
-
-function report(state: string, files: readonly string[]): void {
-  if (files.length === 0) console.log('No migrations are pending.');
-  for (const file of files) console.log(`${state}: ${file}`);
-}
 
 void runProgram(program);

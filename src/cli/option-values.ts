@@ -1,7 +1,5 @@
 import { InvalidArgumentError } from 'commander';
 
-// Each function parses the value of an option.
-
 const UNITS_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 export function toCount(text: string): number {
@@ -21,13 +19,10 @@ export function toDate(text: string): Date {
   throw new InvalidArgumentError('It must be an ISO date, such as 2027-01-31 or 2027-01-31T12:00:00Z.');
 }
 
-const LONGEST_MS = 365 * UNITS_MS.d;
-
-/** A duration such as `24h`, of a year at most. */
 export function toMilliseconds(text: string): number {
   const [, count, unit] = /^(\d{1,9})([smhd])$/.exec(text === '0' ? '0s' : text) ?? [];
   if (count === undefined) throw new InvalidArgumentError('It must be a time such as 0, 90s, 30m, 24h or 7d.');
   const time = Number(count) * UNITS_MS[unit as keyof typeof UNITS_MS];
-  if (time > LONGEST_MS) throw new InvalidArgumentError('It must be at most 365d.');
+  if (time > 365 * UNITS_MS.d) throw new InvalidArgumentError('It must be at most 365d.');
   return time;
 }

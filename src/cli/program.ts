@@ -1,10 +1,11 @@
 import { resolve } from 'node:path';
-import type { Writable } from 'node:stream';
 import { Command } from 'commander';
 import type { StoreConfig } from '../config.js';
 import { StoreError } from '../errors.js';
+import { loadEnvironment } from '../environment.js';
 import { splitHosts } from '../setting-types.js';
 import type { Database } from '../store/database.js';
+import { requireEmbeddedStore } from '../store/embedded-store.js';
 import { createPgDatabase } from '../store/pg-database.js';
 import { openDatabase, toConfigError } from '../store/store-backend.js';
 import { isServed, withSocketDirectory } from '../store/store-lock.js';
@@ -13,13 +14,13 @@ import { describeSystemError } from '../system-error.js';
 /** A report takes longer than a request. */
 const TIMEOUT_MS = 60_000;
 
-/** Creates a command whose errors are one line each, which begins with its name. */
+/** Creates a command whose errors are one line each. */
 export function createProgram(name: string): Command {
-  const toLine = (text: string): string => {
+  const outputError = (text: string, write: (line: string) => void): void => {
     const reason = text.replace(/^error: /, '').replace(/\.?\n$/, '');
-    return `${name}: ${reason.replace('\n', ' ')}; see --help\n`;
+    write(`${name}: ${reason.replace('\n', ' ')}; see --help\n`);
   };
-  return new Command(name).configureOutput({ outputError: (text, write) => write(toLine(text)) });
+  return new Command(name).configureOutput({ outputError });
 }
 
 /** Runs a command. If it fails, the reason is one line. */
@@ -32,7 +33,6 @@ export async function runProgram(program: Command): Promise<void> {
   }
 }
 
-/** What failed, in one line. */
 export function explain(thrown: unknown): string {
   const error = toConfigError(thrown) as NodeJS.ErrnoException;
   // Of a connection, the message names the address.
@@ -40,14 +40,15 @@ export function explain(thrown: unknown): string {
   return `${error.path === undefined ? '' : `${error.path}: `}${describeSystemError(error)}`;
 }
 
-/** Writes text. Rejects if it cannot be written, such as to a full disk or a closed pipe. */
-export function write(stream: Writable, text: string): Promise<void> {
+/** Writes to standard output. Rejects if that is impossible, as on a full disk or a closed pipe. */
+export function write(text: string): Promise<void> {
+  const { stdout } = process;
   // Without a listener, an error would end the process before `fail` is called.
-  if (stream.listenerCount('error') === 0) stream.on('error', () => undefined);
-  return new Promise((done, fail) => stream.write(text, (error) => (error ? fail(error) : done())));
+  if (stdout.listenerCount('error') === 0) stdout.on('error', () => undefined);
+  return new Promise((done, fail) => stdout.write(text, (error) => (error ? fail(error) : done())));
 }
 
-/** Runs `work` on the database of a store. An embedded store that another process has open is reached through it. */
+/** Runs `work` on the database of a store, through the process that has it open if it is embedded. */
 export async function withDatabase<T>(store: StoreConfig, work: (database: Database) => Promise<T>): Promise<T> {
   const use = (database: Database): Promise<T> => work(database).finally(() => database.close());
   if (store.kind === 'server') {
@@ -67,8 +68,17 @@ export async function withDatabase<T>(store: StoreConfig, work: (database: Datab
   });
 }
 
+/** Loads the settings, and describes their store. */
+export async function loadStore(mustExist = true) {
+  const { backend, ...settings } = loadEnvironment();
+  if (backend.kind === 'proxy')
+    throw new Error('UPSTREAM_URL is set: animals and keys belong to the store behind the gateway');
+  if (mustExist && backend.kind === 'embedded') await requireEmbeddedStore(backend.directory);
+  return { ...settings, backend, store: describeStore(backend) };
+}
+
 /** Describes a store, without the password in its URL. */
-export function describeStore(store: StoreConfig): string {
+function describeStore(store: StoreConfig): string {
   if (store.kind === 'embedded') return `the embedded store in ${store.directory}`;
   const urls = splitHosts(store.url).map((url) => new URL(url));
   return `the store on ${urls.map(({ host }) => host).join(',')}${urls[0]?.pathname ?? ''}`;

@@ -1,14 +1,11 @@
 #!/usr/bin/env node
 import { existsSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
-import type { StoreConfig } from '../config.js';
-import { loadEnvironment } from '../environment.js';
 import { StoreError } from '../errors.js';
 import type { Database } from '../store/database.js';
-import { requireEmbeddedStore } from '../store/embedded-store.js';
 import { migrate } from '../store/migrate.js';
 import { exportStore, importStore, summarize } from '../store/transfer.js';
-import { createProgram, describeStore, explain, runProgram, withDatabase, write } from './program.js';
+import { createProgram, explain, loadStore, runProgram, withDatabase, write } from './program.js';
 
 const STANDARD = '-';
 
@@ -21,9 +18,8 @@ program
   .description('writes the store to a new file')
   .argument('<file>', 'the file, or - for standard output')
   .action(async (file: string) => {
-    const { store, config } = selectStore();
-    if (config.kind === 'embedded') await requireEmbeddedStore(config.directory);
-    const tables = await withDatabase(config, (database) => writeFile(file, database));
+    const { store, backend } = await loadStore();
+    const tables = await withDatabase(backend, (database) => writeFile(file, database));
     console.error(`store: exported ${summarize(tables)} from ${store}`);
   });
 
@@ -32,10 +28,10 @@ program
   .description('reads a file into an empty store, which it creates if necessary')
   .argument('<file>', 'the file, or - for standard input')
   .action(async (file: string) => {
-    const { store, config } = selectStore();
+    const { store, backend } = await loadStore(false);
     const input = file === STANDARD ? process.stdin : (await open(file)).createReadStream();
     const chunks = input.setEncoding('utf8');
-    const tables = await withDatabase(config, async (database) => {
+    const tables = await withDatabase(backend, async (database) => {
       await migrate(database, { onWait: console.error });
       return importStore(database, chunks as AsyncIterable<string>).catch((error: unknown) => {
         throw error instanceof StoreError ? error : new Error(`${file} was not imported: ${explain(error)}`);
@@ -44,21 +40,14 @@ program
     console.error(`store: imported ${summarize(tables)} into ${store}; count and checksum are right`);
   });
 
-function selectStore(): { store: string; config: StoreConfig } {
-  const { backend } = loadEnvironment();
-  if (backend.kind === 'proxy') throw new Error('UPSTREAM_URL is set: the animals are in the store behind the gateway');
-  return { store: describeStore(backend), config: backend };
-}
-
 /** Writes an export, under another name until it is complete. Overwrites no file. */
 async function writeFile(file: string, database: Database): ReturnType<typeof exportStore> {
-  if (file === STANDARD) return exportStore(database, (text) => write(process.stdout, text));
+  if (file === STANDARD) return exportStore(database, write);
   if (existsSync(file)) throw new Error(`${file} exists: choose another name`);
   const partial = `${file}.partial`;
   const handle = await open(partial, 'wx', 0o600);
   try {
-    const stream = handle.createWriteStream({ autoClose: false });
-    const tables = await exportStore(database, (text) => write(stream, text));
+    const tables = await exportStore(database, (text) => handle.appendFile(text));
     await handle.sync();
     await rename(partial, file);
     return tables;

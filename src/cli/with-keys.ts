@@ -1,20 +1,14 @@
 import { userInfo } from 'node:os';
-import { loadEnvironment } from '../environment.js';
 import { openRedis } from '../redis/client.js';
-import { requireEmbeddedStore } from '../store/embedded-store.js';
 import { createKeyAdmin, createRedisPeek, type KeyAdmin } from '../store/key-admin.js';
 import { listPendingMigrations } from '../store/migrate.js';
 import { createPostgresKeyStore } from '../store/postgres-key-store.js';
 import { createPostgresUsage } from '../store/postgres-usage.js';
-import { describeStore, explain, withDatabase } from './program.js';
+import { explain, loadStore, withDatabase } from './program.js';
 
 /** Runs `work` on the keys of the configured store, and reports which store that is. */
 export async function withKeys<T>(work: (admin: KeyAdmin, actor: string) => Promise<T>): Promise<T> {
-  const { backend, bans, redisUrl, keysActor } = loadEnvironment();
-  if (backend.kind === 'proxy')
-    throw new Error('UPSTREAM_URL is set: keys belong to the animal store behind the gateway');
-  const store = describeStore(backend);
-  if (backend.kind === 'embedded') await requireEmbeddedStore(backend.directory);
+  const { backend, store, bans, redisUrl, keysActor } = await loadStore();
   try {
     const result = await withDatabase(backend, async (database) => {
       const pending = await listPendingMigrations(database);

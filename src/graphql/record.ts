@@ -2,7 +2,7 @@ import { outcomeOf, type UsageCounter } from '../access/usage.js';
 import type { StoreError } from '../errors.js';
 import type { LoggedFields } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
-import type { Metrics, OperationOutcome } from '../observability/metrics.js';
+import type { Metrics } from '../observability/metrics.js';
 import type { Answered, OperationResponse } from './types.js';
 
 /** Precedes the names of operations that are not trusted. No name in GraphQL has a colon. */
@@ -63,7 +63,7 @@ export function createRecorder(usage: UsageCounter | undefined, metrics: Metrics
   };
 }
 
-function toOutcome({ hasData, failures }: OperationResponse, isCancelled: boolean): OperationOutcome {
+function toOutcome({ hasData, failures }: OperationResponse, isCancelled: boolean): string {
   if (hasData && failures.length === 0) return 'ok';
   if (failures.some(({ status }) => status >= 500)) return isCancelled ? 'cancelled' : 'failed';
   return hasData ? 'error' : 'refused';

@@ -107,7 +107,7 @@ export function createHttpServer(options: HttpServerOptions) {
 
   function finish(request: HttpRequest, { reply, route, keyId }: Answer, status: number): void {
     const ms = performance.now() - request.startedAt;
-    metrics.observeHttp(route, request.method, status, ms / 1_000);
+    metrics.observeHttp(route, request.method, status, reply.failures?.[0]?.code, ms / 1_000);
     writeLogLine(request, route, { keyId, ...reply.logged }, status, ms);
   }
 

@@ -9,7 +9,7 @@ export class JsonNumber {
     return this.text;
   }
 
-  /** The number in JSON, for messages that quote it. It may be rounded. */
+  /** For messages. It may be rounded. */
   toJSON(): number {
     return Number(this.text);
   }
@@ -87,7 +87,7 @@ const CLOSE_LIST = 93;
 const OPEN_OBJECT = 123;
 const CLOSE_OBJECT = 125;
 
-/** Goes through a text once. If it is not JSON, the result means nothing. */
+/** Means nothing if the text is not JSON. */
 function scan(text: string): Scan {
   let depth = 0;
   let deepest = 0;
@@ -135,7 +135,7 @@ function isExact(text: string, start: number, end: number): boolean {
   return true;
 }
 
-/** Begins the string that stands for an inexact number. No client can know it. */
+/** Begins the string that stands for an inexact number. */
 const MARK = randomUUID();
 
 /** @param value - the text as `JSON.parse` returns it, with rounded numbers */
@@ -162,7 +162,7 @@ function unmark(value: unknown): unknown {
   return members;
 }
 
-/** Counts the members of all objects. A repeated key counts once. */
+/** A repeated key counts once. */
 function countMembers(value: unknown, subject: string): number {
   if (typeof value !== 'object' || value === null) return 0;
   let count = 0;
@@ -177,10 +177,8 @@ function countMembers(value: unknown, subject: string): number {
   return count;
 }
 
-/** A string, with its colon if it is a key, or the beginning or end of an object. */
 const KEY_OR_BRACE = /("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?|[{}]/g;
 
-/** Finds the repeated key in an object of a valid JSON text. */
 function findRepeatedKey(text: string): string {
   const openObjects: Set<string>[] = [];
   for (const [token, string, colon] of text.matchAll(KEY_OR_BRACE)) {

@@ -6,52 +6,46 @@ import { JSON_TYPE, type Reply } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
 import type { Metrics } from './metrics.js';
 
-interface BackendState {
-  readonly backend: 'available' | 'unavailable' | 'unusable';
-  readonly reason?: string;
-}
-
 /** Requests within this time share one check of the backend. */
 const CHECK_LASTS_MS = 1_000;
 /** Monitors often give up after a second, so an outage must not make `/readyz` that slow. */
 const CHECK_TIMEOUT_MS = 500;
+const NO_ANSWER = { backend: 'unavailable', reason: 'The backend does not answer in time.' };
 
-/** Creates what `/livez` and `/readyz` tell. */
 export function createHealth() {
   let phase: 'starting' | 'ready' | 'shutting down' = 'starting';
   let check: Backend['check'];
   let checkedAt = -Infinity;
-  let checking: Promise<BackendState>;
+  let checking: Promise<{ backend: string; reason: string | undefined }>;
+  const live: Page = { name: 'probe', isProbe: true, handle: () => toReply(200, 'alive') };
+  const ready: Page = { name: 'probe', isProbe: true, handle: readiness };
 
   return {
     setReady(checkBackend: Backend['check']): void {
       check = checkBackend;
       phase = 'ready';
     },
-    setDraining(): void {
-      phase = 'shutting down';
-    },
+    setDraining: (): void => void (phase = 'shutting down'),
     isDraining: (): boolean => phase === 'shutting down',
-    findPage: ({ path }: HttpRequest): Page | undefined => {
-      if (path === '/livez') return { name: 'probe', isProbe: true, handle: () => toReply(200, 'alive') };
-      return path === '/readyz' ? { name: 'probe', isProbe: true, handle: readiness } : undefined;
-    },
+    findPage: ({ path }: HttpRequest) => (path === '/livez' ? live : path === '/readyz' ? ready : undefined),
   };
 
   /** All instances share the backend. If its outage made them unready, a load balancer would have none left. */
   async function readiness({ search }: HttpRequest): Promise<Reply> {
-    if (phase !== 'ready') return toReply(503, { status: phase, reason: `The program is ${phase}.` });
+    if (phase !== 'ready') return toJson(503, { status: phase, reason: `The program is ${phase}.` });
     const needsBackend = new URLSearchParams(search).get('backend') === 'true';
-    const state = await (needsBackend ? findState() : Promise.race([findState(), noAnswer()]));
+    const state = await (needsBackend
+      ? findState()
+      : Promise.race([findState(), sleep(CHECK_TIMEOUT_MS, NO_ANSWER, { ref: false })]));
     const isReady = state.backend === 'available' || (state.backend === 'unavailable' && !needsBackend);
-    return toReply(isReady ? 200 : 503, { status: isReady ? 'ready' : 'not ready', ...state });
+    return toJson(isReady ? 200 : 503, { status: isReady ? 'ready' : 'not ready', ...state });
   }
 
-  function findState(): Promise<BackendState> {
+  function findState() {
     if (performance.now() - checkedAt >= CHECK_LASTS_MS) {
       checkedAt = performance.now();
       checking = check().then(
-        (reason) => (reason === undefined ? { backend: 'available' } : { backend: 'unusable', reason }),
+        (reason) => ({ backend: reason === undefined ? 'available' : 'unusable', reason }),
         (error: unknown) => ({ backend: 'unavailable', reason: toStoreError(error).message }),
       );
     }
@@ -59,20 +53,15 @@ export function createHealth() {
   }
 }
 
-async function noAnswer(): Promise<BackendState> {
-  await sleep(CHECK_TIMEOUT_MS, undefined, { ref: false });
-  return { backend: 'unavailable', reason: 'The backend does not answer in time.' };
-}
-
 /** Creates what finds the page at `/metrics`. */
-export function createMetricsPage({ render, contentType }: Metrics) {
-  const page: Page = { name: 'probe', handle: async () => toReply(200, await render(), contentType) };
-  return ({ path }: HttpRequest): Page | undefined => (path === '/metrics' ? page : undefined);
+export function createMetricsPage({ registry }: Metrics) {
+  const handle = async () => toReply(200, await registry.metrics(), registry.contentType);
+  const page: Page = { name: 'probe', handle };
+  return ({ path }: HttpRequest) => (path === '/metrics' ? page : undefined);
 }
 
-/** @param content - an object is sent as JSON */
-function toReply(status: number, content: string | object, type = 'text/plain; charset=utf-8'): Reply {
-  const [body, contentType] =
-    typeof content === 'string' ? [content, type] : [`${JSON.stringify(content)}\n`, JSON_TYPE];
-  return { status, headers: { 'Content-Type': contentType, 'Cache-Control': 'no-store' }, body };
+const toJson = (status: number, body: object) => toReply(status, `${JSON.stringify(body)}\n`, JSON_TYPE);
+
+function toReply(status: number, body: string, type = 'text/plain; charset=utf-8'): Reply {
+  return { status, headers: { 'Content-Type': type, 'Cache-Control': 'no-store' }, body };
 }

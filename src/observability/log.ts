@@ -1,43 +1,73 @@
+import { write } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { pino, type Logger } from 'pino';
 import pretty from 'pino-pretty';
 import type { HttpRequest } from '../http/request.js';
-import { createLineWriter } from './lines.js';
 
 export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child'>;
 
-export interface ProgramLog {
-  readonly log: Logger;
-  /** The lines that could not be written so far. */
-  readonly lostLines: () => number;
-  /** Calls back when all lines have been written or lost. */
-  readonly flush: (callback: () => void) => void;
-}
+/** Lines are written together, because each write wakes another thread. */
+const WAIT_MS = 100;
+/** The most characters that wait while standard output is written slowly. */
+const MAX_WAITING = 8 * 1_024 * 1_024;
 
-/** Creates the program's log, which writes to standard output. */
-export function createLog({ level, isPretty }: { level: string; isPretty: boolean }): ProgramLog {
-  let lost = 0;
-  const writer = createLineWriter({ fileDescriptor: 1, onLoss: (lines) => (lost += lines) });
+const writeBytes = promisify(write);
+
+/**
+ * Creates the program's log, which writes to standard output in the background. If that is impossible, as on a full disk
+ * or a closed terminal, or too slow, lines are lost. That neither ends nor blocks the program.
+ */
+export function createLog({ level, isPretty }: { level: string; isPretty: boolean }) {
   const toLine = isPretty
     ? pretty.prettyFactory({ translateTime: 'SYS:HH:MM:ss.l', singleLine: true, colorize: true })
-    : undefined;
-  const destination = toLine ? { write: (line: string) => writer.write(toLine(line)) } : writer;
+    : String;
+  let waiting = '';
+  let writing: Promise<void> | undefined;
+  let lost = 0;
+
   return {
-    log: pino({ level, base: undefined }, destination),
-    lostLines: () => lost,
-    flush: (callback) => void writer.flush().then(callback),
+    log: pino({ level, base: undefined }, { write: (line: string) => add(toLine(line)) }),
+    /** The lines that could not be written so far. */
+    lostLines: (): number => lost,
+    /** Resolves when all lines have been written or lost. While a pipe is not read, that may be never. */
+    flush: async (): Promise<void> => writing,
   };
+
+  function add(line: string): void {
+    if (waiting.length + line.length > MAX_WAITING) lost += 1;
+    else waiting += line;
+    writing ??= writeWaiting();
+  }
+
+  async function writeWaiting(): Promise<void> {
+    while (waiting !== '') {
+      await sleep(WAIT_MS);
+      const lines = waiting;
+      waiting = '';
+      await writeAll(Buffer.from(lines)).catch(() => (lost += lines.split('\n').length - 1));
+    }
+    writing = undefined;
+  }
 }
 
-type LoggedRequest = Pick<HttpRequest, 'requestId' | 'method' | 'path' | 'redact' | 'client'>;
-
-/** Longer paths are cut, in characters. */
-const MAX_PATH = 256;
+async function writeAll(bytes: Buffer): Promise<void> {
+  for (let start = 0; start < bytes.length;) {
+    try {
+      start += (await writeBytes(1, bytes, start)).bytesWritten;
+    } catch (error) {
+      // A pipe that nobody reads at the moment.
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error;
+      await sleep(WAIT_MS);
+    }
+  }
+}
 
 /** Creates the function that writes the log line of a request. pino omits undefined fields. */
 export function createRequestLog(log: Log) {
-  return (request: LoggedRequest, route: string, logged: object, status: number, milliseconds: number): void => {
+  return (request: HttpRequest, route: string, logged: object, status: number, milliseconds: number): void => {
     const { requestId, method, client } = request;
-    const path = request.path === route ? route : request.redact(request.path).slice(0, MAX_PATH);
+    const path = request.path === route ? route : request.redact(request.path).slice(0, 256);
     const ms = Math.round(milliseconds * 100) / 100;
     const line = { requestId, method, path, address: client.address, status, ms, ...logged };
     // Lines of probes would outnumber all others.

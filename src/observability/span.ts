@@ -1,8 +1,7 @@
 import { trace } from '@opentelemetry/api';
 
 /**
- * Adds to the span of a request what automatic instrumentation cannot know. Does nothing if nothing traces the process.
- * The names are those of OpenTelemetry's semantic conventions.
+ * Adds to the span of a request, if something traces the process, what automatic instrumentation cannot know.
  * @param operations - the names of the GraphQL operations
  */
 export function describeSpan(method: string, route: string, operations: string | undefined): void {

@@ -5,7 +5,7 @@ import { StoreError } from '../errors.js';
 import { prefersHtml } from '../http/media-type.js';
 import { REVALIDATED } from '../http/conditional.js';
 import type { Page } from '../http/face.js';
-import type { Reply } from '../http/reply.js';
+import { JSON_TYPE, type Reply } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
 
 export interface PagesOptions {
@@ -14,19 +14,16 @@ export interface PagesOptions {
   readonly isStore: boolean;
   readonly hasSchema: boolean;
   readonly newKeyCommand: string;
-  /** Finds the development keys by plan. Undefined if the backend has none. */
+  /** Undefined if the backend has none. */
   readonly findDevelopmentKeys: (() => Promise<object | undefined>) | undefined;
 }
 
-/** Here, the build writes the pages and their files. */
 const FOLDER = new URL('../../dist/public/', import.meta.url);
 const FILE = /^\/(?:explorer|reference|docs\/[\w-]+|assets\/[\w-]+\.(?:css|js))$/;
 const SCHEMA = '../../schema/animal-store.graphql';
 const KEYS_PATH = '/explorer/development-keys';
-const JSON_TYPE = 'application/json; charset=utf-8';
 const IMMUTABLE = { 'Cache-Control': 'public, max-age=31536000, immutable' };
 
-/** The headers of a file, by its extension. */
 const HEADERS: Readonly<Record<string, Record<string, string>>> = {
   '.css': { 'Content-Type': 'text/css; charset=utf-8', ...IMMUTABLE },
   '.js': { 'Content-Type': 'text/javascript; charset=utf-8', ...IMMUTABLE },
@@ -34,7 +31,7 @@ const HEADERS: Readonly<Record<string, Record<string, string>>> = {
   '.html': {
     'Content-Type': 'text/html; charset=utf-8',
     ...REVALIDATED,
-    // A page may load its own scripts and styles, with icons in them, and send requests to this server. Nothing else.
+    // Only scripts and styles of this server, with icons in them, and requests to it.
     'Content-Security-Policy':
       "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; " +
       "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -76,7 +73,7 @@ export function createPages(options: PagesOptions) {
   }
 
   return {
-    /** The fragment of the explorer's address, with which it fetches the development keys once. Empty without keys. */
+    /** The fragment of the explorer's address, with which it fetches the development keys once. */
     tokenFragment: token === undefined ? '' : `#token=${token}`,
     /** Returns undefined for any other path. */
     findPage: ({ path }: HttpRequest): Page | undefined => {
@@ -100,7 +97,7 @@ async function replyFile(name: string, fill = (text: string) => text): Promise<R
   return { status: 200, headers: { ...HEADERS[extname(name)] }, body: fill(text) };
 }
 
-/** Describes the server at `GET /`: to browsers as a page, to other clients as JSON. */
+/** Describes the server at `GET /`. */
 function describeServer({ version, isStore, hasSchema, newKeyCommand }: PagesOptions) {
   const links = [
     { rel: 'explorer', href: '/explorer', title: 'GraphQL explorer' },
@@ -124,7 +121,7 @@ function describeServer({ version, isStore, hasSchema, newKeyCommand }: PagesOpt
   };
 }
 
-/** Fills in the front page. Links on this server become relative, so that a path prefix works. */
+/** Links on this server become relative, so that a path prefix works. */
 function fillIn(html: string, { links, ...parts }: ReturnType<typeof describeServer>): string {
   const items = links.map(({ href, title }) => `<li><a href="${href.slice(1)}">${title}</a></li>`);
   const command = parts.newKeyCommand && `To create a key: <code>${parts.newKeyCommand}</code>`;

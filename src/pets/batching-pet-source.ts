@@ -2,7 +2,7 @@ import { createBatcher, type Batcher } from '../batcher.js';
 import { StoreError } from '../errors.js';
 import type { Int64 } from './int64.js';
 import { PET_STATUSES, type NewPet, type Pet, type PetQuery } from './pet.js';
-import { CallCancelled, NEVER_CANCELLED, WHOLE, type BulkPetSource, type Call, type PetSource } from './pet-source.js';
+import { CallCancelled, createCall, WHOLE, type BulkPetSource, type Call, type PetSource } from './pet-source.js';
 
 interface Waiting {
   readonly call: Call;
@@ -10,12 +10,10 @@ interface Waiting {
 
 type ListRequest = Waiting & Pick<PetQuery, 'limit'>;
 type Lister = Batcher<ListRequest, readonly Pet[]>;
-type Lookup = Waiting & { readonly ids: readonly Int64[] };
-type Addition = Waiting & { readonly newPet: NewPet };
 
 /**
  * Turns concurrent questions into few statements: lists with the same status become one list as long as the longest,
- * lookups become one lookup, additions one addition. Only for sources that give every caller the same answer.
+ * lookups one lookup, additions one addition. Only for sources that give every caller the same answer.
  */
 export function createBatchingPetSource(source: BulkPetSource): PetSource {
   const { isBlocking } = source;
@@ -32,10 +30,10 @@ export function createBatchingPetSource(source: BulkPetSource): PetSource {
 
   function createLister(status: PetQuery['status']): Lister {
     return createBatcher({
-      async run(requests: readonly ListRequest[]) {
-        const limit = Math.max(...requests.map((request) => request.limit));
-        const pets = await source.list({ limit, status }, toSharedCall(requests));
-        return requests.map((request) => cut(pets, request.limit));
+      async run(lists: readonly ListRequest[]) {
+        const limit = Math.max(...lists.map((list) => list.limit));
+        const pets = await source.list({ limit, status }, toSharedCall(lists));
+        return lists.map((list) => cut(pets, list.limit));
       },
       // One list answers any number of readers.
       sizeOf: () => 0,
@@ -44,29 +42,23 @@ export function createBatchingPetSource(source: BulkPetSource): PetSource {
     });
   }
 
-  async function findBatch(lookups: readonly Lookup[]) {
+  async function findBatch(lookups: readonly (Waiting & { readonly ids: readonly Int64[] })[]) {
     const ids = lookups.flatMap((lookup) => lookup.ids);
     const found = await source.findMany(ids, toSharedCall(lookups));
     let end = 0;
     return lookups.map((lookup) => found.slice(end, (end += lookup.ids.length)));
   }
 
-  async function addBatch(additions: readonly Addition[]): Promise<readonly (Pet | Error)[]> {
-    const [first] = additions;
-    if (first && additions.length === 1) return [await source.add(first.newPet, first.call)];
+  async function addBatch(additions: readonly (Waiting & { readonly newPet: NewPet })[]) {
     const call = toSharedCall(additions);
+    const newPets = additions.map(({ newPet }) => newPet);
     try {
-      return await source.addMany(
-        additions.map(({ newPet }) => newPet),
-        call,
-      );
+      if (newPets.length > 1) return await source.addMany(newPets, call);
     } catch (error) {
       if (error instanceof StoreError) throw error;
       // The database rejected one animal, and added none.
-      return Promise.all(
-        additions.map(({ newPet }) => source.add(newPet, call).catch((error: unknown) => error as Error)),
-      );
     }
+    return Promise.all(newPets.map((newPet) => source.add(newPet, call).catch((error: unknown) => error as Error)));
   }
 }
 
@@ -84,6 +76,5 @@ function findCancellation({ call }: Waiting): Error | undefined {
 function toSharedCall(waiting: readonly Waiting[]): Call {
   const { call } = waiting[0] as Waiting;
   if (waiting.length === 1) return call;
-  const { requestId, startedAt } = call;
-  return { ...NEVER_CANCELLED, requestId, startedAt };
+  return createCall(call.requestId, call.startedAt);
 }

@@ -17,10 +17,8 @@ const BARE = /^[\x21\x23-\x7e]+$/;
 const QUOTED = /^"(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"$/;
 
 /**
- * Parses the header: a quoted string, as the draft specifies, or the bare value, as many clients send it. If it was sent
- * twice, it arrives as one value with both keys, and is refused.
- * @returns undefined if there is no header
- * @throws StoreError `bad_request` if the header is malformed
+ * Parses the header: a quoted string, as the draft specifies, or the bare value, as many clients send it.
+ * @throws StoreError `bad_request` if it is malformed, or was sent twice and arrives as one value with both keys
  */
 export function parseIdempotencyKey(header: string | undefined, callerId = ''): IdempotencyKey | undefined {
   if (header === undefined) return undefined;
@@ -32,22 +30,17 @@ export function parseIdempotencyKey(header: string | undefined, callerId = ''): 
   );
 }
 
-/** Formats a key as a header. */
 export function formatIdempotencyKey({ value }: IdempotencyKey): string {
   return `"${value.replace(/["\\]/g, '\\$&')}"`;
 }
 
-/** The most characters of the client's key in a derived key. */
-const READABLE_LENGTH = 200;
-
 /**
  * Derives the key of one addition from the key of its HTTP request. The first addition uses it unchanged, so a request
- * for one animal has the same key in GraphQL and REST. Each further one appends a digest of its position.
+ * for one animal has the same key in GraphQL and REST. That of each further one is a digest of the key and its position.
  * @param entry - the operation's index in an HTTP batch
  * @param position - the index of the field among the `addPet` fields of its operation
  */
 export function completeIdempotencyKey(key: IdempotencyKey, entry: number, position: number): IdempotencyKey {
   if (entry === 0 && position === 0) return key;
-  const place = hash('sha256', JSON.stringify([key.value, entry, position])).slice(0, 24);
-  return { ...key, value: `${key.value.slice(0, READABLE_LENGTH)}~${place}` };
+  return { ...key, value: hash('sha256', JSON.stringify([key.value, entry, position])) };
 }

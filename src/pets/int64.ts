@@ -6,7 +6,6 @@ export type Int64 = string & { readonly __int64: true };
 const CANONICAL_DECIMAL = /^(?:0|-?[1-9]\d{0,18})$/;
 const MAX = 9223372036854775807n;
 const MIN = -9223372036854775808n;
-/** What a value must be, for error messages. */
 export const INT64_RULE = `must be a whole number such as 42 in plain digits, from ${MIN} to ${MAX}`;
 
 const MAX_QUOTED = 40;
@@ -29,7 +28,7 @@ export function parseInt64(text: string, name: string): Int64 {
   throw new StoreError('invalid_request', `${name} ${INT64_RULE}, got ${shown}.`);
 }
 
-/** Compares two identifiers by value, for `sort`. */
+/** Compares two identifiers by value. */
 export function compareInt64(a: Int64, b: Int64): number {
   const isNegative = a.startsWith('-');
   if (isNegative !== b.startsWith('-')) return isNegative ? -1 : 1;

@@ -8,9 +8,9 @@ export interface Call {
   readonly requestId: string;
   /** By `performance.now()`. Time limits start here. */
   readonly startedAt: number;
-  /** True if the client has disconnected. A source then starts no further work. */
+  /** Whether the client has disconnected. A source then starts no further work. */
   readonly isCancelled: boolean;
-  /** Adds a listener for the client's disconnect. An AbortSignal would cost more. */
+  /** Adds a listener for the client's disconnect. */
   onCancel(listener: () => void): void;
   offCancel(listener: () => void): void;
   /** The caller's key, for proxy mode. */
@@ -19,7 +19,6 @@ export interface Call {
   readonly clientName?: string | undefined;
 }
 
-/** The error of a call whose client has disconnected. */
 export class CallCancelled extends Error {
   override readonly name = 'AbortError';
 
@@ -28,15 +27,11 @@ export class CallCancelled extends Error {
   }
 }
 
-export const NEVER_CANCELLED: Pick<Call, 'isCancelled' | 'onCancel' | 'offCancel'> = {
-  isCancelled: false,
-  onCancel: () => undefined,
-  offCancel: () => undefined,
-};
+const ignore = (): void => undefined;
 
-/** Creates a call for the program's own work, which is never cancelled. */
-export function createCall(requestId: string): Call {
-  return { ...NEVER_CANCELLED, requestId, startedAt: performance.now() };
+/** Creates a call that is never cancelled. */
+export function createCall(requestId: string, startedAt = performance.now()): Call {
+  return { requestId, startedAt, isCancelled: false, onCancel: ignore, offCancel: ignore };
 }
 
 /** The longer list of which a list is the beginning: the text of both is written once. */

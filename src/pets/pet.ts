@@ -1,7 +1,6 @@
 import { StoreError } from '../errors.js';
 import { parseInt64, type Int64 } from './int64.js';
 
-/** The values of PetStatus, as the interface document writes them. */
 export const PET_STATUSES = ['available', 'pending', 'sold'] as const;
 export type PetStatus = (typeof PET_STATUSES)[number];
 
@@ -11,14 +10,12 @@ export interface Pet {
   readonly name: string;
   readonly categoryId: Int64;
   readonly status?: PetStatus | undefined;
-  /** Why an animal of an upstream has no status, if the upstream sent one that is not known here. */
+  /** Set instead of a status of an upstream that is not known here. */
   readonly statusError?: StoreError | undefined;
 }
 
-/** An animal to add; the store assigns the id. */
 export type NewPet = Omit<Pet, 'id' | 'statusError'>;
 
-/** Which animals to list. */
 export interface PetQuery {
   /** The most animals to return, 1 to 100. */
   readonly limit: number;
@@ -27,10 +24,8 @@ export interface PetQuery {
 }
 
 export const LIMIT = { minimum: 1, maximum: 100, default: 20 } as const;
-/** What a limit must be, for error messages. */
 export const LIMIT_RULE = `must be a whole number from ${LIMIT.minimum} to ${LIMIT.maximum}`;
 
-/** Whether a list may have so many animals. */
 export function isLimit(count: number): boolean {
   return Number.isInteger(count) && count >= LIMIT.minimum && count <= LIMIT.maximum;
 }
@@ -49,15 +44,13 @@ export function parsePetQuery({ limit, status }: UntrustedPetQuery): PetQuery {
   throw new StoreError('invalid_request', `limit ${LIMIT_RULE}, got ${String(limit)}.`);
 }
 
-/** What a name must be, for error messages. */
 export const NAME_RULE = `must be 1 to ${NAME_LENGTH.maximum} characters, not all white space, without NUL or unpaired surrogates`;
 
-/** Whether a text may be the name of an animal. */
 export function isName(text: string): boolean {
+  const { maximum } = NAME_LENGTH;
   // Each character has one or two UTF-16 units. A longer text is not read: a hundred additions may share one of 1 MB.
-  if (text.length > 2 * NAME_LENGTH.maximum || !text.isWellFormed() || text.includes('\0')) return false;
-  if (!/\P{White_Space}/u.test(text)) return false;
-  return text.length <= NAME_LENGTH.maximum || Array.from(text).length <= NAME_LENGTH.maximum;
+  if (text.length > 2 * maximum || !text.isWellFormed() || text.includes('\0')) return false;
+  return /\P{White_Space}/u.test(text) && (text.length <= maximum || Array.from(text).length <= maximum);
 }
 
 /** An animal to add, as the client sent it. */
@@ -74,7 +67,6 @@ export function parseNewPet({ name, categoryId, status }: UntrustedNewPet): NewP
   return status == null ? checked : { ...checked, status };
 }
 
-/** Creates the error for an animal that does not exist. */
 export function notFound(id: Int64): StoreError {
   return new StoreError('not_found', `There is no animal with id ${id}.`);
 }

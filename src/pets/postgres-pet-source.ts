@@ -6,7 +6,6 @@ import type { Int64 } from './int64.js';
 import type { NewPet, Pet, PetStatus } from './pet.js';
 import { CallCancelled, type BulkPetSource, type Call } from './pet-source.js';
 
-/** A row of the columns below. */
 interface PetRow extends Omit<Pet, 'status'> {
   readonly status: PetStatus | null;
 }
@@ -46,25 +45,21 @@ export function createPostgresPetSource(database: Queryable, isBlocking = false)
     isBlocking,
     async list({ limit, status }, call) {
       requireClient(call);
-      const rows = await (status === undefined
-        ? database.query<PetRow>(LIST, [limit])
-        : database.query<PetRow>(LIST_BY_STATUS, [limit, status]));
-      return toPets(rows);
+      const isAny = status === undefined;
+      return toPets(await database.query(isAny ? LIST : LIST_BY_STATUS, isAny ? [limit] : [limit, status]));
     },
     async findMany(ids, call) {
       requireClient(call);
       // Identifiers need no quoting. pg would quote each element of an array.
-      const rows = await database.query<PetRow>(FIND_MANY, [`{${ids.join()}}`]);
       const found = new Map<Int64, Pet>();
-      for (const pet of toPets(rows)) found.set(pet.id, pet);
+      for (const pet of toPets(await database.query(FIND_MANY, [`{${ids.join()}}`]))) found.set(pet.id, pet);
       return ids.map((id) => found.get(id));
     },
     async add(newPet, call, key) {
       requireClient(call);
       if (key) return addOnce(database, newPet, key);
-      const { name, categoryId, status } = newPet;
-      const rows = await database.query<PetRow>(ADD, [name, categoryId, status ?? null]);
-      return toPets(rows)[0] as Pet;
+      const { name, categoryId, status = null } = newPet;
+      return toPets(await database.query(ADD, [name, categoryId, status]))[0] as Pet;
     },
     async addMany(newPets, call) {
       requireClient(call);
@@ -73,7 +68,7 @@ export function createPostgresPetSource(database: Queryable, isBlocking = false)
         `{${newPets.map(({ categoryId }) => categoryId).join()}}`,
         newPets.map(({ status }) => status ?? null),
       ];
-      return toPets(await database.query<PetRow>(ADD_MANY, values));
+      return toPets(await database.query(ADD_MANY, values));
     },
   };
 }
@@ -84,11 +79,10 @@ function requireClient(call: Call): void {
 
 /** Returns the rows themselves, unless a status is null. */
 function toPets(rows: readonly PetRow[]): readonly Pet[] {
-  return rows.some(({ status }) => status === null) ? rows.map(toPet) : (rows as readonly Pet[]);
-}
-
-function toPet({ id, name, categoryId, status }: PetRow): Pet {
-  return status === null ? { id, name, categoryId } : { id, name, categoryId, status };
+  if (rows.every(({ status }) => status !== null)) return rows as readonly Pet[];
+  return rows.map(({ id, name, categoryId, status }) =>
+    status === null ? { id, name, categoryId } : { id, name, categoryId, status },
+  );
 }
 
 const KEPT_FOR = `interval '24 hours'`;
@@ -127,12 +121,11 @@ const PRUNE = {
 
 const PRUNE_BATCH = 1_000;
 
-/** Adds an animal once, however often the caller repeats the request with the same key. */
 async function addOnce(database: Queryable, newPet: NewPet, { callerId, value }: IdempotencyKey): Promise<Pet> {
-  const { name, categoryId, status } = newPet;
+  const columns = [newPet.name, newPet.categoryId, newPet.status ?? null];
   const digest = hash('sha256', value, 'buffer');
-  const fingerprint = hash('sha256', JSON.stringify([name, categoryId, status ?? null]), 'buffer');
-  const values = [callerId, digest, fingerprint, name, categoryId, status ?? null];
+  const fingerprint = hash('sha256', JSON.stringify(columns), 'buffer');
+  const values = [callerId, digest, fingerprint, ...columns];
   // The key may be deleted between the two statements. Then the next attempt adds the animal.
   for (;;) {
     const [added] = await database.query<{ pet_id: Int64 }>(ADD_ONCE, values);

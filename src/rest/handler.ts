@@ -17,18 +17,17 @@ export interface RestOptions {
   readonly usage?: UsageCounter;
 }
 
-/** One operation of the interface: validates the request, uncharged, and returns what to run. */
+/** Validates a request, uncharged, and returns what to run. */
 type Operation = (request: HttpRequest, session: Session) => (call: Call) => Promise<Reply>;
 
 const LOOKUP_PATH = /^\/v1\/pets\/([^/]+)$/;
-/** The headers of every response of the deprecated endpoint: RFC 9745, RFC 8594, RFC 8288. */
+/** RFC 9745, RFC 8594, RFC 8288. */
 const LOOKUP_HEADERS = {
   Deprecation: `@${LOOKUP_DEPRECATED_SINCE.getTime() / 1_000}`,
   Sunset: LOOKUP_SUNSET.toUTCString(),
   Link: '</v1/pets>; rel="successor-version"',
 };
 
-/** Makes the interface below /v1. */
 export function createRest({ source, usage }: RestOptions): Face {
   const requireJson = createMediaTypeChooser([JSON_TYPE]);
   const openApi = jsonReply(200, JSON.stringify(createOpenApiDocument()));
@@ -119,7 +118,6 @@ export function createRest({ source, usage }: RestOptions): Face {
   }
 }
 
-/** Parses a query string. Refuses a repeated parameter. */
 function toParameters(search: string): Record<string, string> {
   const parameters = new Map<string, string>();
   for (const [name, value] of new URLSearchParams(search)) {

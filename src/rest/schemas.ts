@@ -33,7 +33,7 @@ export const newPetBody = z.strictObject(
   explain('property', 'A new animal takes name, categoryId and status.'),
 );
 
-/** An animal in a response. It is only used for documentation: the store's own animals need no validation. */
+/** An animal in a response, for the documentation. */
 export const petBody = z.strictObject({ id, name, categoryId, status: petStatus.optional() });
 
 export const listQuery = z.strictObject(
@@ -62,7 +62,7 @@ export const lookupPath = z.strictObject({
     .meta({ type: 'integer', format: 'int64', description: 'The identifier of the animal.' }),
 });
 
-/** The request header of POST /pets. It is only used for documentation: `parseIdempotencyKey` parses the header. */
+/** For the documentation: `parseIdempotencyKey` parses the header. */
 export const idempotencyHeader = z.strictObject({
   'Idempotency-Key': z.string().min(1).max(257).optional().meta({
     description:
@@ -110,10 +110,10 @@ function explain(member: 'property' | 'parameter', members: string) {
   };
 }
 
-/** Error messages quote so many characters. */
+/** In characters. */
 const MAX_QUOTED = 60;
 
-/** Quotes the received value. Of arrays and objects, which may be nested deep, it says only that. */
+/** Quotes the received value, unless it is an array or an object, which may be nested deep. */
 export function quote(input: unknown): string {
   if (Array.isArray(input)) return 'an array';
   if (input instanceof JsonNumber) return input.text.slice(0, MAX_QUOTED);

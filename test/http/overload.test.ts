@@ -109,7 +109,9 @@ describe('an overloaded store', () => {
     await sleep(1_100);
     await list();
     const metrics = await (await gateway.fetch('/metrics')).text();
-    const counted = [...metrics.matchAll(/^http_server_overload_refusals_total\{.*\} (\d+)$/gm)];
+    const counted = [
+      ...metrics.matchAll(/^http_server_request_duration_seconds_count\{.*error_type="overloaded".*\} (\d+)$/gm),
+    ];
     expect(counted.map(([, count]) => Number(count)).every((count) => count > 0)).toBe(true);
     expect(counted).toHaveLength(2);
   });

@@ -88,7 +88,7 @@ describeWithRedisServer('the files for operators', () => {
 
   it('the guide lists exactly the metrics of the program, with their labels', () => {
     const rows = [...guide.matchAll(/^- `([a-z]\w+)`(?:\s+\(([^)]*)\))?:/gm)].filter(([, metric]) =>
-      /_(?:seconds|total|count|max|requests|connections|info|mode|shared|open)$/.test(metric as string),
+      /_(?:seconds|total|count|max|requests|pool|info|mode|shared|open)$/.test(metric as string),
     );
     const listed = new Map(
       rows.map(([, metric, labels]) => [
@@ -149,7 +149,8 @@ function toFamily(metric: string): string {
 /** The metrics of the program, without the ones that prom-client adds to every Node program. */
 function ownMetrics(existing: Existing): ReadonlySet<string> {
   const isForeign = (name: string): boolean =>
-    name in MADE_BY_PROMETHEUS || (/^(?:process|nodejs)_/.test(name) && name !== 'nodejs_eventloop_time_seconds_total');
+    name in MADE_BY_PROMETHEUS ||
+    (/^(?:process|nodejs)_/.test(name) && name !== 'nodejs_eventloop_active_seconds_total');
   return new Set([...existing.keys()].filter((name) => !isForeign(name)).map(toFamily));
 }
 

@@ -25,7 +25,7 @@ function run(script: string, isPretty = false) {
 
 describe('the log of a process', () => {
   it.each([
-    ['flushes it', 'flush(() => process.exit(0))'],
+    ['flushes it', 'flush().then(() => process.exit(0))'],
     ['runs out of work', ''],
   ])('contains every line, complete and in order, when the process %s', async (_, end) => {
     const script = `for (let n = 0; n < 20_000; n++) log.info({ n, text: 'ハチ é'.repeat(n % 17) }, 'a line');

@@ -1,5 +1,6 @@
 import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
+import type { HttpRequest } from '../../src/http/request.js';
 import { createRequestLog } from '../../src/observability/log.js';
 
 function createLog(level: string) {
@@ -28,7 +29,7 @@ function write(
   route = path,
 ): void {
   const request = { requestId, method, path, client: { address, network: address }, redact: (text: string) => text };
-  log(request, route, further, status, ms);
+  log(request as unknown as HttpRequest, route, further, status, ms);
 }
 
 describe('the log line of a request', () => {
