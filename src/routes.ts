@@ -71,25 +71,22 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
   async function answer(request: HttpRequest, face: Face): Promise<Answer> {
     const route = face.findRoute(request.path);
     const name = route?.name ?? 'other';
-    let session: Session;
-    try {
-      session = await openSession(request, route);
-    } catch (thrown) {
-      const reply = face.toErrorReply(toStoreError(thrown), request);
-      return { reply: addHeaders(reply, request, route), route: name };
-    }
-    if (session.isKeyAccepted && session.keyId !== undefined) request.caller = session.keyId;
+    let session: Session | undefined;
     let reply: Reply;
     try {
+      session = await openSession(request, route);
+      request.key = session.upstreamKey;
+      if (session.isKeyAccepted && session.keyId !== undefined) request.caller = session.keyId;
       reply = await reach(request, route, session);
     } catch (thrown) {
-      const error = await session.explain(toStoreError(thrown));
+      let error = toStoreError(thrown);
+      if (session) error = await session.explain(error);
       if (error.code === 'overloaded') onOverload(name);
       reply = face.toErrorReply(error, request);
     }
-    session.close();
-    const windows = (await session.allowance())?.windows;
-    return { reply: addHeaders(reply, request, route), route: name, windows, keyId: session.keyId };
+    session?.close();
+    const windows = (await session?.allowance())?.windows;
+    return { reply: addHeaders(reply, request, route), route: name, windows, keyId: session?.keyId };
   }
 
   async function openSession(request: HttpRequest, route: Route | undefined): Promise<Session> {

@@ -3,7 +3,7 @@ import type { MaybePromise } from '../access/maybe-promise.js';
 import type { Session } from '../access/session.js';
 import type { Config } from '../config.js';
 import { StoreError } from '../errors.js';
-import { RequestCall, type HttpRequest } from '../http/request.js';
+import type { HttpRequest } from '../http/request.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { createPetLoader } from '../pets/pet-loader.js';
 import type { PetSource } from '../pets/pet-source.js';
@@ -91,8 +91,7 @@ export function createExecute(options: ExecuteOptions) {
       }
     }
 
-    const call = new RequestCall(context, session.upstreamKey);
-    const loader = createPetLoader(source, call);
+    const loader = createPetLoader(source, context);
     const runEntry = async (entry: Entry, index: number): Promise<void> => {
       const { prepared, priced } = entry;
       if (!prepared || !priced) return;
@@ -102,7 +101,14 @@ export function createExecute(options: ExecuteOptions) {
         return key && completeIdempotencyKey(key, index, position++);
       };
       try {
-        const outcomes = await run(priced, { session, call, source, loader, nextIdempotencyKey, guardRateLimit });
+        const outcomes = await run(priced, {
+          session,
+          call: context,
+          source,
+          loader,
+          nextIdempotencyKey,
+          guardRateLimit,
+        });
         entry.response = writeResponse(prepared.compiled, outcomes, context.requestId);
       } catch (thrown) {
         refuse(entry, thrown);

@@ -65,7 +65,7 @@ export function createBodyReader(maxBytes: number) {
     // The rest of the request has been checked, so the client may now send the body.
     if (expectsContinue(message)) response.writeContinue();
     request.body = await collect(message, response);
-    request.arrivedAt = performance.now();
+    request.startedAt = performance.now();
   };
 
   function collect(message: IncomingMessage, response: HttpRequest['response']): Promise<Buffer> {

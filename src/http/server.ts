@@ -48,42 +48,36 @@ export function createHttpServer(options: HttpServerOptions) {
   const writeLogLine = createRequestLog(log);
   const logFailures = createFailureLog(log);
   const connections = createConnections(options);
-  let inFlight = 0;
   let held: Promise<void> | undefined;
 
-  function receive(message: IncomingMessage, response: ServerResponse): void {
+  async function receive(message: IncomingMessage, response: ServerResponse): Promise<void> {
     if (!connections.add(message.socket, response)) return;
     const request = new HttpRequest(message, response, readAddress(message, trustProxy));
-    inFlight += 1;
-    response.on('close', () => (inFlight -= 1));
-    void serve(request);
-  }
-
-  async function serve(request: HttpRequest): Promise<void> {
-    const { response } = request;
     if (held) await held;
-    const { reply, ...rest } = await answerSafely(request);
+    let answered: Answer;
+    try {
+      answered = await answer(request);
+    } catch (thrown) {
+      answered = { reply: toErrorReply(toStoreError(thrown)), route: 'other' };
+    }
+    const { reply, route, windows, keyId } = answered;
     logFailures(reply.failures, request);
-    describeSpan(request.method, rest.route, reply.logged?.operations);
+    describeSpan(request.method, route, reply.logged?.operations);
+    const finish = (status: number): void => {
+      const ms = performance.now() - request.receivedAt;
+      metrics.observeHttp(route, request.method, status, ms / 1_000);
+      writeLogLine(request, route, { keyId, ...reply.logged }, status, ms);
+    };
     if (response.destroyed) {
-      finish(request, { reply, ...rest }, CLIENT_GONE);
+      finish(CLIENT_GONE);
       return;
     }
-    send(request, toConditional(request, reply), rest.windows);
+    send(request, toConditional(request, reply), windows);
     response.on('close', () => {
       // A client that has its response before its request was complete may leave.
-      const isAnswered = response.writableFinished || !request.message.complete;
-      finish(request, { reply, ...rest }, isAnswered ? response.statusCode : CLIENT_GONE);
+      const isAnswered = response.writableFinished || !message.complete;
+      finish(isAnswered ? response.statusCode : CLIENT_GONE);
     });
-  }
-
-  /** Whatever goes wrong is the error of one request. */
-  async function answerSafely(request: HttpRequest): Promise<Answer> {
-    try {
-      return await answer(request);
-    } catch (thrown) {
-      return { reply: toErrorReply(toStoreError(thrown)), route: 'other' };
-    }
   }
 
   function send(request: HttpRequest, reply: Reply, windows: Answer['windows']): void {
@@ -105,39 +99,31 @@ export function createHttpServer(options: HttpServerOptions) {
     else void connections.sendEarly(response, reply.body, encoding);
   }
 
-  function finish(request: HttpRequest, { reply, route, keyId }: Answer, status: number): void {
-    const ms = performance.now() - request.startedAt;
-    metrics.observeHttp(route, request.method, status, ms / 1_000);
-    writeLogLine(request, route, { keyId, ...reply.logged }, status, ms);
-  }
-
+  const serve = (message: IncomingMessage, response: ServerResponse): void => void receive(message, response);
   const server = createServer(
     {
       maxHeaderSize: MAX_HEAD_BYTES,
       requestTimeout: REQUEST_TIMEOUT_MS,
       headersTimeout: REQUEST_TIMEOUT_MS,
+      keepAliveTimeout: 65_000,
       connectionsCheckingInterval: 1_000,
-      // `requireUnambiguousHeaders` checks this, so that the refusal has an Error body.
+      // `requireValidHead` checks this, so that the refusal has an Error body.
       requireHostHeader: false,
     },
-    receive,
+    serve,
   );
   // The body reader sends "100 Continue".
-  server.on('checkContinue', receive);
+  server.on('checkContinue', serve);
   // A server may ignore other expectations: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
-  server.on('checkExpectation', receive);
-  server.keepAliveTimeout = 65_000;
+  server.on('checkExpectation', serve);
   server.maxConnections = MAX_CONNECTIONS;
-  server.on('clientError', (error, socket) => connections.refuse(error, socket));
+  server.on('connection', (socket) => connections.open(socket));
+  server.on('clientError', (error, socket) => void connections.refuse(error, socket));
   return {
     server,
-    inFlight: (): number => inFlight,
-    /** Holds the requests that arrive from now on, until the function that it returns is called. */
-    hold: (): (() => void) => {
-      let release: () => void;
-      held = new Promise((resolve) => (release = resolve));
-      return () => release();
-    },
+    inFlight: connections.inFlight,
+    /** Holds the requests that arrive from now on, until a promise is fulfilled. */
+    holdUntil: (promise: Promise<void>): unknown => (held = promise),
   };
 }
 
