@@ -143,23 +143,21 @@ function addHeaders(list: string[], headers: Readonly<Record<string, string>>): 
 const FAILURES_SHARE_MS = 1_000;
 
 /**
- * Logs the 5xx errors of a request in one line. In an outage, every request fails for the same reason, so each code has
- * one line a second, with the number of requests since the last. What fails because the client has disconnected is no
- * such error.
+ * Logs that requests fail with a 5xx error: each internal error, and one line a second for each other code, with the
+ * number of requests since the last, because in an outage every request fails for the same reason. What fails because
+ * the client has disconnected is no such error.
  */
 function createFailureLog(log: Log) {
   /** When each code had its last line, and how many requests have failed since. */
   const lines = new Map<ErrorName, { readonly at: number; requests: number }>();
 
   return (errors: readonly StoreError[] = [], { requestId, isCancelled }: HttpRequest): void => {
-    if (isCancelled) return;
-    const failures = errors.filter(({ status }) => status >= 500);
+    const failures = isCancelled ? [] : errors.filter(({ status }) => status >= 500);
     const error = failures.find(({ code }) => code === 'internal_error') ?? failures[0];
     if (!error) return;
-    const { code, cause, body, message } = error;
-    const count = failures.length > 1 ? { failures: failures.length } : undefined;
+    const { code, cause, details, message } = error;
     if (code === 'internal_error') {
-      log.error({ requestId, code, ...count, err: cause }, message);
+      log.error({ requestId, code, err: cause }, message);
       return;
     }
     const last = lines.get(code) ?? { at: -Infinity, requests: 0 };
@@ -169,7 +167,7 @@ function createFailureLog(log: Log) {
     lines.set(code, { at: now, requests: 0 });
     const reason = cause instanceof Error ? cause.message : undefined;
     // Only the client may see the upstream's message, because it could contain the client's key.
-    const text = body ? `the upstream answered ${body.status}` : message;
-    log.warn({ requestId, code, requests: last.requests, ...count, cause: reason }, text);
+    const text = details.body ? `the upstream answered ${details.body.status}` : message;
+    log.warn({ requestId, code, requests: last.requests, cause: reason }, text);
   };
 }
