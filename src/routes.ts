@@ -22,8 +22,6 @@ export interface RoutesOptions {
   readonly onOverload: (route: string) => void;
 }
 
-const READ_METHODS = ['GET', 'HEAD'];
-
 /** Refuses the requests for interfaces that come before the store is open. */
 export function createStarting(): Pick<RoutesOptions, 'access' | 'faces'> {
   const error = new StoreError('unavailable', 'The store is starting. Try again shortly.', { retryAfter: 1 });
@@ -110,7 +108,9 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
         await session.requireKey();
       } catch (thrown) {
         // A refusal takes its turn, too.
-        return takeTurn(request.caller, () => Promise.reject(toStoreError(thrown)));
+        return takeTurn(request.caller, () => {
+          throw toStoreError(thrown);
+        });
       }
     }
     if (request.method === 'POST' || request.method === 'QUERY') await readBody(request);
@@ -126,9 +126,7 @@ function addHeaders(reply: Reply, { method }: HttpRequest, route: Route | undefi
 }
 
 function requireMethod({ method }: HttpRequest, methods: readonly string[]): void {
-  const allowed = methods.flatMap((name) => (name === 'GET' ? READ_METHODS : [name]));
-  if (allowed.includes(method)) return;
-  throw new StoreError('method_not_allowed', `This path accepts ${allowed.join(', ')}.`, {
-    headers: { Allow: allowed.join(', ') },
-  });
+  if (methods.includes(method === 'HEAD' ? 'GET' : method)) return;
+  const Allow = methods.map((name) => (name === 'GET' ? 'GET, HEAD' : name)).join(', ');
+  throw new StoreError('method_not_allowed', `This path accepts ${Allow}.`, { headers: { Allow } });
 }

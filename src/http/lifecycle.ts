@@ -19,18 +19,17 @@ const QUIET_MS = 10;
 const MAX_WAITS = 20;
 
 /**
- * Closes a server without failing requests. The server listens during the notice period and while requests are in
- * flight, but for at most half of the grace period. During this time, `/readyz` tells load balancers to send requests
- * elsewhere, and `Connection: close` tells clients to close their connections. Then the server stops listening, and
- * closes all connections when no request is in flight, or at the end of the grace period.
- *
- * The kernel accepts connections by itself, and resets those that the program has not taken when it stops listening. So
- * the program holds new requests until no client sends anything. Then it stops listening and serves them.
- * @param graceMs - the grace period: how long requests in flight may take, in milliseconds
- * @param noticeMs - the notice period: how long the server listens even if no request is in flight, in milliseconds
+ * Closes a server without failing requests; docs/faults.md describes the steps. The kernel accepts connections by
+ * itself, and resets those that the program has not taken when it stops listening. So the program holds new requests
+ * until no client sends anything, and serves them afterwards.
+ * @param graceMs - how long requests in flight may take, in milliseconds
+ * @param noticeMs - how long the server listens even if no request is in flight, in milliseconds
  */
-export async function drain(http: HttpServer, graceMs: number, noticeMs: number): Promise<void> {
-  const { server, inFlight, holdUntil } = http;
+export async function drain(
+  { server, inFlight, holdUntil }: HttpServer,
+  graceMs: number,
+  noticeMs: number,
+): Promise<void> {
   const startedAt = performance.now();
   const elapsed = (): number => performance.now() - startedAt;
   while ((inFlight() > 0 || elapsed() < noticeMs) && elapsed() < graceMs / 2) await sleep(LOOK_EVERY_MS);

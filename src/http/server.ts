@@ -14,15 +14,14 @@ import { HttpRequest, readAddress } from './request.js';
 /** A reply with what the server adds to it and logs. */
 export interface Answer {
   readonly reply: Reply;
-  /** The name of the route for metrics and the log. Never the client's path, because that could have any value. */
+  /** For metrics and the log. Never the client's path, because that could have any value. */
   readonly route: string;
-  /** The caller's windows, for the limit headers. Undefined if nothing is counted or the limits are unknown. */
+  /** For the limit headers. Undefined if nothing is counted or the limits are unknown. */
   readonly windows?: readonly WindowState[] | undefined;
   readonly keyId?: string | undefined;
 }
 
 export interface HttpServerOptions extends ConnectionLimits {
-  /** Answers any request. */
   readonly answer: (request: HttpRequest) => MaybePromise<Answer>;
   readonly cors: Cors;
   readonly log: Log;
