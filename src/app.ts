@@ -55,7 +55,7 @@ export interface AppParts {
   readonly lostLines?: () => number;
 }
 
-/** Puts the program together and starts it. Everything is made here, and handed to what needs it. */
+/** Puts the program together and starts it. */
 export async function startApp(
   config: Config,
   log: Log,

@@ -34,7 +34,7 @@ export type WaitUntilAvailable = ReturnType<typeof createStartupWait>;
 const RETRY_MS = 500;
 
 /**
- * Creates the function with which the program waits for what it depends on. The log says once that it waits.
+ * Creates the function with which the program waits for what it depends on.
  * @param timeoutMs - how long to wait, for everything together
  */
 export function createStartupWait(log: Log, timeoutMs: number, signal?: AbortSignal) {

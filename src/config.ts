@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { parseRedisUrl } from './redis/url.js';
-import { databaseUrl, flag, integer, oneOf, UNPRINTABLE, url } from './setting-types.js';
+import { databaseUrl, flag, integer, oneOf, UNPRINTABLE } from './setting-types.js';
 
 /** White space means nothing, so it is a mistake. */
 const text = z.string().refine((value) => value.trim() !== '', 'must not be blank');
@@ -18,6 +18,13 @@ function isOrigin(text: string): boolean {
   return !host.includes('*') && URL.canParse(host) && new URL(host).origin === host;
 }
 
+/** The program would not send the other parts of a URL upstream. */
+function isUpstreamUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, username, password, search, hash } = new URL(text);
+  return ['http:', 'https:'].includes(protocol) && username + password + search + hash === '';
+}
+
 /** https://www.rfc-editor.org/rfc/rfc9110#section-5.1 */
 function isHeaderName(text: string): boolean {
   return /^[\w!#$%&'*+.^`|~-]+$/.test(text);
@@ -26,18 +33,13 @@ function isHeaderName(text: string): boolean {
 const ENVIRONMENT = z.object({
   PORT: integer(0, 65_535).default(4_000),
   HOST: text.default('127.0.0.1'),
-  DATABASE_URL: databaseUrl(
-    'must be a URL such as postgres://user:password@host:5432/database, or with several hosts ' +
-      'postgres://user:password@one:5432,two:5432/database?target_session_attrs=read-write',
-  ).optional(),
+  DATABASE_URL: databaseUrl.optional(),
   DATABASE_URL_FILE: z.string().optional(),
   DATA_DIR: text.default('.data'),
-  UPSTREAM_URL: url(
-    ['http:', 'https:'],
-    'must be a URL such as https://host/v1, without user, query and fragment',
-    // The program would not send the other parts upstream.
-    ({ username, password, search, hash }) => username + password + search + hash === '',
-  ).optional(),
+  UPSTREAM_URL: z
+    .string()
+    .refine(isUpstreamUrl, 'must be a URL such as https://host/v1, without user, query and fragment')
+    .optional(),
   DATABASE_POOL: integer(1, 1_000).default(10),
   DATABASE_PREPARE: flag.default(true),
   REDIS_URL: z
@@ -81,6 +83,15 @@ const ENVIRONMENT = z.object({
     .optional(),
 });
 
+/** Also checks the settings that depend on others. */
+const CONSISTENT = ENVIRONMENT.refine(({ PORT, METRICS_PORT }) => METRICS_PORT !== PORT || PORT === 0, {
+  path: ['METRICS_PORT'],
+  error: 'must be another port than PORT',
+}).refine(({ TRUSTED_DOCUMENTS, TRUSTED_DOCUMENTS_ONLY }) => TRUSTED_DOCUMENTS || TRUSTED_DOCUMENTS_ONLY === 'false', {
+  path: ['TRUSTED_DOCUMENTS_ONLY'],
+  error: 'must be false unless TRUSTED_DOCUMENTS names a manifest',
+});
+
 /** What happens to documents that are not trusted, by TRUSTED_DOCUMENTS_ONLY. */
 const OTHER_DOCUMENTS = { true: 'refused', report: 'reported', false: 'allowed' } as const;
 
@@ -92,7 +103,7 @@ type Settings = z.output<typeof ENVIRONMENT>;
 
 export type Config = ReturnType<typeof loadConfig>;
 
-type BackendConfig = ReturnType<typeof toBackend>;
+type BackendConfig = Config['backend'];
 
 export type ProxyConfig = Extract<BackendConfig, { readonly kind: 'proxy' }>;
 
@@ -109,11 +120,10 @@ export class ConfigError extends Error {
  */
 export function loadConfig(env: Environment) {
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
-  const { data: settings, error } = ENVIRONMENT.safeParse(present);
+  const { data: settings, error } = CONSISTENT.safeParse(present);
   if (error) {
     const { path, message } = error.issues[0] as z.core.$ZodIssue;
     const name = String(path[0]);
-    // A URL may contain a password, which must not reach a terminal or a log.
     const value = name.endsWith('_URL')
       ? 'something else (not shown, it may hold a password)'
       : JSON.stringify(env[name]);
@@ -123,14 +133,6 @@ export function loadConfig(env: Environment) {
     const database = nameOf('DATABASE_URL', env);
     throw new ConfigError(
       `UPSTREAM_URL and ${database} are both set, but animals live in one place: unset one of them`,
-    );
-  }
-  if (settings.METRICS_PORT !== undefined && settings.METRICS_PORT !== 0 && settings.METRICS_PORT === settings.PORT) {
-    throw new ConfigError(`METRICS_PORT must be another port than PORT, got ${settings.METRICS_PORT} for both`);
-  }
-  if (settings.TRUSTED_DOCUMENTS === undefined && settings.TRUSTED_DOCUMENTS_ONLY !== 'false') {
-    throw new ConfigError(
-      `TRUSTED_DOCUMENTS_ONLY is ${settings.TRUSTED_DOCUMENTS_ONLY}, but TRUSTED_DOCUMENTS does not name a manifest`,
     );
   }
   const trustedOnly = settings.TRUSTED_DOCUMENTS_ONLY === 'true';

@@ -44,8 +44,6 @@ interface ErrorRow {
 
 export type ErrorName = keyof typeof ERRORS;
 
-type GraphqlErrorCode = (typeof ERRORS)[ErrorName]['graphqlCode'];
-
 /** The Error body of the interface document. */
 export interface ErrorBody {
   readonly code: string;
@@ -53,7 +51,7 @@ export interface ErrorBody {
   readonly status: number;
 }
 
-export interface StoreErrorDetails {
+interface StoreErrorDetails {
   /** Seconds to wait before a retry, sent as `Retry-After` and `extensions.retryAfter`. */
   readonly retryAfter?: number | undefined;
   /** The cost of the refused operation, in requests. */
@@ -73,50 +71,57 @@ const V8_ERROR = Error as { stackTraceLimit?: number };
 /** The only error that the program throws deliberately. Its message is safe to send to the client. */
 export class StoreError extends Error {
   override readonly name = 'StoreError';
-  readonly code: ErrorName;
-  readonly retryAfter: number | undefined;
-  readonly cost: number | undefined;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: ErrorBody | undefined;
-  /** True if GraphQL sends this error without an Error body. */
-  readonly isGraphqlOnly: boolean;
 
-  constructor(code: ErrorName, message: string, details: StoreErrorDetails = {}) {
-    const { retryAfter, cost, headers = {}, body, graphqlOnly = 'graphqlOnly' in ERRORS[code], cause } = details;
+  constructor(
+    readonly code: ErrorName,
+    message: string,
+    readonly details: StoreErrorDetails = {},
+  ) {
     // A stack takes most of the time of an error, a batch may have two thousand, and nobody looks at it.
     const { stackTraceLimit } = V8_ERROR;
     V8_ERROR.stackTraceLimit = 0;
     // What a message quotes may be cut in the middle of a character.
-    super(message.toWellFormed(), { cause });
+    super(message.toWellFormed(), { cause: details.cause });
     V8_ERROR.stackTraceLimit = stackTraceLimit;
-    this.code = code;
-    this.retryAfter = retryAfter;
-    this.cost = cost;
-    this.headers = retryAfter === undefined ? headers : { ...headers, 'Retry-After': String(retryAfter) };
-    this.body = body;
-    this.isGraphqlOnly = graphqlOnly && !body;
   }
 
   get status(): number {
     return ERRORS[this.code].status;
   }
 
-  get graphqlCode(): GraphqlErrorCode {
+  get graphqlCode(): string {
     return ERRORS[this.code].graphqlCode;
+  }
+
+  get retryAfter(): number | undefined {
+    return this.details.retryAfter;
+  }
+
+  get cost(): number | undefined {
+    return this.details.cost;
+  }
+
+  get headers(): Readonly<Record<string, string>> {
+    const { headers = {}, retryAfter } = this.details;
+    return retryAfter === undefined ? headers : { ...headers, 'Retry-After': String(retryAfter) };
+  }
+
+  /** True if GraphQL sends this error without an Error body. */
+  get isGraphqlOnly(): boolean {
+    const { body, graphqlOnly = 'graphqlOnly' in ERRORS[this.code] } = this.details;
+    return graphqlOnly && !body;
   }
 }
 
 /** Returns the Error body that REST sends. */
-export function toErrorBody(error: StoreError): ErrorBody {
-  if (error.body) return error.body;
-  const { restCode = error.code, status }: ErrorRow = ERRORS[error.code];
-  return { code: restCode, message: error.message, status };
+export function toErrorBody({ code, message, details }: StoreError): ErrorBody {
+  const { restCode = code, status }: ErrorRow = ERRORS[code];
+  return details.body ?? { code: restCode, message, status };
 }
 
 /** Returns the same refusal with the cost of the operation. */
-export function withCost(refusal: StoreError, cost: number): StoreError {
-  const { code, message, retryAfter, headers, body, cause, isGraphqlOnly: graphqlOnly } = refusal;
-  return new StoreError(code, message, { retryAfter, headers, body, cause, cost, graphqlOnly });
+export function withCost({ code, message, details }: StoreError, cost: number): StoreError {
+  return new StoreError(code, message, { ...details, cost });
 }
 
 export function overloaded(cause?: unknown): StoreError {

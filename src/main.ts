@@ -18,16 +18,13 @@ const REPEATED_WITHIN_MS = 500;
 
 /** Says why there is no start. For an error that an operator can fix, a stack trace would hide the line that says how. */
 function report(error: unknown): void {
-  const isForOperators =
-    error instanceof Error && (error instanceof ConfigError || 'code' in error || 'syscall' in error);
-  console.error(isForOperators ? `animal-store-gateway: ${toLine(error)}` : error);
-}
-
-/** What happened and, if known, why. */
-function toLine({ message, cause }: Error): string {
-  return (cause instanceof Error && !message.includes(cause.message) ? `${message} (${cause.message})` : message).split(
-    '\n',
-  )[0] as string;
+  if (!(error instanceof ConfigError || (error instanceof Error && 'code' in error))) {
+    console.error(error);
+    return;
+  }
+  const { message, cause } = error;
+  const reason = cause instanceof Error && !message.includes(cause.message) ? ` (${cause.message})` : '';
+  console.error(`animal-store-gateway: ${message}${reason}`.split('\n')[0]);
 }
 
 async function main(): Promise<void> {

@@ -21,8 +21,6 @@ export interface RoutesOptions {
   readonly takeTurn: FairQueue<Reply>;
 }
 
-const READ_METHODS = ['GET', 'HEAD'];
-
 /** Refuses the requests for interfaces that come before the store is open. */
 export function createStarting(): Pick<RoutesOptions, 'access' | 'faces'> {
   const error = new StoreError('unavailable', 'The store is starting. Try again shortly.', { retryAfter: 1 });
@@ -70,25 +68,21 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
   async function answer(request: HttpRequest, face: Face): Promise<Answer> {
     const route = face.findRoute(request.path);
     const name = route?.name ?? 'other';
-    let session: Session;
-    try {
-      session = await openSession(request, route);
-    } catch (thrown) {
-      const reply = face.toErrorReply(toStoreError(thrown), request);
-      return { reply: addHeaders(reply, request, route), route: name };
-    }
-    if (session.isKeyAccepted && session.keyId !== undefined) request.caller = session.keyId;
+    let session: Session | undefined;
     let reply: Reply;
     try {
+      session = await openSession(request, route);
+      request.key = session.upstreamKey;
+      if (session.isKeyAccepted && session.keyId !== undefined) request.caller = session.keyId;
       reply = await reach(request, route, session);
     } catch (thrown) {
       const failure = toStoreError(thrown);
-      const error = (await session.explain?.(failure)) ?? failure;
+      const error = (await session?.explain?.(failure)) ?? failure;
       reply = face.toErrorReply(error, request);
     }
-    session.close?.();
-    const windows = (await session.allowance())?.windows;
-    return { reply: addHeaders(reply, request, route), route: name, windows, keyId: session.keyId };
+    session?.close?.();
+    const windows = (await session?.allowance())?.windows;
+    return { reply: addHeaders(reply, request, route), route: name, windows, keyId: session?.keyId };
   }
 
   async function openSession(request: HttpRequest, route: Route | undefined): Promise<Session> {
@@ -112,7 +106,9 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
         await session.requireKey();
       } catch (thrown) {
         // A refusal takes its turn, too.
-        return takeTurn(request.caller, () => Promise.reject(toStoreError(thrown)));
+        return takeTurn(request.caller, () => {
+          throw toStoreError(thrown);
+        });
       }
     }
     if (request.method === 'POST' || request.method === 'QUERY') await readBody(request);
@@ -128,9 +124,7 @@ function addHeaders(reply: Reply, { method }: HttpRequest, route: Route | undefi
 }
 
 function requireMethod({ method }: HttpRequest, methods: readonly string[]): void {
-  const allowed = methods.flatMap((name) => (name === 'GET' ? READ_METHODS : [name]));
-  if (allowed.includes(method)) return;
-  throw new StoreError('method_not_allowed', `This path accepts ${allowed.join(', ')}.`, {
-    headers: { Allow: allowed.join(', ') },
-  });
+  if (methods.includes(method === 'HEAD' ? 'GET' : method)) return;
+  const Allow = methods.map((name) => (name === 'GET' ? 'GET, HEAD' : name)).join(', ');
+  throw new StoreError('method_not_allowed', `This path accepts ${Allow}.`, { headers: { Allow } });
 }

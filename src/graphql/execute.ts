@@ -3,7 +3,7 @@ import type { MaybePromise } from '../access/maybe-promise.js';
 import type { Session } from '../access/session.js';
 import type { Config } from '../config.js';
 import { StoreError } from '../errors.js';
-import { RequestCall, type HttpRequest } from '../http/request.js';
+import type { HttpRequest } from '../http/request.js';
 import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { createPetLoader } from '../pets/pet-loader.js';
 import type { PetSource } from '../pets/pet-source.js';
@@ -85,8 +85,7 @@ export function createExecute(
       }
     }
 
-    const call = new RequestCall(http, session.upstreamKey);
-    const loader = createPetLoader(source, call);
+    const loader = createPetLoader(source, http);
     const runEntry = async (entry: Entry, index: number): Promise<void> => {
       const { prepared, priced } = entry;
       if (!prepared || !priced) return;
@@ -96,7 +95,7 @@ export function createExecute(
         return key && completeIdempotencyKey(key, index, position++);
       };
       try {
-        const context = { session, call, source, loader, nextIdempotencyKey, guardRateLimit };
+        const context = { session, call: http, source, loader, nextIdempotencyKey, guardRateLimit };
         entry.response = await run(prepared, priced, context);
       } catch (thrown) {
         refuse(entry, thrown);

@@ -64,11 +64,11 @@ export function createBodyReader(maxBytes: number) {
     if (Number(message.headers['content-length'] ?? 0) > maxBytes) throw tooLarge();
     // The rest of the request has been checked, so the client may now send the body.
     if (expectsContinue(message)) response.writeContinue();
-    request.body = await collect(message, response);
-    request.arrivedAt = performance.now();
+    request.body = await collect(request);
+    request.startedAt = performance.now();
   };
 
-  function collect(message: IncomingMessage, response: HttpRequest['response']): Promise<Buffer> {
+  function collect({ message, response }: HttpRequest): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       const stop = (error: StoreError): void => {
         message.removeAllListeners('data');
@@ -100,8 +100,7 @@ export function createBodyReader(maxBytes: number) {
         arriving.delete(body);
         resolve(buffer?.subarray(0, length) ?? Buffer.alloc(0));
       });
-      message.once('error', reject);
-      message.once('aborted', () => reject(new StoreError('bad_request', `${BODY} ended early.`)));
+      message.once('error', () => reject(new StoreError('bad_request', `${BODY} ended early.`)));
     });
   }
 

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { STATUS_CODES, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { drainBody } from './body.js';
@@ -25,50 +26,63 @@ export interface ConnectionLimits {
   readonly maxWaitingBytes?: number;
 }
 
+/** An open connection. */
+interface Connection {
+  /** Those that are not complete. */
+  readonly responses: Set<ServerResponse>;
+  /** Whether it serves no further requests. */
+  isEnding: boolean;
+}
+
 /** Bounds what the clients of a server leave unread, and answers what is no valid HTTP. */
 export function createConnections({ stallMs = 15_000, maxWaitingBytes = 64 * 1_024 * 1_024 }: ConnectionLimits) {
-  /** The responses of each connection that are not complete. */
-  const unanswered = new WeakMap<Duplex, Set<ServerResponse>>();
-  /** The connections that serve no further requests. */
-  const closing = new WeakSet<Duplex>();
+  const connections = new WeakMap<Duplex, Connection>();
   /** The lengths of the bodies that their sockets have not accepted completely, the oldest first. */
   const waiting = new Map<ServerResponse, number>();
   let waitingBytes = 0;
+  let inFlight = 0;
 
   return {
-    /** Adds a response. Returns false if its request is not served. */
-    add(socket: Duplex, response: ServerResponse): boolean {
-      const responses = unanswered.get(socket) ?? new Set();
-      if (responses.size > 0 && closing.has(socket)) return false;
-      unanswered.set(socket, responses.add(response));
-      response.once('close', () => responses.delete(response));
+    /** The requests whose responses are not complete. */
+    inFlight: (): number => inFlight,
+    open(socket: Duplex): void {
+      const connection: Connection = { responses: new Set(), isEnding: false };
+      connections.set(socket, connection);
       // Before version 24, Node tells only the first of several responses that its connection has closed.
-      if (responses.size === 2) socket.once('close', () => setImmediate(closeAll, responses));
+      socket.once('close', () => setImmediate(closeAll, connection.responses));
+    },
+    /** Adds a request. Returns false if it is not served. */
+    add(socket: Duplex, response: ServerResponse): boolean {
+      const { responses, isEnding } = connections.get(socket) as Connection;
+      if (isEnding) return false;
+      responses.add(response);
+      inFlight += 1;
+      response.once('close', () => {
+        responses.delete(response);
+        inFlight -= 1;
+        forget(response);
+      });
       if (responses.size <= MAX_UNANSWERED) return true;
       socket.destroy();
       return false;
     },
     /** Answers what is no valid HTTP directly on its socket, because Node provides no response object for it. */
-    refuse(error: NodeJS.ErrnoException, socket: Duplex): void {
-      if (closing.has(socket)) return;
-      closing.add(socket);
-      // Earlier requests were valid: send their responses, then close.
-      const valid = [...(unanswered.get(socket) ?? [])].filter(({ req }) => req.complete);
-      if (valid.length === 0 || error.code === 'ECONNRESET') {
-        refuseConnection(error, socket);
-        return;
-      }
+    async refuse({ code = '' }: NodeJS.ErrnoException, socket: Duplex): Promise<void> {
+      const connection = connections.get(socket) as Connection;
+      if (connection.isEnding) return;
+      connection.isEnding = true;
       socket.pause();
-      const closeSocket = (): void => {
-        if (valid.every(({ closed }) => closed)) socket.resume().end(() => socket.destroy());
-      };
-      for (const response of valid) response.once('close', closeSocket);
+      // Earlier requests were valid: their responses go first.
+      const earlier = [...connection.responses].filter(({ req }) => req.complete);
+      await Promise.all(earlier.map((response) => once(response, 'close')));
+      if (code === 'ECONNRESET' || !socket.writable) socket.destroy();
+      else sendRefusal(socket, CONNECTION_ERRORS[code] ?? INVALID);
     },
     /** Sends a body and ends the response. Its head has been written. */
     send,
     /** The same for a request that is still arriving. Node closes the connection when the response ends. */
     async sendEarly(response: ServerResponse, body: string | Uint8Array, encoding: BufferEncoding): Promise<void> {
-      closing.add(response.req.socket);
+      (connections.get(response.req.socket) as Connection).isEnding = true;
       response.flushHeaders();
       response.write(body, encoding);
       await drainBody(response.req);
@@ -83,7 +97,6 @@ export function createConnections({ stallMs = 15_000, maxWaitingBytes = 64 * 1_0
     response.setTimeout(stallMs);
     // When a response has finished, Node sets the timeout of an idle connection, unless another response follows.
     response.prependOnceListener('finish', () => response.setTimeout(0));
-    response.once('close', () => forget(response));
     waiting.set(response, body.length);
     waitingBytes += body.length;
     for (const [oldest] of waiting) {
@@ -106,21 +119,15 @@ function closeAll(responses: ReadonlySet<ServerResponse>): void {
   }
 }
 
-function refuseConnection(error: NodeJS.ErrnoException, socket: Duplex): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy();
-    return;
-  }
-  const [status, code, message] = CONNECTION_ERRORS[error.code ?? ''] ?? INVALID;
+/** Sends an Error body, which the client has a second to read. Anything that it still sends is discarded. */
+function sendRefusal(socket: Duplex, [status, code, message]: ConnectionError): void {
   const body = JSON.stringify({ code, message, status });
-  // The client can read the reason. Anything that it still sends is discarded.
-  setTimeout(() => socket.destroy(), LINGER_MS).unref();
-  socket.resume();
   const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     'Content-Type: application/json; charset=utf-8',
     `Content-Length: ${Buffer.byteLength(body)}`,
     'Connection: close',
   ];
-  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+  socket.resume().end(`${head.join('\r\n')}\r\n\r\n${body}`);
+  setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }

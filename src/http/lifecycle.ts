@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
-import { Server as NetServer, type AddressInfo } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { setImmediate as nextPass, setTimeout as sleep } from 'node:timers/promises';
 import type { HttpServer } from './server.js';
 
@@ -17,37 +17,30 @@ const LOOK_EVERY_MS = 20;
 const QUIET_MS = 10;
 /** How often to wait for this long for clients that keep sending. */
 const MAX_WAITS = 20;
-/** How long a connection that has never been used may stay open while the server closes, in milliseconds. */
-const UNUSED_MS = 500;
 
 /**
- * Closes a server without failing requests. The server listens during the notice period and while requests are in
- * flight, but for at most half of the grace period. During this time, `/readyz` tells load balancers to send requests
- * elsewhere, and `Connection: close` tells clients to close their connections. Then the server stops listening, closes
- * idle connections, and at the end of the grace period all others.
- *
- * The kernel accepts connections by itself, and resets those that the program has not taken when it stops listening. So
- * the program holds new requests until no client sends anything. Then it stops listening and serves them.
- * @param graceMs - the grace period: how long requests in flight may take, in milliseconds
- * @param noticeMs - the notice period: how long the server listens even if no request is in flight, in milliseconds
+ * Closes a server without failing requests; docs/faults.md describes the steps. The kernel accepts connections by
+ * itself, and resets those that the program has not taken when it stops listening. So the program holds new requests
+ * until no client sends anything, and serves them afterwards.
+ * @param graceMs - how long requests in flight may take, in milliseconds
+ * @param noticeMs - how long the server listens even if no request is in flight, in milliseconds
  */
-export async function drain({ server, inFlight, hold }: HttpServer, graceMs: number, noticeMs: number): Promise<void> {
+export async function drain(
+  { server, inFlight, holdUntil }: HttpServer,
+  graceMs: number,
+  noticeMs: number,
+): Promise<void> {
   const startedAt = performance.now();
   const elapsed = (): number => performance.now() - startedAt;
   while ((inFlight() > 0 || elapsed() < noticeMs) && elapsed() < graceMs / 2) await sleep(LOOK_EVERY_MS);
-  const release = hold();
-  await untilQuiet(server);
-  const closed = once(server, 'close');
-  // An HTTP server would close idle connections first, and would stop accepting meanwhile.
-  NetServer.prototype.close.call(server);
-  await untilQuiet(server);
-  server.closeIdleConnections();
-  release();
-  // A browser opens connections in advance. They do not count as idle.
-  server.headersTimeout = UNUSED_MS;
-  const timer = setTimeout(() => server.closeAllConnections(), graceMs - elapsed());
+  const quiet = untilQuiet(server);
+  holdUntil(quiet);
+  await quiet;
+  const closed = new Promise((resolve) => server.close(resolve));
+  while (inFlight() > 0 && elapsed() < graceMs) await sleep(LOOK_EVERY_MS);
+  // Browsers open connections in advance, which do not count as idle.
+  server.closeAllConnections();
   await closed;
-  clearTimeout(timer);
 }
 
 /** Waits until no connection and no request has arrived for a short time. */

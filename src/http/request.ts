@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP, isIPv4, isIPv6 } from 'node:net';
 import { CLIENT_NAME_HEADER, parseClientName, redact } from '../access/api-key.js';
+import type { UpstreamKey } from '../access/session.js';
 import { StoreError } from '../errors.js';
 
 export interface ClientAddress {
@@ -13,7 +14,7 @@ export interface ClientAddress {
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 const NO_BODY = Buffer.alloc(0);
 
-/** One HTTP request. Handlers only read it. */
+/** One HTTP request. Handlers only read it. It is the call that a source of animals works for. */
 export class HttpRequest {
   readonly method: string;
   /** Without a trailing slash, which makes no difference, and without needless percent-encoding. */
@@ -21,14 +22,15 @@ export class HttpRequest {
   /** With its question mark, or empty. */
   readonly search: string;
   readonly requestId: string;
-  readonly startedAt = performance.now();
+  readonly receivedAt = performance.now();
   /** When its body was complete: a slow sender uses up no time of a backend. */
-  arrivedAt = this.startedAt;
+  startedAt = this.receivedAt;
   /** Complete before a handler is called. Empty without one. */
   body: Buffer = NO_BODY;
   /** Who is charged for the work: the key, once it is known to be valid, otherwise the client's address. */
   caller: string;
-  #cancelListeners: Set<() => void> | undefined;
+  /** The caller's key, in proxy mode. */
+  key: UpstreamKey | undefined;
 
   constructor(
     readonly message: IncomingMessage,
@@ -65,50 +67,13 @@ export class HttpRequest {
     return this.response.destroyed && !this.response.writableFinished;
   }
 
-  /** Calls a listener if the client disconnects from now on, before its response is complete. */
+  /** Calls a listener when the client disconnects, or when its response is complete. */
   onCancel(listener: () => void): void {
-    this.#cancelListeners ??= this.#watchClose();
-    this.#cancelListeners.add(listener);
+    this.response.setMaxListeners(0).once('close', listener);
   }
 
   offCancel(listener: () => void): void {
-    this.#cancelListeners?.delete(listener);
-  }
-
-  #watchClose(): Set<() => void> {
-    const listeners = new Set<() => void>();
-    this.response.on('close', () => {
-      if (this.response.writableFinished) return;
-      for (const listener of listeners) listener();
-    });
-    return listeners;
-  }
-}
-
-/** What a source of animals needs to know of a request. `Key` is that of the upstream in proxy mode. */
-export class RequestCall<Key> {
-  readonly requestId: string;
-  readonly startedAt: number;
-
-  constructor(
-    private readonly request: HttpRequest,
-    readonly key: Key,
-  ) {
-    this.requestId = request.requestId;
-    this.startedAt = request.arrivedAt;
-  }
-
-  get clientName(): string | undefined {
-    return this.request.clientName;
-  }
-  get isCancelled(): boolean {
-    return this.request.isCancelled;
-  }
-  onCancel(listener: () => void): void {
-    this.request.onCancel(listener);
-  }
-  offCancel(listener: () => void): void {
-    this.request.offCancel(listener);
+    this.response.off('close', listener);
   }
 }
 
@@ -130,8 +95,6 @@ function normalizePath(path: string): string {
 /** In characters. */
 const MAX_URL_LENGTH = 16_384;
 const MAX_HEADERS = 200;
-/** Node takes the first of several, and a proxy in front may have checked the last. */
-const SINGLE_HEADERS = ['host', 'authorization'];
 
 const CLOSING = { headers: { Connection: 'close' } };
 
@@ -147,12 +110,12 @@ export function requireValidHead({ url = '', httpVersion, headers, rawHeaders }:
   if (httpVersion === '1.1' && headers.host === undefined) {
     throw new StoreError('invalid_request', 'An HTTP/1.1 request needs a Host header.', CLOSING);
   }
-  for (const name of SINGLE_HEADERS) {
+  // Node takes the first of several, and a proxy in front may have checked the last.
+  for (const name of ['host', 'authorization']) {
     const isNamed = (text: string, index: number): boolean =>
       index % 2 === 0 && text.length === name.length && text.toLowerCase() === name;
-    if (rawHeaders.filter(isNamed).length > 1) {
-      throw new StoreError('invalid_request', `A request may have one ${name} header.`, CLOSING);
-    }
+    if (rawHeaders.findIndex(isNamed) === rawHeaders.findLastIndex(isNamed)) continue;
+    throw new StoreError('invalid_request', `A request may have one ${name} header.`, CLOSING);
   }
 }
 

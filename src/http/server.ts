@@ -14,15 +14,14 @@ import { HttpRequest, readAddress } from './request.js';
 /** A reply with what the server adds to it and logs. */
 export interface Answer {
   readonly reply: Reply;
-  /** The name of the route for metrics and the log. Never the client's path, because that could have any value. */
+  /** For metrics and the log. Never the client's path, because that could have any value. */
   readonly route: string;
-  /** The caller's windows, for the limit headers. Undefined if nothing is counted or the limits are unknown. */
+  /** For the limit headers. Undefined if nothing is counted or the limits are unknown. */
   readonly windows?: readonly WindowState[] | undefined;
   readonly keyId?: string | undefined;
 }
 
 export interface HttpServerOptions extends ConnectionLimits {
-  /** Answers any request. */
   readonly answer: (request: HttpRequest) => MaybePromise<Answer>;
   readonly cors: Cors;
   readonly log: Log;
@@ -48,42 +47,36 @@ export function createHttpServer(options: HttpServerOptions) {
   const writeLogLine = createRequestLog(log);
   const logFailures = createFailureLog(log);
   const connections = createConnections(options);
-  let inFlight = 0;
   let held: Promise<void> | undefined;
 
-  function receive(message: IncomingMessage, response: ServerResponse): void {
+  async function receive(message: IncomingMessage, response: ServerResponse): Promise<void> {
     if (!connections.add(message.socket, response)) return;
     const request = new HttpRequest(message, response, readAddress(message, trustProxy));
-    inFlight += 1;
-    response.on('close', () => (inFlight -= 1));
-    void serve(request);
-  }
-
-  async function serve(request: HttpRequest): Promise<void> {
-    const { response } = request;
     if (held) await held;
-    const { reply, ...rest } = await answerSafely(request);
+    let answered: Answer;
+    try {
+      answered = await answer(request);
+    } catch (thrown) {
+      answered = { reply: toErrorReply(toStoreError(thrown)), route: 'other' };
+    }
+    const { reply, route, windows, keyId } = answered;
     logFailures(reply.failures, request);
-    describeSpan(request.method, rest.route, reply.logged?.operations);
+    describeSpan(request.method, route, reply.logged?.operations);
+    const finish = (status: number): void => {
+      const ms = performance.now() - request.receivedAt;
+      metrics.observeHttp(route, request.method, status, reply.failures?.[0]?.code, ms / 1_000);
+      writeLogLine(request, route, { keyId, ...reply.logged }, status, ms);
+    };
     if (response.destroyed) {
-      finish(request, { reply, ...rest }, CLIENT_GONE);
+      finish(CLIENT_GONE);
       return;
     }
-    send(request, toConditional(request, reply), rest.windows);
+    send(request, toConditional(request, reply), windows);
     response.on('close', () => {
       // A client that has its response before its request was complete may leave.
-      const isAnswered = response.writableFinished || !request.message.complete;
-      finish(request, { reply, ...rest }, isAnswered ? response.statusCode : CLIENT_GONE);
+      const isAnswered = response.writableFinished || !message.complete;
+      finish(isAnswered ? response.statusCode : CLIENT_GONE);
     });
-  }
-
-  /** Whatever goes wrong is the error of one request. */
-  async function answerSafely(request: HttpRequest): Promise<Answer> {
-    try {
-      return await answer(request);
-    } catch (thrown) {
-      return { reply: toErrorReply(toStoreError(thrown)), route: 'other' };
-    }
   }
 
   function send(request: HttpRequest, reply: Reply, windows: Answer['windows']): void {
@@ -105,39 +98,31 @@ export function createHttpServer(options: HttpServerOptions) {
     else void connections.sendEarly(response, reply.body, encoding);
   }
 
-  function finish(request: HttpRequest, { reply, route, keyId }: Answer, status: number): void {
-    const ms = performance.now() - request.startedAt;
-    metrics.observeHttp(route, request.method, status, reply.failures?.[0]?.code, ms / 1_000);
-    writeLogLine(request, route, { keyId, ...reply.logged }, status, ms);
-  }
-
+  const serve = (message: IncomingMessage, response: ServerResponse): void => void receive(message, response);
   const server = createServer(
     {
       maxHeaderSize: MAX_HEAD_BYTES,
       requestTimeout: REQUEST_TIMEOUT_MS,
       headersTimeout: REQUEST_TIMEOUT_MS,
+      keepAliveTimeout: 65_000,
       connectionsCheckingInterval: 1_000,
-      // `requireUnambiguousHeaders` checks this, so that the refusal has an Error body.
+      // `requireValidHead` checks this, so that the refusal has an Error body.
       requireHostHeader: false,
     },
-    receive,
+    serve,
   );
   // The body reader sends "100 Continue".
-  server.on('checkContinue', receive);
+  server.on('checkContinue', serve);
   // A server may ignore other expectations: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
-  server.on('checkExpectation', receive);
-  server.keepAliveTimeout = 65_000;
+  server.on('checkExpectation', serve);
   server.maxConnections = MAX_CONNECTIONS;
-  server.on('clientError', (error, socket) => connections.refuse(error, socket));
+  server.on('connection', (socket) => connections.open(socket));
+  server.on('clientError', (error, socket) => void connections.refuse(error, socket));
   return {
     server,
-    inFlight: (): number => inFlight,
-    /** Holds the requests that arrive from now on, until the function that it returns is called. */
-    hold: (): (() => void) => {
-      let release: () => void;
-      held = new Promise((resolve) => (release = resolve));
-      return () => release();
-    },
+    inFlight: connections.inFlight,
+    /** Holds the requests that arrive from now on, until a promise is fulfilled. */
+    holdUntil: (promise: Promise<void>): unknown => (held = promise),
   };
 }
 
@@ -157,23 +142,21 @@ function addHeaders(list: string[], headers: Readonly<Record<string, string>>): 
 const FAILURES_SHARE_MS = 1_000;
 
 /**
- * Logs the 5xx errors of a request in one line. In an outage, every request fails for the same reason, so each code has
- * one line a second, with the number of requests since the last. What fails because the client has disconnected is no
- * such error.
+ * Logs that requests fail with a 5xx error: each internal error, and one line a second for each other code, with the
+ * number of requests since the last, because in an outage every request fails for the same reason. What fails because
+ * the client has disconnected is no such error.
  */
 function createFailureLog(log: Log) {
   /** When each code had its last line, and how many requests have failed since. */
   const lines = new Map<ErrorName, { readonly at: number; requests: number }>();
 
   return (errors: readonly StoreError[] = [], { requestId, isCancelled }: HttpRequest): void => {
-    if (isCancelled) return;
-    const failures = errors.filter(({ status }) => status >= 500);
+    const failures = isCancelled ? [] : errors.filter(({ status }) => status >= 500);
     const error = failures.find(({ code }) => code === 'internal_error') ?? failures[0];
     if (!error) return;
-    const { code, cause, body, message } = error;
-    const count = failures.length > 1 ? { failures: failures.length } : undefined;
+    const { code, cause, details, message } = error;
     if (code === 'internal_error') {
-      log.error({ requestId, code, ...count, err: cause }, message);
+      log.error({ requestId, code, err: cause }, message);
       return;
     }
     const last = lines.get(code) ?? { at: -Infinity, requests: 0 };
@@ -183,7 +166,7 @@ function createFailureLog(log: Log) {
     lines.set(code, { at: now, requests: 0 });
     const reason = cause instanceof Error ? cause.message : undefined;
     // Only the client may see the upstream's message, because it could contain the client's key.
-    const text = body ? `the upstream answered ${body.status}` : message;
-    log.warn({ requestId, code, requests: last.requests, ...count, cause: reason }, text);
+    const text = details.body ? `the upstream answered ${details.body.status}` : message;
+    log.warn({ requestId, code, requests: last.requests, cause: reason }, text);
   };
 }

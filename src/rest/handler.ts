@@ -4,7 +4,7 @@ import { StoreError, toStoreError } from '../errors.js';
 import { parseJsonBody } from '../http/body.js';
 import { createMediaTypeChooser } from '../http/media-type.js';
 import { JSON_TYPE, toErrorReply, type Reply } from '../http/reply.js';
-import { RequestCall, type HttpRequest } from '../http/request.js';
+import type { HttpRequest } from '../http/request.js';
 import { parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { LOOKUP_DEPRECATED_SINCE, LOOKUP_SUNSET, notFound, type Pet } from '../pets/pet.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
@@ -97,7 +97,7 @@ export function createRest({ source, usage }: RestOptions): Face {
           const run = (operations[method] as Operation)(request, session);
           await session.admit(1);
           cost = 1;
-          reply = await run(new RequestCall(request, session.upstreamKey));
+          reply = await run(request);
         } catch (thrown) {
           reply = toErrorReply(toStoreError(thrown));
         }

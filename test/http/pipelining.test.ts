@@ -45,8 +45,7 @@ describe('requests that are sent before the last response', () => {
 
   it('are answered before a connection is closed because of what follows them', async () => {
     const { text } = await sendRaw(gateway.url, (socket) => socket.write(`${post()}${BODY}}}garbage\r\n\r\n`));
-    expect(text).toMatch(/^HTTP\/1\.1 201 Created\r\n/);
-    expect(text.match(/HTTP\/1\.1/g)).toHaveLength(1);
+    expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 201', 'HTTP/1.1 400']);
   });
 
   it('are served one after the other, in their order', async () => {
