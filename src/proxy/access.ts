@@ -1,7 +1,7 @@
 import { digestApiKey, parseBearer } from '../access/api-key.js';
 import type { Cooldowns } from '../access/cooldown.js';
-import type { Ledger, WindowState } from '../access/ledger.js';
-import { chain, type MaybePromise } from '../access/maybe-promise.js';
+import type { Admission, Ledger, WindowState } from '../access/ledger.js';
+import type { MaybePromise } from '../access/maybe-promise.js';
 import { PUBLISHED_LIMITS, toWindows } from '../access/plans.js';
 import { addressLimited, keyMissing, keyRefused, secondsUntil, toRefusal } from '../access/refusals.js';
 import * as session from '../access/session.js';
@@ -24,22 +24,19 @@ export interface ProxyAccessOptions {
 
 /** Creates the access to an upstream, which admits operations by what the upstream has said of their keys. */
 export function createProxyAccess(options: ProxyAccessOptions): session.Access {
-  const { keys, addressLedger, observer } = options;
   return {
     open(authorization, address) {
       const bearer = parseBearer(authorization);
-      if (bearer === undefined || authorization === undefined)
-        return new session.KeylessSession(addressLedger, address, keyMissing, observer, false);
-      const id = digestApiKey(bearer);
-      const key = keys.get(id);
-      const explain = (): StoreError => key.findRefusal() ?? keyRefused();
-      const refused = new session.KeylessSession(addressLedger, address, explain, observer, true);
-      return new ProxySession(id, authorization, key, refused, options);
+      if (bearer !== undefined && authorization !== undefined)
+        return new ProxySession(digestApiKey(bearer), authorization, address, options);
+      return new session.KeylessSession(options.addressLedger, address, keyMissing, options.observer, false);
     },
   };
 }
 
 class ProxySession implements session.Session, session.UpstreamKey {
+  readonly #key: KeyState;
+  #keyless: session.KeylessSession | undefined;
   /** Whether requests count as in flight from their admission. Those of an unknown key have to fit when they start. */
   #isReserved = false;
   #inFlight = 0;
@@ -49,11 +46,11 @@ class ProxySession implements session.Session, session.UpstreamKey {
   constructor(
     readonly id: string,
     readonly authorization: string,
-    private readonly key: KeyState,
-    /** Counts the 401 responses of the address. */
-    private readonly refused: session.KeylessSession,
+    private readonly address: string,
     private readonly options: ProxyAccessOptions,
-  ) {}
+  ) {
+    this.#key = options.keys.get(id);
+  }
 
   get upstreamKey(): session.UpstreamKey {
     return this;
@@ -64,7 +61,7 @@ class ProxySession implements session.Session, session.UpstreamKey {
   }
 
   get isKeyAccepted(): boolean {
-    return this.key.isAccepted;
+    return this.#key.isAccepted;
   }
 
   get isKeyRefused(): boolean {
@@ -72,22 +69,30 @@ class ProxySession implements session.Session, session.UpstreamKey {
   }
 
   get isUnknown(): boolean {
-    return this.key.isUnknown;
+    return this.#key.isUnknown;
   }
 
   requireKey(): MaybePromise<void> {
-    const refusal = this.key.findRefusal(0);
-    if (refusal?.code === 'unauthorized') return this.refused.requireKey();
+    const refusal = this.#key.findRefusal(0);
+    if (refusal?.code === 'unauthorized') return this.#toKeyless().requireKey();
     if (refusal?.code === 'key_banned') throw this.#count(refusal);
   }
 
-  admit(cost: number): MaybePromise<void> {
-    const { cooldowns } = this.options;
-    if (!cooldowns || this.findRefusal()) return this.#admit(cost);
-    return cooldowns.find(this.id).then((cooldown) => {
-      if (cooldown) this.key.coolDown(cooldown);
-      return this.#admit(cost);
-    });
+  async admit(cost: number): Promise<void> {
+    const { cooldowns, observer } = this.options;
+    const cooldown = cooldowns && !this.findRefusal() ? await cooldowns.find(this.id) : undefined;
+    if (cooldown) this.#key.coolDown(cooldown);
+    await this.requireKey();
+    if (cost === 0) return;
+    if (!this.isKeyAccepted) await this.#requireRoomForAddress();
+    const refusal = this.#key.findRefusal(cost) ?? this.#key.findLimit(cost);
+    if (refusal) throw this.#count(refusal);
+    const plan = this.#plan;
+    const excess = plan && toRefusal(await this.#charge(plan, cost), cost);
+    if (excess) throw this.#count(excess);
+    observer.admitted(plan, cost);
+    this.#isReserved ||= !this.isUnknown;
+    if (this.#isReserved) this.#addInFlight(cost);
   }
 
   explain(error: StoreError): StoreError {
@@ -96,7 +101,7 @@ class ProxySession implements session.Session, session.UpstreamKey {
 
   start(): StoreError | undefined {
     if (this.#isReserved) return this.findRefusal();
-    const refusal = this.findRefusal() ?? this.key.findLimit(1);
+    const refusal = this.findRefusal() ?? this.#key.findLimit(1);
     this.#addInFlight(1);
     return refusal;
   }
@@ -106,27 +111,29 @@ class ProxySession implements session.Session, session.UpstreamKey {
   }
 
   findRefusal(): StoreError | undefined {
-    return this.key.findRefusal();
+    return this.#key.findRefusal();
   }
 
   learn(answer: session.UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void {
-    const { id, key, options } = this;
-    key.learn(answer, sentAt, refusal);
-    options.keys.keep(id, key);
+    const { keys, cooldowns } = this.options;
+    this.#key.learn(answer, sentAt, refusal);
+    keys.keep(this.id, this.#key);
     // It counts for the address even if the client has disconnected.
-    if (refusal?.code === 'unauthorized') this.refused.requireKey().catch(() => undefined);
-    if (answer.status === 429 && key.cooldown) options.cooldowns?.share(id, key.cooldown);
-    else if (answer.status < 500) options.cooldowns?.end(id);
+    if (refusal?.code === 'unauthorized')
+      this.#toKeyless()
+        .requireKey()
+        .catch(() => undefined);
+    if (answer.status === 429 && this.#key.cooldown) cooldowns?.share(this.id, this.#key.cooldown);
+    else if (answer.status < 500) cooldowns?.end(this.id);
   }
 
-  allowance(): MaybePromise<session.Allowance | undefined> {
-    if (this.isKeyRefused) return this.refused.allowance();
-    const { windows, isUnknown } = this.key;
+  async allowance(): Promise<session.Allowance | undefined> {
+    if (this.isKeyRefused) return this.#toKeyless().allowance();
+    const { windows, isUnknown } = this.#key;
+    if (windows.length > 0) return { plan: undefined, windows };
     const plan = this.#plan;
-    if (windows.length > 0) return { plan, windows };
     if (!plan || isUnknown) return undefined;
-    if (this.#defaultWindows) return { plan, windows: this.#defaultWindows };
-    return chain(this.#charge(plan, 0), ({ windows }) => ({ plan, windows }));
+    return { plan, windows: this.#defaultWindows ?? (await this.#charge(plan, 0)).windows };
   }
 
   close(): void {
@@ -134,49 +141,35 @@ class ProxySession implements session.Session, session.UpstreamKey {
   }
 
   get #plan() {
-    return this.key.isStated ? undefined : this.options.defaultPlan;
+    return this.#key.isStated ? undefined : this.options.defaultPlan;
   }
 
-  #admit(cost: number): MaybePromise<void> {
-    return chain(this.requireKey(), () => {
-      if (cost > 0) return this.key.isAccepted ? this.#admitKey(cost) : this.#admitUnseen(cost);
-    });
+  /** The session of a client without a valid key, which counts the 401 responses of its address. */
+  #toKeyless(): session.KeylessSession {
+    const { addressLedger, observer } = this.options;
+    const explain = (): StoreError => this.findRefusal() ?? keyRefused();
+    return (this.#keyless ??= new session.KeylessSession(addressLedger, this.address, explain, observer, true));
   }
 
   /** Refuses an address that has caused too many 401 responses. */
-  async #admitUnseen(cost: number): Promise<void> {
-    const { windows } = await this.refused.allowance();
+  async #requireRoomForAddress(): Promise<void> {
+    const { windows } = await this.#toKeyless().allowance();
     const full = windows.find(({ remaining }) => remaining === 0);
-    if (!full) return this.#admitKey(cost);
+    if (!full) return;
     this.options.observer.refused(undefined, 'address');
     throw addressLimited(secondsUntil(full.resetAt, monotonicNow()));
   }
 
-  #admitKey(cost: number): MaybePromise<void> {
-    const { key } = this;
-    const refusal = key.findRefusal(cost) ?? key.findLimit(cost);
-    if (refusal) throw this.#count(refusal);
-    const plan = this.#plan;
-    return chain(plan && this.#charge(plan, cost), (admission) => {
-      const refusal = admission && toRefusal(admission, cost);
-      if (refusal) throw this.#count(refusal);
-      this.options.observer.admitted(plan, cost);
-      this.#isReserved ||= !key.isUnknown;
-      if (this.#isReserved) this.#addInFlight(cost);
-    });
-  }
-
-  #charge(plan: keyof typeof PUBLISHED_LIMITS, cost: number) {
+  async #charge(plan: keyof typeof PUBLISHED_LIMITS, cost: number): Promise<Admission> {
     const account = { id: this.id, windows: toWindows(PUBLISHED_LIMITS[plan]) };
-    return chain(this.options.defaultLedger.admit(account, cost), (admission) => {
-      this.#defaultWindows = admission.windows;
-      return admission;
-    });
+    const admission = await this.options.defaultLedger.admit(account, cost);
+    this.#defaultWindows = admission.windows;
+    return admission;
   }
 
   #addInFlight(count: number): void {
     this.#inFlight += count;
-    this.key.inFlight += count;
+    this.#key.inFlight += count;
   }
 
   #count(error: StoreError): StoreError {

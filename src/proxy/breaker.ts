@@ -2,7 +2,7 @@ export type Breaker = ReturnType<typeof createBreaker>;
 
 /** How long failures continue without an answer before the breaker opens. */
 const OPEN_AFTER_MS = 500;
-/** While the breaker is open, one call in this time may ask the upstream whether it is back. */
+/** How often a request may find out whether the upstream is back. */
 const TRY_EVERY_MS = 1_000;
 
 /**
@@ -19,7 +19,7 @@ export function createBreaker(onChange: (isOpen: boolean) => void) {
     get isOpen() {
       return isOpen;
     },
-    /** Whether a call may send requests now. */
+    /** Whether a request may be sent now. */
     mayTry(): boolean {
       if (!isOpen) return true;
       const now = performance.now();
@@ -37,9 +37,9 @@ export function createBreaker(onChange: (isOpen: boolean) => void) {
      * @param keyId - the key of a request that timed out; undefined if there was no connection
      */
     failed(keyId?: string): void {
-      const now = performance.now();
       slowKey ??= keyId;
       if (keyId !== undefined && keyId === slowKey) return;
+      const now = performance.now();
       failingSince ??= now;
       if (isOpen || now - failingSince < OPEN_AFTER_MS) return;
       triedAt = now;

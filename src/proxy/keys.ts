@@ -40,16 +40,20 @@ export function createKeys(capacity = 100_000, otherCapacity = 10_000) {
   };
 }
 
+/** Why nothing may be sent with a key: the upstream refused it, or it is in a cooldown. */
+type Stop = { readonly error?: StoreError | undefined } & (
+  Cooldown | { readonly code: 'unauthorized'; readonly until: number }
+);
+
 /** What the upstream's answers say about one key. */
 export class KeyState {
   /** Whether the upstream has accepted the key: refusals other than 401 say nothing about that. */
   isAccepted = false;
   /** Requests that were admitted and have not ended. */
   inFlight = 0;
-  #refusal: { readonly error: StoreError; readonly until: number } | undefined;
-  #cooldown: (Cooldown & { readonly error: StoreError | undefined }) | undefined;
-  /** Until the upstream has accepted the key, and after each cooldown, one request goes first. */
-  #isKnown = false;
+  #stop: Stop | undefined;
+  /** From then on, one request must go first, to learn the limits. */
+  #knownUntil = 0;
   /** The numbers of the last answer that stated any. */
   #stated: readonly WindowState[] = [];
   /** When that answer arrived, by `performance.now()`. */
@@ -57,10 +61,8 @@ export class KeyState {
 
   constructor(private readonly parseLimits: ParseLimits) {}
 
-  /** Whether one request must go first, to learn the limits. */
   get isUnknown(): boolean {
-    const now = monotonicNow();
-    return !this.#isKnown || this.#stated.some(({ resetAt }) => resetAt <= now);
+    return this.#knownUntil <= monotonicNow();
   }
 
   get isStated(): boolean {
@@ -69,28 +71,28 @@ export class KeyState {
 
   /** The open windows, minus the requests in flight. */
   get windows(): readonly WindowState[] {
-    const now = monotonicNow();
-    return this.#stated
-      .filter(({ resetAt }) => resetAt > now)
-      .map((window) => ({ ...window, remaining: Math.max(0, window.remaining - this.inFlight) }));
+    return this.#findOpen(monotonicNow()).map((window) => ({
+      ...window,
+      remaining: Math.max(0, window.remaining - this.inFlight),
+    }));
   }
 
   get cooldown(): Cooldown | undefined {
-    return this.#cooldown && this.#cooldown.until > monotonicNow() ? this.#cooldown : undefined;
+    const stop = this.#stop;
+    return stop && stop.code !== 'unauthorized' && stop.until > monotonicNow() ? stop : undefined;
   }
 
   /**
-   * Why nothing may be sent now: the upstream refused the key, or the key is in a cooldown.
+   * Why nothing may be sent now.
    * @param cost - of an operation that is not admitted yet. Waiting requests get the error of the upstream itself
    */
   findRefusal(cost?: number): StoreError | undefined {
+    const stop = this.#stop;
     const now = monotonicNow();
-    if (this.#refusal && this.#refusal.until > now) return this.#refusal.error;
-    if (!this.#cooldown || this.#cooldown.until <= now) return undefined;
-    const { code, retryAt, error } = this.#cooldown;
-    if (cost === undefined && error) return error;
-    const retryAfter = secondsUntil(retryAt, now);
-    if (code === 'key_banned') return keyBanned(retryAfter);
+    if (!stop || stop.until <= now) return undefined;
+    if (stop.code === 'unauthorized' || (cost === undefined && stop.error)) return stop.error;
+    const retryAfter = secondsUntil(stop.retryAt, now);
+    if (stop.code === 'key_banned') return keyBanned(retryAfter);
     return this.#findExcess(cost ?? 1) ?? rateLimited(retryAfter, cost);
   }
 
@@ -106,30 +108,28 @@ export class KeyState {
     const isOld = performance.now() - this.#statedAt >= LONG_MS;
     const mayTry = wait * 1_000 > LONG_MS && this.inFlight === 0 && (isUsedUp || isOld);
     if (!mayTry) return rateLimited(wait, cost, full);
-    this.#isKnown = false;
+    this.#knownUntil = 0;
     return undefined;
   }
 
-  /**
-   * Updates the state from an answer. The parameters are those of `UpstreamKey.learn`.
-   */
+  /** Updates the state from an answer. The parameters are those of `UpstreamKey.learn`. */
   learn(answer: UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void {
     const now = monotonicNow();
     const { status } = answer;
     if (refusal?.code === 'unauthorized') {
       // The headers of a 401 state the limits of the gateway's address, not of the key.
-      this.#refusal = { error: refusal, until: now + REFUSED_MS };
-      this.isAccepted = this.#isKnown = false;
+      this.#stop = { code: refusal.code, until: now + REFUSED_MS, error: refusal };
+      this.isAccepted = false;
+      this.#knownUntil = 0;
       return;
     }
-    if (status < 300 || status === 404) this.isAccepted = true;
-    if (status < 500) this.#isKnown = this.isAccepted;
+    this.isAccepted ||= status < 300 || status === 404;
     const stated = this.parseLimits(answer, now);
-    if (stated.length > 0) {
-      const hasOverlapped = sentAt < this.#statedAt;
-      this.#stated = hasOverlapped ? stated.map((window) => this.#merge(window, now)) : stated;
-      this.#statedAt = performance.now();
-    } else this.#stated = this.#stated.filter(({ resetAt }) => resetAt > now);
+    const open = this.#findOpen(now);
+    const hasOverlapped = sentAt < this.#statedAt;
+    this.#stated = stated.length === 0 ? open : hasOverlapped ? stated.map((window) => merge(open, window)) : stated;
+    if (stated.length > 0) this.#statedAt = performance.now();
+    if (status < 500) this.#knownUntil = this.isAccepted ? Math.min(...this.#stated.map(({ resetAt }) => resetAt)) : 0;
     if (!refusal) return;
     const code = refusal.code === 'key_banned' ? 'key_banned' : 'rate_limited';
     const retryAt = now + (refusal.retryAfter ?? 0) * 1_000;
@@ -140,8 +140,12 @@ export class KeyState {
 
   /** Starts a cooldown, unless a longer one is in progress. */
   coolDown(cooldown: Cooldown, error?: StoreError): void {
-    if (cooldown.until > (this.cooldown?.until ?? 0)) this.#cooldown = { ...cooldown, error };
-    this.#isKnown = false;
+    if (cooldown.until > (this.cooldown?.until ?? 0)) this.#stop = { ...cooldown, error };
+    this.#knownUntil = 0;
+  }
+
+  #findOpen(now: number): readonly WindowState[] {
+    return this.#stated.filter(({ resetAt }) => resetAt > now);
   }
 
   /** Why waiting would not help. */
@@ -149,11 +153,11 @@ export class KeyState {
     const largest = Math.min(...this.#stated.map(({ limit }) => limit));
     return cost > largest ? operationTooLarge(cost, largest) : undefined;
   }
+}
 
-  /** Of two answers whose requests were in flight together, the one with the smaller `remaining` is the newer one. */
-  #merge(stated: WindowState, now: number): WindowState {
-    const known = this.#stated.find(({ name }) => name === stated.name);
-    if (!known || known.resetAt <= now || Math.abs(stated.resetAt - known.resetAt) > SAME_WINDOW_MS) return stated;
-    return { ...stated, remaining: Math.min(known.remaining, stated.remaining) };
-  }
+/** Of two answers whose requests were in flight together, the one with the smaller `remaining` is the newer one. */
+function merge(known: readonly WindowState[], stated: WindowState): WindowState {
+  const { name, remaining, resetAt } = stated;
+  const same = known.find((window) => window.name === name && Math.abs(window.resetAt - resetAt) <= SAME_WINDOW_MS);
+  return { ...stated, remaining: Math.min(remaining, same?.remaining ?? remaining) };
 }

@@ -18,14 +18,13 @@ export function createLimitsParser() {
   let last: { readonly text: string; readonly items: Items } = { text: '', items: new Map() };
 
   /**
-   * Parses the limits that a response states in `RateLimit-Policy` and `RateLimit`, or otherwise in the three
-   * `X-RateLimit-*` headers. Numbers that make no sense are ignored.
-   * See https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
+   * Parses the limits that a response states in `RateLimit-Policy` and `RateLimit`, or otherwise in `X-RateLimit-*`.
+   * Numbers that make no sense are ignored: https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
    * @returns the windows, the shorter first; empty if the response states none
    */
-  return ({ header }: Head, now: number): readonly WindowState[] => {
-    const states = parseItems(header('ratelimit') ?? '');
-    const text = header('ratelimit-policy') ?? '';
+  return (answer: Head, now: number): readonly WindowState[] => {
+    const states = parseItems(answer.header('ratelimit') ?? '');
+    const text = answer.header('ratelimit-policy') ?? '';
     if (text !== last.text) last = { text, items: parseItems(text) };
     const windows: WindowState[] = [];
     for (const [name, policy] of last.items) {
@@ -38,17 +37,17 @@ export function createLimitsParser() {
       const resetAt = now + Math.max(1, Math.min(left, seconds ?? DAY, DAY)) * 1_000;
       windows.push({ name, seconds, limit, remaining: Math.min(remaining, limit), resetAt });
     }
-    if (windows.length === 0) return parseTrio(header, now);
+    if (windows.length === 0) return parseTrio(answer, now);
     return windows.sort((a, b) => (a.seconds ?? Infinity) - (b.seconds ?? Infinity));
   };
 }
 
-function parseTrio(header: Head['header'], now: number): readonly WindowState[] {
-  const limit = parseCount(header('x-ratelimit-limit'));
-  const remaining = parseCount(header('x-ratelimit-remaining'));
-  const reset = parseCount(header('x-ratelimit-reset'));
+function parseTrio(answer: Head, now: number): readonly WindowState[] {
+  const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((part) =>
+    parseCount(answer.header(`x-ratelimit-${part}`)),
+  );
   if (!limit || remaining === undefined || reset === undefined) return [];
-  const leftMs = reset * 1_000 - findSendTime(header, now);
+  const leftMs = reset * 1_000 - findSendTime(answer, now);
   if (Math.abs(leftMs) > DAY * 1_000) return [];
   const resetAt = now + Math.max(leftMs, 1_000);
   return [{ name: 'default', seconds: null, limit, remaining: Math.min(remaining, limit), resetAt }];
@@ -66,10 +65,10 @@ function parseItems(text: string): Items {
       const unit: unknown = parameters.get('qu') ?? 'requests';
       if (typeof name === 'string' && unit === 'requests') items.set(name, parameters);
     }
-    return items;
   } catch {
-    return new Map();
+    // Only parseList throws, before the first item.
   }
+  return items;
 }
 
 function toCount(value: unknown): number | undefined {
@@ -81,21 +80,19 @@ function parseCount(text: string | undefined): number | undefined {
 }
 
 /**
- * Parses `Retry-After`, which is a number of seconds or an HTTP date.
- * See https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
+ * Parses `Retry-After`, a number of seconds or an HTTP date: https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
  * @returns the wait in seconds, at most a day; undefined without a valid header
  */
-export function parseRetryAfter({ header }: Head, now: number): number | undefined {
-  const value = header('retry-after') ?? '';
-  const seconds = parseCount(value);
-  if (seconds !== undefined) return Math.min(seconds, DAY);
+export function parseRetryAfter(answer: Head, now: number): number | undefined {
+  const value = answer.header('retry-after');
+  if (value === undefined) return undefined;
   // `Date.parse` accepts much more, but every HTTP date begins with a weekday.
   const date = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(value) ? Date.parse(value) : NaN;
-  if (Number.isNaN(date)) return undefined;
-  return Math.min(DAY, Math.max(0, Math.ceil((date - findSendTime(header, now)) / 1_000)));
+  const seconds = parseCount(value) ?? Math.ceil((date - findSendTime(answer, now)) / 1_000);
+  return Number.isNaN(seconds) ? undefined : Math.min(DAY, Math.max(0, seconds));
 }
 
 /** When a response was sent, by the clock of the upstream, which may differ: the times that it states are of that clock. */
-function findSendTime(header: Head['header'], now: number): number {
-  return Date.parse(header('date') ?? '') || toWallTime(now);
+function findSendTime(answer: Head, now: number): number {
+  return Date.parse(answer.header('date') ?? '') || toWallTime(now);
 }

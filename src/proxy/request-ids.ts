@@ -15,14 +15,14 @@ export function createRequestIds() {
   return {
     create: (requestId: string): string => requestId.slice(0, MAX_CLIENT_ID) + tag + (count += 1).toString(36),
     /** Whether a response may belong to the request with this id. */
-    matches(id: string, returned: string | undefined, status: number): boolean {
-      if (returned === id || returned?.split(', ').includes(id)) {
+    match(id: string, returned: string | undefined, status: number): boolean {
+      // A load balancer in front of the upstream may add refusals without the id.
+      if (returned === undefined) return status >= 500 || !(status < 400 ? isReturned : isReturnedWithRefusals);
+      if (returned === id || returned.split(', ').includes(id)) {
         isReturned = true;
-        if (status >= 400) isReturnedWithRefusals = true;
+        isReturnedWithRefusals ||= status >= 400;
         return true;
       }
-      // A load balancer in front of the upstream may add refusals without the id.
-      if (returned === undefined) return !(status < 400 ? isReturned : isReturnedWithRefusals) || status >= 500;
       // An upstream may have ids of its own. It then never returns the id of another request.
       return !isReturned && !returned.includes(tag);
     },

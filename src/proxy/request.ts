@@ -1,12 +1,12 @@
-import type { Dispatcher } from 'undici';
+import type { UpstreamKey } from '../access/session.js';
 import { monotonicNow } from '../clock.js';
-import { StoreError } from '../errors.js';
+import type { StoreError } from '../errors.js';
 import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import type { Breaker } from './breaker.js';
+import { REFUSALS, type Exchange, type Failure } from './exchange.js';
 import { parseRetryAfter } from './limits.js';
-import type { RequestIds } from './request-ids.js';
-import { MAX_BODY_BYTES, notUnderstood, readBody, timedOut, unavailable, type UpstreamAnswer } from './wire.js';
+import { timedOut, type UpstreamAnswer } from './wire.js';
 
 /** What all requests of a call have in common. */
 export interface RequestTemplate {
@@ -19,39 +19,21 @@ export interface RequestTemplate {
   readonly read: (answer: UpstreamAnswer, path: string) => Result;
 }
 
-/** The result of a request: the animals of its answer, or the error for the client. */
+/** The animals of an answer, or the error for the client. */
 export type Result = readonly Pet[] | Error;
-
-/**
- * Why an attempt has no response: no connection, not complete HTTP, the response to another request, a key that may not
- * be used any more, or nobody who waits any more.
- */
-export type Failure = 'unreachable' | 'broken' | 'mismatched' | 'refused' | 'timeout' | 'cancelled';
 
 /** What all requests share. */
 export interface Shared {
   readonly breaker: Breaker;
-  readonly ids: RequestIds;
-  /** The last GET of each key and path that has not ended. */
-  readonly gets: Map<string, PendingRequest>;
+  readonly queue: Record<'add' | 'remove' | 'release', (request: PendingRequest) => void>;
+  readonly dispatch: (request: PendingRequest) => Exchange;
   retriesLeft: number;
-  /** Dispatches a request when it is its key's turn. */
-  enqueue(request: PendingRequest): void;
-  /** A request waits no longer. */
-  dequeue(request: PendingRequest): void;
-  /** A connection can be used again. */
-  release(request: PendingRequest): void;
-  /** Called with the status of each response, or why there is none, and the time since it was enqueued. */
+  /** Called with the status of each answer, or why there is none, and the time since the request was queued. */
   readonly observe?: ((method: string, outcome: number | Failure, seconds: number) => void) | undefined;
 }
 
-/** Each chunk of a response costs about a microsecond, however small it is. */
-const MAX_CHUNKS = 8_192;
-/** These answers count even if their bodies are incomplete. */
-const REFUSALS = new Set([401, 429]);
-/** undici's names of errors in a response. */
-const NOT_HTTP = new Set(['HTTPParserError', 'HeadersOverflowError', 'ResponseContentLengthMismatchError']);
 const RETRIED_STATUSES = new Set([502, 503, 504]);
+const RETRIED_FAILURES = new Set<Failure>(['unreachable', 'mismatched']);
 /** Each request earns this part of a retry. */
 const RETRY_SHARE = 0.15;
 /** The most retries that can be saved up. */
@@ -59,16 +41,14 @@ export const MAX_RETRIES = 5;
 const FIRST_BACKOFF_MS = 50;
 const LONGEST_BACKOFF_MS = 1_000;
 
-type Headers = Readonly<Record<string, string | string[] | undefined>>;
-
 /** The requests of one call, which ends at its time limit, or when its client disconnects. */
 export class Batch {
-  /** One result for each request, in order. */
-  readonly results: Result[] = [];
   readonly requests: PendingRequest[] = [];
   readonly endsAt: number;
-  readonly settled: Promise<void>;
-  #resolve: (() => void) | undefined;
+  /** One result for each request, in order. */
+  readonly settled: Promise<readonly Result[]>;
+  readonly #results: Result[] = [];
+  #resolve: ((results: readonly Result[]) => void) | undefined;
   readonly #timer: NodeJS.Timeout;
   readonly #cancel = (): void => this.#end(new CallCancelled());
 
@@ -84,163 +64,123 @@ export class Batch {
   }
 
   settle(index: number, result: Result): void {
-    this.results[index] = result;
+    this.#results[index] = result;
     this.call.key?.finish();
     this.open -= 1;
     if (this.open > 0) return;
     clearTimeout(this.#timer);
     this.call.offCancel(this.#cancel);
-    this.#resolve?.();
+    this.#resolve?.(this.#results);
   }
 
   #end(error: Error): void {
-    for (const [index, request] of this.requests.entries()) if (!this.results[index]) request.leave(this, index, error);
+    for (const [index, request] of this.requests.entries())
+      if (!this.#results[index]) request.leave(this, index, error);
   }
 }
 
+/** A call that waits for a request, with the index of its result. */
+interface Waiter {
+  readonly batch: Batch;
+  readonly index: number;
+}
+
 /** A request to the upstream with all its attempts, for which one or more calls wait. */
-export class PendingRequest implements Dispatcher.DispatchHandler {
-  /** The calls, each with the index of its result. */
-  waiting: { readonly batch: Batch; readonly index: number }[] = [];
-  /** When it was last sent, by `performance.now()`. */
-  sentAt: number | undefined;
-  #retries = 0;
+export class PendingRequest {
+  retries = 0;
+  #waiting: [Waiter, ...Waiter[]];
+  #queuedAt = 0;
+  #exchange: Exchange | undefined;
   #pause: NodeJS.Timeout | undefined;
 
-  // The state of the last attempt:
-  requestId = '';
-  #isOpen = false;
-  #enqueuedAt = 0;
-  #controller: Dispatcher.DispatchController | undefined;
-  #status = 0;
-  #headers: Headers = {};
-  #chunks: Buffer[] = [];
-  #size = 0;
-
-  /** @param endsAt - when the first call ends: the others may wait longer, but get no further attempts */
   constructor(
-    private readonly id: string,
     readonly path: string,
     readonly template: RequestTemplate,
-    private readonly endsAt: number,
     private readonly shared: Shared,
+    first: Waiter,
   ) {
+    this.#waiting = [first];
     shared.retriesLeft = Math.min(MAX_RETRIES, shared.retriesLeft + RETRY_SHARE);
-    if (template.method === 'GET') shared.gets.set(id, this);
   }
 
-  /** One of those that still wait, because the first may have left. */
+  /** One of the calls that still wait, because the first may have left. */
   get call(): Call {
-    return this.waiting[0]?.batch.call ?? this.template.call;
+    return this.#waiting[0].batch.call;
   }
 
-  send(): void {
-    this.requestId = this.shared.ids.create(this.call.requestId);
-    this.#isOpen = true;
-    this.#enqueuedAt = performance.now();
-    this.#controller = undefined;
-    this.#status = this.#size = 0;
-    this.#headers = {};
-    this.#chunks = [];
-    this.shared.enqueue(this);
+  get key(): UpstreamKey | undefined {
+    return this.call.key;
   }
 
-  /** Called at its turn. Returns whether it may be sent. */
-  start(): boolean {
-    const { key } = this.call;
-    const refusal = this.#retries === 0 ? key?.start() : key?.findRefusal();
-    if (refusal) this.#fail('refused', refusal);
-    return !refusal;
+  /** Equal GETs find this one by its path before it is sent: later calls must see newer data. */
+  get queueKey(): string | this {
+    return this.template.method === 'GET' && this.retries === 0 ? this.path : this;
   }
 
-  /** A call waits no longer. */
+  join(waiter: Waiter): void {
+    this.#waiting.push(waiter);
+  }
+
   leave(batch: Batch, index: number, reason: Error): void {
-    if (this.waiting.length === 1) return this.#cancel(reason);
-    this.waiting = this.waiting.filter((one) => one.batch !== batch || one.index !== index);
-    batch.settle(index, reason);
-  }
-
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    const refusal = this.call.key?.findRefusal();
-    if (refusal) this.#fail('refused', refusal);
-    if (!this.#isOpen) return controller.abort(new Error('cancelled'));
-    this.#controller = controller;
-    this.sentAt = performance.now();
-  }
-
-  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
-    const isInformational = status < 200;
-    if (isInformational) return;
-    if (this.shared.ids.matches(this.requestId, readHeader(headers, 'x-request-id'), status)) {
-      this.#status = status;
-      this.#headers = headers;
+    const [first, ...others] = this.#waiting.filter((one) => one.batch !== batch || one.index !== index);
+    if (first) {
+      this.#waiting = [first, ...others];
+      batch.settle(index, reason);
+    } else if (this.#exchange?.isOpen) {
+      this.#exchange.cancel(reason instanceof CallCancelled ? 'cancelled' : 'timeout', reason);
     } else {
-      this.#fail('mismatched', notUnderstood('the answer to another request'));
-      controller.abort(new Error('the response is not that of the request'));
+      clearTimeout(this.#pause);
+      this.shared.queue.remove(this);
+      this.finish(reason);
     }
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#size += chunk.length;
-    if (this.#chunks.push(chunk) <= MAX_CHUNKS && this.#size <= MAX_BODY_BYTES) return;
-    this.#answer(undefined);
-    controller.abort(new Error('the response is too large'));
+  enqueue(): void {
+    this.#queuedAt = performance.now();
+    this.shared.queue.add(this);
   }
 
-  onResponseEnd(): void {
-    this.#answer(readBody(this.#chunks, readHeader(this.#headers, 'content-encoding')));
-    this.shared.release(this);
+  send(): void {
+    this.#exchange = this.shared.dispatch(this);
   }
 
-  onResponseError(controller: Dispatcher.DispatchController | null, error: Error): void {
-    const isOfLastAttempt = !controller || controller === this.#controller;
-    const isBroken = this.#status !== 0 || NOT_HTTP.has(error.name);
-    // undici's error has what the upstream sent, which may contain the client's key.
-    if (isBroken && isOfLastAttempt)
-      this.#fail('broken', notUnderstood('incomplete or no HTTP', new Error(error.message)));
-    else if (isOfLastAttempt) this.#fail('unreachable', unavailable(error));
-    this.shared.release(this);
+  finish(result: Result): void {
+    for (const { batch, index } of this.#waiting) batch.settle(index, result);
   }
 
-  #cancel(reason: Error): void {
-    clearTimeout(this.#pause);
-    if (!this.#isOpen) return this.#finish(reason);
-    this.#fail(reason instanceof CallCancelled ? 'cancelled' : 'timeout', reason);
-    this.#controller?.abort(reason);
+  /** Whether the key may still be used, now that there is a connection. */
+  mayBeSent(): boolean {
+    const refusal = this.key?.findRefusal();
+    if (refusal) this.finish(refusal);
+    return !refusal;
   }
 
-  #answer(body: string | undefined): void {
-    if (!this.#isOpen) return;
-    const status = this.#status;
-    const headers = this.#headers;
-    const answer = { status, body, header: (name: string) => readHeader(headers, name) };
+  succeed(answer: Exchange): void {
+    const { status, sentAt } = answer;
     const result = this.template.read(answer, this.path);
     this.shared.breaker.succeeded();
-    this.call.key?.learn(answer, this.sentAt ?? 0, isRefusal(result) ? result : undefined);
-    const isWorthRetrying = this.template.method === 'GET' && RETRIED_STATUSES.has(status);
-    const retryAfter = isWorthRetrying ? parseRetryAfter(answer, monotonicNow()) : undefined;
-    this.#end(status, result, isWorthRetrying, retryAfter);
+    this.key?.learn(answer, sentAt, REFUSALS.has(status) ? (result as StoreError) : undefined);
+    this.#observe(status);
+    const mayRepeat = this.template.method === 'GET' && RETRIED_STATUSES.has(status);
+    if (!mayRepeat || !this.#retryLater(parseRetryAfter(answer, monotonicNow()))) this.finish(result);
   }
 
-  #fail(failure: Failure, error: Error): void {
-    if (!this.#isOpen) return;
-    if (REFUSALS.has(this.#status)) return this.#answer(undefined);
+  fail(failure: Failure, error: Error, wasSent: boolean): void {
     const { breaker } = this.shared;
     if (failure === 'unreachable' || failure === 'broken') breaker.failed();
-    if (failure === 'timeout') breaker.failed(this.call.key?.id ?? '');
+    if (failure === 'timeout') breaker.failed(this.key?.id ?? '');
+    this.#observe(failure);
     // A POST is sent again only if the upstream certainly never received it.
-    const mayRepeat = this.template.method === 'GET' || !this.#controller;
-    this.#end(failure, error, mayRepeat && (failure === 'unreachable' || failure === 'mismatched'));
+    const mayRepeat = this.template.method === 'GET' || !wasSent;
+    if (!mayRepeat || !RETRIED_FAILURES.has(failure) || !this.#retryLater()) this.finish(error);
   }
 
-  /** An attempt has ended. */
-  #end(outcome: number | Failure, result: Result, isWorthRetrying: boolean, retryAfter?: number): void {
-    const { observe } = this.shared;
-    this.#isOpen = false;
-    this.shared.dequeue(this);
-    if (this.#controller || outcome === 'unreachable' || outcome === 'timeout')
-      observe?.(this.template.method, outcome, (performance.now() - this.#enqueuedAt) / 1_000);
-    if (!isWorthRetrying || !this.#retryLater(retryAfter)) this.#finish(result);
+  release(): void {
+    this.shared.queue.release(this);
+  }
+
+  #observe(outcome: number | Failure): void {
+    this.shared.observe?.(this.template.method, outcome, (performance.now() - this.#queuedAt) / 1_000);
   }
 
   /** Sends the request again after a pause, if the retry budget and the time allow it. */
@@ -248,29 +188,12 @@ export class PendingRequest implements Dispatcher.DispatchHandler {
     const { shared } = this;
     if (shared.breaker.isOpen || shared.retriesLeft < 1) return false;
     // Exponential backoff with full jitter, but not before the upstream wants it.
-    const backoffMs = Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** this.#retries);
+    const backoffMs = Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** this.retries);
     const pauseMs = Math.max(backoffMs, retryAfter * 1_000);
-    if (performance.now() + pauseMs >= this.endsAt) return false;
+    if (performance.now() + pauseMs >= this.#waiting[0].batch.endsAt) return false;
     shared.retriesLeft -= 1;
-    this.#retries += 1;
-    this.#pause = setTimeout(() => this.send(), pauseMs);
+    this.retries += 1;
+    this.#pause = setTimeout(() => this.enqueue(), pauseMs);
     return true;
   }
-
-  #finish(result: Result): void {
-    const { gets } = this.shared;
-    if (gets.get(this.id) === this) gets.delete(this.id);
-    for (const { batch, index } of this.waiting) batch.settle(index, result);
-  }
-}
-
-/** undici leaves the white space after a value, which is not part of it. */
-function readHeader(headers: Headers, name: string): string | undefined {
-  const value = headers[name];
-  return (Array.isArray(value) ? value.join(', ') : value)?.trim();
-}
-
-/** Whether the upstream refused the key or its rate. */
-function isRefusal(result: Result): result is StoreError {
-  return result instanceof StoreError && (result.status === 401 || result.status === 429);
 }

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { brotliDecompressSync, inflateRawSync, unzipSync } from 'node:zlib';
 import { z } from 'zod';
 import { keyRefused } from '../access/refusals.js';
+import type { UpstreamAnswerHead } from '../access/session.js';
 import { monotonicNow } from '../clock.js';
 import { StoreError, type ErrorName } from '../errors.js';
 import { JsonNumber, parseExactJson } from '../json/exact-json.js';
@@ -9,9 +10,7 @@ import { compareInt64, isInt64, type Int64 } from '../pets/int64.js';
 import { PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pets/pet.js';
 import { parseRetryAfter } from './limits.js';
 
-export interface UpstreamAnswer {
-  readonly status: number;
-  readonly header: (name: string) => string | undefined;
+export interface UpstreamAnswer extends UpstreamAnswerHead {
   /** Undefined if the body is too large, incomplete, encoded in an unknown way or not UTF-8. */
   readonly body: string | undefined;
 }
@@ -35,8 +34,6 @@ export function formatNewPet({ name, categoryId, status }: NewPet): string {
   return `{"name":${JSON.stringify(name)},"categoryId":${categoryId}${rest}}`;
 }
 
-const ERROR_BODY = z.object({ code: z.string(), message: z.string(), status: z.number().min(100).max(999) });
-
 function parse(body: string | undefined): unknown {
   try {
     return body === undefined ? undefined : parseExactJson(body);
@@ -51,11 +48,12 @@ function toPet(value: unknown): Pet | undefined {
   const petId = toInt64(id);
   const petCategoryId = toInt64(categoryId);
   if (petId === undefined || petCategoryId === undefined || typeof name !== 'string') return undefined;
-  if (status === undefined) return { id: petId, name, categoryId: petCategoryId };
+  const pet = { id: petId, name, categoryId: petCategoryId };
+  if (status === undefined) return pet;
   if (typeof status !== 'string') return undefined;
-  if (isStatus(status)) return { id: petId, name, categoryId: petCategoryId, status };
+  if (isStatus(status)) return { ...pet, status };
   const message = 'The animal store gave the animal a status that is not known here.';
-  return { id: petId, name, categoryId: petCategoryId, statusError: new StoreError('upstream_error', message) };
+  return { ...pet, statusError: new StoreError('upstream_error', message) };
 }
 
 /** The parser returns a number only for an exact integer in plain decimal, and a JsonNumber for all others. */
@@ -83,31 +81,33 @@ export function notUnderstood(what: string, cause?: unknown): StoreError {
   return new StoreError('upstream_error', message, { cause });
 }
 
+const ERROR_BODY = z.object({ code: z.string(), message: z.string(), status: z.number().min(100).max(999) });
+const NAMES: Readonly<Record<number, ErrorName>> = { 400: 'invalid_request', 404: 'not_found', 422: 'invalid_request' };
+
 /** Converts a response that is not a success to an error, by its HTTP status and with its Error body unchanged. */
 export function fromAnswer(answer: UpstreamAnswer): StoreError {
-  const { status, body } = answer;
-  const error = ERROR_BODY.safeParse(parse(body)).data;
+  const { status } = answer;
+  const body = ERROR_BODY.safeParse(parse(answer.body)).data;
   const retryAfter = parseRetryAfter(answer, monotonicNow());
-  const details = { body: error, graphqlOnly: !error, retryAfter };
+  const details = { body, graphqlOnly: !body, retryAfter };
   if (status === 401) {
-    const { message, headers } = keyRefused(error?.message);
+    const { message, headers } = keyRefused(body?.message);
     return new StoreError('unauthorized', message, { ...details, headers });
   }
   if (status === 429) {
-    const code = error?.code === 'key_banned' ? 'key_banned' : 'rate_limited';
-    const message = error?.message ?? 'The rate limit is exceeded.';
+    const code = body?.code === 'key_banned' ? 'key_banned' : 'rate_limited';
+    const message = body?.message ?? 'The rate limit is exceeded.';
     return new StoreError(code, message, { ...details, retryAfter: Math.max(1, retryAfter ?? 0) });
   }
-  if (!error || status < 400) return notUnderstood(status < 400 ? 'an unexpected status' : 'no Error body');
-  return new StoreError(NAMES[status] ?? 'upstream_error', error.message, details);
+  if (!body || status < 400) return notUnderstood(status < 400 ? 'an unexpected status' : 'no Error body');
+  return new StoreError(NAMES[status] ?? 'upstream_error', body.message, details);
 }
 
-const NAMES: Readonly<Record<number, ErrorName>> = { 400: 'invalid_request', 404: 'not_found', 422: 'invalid_request' };
-
 /** Whether this is how an animal store answers a request for animals without a key: with a list, or a refusal. */
-export function isAnimalStore({ status, body }: UpstreamAnswer): boolean {
+export function isAnimalStore(answer: UpstreamAnswer): boolean {
+  const { status, body } = answer;
   if (status === 200) return parsePets(body) !== undefined;
-  return [401, 403, 429].includes(status) && ERROR_BODY.safeParse(parse(body)).success;
+  return [401, 403, 429].includes(status) && fromAnswer(answer).body !== undefined;
 }
 
 /** A hundred animals with the longest names, with every character escaped, take a third of this. */
@@ -119,20 +119,27 @@ export const MAX_BODY_BYTES = 1_048_576;
  */
 export function readBody(chunks: readonly Buffer[], encoding = 'identity'): string | undefined {
   const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
-  const decoded = decode(body, encoding.toLowerCase());
-  return decoded && isUtf8(decoded) ? decoded.toString('utf8') : undefined;
+  try {
+    const decoded = decode(body, encoding.toLowerCase());
+    return decoded && isUtf8(decoded) ? decoded.toString() : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function decode(body: Buffer, encoding: string): Buffer | undefined {
   const limit = { maxOutputLength: MAX_BODY_BYTES };
-  try {
-    if (encoding === 'identity' || encoding === '') return body;
-    if (encoding === 'br') return brotliDecompressSync(body, limit);
-    if (encoding !== 'gzip' && encoding !== 'deflate') return undefined;
-    // Some servers send deflate without the header of zlib, whose first byte ends in an 8.
-    const isRaw = encoding === 'deflate' && ((body[0] ?? 0) & 0x0f) !== 8;
-    return isRaw ? inflateRawSync(body, limit) : unzipSync(body, limit);
-  } catch {
-    return undefined;
+  switch (encoding) {
+    case 'identity':
+    case '':
+      return body;
+    case 'br':
+      return brotliDecompressSync(body, limit);
+    case 'deflate':
+      // Some servers send it without the header of zlib, whose first byte ends in an 8.
+      return ((body[0] ?? 0) & 0x0f) === 8 ? unzipSync(body, limit) : inflateRawSync(body, limit);
+    case 'gzip':
+      return unzipSync(body, limit);
   }
+  return undefined;
 }

@@ -20,32 +20,25 @@ export type Script = (keys: string[], args: (string | number)[]) => Promise<read
 
 export type RedisClient = Awaited<ReturnType<typeof openRedis>>;
 
-/**
- * Connects to one server, the primary that Sentinels name, or a cluster. ioredis connects again after a failure.
- *
- * An error or a late reply fails only its own call. Redis counts as unavailable if the connection is lost, several
- * replies in a row are late, a reply is corrupt, or an error concerns the whole server. All calls then fail at once,
- * until Redis accepts a write on a new connection.
- * @param setting - the variable with the URL, for messages
- * @param timeoutMs - how long a reply may take
- * @param waitUntilAvailable - without it, only the first attempt to connect is awaited, and may fail
- * @throws ConfigError if Redis refuses the connection, or is unavailable for as long as the start may take
- */
-export async function openRedis({
-  url,
-  setting = 'REDIS_URL',
-  timeoutMs,
-  log,
-  metrics,
-  waitUntilAvailable,
-}: {
+export interface RedisOptions {
   readonly url: string;
+  /** The variable with the URL, for messages. */
   readonly setting?: string;
+  /** How long a reply may take. */
   readonly timeoutMs: number;
   readonly log?: Log;
   readonly metrics?: Pick<Metrics, 'watchSharing' | 'observeDatabase'>;
+  /** Without it, only the first attempt to connect is awaited, and may fail. */
   readonly waitUntilAvailable?: WaitUntilAvailable;
-}) {
+}
+
+/**
+ * Connects to one server, the primary that Sentinels name, or a cluster. An error or a late reply fails only its own
+ * call. In an outage (docs/redis.md), all calls fail at once, until Redis accepts a write on a new connection.
+ * @throws ConfigError if Redis refuses the connection, or is unavailable for as long as the start may take
+ */
+export async function openRedis(options: RedisOptions) {
+  const { url, setting = 'REDIS_URL', timeoutMs, log, metrics, waitUntilAvailable } = options;
   const ioredis = (await import('ioredis')).default;
   const sharing = metrics?.watchSharing();
   const listeners: (() => unknown)[] = [];
@@ -84,7 +77,7 @@ export async function openRedis({
     /** @param name - also the name in the metrics */
     defineScript(name: string, lua: string): Script {
       client.defineCommand(name, { lua });
-      return async (keys, args) => (isUp ? call(name, keys, args) : undefined);
+      return (keys, args) => (isUp ? call(name, keys, args) : Promise.resolve(undefined));
     },
     close(): void {
       isUp = false;
@@ -97,14 +90,14 @@ export async function openRedis({
     let reason: SharingFailure | undefined;
     try {
       const reply = await run(name, ...args);
-      // After a corrupt reply, the next ones may belong to other calls.
-      if (!isUp) return undefined;
       lateSince = Infinity;
-      return reply;
-    } catch (error) {
-      reason = reasonOf(error as Error);
+      // After a corrupt reply, the next ones may belong to other calls.
+      return isUp ? reply : undefined;
+    } catch (thrown) {
+      const error = thrown as Error;
+      reason = reasonOf(error);
       sharing?.countFailure(reason);
-      if (isOutage(reason, error as Error)) lose(reason, error as Error);
+      if (isOutage(reason, error)) lose(reason, error);
       return undefined;
     } finally {
       metrics?.observeDatabase('redis', name, reason, (performance.now() - sentAt) / 1_000);

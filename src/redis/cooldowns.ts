@@ -3,14 +3,15 @@ import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { RedisClient } from './client.js';
 
-/** The most cooldowns that a gateway keeps, to share them again after an outage. */
+/** The most cooldowns that are kept, to share them again after an outage. */
 const CAPACITY = 10_000;
 /** How long the other gateways wait for the one that tries a key. */
 const TRIAL_MS = 5_000;
 
 /** Creates the cooldowns that all gateways with the same Redis share. During an outage, each gateway has its own. */
 export function createRedisCooldowns(client: RedisClient): Cooldowns {
-  const run = client.defineScript('cool-down', COOL_DOWN);
+  const script = client.defineScript('cool-down', COOL_DOWN);
+  const run = (keyId: string, ...args: number[]) => script([`animals:proxy:cooldown:{${keyId}}`], args);
   const shared = createBoundedCache<Cooldown>(CAPACITY);
   client.onUp(async () => {
     for (const [keyId, cooldown] of [...shared]) if (client.isUp) await send(keyId, cooldown);
@@ -18,7 +19,7 @@ export function createRedisCooldowns(client: RedisClient): Cooldowns {
 
   return {
     async find(keyId) {
-      const [wait = 0, left = 0, isBan] = (await run([nameOf(keyId)], [0, 0, 0])) ?? [];
+      const [wait = 0, left = 0, isBan] = (await run(keyId, 0, 0, 0)) ?? [];
       const now = monotonicNow();
       if (left <= 0) return undefined;
       const cooldown = { until: now + wait, retryAt: now + left, code: isBan ? 'key_banned' : 'rate_limited' } as const;
@@ -33,19 +34,16 @@ export function createRedisCooldowns(client: RedisClient): Cooldowns {
     end(keyId) {
       if ((shared.peek(keyId)?.until ?? Infinity) > monotonicNow()) return;
       shared.delete(keyId);
-      void run([nameOf(keyId)], [-1, 0, 0]);
+      void run(keyId, -1, 0, 0);
     },
   };
 
   async function send(keyId: string, { until, retryAt, code }: Cooldown): Promise<void> {
-    const [wait, left] = [until, retryAt].map((time) => Math.ceil(time - monotonicNow())) as [number, number];
+    const now = monotonicNow();
+    const left = Math.ceil(retryAt - now);
     if (left <= 0) shared.delete(keyId);
-    else await run([nameOf(keyId)], [Math.max(1, wait), left, code === 'key_banned' ? 1 : 0]);
+    else await run(keyId, Math.max(1, Math.ceil(until - now)), left, code === 'key_banned' ? 1 : 0);
   }
-}
-
-function nameOf(keyId: string): string {
-  return `animals:proxy:cooldown:{${keyId}}`;
 }
 
 /**

@@ -9,16 +9,15 @@ const CLOCK_TOLERANCE_MS = 1_000;
 /** A window so close to its end may be over when the call arrives. */
 const LAST_MS = 2_000;
 
-/** Names a client address in Redis by its hash, because Redis should not hold personal data. */
+/** Names a client address in Redis by its hash: Redis should not hold personal data. */
 export function nameAddress(prefix: string, address: string): string {
   return `${prefix}{${hash('sha256', address, 'base64url').slice(0, 22)}}`;
 }
 
 /**
  * Returns a ledger that all processes with the same Redis share. What Redis does not count in time, the local ledger
- * counts. The next call for the account, or the end of the outage, adds it in Redis.
- * @param local - the ledger without Redis. It also keeps the counts of the last reply for each account
- * @param nameOf - returns the name of an account in Redis
+ * counts, and the next call for the account, or the end of the outage, adds it in Redis.
+ * @param local - also keeps the counts of the last reply for each account
  * @param bans - those of the local ledger
  */
 export function shareLedger(
@@ -39,10 +38,10 @@ export function shareLedger(
     }
   });
   return {
-    admit: (account, cost) =>
-      client.isUp
-        ? ask(account, cost).then((reply) => reply ?? local.admit(account, cost))
-        : local.admit(account, cost),
+    admit(account, cost) {
+      if (!client.isUp) return local.admit(account, cost);
+      return ask(account, cost).then((reply) => reply ?? local.admit(account, cost));
+    },
     findBan(account) {
       const ban = local.findBan(account);
       // Redis may have lost the ban, and the request ends here.
@@ -60,11 +59,13 @@ export function shareLedger(
       return [seconds * 1_000, limit, used, own, left(closesAt - LAST_MS) && left(closesAt)];
     });
     const unbannedAgo = Math.round(sentAt - (account.unbannedAt ?? 0));
+    // What never fits is not charged, but a ban counts first.
+    const charge = cost > findLargestCost(account) ? 0 : cost;
     const maxRefusals = banAfter === Infinity ? -1 : banAfter;
-    const name = nameOf(account.id);
+    const parts = ['ban', 'refused', ...account.windows.map(({ name }) => name)];
     const reply = await admit(
-      ['ban', 'refused', ...account.windows.map((window) => window.name)].map((part) => `${name}:${part}`),
-      [me, cost, maxRefusals, banSeconds * 1_000, left(bannedUntil), unbannedAgo, ...windows],
+      parts.map((part) => `${nameOf(account.id)}:${part}`),
+      [me, charge, maxRefusals, banSeconds * 1_000, left(bannedUntil), unbannedAgo, ...windows],
     );
     return reply && learn(account, cost, reply);
   }
@@ -87,23 +88,22 @@ export function shareLedger(
     local.set({ ...known, counts, bannedUntil });
     const now = time - ahead;
     const windows = view(account, counts, now);
-    if (outcome === 0) return { outcome: 'admitted', windows };
     if (outcome === 1) return refused(windows, cost, now);
     if (outcome === 2) return banned(windows, bannedUntil, now);
-    return { outcome: 'too-large', windows, limit: findLargestCost(account) };
+    const limit = findLargestCost(account);
+    return cost > limit ? { outcome: 'too-large', windows, limit } : { outcome: 'admitted', windows };
   }
 }
 
 /**
- * Admits or refuses in one atomic step, like memory-ledger.ts, by the clock of Redis. Times are in milliseconds; 0 is
- * none.
+ * Admits or refuses like memory-ledger.ts, by the clock of Redis. Times are in milliseconds; 0 is none.
  *
  * KEYS: the end of the ban; the times of refusals (a list); and for each window a hash: `used`, `closes`, and the part
  * of each process.
  * ARGV: the process; the cost; the refusals in a minute above which the account is banned, or -1; the length of a ban;
  * what is left of the ban; how long ago bans were lifted; and for each window: length, limit, used, the caller's part,
  * what is left. The caller may know more than Redis, which may have lost its data, or whose clock may have stepped.
- * Reply: the outcome (0 admitted, 1 refused, 2 banned, 3 too large); the time; the end of the ban; and for each window:
+ * Reply: the outcome (0 admitted, 1 refused, 2 banned); the time; the end of the ban; and for each window:
  * used, the caller's part, the end.
  *
  * A caller sends the sum of what it admitted, so nothing is counted twice if a script has run and its reply was late.
@@ -118,7 +118,7 @@ local ban = math.min(stored, now + banMs)
 if known > now and known > ban + 2000 then ban = known end
 if ban <= now or ban - banMs < now - tonumber(ARGV[6]) then ban = 0 end
 
-local windows, full, largest = {}, false, math.huge
+local windows, full = {}, false
 for i, key in ipairs(KEYS) do if i > 2 then
   local arg = {}
   for j = 1, 5 do arg[j] = tonumber(ARGV[5 * i - 9 + j]) end
@@ -139,13 +139,12 @@ for i, key in ipairs(KEYS) do if i > 2 then
     used, own, changed = math.max(used, knownUsed, sum), knownOwn, true
   end
   closes = math.min(closes, now + length)
-  full, largest = full or used + cost > limit, math.min(largest, limit)
+  full = full or used + cost > limit
   windows[i - 2] = {key = key, used = used, own = own, closes = closes, length = length, changed = changed}
 end end
 
 local outcome = 0
 if ban > 0 then outcome = 2
-elseif cost > largest then outcome = 3
 elseif cost > 0 and full then
   outcome = 1
   local first = tonumber(banAfter > 0 and redis.call('LINDEX', KEYS[2], -banAfter) or 0)
