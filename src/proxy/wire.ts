@@ -107,7 +107,7 @@ export function fromAnswer(answer: UpstreamAnswer): StoreError {
 export function isAnimalStore(answer: UpstreamAnswer): boolean {
   const { status, body } = answer;
   if (status === 200) return parsePets(body) !== undefined;
-  return [401, 403, 429].includes(status) && fromAnswer(answer).body !== undefined;
+  return [401, 403, 429].includes(status) && fromAnswer(answer).details.body !== undefined;
 }
 
 /** A hundred animals with the longest names, with every character escaped, take a third of this. */
