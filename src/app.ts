@@ -115,7 +115,7 @@ export async function startApp(
     if (!isStore) await waitUntilAvailable('UPSTREAM_URL names an animal store', backend.check);
 
     const graphql = await openGraphql(config, { log, metrics, backend });
-    closers.push(graphql.close);
+    closers.push(() => graphql.close());
     const newKeyCommand = `${keysCommand} create --plan free`;
     const hasSchema = config.introspection;
     const pages = config.explorer

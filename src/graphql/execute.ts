@@ -101,7 +101,8 @@ export function createExecute(
         refuse(entry, thrown);
       }
     };
-    await Promise.all(entries.map(runEntry));
+    if (entries.length === 1) await runEntry(entries[0] as Entry, 0);
+    else await Promise.all(entries.map(runEntry));
     return { answers: entries as readonly Answered[], preparingMs };
   };
 }

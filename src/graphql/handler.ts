@@ -4,7 +4,7 @@ import type { Config } from '../config.js';
 import { toStoreError, type StoreError } from '../errors.js';
 import type { Face, Page, Route } from '../http/face.js';
 import { createMediaTypeChooser, prefersHtml } from '../http/media-type.js';
-import type { Reply } from '../http/reply.js';
+import type { LoggedFields, Reply } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
@@ -98,7 +98,7 @@ export async function openGraphql(config: Config, { backend, log, metrics }: Dep
       const seconds = (performance.now() - startedAt) / 1_000;
       const logged = recorder.record(answers, seconds, http, session.keyId);
       const responses = answers.map(({ response }) => response);
-      if (requests !== sent) return { ...toReply(responses[0] as OperationResponse, mediaType), logged, busyMs };
+      if (requests !== sent) return toReply(responses[0] as OperationResponse, mediaType, logged, busyMs);
       // The upstream may have refused the key only now.
       if (session.isKeyRefused && !responses.some(({ hasData }) => hasData)) await session.requireKey();
       return { ...toBatchReply(responses, mediaType), logged, busyMs };
@@ -123,10 +123,10 @@ export function createGraphqlErrorReply(): Face['toErrorReply'] {
   };
 }
 
-function toReply(response: OperationResponse, mediaType: string): Reply {
-  const { headers, body, failures } = response;
-  const status = toStatus(response, mediaType);
-  return { status, headers: { 'Content-Type': mediaType, Vary: 'Accept', ...headers }, body, failures };
+function toReply(response: OperationResponse, mediaType: string, logged?: LoggedFields, busyMs?: number): Reply {
+  const headers = { 'Content-Type': mediaType, Vary: 'Accept', ...response.headers };
+  const { body, failures } = response;
+  return { status: toStatus(response, mediaType), headers, body, failures, logged, busyMs };
 }
 
 /** A batch gets 200 if any operation ran, otherwise the status that they share with their headers, or 400. */

@@ -8,11 +8,11 @@ export interface Reply {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array;
   /** What the log line of the request says further. */
-  readonly logged?: LoggedFields;
+  readonly logged?: LoggedFields | undefined;
   /** What went wrong, for the log. */
-  readonly failures?: readonly StoreError[];
+  readonly failures?: readonly StoreError[] | undefined;
   /** What the handler has measured of its own work, in milliseconds. */
-  readonly busyMs?: number;
+  readonly busyMs?: number | undefined;
 }
 
 /** The fields of a log line that only some requests have. No field ever contains a key. */

@@ -86,6 +86,7 @@ function toOriginForm(target: string): string {
 
 /** Decodes the characters that need no encoding: https://www.rfc-editor.org/rfc/rfc3986#section-6.2.2.2 */
 function normalizePath(path: string): string {
+  if (!path.includes('%')) return path;
   return path.replace(/%[0-9a-f]{2}/gi, (encoded) => {
     const character = String.fromCharCode(parseInt(encoded.slice(1), 16));
     return /[\w.~-]/.test(character) ? character : encoded;
@@ -112,10 +113,12 @@ export function requireValidHead({ url = '', httpVersion, headers, rawHeaders }:
   }
   // Node takes the first of several, and a proxy in front may have checked the last.
   for (const name of ['host', 'authorization']) {
-    const isNamed = (text: string, index: number): boolean =>
-      index % 2 === 0 && text.length === name.length && text.toLowerCase() === name;
-    if (rawHeaders.findIndex(isNamed) === rawHeaders.findLastIndex(isNamed)) continue;
-    throw new StoreError('invalid_request', `A request may have one ${name} header.`, CLOSING);
+    let count = 0;
+    for (let index = 0; index < rawHeaders.length; index += 2) {
+      const sent = rawHeaders[index] as string;
+      if (sent.length === name.length && sent.toLowerCase() === name) count += 1;
+    }
+    if (count > 1) throw new StoreError('invalid_request', `A request may have one ${name} header.`, CLOSING);
   }
 }
 

@@ -59,13 +59,13 @@ export function createHttpServer(options: HttpServerOptions) {
     } catch (thrown) {
       answered = { reply: toErrorReply(toStoreError(thrown)), route: 'other' };
     }
-    const { reply, route, windows, keyId } = answered;
+    const { reply, route, windows } = answered;
     logFailures(reply.failures, request);
     describeSpan(request.method, route, reply.logged?.operations);
     const finish = (status: number): void => {
       const ms = performance.now() - request.receivedAt;
       metrics.observeHttp(route, request.method, status, reply.failures?.[0]?.code, ms / 1_000);
-      writeLogLine(request, route, { keyId, ...reply.logged }, status, ms);
+      writeLogLine(request, answered, status, ms);
     };
     if (response.destroyed) {
       finish(CLIENT_GONE);

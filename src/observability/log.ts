@@ -3,7 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { pino, type Logger } from 'pino';
 import pretty from 'pino-pretty';
+import type { LoggedFields } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
+import type { Answer } from '../http/server.js';
 
 export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child'>;
 
@@ -63,13 +65,30 @@ async function writeAll(bytes: Buffer): Promise<void> {
   }
 }
 
+const NOTHING: LoggedFields = {};
+
 /** Creates the function that writes the log line of a request. pino omits undefined fields. */
 export function createRequestLog(log: Log) {
-  return (request: HttpRequest, route: string, logged: object, status: number, milliseconds: number): void => {
-    const { requestId, method, client } = request;
+  return (request: HttpRequest, { reply, route, keyId }: Answer, status: number, milliseconds: number): void => {
+    const { requestId, method, client: sender } = request;
     const path = request.path === route ? route : request.redact(request.path).slice(0, 256);
     const ms = Math.round(milliseconds * 100) / 100;
-    const line = { requestId, method, path, address: client.address, status, ms, ...logged };
+    const { cost, operations, deprecated, untrusted, client } = reply.logged ?? NOTHING;
+    const { address } = sender;
+    const line = {
+      requestId,
+      method,
+      path,
+      address,
+      status,
+      ms,
+      keyId,
+      cost,
+      operations,
+      deprecated,
+      untrusted,
+      client,
+    };
     // Lines of probes would outnumber all others.
     log[route === 'probe' ? 'debug' : 'info'](line, 'request');
   };

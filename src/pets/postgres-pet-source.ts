@@ -12,18 +12,26 @@ interface PetRow extends Omit<Pet, 'status'> {
 
 const COLUMNS = 'id, name, category_id AS "categoryId", status';
 
-const LIST = { name: 'list-pets', text: `SELECT ${COLUMNS} FROM pets ORDER BY id LIMIT $1` };
+/** Reads the columns above. */
+function read([id, name, categoryId, status]: readonly (string | null)[]): Pet {
+  if (status === null) return { id: id as Int64, name: name as string, categoryId: categoryId as Int64 };
+  return { id: id as Int64, name: name as string, categoryId: categoryId as Int64, status: status as PetStatus };
+}
+
+const LIST = { name: 'list-pets', read, text: `SELECT ${COLUMNS} FROM pets ORDER BY id LIMIT $1` };
 /**
  * Only the index on status and id has this order. For `status = $2 ORDER BY id`, PostgreSQL may scan the primary key,
  * because it assumes that each status is spread evenly over the ids.
  */
 const LIST_BY_STATUS = {
   name: 'list-pets-by-status',
+  read,
   text: `SELECT ${COLUMNS} FROM pets WHERE status >= $2 AND status <= $2 ORDER BY status, id LIMIT $1`,
 };
-const FIND_MANY = { name: 'find-pets', text: `SELECT ${COLUMNS} FROM pets WHERE id = ANY($1::bigint[])` };
+const FIND_MANY = { name: 'find-pets', read, text: `SELECT ${COLUMNS} FROM pets WHERE id = ANY($1::bigint[])` };
 const ADD = {
   name: 'add-pet',
+  read,
   text: `INSERT INTO pets (name, category_id, status) VALUES ($1, $2, $3) RETURNING ${COLUMNS}`,
 };
 /** Rows get their ids in insertion order, so sorting by id restores the order of the arrays. */
@@ -46,7 +54,9 @@ export function createPostgresPetSource(database: Queryable, isBlocking = false)
     async list({ limit, status }, call) {
       requireClient(call);
       const isAny = status === undefined;
-      return toPets(await database.query(isAny ? LIST : LIST_BY_STATUS, isAny ? [limit] : [limit, status]));
+      return toPets(
+        await database.query(isAny ? LIST : LIST_BY_STATUS, isAny ? [String(limit)] : [String(limit), status]),
+      );
     },
     async findMany(ids, call) {
       requireClient(call);

@@ -8,6 +8,11 @@ import { createSlots } from './slots.js';
 export interface Statement {
   readonly name: string;
   readonly text: string;
+  /**
+   * Reads a row as a server sends it. The server is then not asked for the columns, and the values that go with the
+   * statement are texts or null.
+   */
+  readonly read?: (columns: readonly (string | null)[]) => unknown;
 }
 
 /** Makes dates of a row's times. They are selected with `to_json`, whose text does not depend on DateStyle. */

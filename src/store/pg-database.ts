@@ -7,6 +7,7 @@ import { splitHosts } from '../setting-types.js';
 import type { Connection, Database, Statement } from './database.js';
 import { askOnce, createHosts } from './hosts.js';
 import { addSettings } from './pg-session.js';
+import { KnownStatement } from './pg-statement.js';
 import { createSlots } from './slots.js';
 
 interface PgDatabaseOptions {
@@ -78,15 +79,15 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   pool.on('connect', (client) => client.on('error', () => undefined));
 
   return {
-    async query<Row>({ name, text }: Statement, values: readonly unknown[]): Promise<Row[]> {
-      const config = { name: prepare ? name : undefined, text, values: values as unknown[] };
+    async query<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
       await firstSearch;
       const startedAt = performance.now();
       for (let repeats = 0; ; repeats += 1) {
         try {
-          return (await run(config)) as Row[];
+          return (await run(statement, values)) as Row[];
         } catch (error) {
-          if (!(await mayRepeat(error, text, repeats, performance.now() - startedAt))) throw toUnavailable(error);
+          if (!(await mayRepeat(error, statement.text, repeats, performance.now() - startedAt)))
+            throw toUnavailable(error);
         }
       }
     },
@@ -113,7 +114,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
     },
   };
 
-  async function run(config: pg.QueryConfig): Promise<unknown[]> {
+  async function run({ name, text, read }: Statement, values: readonly unknown[]): Promise<unknown[]> {
     const waitMs = statementTimeoutMs + GIVE_UP_MS;
     const deadline = performance.now() + CONNECT_TIMEOUT_MS + waitMs;
     const client = await acquire();
@@ -131,13 +132,16 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
         // than the pool has connections.
         void cancel(client).then((isCancelled) => setTimeout(end, isCancelled ? ABANDONED_MS : 0, true).unref());
       });
-      client.query(config, (error: Error | null | undefined, result: pg.QueryResult) => {
+      const callback = (error: Error | null | undefined, result: { readonly rows: unknown[] }): void => {
         prevent();
         // A late cancellation must not end another request's statement, so its connection is not used again.
         end(isGivenUp || (error instanceof Error && (isBroken(error) || codeOf(error) === READ_ONLY)));
         if (error) reject(error);
-        else resolve(result.rows as unknown[]);
-      });
+        else resolve(result.rows);
+      };
+      const config = { name: prepare ? name : '', text, values: values as string[] };
+      if (read) client.query(new KnownStatement(config, read, callback));
+      else client.query(config, callback);
     });
   }
 

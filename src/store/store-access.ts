@@ -127,9 +127,9 @@ export function createAuthenticator(
      * @throws StoreError `unavailable` if the key is not cached and cannot be looked up
      */
     authenticate(key: string): MaybePromise<Caller | undefined> {
-      if (!isPlausibleApiKey(key)) return undefined;
       const digest = digestApiKey(key);
       const known = valid.get(digest) ?? unknown.get(digest);
+      if (!known && !isPlausibleApiKey(key)) return undefined;
       const age = known === undefined ? Infinity : monotonicNow() - known.askedAt;
       if (known === undefined || age >= TRUSTED_MS) return lookUp(digest).then(unlessExpired);
       // If the refresh fails, the cached result stays until it is too old. The next request then reports the failure.

@@ -3,18 +3,23 @@ import { createBoundedCache } from '../bounded-cache.js';
 import type { Log } from '../observability/log.js';
 import { repeat } from '../repeat.js';
 
-/** How often a key was used in one way on one day. Times are in milliseconds since the epoch. */
-export interface UsageCount extends Pick<Use, 'keyId' | 'operation' | 'deprecated'> {
+/** One way of using a key on one day. */
+interface DailyUse extends Pick<Use, 'keyId' | 'operation' | 'deprecated'> {
   /** Empty if the client sent no name. */
   readonly client: string;
-  /** When the day began, in UTC. */
+  /** When the day began, in UTC. In milliseconds since the epoch, as all times here. */
   readonly day: number;
+}
+
+interface Counts {
   requests: number;
   cost: number;
   errors: number;
   refused: number;
   lastAt: number;
 }
+
+export interface UsageCount extends DailyUse, Counts {}
 
 export interface UsageCounterOptions {
   /** Adds the counts to the database, all of them or none. */
@@ -49,12 +54,14 @@ export function createUsageCounter(options: UsageCounterOptions) {
       if (isClosed) return;
       const lastAt = Date.now();
       const day = lastAt - (lastAt % DAY_MS);
-      add({
-        ...(isKnown(`${day} ${keyId}`, `${operation}\n${client}`) ? { client, operation } : toOther(operation)),
-        ...{ keyId, day, deprecated, cost, lastAt },
+      const use = { keyId, day, operation, deprecated, client };
+      const count = counts.get(toId(use)) ?? find(isKnown(use) ? use : { ...use, ...toOther(operation) });
+      add(count, {
         requests: 1,
+        cost,
         errors: outcome === 'ok' ? 0 : 1,
         refused: outcome === 'refused' ? 1 : 0,
+        lastAt,
       });
       if (counts.size >= ENOUGH && !isFailing) void startWriting();
     },
@@ -70,28 +77,37 @@ export function createUsageCounter(options: UsageCounterOptions) {
   };
 
   /** Whether a name is among the first of its key and day. */
-  function isKnown(keyDay: string, name: string): boolean {
+  function isKnown({ keyId, day, operation, client }: DailyUse): boolean {
+    const keyDay = `${day} ${keyId}`;
+    const name = `${operation}\n${client}`;
     let names = namesOfDays.get(keyDay);
     if (!names) namesOfDays.set(keyDay, (names = new Set()));
     if (names.size < MAX_NAMES) names.add(name);
     return names.has(name);
   }
 
-  function add(count: UsageCount): void {
-    const { keyId, client, operation, deprecated, day } = count;
-    const id = [keyId, day, operation, deprecated, client].join('\n');
-    const known = counts.get(id);
-    if (known) {
-      known.requests += count.requests;
-      known.cost += count.cost;
-      known.errors += count.errors;
-      known.refused += count.refused;
-      known.lastAt = Math.max(known.lastAt, count.lastAt);
-    } else if (counts.size < capacity) {
+  /** Finds the count of such requests, or begins one. Returns undefined if there are too many. */
+  function find(use: DailyUse): UsageCount | undefined {
+    const id = toId(use);
+    let count = counts.get(id);
+    if (!count && counts.size < capacity) {
+      const { keyId, day, operation, deprecated, client } = use;
+      count = { keyId, day, operation, deprecated, client, requests: 0, cost: 0, errors: 0, refused: 0, lastAt: 0 };
       counts.set(id, count);
-    } else {
-      notCounted += count.requests;
     }
+    return count;
+  }
+
+  function add(count: UsageCount | undefined, { requests, cost, errors, refused, lastAt }: Counts): void {
+    if (!count) {
+      notCounted += requests;
+      return;
+    }
+    count.requests += requests;
+    count.cost += cost;
+    count.errors += errors;
+    count.refused += refused;
+    count.lastAt = Math.max(count.lastAt, lastAt);
   }
 
   /** Writes all counts. Never rejects: counts that cannot be written stay in memory. */
@@ -112,7 +128,7 @@ export function createUsageCounter(options: UsageCounterOptions) {
       if (taken.length > 0) await write(taken);
       isFailing = false;
     } catch (err) {
-      for (const count of taken) add(count);
+      for (const count of taken) add(find(count), count);
       if (!isFailing) log.warn({ err }, 'key usage cannot be stored yet; trying again');
       isFailing = true;
       return;
@@ -121,6 +137,10 @@ export function createUsageCounter(options: UsageCounterOptions) {
       log.warn({ requests: notCounted }, 'not all usage of keys was counted, because there was too much');
     notCounted = 0;
   }
+}
+
+function toId({ keyId, day, operation, deprecated, client }: DailyUse): string {
+  return `${day} ${keyId}\n${operation}\n${deprecated}\n${client}`;
 }
 
 /** There are few REST routes, but clients may give operations any name. Only routes contain a space. */

@@ -1,5 +1,6 @@
 import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
+import type { LoggedFields } from '../../src/http/reply.js';
 import type { HttpRequest } from '../../src/http/request.js';
 import { createRequestLog } from '../../src/observability/log.js';
 
@@ -12,7 +13,7 @@ function createLog(level: string) {
   return { log: createRequestLog(log), lines };
 }
 
-const FURTHER = { keyId: 'key_abc', cost: 2, operations: 'Pets,query' };
+const FURTHER = { cost: 2, operations: 'Pets,query' };
 const LINE = {
   requestId: '0190f4a2-58cb-4df3-9b52-7b1e7ef0a001',
   method: 'POST',
@@ -20,23 +21,25 @@ const LINE = {
   address: '203.0.113.7',
   status: 200,
   ms: 1.25,
-  further: FURTHER as object,
+  keyId: 'key_abc' as string | undefined,
+  further: FURTHER as LoggedFields,
 };
 
 function write(
   log: ReturnType<typeof createRequestLog>,
-  { requestId, method, path, address, status, ms, further } = LINE,
+  { requestId, method, path, address, status, ms, keyId, further } = LINE,
   route = path,
 ): void {
   const request = { requestId, method, path, client: { address, network: address }, redact: (text: string) => text };
-  log(request as unknown as HttpRequest, route, further, status, ms);
+  const reply = { status, headers: {}, body: '', logged: further };
+  log(request as unknown as HttpRequest, { reply, route, keyId }, status, ms);
 }
 
 describe('the log line of a request', () => {
   it.each<Partial<typeof LINE>>([
     {},
     { method: 'GET', path: '/v1/pets/"quoted"\\\u0007\u2028ハチ' },
-    { status: 401, further: {} },
+    { status: 401, keyId: undefined, further: {} },
     { status: 499, ms: 0 },
     { ms: 12_345.5 },
     { further: { operations: 'a"b\n' } },
