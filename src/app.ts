@@ -1,6 +1,6 @@
 import type { Server } from 'node:http';
 import { PLANS } from './access/plans.js';
-import { createStartupWait, type Backend } from './backend.js';
+import { createStartupWait, type Backend, type Sharing } from './backend.js';
 import { openStoreBackend, type StoreBackendOptions } from './store/store-backend.js';
 import { ConfigError, type Config } from './config.js';
 import type { Database } from './store/database.js';
@@ -16,7 +16,6 @@ import type { Log } from './observability/log.js';
 import { createMetrics } from './observability/metrics.js';
 import { readPackage } from './observability/package.js';
 import { createPages } from './pages/handler.js';
-import { openRedis } from './redis/client.js';
 import { createRest } from './rest/handler.js';
 import { createRoutes, createStarting } from './routes.js';
 
@@ -61,7 +60,7 @@ export async function startApp(
   log: Log,
   { decorateDatabase, signal, keysCommand = 'animal-store-gateway keys', lostLines = () => 0 }: AppParts = {},
 ): Promise<App> {
-  const { host, shutdownGraceMs, redisUrl, redisSetting, redisTimeoutMs, trustProxy } = config;
+  const { host, shutdownGraceMs, trustProxy } = config;
   const metrics = createMetrics(PLANS);
   const metricsPage = createMetricsPage(metrics);
   const health = createHealth();
@@ -101,14 +100,9 @@ export async function startApp(
     const url = await listenAt(server.server, 'PORT', host, config.port);
 
     const waitUntilAvailable = createStartupWait(log, config.startTimeoutMs, signal);
-    const redis = redisUrl
-      ? await openRedis({
-          ...{ url: redisUrl, setting: redisSetting, timeoutMs: redisTimeoutMs },
-          ...{ log, metrics, waitUntilAvailable },
-        })
-      : undefined;
-    closers.push(() => Promise.resolve(redis?.close()));
-    const parts = { log, metrics, redis, waitUntilAvailable, decorateDatabase };
+    const sharing = await openSharing(config, { log, metrics, waitUntilAvailable });
+    closers.push(() => Promise.resolve(sharing?.close()));
+    const parts = { log, metrics, sharing, waitUntilAvailable, decorateDatabase };
     const backend = await openBackend(config, parts);
     closers.push(() => backend.close());
     const { isStore, findDevelopmentKeys } = backend;
@@ -153,6 +147,20 @@ function createQueue({ backend }: Config): FairQueue<Reply> {
   });
 }
 
+/** Connects to Redis if it is configured. @throws ConfigError if it cannot be used */
+export async function openSharing(
+  {
+    redisUrl: url,
+    redisSetting: setting,
+    redisTimeoutMs: timeoutMs,
+  }: Pick<Config, 'redisUrl' | 'redisSetting' | 'redisTimeoutMs'>,
+  parts: Partial<Pick<StoreBackendOptions, 'log' | 'metrics' | 'waitUntilAvailable'>> = {},
+): Promise<Sharing | undefined> {
+  if (url === undefined) return undefined;
+  const { openSharing: connect } = await import('./redis/sharing.js');
+  return connect({ url, setting, timeoutMs, ...parts });
+}
+
 async function openBackend(
   { backend, bans, startTimeoutMs }: Config,
   parts: Omit<StoreBackendOptions, 'store' | 'bans' | 'startTimeoutMs'>,
@@ -160,8 +168,8 @@ async function openBackend(
   if (backend.kind !== 'proxy') return openStoreBackend({ ...parts, store: backend, bans, startTimeoutMs });
   // Loaded only where it is used, with its HTTP client, so that other modes start faster.
   const { openProxyBackend } = await import('./proxy/backend.js');
-  const { log, metrics, redis } = parts;
-  return openProxyBackend(backend, log, metrics, redis);
+  const { log, metrics, sharing } = parts;
+  return openProxyBackend(backend, log, metrics, sharing);
 }
 
 /** Listens, or says in one line which setting stands in the way. */

@@ -1,7 +1,11 @@
+import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Cooldowns } from './access/cooldown.js';
+import type { Ledger } from './access/ledger.js';
+import type { MemoryLedger } from './access/memory-ledger.js';
 import type { Access } from './access/session.js';
 import type { UsageCounter } from './access/usage.js';
-import { ConfigError } from './config.js';
+import { ConfigError, type Config } from './config.js';
 import { StoreError } from './errors.js';
 import type { Log } from './observability/log.js';
 import type { PetSource } from './pets/pet-source.js';
@@ -27,6 +31,20 @@ export interface Backend {
    */
   readonly check: () => Promise<string | undefined>;
   close(): Promise<void>;
+}
+
+/** What instances share through Redis, or count alone without it. */
+export interface Sharing {
+  readonly isUp: () => boolean;
+  /** @param nameOf - returns the name of an account's counts in Redis */
+  readonly ledger: (local: MemoryLedger, nameOf: (accountId: string) => string, bans?: Config['bans']) => Ledger;
+  readonly cooldowns: () => Cooldowns;
+  readonly close: () => void;
+}
+
+/** Names a client address in Redis by its hash: Redis should not hold personal data. */
+export function nameAddress(prefix: string, address: string): string {
+  return `${prefix}{${hash('sha256', address, 'base64url').slice(0, 22)}}`;
 }
 
 export type WaitUntilAvailable = ReturnType<typeof createStartupWait>;

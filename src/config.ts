@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseRedisUrl } from './redis/url.js';
+import { parseRedisUrl } from './redis-url.js';
 import { databaseUrl, flag, integer, oneOf, UNPRINTABLE } from './setting-types.js';
 
 /** White space means nothing, so it is a mistake. */

@@ -1,6 +1,5 @@
 import { userInfo } from 'node:os';
-import { openRedis } from '../redis/client.js';
-import { createKeyAdmin, createRedisPeek, type KeyAdmin } from '../store/key-admin.js';
+import { createKeyAdmin, createPeek, type KeyAdmin } from '../store/key-admin.js';
 import { listPendingMigrations } from '../store/migrate.js';
 import { createPostgresKeyStore } from '../store/postgres-key-store.js';
 import { createPostgresUsage } from '../store/postgres-usage.js';
@@ -8,15 +7,17 @@ import { explain, loadStore, withDatabase } from './program.js';
 
 /** Runs `work` on the keys of the configured store, and reports which store that is. */
 export async function withKeys<T>(work: (admin: KeyAdmin, actor: string) => Promise<T>): Promise<T> {
-  const { backend, store, bans, redisUrl, keysActor } = await loadStore();
+  const { backend, store, keysActor, ...config } = await loadStore();
   try {
     const result = await withDatabase(backend, async (database) => {
       const pending = await listPendingMigrations(database);
       if (pending.length > 0) throw new Error(`${store} has pending migrations: run npm run migrate`);
-      const redis = redisUrl === undefined ? undefined : await openRedis({ url: redisUrl, timeoutMs: 5_000 });
-      const peek = redis ? createRedisPeek(redis, bans) : () => undefined;
+      // The whole program takes longer to load than most commands to run.
+      const app = config.redisUrl === undefined ? undefined : await import('../app.js');
+      const sharing = await app?.openSharing({ ...config, redisTimeoutMs: 5_000 });
+      const peek = createPeek(sharing, config.bans);
       const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
-      return work(admin, keysActor ?? findUser()).finally(() => redis?.close());
+      return work(admin, keysActor ?? findUser()).finally(() => sharing?.close());
     });
     console.error(`keys: ${store}`);
     return result;

@@ -1,15 +1,12 @@
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import { ADDRESS_CAPACITY } from '../access/session.js';
-import type { Backend } from '../backend.js';
+import { nameAddress, type Backend, type Sharing } from '../backend.js';
 import { ConfigError, type ProxyConfig } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import { readPackage } from '../observability/package.js';
 import { createCall } from '../pets/pet-source.js';
-import type { RedisClient } from '../redis/client.js';
-import { createRedisCooldowns } from '../redis/cooldowns.js';
-import { nameAddress, shareLedger } from '../redis/ledger.js';
 import { createProxyAccess } from './access.js';
 import { createBreaker } from './breaker.js';
 import { createUpstreamClient } from './client.js';
@@ -21,7 +18,7 @@ import { fromAnswer, isAnimalStore, unavailable, type UpstreamAnswer } from './w
 const CHECKED_PATH = '/pets?limit=1';
 
 /** Opens the backend for proxy mode. */
-export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics, redis?: RedisClient): Backend {
+export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics, sharing?: Sharing): Backend {
   const { url, defaultPlan } = proxy;
   const observe = metrics.watchUpstream(() => ({ ...client.load(), isBreakerOpen: breaker.isOpen }));
   const breaker = createBreaker((isOpen) =>
@@ -31,14 +28,16 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics,
   const { name, version } = readPackage();
   const userAgent = `${name}/${version}`;
   const addresses = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
+  const keys = createMemoryLedger();
   return {
     source: createRestPetSource(client.ask, userAgent),
     access: createProxyAccess({
       keys: createKeys(),
-      addressLedger: shareLedger(redis, addresses, (address) => nameAddress('animals:proxy:address:', address)),
+      addressLedger:
+        sharing?.ledger(addresses, (address) => nameAddress('animals:proxy:address:', address)) ?? addresses,
       defaultPlan,
-      defaultLedger: shareLedger(redis, createMemoryLedger(), (digest) => `animals:proxy:key:{${digest}}`),
-      cooldowns: redis && createRedisCooldowns(redis),
+      defaultLedger: sharing?.ledger(keys, (digest) => `animals:proxy:key:{${digest}}`) ?? keys,
+      cooldowns: sharing?.cooldowns(),
       observer: metrics.admissions,
     }),
     isStore: false,

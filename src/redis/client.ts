@@ -5,7 +5,7 @@ import { ConfigError } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics, SharingFailure } from '../observability/metrics.js';
-import { parseRedisUrl, type RedisAddress } from './url.js';
+import { parseRedisUrl, type RedisAddress } from '../redis-url.js';
 
 const CONNECT_MS = 1_000;
 const RETRY_MS = 250;

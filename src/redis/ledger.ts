@@ -1,4 +1,4 @@
-import { hash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { Account, Admission, Ledger } from '../access/ledger.js';
 import { banned, findLargestCost, refused, view, type MemoryLedger } from '../access/memory-ledger.js';
 import { monotonicNow } from '../clock.js';
@@ -9,11 +9,6 @@ const CLOCK_TOLERANCE_MS = 1_000;
 /** A window so close to its end may be over when the call arrives. */
 const LAST_MS = 2_000;
 
-/** Names a client address in Redis by its hash: Redis should not hold personal data. */
-export function nameAddress(prefix: string, address: string): string {
-  return `${prefix}{${hash('sha256', address, 'base64url').slice(0, 22)}}`;
-}
-
 /**
  * Returns a ledger that all processes with the same Redis share. What Redis does not count in time, the local ledger
  * counts, and the next call for the account, or the end of the outage, adds it in Redis.
@@ -21,12 +16,11 @@ export function nameAddress(prefix: string, address: string): string {
  * @param bans - those of the local ledger
  */
 export function shareLedger(
-  client: RedisClient | undefined,
+  client: RedisClient,
   local: MemoryLedger,
   nameOf: (accountId: string) => string,
   { banAfter = Infinity, banSeconds = 0 } = {},
 ): Ledger {
-  if (!client) return local;
   const admit = client.defineScript('admit', ADMIT);
   const me = randomBytes(6).toString('base64url');
   /** How far the clock of Redis is ahead of `monotonicNow`, in milliseconds. */

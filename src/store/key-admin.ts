@@ -3,9 +3,8 @@ import { createMemoryLedger } from '../access/memory-ledger.js';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { PUBLISHED_LIMITS, type Plan } from '../access/plans.js';
 import type { UsageFilter } from '../access/usage.js';
+import type { Sharing } from '../backend.js';
 import type { Config } from '../config.js';
-import { shareLedger } from '../redis/ledger.js';
-import type { RedisClient } from '../redis/client.js';
 import { UNPRINTABLE } from '../setting-types.js';
 import {
   toCaller,
@@ -48,13 +47,13 @@ export function nameKey(keyId: string): string {
 }
 
 /** Creates the function that reads in Redis what is left of a key. It returns undefined while Redis is unavailable. */
-export function createRedisPeek(client: RedisClient, bans: Config['bans']): Peek {
+export function createPeek(sharing: Sharing | undefined, bans: Config['bans']): Peek {
   // Its own local ledger, because the keys of a long list would evict the counts of keys in use.
-  const ledger = shareLedger(client, createMemoryLedger({ capacity: 1 }), nameKey, bans);
+  const ledger = sharing?.ledger(createMemoryLedger({ capacity: 1 }), nameKey, bans);
   return async (account) => {
-    const admission = await ledger.admit(account, 0);
+    const admission = await ledger?.admit(account, 0);
     // After a failure, the ledger has counted here instead.
-    return client.isUp ? admission : undefined;
+    return sharing?.isUp() ? admission : undefined;
   };
 }
 

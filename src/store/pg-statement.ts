@@ -36,7 +36,7 @@ export class KnownStatement implements pg.Submittable {
       if (name !== '') connection.close({ type: 'S', name }, true);
       connection.parse({ name, text, types: [] }, true);
     }
-    connection.bind({ portal: '', statement: name, binary: '', values: values as string[] }, true);
+    connection.bind({ portal: '', statement: name, binary: '', values: values }, true);
     connection.execute({ portal: '', rows: '' }, true);
     connection.sync();
     connection.stream.uncork();

@@ -13,20 +13,18 @@ import { fillEmptyStore, findDevelopmentKeys } from './first-start.js';
 import { nameKey } from './key-admin.js';
 import { StoreError } from '../errors.js';
 import { repeat } from '../repeat.js';
-import type { Backend, WaitUntilAvailable } from '../backend.js';
+import { nameAddress, type Backend, type Sharing, type WaitUntilAvailable } from '../backend.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import { createPostgresPetSource, pruneIdempotentAdds } from '../pets/postgres-pet-source.js';
 import { createBatchingPetSource } from '../pets/batching-pet-source.js';
-import { nameAddress, shareLedger } from '../redis/ledger.js';
-import type { RedisClient } from '../redis/client.js';
 
 export interface StoreBackendOptions extends Pick<Config, 'bans' | 'startTimeoutMs'> {
   readonly store: StoreConfig;
   readonly waitUntilAvailable: WaitUntilAvailable;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly redis?: RedisClient | undefined;
+  readonly sharing?: Sharing | undefined;
   /** Wraps the database, for tests. */
   readonly decorateDatabase?: ((database: Database) => Database) | undefined;
 }
@@ -38,7 +36,7 @@ const HOUR_MS = 3_600_000;
  * @throws ConfigError if the database cannot be opened, or another process has the embedded store
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
-  const { store, waitUntilAvailable, bans, log, metrics, redis, decorateDatabase } = options;
+  const { store, waitUntilAvailable, bans, log, metrics, sharing, decorateDatabase } = options;
   const closers: (() => Promise<unknown> | undefined)[] = [];
   const close = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer();
@@ -64,8 +62,8 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const addressLedger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
     const access = createStoreAccess(
       keys,
-      shareLedger(redis, ledger, nameKey, bans),
-      shareLedger(redis, addressLedger, (address) => nameAddress('animals:store:address:', address)),
+      sharing?.ledger(ledger, nameKey, bans) ?? ledger,
+      sharing?.ledger(addressLedger, (address) => nameAddress('animals:store:address:', address)) ?? addressLedger,
       metrics.admissions,
     );
     const check = async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseRedisUrl } from '../../src/redis/url.js';
+import { parseRedisUrl } from '../../src/redis-url.js';
 
 const PLAIN = { db: 0 };
 

@@ -1,4 +1,4 @@
-import { splitHosts } from '../setting-types.js';
+import { splitHosts } from './setting-types.js';
 
 export type RedisAddress = NonNullable<ReturnType<typeof parseRedisUrl>>;
 
