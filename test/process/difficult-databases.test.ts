@@ -3,14 +3,20 @@ import { createSecureContext, TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { makeCertificate } from '../support/certificate.js';
 import { describeWith } from '../support/installed-program.js';
+import { startPostgres, type PostgresCluster } from '../support/postgres-cluster.js';
 import { linesOf, makePlace, type Ended, type Place } from '../support/process.js';
 import { runSql } from '../support/sql.js';
 
 let place: Place;
+/** A server with the authentication that is usual today. */
+let scram: PostgresCluster;
 beforeAll(async () => {
-  place = await makePlace();
+  [place, scram] = await Promise.all([makePlace(), startPostgres([], 'scram-sha-256')]);
 });
-afterAll(() => place.close());
+afterAll(async () => {
+  await place.close();
+  await scram.close();
+});
 
 const onServer = (text: string): Promise<object[]> => runSql(inject('postgresUrl'), text);
 
@@ -61,9 +67,8 @@ describe('a start ends at once, with one line,', () => {
   });
 
   it('if the URL has no password, and the server wants one', async () => {
-    const { url, role } = await createRole(await place.database(), '');
-    expect((await refuse(url.replace(':postgres@', '@'))).stderr).toMatch(/DATABASE_URL names .*password/);
-    await onServer(`DROP ROLE ${role}`);
+    for (const url of [inject('postgresUrl'), scram.url])
+      expect((await refuse(url.replace(':postgres@', '@'))).stderr).toMatch(/DATABASE_URL names .*password/);
   });
 
   it('if the URL wants TLS, and the server has none', async () => {
