@@ -60,7 +60,8 @@ export function createStartupWait(log: Log, timeoutMs: number, signal?: AbortSig
   /**
    * @param what - the variable and what it names
    * @param attempt - throws a StoreError while it is unavailable
-   * @throws ConfigError if it is still unavailable at the end of the time; any other error of `attempt`
+   * @throws ConfigError at once if its certificate is not accepted, or if it is still unavailable at the end of the time;
+   * any other error of `attempt`
    */
   return async <T>(what: string, attempt: () => Promise<T>): Promise<T> => {
     for (let hasWaited = false; ; hasWaited = true) {
@@ -72,6 +73,7 @@ export function createStartupWait(log: Log, timeoutMs: number, signal?: AbortSig
         if (!(error instanceof StoreError)) throw error;
         const remaining = deadline - performance.now();
         const reason = reasonOf(error);
+        if (isTlsError(error.cause)) throw new ConfigError(`${what} that cannot be reached: ${reason}`);
         if (remaining <= 0) {
           throw new ConfigError(`${what} that cannot be reached: ${reason} (waited for ${timeoutMs / 1_000} s)`);
         }
@@ -80,6 +82,12 @@ export function createStartupWait(log: Log, timeoutMs: number, signal?: AbortSig
       }
     }
   };
+}
+
+/** Waiting does not help: the certificate is not accepted, or there is no TLS. */
+function isTlsError(error: unknown): boolean {
+  const { code = '' } = (error ?? {}) as NodeJS.ErrnoException;
+  return /CERT|^ERR_TLS|^ERR_SSL|UNABLE_TO_VERIFY|HOSTNAME_MISMATCH/.test(code);
 }
 
 /** Operators need the cause, which clients do not see. */

@@ -93,6 +93,17 @@ describe('loadConfig', () => {
     });
   });
 
+  it.each([
+    ['postgres:///db?host=/run/postgresql', 'postgres://localhost/db?host=/run/postgresql'],
+    ['postgresql://u@/db?host=/run/postgresql', 'postgresql://u@localhost/db?host=/run/postgresql'],
+    [
+      'postgres://u:p@/db?host=%2Fcloudsql%2Fone&port=5433',
+      'postgres://u:p@localhost/db?host=%2Fcloudsql%2Fone&port=5433',
+    ],
+  ])('accepts %s, which names a Unix socket', (url, expected) => {
+    expect(loadConfig({ DATABASE_URL: url }).backend).toMatchObject({ kind: 'server', url: expected });
+  });
+
   it('turns off development features in production unless they are set', () => {
     expect(loadConfig({ NODE_ENV: 'production' })).toMatchObject({
       production: true,
@@ -177,6 +188,7 @@ describe('a wrong setting', () => {
     ['MAX_BATCH', '0', 'from 1'],
     ['MAX_BODY_BYTES', '1MB', 'from 1'],
     ['MAX_BODY_BYTES', '0', 'from 1'],
+    ['MAX_BODY_BYTES', '67108865', 'to 67108864'],
     ['UPSTREAM_TIMEOUT_MS', '0', 'from 1'],
     ['UPSTREAM_CONNECTIONS', 'x', 'from 1'],
     ['DEFAULT_PLAN', 'gold', 'free, pro, business'],

@@ -11,14 +11,14 @@ import type { HttpRequest } from './request.js';
 export const BODY = 'The request body';
 
 /**
- * Parses the body of a request.
+ * Parses the body of a request. A byte order mark before it is ignored.
  * @param example - a body to send instead of an empty one
  * @throws StoreError `bad_request` if it is not JSON in UTF-8
  */
 export function parseJsonBody({ body }: HttpRequest, example: string): unknown {
   if (!isUtf8(body)) throw new StoreError('bad_request', `${BODY} must be JSON in UTF-8; these bytes are not UTF-8.`);
   if (body.length === 0) throw new StoreError('bad_request', `${BODY} is empty: send ${example}.`);
-  return parseUntrustedJson(body.toString('utf8'), BODY);
+  return parseUntrustedJson(body.toString('utf8').replace(/^\uFEFF/, ''), BODY);
 }
 
 /** The most bytes of all bodies together that have arrived and whose requests are not answered. */
@@ -90,7 +90,7 @@ export function createBodyReader(maxBytes: number) {
           stop(tooLarge());
           return;
         }
-        buffer = append(buffer, length, piece);
+        buffer = append(buffer, length, piece, maxBytes);
         length += piece.length;
         reserve(body, buffer.length);
         pieces += 1;
@@ -146,12 +146,12 @@ function stopReading(socket: Socket): () => void {
 }
 
 /** Adds a piece to a buffer, which doubles when it is full. A body in one piece is not copied. */
-function append(buffer: Buffer | undefined, length: number, piece: Buffer): Buffer {
+function append(buffer: Buffer | undefined, length: number, piece: Buffer, maxBytes: number): Buffer {
   if (!buffer) return piece;
   const end = length + piece.length;
   let target = buffer;
   if (end > buffer.length) {
-    target = Buffer.allocUnsafeSlow(Math.max(FIRST_BYTES, 2 * buffer.length, end));
+    target = Buffer.allocUnsafeSlow(Math.min(maxBytes, Math.max(FIRST_BYTES, 2 * buffer.length, end)));
     buffer.copy(target, 0, 0, length);
   }
   piece.copy(target, length);

@@ -15,7 +15,9 @@ interface Sender {
 }
 
 /** Each chunk of a response costs about a microsecond, however small it is. */
-const MAX_CHUNKS = 8_192;
+const MAX_CHUNKS = 65_536;
+/** Each chunk that is kept costs a hundred bytes and more. */
+const MAX_CHUNKS_KEPT = 1_024;
 /** These answers count even if their bodies are incomplete. */
 export const REFUSALS: ReadonlySet<number> = new Set([401, 429]);
 /** undici's names of errors in a response. */
@@ -32,7 +34,9 @@ export class Exchange implements Dispatcher.DispatchHandler, UpstreamAnswer {
   body: string | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #headers: Headers = {};
-  readonly #chunks: Buffer[] = [];
+  #chunks: Buffer[] = [];
+  /** In chunks. */
+  #received = 0;
   #size = 0;
 
   constructor(
@@ -69,7 +73,9 @@ export class Exchange implements Dispatcher.DispatchHandler, UpstreamAnswer {
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#size += chunk.length;
-    if (this.#chunks.push(chunk) <= MAX_CHUNKS && this.#size <= MAX_BODY_BYTES) return;
+    this.#received += 1;
+    if (this.#chunks.push(chunk) > MAX_CHUNKS_KEPT) this.#chunks = [Buffer.concat(this.#chunks)];
+    if (this.#received <= MAX_CHUNKS && this.#size <= MAX_BODY_BYTES) return;
     this.#succeed(undefined);
     controller.abort(new Error('the response is too large'));
   }

@@ -121,7 +121,7 @@ export function readBody(chunks: readonly Buffer[], encoding = 'identity'): stri
   const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
   try {
     const decoded = decode(body, encoding.toLowerCase());
-    return decoded && isUtf8(decoded) ? decoded.toString() : undefined;
+    return decoded && isUtf8(decoded) ? decoded.toString().replace(/^\uFEFF/, '') : undefined;
   } catch {
     return undefined;
   }
@@ -139,6 +139,7 @@ function decode(body: Buffer, encoding: string): Buffer | undefined {
       // Some servers send it without the header of zlib, whose first byte ends in an 8.
       return ((body[0] ?? 0) & 0x0f) === 8 ? unzipSync(body, limit) : inflateRawSync(body, limit);
     case 'gzip':
+    case 'x-gzip':
       return unzipSync(body, limit);
   }
   return undefined;

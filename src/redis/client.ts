@@ -218,7 +218,8 @@ function toStartError(
   const name = error.command?.name ?? '';
   const code = codeOf(error);
   const isRefused = ['WRONGPASS', 'NOAUTH', 'NOPERM', 'MOVED'].includes(code);
-  if (!isRefused && !['hello', 'auth', 'select'].includes(name)) return new StoreError('unavailable', error.message);
+  if (!isRefused && !['hello', 'auth', 'select'].includes(name))
+    return new StoreError('unavailable', error.message, { cause: error });
   // A server may quote what it received, and that could be the password.
   return new ConfigError(`${setting} names a Redis that answers ${code} to ${name.toUpperCase()}`);
 }

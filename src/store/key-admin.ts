@@ -66,7 +66,7 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
   return {
     create: async ({ actor, ...request }: KeyRequest & Pick<KeyAct, 'actor'>) =>
       keys.create(toSettings(request), actor),
-    list: async (filter: KeyFilter) => Promise.all((await keys.list(filter)).map(toStatus)),
+    list: async (filter: KeyFilter) => Promise.all((await keys.list(filter)).map(requireDates).map(toStatus)),
     show: async ({ id }: Pick<KeyAct, 'id'>) => toStatus(await get(id)),
     async update({ actor, id, ...update }: KeyUpdate & KeyAct) {
       const record = await getUnrevoked(id);
@@ -105,7 +105,7 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
   async function get(id: string): Promise<UsedKey> {
     const record = await keys.find(id);
     if (!record) throw new Error(`there is no key with the id ${JSON.stringify(id)}: list shows the ids`);
-    return record;
+    return requireDates(record);
   }
 
   async function getUnrevoked(id: string): Promise<UsedKey> {
@@ -128,6 +128,13 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
     const { unbannedAt: _, previousEndsAt: __, ...key } = record;
     return { ...key, left: admission ? { minute, day } : null, bannedUntil };
   }
+}
+
+/** PostgreSQL has times that are no date of JavaScript, such as `infinity`. Servers refuse a key that has one. */
+function requireDates(record: UsedKey): UsedKey {
+  const [name] = Object.entries(record).find(([, value]) => value instanceof Date && Number.isNaN(+value)) ?? [];
+  if (name) throw new Error(`${record.id} has no valid date as ${name}: correct it in the database`);
+  return record;
 }
 
 function toSettings({ plan, label = null, perMinute, perDay, expiresAt = null }: KeyRequest): KeySettings {

@@ -21,7 +21,8 @@ const PREPARE = `SET LOCAL lock_timeout = '2s';
 
 const RETRY_MS = 500;
 
-const LOCK_NOT_AVAILABLE = '55P03';
+/** Another transaction was in the way: it held a lock for too long, or PostgreSQL has undone this one (a deadlock). */
+const IN_THE_WAY: ReadonlySet<unknown> = new Set(['55P03', '40001', '40P01']);
 const PERMISSION_DENIED = '42501';
 const GRANT =
   '. Run npm run migrate as the owner of the tables or, for a new database, GRANT CREATE ON SCHEMA public to the role';
@@ -58,7 +59,7 @@ export async function migrate(
     } catch (error) {
       const isUnavailable = error instanceof StoreError;
       const { code, message } = (isUnavailable ? (error.cause ?? error) : error) as NodeJS.ErrnoException;
-      const isLocked = code === LOCK_NOT_AVAILABLE;
+      const isLocked = IN_THE_WAY.has(code);
       if (error instanceof ConfigError || (isUnavailable && !isLocked)) throw error;
       if (!isLocked || performance.now() >= deadline)
         throw new ConfigError(`migration ${file} failed: ${message}${code === PERMISSION_DENIED ? GRANT : ''}`);

@@ -175,13 +175,13 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   /**
    * Ends the statement of a client, also a commit that waits for a standby, which statement_timeout does not end. A
    * pooler hides which process serves a client, but ends the statement when the client leaves.
-   * @returns whether the server has been asked
+   * @returns whether the server has found it
    */
   async function cancel(client: pg.PoolClient): Promise<boolean> {
     const id = ids.get(client);
     if (id === undefined) return false;
-    return askOnce(hosts.url(), CANCEL_MS, CANCEL, [`% ${id}`]).then(
-      () => true,
+    return askOnce(hosts.url(), CANCEL_MS, CANCEL, [`${id}%`]).then(
+      ({ length }) => length > 0,
       () => false,
     );
   }

@@ -14,17 +14,14 @@ const SETTINGS =
   '-c DateStyle=ISO -c IntervalStyle=postgres -c TimeZone=UTC -c bytea_output=hex -c extra_float_digits=1 ' +
   '-c array_nulls=on -c standard_conforming_strings=on -c default_transaction_isolation=read\\ committed';
 
-/** PostgreSQL cuts longer names of sessions, in bytes. */
-const MAX_NAME_LENGTH = 63;
-
 /**
  * Adds what every connection sets to a URL, whose `options` may replace only the settings of plans.
- * @param id - ends the `application_name`, which tells one session from the others
+ * @param id - begins the `application_name`, of which PostgreSQL keeps 63 bytes, and tells one session from the others
  */
 export function addSettings(text: string, id: string): string {
   const url = new URL(text);
   const name = url.searchParams.get('application_name') ?? 'animal-store-gateway';
-  url.searchParams.set('application_name', `${name.slice(0, MAX_NAME_LENGTH - id.length - 1)} ${id}`);
+  url.searchParams.set('application_name', `${id} ${name}`);
   url.searchParams.set('options', [LASTING_PLANS, url.searchParams.get('options'), SETTINGS].join(' '));
   return url.href;
 }

@@ -77,12 +77,15 @@ const WITH_LAST_USE = `${COLUMNS}, (
     WHERE key_id = id AND starts_at = (SELECT max(starts_at) FROM usage WHERE key_id = id)
   ) AS "lastUsedAt"`;
 
+/** The program cannot read later times, such as infinity, and refuses the key. */
+const PREVIOUS_EXPIRY = `CASE WHEN expires_at >= '10000-01-01' THEN expires_at ELSE least(expires_at, previous_ends_at) END`;
+
 /** A key that changed its secret has a row for each of the two. The previous one ends earlier. */
 const FIND_BY_DIGEST = {
   name: 'find-keys',
   text: `SELECT digest AS "foundBy", ${COLUMNS} FROM api_keys WHERE digest = ANY($1::bytea[])
          UNION ALL
-         SELECT previous_digest, ${select('least(expires_at, previous_ends_at)')} FROM api_keys
+         SELECT previous_digest, ${select(PREVIOUS_EXPIRY)} FROM api_keys
          WHERE previous_digest = ANY($1::bytea[])`,
 };
 const LIST = {

@@ -128,15 +128,19 @@ async function migrateAtStart(
   } catch (error) {
     // The StoreError of a database that may be available later.
     const { cause } = error as Error;
-    if (error instanceof StoreError && cause instanceof Error && !HOPELESS.test(codeOf(cause))) throw error;
+    if (error instanceof StoreError && cause instanceof Error && !HOPELESS.test(codeOf(cause) || cause.message))
+      throw error;
     throw toConfigError(error, nameSetting(store));
   }
 }
 
 /** PgBouncer refuses with this code, for example the settings of a session. PostgreSQL does not use it for that. */
 const POOLER_REFUSES = '08P01';
-/** Waiting does not help a pooler that refuses, or a wrong password, certificate or database name. */
-const HOPELESS = /^(?:28|3D|42501$|08P01$)|CERT|^ERR_TLS|^ERR_SSL|UNABLE_TO_VERIFY|HOSTNAME_MISMATCH/;
+/**
+ * Waiting does not help a pooler that refuses, or a wrong password or database name. Without a password in the URL, or
+ * without TLS on the server, pg's errors have only a message.
+ */
+const HOPELESS = /^(?:28|3D|42501$|08P01$|SASL: )|does not support SSL/;
 
 function codeOf(error: Error): string {
   return (error as NodeJS.ErrnoException).code ?? '';

@@ -14,7 +14,7 @@ import { runSql } from '../support/sql.js';
 
 const LOST_MS = process.env.DRILL ? 60_000 : 8_000;
 const POOL = 10;
-const SESSIONS = `SELECT count(*)::int AS count FROM pg_stat_activity WHERE application_name LIKE 'animal-store-gateway%'`;
+const SESSIONS = `SELECT count(*)::int AS count FROM pg_stat_activity WHERE application_name LIKE '%animal-store-gateway'`;
 
 describeWith('postgres', 'a lost synchronous standby', () => {
   let servers: PostgresServers;

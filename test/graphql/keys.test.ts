@@ -1,5 +1,6 @@
 import { buildClientSchema, getIntrospectionQuery, type IntrospectionQuery } from 'graphql';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { sendRaw } from '../hostile/raw-http.js';
 import { startGateway, MODES, type Gateway } from '../support/gateway.js';
 
 const PETS = '{ pets { id } }';
@@ -113,6 +114,16 @@ describe.each(MODES)('GraphQL keys without introspection, %s store', (mode) => {
     it('are required before the body is parsed', async () => {
       const headers = { 'Content-Type': 'application/json' };
       expect((await gateway.fetch('/graphql', { method: 'POST', headers, body: '{' })).status).toBe(401);
+    });
+
+    it('are required before the body has arrived', async () => {
+      const head = 'POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n';
+      const { status, text } = await sendRaw(gateway.url, (socket) => {
+        // A body that never ends.
+        socket.write(`${head}Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n`);
+      });
+      expect(status).toBe(401);
+      expect(text).toContain('UNAUTHENTICATED');
     });
 
     it('give access to data but not to the schema or suggestions', async () => {

@@ -1,5 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type Gateway } from '../support/gateway.js';
 import { until } from '../support/process.js';
@@ -78,6 +79,25 @@ describe('bodies that are cut or filled to cost much', () => {
     expect(statuses.length).toBeLessThan(90);
     for (const sender of senders) sender.destroy();
     await until('a body has room again', async () => (await gateway.graphql('{ __typename }', { key })).status === 200);
+  });
+
+  it('the longest body that MAX_BODY_BYTES may allow is never refused for its own sake', async () => {
+    const patient = await startGateway('server', { MAX_BODY_BYTES: '67108864' });
+    const { key: itsKey } = await patient.createKey();
+    const { hostname, port } = new URL(patient.url);
+    const socket = connect(Number(port), hostname);
+    sockets.push(socket);
+    const length = 45 * MEGABYTE;
+    // A buffer that begins with 5,000 bytes, and doubles, would have 82 MB.
+    socket.write(
+      `POST /v1/pets HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${itsKey}\r\n` +
+        `Content-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${' '.repeat(5_000)}`,
+    );
+    await sleep(200);
+    socket.write('{"name":"Rex","categoryId":1}'.padStart(length - 5_000));
+    expect(await statusOf(socket)).toBe(201);
+    socket.destroy();
+    await patient.close();
   });
 
   it.each([

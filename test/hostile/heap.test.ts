@@ -21,8 +21,9 @@ describe('the memory of the program', () => {
       string
     >;
     const used = keys.pro as string;
+    const revoked = keys.business as string;
     const madeUp = `${used.slice(0, -1)}${used.endsWith('a') ? 'b' : 'a'}`;
-    for (const key of [used, madeUp]) {
+    for (const key of [used, madeUp, revoked]) {
       for (const path of ['/v1/pets', '/graphql?query={pets{id}}']) {
         const response = await program.fetch(path, {
           headers: { Authorization: `Bearer ${key}`, Connection: 'close' },
@@ -30,6 +31,12 @@ describe('the memory of the program', () => {
         await response.arrayBuffer();
       }
     }
+    const listed = JSON.parse((await place.keys(['list', '--plan', 'business', '--json'])).stdout) as { id: string }[];
+    await place.keys(['revoke', listed[0]?.id as string]);
+    await until('the revoked key is refused', async () => {
+      const headers = { Authorization: `Bearer ${revoked}`, Connection: 'close' };
+      return (await program.fetch('/v1/pets', { headers })).status === 401;
+    });
     // Node's parser reuses its buffers for later requests.
     for (let count = 0; count < 50; count += 1) await (await program.fetch('/livez')).arrayBuffer();
     await sleep(6_000);
@@ -41,6 +48,6 @@ describe('the memory of the program', () => {
     });
     const snapshot = await readFile(join(place.directory, file as string), 'utf8');
     expect(snapshot.length).toBeGreaterThan(1_000_000);
-    for (const key of [used, madeUp]) expect(snapshot.includes(key)).toBe(false);
+    for (const key of [used, madeUp, revoked]) expect(snapshot.includes(key)).toBe(false);
   });
 });

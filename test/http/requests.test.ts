@@ -27,6 +27,18 @@ describe('requests in other forms', () => {
     expect((await request(gateway.url, { path, headers })).status).toBe(404);
   });
 
+  it.each([
+    ['/graphql', '{"query":"{ __typename }"}', 200],
+    ['/v1/pets', '{"name":"\uFEFFRex","categoryId":1}', 201],
+  ])('a byte order mark before a JSON body for %s is ignored, but only one', async (path, body, status) => {
+    const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+    const marked = await gateway.fetch(path, { method: 'POST', headers, body: `\uFEFF${body}` });
+    expect(marked.status).toBe(status);
+    if (status === 201) expect(((await marked.json()) as { name: string }).name).toBe('\uFEFFRex');
+    const twice = await gateway.fetch(path, { method: 'POST', headers, body: `\uFEFF\uFEFF${body}` });
+    expect(twice.status).toBe(400);
+  });
+
   it.each(['', ' ', 'identity', 'Identity'])('the Content-Encoding "%s" is none', async (encoding) => {
     const response = await gateway.fetch('/v1/pets', {
       method: 'POST',

@@ -1,18 +1,22 @@
-import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import { createSecureContext, TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { makeCertificate } from '../support/certificate.js';
 import { describeWith } from '../support/installed-program.js';
+import { startPostgres, type PostgresCluster } from '../support/postgres-cluster.js';
 import { linesOf, makePlace, type Ended, type Place } from '../support/process.js';
 import { runSql } from '../support/sql.js';
 
 let place: Place;
+/** A server with the authentication that is usual today. */
+let scram: PostgresCluster;
 beforeAll(async () => {
-  place = await makePlace();
+  [place, scram] = await Promise.all([makePlace(), startPostgres([], 'scram-sha-256')]);
 });
-afterAll(() => place.close());
+afterAll(async () => {
+  await place.close();
+  await scram.close();
+});
 
 const onServer = (text: string): Promise<object[]> => runSql(inject('postgresUrl'), text);
 
@@ -34,21 +38,25 @@ async function createKey(database: string): Promise<string> {
 }
 
 describe('a start ends at once, with one line,', () => {
-  async function refuse(url: string): Promise<Ended> {
+  async function refuse(url: string, env: Record<string, string> = {}): Promise<Ended> {
     const startedAt = performance.now();
-    const ended = await place.run({ PORT: '0', DATABASE_URL: url, START_TIMEOUT_MS: '60000' });
+    const ended = await place.run({ PORT: '0', DATABASE_URL: url, START_TIMEOUT_MS: '60000', ...env });
     expect(performance.now() - startedAt).toBeLessThan(30_000);
     expect(ended.code).toBe(1);
     expect(linesOf(ended.stderr)).toHaveLength(1);
     return ended;
   }
 
-  it('if the database has another encoding than UTF8', async () => {
+  it.each([
+    ['SQL_ASCII', 'true'],
+    ['LATIN1', 'true'],
+    ['LATIN1', 'false'],
+  ])('if the database has the encoding %s, with MIGRATE=%s', async (encoding, isMigrating) => {
     const database = await place.database();
-    const name = `${new URL(database).pathname.slice(1)}_ascii`;
-    await onServer(`CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'`);
-    const { stderr } = await refuse(new URL(name, inject('postgresUrl')).href);
-    expect(stderr).toContain('the database has the encoding SQL_ASCII: create one with UTF8');
+    const name = `${new URL(database).pathname.slice(1)}_encoded`;
+    await onServer(`CREATE DATABASE ${name} TEMPLATE template0 ENCODING '${encoding}' LC_COLLATE 'C' LC_CTYPE 'C'`);
+    const { stderr } = await refuse(new URL(name, inject('postgresUrl')).href, { MIGRATE: isMigrating });
+    expect(stderr).toContain(`the database has the encoding ${encoding}: create one with UTF8`);
     await onServer(`DROP DATABASE ${name}`);
   });
 
@@ -56,6 +64,16 @@ describe('a start ends at once, with one line,', () => {
     const { url, role } = await createRole(await place.database(), '');
     expect((await refuse(url.replace(':postgres@', ':wrong@'))).stderr).toMatch(/password authentication failed/);
     await onServer(`DROP ROLE ${role}`);
+  });
+
+  it('if the URL has no password, and the server wants one', async () => {
+    for (const url of [inject('postgresUrl'), scram.url])
+      expect((await refuse(url.replace(':postgres@', '@'))).stderr).toMatch(/DATABASE_URL names .*password/);
+  });
+
+  it('if the URL wants TLS, and the server has none', async () => {
+    const { stderr } = await refuse(`${await place.database()}?sslmode=require`);
+    expect(stderr).toMatch(/DATABASE_URL names .*does not support SSL/);
   });
 
   it('if the database does not exist', async () => {
@@ -74,13 +92,7 @@ describe('a start ends at once, with one line,', () => {
 
   describeWith('openssl', 'if the certificate', () => {
     it.each(['require', 'verify-ca', 'verify-full'])('is self-signed, with sslmode=%s', async (mode) => {
-      const [key, cert] = ['key.pem', 'cert.pem'].map((name) => join(place.directory, name)) as [string, string];
-      const subject = ['-subj', '/CN=localhost', '-days', '2'];
-      const files = ['-keyout', key, '-out', cert];
-      execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', ...subject, ...files], {
-        stdio: 'ignore',
-      });
-      const secureContext = createSecureContext({ key: readFileSync(key), cert: readFileSync(cert) });
+      const secureContext = createSecureContext(makeCertificate(place.directory));
       const server = createServer((socket) => {
         socket.on('error', () => undefined);
         // The client asks for TLS, and the server agrees.

@@ -86,6 +86,30 @@ describe('operator routes, without a key', () => {
   });
 });
 
+describe('a database that has become read-only', () => {
+  it('makes /readyz?backend=true return 503 with the reason, until it is writable again', async () => {
+    const place = await makePlace();
+    const database = await place.database();
+    const name = new URL(database).pathname.slice(1);
+    const program = await place.start({ PORT: '0', DATABASE_URL: database });
+    const strict = (): Promise<Response> => program.fetch('/readyz?backend=true');
+    const set = async (change: string): Promise<void> => {
+      await onServer(`ALTER DATABASE ${name} ${change}`);
+      await onServer(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`);
+    };
+    expect((await strict()).status).toBe(200);
+    await set('SET default_transaction_read_only = on');
+    await until('it says why', async () => {
+      const response = await strict();
+      return response.status === 503 && (await response.text()).includes('read-only');
+    });
+    expect((await program.fetch('/readyz')).status).toBe(200);
+    await set('RESET default_transaction_read_only');
+    await until('it is ready with its backend again', async () => (await strict()).status === 200);
+    await place.close();
+  });
+});
+
 describe('a start while something is unavailable', () => {
   let place: Place;
 

@@ -230,6 +230,7 @@ it('keys usage answers who requested what, who is left, and who used up the dail
 
     const { lastUsedAt, left } = JSON.parse((await place.keys(['show', id, '--json'])).stdout);
     expect(left).toBeNull();
+    expect(linesOf((await place.keys(['list'])).stdout).at(0)).not.toContain('left');
     expect((await place.keys(['show', id])).stdout).toMatch(/^left +counted in the memory of each server/m);
     expect(Math.abs(Date.parse(lastUsedAt as string) - Date.now())).toBeLessThan(60_000);
   } finally {
@@ -258,6 +259,38 @@ it('keys usage is of today, or of the days since a date', async () => {
     await place.close();
   }
 });
+
+it.each(['infinity', '-infinity', '0044-03-15 BC', '294276-12-31'])(
+  'keys names a key whose expiry or revocation is no date, such as %s, and servers refuse it',
+  async (time) => {
+    const place = await makePlace();
+    try {
+      const env = { PORT: '0', DATABASE_URL: await place.database() };
+      const secrets: string[] = [];
+      for (const column of ['expires_at', 'revoked_at']) {
+        const created = await place.keys(['create', '--plan', 'free', '--json'], env);
+        const { id, key } = JSON.parse(created.stdout) as { id: string; key: string };
+        const rotated = await place.keys(['rotate', id, '--json'], env);
+        secrets.push(key, (JSON.parse(rotated.stdout) as { key: string }).key);
+        await runSql(env.DATABASE_URL, `UPDATE api_keys SET ${column} = '${time}' WHERE id = '${id}'`);
+        const name = column === 'expires_at' ? 'expiresAt' : 'revokedAt';
+        for (const args of [['list'], ['list', '--json'], ['show', id], ['show', id, '--json']]) {
+          const { code, stdout, stderr } = await place.keys(args, env);
+          expect([code, stdout]).toEqual([1, '']);
+          const line = `keys: ${id} has no valid date as ${name}: correct it in the database`;
+          expect(linesOf(stderr)).toEqual([expect.stringContaining(line)]);
+        }
+      }
+      const program = await place.start(env);
+      for (const key of secrets) {
+        const headers = { Authorization: `Bearer ${key}` };
+        expect((await program.fetch('/v1/pets', { headers })).status).toBe(401);
+      }
+    } finally {
+      await place.close();
+    }
+  },
+);
 
 it('keys refuses a blank KEYS_ACTOR', async () => {
   const place = await makePlace();

@@ -43,6 +43,12 @@ describe('the store command', () => {
     expect((await place.store(['export', '-'], { DATA_DIR: 'back' })).stdout).toBe(exported);
   });
 
+  it('counts one row of a table as it counts several', async () => {
+    const env = { DATABASE_URL: await place.database() };
+    await place.keys(['create', '--plan', 'free'], env);
+    expect((await place.store(['export', '-'], env)).stderr).toMatch(/exported pets: 0, api_keys: 1, /);
+  });
+
   it('ignores a byte order mark at the beginning of an export, and no other', async () => {
     await writeFile(join(place.directory, 'marked.jsonl'), `\uFEFF${exported}`);
     expect(await place.store(['import', 'marked.jsonl'], { DATA_DIR: 'marked' })).toMatchObject({ code: 0 });

@@ -23,6 +23,8 @@ describe('the body of an upstream response', () => {
   it.each([
     ['gzip', gzipSync(BODY)],
     ['GZIP', gzipSync(BODY)],
+    ['x-gzip', gzipSync(BODY)],
+    ['X-GZip', gzipSync(`\uFEFF${BODY}`)],
     ['br', brotliCompressSync(BODY)],
     ['deflate', deflateSync(BODY)],
     ['deflate', deflateRawSync(BODY)],
@@ -51,6 +53,11 @@ describe('the body of an upstream response', () => {
     expect((await ask()).errors?.[0]?.extensions.code).toBe('UPSTREAM_ERROR');
   });
 
+  it('may begin with a byte order mark', async () => {
+    upstream.play((_, response) => send(response, 200, `\uFEFF${BODY}`));
+    expect((await ask()).data.pets).toEqual([{ id: '1', name: 'Ä' }]);
+  });
+
   it('of an error may be encoded too', async () => {
     const body = { code: 'no', message: 'In their words.', status: 400 };
     upstream.play((_, response) => {
@@ -68,7 +75,8 @@ describe('the body of an upstream response', () => {
 
   it('may arrive in chunks of one byte', async () => {
     const pets = Array.from({ length: 20 }, (_, i) => ({ id: i, name: 'x'.repeat(200), categoryId: 1 }));
-    upstream.play((_, response) => void response.socket?.write(inBytes(JSON.stringify(pets))));
+    const body = JSON.stringify(pets).padEnd(65_000);
+    upstream.play((_, response) => void response.socket?.write(inBytes(body)));
     expect((await ask()).data.pets).toEqual(pets.map(({ id, name }) => ({ id: String(id), name })));
   });
 

@@ -1,3 +1,5 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
@@ -48,6 +50,19 @@ describe('a request from a gateway to its upstream', () => {
         'x-request-id',
       ].sort(),
     );
+  });
+
+  it("carries the gateway's name also when the gateway asks for itself", async () => {
+    const agents: (string | undefined)[] = [];
+    const server = createServer((request, response) => {
+      agents.push(request.headers['user-agent']);
+      send(response, 401, { code: 'unauthorized', message: 'No key.', status: 401 });
+    });
+    await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
+    const other = await startProxyBefore(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`);
+    expect(agents).toEqual([expect.stringMatching(/^animal-store-gateway\/\d+\.\d+\.\d+/)]);
+    await other.close();
+    await new Promise((closed) => server.close(closed));
   });
 
   it('carries no client name that contains the key', async () => {

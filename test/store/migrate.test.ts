@@ -10,6 +10,7 @@ import { createPgDatabase } from '../../src/store/pg-database.js';
 import { openPgliteDatabase } from '../../src/store/embedded-store.js';
 import { createDatabase, startGateway } from '../support/gateway.js';
 import { until } from '../support/process.js';
+import { statementWaits } from '../support/table-lock.js';
 
 const FIVE = [1, 2, 3, 4, 5];
 const TABLES = ['api_keys', 'idempotent_adds', 'key_log', 'pets', 'schema_version', 'usage'];
@@ -129,6 +130,38 @@ describe('migrating a fresh PostgreSQL database', () => {
       await report.end();
       expect(await migrate(open(), { files })).toEqual(['002.do.two.sql']);
     });
+
+    it.each(['40001', '40P01'])('repeats a file that PostgreSQL asks to repeat with %s', async (code) => {
+      await migrate(open(), { files });
+      await ask('CREATE SEQUENCE attempts');
+      const raise = `IF nextval('attempts') < 3 THEN RAISE EXCEPTION SQLSTATE '${code}'; END IF;`;
+      await writeFile(join(folder, '002.do.two.sql'), `ALTER TABLE one ADD two int; DO $$ BEGIN ${raise} END $$;`);
+      expect(await migrate(open(), { files })).toEqual(['002.do.two.sql']);
+      expect(await ask('SELECT last_value::int FROM attempts')).toEqual([{ last_value: 3 }]);
+    });
+
+    it.each(['a statement', 'a migration'])(
+      '%s that PostgreSQL ends because of a deadlock is repeated',
+      async (kind) => {
+        await migrate(open(), { files });
+        await ask('CREATE TABLE two (id int)');
+        // Only sessions of the program find deadlocks, while the other one already waits.
+        await ask(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET deadlock_timeout = '1500ms'`);
+        const other = new pg.Client({ connectionString: url });
+        await other.connect();
+        await other.query(`SET deadlock_timeout = '1h'; BEGIN; LOCK TABLE two`);
+        const text = 'DO $$ BEGIN LOCK TABLE one; LOCK TABLE two; END $$';
+        await writeFile(join(folder, '002.do.two.sql'), text);
+        const program = open({ statementTimeoutMs: 10_000 });
+        const running =
+          kind === 'a migration' ? migrate(program, { files }) : program.query({ name: 'lock', text }, []);
+        await statementWaits(url);
+        await other.query('LOCK TABLE one');
+        await other.query('COMMIT');
+        await other.end();
+        expect(await running).toEqual(kind === 'a migration' ? ['002.do.two.sql'] : []);
+      },
+    );
 
     it('keeps the files before one that fails', async () => {
       await writeFile(join(folder, '002.do.two.sql'), 'CREATE TABLE two (id int); SELECT 1 / 0;');

@@ -2,6 +2,8 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createPgDatabase } from '../../src/store/pg-database.js';
 import { createDatabase, startGateway } from '../support/gateway.js';
+import { until } from '../support/process.js';
+import { runSql } from '../support/sql.js';
 import { noStatementWaits, statementWaits, whileLocked } from '../support/table-lock.js';
 
 describe('a store without prepared statements', () => {
@@ -48,4 +50,24 @@ describe('a store without prepared statements', () => {
     expect(second).toEqual(expect.any(Number));
     expect(second).not.toBe(first);
   });
+});
+
+describe('a statement that takes too long', () => {
+  it.each(['ü'.repeat(40), '猫'.repeat(40), 'a'.repeat(100), '100% _', ''])(
+    'is cancelled if the application_name in the URL is %j',
+    async (name) => {
+      const { url, drop } = await createDatabase();
+      const named = new URL(url);
+      named.searchParams.set('application_name', name);
+      const store = createPgDatabase({ url: named.href, pool: 1, prepare: true, statementTimeoutMs: 100 });
+      const run = (text: string): Promise<unknown> => store.query({ name: '', text }, []);
+      // As in a commit that waits for a standby, nothing but the program ends the statement.
+      await run('SET statement_timeout = 0');
+      await expect(run('SELECT pg_sleep(60)')).rejects.toThrow();
+      const sleeping = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`;
+      await until('the server has ended it', async () => (await runSql(url, sleeping)).length === 0, 15_000);
+      await store.close();
+      await drop();
+    },
+  );
 });
