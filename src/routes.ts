@@ -7,9 +7,8 @@ import { REVALIDATED } from './http/conditional.js';
 import type { Cors } from './http/cors.js';
 import type { Face, Page, Route } from './http/face.js';
 import type { FairQueue } from './http/fair-queue.js';
-import { toErrorReply, type Reply } from './http/reply.js';
+import { toErrorReply, type Answer, type Reply } from './http/reply.js';
 import { requireValidHead, type HttpRequest } from './http/request.js';
-import type { Answer } from './http/server.js';
 
 export interface RoutesOptions {
   readonly access: Access;

@@ -28,6 +28,16 @@ export interface LoggedFields {
   readonly client?: string | undefined;
 }
 
+/** A reply with what the server adds to it and logs. */
+export interface Answer {
+  readonly reply: Reply;
+  /** For metrics and the log. Never the client's path, because that could have any value. */
+  readonly route: string;
+  /** For the limit headers. Undefined if nothing is counted or the limits are unknown. */
+  readonly windows?: readonly WindowState[] | undefined;
+  readonly keyId?: string | undefined;
+}
+
 /** The media type of all bodies but those of GraphQL. */
 export const JSON_TYPE = 'application/json; charset=utf-8';
 

@@ -1,5 +1,4 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { WindowState } from '../access/ledger.js';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { toStoreError, type ErrorName, type StoreError } from '../errors.js';
 import { createRequestLog, type Log } from '../observability/log.js';
@@ -8,18 +7,8 @@ import { describeSpan } from '../observability/span.js';
 import { toConditional } from './conditional.js';
 import { createConnections, type ConnectionLimits } from './connections.js';
 import type { Cors } from './cors.js';
-import { addLimitHeaders, toErrorReply, type Reply } from './reply.js';
+import { addLimitHeaders, toErrorReply, type Answer, type Reply } from './reply.js';
 import { HttpRequest, readAddress } from './request.js';
-
-/** A reply with what the server adds to it and logs. */
-export interface Answer {
-  readonly reply: Reply;
-  /** For metrics and the log. Never the client's path, because that could have any value. */
-  readonly route: string;
-  /** For the limit headers. Undefined if nothing is counted or the limits are unknown. */
-  readonly windows?: readonly WindowState[] | undefined;
-  readonly keyId?: string | undefined;
-}
 
 export interface HttpServerOptions extends ConnectionLimits {
   readonly answer: (request: HttpRequest) => MaybePromise<Answer>;

@@ -3,9 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { pino, type Logger } from 'pino';
 import pretty from 'pino-pretty';
-import type { LoggedFields } from '../http/reply.js';
+import type { Answer, LoggedFields } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
-import type { Answer } from '../http/server.js';
 
 export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child'>;
 

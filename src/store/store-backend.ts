@@ -128,19 +128,15 @@ async function migrateAtStart(
   } catch (error) {
     // The StoreError of a database that may be available later.
     const { cause } = error as Error;
-    if (error instanceof StoreError && cause instanceof Error && !HOPELESS.test(codeOf(cause) || cause.message))
-      throw error;
+    if (error instanceof StoreError && cause instanceof Error && !HOPELESS.test(codeOf(cause))) throw error;
     throw toConfigError(error, nameSetting(store));
   }
 }
 
 /** PgBouncer refuses with this code, for example the settings of a session. PostgreSQL does not use it for that. */
 const POOLER_REFUSES = '08P01';
-/**
- * Waiting does not help a pooler that refuses, or a wrong password or database name. Without a password in the URL, or
- * without TLS on the server, pg's errors have only a message.
- */
-const HOPELESS = /^(?:28|3D|42501$|08P01$|SASL: )|does not support SSL/;
+/** Waiting does not help a wrong password or database name, a missing permission or a pooler that refuses. */
+const HOPELESS = /^(?:28|3D|42501$|08P01$)/;
 
 function codeOf(error: Error): string {
   return (error as NodeJS.ErrnoException).code ?? '';

@@ -3,20 +3,14 @@ import { createSecureContext, TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { makeCertificate } from '../support/certificate.js';
 import { describeWith } from '../support/installed-program.js';
-import { startPostgres, type PostgresCluster } from '../support/postgres-cluster.js';
 import { linesOf, makePlace, type Ended, type Place } from '../support/process.js';
 import { runSql } from '../support/sql.js';
 
 let place: Place;
-/** A server with the authentication that is usual today. */
-let scram: PostgresCluster;
 beforeAll(async () => {
-  [place, scram] = await Promise.all([makePlace(), startPostgres([], 'scram-sha-256')]);
+  place = await makePlace();
 });
-afterAll(async () => {
-  await place.close();
-  await scram.close();
-});
+afterAll(() => place.close());
 
 const onServer = (text: string): Promise<object[]> => runSql(inject('postgresUrl'), text);
 
@@ -64,16 +58,6 @@ describe('a start ends at once, with one line,', () => {
     const { url, role } = await createRole(await place.database(), '');
     expect((await refuse(url.replace(':postgres@', ':wrong@'))).stderr).toMatch(/password authentication failed/);
     await onServer(`DROP ROLE ${role}`);
-  });
-
-  it('if the URL has no password, and the server wants one', async () => {
-    for (const url of [inject('postgresUrl'), scram.url])
-      expect((await refuse(url.replace(':postgres@', '@'))).stderr).toMatch(/DATABASE_URL names .*password/);
-  });
-
-  it('if the URL wants TLS, and the server has none', async () => {
-    const { stderr } = await refuse(`${await place.database()}?sslmode=require`);
-    expect(stderr).toMatch(/DATABASE_URL names .*does not support SSL/);
   });
 
   it('if the database does not exist', async () => {

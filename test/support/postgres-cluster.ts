@@ -24,12 +24,8 @@ export interface PostgresCluster {
 /**
  * Creates a cluster and starts it.
  * @param flags - more server options
- * @param authMethod - by default the one that costs a connection the least
  */
-export async function startPostgres(
-  flags: readonly string[] = [],
-  authMethod: 'password' | 'scram-sha-256' = 'password',
-): Promise<PostgresCluster> {
+export async function startPostgres(flags: readonly string[] = []): Promise<PostgresCluster> {
   const directory = await mkdtemp(join(tmpdir(), 'animal-store-postgres-'));
   // The server runs as another user when the tests run as root.
   await chmod(directory, 0o755);
@@ -40,7 +36,6 @@ export async function startPostgres(
     port,
     user: 'postgres',
     password: 'postgres',
-    authMethod,
     persistent: true,
     // PostgreSQL refuses to run as root, which is common in containers.
     createPostgresUser: process.getuid?.() === 0,
