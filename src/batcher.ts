@@ -53,8 +53,8 @@ export function createBatcher<Entry, Answer>({
   function schedule(): void {
     if (isScheduled) return;
     isScheduled = true;
-    // When an immediate runs, every request that has arrived has added its entries. An only client need not wait for
-    // it.
+    // When an immediate runs, every request that has arrived has added its entries. A lone client does not
+    // wait for it.
     if (hasCompany) setImmediate(dispatch);
     else process.nextTick(dispatch);
   }

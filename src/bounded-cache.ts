@@ -5,17 +5,11 @@ import { LRUCache } from 'lru-cache';
  * would allocate memory for all entries at once, which takes a tenth of the startup time.
  * @param capacity - the most entries to keep
  * @param ttl - how long to keep an entry, in milliseconds; forever by default
- * @param onEvict - called with the key of an entry that had no room
  */
-export function createBoundedCache<Value extends object>(
-  capacity: number,
-  ttl?: number,
-  onEvict?: (key: string) => void,
-): LRUCache<string, Value> {
+export function createBoundedCache<Value extends object>(capacity: number, ttl?: number): LRUCache<string, Value> {
   return new LRUCache<string, Value>({
     maxSize: capacity,
     sizeCalculation: () => 1,
     ...(ttl !== undefined && { ttl }),
-    ...(onEvict && { dispose: (_, key, reason) => reason === 'evict' && onEvict(key) }),
   });
 }

@@ -68,7 +68,7 @@ interface StoreErrorDetails {
 /** https://v8.dev/docs/stack-trace-api */
 const V8_ERROR = Error as { stackTraceLimit?: number };
 
-/** The only error that the program throws deliberately. Its message is safe to send to the client. */
+/** The error of a request. Its message is safe to send. `RequestErrors` in graphql/ refuses a document with several. */
 export class StoreError extends Error {
   override readonly name = 'StoreError';
 

@@ -9,6 +9,7 @@ import type { OperationRequest, Variables } from './types.js';
 const PREFLIGHTED_HEADERS = ['authorization', 'apollo-require-preflight', 'x-apollo-operation-name'] as const;
 
 const EXAMPLE = '{"query": "{ pets { id } }"}';
+const QUERY_STRING = 'The query string';
 
 /** @throws StoreError `bad_request`, `unprocessable_request` */
 export function readGetRequest(http: HttpRequest): OperationRequest {
@@ -34,7 +35,7 @@ export function readGetRequest(http: HttpRequest): OperationRequest {
   };
   const [query, documentId, operationName] = ['query', 'documentId', 'operationName'].map(read);
   const [variables, extensions] = ['variables', 'extensions'].map(readJson);
-  return toOperation({ query, documentId, operationName, variables, extensions }, 'The query string');
+  return toOperation({ query, documentId, operationName, variables, extensions }, QUERY_STRING);
 }
 
 /** @throws StoreError `bad_request`, `unprocessable_request`; one malformed entry refuses the batch */
@@ -58,7 +59,8 @@ function toOperation(sent: unknown, subject: string): OperationRequest {
   const persistedQuery = toPersistedQuery(toRecord(sent, 'extensions', subject)?.persistedQuery, subject);
   const isNamed = documentId !== undefined || persistedQuery !== undefined;
   if (query === undefined && !isNamed) {
-    throw malformed(`${subject} has no query, documentId or persistedQuery extension: send ${EXAMPLE}.`);
+    const example = subject === QUERY_STRING ? '?query={pets{id}}' : EXAMPLE;
+    throw malformed(`${subject} has no query, documentId or persistedQuery extension: send ${example}.`);
   }
   return {
     // An empty query is a document that cannot be parsed, unless the request names another.

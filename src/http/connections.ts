@@ -34,7 +34,7 @@ interface Connection {
   isEnding: boolean;
 }
 
-/** Bounds what the clients of a server leave unread, and answers what is no valid HTTP. */
+/** Limits what clients leave unread, and answers requests that are not valid HTTP. */
 export function createConnections({ stallMs = 15_000, maxWaitingBytes = 64 * 1_024 * 1_024 }: ConnectionLimits) {
   const connections = new WeakMap<Duplex, Connection>();
   /** The lengths of the bodies that their sockets have not accepted completely, the oldest first. */

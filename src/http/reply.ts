@@ -38,7 +38,7 @@ export interface Answer {
   readonly keyId?: string | undefined;
 }
 
-/** The media type of all bodies but those of GraphQL. */
+/** The media type of JSON bodies. GraphQL negotiates its own. */
 export const JSON_TYPE = 'application/json; charset=utf-8';
 
 /** Returns the reply to an error with the Error body of the interface document. */

@@ -95,10 +95,6 @@ class ProxySession implements session.Session, session.UpstreamKey {
     if (this.#isReserved) this.#addInFlight(cost);
   }
 
-  explain(error: StoreError): StoreError {
-    return error;
-  }
-
   start(): StoreError | undefined {
     if (this.#isReserved) return this.findRefusal();
     const refusal = this.findRefusal() ?? this.#key.findLimit(1);

@@ -58,10 +58,7 @@ export function createUpstreamClient({ url, connections, timeoutMs, breaker, obs
   };
   return {
     ask,
-    load() {
-      const { active, waiting } = queue.load();
-      return { active, waiting, idle: Math.max(0, pool.stats.connected - active) };
-    },
+    load: queue.load,
     close: () => pool.destroy(),
   };
 }

@@ -17,6 +17,8 @@ const parsed = new WeakMap<pg.Connection, Set<string>>();
  * makes each row at once of what the server sends.
  */
 export class KnownStatement implements pg.Submittable {
+  /** Tracing reads these. */
+  readonly name: string;
   readonly text: string;
   readonly #rows: unknown[] = [];
 
@@ -25,18 +27,20 @@ export class KnownStatement implements pg.Submittable {
     private readonly read: (columns: readonly (string | null)[]) => unknown,
     readonly callback: Callback,
   ) {
+    this.name = config.name;
     this.text = config.text;
   }
 
   submit(connection: pg.Connection): void {
-    const { name, text, values } = this.config;
+    const { name, text } = this;
+    const { values } = this.config;
     connection.stream.cork();
     if (!parsed.get(connection)?.has(name)) {
       // The server keeps a statement that it has parsed, even if the first request with it failed.
       if (name !== '') connection.close({ type: 'S', name }, true);
       connection.parse({ name, text, types: [] }, true);
     }
-    connection.bind({ portal: '', statement: name, binary: '', values: values }, true);
+    connection.bind({ portal: '', statement: name, binary: '', values }, true);
     connection.execute({ portal: '', rows: '' }, true);
     connection.sync();
     connection.stream.uncork();
@@ -47,7 +51,7 @@ export class KnownStatement implements pg.Submittable {
   }
 
   handleReadyForQuery(connection: pg.Connection): void {
-    const { name } = this.config;
+    const { name } = this;
     const names = parsed.get(connection) ?? new Set();
     if (name !== '' && !names.has(name)) parsed.set(connection, names.add(name));
     this.callback(null, { rows: this.#rows });

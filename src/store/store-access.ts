@@ -79,10 +79,6 @@ class CallerSession implements Session {
     return chain(this.ledger.admit(this.caller, 0), ({ windows }) => ({ plan, windows }));
   }
 
-  close(): void {
-    // Admitted requests stay charged.
-  }
-
   #settle(admission: Admission, cost: number): void {
     const { caller, observer } = this;
     this.#windows = admission.windows;
