@@ -192,7 +192,7 @@ describe('messages', () => {
   it('GraphQL: a GET without a query', async () => {
     const { errors } = (await (await send('/graphql')).json()) as any;
     expect(errors[0].message).toBe(
-      'The query string has no query, documentId or persistedQuery extension: send {"query": "{ pets { id } }"}.',
+      'The query string has no query, documentId or persistedQuery extension: send ?query={pets{id}}.',
     );
   });
 
