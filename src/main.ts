@@ -45,7 +45,7 @@ async function main(): Promise<void> {
   const exit = (status: number, signal: NodeJS.Signals = 'SIGKILL'): void => {
     const end = (isWritten: boolean): void => {
       // process.exit waits for a thread that writes to a terminal that nobody reads, and aborts if a terminal is closed.
-      if (!isWritten || !terminals.every((fd) => isatty(fd)))
+      if (terminals.some((fd) => !isWritten || !isatty(fd)))
         process.removeAllListeners(signal).kill(process.pid, signal);
       process.exit(status);
     };

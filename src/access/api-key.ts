@@ -57,13 +57,16 @@ export function parseBearer(authorization: string | undefined): string | undefin
   return authorization === undefined ? undefined : BEARER.exec(authorization)?.[1]?.trimEnd();
 }
 
+/** A shorter key of another store could be part of any text. */
+const LEAST_LENGTH = 8;
+
 /**
  * Returns a text that a client sent, unless it contains an API key.
  * @param authorization - the header of its request: the keys of other stores have any form
  */
 export function redact(text: string, authorization: string | undefined): string {
-  const key = parseBearer(authorization);
-  return ANYWHERE.test(text) || (key && text.includes(key)) ? '(redacted)' : text;
+  const key = parseBearer(authorization) ?? '';
+  return ANYWHERE.test(text) || (key.length >= LEAST_LENGTH && text.includes(key)) ? '(redacted)' : text;
 }
 
 export const CLIENT_NAME_HEADER = 'apollographql-client-name';

@@ -80,6 +80,10 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
       }
       return persistedQuery ? findPersisted(persistedQuery, query) : (query as string);
     },
+    /** Keeps the text of a valid document that a request has sent with its hash. */
+    keep({ query, persistedQuery }: OperationRequest): void {
+      if (query !== undefined && persistedQuery) persisted.set(persistedQuery.sha256Hash, query);
+    },
     async close(): Promise<void> {
       if (path !== undefined) unwatchFile(path);
       await loading;
@@ -97,7 +101,6 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
     if (text === kept) return text;
     if (hash('sha256', text) !== sha256Hash)
       throw new StoreError('bad_request', 'The sha256Hash is not that of the query.');
-    persisted.set(sha256Hash, text);
     return text;
   }
 

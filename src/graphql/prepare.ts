@@ -29,9 +29,11 @@ import type { Answered, Operation, OperationRequest, Prepared, Variables } from 
 interface KnownDocument {
   readonly document: DocumentNode;
   readonly operations: Map<string, Operation>;
-  /** How many fields have been compiled. */
+  /** How many fields have been compiled, and what else its variants take. */
   readonly fields: number;
 }
+
+type Valid = Omit<Prepared, 'isTrusted'>;
 
 /** The bounds of the cache: documents, and the characters and compiled fields that all and each of them keep. */
 const MAX_DOCUMENTS = 2_000;
@@ -39,6 +41,8 @@ const MAX_SIZE = 500_000;
 const MAX_DOCUMENT_SIZE = 250_000;
 /** How many characters of a document take as much memory as one compiled field. */
 const FIELD_CHARACTERS = 4;
+/** What a variant takes besides its fields, even if all of them are skipped. */
+const VARIANT_FIELDS = 100;
 
 /** Creates the first step of an operation. Only what is new is parsed, validated and compiled. */
 export function createPrepare(schema: GraphQLSchema, { check, hidesSchema }: Apollo, documents: Documents) {
@@ -63,7 +67,7 @@ export function createPrepare(schema: GraphQLSchema, { check, hidesSchema }: Apo
     if (operation) {
       const variables = toVariables(operation, request, http);
       const compiled = operation.variants.get(toVariant(operation, variables));
-      if (compiled) return { operation, compiled, variables, isTrusted: documents.isTrusted(query) };
+      if (compiled) return finish(query, request, { operation, compiled, variables });
     }
     return budget(http.caller, query, () => prepareNew(query, request, http));
   }
@@ -82,8 +86,17 @@ export function createPrepare(schema: GraphQLSchema, { check, hidesSchema }: Apo
     await setImmediate();
     const variables = toVariables(operation, request, http);
     const compiled = compile(schema, found.document, operation.node, variables);
-    operation.variants.set(toVariant(operation, variables), compiled);
-    cache.set(query, { ...found, fields: found.fields + compiled.size });
+    const variant = toVariant(operation, variables);
+    operation.variants.set(variant, compiled);
+    // In the meantime, another request may have compiled a variant, too.
+    const known = cache.peek(query) ?? found;
+    const size = VARIANT_FIELDS + compiled.size + variant.length / FIELD_CHARACTERS;
+    cache.set(query, { ...known, fields: known.fields + Math.ceil(size) });
+    return finish(query, request, { operation, compiled, variables });
+  }
+
+  function finish(query: string, request: OperationRequest, { operation, compiled, variables }: Valid): Prepared {
+    documents.keep(request);
     return { operation, compiled, variables, isTrusted: documents.isTrusted(query) };
   }
 

@@ -99,6 +99,8 @@ function diskFull(cause?: unknown): StoreError {
 
 /** A write that takes longer than this shows that writes are stalled. */
 const STALLED_MS = 1_000;
+/** How long a write waits while others run, in milliseconds. */
+const WAIT_MS = 1_500;
 
 /**
  * Wraps the database of the animals so that stalled writes do not keep reads from it. A commit may hang, for example if
@@ -119,13 +121,14 @@ export function guardWrites(database: Database, pool: number, log: Log): Databas
   };
 
   async function write<T>(run: () => Promise<T>): Promise<T> {
-    await slots.take(STALLED_MS);
+    requireWrites(0);
+    await slots.take(WAIT_MS).catch((error: unknown) => {
+      requireWrites(0);
+      throw error;
+    });
     const prevent = callAfter(STALLED_MS, () => setStalled(true));
     try {
-      if (isStalled && slots.used() > 1) {
-        const message = 'The store cannot write at the moment. Try again shortly.';
-        throw new StoreError('unavailable', message, { retryAfter: 1 });
-      }
+      requireWrites(1);
       const result = await run();
       setStalled(false);
       return result;
@@ -133,6 +136,12 @@ export function guardWrites(database: Database, pool: number, log: Log): Databas
       prevent();
       slots.free();
     }
+  }
+
+  /** @throws StoreError `unavailable` if writes are stalled, and more than `others` run */
+  function requireWrites(others: number): void {
+    if (!isStalled || slots.used() <= others) return;
+    throw new StoreError('unavailable', 'The store cannot write at the moment. Try again shortly.', { retryAfter: 1 });
   }
 
   function setStalled(value: boolean): void {

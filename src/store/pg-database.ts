@@ -40,6 +40,8 @@ const MAX_REPEATS = 10;
 const READ_ONLY = '25006';
 const STARTING_UP = '57P03';
 const TOO_MANY_CONNECTIONS = '53300';
+/** How long the pool makes do with the connections that it has, if the server has refused another. */
+const FEWER_CONNECTIONS_MS = 5_000;
 /** Serialization failure and deadlock: PostgreSQL asks to repeat the transaction. */
 const REPEATABLE: ReadonlySet<unknown> = new Set(['40001', '40P01']);
 /** Classes of an unavailable database. A server refuses connections with 28, 3D and 55. */
@@ -151,18 +153,17 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
    */
   async function acquire(): Promise<pg.PoolClient> {
     const deadline = performance.now() + CONNECT_TIMEOUT_MS;
-    await slots.take(CONNECT_TIMEOUT_MS);
     for (;;) {
+      await slots.take(deadline - performance.now());
       try {
         return await pool.connect();
       } catch (error) {
         const isBusy = codeOf(error) === TOO_MANY_CONNECTIONS;
-        if (isBusy && performance.now() < deadline) {
-          await sleep(RETRY_CONNECTION_MS);
-          continue;
-        }
+        if (isBusy) slots.limit(pool.totalCount, FEWER_CONNECTIONS_MS);
         slots.free();
-        throw isBusy ? overloaded(error) : error;
+        if (!isBusy) throw error;
+        if (performance.now() >= deadline) throw overloaded(error);
+        await sleep(RETRY_CONNECTION_MS);
       }
     }
   }

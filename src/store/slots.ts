@@ -1,9 +1,11 @@
 import { callAfter } from '../clock.js';
 import { overloaded } from '../errors.js';
 
-/** Limits how many callers use something at once. */
-export function createSlots(max: number) {
+/** Limits how many callers use something at once. @param most - of them */
+export function createSlots(most: number) {
+  let max = most;
   let used = 0;
+  let timer: NodeJS.Timeout | undefined;
   const waiting = new Set<() => void>();
 
   return {
@@ -27,13 +29,28 @@ export function createSlots(max: number) {
     },
     /** Gives a slot back, to the caller that has waited the longest. */
     free(): void {
-      const [start] = waiting;
-      if (start) {
-        waiting.delete(start);
-        start();
-      } else used -= 1;
+      used -= 1;
+      startWaiting();
+    },
+    /** Makes do with fewer for some time, in milliseconds. */
+    limit(count: number, ms: number): void {
+      max = Math.max(1, Math.min(most, count));
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        max = most;
+        startWaiting();
+      }, ms).unref();
     },
     used: () => used,
     waiting: () => waiting.size,
   };
+
+  function startWaiting(): void {
+    for (const start of waiting) {
+      if (used >= max) return;
+      waiting.delete(start);
+      used += 1;
+      start();
+    }
+  }
 }

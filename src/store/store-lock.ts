@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { chmod, mkdir, open, readdir, rename, rm, symlink } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConfigError } from '../config.js';
 
@@ -24,7 +24,10 @@ export type StoreLock = Awaited<ReturnType<typeof listen>>;
  * @throws ConfigError if a living process has the lock
  */
 export async function lockStore(directory: string): Promise<StoreLock> {
-  if (!existsSync(directory)) await mkdir(directory, { recursive: true, mode: 0o700 });
+  // Node never returns from a recursive mkdir in /proc.
+  const parent = dirname(resolve(directory));
+  if (!existsSync(parent)) await mkdir(parent, { recursive: true, mode: 0o700 });
+  if (!existsSync(directory)) await mkdir(directory, { mode: 0o700 });
   for (let attempt = 1; ; attempt++) {
     const holder = await findHolder(directory);
     if (holder) throw new ConfigError(`the store in ${directory} is in use by process ${holder}`);

@@ -90,10 +90,15 @@ export async function importStore(database: Database, chunks: AsyncIterable<stri
 function parseHeader(line: string, own: Header): Header {
   const text = line.replace(/^\uFEFF/, '');
   if (!text.startsWith(`{"format":"${FORMAT}","version":`)) throw new Error('this is no export of an animal store');
-  const header = JSON.parse(text) as Header;
-  const { version, tables } = header as Partial<Header> & Pick<Header, 'version'>;
+  let header: Header;
+  try {
+    header = JSON.parse(text) as Header;
+  } catch {
+    throw new Error('the export is damaged: its first line is incomplete');
+  }
+  const { version, tables } = header;
   if (version > VERSION) throw newer(`its version is ${version}`);
-  if (!tables) throw new Error('the export is damaged: its first line names no tables');
+  if (!(tables instanceof Array)) throw new Error('the export is damaged: its first line names no tables');
   for (const { name, columns } of tables) {
     const known = own.tables.find((table) => table.name === name)?.columns;
     const unknown = columns.filter((column) => !known?.includes(column));

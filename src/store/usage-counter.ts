@@ -30,7 +30,7 @@ export interface UsageCounterOptions {
   readonly capacity?: number;
 }
 
-/** When this many counts wait, they are written at once. */
+/** When this many counts wait, they are written at once. No statement has more. */
 const ENOUGH = 1_000;
 /** The most pairs of client and operation of a key and day. Clients may send any number: the others are `(other)`. */
 const MAX_NAMES = 50;
@@ -125,7 +125,10 @@ export function createUsageCounter(options: UsageCounterOptions) {
     const taken = [...counts.values()];
     counts = new Map();
     try {
-      if (taken.length > 0) await write(taken);
+      while (taken.length > 0) {
+        await write(taken.slice(0, ENOUGH));
+        taken.splice(0, ENOUGH);
+      }
       isFailing = false;
     } catch (err) {
       for (const count of taken) add(find(count), count);
