@@ -260,7 +260,7 @@ it('keys usage is of today, or of the days since a date', async () => {
   }
 });
 
-it.each(['infinity', '-infinity', '0044-03-15 BC', '294276-12-31'])(
+it.each(['infinity', '294276-12-31'])(
   'keys names a key whose expiry or revocation is no date, such as %s, and servers refuse it',
   async (time) => {
     const place = await makePlace();
