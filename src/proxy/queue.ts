@@ -46,14 +46,14 @@ export function createQueue(connections: number, breaker: Breaker) {
   function sendNext(): void {
     // A lane that has had its turn moves to the end, where the loop comes to it again.
     for (const [id, lane] of lanes) {
-      if (active === connections) return;
+      if (active === connections) break;
       const [request] = lane.waiting.values();
       if (!request && lane.active === 0) lanes.delete(id);
       if (!request || lane.active >= (request.key?.isUnknown ? 1 : mostOfKey)) continue;
       lane.waiting.delete(request.queueKey);
       lanes.delete(id);
       lanes.set(id, lane);
-      const refusal = findRefusal(request);
+      const refusal = findRefusal(request) ?? (breaker.mayTry() ? undefined : unavailable());
       if (refusal) {
         request.finish(refusal);
       } else {
@@ -62,10 +62,20 @@ export function createQueue(connections: number, breaker: Breaker) {
         request.send();
       }
     }
+    if (breaker.isOpen) refuseWaiting();
+  }
+
+  /** Nobody waits for a connection to an upstream that does not answer, which may take until the time limit. */
+  function refuseWaiting(): void {
+    for (const [id, lane] of lanes) {
+      const requests = [...lane.waiting.values()];
+      lane.waiting.clear();
+      if (lane.active === 0) lanes.delete(id);
+      for (const request of requests) request.finish(findRefusal(request) ?? unavailable());
+    }
   }
 
   function findRefusal({ key, retries }: PendingRequest): StoreError | undefined {
-    const refusal = retries === 0 ? key?.start() : key?.findRefusal();
-    return refusal ?? (breaker.mayTry() ? undefined : unavailable());
+    return retries === 0 ? key?.start() : key?.findRefusal();
   }
 }
