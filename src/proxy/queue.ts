@@ -5,10 +5,12 @@ import { unavailable } from './wire.js';
 
 /** The requests of one key. */
 interface Lane {
-  /** How many are on their way. */
+  /** How many connections it uses. A request that is repeated may use two for a moment. */
   active: number;
   /** Those that wait, in order, by their `queueKey`. */
   readonly waiting: Map<string | PendingRequest, PendingRequest>;
+  /** Those on their way, some of which may still wait for a connection to open. */
+  readonly started: Set<PendingRequest>;
 }
 
 /**
@@ -21,7 +23,12 @@ export function createQueue(connections: number, breaker: Breaker) {
   const lanes = new Map<string, Lane>();
   let active = 0;
   return {
-    find: (keyId: string, path: string): PendingRequest | undefined => lanes.get(keyId)?.waiting.get(path),
+    /** Finds an equal GET that was not sent yet. */
+    find(keyId: string, path: string): PendingRequest | undefined {
+      const lane = lanes.get(keyId);
+      if (!lane) return undefined;
+      return lane.waiting.get(path) ?? [...lane.started].find((one) => one.queueKey === path && one.isConnecting);
+    },
     add(request: PendingRequest): void {
       laneOf(request).waiting.set(request.queueKey, request);
       sendNext();
@@ -30,7 +37,9 @@ export function createQueue(connections: number, breaker: Breaker) {
     /** The connection of a request can be used again. */
     release(request: PendingRequest): void {
       active -= 1;
-      laneOf(request).active -= 1;
+      const lane = laneOf(request);
+      lane.active -= 1;
+      lane.started.delete(request);
       sendNext();
     },
     load: () => ({ active, waiting: [...lanes.values()].reduce((sum, { waiting }) => sum + waiting.size, 0) }),
@@ -39,7 +48,7 @@ export function createQueue(connections: number, breaker: Breaker) {
   function laneOf({ key }: PendingRequest): Lane {
     const id = key?.id ?? '';
     let lane = lanes.get(id);
-    if (!lane) lanes.set(id, (lane = { active: 0, waiting: new Map() }));
+    if (!lane) lanes.set(id, (lane = { active: 0, waiting: new Map(), started: new Set() }));
     return lane;
   }
 
@@ -59,6 +68,7 @@ export function createQueue(connections: number, breaker: Breaker) {
       } else {
         active += 1;
         lane.active += 1;
+        lane.started.add(request);
         request.send();
       }
     }

@@ -117,6 +117,11 @@ export class PendingRequest {
     return this.template.method === 'GET' && this.retries === 0 ? this.path : this;
   }
 
+  /** Whether it was handed to the pool, but still waits for the connection to open. */
+  get isConnecting(): boolean {
+    return this.#exchange?.isOpen === true && this.#exchange.sentAt === 0;
+  }
+
   join(waiter: Waiter): void {
     this.#waiting.push(waiter);
   }
