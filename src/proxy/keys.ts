@@ -40,18 +40,15 @@ export function createKeys(capacity = 100_000, otherCapacity = 10_000) {
   };
 }
 
-/** Why nothing may be sent with a key: the upstream refused it, or it is in a cooldown. */
-type Stop = { readonly error?: StoreError | undefined } & (
-  Cooldown | { readonly code: 'unauthorized'; readonly until: number }
-);
-
 /** What the upstream's answers say about one key. */
 export class KeyState {
   /** Whether the upstream has accepted the key: refusals other than 401 say nothing about that. */
   isAccepted = false;
   /** Requests that were admitted and have not ended. */
   inFlight = 0;
-  #stop: Stop | undefined;
+  /** After a 401. It does not end a cooldown, which may be longer. */
+  #refused: { readonly until: number; readonly error: StoreError } | undefined;
+  #cooldown: (Cooldown & { readonly error?: StoreError | undefined }) | undefined;
   /** From then on, one request must go first, to learn the limits. */
   #knownUntil = 0;
   /** The numbers of the last answer that stated any. */
@@ -78,8 +75,7 @@ export class KeyState {
   }
 
   get cooldown(): Cooldown | undefined {
-    const stop = this.#stop;
-    return stop && stop.code !== 'unauthorized' && stop.until > monotonicNow() ? stop : undefined;
+    return this.#cooldown && this.#cooldown.until > monotonicNow() ? this.#cooldown : undefined;
   }
 
   /**
@@ -87,12 +83,13 @@ export class KeyState {
    * @param cost - of an operation that is not admitted yet. Waiting requests get the error of the upstream itself
    */
   findRefusal(cost?: number): StoreError | undefined {
-    const stop = this.#stop;
     const now = monotonicNow();
-    if (!stop || stop.until <= now) return undefined;
-    if (stop.code === 'unauthorized' || (cost === undefined && stop.error)) return stop.error;
-    const retryAfter = secondsUntil(stop.retryAt, now);
-    if (stop.code === 'key_banned') return keyBanned(retryAfter);
+    if (this.#refused && this.#refused.until > now) return this.#refused.error;
+    const cooldown = this.#cooldown;
+    if (!cooldown || cooldown.until <= now) return undefined;
+    if (cost === undefined && cooldown.error) return cooldown.error;
+    const retryAfter = secondsUntil(cooldown.retryAt, now);
+    if (cooldown.code === 'key_banned') return keyBanned(retryAfter);
     return this.#findExcess(cost ?? 1) ?? rateLimited(retryAfter, cost);
   }
 
@@ -118,7 +115,7 @@ export class KeyState {
     const { status } = answer;
     if (refusal?.code === 'unauthorized') {
       // The headers of a 401 state the limits of the gateway's address, not of the key.
-      this.#stop = { code: refusal.code, until: now + REFUSED_MS, error: refusal };
+      this.#refused = { until: now + REFUSED_MS, error: refusal };
       this.isAccepted = false;
       this.#knownUntil = 0;
       return;
@@ -140,7 +137,7 @@ export class KeyState {
 
   /** Starts a cooldown, unless a longer one is in progress. */
   coolDown(cooldown: Cooldown, error?: StoreError): void {
-    if (cooldown.until > (this.cooldown?.until ?? 0)) this.#stop = { ...cooldown, error };
+    if (cooldown.until > (this.cooldown?.until ?? 0)) this.#cooldown = { ...cooldown, error };
     this.#knownUntil = 0;
   }
 

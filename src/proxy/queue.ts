@@ -5,10 +5,12 @@ import { unavailable } from './wire.js';
 
 /** The requests of one key. */
 interface Lane {
-  /** How many are on their way. */
+  /** How many connections it uses. A request that is repeated may use two for a moment. */
   active: number;
   /** Those that wait, in order, by their `queueKey`. */
   readonly waiting: Map<string | PendingRequest, PendingRequest>;
+  /** Those on their way, some of which may still wait for a connection to open. */
+  readonly started: Set<PendingRequest>;
 }
 
 /**
@@ -21,7 +23,12 @@ export function createQueue(connections: number, breaker: Breaker) {
   const lanes = new Map<string, Lane>();
   let active = 0;
   return {
-    find: (keyId: string, path: string): PendingRequest | undefined => lanes.get(keyId)?.waiting.get(path),
+    /** Finds an equal GET that was not sent yet. */
+    find(keyId: string, path: string): PendingRequest | undefined {
+      const lane = lanes.get(keyId);
+      if (!lane) return undefined;
+      return lane.waiting.get(path) ?? [...lane.started].find((one) => one.queueKey === path && one.isConnecting);
+    },
     add(request: PendingRequest): void {
       laneOf(request).waiting.set(request.queueKey, request);
       sendNext();
@@ -30,7 +37,9 @@ export function createQueue(connections: number, breaker: Breaker) {
     /** The connection of a request can be used again. */
     release(request: PendingRequest): void {
       active -= 1;
-      laneOf(request).active -= 1;
+      const lane = laneOf(request);
+      lane.active -= 1;
+      lane.started.delete(request);
       sendNext();
     },
     load: () => ({ active, waiting: [...lanes.values()].reduce((sum, { waiting }) => sum + waiting.size, 0) }),
@@ -39,33 +48,44 @@ export function createQueue(connections: number, breaker: Breaker) {
   function laneOf({ key }: PendingRequest): Lane {
     const id = key?.id ?? '';
     let lane = lanes.get(id);
-    if (!lane) lanes.set(id, (lane = { active: 0, waiting: new Map() }));
+    if (!lane) lanes.set(id, (lane = { active: 0, waiting: new Map(), started: new Set() }));
     return lane;
   }
 
   function sendNext(): void {
     // A lane that has had its turn moves to the end, where the loop comes to it again.
     for (const [id, lane] of lanes) {
-      if (active === connections) return;
+      if (active === connections) break;
       const [request] = lane.waiting.values();
       if (!request && lane.active === 0) lanes.delete(id);
       if (!request || lane.active >= (request.key?.isUnknown ? 1 : mostOfKey)) continue;
       lane.waiting.delete(request.queueKey);
       lanes.delete(id);
       lanes.set(id, lane);
-      const refusal = findRefusal(request);
+      const refusal = findRefusal(request) ?? (breaker.mayTry() ? undefined : unavailable());
       if (refusal) {
         request.finish(refusal);
       } else {
         active += 1;
         lane.active += 1;
+        lane.started.add(request);
         request.send();
       }
+    }
+    if (breaker.isOpen) refuseWaiting();
+  }
+
+  /** Nobody waits for a connection to an upstream that does not answer, which may take until the time limit. */
+  function refuseWaiting(): void {
+    for (const [id, lane] of lanes) {
+      const requests = [...lane.waiting.values()];
+      lane.waiting.clear();
+      if (lane.active === 0) lanes.delete(id);
+      for (const request of requests) request.finish(findRefusal(request) ?? unavailable());
     }
   }
 
   function findRefusal({ key, retries }: PendingRequest): StoreError | undefined {
-    const refusal = retries === 0 ? key?.start() : key?.findRefusal();
-    return refusal ?? (breaker.mayTry() ? undefined : unavailable());
+    return retries === 0 ? key?.start() : key?.findRefusal();
   }
 }

@@ -117,6 +117,11 @@ export class PendingRequest {
     return this.template.method === 'GET' && this.retries === 0 ? this.path : this;
   }
 
+  /** Whether it was handed to the pool, but still waits for the connection to open. */
+  get isConnecting(): boolean {
+    return this.#exchange?.isOpen === true && this.#exchange.sentAt === 0;
+  }
+
   join(waiter: Waiter): void {
     this.#waiting.push(waiter);
   }
@@ -158,6 +163,7 @@ export class PendingRequest {
   succeed(answer: Exchange): void {
     const { status, sentAt } = answer;
     const result = this.template.read(answer, this.path);
+    this.#forgetExchange();
     this.shared.breaker.succeeded();
     this.key?.learn(answer, sentAt, REFUSALS.has(status) ? (result as StoreError) : undefined);
     this.#observe(status);
@@ -167,6 +173,7 @@ export class PendingRequest {
 
   fail(failure: Failure, error: Error, wasSent: boolean): void {
     const { breaker } = this.shared;
+    this.#forgetExchange();
     if (failure === 'unreachable' || failure === 'broken') breaker.failed();
     if (failure === 'timeout') breaker.failed(this.key?.id ?? '');
     this.#observe(failure);
@@ -177,6 +184,11 @@ export class PendingRequest {
 
   release(): void {
     this.shared.queue.release(this);
+  }
+
+  /** The batch keeps this request until it ends, which must not keep the texts of all its answers. */
+  #forgetExchange(): void {
+    this.#exchange = undefined;
   }
 
   #observe(outcome: number | Failure): void {

@@ -1,7 +1,12 @@
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createCall } from '../../src/pets/pet-source.js';
+import { createBreaker } from '../../src/proxy/breaker.js';
+import { createUpstreamClient } from '../../src/proxy/client.js';
+import type { Result } from '../../src/proxy/request.js';
+import { createUpstreamKey } from '../support/calls.js';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
 import {
   answerAnimals,
@@ -209,6 +214,38 @@ describe('a gateway whose upstream fails', () => {
       .toBeUndefined();
     await expect.poll(async () => (await gateway.fetch('/readyz?backend=true')).status).toBe(200);
   });
+});
+
+it('an open breaker refuses also requests that wait for a connection', async () => {
+  const upstream = await startScriptedUpstream();
+  const breaker = createBreaker(() => undefined);
+  const client = createUpstreamClient({ url: upstream.url, connections: 2, timeoutMs: 60_000, breaker });
+  const ask = (path: string): Promise<readonly Result[]> =>
+    client.ask([path], {
+      call: { ...createCall('test'), key: createUpstreamKey('a') },
+      method: 'GET',
+      headers: [],
+      read: () => [],
+    });
+  const held: (() => void)[] = [];
+  upstream.play((request, response) => void held.push(() => answerAnimals(request, response)));
+  const sent = ask('/pets/1');
+  await expect.poll(() => held.length).toBe(1);
+  const waiting = ask('/pets/2');
+  const startedAt = performance.now();
+  const clock = vi.spyOn(performance, 'now');
+  breaker.failed();
+  clock.mockImplementation(() => startedAt + 2_000);
+  breaker.failed();
+  expect(breaker.isOpen).toBe(true);
+  vi.restoreAllMocks();
+  expect(await ask('/pets/3')).toMatchObject([{ code: 'upstream_unavailable' }]);
+  expect(await waiting).toMatchObject([{ code: 'upstream_unavailable' }]);
+  held[0]?.();
+  expect(await sent).toEqual([[]]);
+  expect(upstream.seen.map(({ path }) => path)).toEqual(['/pets/1']);
+  await client.close();
+  await upstream.close();
 });
 
 describe('a gateway whose upstream is not an HTTP server', () => {

@@ -311,6 +311,20 @@ describe('a long cooldown', () => {
     later = 300_001;
     expect(key.findRefusal()).toBeUndefined();
   });
+
+  it('of a banned key outlasts a 401 to another request, whichever comes first', () => {
+    for (const statuses of [
+      [429, 401],
+      [401, 429],
+    ]) {
+      later = 0;
+      const key = new KeyState(createLimitsParser());
+      for (const status of statuses) learn(key, status, { 'retry-after': '300' }, 'key_banned');
+      expect(key.findRefusal()).toMatchObject({ code: 'unauthorized' });
+      later = 6_000;
+      expect(key.findRefusal()).toMatchObject({ code: 'key_banned' });
+    }
+  });
 });
 
 it('keys that were never answered do not evict the cooldown of another', () => {

@@ -1,5 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createCall } from '../../src/pets/pet-source.js';
+import { createBreaker } from '../../src/proxy/breaker.js';
+import { createUpstreamClient } from '../../src/proxy/client.js';
+import type { Result } from '../../src/proxy/request.js';
+import { createUpstreamKey } from '../support/calls.js';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
 import { answerAnimals, send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
 
@@ -118,6 +123,26 @@ it('equal GETs of a key that wait for a connection share one request, and each c
   for (const { data } of await Promise.all(others)) expect(data.pet).toEqual({ id: '2' });
   expect(upstream.seen.map(({ path }) => path)).toEqual(['/pets/1', '/pets/2']);
   await gateway.close();
+  await upstream.close();
+});
+
+it('equal GETs of a key share one request while its connection opens, but not once it was sent', async () => {
+  const upstream = await startScriptedUpstream();
+  const breaker = createBreaker(() => undefined);
+  const client = createUpstreamClient({ url: upstream.url, connections: 8, timeoutMs: 20_000, breaker });
+  const call = { ...createCall('test'), key: createUpstreamKey('a') };
+  const ask = (): Promise<readonly Result[]> =>
+    client.ask(['/pets/1'], { call, method: 'GET', headers: [], read: () => [] });
+  const held: (() => void)[] = [];
+  upstream.play((request, response) => void held.push(() => answerAnimals(request, response)));
+  const together = [ask(), ask(), ask()];
+  await expect.poll(() => held.length).toBe(1);
+  const later = ask();
+  await expect.poll(() => held.length).toBe(2);
+  for (const answer of held) answer();
+  expect(await Promise.all([...together, later])).toEqual([[[]], [[]], [[]], [[]]]);
+  expect(upstream.seen).toHaveLength(2);
+  await client.close();
   await upstream.close();
 });
 
