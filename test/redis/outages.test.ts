@@ -114,6 +114,20 @@ describeWithRedisServer('four instances', () => {
     expect((await ask(instances[3], key)).remaining).toBe(5_000 - 321);
   });
 
+  it('share all counts though their host is too busy to read the answers of Redis in time', async () => {
+    const { key } = await createKey(5_000);
+    const clients = Array.from({ length: 8 }, (_, i) => askTimes(40, instances[i % 4] as Gateway, key));
+    for (let i = 0; i < 2; i++) {
+      await sleep(50);
+      const end = performance.now() + 400;
+      while (performance.now() < end);
+    }
+    expect((await Promise.all(clients)).reduce((sum, admitted) => sum + admitted)).toBe(320);
+    expect(said('Redis is unavailable')).toBe(0);
+    await expectShared(1);
+    expect((await ask(instances[3], key)).remaining).toBe(5_000 - 321);
+  });
+
   it.each([
     ['kept its data', () => proxy.set('refuse'), () => proxy.set('pass')],
     ['was stopped', signal('SIGSTOP'), signal('SIGCONT')],

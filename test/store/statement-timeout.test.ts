@@ -1,7 +1,14 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createSecureContext, TLSSocket } from 'node:tls';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createPgDatabase } from '../../src/store/pg-database.js';
+import { makeCertificate } from '../support/certificate.js';
 import { createDatabase, startGateway } from '../support/gateway.js';
+import { describeWith } from '../support/installed-program.js';
 import { until } from '../support/process.js';
 import { runSql } from '../support/sql.js';
 import { noStatementWaits, statementWaits, whileLocked } from '../support/table-lock.js';
@@ -52,7 +59,11 @@ describe('a store without prepared statements', () => {
   });
 });
 
-describe('a statement that takes too long', () => {
+const SLEEPING = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`;
+/** https://www.postgresql.org/docs/current/protocol-message-formats.html#PROTOCOL-MESSAGE-FORMATS-SSLREQUEST */
+const SSL_REQUEST = 80_877_103;
+
+describeWith('openssl', 'a statement that takes too long', () => {
   it.each(['ü'.repeat(40), '猫'.repeat(40), 'a'.repeat(100), '100% _', ''])(
     'is cancelled if the application_name in the URL is %j',
     async (name) => {
@@ -64,10 +75,62 @@ describe('a statement that takes too long', () => {
       // As in a commit that waits for a standby, nothing but the program ends the statement.
       await run('SET statement_timeout = 0');
       await expect(run('SELECT pg_sleep(60)')).rejects.toThrow();
-      const sleeping = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`;
-      await until('the server has ended it', async () => (await runSql(url, sleeping)).length === 0, 15_000);
+      await until('the server has ended it', async () => (await runSql(url, SLEEPING)).length === 0, 15_000);
       await store.close();
       await drop();
     },
   );
+
+  it('is cancelled over TLS only, if the URL asks for TLS', async () => {
+    const { url, drop } = await createDatabase();
+    const directory = await mkdtemp(join(tmpdir(), 'animal-store-tls-'));
+    const server = await startTlsServer(directory, Number(new URL(url).port));
+    const secure = new URL(url);
+    secure.host = `localhost:${server.port}`;
+    secure.searchParams.set('sslmode', 'verify-full');
+    secure.searchParams.set('sslrootcert', join(directory, 'cert.pem'));
+    const store = createPgDatabase({ url: secure.href, pool: 1, prepare: true, statementTimeoutMs: 100 });
+    const run = (text: string): Promise<unknown> => store.query({ name: '', text }, []);
+    await run('SET statement_timeout = 0');
+    await expect(run('SELECT pg_sleep(60)')).rejects.toThrow();
+    await until('the server has ended it', async () => (await runSql(url, SLEEPING)).length === 0, 15_000);
+    expect(server.connections).toMatchObject({ plain: 0 });
+    expect(server.connections.tls).toBeGreaterThan(1);
+    await store.close();
+    server.close();
+    await rm(directory, { recursive: true });
+    await drop();
+  });
 });
+
+/** Starts a server that wants TLS, in front of a PostgreSQL server that has none. */
+async function startTlsServer(directory: string, port: number) {
+  const secureContext = createSecureContext(makeCertificate(directory));
+  const connections = { tls: 0, plain: 0 };
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket.on('error', () => undefined));
+    socket.once('data', (bytes) => {
+      if (bytes.length !== 8 || bytes.readInt32BE(4) !== SSL_REQUEST) {
+        connections.plain += 1;
+        socket.destroy();
+        return;
+      }
+      connections.tls += 1;
+      socket.write('S');
+      const secure = new TLSSocket(socket, { isServer: true, secureContext }).on('error', () => undefined);
+      const inner = connect(port, '127.0.0.1').on('error', () => undefined);
+      sockets.add(inner);
+      secure.pipe(inner).pipe(secure);
+    });
+  });
+  await new Promise<void>((ready) => server.listen(0, 'localhost', ready));
+  return {
+    port: (server.address() as AddressInfo).port,
+    connections,
+    close() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    },
+  };
+}
