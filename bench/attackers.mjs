@@ -136,6 +136,7 @@ export const CALLERS = [
     toRequests: ({ key }) => [{ ...post('x'.repeat(900_000), key), length: 1_000_000 }],
     statuses: [408],
     isSlow: true,
+    isUnfinished: true,
   },
   {
     name: 'white space in Accept',

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { CALLERS, MODES, requireStatuses } from './attackers.mjs';
-import { runWrk, send, writeRequests } from './load/load.mjs';
+import { holdRequests, runWrk, send, writeRequests } from './load/load.mjs';
 import { killAll, planCores } from './machine.mjs';
 import { formatRange } from './report.mjs';
 import { toRequests } from './requests.mjs';
@@ -63,7 +63,9 @@ async function main() {
       for (let round = 0; round < Number(values.rounds); round += 1) {
         const alone = await load(values.seconds);
         const attackSeconds = Number(values.seconds) + 2;
-        const attack = runWrk(port, files.other, connections, attackSeconds, cores.load, { isUnchecked: true });
+        const attack = caller.isUnfinished
+          ? holdRequests(port, files.other, connections, attackSeconds)
+          : runWrk(port, files.other, connections, attackSeconds, cores.load, { isUnchecked: true });
         await sleep(1_000);
         const beside = await load(values.seconds);
         const other = await attack;

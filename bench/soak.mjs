@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { animal, list } from './animals.mjs';
 import { CALLERS, MODES } from './attackers.mjs';
-import { runWrk, send, writeRequests } from './load/load.mjs';
+import { holdRequests, runWrk, send, writeRequests } from './load/load.mjs';
 import { killAll, planCores } from './machine.mjs';
 import { toRequests } from './requests.mjs';
 import { startProgram } from './servers.mjs';
@@ -42,6 +42,7 @@ async function main() {
     const attacks = callers.map((caller, index) => {
       const file = join(directory, `attack-${index}`);
       writeRequests(file, caller.toRequests(keys), caller.pipelined);
+      if (caller.isUnfinished) return holdRequests(server.port, file, caller.connections, seconds);
       return runWrk(server.port, file, caller.connections, seconds, cores.load, { isUnchecked: true });
     });
     const counts = { right: 0, refused: 0 };

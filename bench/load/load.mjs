@@ -1,6 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { busyTimeOf, cpuTimeOf, startProcess } from '../machine.mjs';
 import { checkResponse, toBytes } from '../requests.mjs';
@@ -71,4 +73,32 @@ export async function runWrk(port, file, connections, seconds, core, { isUncheck
   const [line] = /^\{.*\}$/m.exec(output) ?? [];
   if (line === undefined) throw new Error(`wrk failed: ${output}`);
   return JSON.parse(line);
+}
+
+/** Sends the request of a file, which never ends, over each connection, and again when it is closed. Returns what `runWrk` does. */
+export async function holdRequests(port, file, connections, seconds) {
+  const text = readFileSync(file);
+  const bytes = text.subarray(text.indexOf(10) + 1);
+  const statuses = {};
+  const sockets = new Set();
+  let isOver = false;
+  const open = () => {
+    if (isOver) return;
+    const socket = connect(port, '127.0.0.1').on('error', () => undefined);
+    sockets.add(socket);
+    socket.once('data', (head) => {
+      const [, status] = /^HTTP\/1\.1 (\d+)/.exec(head.toString('latin1')) ?? [];
+      statuses[status] = (statuses[status] ?? 0) + 1;
+    });
+    socket.on('close', () => {
+      sockets.delete(socket);
+      setTimeout(open, 10);
+    });
+    socket.write(bytes);
+  };
+  for (let count = 0; count < connections; count += 1) open();
+  await sleep(seconds * 1_000);
+  isOver = true;
+  for (const socket of sockets) socket.destroy();
+  return { statuses, duration: seconds * 1e6 };
 }
