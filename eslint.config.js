@@ -14,6 +14,7 @@ const APOLLO = {
 const UNDICI = { group: ['undici'], message: 'undici lives in proxy/.' };
 const DRIVERS = { group: ['pg', 'pg/*', '@electric-sql/*', 'postgrator'], message: 'SQL drivers live in store/.' };
 const REDIS = { group: ['ioredis'], message: 'Redis lives in redis/.' };
+const MCP = { group: ['@modelcontextprotocol/*'], message: 'The Model Context Protocol lives in mcp/.' };
 const OTEL = { group: ['@opentelemetry/*'], message: 'OpenTelemetry lives in observability/.' };
 const HTTP = { group: ['**/http/*', 'node:http'], message: 'access and pets know no HTTP.' };
 const folders = (...names) => ({
@@ -29,7 +30,7 @@ const SOURCES = {
   message: 'Take the contract; app.ts hands the implementation over.',
 };
 
-const INNERMOST = [APOLLO, UNDICI, DRIVERS, REDIS, OTEL, HTTP, TOP];
+const INNERMOST = [APOLLO, UNDICI, DRIVERS, REDIS, MCP, OTEL, HTTP, TOP];
 
 export default defineConfig(
   {
@@ -95,20 +96,36 @@ export default defineConfig(
   ),
   fence(
     ['src/access/**'],
-    [...INNERMOST, folders('graphql', 'rest', 'pets', 'proxy', 'redis', 'store', 'observability', 'cli')],
+    [...INNERMOST, folders('graphql', 'rest', 'mcp', 'pets', 'proxy', 'redis', 'store', 'observability', 'cli')],
   ),
   // The contract of the sources names the caller's key in the terms of access/.
-  fence(['src/pets/**'], [...INNERMOST, folders('graphql', 'rest', 'proxy', 'redis', 'observability', 'cli')]),
-  fence(['src/proxy/**'], [APOLLO, DRIVERS, REDIS, OTEL, HTTP, TOP, folders('graphql', 'rest', 'store', 'cli')]),
-  fence(['src/store/**'], [APOLLO, UNDICI, REDIS, HTTP, TOP, folders('graphql', 'rest', 'proxy', 'cli')]),
-  fence(['src/graphql/**'], [UNDICI, DRIVERS, REDIS, OTEL, SOURCES, TOP, folders('rest', 'store', 'redis', 'cli')]),
+  fence(['src/pets/**'], [...INNERMOST, folders('graphql', 'rest', 'mcp', 'proxy', 'redis', 'observability', 'cli')]),
+  fence(['src/proxy/**'], [APOLLO, DRIVERS, REDIS, OTEL, HTTP, TOP, folders('graphql', 'rest', 'mcp', 'store', 'cli')]),
+  fence(['src/store/**'], [APOLLO, UNDICI, REDIS, HTTP, TOP, folders('graphql', 'rest', 'mcp', 'proxy', 'cli')]),
+  fence(
+    ['src/graphql/**'],
+    [UNDICI, DRIVERS, REDIS, MCP, OTEL, SOURCES, TOP, folders('rest', 'mcp', 'store', 'redis', 'cli')],
+  ),
   fence(
     ['src/rest/**'],
-    [APOLLO, UNDICI, DRIVERS, REDIS, OTEL, SOURCES, TOP, folders('graphql', 'store', 'redis', 'cli')],
+    [APOLLO, UNDICI, DRIVERS, REDIS, MCP, OTEL, SOURCES, TOP, folders('graphql', 'mcp', 'store', 'redis', 'cli')],
+  ),
+  fence(
+    ['src/mcp/**'],
+    [APOLLO, UNDICI, DRIVERS, REDIS, OTEL, SOURCES, TOP, folders('graphql', 'rest', 'proxy', 'store', 'redis', 'cli')],
   ),
   fence(
     ['src/http/**'],
-    [APOLLO, UNDICI, DRIVERS, REDIS, OTEL, SOURCES, TOP, folders('graphql', 'rest', 'store', 'pets', 'redis', 'cli')],
+    [
+      APOLLO,
+      UNDICI,
+      DRIVERS,
+      REDIS,
+      OTEL,
+      SOURCES,
+      TOP,
+      folders('graphql', 'rest', 'mcp', 'store', 'pets', 'redis', 'cli'),
+    ],
   ),
   fence(
     ['src/pages/**'],
@@ -118,7 +135,7 @@ export default defineConfig(
       DRIVERS,
       SOURCES,
       TOP,
-      folders('graphql', 'rest', 'store', 'pets', 'access', 'cli', 'observability'),
+      folders('graphql', 'rest', 'mcp', 'store', 'pets', 'access', 'cli', 'observability'),
     ],
   ),
   fence(
@@ -130,8 +147,11 @@ export default defineConfig(
       REDIS,
       SOURCES,
       TOP,
-      folders('graphql', 'rest', 'store', 'pets', 'access', 'redis', 'cli'),
+      folders('graphql', 'rest', 'mcp', 'store', 'pets', 'access', 'redis', 'cli'),
     ],
   ),
-  fence(['src/redis/**'], [APOLLO, UNDICI, DRIVERS, HTTP, TOP, folders('graphql', 'rest', 'store', 'pets', 'cli')]),
+  fence(
+    ['src/redis/**'],
+    [APOLLO, UNDICI, DRIVERS, HTTP, TOP, folders('graphql', 'rest', 'mcp', 'store', 'pets', 'cli')],
+  ),
 );

@@ -90,7 +90,9 @@ export default defineConfig({
     rolldownOptions: {
       // GraphiQL derives the titles of its icons from the names of functions.
       output: { keepNames: true },
-      input: ['index', 'explorer', 'reference', 'document'].map((name) => toPath(`pages/${name}.html`)),
+      input: ['index', 'explorer', 'reference', 'key', 'document', 'report'].map((name) =>
+        toPath(`pages/${name}.html`),
+      ),
     },
   },
   // Addresses are relative, so that the pages also work under a path prefix.

@@ -142,7 +142,7 @@ export const CALLERS = [
     name: 'white space in Accept',
     connections: 8,
     toRequests: () => [{ ...get('/graphql?query={__typename}'), headers: { accept: `a${' '.repeat(15_000)};` } }],
-    statuses: [400, 406],
+    statuses: [401, 429],
   },
   { name: '/metrics', connections: 100, toRequests: () => [get('/metrics')], statuses: [200] },
   {

@@ -1,5 +1,6 @@
-// Runs the program in a heap of 256 MB under all callers of fairness.mjs at once, and checks every response to honest
-// clients: node bench/soak.mjs [--program DIR] [--modes server,proxy] [--minutes 10]
+// Runs the program in a heap of 256 MB under many callers of fairness.mjs at once, checks every response to honest
+// clients, and measures what is left to them:
+// node bench/soak.mjs [--program DIR] [--modes server,proxy] [--minutes 10] [--callers REGEXP]
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -9,19 +10,23 @@ import { parseArgs } from 'node:util';
 import { animal, list } from './animals.mjs';
 import { CALLERS, MODES } from './attackers.mjs';
 import { holdRequests, runWrk, send, writeRequests } from './load/load.mjs';
-import { killAll, planCores } from './machine.mjs';
+import { killAll, moveToCore, planCores } from './machine.mjs';
 import { toRequests } from './requests.mjs';
 import { startProgram } from './servers.mjs';
 
-const HONEST = 16;
+const HONEST = 4;
+const CONNECTIONS = 32;
 const MAX_OLD_SPACE_MB = 256;
 
 async function main() {
   const text = (value) => ({ type: 'string', default: value });
   const here = fileURLToPath(new URL('..', import.meta.url));
-  const { values } = parseArgs({ options: { program: text(here), modes: text('server,proxy'), minutes: text('10') } });
+  const { values } = parseArgs({
+    options: { program: text(here), modes: text('server,proxy'), minutes: text('10'), callers: text('') },
+  });
   const directory = mkdtempSync(join(tmpdir(), 'animal-store-bench-'));
   const cores = planCores();
+  moveToCore(cores.load, [process.pid]);
   try {
     for (const mode of values.modes.split(',')) await soak(mode);
   } finally {
@@ -37,13 +42,20 @@ async function main() {
     const keys = await backend.getKeys();
     // In front of another store, a key that has been accepted before need not wait until others of its address are tried.
     await send(server.port, toRequests('W1', 'apollo', keys.honest)[0]);
+    const honest = join(directory, 'honest');
+    writeRequests(honest, toRequests('W1', 'apollo', keys.honest));
+    const load = (seconds) => runWrk(server.port, honest, CONNECTIONS, seconds, cores.load);
+    await load(5);
+    const alone = await load(20);
     const seconds = Math.round(Number(values.minutes) * 60);
-    const callers = CALLERS.filter(({ metricsPort }) => metricsPort === undefined);
+    const callers = CALLERS.filter(
+      ({ name, metricsPort }) => metricsPort === undefined && new RegExp(values.callers).test(name),
+    );
     const attacks = callers.map((caller, index) => {
       const file = join(directory, `attack-${index}`);
       writeRequests(file, caller.toRequests(keys), caller.pipelined);
       if (caller.isUnfinished) return holdRequests(server.port, file, caller.connections, seconds);
-      return runWrk(server.port, file, caller.connections, seconds, cores.load, { isUnchecked: true });
+      return runWrk(server.port, file, caller.connections, seconds, cores.load, { isUnchecked: true, isNice: true });
     });
     const counts = { right: 0, refused: 0 };
     const wrong = [];
@@ -52,12 +64,16 @@ async function main() {
       for (let n = index; !isOver && wrong.length < 20; n += HONEST)
         await check(server.port, keys.honest, n, counts, wrong);
     });
-    console.log(`${mode}: minute, resident MB, heap MB, right, refused with Retry-After, wrong`);
+    console.log(`${mode}: alone ${perSecond(alone).toFixed(0)} requests a second`);
+    console.log(`${mode}: minute, resident MB, heap MB, right, refused with Retry-After, wrong; share and p99, ms`);
     for (let second = 60; second <= seconds && wrong.length < 20; second += 60) {
-      await sleep(60_000);
+      const beside = await load(58);
       server.assertAlive();
+      const share = (perSecond(beside) / perSecond(alone)).toFixed(2);
       const { resident, heap } = await readMemory(server);
-      console.log(`${mode}: ${second / 60}, ${resident}, ${heap}, ${counts.right}, ${counts.refused}, ${wrong.length}`);
+      console.log(
+        `${mode}: ${second / 60}, ${resident}, ${heap}, ${counts.right}, ${counts.refused}, ${wrong.length}; ${share}, ${(beside.p99 / 1_000).toFixed(0)}`,
+      );
     }
     isOver = true;
     await Promise.all([...clients, ...attacks]);
@@ -69,6 +85,10 @@ async function main() {
     await backend.close();
     if (wrong.length > 0) throw new Error(`wrong responses:\n${wrong.join('\n')}`);
   }
+}
+
+function perSecond({ requests, failed, duration }) {
+  return (requests - failed) / (duration / 1e6);
 }
 
 /** Sends a list or three lookups, and checks the animals and the limits of the key. */

@@ -1,5 +1,5 @@
 import './front.css';
-import { copyText } from './clipboard.js';
+import { copyOnClick } from './clipboard.js';
 import { keyMemory } from './key-memory.js';
 
 const curl = document.getElementById('curl') as HTMLElement;
@@ -10,10 +10,4 @@ curl.textContent = curl.textContent
   .replace(/http:\S+/, new URL('graphql', document.baseURI).href)
   .replace('YOUR_KEY', key || 'YOUR_KEY');
 
-copy.addEventListener('click', () => {
-  void copyText(curl.textContent).then((isCopied) => {
-    if (isCopied) copy.textContent = key === '' ? 'Copied' : 'Copied with your key';
-    // The user can press Ctrl-C.
-    else getSelection()?.selectAllChildren(curl);
-  });
-});
+copyOnClick(copy, curl, key === '' ? 'Copied' : 'Copied with your key');

@@ -28,8 +28,8 @@ function isNewer(path, builtAt) {
 }
 
 /**
- * Compiles src/ into dist/, makes the files of an empty embedded store, bundles pages/ into dist/public/, and removes from dist/ what was made of sources that are
- * gone. The output goes to the standard error.
+ * Compiles src/ into dist/, makes the files of an empty embedded store, bundles pages/ into dist/public/, and removes
+ * from dist/ what was made of sources that are gone. The output goes to standard error.
  */
 function build() {
   if (![TSC, VITE].every((file) => existsSync(file))) {

@@ -6,6 +6,7 @@ import { ConfigError, type Config } from './config.js';
 import type { Database } from './store/database.js';
 import type { FirstStart } from './store/first-start.js';
 import { openGraphql } from './graphql/handler.js';
+import { createRateLimitGuard } from './graphql/rate-limit.js';
 import { createCors } from './http/cors.js';
 import { createFairQueue, type FairQueue } from './http/fair-queue.js';
 import { drain, listen } from './http/lifecycle.js';
@@ -15,6 +16,7 @@ import { createHealth, createMetricsPage } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics } from './observability/metrics.js';
 import { readPackage } from './observability/package.js';
+import { createMcp } from './mcp/handler.js';
 import { createPages } from './pages/handler.js';
 import { createRest } from './rest/handler.js';
 import { createRoutes, createStarting } from './routes.js';
@@ -37,7 +39,8 @@ export interface App {
 
 /** A request that has waited for its turn for longer is refused: its client has usually left. In milliseconds. */
 const LATE_MS = 5_000;
-/** What the event loop does for any response, for each of its bytes, and for each request to the store, in milliseconds. */
+/** What the event loop does for a refusal, for any other response, for each of its bytes, and for each request to the store, in ms. */
+const REFUSAL_MS = 0.2;
 const RESPONSE_MS = 0.05;
 const BYTE_MS = 4e-6;
 const STORE_REQUEST_MS = 0.01;
@@ -60,7 +63,7 @@ export async function startApp(
   log: Log,
   { decorateDatabase, signal, keysCommand = 'animal-store-gateway keys', lostLines = () => 0 }: AppParts = {},
 ): Promise<App> {
-  const { host, shutdownGraceMs, trustProxy } = config;
+  const { host, shutdownGraceMs, trustProxy, keySelfRotation } = config;
   const metrics = createMetrics(PLANS);
   const metricsPage = createMetricsPage(metrics);
   const health = createHealth();
@@ -90,7 +93,7 @@ export async function startApp(
 
   try {
     if (config.metricsPort !== undefined) {
-      const metricsRoutes = createRoutes({ ...routing, ...starting, faces: [], pages: [metricsPage] });
+      const metricsRoutes = createRoutes({ ...routing, ...starting, apis: [], pages: [metricsPage] });
       const metricsServer = createHttpServer({ ...servers, answer: metricsRoutes });
       const metricsUrl = await listenAt(metricsServer.server, 'METRICS_PORT', host, config.metricsPort);
       log.info(`the metrics are at ${metricsUrl}/metrics`);
@@ -105,27 +108,39 @@ export async function startApp(
     const parts = { log, metrics, sharing, waitUntilAvailable, decorateDatabase };
     const backend = await openBackend(config, parts);
     closers.push(() => backend.close());
-    const { isStore, findDevelopmentKeys } = backend;
+    const { isStore, ownKeys, findDevelopmentKeys } = backend;
     if (!isStore) await waitUntilAvailable('UPSTREAM_URL names an animal store', backend.check);
 
-    const graphql = await openGraphql(config, { log, metrics, backend });
+    const guardRateLimit = createRateLimitGuard();
+    const graphql = await openGraphql(config, { log, metrics, backend, guardRateLimit });
     closers.push(() => graphql.close());
     const newKeyCommand = `${keysCommand} create --plan free`;
     const hasSchema = config.introspection;
-    const pages = config.explorer
-      ? createPages({ version: readPackage().version, isStore, hasSchema, findDevelopmentKeys, newKeyCommand })
-      : undefined;
+    const { explorer } = config;
+    const keyPage = config.keyPage && isStore;
+    const { version } = readPackage();
+    const pages =
+      explorer || keyPage
+        ? createPages({ explorer, keyPage, version, isStore, hasSchema, findDevelopmentKeys, newKeyCommand })
+        : undefined;
 
     const firstStart = await backend.fill?.();
     const hasKeys = (await backend.hasKeys?.()) ?? true;
+    const mcp = config.mcp ? [createMcp({ ...backend, cors, guardRateLimit, brownouts: config.brownouts })] : [];
     answer = createRoutes({
       ...routing,
       access: backend.access,
-      faces: [graphql.face, ...(isStore ? [createRest(backend)] : [])],
+      apis: [
+        graphql.api,
+        ...(ownKeys ? [createRest({ ...backend, ownKeys, guardRateLimit, keySelfRotation }, config.brownouts)] : []),
+        ...mcp,
+      ],
       pages: [graphql.findPage, ...mainPages, ...(pages ? [pages.findPage] : [])],
     });
     health.setReady(backend.check);
-    const explorerUrl = pages && `${url}/explorer${pages.tokenFragment}`;
+    for (const { text, end } of config.brownouts)
+      if (end > new Date()) log.info(`${text} (BROWNOUTS): lookups by id will answer as after their removal`);
+    const explorerUrl = explorer ? `${url}/explorer${pages?.tokenFragment}` : undefined;
     return { url, explorerUrl, firstStart, hasKeys, close };
   } catch (error) {
     await close();
@@ -140,7 +155,7 @@ function createQueue({ backend }: Config): FairQueue<Reply> {
     // The rest of its time limit is for the upstream's answer.
     lateMs: isProxy ? 0.8 * backend.timeoutMs : LATE_MS,
     weigh: (reply) => {
-      if (!reply) return RESPONSE_MS;
+      if (!reply) return REFUSAL_MS;
       const { body, logged, busyMs = 0 } = reply;
       return RESPONSE_MS + body.length * BYTE_MS + (logged?.cost ?? 0) * storeRequestMs + busyMs;
     },
@@ -162,10 +177,10 @@ export async function openSharing(
 }
 
 async function openBackend(
-  { backend, bans, startTimeoutMs }: Config,
-  parts: Omit<StoreBackendOptions, 'store' | 'bans' | 'startTimeoutMs'>,
+  { backend, bans, keyLogDays, startTimeoutMs }: Config,
+  parts: Omit<StoreBackendOptions, 'store' | 'bans' | 'keyLogDays' | 'startTimeoutMs'>,
 ): Promise<Backend> {
-  if (backend.kind !== 'proxy') return openStoreBackend({ ...parts, store: backend, bans, startTimeoutMs });
+  if (backend.kind !== 'proxy') return openStoreBackend({ ...parts, store: backend, bans, keyLogDays, startTimeoutMs });
   // Loaded only where it is used, with its HTTP client, so that other modes start faster.
   const { openProxyBackend } = await import('./proxy/backend.js');
   const { log, metrics, sharing } = parts;

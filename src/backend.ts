@@ -1,8 +1,8 @@
-import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cooldowns } from './access/cooldown.js';
 import type { Ledger } from './access/ledger.js';
 import type { MemoryLedger } from './access/memory-ledger.js';
+import type { OwnKeys } from './access/own-keys.js';
 import type { Access } from './access/session.js';
 import type { UsageCounter } from './access/usage.js';
 import { ConfigError, type Config } from './config.js';
@@ -17,6 +17,8 @@ export interface Backend {
   readonly access: Access;
   /** Absent in proxy mode, because the upstream knows the keys and counts their usage. */
   readonly usage?: UsageCounter;
+  /** Absent in proxy mode. */
+  readonly ownKeys?: OwnKeys;
   /** True for a store backend. The process then serves REST too. */
   readonly isStore: boolean;
   /** Fills an empty embedded store. Called after the server listens, so a failed start leaves the store empty. */
@@ -33,23 +35,25 @@ export interface Backend {
   close(): Promise<void>;
 }
 
+/** Whose requests a ledger counts. */
+export type AccountKind = `${'store' | 'proxy'}:${'key' | 'address'}`;
+
 /** What instances share through Redis, or count alone without it. */
 export interface Sharing {
   readonly isUp: () => boolean;
-  /** @param nameOf - returns the name of an account's counts in Redis */
-  readonly ledger: (local: MemoryLedger, nameOf: (accountId: string) => string, bans?: Config['bans']) => Ledger;
+  readonly ledger: (local: MemoryLedger, kind: AccountKind, bans?: Config['bans']) => Ledger;
   readonly cooldowns: () => Cooldowns;
   readonly close: () => void;
-}
-
-/** Names a client address in Redis by its hash: Redis should not hold personal data. */
-export function nameAddress(prefix: string, address: string): string {
-  return `${prefix}{${hash('sha256', address, 'base64url').slice(0, 22)}}`;
 }
 
 export type WaitUntilAvailable = ReturnType<typeof createStartupWait>;
 
 const RETRY_MS = 500;
+/**
+ * Codes that waiting does not help: of a certificate that is not accepted or a server without TLS, and of PostgreSQL for a
+ * wrong password or database name, a missing permission, and a pooler that refuses the settings of a session.
+ */
+const HOPELESS = /CERT|^ERR_TLS|^ERR_SSL|UNABLE_TO_VERIFY|HOSTNAME_MISMATCH|^28|^3D|^42501$|^08P01$/;
 
 /**
  * Creates the function with which the program waits for what it depends on.
@@ -60,8 +64,8 @@ export function createStartupWait(log: Log, timeoutMs: number, signal?: AbortSig
   /**
    * @param what - the variable and what it names
    * @param attempt - throws a StoreError while it is unavailable
-   * @throws ConfigError at once if its certificate is not accepted, or if it is still unavailable at the end of the time;
-   * any other error of `attempt`
+   * @throws ConfigError at once if waiting does not help, or if it is still unavailable at the end of the time; any other
+   * error of `attempt`
    */
   return async <T>(what: string, attempt: () => Promise<T>): Promise<T> => {
     for (let hasWaited = false; ; hasWaited = true) {
@@ -71,23 +75,21 @@ export function createStartupWait(log: Log, timeoutMs: number, signal?: AbortSig
         return result;
       } catch (error) {
         if (!(error instanceof StoreError)) throw error;
+        const { code = '' } = (error.cause ?? {}) as NodeJS.ErrnoException;
+        if (HOPELESS.test(code)) throw unreachable(what, error);
         const remaining = deadline - performance.now();
-        const reason = reasonOf(error);
-        if (isTlsError(error.cause)) throw new ConfigError(`${what} that cannot be reached: ${reason}`);
-        if (remaining <= 0) {
-          throw new ConfigError(`${what} that cannot be reached: ${reason} (waited for ${timeoutMs / 1_000} s)`);
-        }
-        if (!hasWaited) log.warn({ reason, timeoutMs }, `${what} that cannot be reached: waiting for it`);
+        if (remaining <= 0) throw unreachable(what, error, ` (waited for ${timeoutMs / 1_000} s)`);
+        if (!hasWaited)
+          log.warn({ reason: reasonOf(error), timeoutMs }, `${what} that cannot be reached: waiting for it`);
         await sleep(Math.min(RETRY_MS, remaining), undefined, { signal });
       }
     }
   };
 }
 
-/** Waiting does not help: the certificate is not accepted, or there is no TLS. */
-function isTlsError(error: unknown): boolean {
-  const { code = '' } = (error ?? {}) as NodeJS.ErrnoException;
-  return /CERT|^ERR_TLS|^ERR_SSL|UNABLE_TO_VERIFY|HOSTNAME_MISMATCH/.test(code);
+/** @param what - the variable and what it names */
+export function unreachable(what: string, error: StoreError, hint = ''): ConfigError {
+  return new ConfigError(`${what} that cannot be reached: ${reasonOf(error)}${hint}`);
 }
 
 /** Operators need the cause, which clients do not see. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { parseBrownout, type Brownout } from './pets/removal.js';
 import { parseRedisUrl } from './redis-url.js';
 import { databaseUrl, flag, integer, oneOf, UNPRINTABLE } from './setting-types.js';
 
@@ -55,6 +56,9 @@ const ENVIRONMENT = z.object({
   NODE_ENV: oneOf(['development', 'production', 'test']).optional(),
   INTROSPECTION: flag.optional(),
   EXPLORER: flag.optional(),
+  KEY_PAGE: flag.optional(),
+  KEY_SELF_ROTATION: flag.default(false),
+  MCP: flag.default(true),
   CORS_ORIGINS: list(isOrigin, 'origins such as https://app.example.com').optional(),
   CORS_HEADERS: list(isHeaderName, 'names of headers such as X-Trace-Id').default([]),
   TRUST_PROXY: flag.default(false),
@@ -71,11 +75,16 @@ const ENVIRONMENT = z.object({
   MAX_RESPONSE_BYTES: integer(1_000, 1_073_741_824).default(8_388_608),
   UPSTREAM_TIMEOUT_MS: integer(1, 600_000).default(5_000),
   UPSTREAM_CONNECTIONS: integer(1, 10_000).default(64),
+  BROWNOUTS: list(
+    (entry) => parseBrownout(entry) !== undefined,
+    'starts and durations such as 2030-11-05T09:00Z/PT15M',
+  ).default([]),
   DEFAULT_PLAN: oneOf(['free', 'pro', 'business']).optional(),
   MIGRATE: flag.default(true),
   START_TIMEOUT_MS: integer(0, 3_600_000).default(60_000),
   SHUTDOWN_GRACE_MS: integer(0, 3_600_000).default(10_000),
   SAMPLE_DATA: flag.default(true),
+  KEY_LOG_DAYS: integer(1, 36_500).optional(),
   KEYS_ACTOR: text
     .refine(
       (text) => text.length <= 100 && !UNPRINTABLE.test(text),
@@ -148,6 +157,9 @@ export function loadConfig(env: Environment) {
     production,
     introspection: !trustedOnly && (settings.INTROSPECTION ?? !production),
     explorer: settings.EXPLORER ?? !production,
+    keyPage: settings.KEY_PAGE ?? !production,
+    keySelfRotation: settings.KEY_SELF_ROTATION,
+    mcp: settings.MCP,
     /** If undefined: Apollo Sandbox and every page from this machine. */
     corsOrigins: settings.CORS_ORIGINS ?? (production ? [] : undefined),
     corsHeaders: settings.CORS_HEADERS,
@@ -165,8 +177,13 @@ export function loadConfig(env: Environment) {
       maxBodyBytes: settings.MAX_BODY_BYTES,
       maxResponseBytes: settings.MAX_RESPONSE_BYTES,
     },
+    /** The earliest first. */
+    brownouts: settings.BROWNOUTS.map((text) => parseBrownout(text) as Brownout).sort(
+      (a, b) => a.start.getTime() - b.start.getTime(),
+    ),
     startTimeoutMs: settings.START_TIMEOUT_MS,
     shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
+    keyLogDays: settings.KEY_LOG_DAYS,
     keysActor: settings.KEYS_ACTOR,
   };
 }

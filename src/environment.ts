@@ -64,7 +64,7 @@ function readText(file: string, subject: string): string {
 }
 
 /** Settings that other programs use too. Names like them are theirs. */
-const COMMON = ['PORT', 'HOST'];
+const COMMON = ['PORT', 'HOST', 'MCP'];
 
 /** Finds the setting that a name which is none was probably meant to be. */
 function findMeant(name: string): string | undefined {
@@ -72,6 +72,8 @@ function findMeant(name: string): string | undefined {
   const upper = name.toUpperCase();
   return SETTINGS.find((setting) => {
     if (upper === setting || COMMON.includes(setting)) return upper === setting;
+    // Without its last part, such as the unit.
+    if (setting.startsWith(`${upper}_`) && upper.includes('_')) return true;
     return Math.abs(name.length - setting.length) <= 2 && distance(upper, setting) <= 2;
   });
 }

@@ -4,12 +4,14 @@
  */
 export const ERRORS = {
   unauthorized: { status: 401, graphqlCode: 'UNAUTHENTICATED' },
+  forbidden: { status: 403, graphqlCode: 'FORBIDDEN' },
   invalid_request: { status: 400, graphqlCode: 'BAD_USER_INPUT' },
   idempotency_key_reused: { status: 422, graphqlCode: 'BAD_USER_INPUT' },
   not_found: { status: 404, graphqlCode: 'NOT_FOUND' },
   rate_limited: { status: 429, graphqlCode: 'RATE_LIMITED' },
-  /** The limit of the free `rateLimit` field. It does not count towards a ban. */
-  field_rate_limited: { status: 429, graphqlCode: 'RATE_LIMITED', graphqlOnly: true },
+  /** The limit of what a key may ask about itself, which is free. It does not count towards a ban. */
+  field_rate_limited: { status: 429, graphqlCode: 'RATE_LIMITED', graphqlOnly: true, restCode: 'rate_limited' },
+  rotation_under_way: { status: 409, graphqlCode: 'BAD_REQUEST' },
   key_banned: { status: 429, graphqlCode: 'KEY_BANNED' },
   upstream_unavailable: { status: 502, graphqlCode: 'UPSTREAM_UNAVAILABLE', graphqlOnly: true },
   upstream_timeout: { status: 504, graphqlCode: 'UPSTREAM_TIMEOUT', graphqlOnly: true },
@@ -89,6 +91,12 @@ export class StoreError extends Error {
     return ERRORS[this.code].status;
   }
 
+  /** The code in REST, if the error is this program's own. */
+  get restCode(): string {
+    const { restCode = this.code }: ErrorRow = ERRORS[this.code];
+    return restCode;
+  }
+
   get graphqlCode(): string {
     return ERRORS[this.code].graphqlCode;
   }
@@ -114,8 +122,7 @@ export class StoreError extends Error {
 }
 
 /** Returns the Error body that REST sends. */
-export function toErrorBody({ code, message, details }: StoreError): ErrorBody {
-  const { restCode = code, status }: ErrorRow = ERRORS[code];
+export function toErrorBody({ restCode, message, status, details }: StoreError): ErrorBody {
   return details.body ?? { code: restCode, message, status };
 }
 

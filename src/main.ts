@@ -1,5 +1,5 @@
 import { isatty } from 'node:tty';
-import { startApp, type App } from './app.js';
+import type { App } from './app.js';
 import { ConfigError } from './config.js';
 import { findKeysCommand, loadEnvironment } from './environment.js';
 import { createLog } from './observability/log.js';
@@ -24,7 +24,7 @@ function report(error: unknown): void {
     return;
   }
   const { message, cause } = error;
-  const reason = cause instanceof Error && !message.includes(cause.message) ? ` (${cause.message})` : '';
+  const reason = cause instanceof Error && cause.message ? ` (${cause.message})` : '';
   console.error(`animal-store-gateway: ${message}${reason}`.split('\n')[0]);
 }
 
@@ -58,6 +58,8 @@ async function main(): Promise<void> {
   };
   process.once('uncaughtException', crash).once('unhandledRejection', crash);
 
+  // Only now, because it takes longer than anything before: a wrong setting is refused at once.
+  const { startApp } = await import('./app.js');
   const keysCommand = findKeysCommand();
   const stopping = new AbortController();
   const starting = startApp(config, log, { keysCommand, lostLines, signal: stopping.signal });

@@ -5,15 +5,17 @@ import { createBodyReader } from './http/body.js';
 import { createGraphqlErrorReply } from './graphql/handler.js';
 import { REVALIDATED } from './http/conditional.js';
 import type { Cors } from './http/cors.js';
-import type { Face, Page, Route } from './http/face.js';
+import type { Api, Page, Route } from './http/route.js';
 import type { FairQueue } from './http/fair-queue.js';
-import { toErrorReply, type Answer, type Reply } from './http/reply.js';
+import { createPacer } from './http/pacer.js';
+import { toErrorPage } from './http/page.js';
+import { toErrorReply, type RoutedReply, type Reply } from './http/reply.js';
 import { requireValidHead, type HttpRequest } from './http/request.js';
 
 export interface RoutesOptions {
   readonly access: Access;
   readonly cors: Cors;
-  readonly faces: readonly Face[];
+  readonly apis: readonly Api[];
   /** Returns undefined for a path that is not its own. */
   readonly pages: readonly ((request: HttpRequest) => Page | undefined)[];
   readonly maxBodyBytes: number;
@@ -21,38 +23,50 @@ export interface RoutesOptions {
 }
 
 /** Refuses the requests for interfaces that come before the store is open. */
-export function createStarting(): Pick<RoutesOptions, 'access' | 'faces'> {
+export function createStarting(): Pick<RoutesOptions, 'access' | 'apis'> {
   const error = new StoreError('unavailable', 'The store is starting. Try again shortly.', { retryAfter: 1 });
   const open = (): never => {
     throw error;
   };
   const findRoute = () => undefined;
-  const faces = [
+  const apis = [
     { root: '/graphql', findRoute, toErrorReply: createGraphqlErrorReply() },
     { root: '/v1', findRoute, toErrorReply },
+    { root: '/mcp', findRoute, toErrorReply },
   ];
-  return { access: { open }, faces };
+  return { access: { open }, apis };
 }
 
+/**
+ * Some callers get nothing but refusals for a while: those with a banned key, those that have sent too many keys that
+ * are not valid, and in proxy mode those that the upstream makes wait. These refusals are sent one by one, with this
+ * time between two of them, in milliseconds, so that repeating such requests leaves the event loop to others.
+ */
+const BETWEEN_REFUSALS_MS = 5;
+
 /** Answers every request: route → session → body → queue → handler. A reply to an error takes the place of the rest. */
-export function createRoutes(options: RoutesOptions): (request: HttpRequest) => MaybePromise<Answer> {
-  const { access, cors, faces, pages, maxBodyBytes, takeTurn } = options;
+export function createRoutes(options: RoutesOptions): (request: HttpRequest) => MaybePromise<RoutedReply> {
+  const { access, cors, apis, pages, maxBodyBytes, takeTurn } = options;
   const readBody = createBodyReader(maxBodyBytes);
+  const pace = createPacer(BETWEEN_REFUSALS_MS);
 
   return (request) => {
     for (const find of pages) {
       const page = find(request);
       if (page) return answerPage(request, page);
     }
-    const face = faces.find(({ root }) => request.path === root || request.path.startsWith(`${root}/`));
-    if (face) return answer(request, face);
-    const paths = faces.map(({ root }) => root).join(' and ');
+    const api = apis.find(({ root }) => request.path === root || request.path.startsWith(`${root}/`));
+    if (api) return answer(request, api);
+    const paths = apis
+      .map(({ root }) => root)
+      .join(', ')
+      .replace(/, (?!.*,)/, ' and ');
     const hint = paths && ` The interfaces are at ${paths}.`;
     const error = new StoreError('no_such_route', `There is no such path.${hint}`);
-    return { reply: toErrorReply(error), route: 'other' };
+    return { reply: toErrorPage(request, error), route: 'other' };
   };
 
-  async function answerPage(request: HttpRequest, page: Page): Promise<Answer> {
+  async function answerPage(request: HttpRequest, page: Page): Promise<RoutedReply> {
     const { name, methods = ['GET'], isProbe, handle } = page;
     try {
       requireValidHead(request.message);
@@ -60,12 +74,12 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
       const reply = isProbe ? handle(request) : takeTurn(request.caller, () => handle(request));
       return { reply: await reply, route: name };
     } catch (thrown) {
-      return { reply: toErrorReply(toStoreError(thrown)), route: name };
+      return { reply: toErrorPage(request, toStoreError(thrown)), route: name };
     }
   }
 
-  async function answer(request: HttpRequest, face: Face): Promise<Answer> {
-    const route = face.findRoute(request.path);
+  async function answer(request: HttpRequest, api: Api): Promise<RoutedReply> {
+    const route = api.findRoute(request.path);
     const name = route?.name ?? 'other';
     let session: Session | undefined;
     let reply: Reply;
@@ -77,7 +91,7 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     } catch (thrown) {
       const failure = toStoreError(thrown);
       const error = (await session?.explain?.(failure)) ?? failure;
-      reply = face.toErrorReply(error, request);
+      reply = api.toErrorReply(error, request);
     }
     session?.close?.();
     const windows = (await session?.allowance())?.windows;
@@ -100,13 +114,16 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     if (!route) throw new StoreError('no_such_route', 'There is no such path.');
     if (cors.isPreflight(request)) return { status: 204, headers: cors.preflightHeaders(request), body: '' };
     requireMethod(request, route.methods);
+    route.checkHead?.(request);
     if (route.requiresKey(session)) {
       try {
         await session.requireKey();
       } catch (thrown) {
+        const error = toStoreError(thrown);
+        if (error.status === 429) await pace(() => request.isCancelled);
         // A refusal takes its turn, too.
         return takeTurn(request.caller, () => {
-          throw toStoreError(thrown);
+          throw error;
         });
       }
     }

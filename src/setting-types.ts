@@ -26,23 +26,27 @@ export function integer(minimum: number, maximum: number) {
 export const databaseUrl = z
   .string()
   // A URL for a Unix socket names no host. Its `host` parameter replaces this one.
-  .transform((text) => text.replace(/^(postgres(?:ql)?:\/\/(?:[^/?#@]*@)?)\//, '$1localhost/'))
+  .transform((text) => text.replace(/^(postgres(?:ql)?:\/\/(?:[^/?#@]*@)?)(?=[/?])/, '$1localhost'))
   .refine(
     (text) => splitHosts(text).every(isDatabaseUrl),
     'must be a URL such as postgres://user:password@host:5432/database, or with several hosts ' +
       'postgres://user:password@one:5432,two:5432/database?target_session_attrs=read-write, ' +
-      `with an sslmode of ${SSL_MODES.join(', ')}, or without one`,
+      `with an sslmode of ${SSL_MODES.join(', ')}, or without one; % is written as %25, and there is no dbname and hostaddr`,
   );
 
 function isDatabaseUrl(text: string): boolean {
-  if (!URL.canParse(text)) return false;
+  // pg would take a URL with another % for one that is not encoded at all, and encode all of it.
+  if (!URL.canParse(text) || /%(?![\da-f]{2})/i.test(text)) return false;
   const { protocol, searchParams } = new URL(text);
   const session = searchParams.get('target_session_attrs') ?? 'any';
   return (
     ['postgres:', 'postgresql:'].includes(protocol) &&
     // The program needs a server that accepts writes.
     ['read-write', 'primary', 'any'].includes(session) &&
-    SSL_MODES.includes(searchParams.get('sslmode') ?? 'prefer')
+    SSL_MODES.includes(searchParams.get('sslmode') ?? 'prefer') &&
+    // pg ignores these parameters of libpq, and would connect to another database.
+    !searchParams.has('dbname') &&
+    !searchParams.has('hostaddr')
   );
 }
 

@@ -125,7 +125,7 @@ it('waits for the requests that have arrived if running a batch blocks the event
     },
   });
   // Each arrives in a callback of its own, as from a socket.
-  const arrive = (key: string) => new Promise((resolve) => setTimeout(() => resolve(find(key)), 5));
+  const arrive = (key: string) => new Promise((resolve) => setImmediate(() => resolve(find(key))));
   await find('alone');
   await Promise.all(['a', 'b', 'c'].map(arrive));
   expect(sizes).toEqual([1, 3]);

@@ -57,10 +57,15 @@ export async function measure({ server, file, connections, seconds, cores }) {
   };
 }
 
-/** Runs wrk with the requests of a file in turn. Reading long responses would take the core that others need too. */
-export async function runWrk(port, file, connections, seconds, core, { isUnchecked = false } = {}) {
+/**
+ * Runs wrk with the requests of a file in turn. Reading long responses would take the core that others need too.
+ * @param isNice - leaves the core to others that load the server
+ */
+export async function runWrk(port, file, connections, seconds, core, { isUnchecked = false, isNice = false } = {}) {
   const options = ['-t', '1', '-c', String(connections), '-d', `${seconds}s`, '--timeout', '10s', '-s', SCRIPT];
-  const child = startProcess(core, 'wrk', [
+  const [command, ...first] = isNice ? ['nice', '-n', '19', 'wrk'] : ['wrk'];
+  const child = startProcess(core, command, [
+    ...first,
     ...options,
     `http://127.0.0.1:${port}`,
     '--',

@@ -4,6 +4,7 @@ import { Budget } from './budget.js';
 import { EXAMPLES } from './examples.js';
 import { KeyField } from './key-field.js';
 import { keyMemory, type DevelopmentKeys } from '../key-memory.js';
+import { Price } from './price.js';
 import { Notices, type Message } from './notices.js';
 import { fetchDevelopmentKeys, findRoundedNumber, send, SendError, type Answer, type Operation } from './server.js';
 import { Tools } from './tools.js';
@@ -128,6 +129,9 @@ export function App() {
               </>
             )}
           </GraphiQL.Toolbar>
+          <GraphiQL.Footer>
+            <Price apiKey={key} windows={answer?.windows ?? []} />
+          </GraphiQL.Footer>
         </GraphiQL>
       </main>
       <Notices answer={answer} hasKey={key !== ''} message={message} />

@@ -1,5 +1,11 @@
-import { formatSeconds, secondsUntil, useNow } from './now.js';
+import { formatSeconds, secondsUntil } from '../seconds.js';
+import { useNow } from './now.js';
 import type { WindowState } from './server.js';
+
+/** A closed window is full again. It opens with the next request. */
+export function leftOf({ limit, remaining, resetAt }: Omit<WindowState, 'name'>, now: number): number {
+  return resetAt <= now ? limit : remaining;
+}
 
 /** Shows how many requests the key has left in each window of the last response. */
 export function Budget({ windows }: { readonly windows: readonly WindowState[] }) {
@@ -8,8 +14,7 @@ export function Budget({ windows }: { readonly windows: readonly WindowState[] }
     <p className="budget">
       <span className="hint">Requests left: {windows.length === 0 && 'shown after the first response'}</span>
       {windows.map(({ name, limit, remaining, resetAt }) => {
-        // A closed window is full again. It opens with the next request.
-        const left = resetAt <= now ? limit : remaining;
+        const left = leftOf({ limit, remaining, resetAt }, now);
         return (
           <span key={name}>
             <b data-low={left * 5 < limit || undefined}>{left.toLocaleString('en')}</b> of {limit.toLocaleString('en')}

@@ -7,10 +7,11 @@ export interface Example {
 /** An example for each operation of the schema, with its cost. GraphiQL names the tabs after the operations. */
 export const EXAMPLES: readonly Example[] = [
   {
-    query: `# Lists animals, lowest id first.
+    query: `# Lists animals, lowest id first. For the
+# next page, pass the last id as after.
 # Costs 1 request.
-query ListPets {
-  pets(limit: 5, status: AVAILABLE) {
+query ListPets($after: ID) {
+  pets(limit: 5, status: AVAILABLE, after: $after) {
     id
     name
     categoryId
@@ -18,6 +19,7 @@ query ListPets {
   }
 }
 `,
+    variables: '{\n  "after": null\n}',
   },
   {
     query: `# Adds an animal. Costs 1 request.

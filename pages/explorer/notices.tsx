@@ -1,5 +1,6 @@
 import type { ReactNode } from 'react';
-import { formatSeconds, secondsUntil, useNow } from './now.js';
+import { formatSeconds, secondsUntil } from '../seconds.js';
+import { useNow } from './now.js';
 import type { Answer } from './server.js';
 
 /** A sentence for the user. */

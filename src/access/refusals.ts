@@ -48,6 +48,10 @@ export function keyRefused(mistake = 'The API key is unknown, revoked or expired
   return unauthorized(mistake, ', error="invalid_token"');
 }
 
+export function keyReadOnly(): StoreError {
+  return new StoreError('forbidden', 'The API key is read-only: it may not add animals.');
+}
+
 function unauthorized(message: string, parameters = ''): StoreError {
   const headers = { 'WWW-Authenticate': `Bearer realm="animal-store"${parameters}` };
   return new StoreError('unauthorized', message, { headers });

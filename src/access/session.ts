@@ -24,6 +24,8 @@ export interface Session {
   readonly isKeyRefused: boolean;
   /** Whether the key is valid, or the upstream has accepted it before. */
   readonly isKeyAccepted?: boolean;
+  /** Whether the key may not add animals. Absent in proxy mode, because the upstream decides. */
+  readonly readOnly?: boolean;
   readonly upstreamKey?: UpstreamKey | undefined;
   /** @throws StoreError `unauthorized`, `key_banned`, or `rate_limited` after too many 401 responses to the address */
   requireKey(): MaybePromise<void>;
@@ -39,6 +41,9 @@ export interface Session {
   /** In proxy mode, admitted requests that were never sent become available again. */
   close?(): void;
 }
+
+/** @throws StoreError `field_rate_limited` beyond 60 uses a minute of what is free by one key */
+export type RateLimitGuard = (session: Session) => Promise<void>;
 
 export interface Access {
   /** @throws StoreError `unavailable` if the key cannot be looked up */

@@ -27,21 +27,12 @@ export interface UsageFilter {
   readonly id?: string | undefined;
   /** A moment of the first day. */
   readonly since: Date;
+  /** Only what is deprecated. */
+  readonly deprecated?: boolean | undefined;
   readonly limit: number;
 }
 
-interface UsedKey {
-  readonly keyId: string;
-  readonly label: string | null;
-  /** Null if the key was deleted. */
-  readonly plan: Plan | null;
-  readonly lastAt: Date;
-}
-
-export interface Usage extends UsedKey {
-  /** Empty if it sent no name. */
-  readonly client: string;
-  readonly operation: string;
+export interface Counts {
   readonly requests: number;
   readonly cost: number;
   readonly errors: number;
@@ -49,14 +40,18 @@ export interface Usage extends UsedKey {
   readonly refused: number;
 }
 
-export interface DeprecatedCaller extends UsedKey {
-  readonly expiresAt: Date | null;
-  readonly revokedAt: Date | null;
-  /** Null if it sent no name. */
-  readonly client: string | null;
-  readonly through: 'graphql' | 'rest';
-  readonly coordinate: string;
-  readonly calls: number;
+/** What a key was used for. */
+export interface KeyUsage extends Counts {
+  readonly keyId: string;
+  readonly label: string | null;
+  /** Null if the key was deleted. */
+  readonly plan: Plan | null;
+  readonly lastAt: Date;
+}
+
+export interface Usage extends KeyUsage, Pick<Use, 'operation' | 'deprecated'> {
+  /** Empty if it sent no name. */
+  readonly client: string;
 }
 
 /** Stands for further names of a key with too many. */

@@ -1,6 +1,5 @@
 import type { CreatedKey, KeyEvent, KeyRecord } from '../store/postgres-key-store.js';
 import type { PlanLimits } from '../access/plans.js';
-import type { DeprecatedCaller, Usage } from '../access/usage.js';
 import type { KeyStatus } from '../store/key-admin.js';
 
 /** What `--json` prints of a new key. */
@@ -10,7 +9,6 @@ export function toCreatedJson({ id, key, plan, label, limits, createdAt, expires
 
 /** Usage is kept for a year. */
 const YEAR_MS = 365 * 86_400_000;
-const NO_NAME = '(no name)';
 
 function toLastUse({ lastUsedAt, createdAt }: KeyStatus): string {
   return formatTime(lastUsedAt, Date.now() - createdAt.getTime() < YEAR_MS ? 'never' : 'not in a year');
@@ -22,25 +20,24 @@ function toEnd({ expiresAt, revokedAt }: Pick<KeyRecord, 'expiresAt' | 'revokedA
   return expiresAt?.toISOString().slice(0, 10) ?? 'never';
 }
 
-export function formatKeys(keys: readonly KeyStatus[]): string {
+export function toKeyRows(keys: readonly KeyStatus[]): readonly object[] {
   const hasLeft = keys.some(({ left }) => left);
-  const rows = keys.map((key) => ({
+  return keys.map((key) => ({
     id: key.id,
-    plan: key.plan,
+    plan: formatPlan(key),
     ...(hasLeft && { 'left min/day': key.bannedUntil ? 'banned' : key.left && `${key.left.minute}/${key.left.day}` }),
     'last used': toLastUse(key),
     ends: toEnd(key),
     label: key.label,
   }));
-  return formatTable(rows);
 }
 
 export function describeStatus(key: KeyStatus): string {
-  const { id, label, plan, limits, left, bannedUntil, createdAt, expiresAt, revokedAt } = key;
+  const { id, label, limits, left, bannedUntil, createdAt, expiresAt, revokedAt } = key;
   const lines = {
     id,
     label,
-    plan: `${plan}: ${formatLimits(limits)}`,
+    plan: `${formatPlan(key)}: ${formatLimits(limits)}`,
     left: left
       ? `${left.minute} this minute, ${left.day} this day`
       : 'counted in the memory of each server: with REDIS_URL, it is shown here',
@@ -59,60 +56,51 @@ export function describeStatus(key: KeyStatus): string {
 export function formatEvents(events: readonly KeyEvent[]): string {
   const rows = events.map(({ at, actor: who, action: did, keyId: key, changes }) => {
     const what = Object.entries(changes).map(([name, [from, to]]) => `${name}: ${toText(from)} → ${toText(to)}`);
-    return { when: formatTime(at), who, did, key, what: what.join(', ') };
+    return { when: at, who, did, key, what: what.join(', ') };
   });
   return formatTable(rows);
 }
 
 function toText(value: unknown): string {
   if (value === null) return 'none';
-  return typeof value === 'string' ? value : formatLimits(value as PlanLimits);
+  return typeof value === 'object' ? formatLimits(value as PlanLimits) : (value as string);
 }
 
-export function formatUsage(usage: readonly Usage[]): string {
-  const rows = usage.map(({ keyId: key, label, plan, client, operation, requests, cost, errors, refused, lastAt }) => {
-    const who = { key, label, plan, client: client || NO_NAME };
-    return { ...who, operation, requests, cost, errors, refused, last: formatTime(lastAt) };
-  });
-  return formatTable(rows);
+type Described = Pick<KeyRecord, 'id' | 'plan' | 'readOnly' | 'limits' | 'expiresAt'>;
+
+export function describe(key: Described): string {
+  const { id, limits, expiresAt } = key;
+  return `${id} (${formatPlan(key)}: ${formatLimits(limits)}, expires ${expiresAt?.toISOString() ?? 'never'})`;
 }
 
-export function formatCallers(callers: readonly DeprecatedCaller[]): string {
-  const rows = callers.map((caller) => ({
-    key: caller.keyId,
-    label: caller.label,
-    plan: caller.plan,
-    'key ended': ['revoked', 'expired'].includes(toEnd(caller)) ? 'yes' : '',
-    client: caller.client ?? NO_NAME,
-    through: `${caller.through === 'rest' ? 'REST' : 'GraphQL'} ${caller.coordinate}`,
-    calls: caller.calls,
-    last: formatTime(caller.lastAt),
-  }));
-  return formatTable(rows);
-}
-
-export function describe({
-  id,
-  plan,
-  limits,
-  expiresAt,
-}: Pick<KeyRecord, 'id' | 'plan' | 'limits' | 'expiresAt'>): string {
-  return `${id} (${plan}: ${formatLimits(limits)}, expires ${expiresAt?.toISOString() ?? 'never'})`;
+function formatPlan({ plan, readOnly }: Pick<KeyRecord, 'plan' | 'readOnly'>): string {
+  return readOnly ? `${plan}, read-only` : plan;
 }
 
 function formatLimits({ perMinute, perDay }: PlanLimits): string {
   return `${perMinute} a minute, ${perDay} a day`;
 }
 
-/** Formats rows with the same properties. Without rows, the text is empty. */
-export function formatTable(rows: readonly Readonly<Record<string, string | number | null>>[]): string {
-  const lines = [
-    Object.keys(rows[0] ?? {}),
-    ...rows.map((row) => Object.values(row).map((cell) => String(cell ?? ''))),
-  ];
+export type Cell = string | number | Date | null;
+
+/** Returns what a table shows: the names of the columns in words, such as `last at` for `lastAt`, and the cells of rows. */
+export function toTable(rows: readonly object[]): readonly [head: readonly string[], ...rows: (readonly Cell[])[]] {
+  const names = Object.keys(rows[0] ?? {}).map((name) =>
+    name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`),
+  );
+  return [names, ...rows.map((row) => Object.values(row) as Cell[])];
+}
+
+/** Formats rows that have the same properties. Without rows, the text is empty. */
+export function formatTable(rows: readonly object[]): string {
+  const lines = toTable(rows).map((cells) => cells.map(formatCell));
   const widths = lines[0]?.map((_, i) => lines.reduce((most, line) => Math.max(most, (line[i] as string).length), 0));
   const pad = (cell: string, column: number): string => cell.padEnd(widths?.[column] ?? 0);
   return lines.map((line) => line.map(pad).join('  ').trimEnd()).join('\n');
+}
+
+export function formatCell(cell: Cell): string {
+  return cell instanceof Date ? formatTime(cell) : String(cell ?? '');
 }
 
 /** In UTC, to the minute. */

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { writeFile } from 'node:fs/promises';
 import { Option } from 'commander';
 import { PLANS, type Plan } from '../access/plans.js';
 import { findKeysCommand } from '../environment.js';
@@ -6,15 +7,15 @@ import type { KeyAdmin } from '../store/key-admin.js';
 import {
   describe,
   describeStatus,
-  formatCallers,
   formatEvents,
-  formatKeys,
+  formatTable,
   formatTime,
-  formatUsage,
   toCreatedJson,
+  toKeyRows,
 } from './keys-output.js';
 import { toCount, toDate, toMilliseconds } from './option-values.js';
 import { createProgram, explain, runProgram, write } from './program.js';
+import { renderReport } from './report.js';
 import { withKeys } from './with-keys.js';
 
 interface Options {
@@ -22,8 +23,13 @@ interface Options {
   readonly label?: string;
   readonly perMinute?: number;
   readonly perDay?: number;
+  readonly readOnly?: boolean;
   readonly expires?: Date | 'never';
   readonly active?: boolean;
+  readonly unused?: number;
+  readonly expiring?: number;
+  readonly deprecated?: boolean;
+  readonly html?: string;
   readonly limit?: number;
   readonly overlap?: number;
   readonly since?: Date;
@@ -48,29 +54,35 @@ const toSettings = ({ plan, label, perMinute, perDay, expires }: Options) => ({
   expiresAt: expires === 'never' ? null : expires,
 });
 const LIMIT = option('--limit <n>', 'how many at most', toCount).default(50);
-const SINCE = option('--since <iso-date>', 'since this day', toDate);
 
 command(
   'create',
   'creates a key and prints its secret, once',
-  [plan().makeOptionMandatory(), ...SETTINGS],
-  async (admin, { actor, options }) =>
-    toCreatedJson(await admin.create({ ...toSettings(options), plan: options.plan as Plan, actor })),
-  (created) => `Created ${describe(created)}.${toSecret(created)}`,
+  [plan().makeOptionMandatory(), ...SETTINGS, new Option('--read-only', 'the key may not add animals')],
+  async (admin, { actor, options }) => {
+    const { plan, readOnly } = options;
+    return toCreatedJson(await admin.create({ ...toSettings(options), plan: plan as Plan, readOnly, actor }));
+  },
+  (created, { readOnly = false }) => `Created ${describe({ ...created, readOnly })}.${toSecret(created)}`,
 );
 
 command(
   'list',
-  'lists keys without their secrets, the newest first',
+  'lists keys without their secrets, the newest first, or the next one that expires',
   [
     plan(),
     new Option('--active', 'only keys that are neither revoked nor expired'),
+    option('--unused <time>', 'only keys that nobody has used for so long, such as 90d', toMilliseconds),
+    option('--expiring <time>', 'only keys that expire within this time, such as 30d', toMilliseconds),
     option('--limit <n>', 'how many at most (default: 50, with --json all)', toCount),
   ],
-  (admin, { options: { plan, active, json, limit = json ? undefined : 50 } }) => admin.list({ plan, active, limit }),
+  (admin, { options: { plan, active, unused: unusedMs, expiring: expiringMs, json, limit = json ? undefined : 50 } }) =>
+    admin.list({ plan, active, unusedMs, expiringMs, limit }),
   (keys, { limit = 50 }) => {
     if (keys.length === 0) return `There are no such keys. To create one: ${findKeysCommand()} create --plan free`;
-    return formatKeys(keys) + (keys.length === limit ? `\nThere may be more: add --limit ${2 * limit}` : '');
+    return (
+      formatTable(toKeyRows(keys)) + (keys.length === limit ? `\nThere may be more: add --limit ${2 * limit}` : '')
+    );
   },
 );
 
@@ -120,6 +132,14 @@ command(
 );
 
 command(
+  'delete <id>',
+  'deletes a revoked key; its usage and its log stay',
+  [],
+  (admin, request) => admin.delete(request),
+  ({ id }) => `Deleted ${id}. Its usage and its log stay.`,
+);
+
+command(
   'unban <id>',
   'lifts the ban of a key on every instance',
   [],
@@ -138,22 +158,31 @@ command(
 command(
   'usage [id]',
   'adds up what keys or one key requested since a day (default: today), the highest cost first',
-  [SINCE, LIMIT],
-  (admin, { id, options: { since = new Date(), limit } }) => admin.usage({ id, since, limit: limit as number }),
-  (usage, { since = new Date() }) => {
+  [
+    option('--since <iso-date>', 'since this day', toDate),
+    new Option('--deprecated', 'only what is deprecated'),
+    LIMIT,
+  ],
+  (admin, { id, options: { since = new Date(), deprecated, limit } }) =>
+    admin.usage({ id, since, deprecated, limit: limit as number }),
+  (usage, { since = new Date(), deprecated }) => {
     const period = `since ${formatTime(since).slice(0, 10)}`;
-    if (usage.length === 0) return `Nothing was requested ${period}. For a longer time, add --since.`;
-    return `Requests ${period}:\n${formatUsage(usage)}`;
+    if (usage.length === 0)
+      return `${deprecated ? 'Nothing deprecated' : 'Nothing'} was requested ${period}. For a longer time, add --since.`;
+    return `Requests ${period}:\n${formatTable(usage)}`;
   },
 );
 
 command(
-  'deprecated',
-  'lists who calls what is deprecated, the latest caller first',
-  [SINCE],
-  (admin, { options: { since } }) => admin.deprecated({ since }),
-  (callers, { since }) =>
-    formatCallers(callers) || `Nobody has called anything deprecated${since ? ` since ${since.toISOString()}` : ''}.`,
+  'report',
+  'writes one page about all keys: their use, growth, refusals, bans, and which to clean up',
+  [option('--html <file>', 'the file to write').makeOptionMandatory()],
+  async (admin, { store, options }) => {
+    const report = await admin.report(50);
+    await writeFile(options.html as string, await renderReport(report, store));
+    return report;
+  },
+  (_, { html }) => `Wrote ${html}.`,
 );
 
 /** @param ask - returns what `--json` prints, and `format` renders for a reader */
@@ -161,14 +190,15 @@ function command<T extends object>(
   usage: string,
   description: string,
   options: readonly Option[],
-  ask: (admin: KeyAdmin, request: { id: string; actor: string; options: Options }) => Promise<T>,
+  ask: (admin: KeyAdmin, request: { id: string; actor: string; store: string; options: Options }) => Promise<T>,
   format: (answer: T, options: Options) => string,
 ): void {
   const added = program.command(usage).description(description).option('--json', 'print JSON in one line');
   for (const option of options) added.addOption(option);
   added.action(async () => {
     const given = added.opts<Options>();
-    const answer = await withKeys((admin, actor) => ask(admin, { id: added.args[0] as string, actor, options: given }));
+    const id = added.args[0] as string;
+    const answer = await withKeys((admin, actor, store) => ask(admin, { id, actor, store, options: given }));
     try {
       await write(`${given.json ? JSON.stringify(answer) : format(answer, given)}\n`);
     } catch (error) {

@@ -1,15 +1,15 @@
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { Command } from 'commander';
+import { unreachable } from '../backend.js';
 import type { StoreConfig } from '../config.js';
 import { StoreError } from '../errors.js';
 import { loadEnvironment } from '../environment.js';
 import { splitHosts } from '../setting-types.js';
 import type { Database } from '../store/database.js';
-import { requireEmbeddedStore } from '../store/embedded-store.js';
+import { describeSystemError, requireEmbeddedStore } from '../store/embedded-store.js';
 import { createPgDatabase } from '../store/pg-database.js';
-import { openDatabase, toConfigError } from '../store/store-backend.js';
-import { isServed, withSocketDirectory } from '../store/store-lock.js';
-import { describeSystemError } from '../system-error.js';
+import { openDatabase } from '../store/store-backend.js';
+import { isListening, SERVER_SOCKET } from '../store/store-lock.js';
 
 /** A report takes longer than a request. */
 const TIMEOUT_MS = 60_000;
@@ -34,7 +34,7 @@ export async function runProgram(program: Command): Promise<void> {
 }
 
 export function explain(thrown: unknown): string {
-  const error = toConfigError(thrown) as NodeJS.ErrnoException;
+  const error = thrown as NodeJS.ErrnoException;
   // Of a connection, the message names the address.
   if (error.errno === undefined || error.syscall === 'connect') return error.message;
   return `${error.path === undefined ? '' : `${error.path}: `}${describeSystemError(error)}`;
@@ -48,24 +48,33 @@ export function write(text: string): Promise<void> {
   return new Promise((done, fail) => stdout.write(text, (error) => (error ? fail(error) : done())));
 }
 
-/** Runs `work` on the database of a store, through the process that has it open if it is embedded. */
+/**
+ * Runs `work` on the database of a store, through the process that has it open if it is embedded.
+ * @throws Error for the operator, which names the store
+ */
 export async function withDatabase<T>(store: StoreConfig, work: (database: Database) => Promise<T>): Promise<T> {
-  const use = (database: Database): Promise<T> => work(database).finally(() => database.close());
-  if (store.kind === 'server') {
-    return use(await openDatabase(store, undefined, TIMEOUT_MS)).catch((error: unknown) => {
-      throw toConfigError(error, store.setting);
-    });
+  try {
+    return await useDatabase(store, work);
+  } catch (error) {
+    throw new Error(`${explain(error)} (${describeStore(store)})`, { cause: error });
   }
-  if (!(await isServed(store.directory))) return use(await openDatabase(store));
-  return withSocketDirectory(store.directory, (path) => {
-    const url = `postgres://store@localhost/postgres?host=${encodeURIComponent(resolve(path))}`;
-    return use(createPgDatabase({ url, pool: 1, prepare: false, statementTimeoutMs: TIMEOUT_MS }));
-  }).catch((error: unknown) => {
+}
+
+async function useDatabase<T>(store: StoreConfig, work: (database: Database) => Promise<T>): Promise<T> {
+  const isServed = store.kind === 'embedded' && (await isListening(join(store.directory, SERVER_SOCKET)));
+  const url = isServed && `postgres://store@localhost/postgres?host=${encodeURIComponent(resolve(store.directory))}`;
+  const database = url
+    ? createPgDatabase({ url, pool: 1, prepare: false, statementTimeoutMs: TIMEOUT_MS })
+    : await openDatabase(store, undefined, TIMEOUT_MS);
+  try {
+    return await work(database);
+  } catch (error) {
     if (!(error instanceof StoreError)) throw error;
-    throw new Error(
-      `the process that has ${describeStore(store)} open does not answer: ${(error.cause as Error).message}`,
-    );
-  });
+    if (store.kind === 'server') throw unreachable(`${store.setting} names a database`, error);
+    throw new Error(`the process that has the store open does not answer: ${(error.cause as Error).message}`);
+  } finally {
+    await database.close();
+  }
 }
 
 /** Loads the settings, and describes their store. */

@@ -3,28 +3,23 @@ import { createKeyAdmin, createPeek, type KeyAdmin } from '../store/key-admin.js
 import { listPendingMigrations } from '../store/migrate.js';
 import { createPostgresKeyStore } from '../store/postgres-key-store.js';
 import { createPostgresUsage } from '../store/postgres-usage.js';
-import { explain, loadStore, withDatabase } from './program.js';
+import { loadStore, withDatabase } from './program.js';
 
 /** Runs `work` on the keys of the configured store, and reports which store that is. */
-export async function withKeys<T>(work: (admin: KeyAdmin, actor: string) => Promise<T>): Promise<T> {
+export async function withKeys<T>(work: (admin: KeyAdmin, actor: string, store: string) => Promise<T>): Promise<T> {
   const { backend, store, keysActor, ...config } = await loadStore();
-  try {
-    const result = await withDatabase(backend, async (database) => {
-      const pending = await listPendingMigrations(database);
-      if (pending.length > 0) throw new Error(`${store} has pending migrations: run npm run migrate`);
-      // The whole program takes longer to load than most commands to run.
-      const app = config.redisUrl === undefined ? undefined : await import('../app.js');
-      const sharing = await app?.openSharing({ ...config, redisTimeoutMs: 5_000 });
-      const peek = createPeek(sharing, config.bans);
-      const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
-      return work(admin, keysActor ?? findUser()).finally(() => sharing?.close());
-    });
-    console.error(`keys: ${store}`);
-    return result;
-  } catch (error) {
-    const message = explain(error);
-    throw new Error(message.includes(store) ? message : `${message} (${store})`, { cause: error });
-  }
+  const result = await withDatabase(backend, async (database) => {
+    const pending = await listPendingMigrations(database);
+    if (pending.length > 0) throw new Error('migrations are pending: run npm run migrate');
+    // The whole program takes longer to load than most commands to run.
+    const app = config.redisUrl === undefined ? undefined : await import('../app.js');
+    const sharing = await app?.openSharing({ ...config, redisTimeoutMs: 5_000 });
+    const peek = createPeek(sharing, config.bans);
+    const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
+    return work(admin, keysActor ?? findUser(), store).finally(() => sharing?.close());
+  });
+  console.error(`keys: ${store}`);
+  return result;
 }
 
 /** The user of the operating system. In a container, it may have no name. */

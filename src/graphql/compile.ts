@@ -17,15 +17,18 @@ import {
   type SelectionNode,
   type SelectionSetNode,
   type SourceLocation,
+  OperationTypeNode,
 } from 'graphql';
-import { LOOKUP_SUNSET } from '../pets/pet.js';
+import { keyReadOnly } from '../access/refusals.js';
+import { findBrownout, LOOKUP_SUNSET, type Brownout } from '../pets/removal.js';
 import { InvalidArgument, MAX_LOCATIONS, RequestErrors, toInputError } from './errors.js';
 import { PRICES } from './prices.js';
 import { createWriterCompiler } from './write.js';
 import type { Variables, Compiled, RootField, Deprecation, Price } from './types.js';
 
+export const LOOKUP = 'Query.pet';
 /** The days on which deprecated fields will be removed. SDL has no place for them. */
-const SUNSETS: Readonly<Record<string, string>> = { 'Query.pet': LOOKUP_SUNSET.toISOString().slice(0, 10) };
+const SUNSETS: Readonly<Record<string, string>> = { [LOOKUP]: LOOKUP_SUNSET.toISOString().slice(0, 10) };
 
 type Fragments = ReadonlyMap<string, FragmentDefinitionNode>;
 
@@ -38,6 +41,7 @@ export function compile(
   document: DocumentNode,
   root: OperationDefinitionNode,
   variables: Variables,
+  brownouts: readonly Brownout[],
 ): Compiled {
   const fragments: Fragments = new Map(
     document.definitions.flatMap((one) => (one.kind === Kind.FRAGMENT_DEFINITION ? [[one.name.value, one]] : [])),
@@ -74,7 +78,10 @@ export function compile(
     return {
       ...place,
       ...compileWriter(type, nodes),
-      price: (given) => toPrice(toArguments(given)),
+      price(given, readOnly) {
+        if (readOnly && root.operation === OperationTypeNode.MUTATION) throw keyReadOnly();
+        return toPrice(toArguments(given));
+      },
       resolve: (parsed, context) => resolve(undefined, parsed, context, undefined as never),
       statuses: getNamedType(type).name === 'Pet' ? [...collectBelow(nodes)].flatMap(toStatus) : [],
     };
@@ -84,7 +91,14 @@ export function compile(
     const { deprecationReason: reason } = field;
     if (reason == null) return;
     const coordinate = `${parent.name}.${field.name}`;
-    deprecations.set(coordinate, { coordinate, reason, sunset: SUNSETS[coordinate] });
+    deprecations.set(coordinate, {
+      coordinate,
+      reason,
+      sunset: SUNSETS[coordinate],
+      get brownout() {
+        return coordinate === LOOKUP ? findBrownout(brownouts)?.text : undefined;
+      },
+    });
   }
 }
 

@@ -10,7 +10,7 @@ import type { HttpRequest } from '../http/request.js';
 import type { Log } from '../observability/log.js';
 import type { Apollo } from './apollo.js';
 import { RequestErrors } from './errors.js';
-import type { Answered, OperationRequest } from './types.js';
+import type { ExecutedOperation, OperationRequest } from './types.js';
 
 export interface DocumentsOptions {
   /** The manifest. Without one, no document is trusted. */
@@ -63,7 +63,7 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
      * @param answer - receives the name of a document that is not trusted
      * @throws RequestErrors `PERSISTED_QUERY_NOT_FOUND`, StoreError `document_not_trusted`, `bad_request`
      */
-    find(request: OperationRequest, http: HttpRequest, answer: Pick<Answered, 'untrusted'>): string {
+    find(request: OperationRequest, http: HttpRequest, answer: Pick<ExecutedOperation, 'untrusted'>): string {
       const { query, documentId, persistedQuery } = request;
       const id = documentId ?? (persistedQuery?.version === 1 ? persistedQuery.sha256Hash : undefined);
       const named = id === undefined ? undefined : manifest.get(withoutPrefix(id));

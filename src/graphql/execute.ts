@@ -1,21 +1,23 @@
 import { setImmediate } from 'node:timers/promises';
 import type { MaybePromise } from '../access/maybe-promise.js';
-import type { Session } from '../access/session.js';
+import type { RateLimitGuard, Session } from '../access/session.js';
 import type { Config } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { HttpRequest } from '../http/request.js';
-import { completeIdempotencyKey, parseIdempotencyKey } from '../pets/idempotency-key.js';
+import { completeIdempotencyKey, parseIdempotencyKey, type IdempotencyKey } from '../pets/idempotency-key.js';
 import { createPetLoader } from '../pets/pet-loader.js';
 import type { PetSource } from '../pets/pet-source.js';
+import { findLookupRefusal, type Brownout } from '../pets/removal.js';
+import { LOOKUP } from './compile.js';
 import { RequestErrors } from './errors.js';
 import { toDocumentMs } from './limits.js';
 import type { Prepare } from './prepare.js';
 import { price } from './prices.js';
 import { run, writeRefusal } from './run.js';
-import type { Answered, OperationContext, OperationRequest, Prepared } from './types.js';
+import type { Deprecation, ExecutedOperation, OperationRequest, Prepared } from './types.js';
 
 /** An operation on its way. One with a response skips the steps that are left. */
-type Entry = Partial<Answered>;
+type Entry = Partial<ExecutedOperation> & { idempotencyKey?: IdempotencyKey | undefined };
 
 /** After this time, a batch lets other requests run, in milliseconds. */
 const LONG_MS = 2;
@@ -27,8 +29,9 @@ const LONG_MS = 2;
 export function createExecute(
   prepare: Prepare,
   source: PetSource,
-  guardRateLimit: OperationContext['guardRateLimit'],
+  guardRateLimit: RateLimitGuard,
   limits: Pick<Config['limits'], 'maxRootFields' | 'maxResponseBytes'>,
+  brownouts: readonly Brownout[] = [],
 ) {
   /** The operations of one HTTP request are prepared and admitted in order, and then run concurrently. */
   return async function execute(requests: readonly OperationRequest[], http: HttpRequest, session: Session) {
@@ -51,14 +54,18 @@ export function createExecute(
             : prepare(request, http, entry);
         const prepared = found instanceof Promise ? await found : found;
         entry.prepared = prepared;
-        const { length } = prepared.compiled.fields;
+        const {
+          deprecations,
+          fields: { length },
+        } = prepared.compiled;
+        if (deprecations.length > 0) requireLookups(deprecations, brownouts);
         if (length > fields) {
           const reason = `The operations of one HTTP request may have ${limits.maxRootFields} root fields together`;
           throw new StoreError('unprocessable_request', `${reason}; these have more.`);
         }
-        const priced = price(prepared, bytes);
+        const priced = price(prepared, bytes, session.readOnly);
         if (prepared.operation.type === 'mutation' && priced.cost > 0) {
-          parseIdempotencyKey(http.header('idempotency-key'));
+          entry.idempotencyKey = parseIdempotencyKey(http.header('idempotency-key'), session.keyId);
         }
         bytes -= priced.maxBytes;
         fields -= length;
@@ -77,7 +84,7 @@ export function createExecute(
     for (const entry of entries) {
       if (!entry.priced) continue;
       try {
-        const admission = session.admit(entry.priced.cost);
+        const admission = session.admit(entry.priced.charge);
         if (admission) await admission;
       } catch (thrown) {
         refuse(entry, thrown);
@@ -90,12 +97,10 @@ export function createExecute(
       const { prepared, priced } = entry;
       if (!prepared || !priced) return;
       let position = 0;
-      const nextIdempotencyKey = () => {
-        const key = parseIdempotencyKey(http.header('idempotency-key'), session.keyId);
-        return key && completeIdempotencyKey(key, index, position++);
-      };
+      const nextIdempotencyKey = () =>
+        entry.idempotencyKey && completeIdempotencyKey(entry.idempotencyKey, index, position++);
       try {
-        const context = { session, call: http, source, loader, nextIdempotencyKey, guardRateLimit };
+        const context = { priced, session, call: http, source, loader, nextIdempotencyKey, guardRateLimit };
         entry.response = await run(prepared, priced, context);
       } catch (thrown) {
         refuse(entry, thrown);
@@ -103,8 +108,16 @@ export function createExecute(
     };
     if (entries.length === 1) await runEntry(entries[0] as Entry, 0);
     else await Promise.all(entries.map(runEntry));
-    return { answers: entries as readonly Answered[], preparingMs };
+    return { answers: entries as readonly ExecutedOperation[], preparingMs };
   };
+}
+
+/** @throws RequestErrors during a brownout, as after the removal of the field */
+function requireLookups(deprecations: readonly Deprecation[], brownouts: readonly Brownout[]): void {
+  const refusal = findLookupRefusal(brownouts);
+  if (refusal === undefined || deprecations.every(({ coordinate }) => coordinate !== LOOKUP)) return;
+  const message = `Cannot query field "pet" on type "Query". ${refusal}`;
+  throw new RequestErrors(422, [{ message, extensions: { code: 'GRAPHQL_VALIDATION_FAILED' } }]);
 }
 
 async function requireSchemaOnly(find: () => MaybePromise<Prepared>, session: Session): Promise<Prepared> {

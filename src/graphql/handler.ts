@@ -1,9 +1,10 @@
-import type { Session } from '../access/session.js';
+import type { RateLimitGuard, Session } from '../access/session.js';
 import type { Backend } from '../backend.js';
 import type { Config } from '../config.js';
 import { toStoreError, type StoreError } from '../errors.js';
-import type { Face, Page, Route } from '../http/face.js';
+import type { Api, Page, Route } from '../http/route.js';
 import { createMediaTypeChooser, prefersHtml } from '../http/media-type.js';
+import { PAGE_HEADERS, toErrorPage } from '../http/page.js';
 import type { LoggedFields, Reply } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
 import type { Log } from '../observability/log.js';
@@ -12,7 +13,6 @@ import { startApollo } from './apollo.js';
 import { openDocuments } from './documents.js';
 import { createExecute } from './execute.js';
 import { createPrepare } from './prepare.js';
-import { createRateLimitGuard } from './rate-limit.js';
 import { createRecorder } from './record.js';
 import { readBodyRequest, readGetRequest } from './request.js';
 import { createSchema } from './resolvers.js';
@@ -23,17 +23,15 @@ interface Dependencies {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly backend: Pick<Backend, 'source' | 'usage'>;
+  readonly guardRateLimit: RateLimitGuard;
 }
 
 /** https://http-spec.graphql.org/September2026/#sec-Media-Types */
 const MEDIA_TYPES = ['application/json; charset=utf-8', 'application/graphql-response+json; charset=utf-8'] as const;
-/** Other sites may not show the page in a frame, or learn which page a visitor came from. */
-const PAGE_HEADERS = {
-  'Content-Type': 'text/html; charset=utf-8',
-  'X-Frame-Options': 'DENY',
-  'Referrer-Policy': 'strict-origin-when-cross-origin',
+const LANDING_PAGE_HEADERS = {
+  ...PAGE_HEADERS,
   'Cross-Origin-Opener-Policy': 'same-origin-allow-popups',
-  'Permissions-Policy': 'camera=(), geolocation=(), microphone=()',
+  'Referrer-Policy': 'strict-origin-when-cross-origin',
   'Cache-Control': 'no-store',
   // In addition to the policy in the page, which names Apollo's CDN and the nonce of its own scripts.
   'Content-Security-Policy': "frame-ancestors 'none'; form-action 'none'; object-src 'none'",
@@ -42,15 +40,15 @@ const PAGE_HEADERS = {
 const PATH = '/graphql';
 
 /** Puts /graphql together. @throws ConfigError if the manifest of trusted documents cannot be used */
-export async function openGraphql(config: Config, { backend, log, metrics }: Dependencies) {
-  const { introspection, explorer, production, limits, trustedDocuments } = config;
+export async function openGraphql(config: Config, { backend, log, metrics, guardRateLimit }: Dependencies) {
+  const { introspection, explorer, production, limits, trustedDocuments, brownouts } = config;
   const { source, usage } = backend;
   const schema = createSchema();
   const apollo = await startApollo(schema, config, log);
   const { check } = apollo;
   const documents = await openDocuments({ ...trustedDocuments, count: metrics.countUntrusted, check, log });
-  const prepare = createPrepare(schema, apollo, documents);
-  const execute = createExecute(prepare, source, createRateLimitGuard(), limits);
+  const prepare = createPrepare(schema, apollo, documents, brownouts);
+  const execute = createExecute(prepare, source, guardRateLimit, limits, brownouts);
   const recorder = createRecorder(usage, metrics, trustedDocuments?.others === 'reported');
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
   const needsKey = production || !introspection;
@@ -67,17 +65,17 @@ export async function openGraphql(config: Config, { backend, log, metrics }: Dep
     name: PATH,
     handle: async ({ search }) => ({
       status: 200,
-      headers: PAGE_HEADERS,
+      headers: LANDING_PAGE_HEADERS,
       body: await apollo.renderLandingPage(search),
     }),
   };
-  const face: Face = {
+  const api: Api = {
     root: PATH,
     findRoute: (path) => (path === PATH ? route : undefined),
     toErrorReply: createGraphqlErrorReply(),
   };
   return {
-    face,
+    api,
     /** Finds Apollo Sandbox for a browser, if pages are on. */
     findPage: (request: HttpRequest): Page | undefined =>
       explorer && request.path === PATH && prefersHtml(request, MEDIA_TYPES) ? page : undefined,
@@ -110,9 +108,10 @@ export async function openGraphql(config: Config, { backend, log, metrics }: Dep
 }
 
 /** Makes the function that refuses a request as a whole. */
-export function createGraphqlErrorReply(): Face['toErrorReply'] {
+export function createGraphqlErrorReply(): Api['toErrorReply'] {
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
   return (error: StoreError, request: HttpRequest): Reply => {
+    if (prefersHtml(request, MEDIA_TYPES)) return toErrorPage(request, error);
     let mediaType: string = MEDIA_TYPES[0];
     try {
       mediaType = chooseMediaType(request.header('accept'));

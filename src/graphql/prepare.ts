@@ -18,12 +18,13 @@ import type { MaybePromise } from '../access/maybe-promise.js';
 import { StoreError } from '../errors.js';
 import type { HttpRequest } from '../http/request.js';
 import { JsonNumber } from '../json/exact-json.js';
+import type { Brownout } from '../pets/removal.js';
 import type { Apollo } from './apollo.js';
 import { compile, locate } from './compile.js';
 import type { Documents } from './documents.js';
 import { MAX_ERRORS, RequestErrors, toInputError } from './errors.js';
 import { createDocumentBudget } from './limits.js';
-import type { Answered, Operation, OperationRequest, Prepared, Variables } from './types.js';
+import type { ExecutedOperation, Operation, OperationRequest, Prepared, Variables } from './types.js';
 
 /** A valid document. Its operations are known by the names that requests give, which may be empty. */
 interface KnownDocument {
@@ -45,7 +46,12 @@ const FIELD_CHARACTERS = 4;
 const VARIANT_FIELDS = 100;
 
 /** Creates the first step of an operation. Only what is new is parsed, validated and compiled. */
-export function createPrepare(schema: GraphQLSchema, { check, hidesSchema }: Apollo, documents: Documents) {
+export function createPrepare(
+  schema: GraphQLSchema,
+  { check, hidesSchema }: Apollo,
+  documents: Documents,
+  brownouts: readonly Brownout[] = [],
+) {
   const budget = createDocumentBudget();
   const cache = new LRUCache<string, KnownDocument>({
     max: MAX_DOCUMENTS,
@@ -61,7 +67,11 @@ export function createPrepare(schema: GraphQLSchema, { check, hidesSchema }: Apo
    * @param answer - receives the name of a document that is not trusted
    * @throws RequestErrors, StoreError
    */
-  function prepare(request: OperationRequest, http: HttpRequest, answer: Partial<Answered>): MaybePromise<Prepared> {
+  function prepare(
+    request: OperationRequest,
+    http: HttpRequest,
+    answer: Partial<ExecutedOperation>,
+  ): MaybePromise<Prepared> {
     const query = documents.find(request, http, answer);
     const operation = cache.get(query)?.operations.get(request.operationName ?? '');
     if (operation) {
@@ -85,7 +95,7 @@ export function createPrepare(schema: GraphQLSchema, { check, hidesSchema }: Apo
     // Other requests run before the rest of the work.
     await setImmediate();
     const variables = toVariables(operation, request, http);
-    const compiled = compile(schema, found.document, operation.node, variables);
+    const compiled = compile(schema, found.document, operation.node, variables, brownouts);
     const variant = toVariant(operation, variables);
     operation.variants.set(variant, compiled);
     // In the meantime, another request may have compiled a variant, too.

@@ -2,8 +2,15 @@ import { StoreError, toStoreError } from '../errors.js';
 import { parseInt64 } from '../pets/int64.js';
 import { parseNewPet, parsePetQuery, type UntrustedNewPet, type UntrustedPetQuery } from '../pets/pet.js';
 import { keyOf } from '../pets/pet-loader.js';
-import type { Mutation, MutationAddPetArgs, Query, QueryPetArgs, QueryPetsArgs } from './generated/resolver-types.js';
-import type { Failure, FieldCall, Prepared, Price, Priced } from './types.js';
+import type {
+  Mutation,
+  MutationAddPetArgs,
+  Query,
+  QueryPetArgs,
+  QueryPetsArgs,
+  QueryRateLimitArgs,
+} from './generated/resolver-types.js';
+import type { Failure, PricedField, Prepared, Price, Priced } from './types.js';
 
 type RootFieldName = Exclude<keyof Query | keyof Mutation, '__typename'>;
 
@@ -26,7 +33,9 @@ export const PRICES = {
   addPet: ({ input }: { readonly input: UntrustedNewPet }): Price<MutationAddPetArgs> => {
     return { cost: 1, maxObjects: 1, args: { input: parseNewPet(input) } };
   },
-  rateLimit: (): Price<object> => ({ cost: 0, maxObjects: MAX_WINDOWS, args: {} }),
+  rateLimit: (args: QueryRateLimitArgs): Price<QueryRateLimitArgs> => {
+    return { cost: 0, maxObjects: MAX_WINDOWS, args, isDryRun: args.dryRun };
+  },
 } satisfies Record<RootFieldName, (args: never) => Price>;
 
 const RESPONSE_BYTES = 300;
@@ -37,37 +46,55 @@ const LOCATION_BYTES = 40;
 const NO_FAILURES: readonly Failure[] = [];
 
 /**
- * Prices an operation. A field whose own rules refuse its arguments costs nothing and will be an error.
+ * Prices an operation. A field whose own rules refuse its arguments costs nothing and will be an error, as will an
+ * addition with a read-only key.
  * @throws StoreError `operation_too_large` if the response could have more bytes than the limit
  */
-export function price({ compiled, variables }: Prepared, limit: number): Priced {
-  const calls: FieldCall[] = [];
+export function price({ compiled, variables }: Prepared, limit: number, readOnly = false): Priced {
+  const fields: PricedField[] = [];
   const keys = new Set<string>();
+  /** Of the whole response, and of a dry run's. */
   let maxBytes = RESPONSE_BYTES;
+  let dryBytes = RESPONSE_BYTES;
+  let isDryRun = false;
   let unkeyed = 0;
   for (const field of compiled.fields) {
     const { responseKey, locations } = field;
     let errorBytes = ERROR_BYTES + responseKey.length + LOCATION_BYTES * locations.length;
     let dataBytes = 0;
-    const call: FieldCall = { field, cost: 0, args: undefined, error: undefined, json: 'null', failures: NO_FAILURES };
-    calls.push(call);
+    const priced: PricedField = {
+      field,
+      cost: 0,
+      args: undefined,
+      error: undefined,
+      json: 'null',
+      failures: NO_FAILURES,
+    };
+    fields.push(priced);
     try {
-      const { cost, key, maxObjects, args } = field.price(variables);
-      call.cost = cost;
-      call.args = args;
+      const { cost, key, maxObjects, args, isDryRun: isPricedOnly } = field.price(variables, readOnly);
+      priced.cost = cost;
+      priced.args = args;
+      if (isPricedOnly) isDryRun = true;
       if (key === undefined) unkeyed += cost;
       else keys.add(key);
       dataBytes = maxObjects * (field.maxBytes + 1) + 2;
     } catch (thrown) {
-      call.error = toStoreError(thrown);
+      priced.error = toStoreError(thrown);
       // The message is in the response twice.
-      errorBytes += 2 * Buffer.byteLength(JSON.stringify(call.error.message));
+      errorBytes += 2 * Buffer.byteLength(JSON.stringify(priced.error.message));
     }
-    maxBytes += responseKey.length + 4 + Math.max(dataBytes, errorBytes);
-    if (maxBytes > limit) {
-      const reason = `The response could have more than ${limit} bytes (values selected × animals asked for)`;
-      throw new StoreError('operation_too_large', `${reason}: ask for fewer fields or animals, or split it.`);
-    }
+    const fieldBytes = responseKey.length + 4 + Math.max(dataBytes, errorBytes);
+    maxBytes += fieldBytes;
+    dryBytes += priced.cost > 0 || priced.error ? responseKey.length + 8 : fieldBytes;
+    if (dryBytes > limit) throw tooLong(limit);
   }
-  return { calls, cost: unkeyed + keys.size, maxBytes };
+  if (maxBytes > limit && !isDryRun) throw tooLong(limit);
+  const cost = unkeyed + keys.size;
+  return { fields, isDryRun, cost, charge: isDryRun ? 0 : cost, maxBytes: isDryRun ? dryBytes : maxBytes };
+}
+
+function tooLong(limit: number): StoreError {
+  const reason = `The response could have more than ${limit} bytes (values selected × animals asked for)`;
+  return new StoreError('operation_too_large', `${reason}: ask for fewer fields or animals, or split it.`);
 }

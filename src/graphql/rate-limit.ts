@@ -1,20 +1,19 @@
 import type { GraphQLResolveInfo } from 'graphql';
 import type { getGraphQLRateLimiter, Store } from 'graphql-rate-limit';
 import { secondsUntil } from '../access/refusals.js';
-import type { Session } from '../access/session.js';
+import type { RateLimitGuard, Session } from '../access/session.js';
 import { createBoundedCache } from '../bounded-cache.js';
 import { fromWallTime, toWallTime } from '../clock.js';
 import { StoreError } from '../errors.js';
-import type { OperationContext } from './types.js';
 
 /** The window slides. */
 const WINDOW_MS = 60_000;
 const MAX_USES = 60;
 const MAX_KEYS = 50_000;
 
-/** Makes the guard of the free field `rateLimit`, which the ledger does not count. */
-export function createRateLimitGuard(): OperationContext['guardRateLimit'] {
-  /** When each key used the field, by `monotonicNow`, at most `MAX_USES` times. */
+/** Makes the guard of the free field `rateLimit`, of /v1/key and of the tool `limits`, which the ledger does not count. */
+export function createRateLimitGuard(): RateLimitGuard {
+  /** When each key used them, by `monotonicNow`, at most `MAX_USES` times. */
   const uses = createBoundedCache<readonly number[]>(MAX_KEYS, WINDOW_MS);
   const read = (key: string): number[] => (uses.get(key) ?? []).map(toWallTime);
   const store: Pick<Store, keyof Store> = {
@@ -42,6 +41,8 @@ export function createRateLimitGuard(): OperationContext['guardRateLimit'] {
     );
     if (refusal === undefined) return;
     const retryAfter = secondsUntil((read(keyId)[0] ?? 0) + WINDOW_MS, Date.now());
-    throw new StoreError('field_rate_limited', `rateLimit is served ${MAX_USES} times a minute.`, { retryAfter });
+    throw new StoreError('field_rate_limited', `Free requests about a key are served ${MAX_USES} times a minute.`, {
+      retryAfter,
+    });
   }
 }

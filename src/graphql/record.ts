@@ -3,7 +3,7 @@ import type { StoreError } from '../errors.js';
 import type { LoggedFields } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
 import type { Metrics } from '../observability/metrics.js';
-import type { Answered, OperationResponse } from './types.js';
+import type { ExecutedOperation, OperationResponse } from './types.js';
 
 /** Precedes the names of operations that are not trusted. No name in GraphQL has a colon. */
 const UNTRUSTED = 'untrusted:';
@@ -19,7 +19,7 @@ const MAX_NAME = 100;
 export function createRecorder(usage: UsageCounter | undefined, metrics: Metrics, marksUntrusted: boolean) {
   return {
     /** Returns what to log. @param seconds - how long the operations of the request took together */
-    record(answers: readonly Answered[], seconds: number, http: HttpRequest, keyId?: string): LoggedFields {
+    record(answers: readonly ExecutedOperation[], seconds: number, http: HttpRequest, keyId?: string): LoggedFields {
       const names: string[] = [];
       const untrusted: string[] = [];
       let isDeprecated = false;
@@ -28,8 +28,8 @@ export function createRecorder(usage: UsageCounter | undefined, metrics: Metrics
         const { prepared, priced, response } = answer;
         const { name, type = UNKNOWN } = prepared?.operation ?? {};
         const isTrusted = prepared?.isTrusted ?? true;
-        const used = response.hasData ? (prepared?.compiled.deprecations ?? []) : [];
-        const { cost = 0 } = priced ?? {};
+        const used = response.hasData && !priced?.isDryRun ? (prepared?.compiled.deprecations ?? []) : [];
+        const { charge: cost = 0 } = priced ?? {};
         const shown = name === undefined ? type : http.redact(name).slice(0, MAX_NAME);
         metrics.observeOperation(type, toOutcome(response, http.isCancelled), seconds, isTrusted ? name : undefined);
         if (usage && keyId !== undefined) {

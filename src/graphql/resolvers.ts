@@ -39,10 +39,11 @@ export const resolvers: Resolvers & { ID: typeof ID } = {
   Query: {
     pets: (_, query, { loader }) => loader.list(query),
     pet: (_, { id }, { loader }) => loader.get(id),
-    rateLimit: async (_, _args, { session, guardRateLimit }) => {
+    rateLimit: async (_, { dryRun }, { priced, session, guardRateLimit }) => {
+      if (priced.isDryRun && !dryRun) return null;
       // What is left is asked first, however long the guard takes.
       const [allowance] = await Promise.all([session.allowance(), guardRateLimit(session)]);
-      return allowance === undefined ? null : toRateLimit(allowance);
+      return allowance === undefined ? null : toRateLimit(allowance, priced.cost);
     },
   },
   Mutation: {
@@ -53,9 +54,10 @@ export const resolvers: Resolvers & { ID: typeof ID } = {
   ID,
 };
 
-function toRateLimit({ plan, windows }: Allowance): RateLimit {
+function toRateLimit({ plan, windows }: Allowance, cost: number): RateLimit {
   return {
     plan: plan ?? null,
+    cost,
     windows: windows.slice(0, MAX_WINDOWS).map(({ seconds, limit, remaining, resetAt }) => ({
       seconds: seconds === null ? null : toInt(seconds),
       limit: toInt(limit),

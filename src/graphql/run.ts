@@ -6,7 +6,7 @@ import { formatStoreError, InvalidArgument, RequestErrors } from './errors.js';
 import type {
   Compiled,
   Failure,
-  FieldCall,
+  PricedField,
   OperationContext,
   OperationResponse,
   Prepared,
@@ -18,42 +18,45 @@ const UNAVAILABLE: ReadonlySet<ErrorName> = new Set(['unavailable', 'overloaded'
 const UPSTREAM_REFUSALS: ReadonlySet<ErrorName> = new Set(['unauthorized', 'rate_limited', 'key_banned']);
 
 /**
- * Runs an admitted operation: calls its resolvers and writes what they return. What a resolver throws is the error of
+ * Runs an admitted operation: fields its resolvers and writes what they return. What a resolver throws is the error of
  * its field. Fields of a mutation run one after the other: https://spec.graphql.org/September2026/#sec-Mutation
  * @throws StoreError if no field got data because an upstream refused the key or its rate
  */
 export async function run(
   { operation, compiled }: Prepared,
-  { calls, cost }: Priced,
+  { fields, cost }: Priced,
   context: OperationContext,
 ): Promise<OperationResponse> {
   if (operation.type === 'mutation') {
     // Once the store does not answer, each further field would only wait as long again.
     let failure: StoreError | undefined;
-    for (const call of calls) {
-      if (call.cost > 0) call.error ??= failure;
-      await runField(call, context);
-      failure ??= call.failures.find(({ error }) => UNAVAILABLE.has(error.code))?.error;
+    for (const priced of fields) {
+      // A refused addition has a position, too, so that correcting it does not change the keys of the others.
+      if (priced.error) context.nextIdempotencyKey();
+      if (priced.cost > 0) priced.error ??= failure;
+      await runField(priced, context);
+      failure ??= priced.failures.find(({ error }) => UNAVAILABLE.has(error.code))?.error;
     }
-  } else if (calls.length === 1) await runField(calls[0] as FieldCall, context);
-  else await Promise.all(calls.map((call) => runField(call, context)));
-  const refusal = findUpstreamRefusal(calls);
+  } else if (fields.length === 1) await runField(fields[0] as PricedField, context);
+  else await Promise.all(fields.map((priced) => runField(priced, context)));
+  const refusal = findUpstreamRefusal(fields);
   if (refusal) await refuse(refusal, cost, context.session);
-  return writeResponse(compiled, calls, context.call.requestId);
+  return writeResponse(compiled, fields, context.call.requestId);
 }
 
 /** The promise is never rejected. */
-async function runField(call: FieldCall, context: OperationContext): Promise<void> {
-  const { field, args } = call;
+async function runField(priced: PricedField, context: OperationContext): Promise<void> {
+  const { field, args } = priced;
+  if (context.priced.isDryRun && (priced.cost > 0 || priced.error)) return;
   try {
-    if (call.error) throw call.error;
+    if (priced.error) throw priced.error;
     const value = await field.resolve(args, context);
-    call.json = field.write(value);
-    if (field.statuses.length > 0) call.failures = findStatusErrors(field, value);
+    priced.json = field.write(value);
+    if (field.statuses.length > 0) priced.failures = findStatusErrors(field, value);
   } catch (thrown) {
     const error = toStoreError(thrown);
     const locations = error instanceof InvalidArgument && error.location ? [error.location] : field.locations;
-    call.failures = [{ error, locations, path: [field.responseKey] }];
+    priced.failures = [{ error, locations, path: [field.responseKey] }];
   }
 }
 
@@ -71,9 +74,9 @@ function findStatusErrors({ responseKey, statuses }: RootField, value: unknown):
 }
 
 /** Returns why no field got data, if the upstream refused each field that costs something. */
-function findUpstreamRefusal(calls: readonly FieldCall[]): StoreError | undefined {
+function findUpstreamRefusal(fields: readonly PricedField[]): StoreError | undefined {
   let refusal: StoreError | undefined;
-  for (const { cost, json, failures } of calls) {
+  for (const { cost, json, failures } of fields) {
     if (cost === 0) continue;
     const error = failures[0]?.error;
     if (json !== 'null' || (error && !UPSTREAM_REFUSALS.has(error.code))) return undefined;
@@ -95,11 +98,11 @@ async function refuse(refusal: StoreError, cost: number, session: Session): Prom
 
 const NO_HEADERS = {};
 
-function writeResponse(compiled: Compiled, calls: readonly FieldCall[], requestId: string): OperationResponse {
+function writeResponse(compiled: Compiled, fields: readonly PricedField[], requestId: string): OperationResponse {
   let data = '';
   const errors: GraphQLFormattedError[] = [];
   const failures: StoreError[] = [];
-  for (const { field, json, failures: failed } of calls) {
+  for (const { field, json, failures: failed } of fields) {
     data += `${data === '' ? '' : ','}"${field.responseKey}":${json}`;
     for (const { error, locations, path } of failed) {
       const { message, extensions } = formatStoreError(error);

@@ -1,5 +1,5 @@
 import type { GraphQLFormattedError, GraphQLInputType, OperationDefinitionNode, SourceLocation } from 'graphql';
-import type { Session } from '../access/session.js';
+import type { RateLimitGuard, Session } from '../access/session.js';
 import type { StoreError } from '../errors.js';
 import type { IdempotencyKey } from '../pets/idempotency-key.js';
 import type { PetLoader } from '../pets/pet-loader.js';
@@ -49,6 +49,8 @@ export interface Deprecation {
   readonly reason: string;
   /** Such as `2030-12-05`. */
   readonly sunset: string | undefined;
+  /** When the field will next answer as after its removal, or does so now. */
+  readonly brownout: string | undefined;
 }
 
 /** Writes what is selected of a value as JSON. @throws Error if the value is not what its type promises */
@@ -66,8 +68,8 @@ interface Place {
 }
 
 export interface RootField extends CompiledWriter, Place {
-  /** @throws StoreError `invalid_request` */
-  readonly price: (variables: Variables) => Price;
+  /** @throws StoreError `invalid_request`, or `forbidden` if a read-only key may not run it */
+  readonly price: (variables: Variables, readOnly: boolean) => Price;
   /** @param args - as the price has parsed them */
   readonly resolve: (args: unknown, context: OperationContext) => unknown;
   /** Where the status of an animal is selected. */
@@ -92,10 +94,12 @@ export interface Price<Args = unknown> {
   readonly maxObjects: number;
   /** As parsed, for the resolver. */
   readonly args: Args;
+  /** Whether the operation is priced only. */
+  readonly isDryRun?: boolean;
 }
 
 /** A root field on its way. */
-export interface FieldCall {
+export interface PricedField {
   readonly field: RootField;
   cost: 0 | 1;
   args: unknown;
@@ -112,14 +116,19 @@ export interface Failure extends Pick<GraphQLFormattedError, 'locations' | 'path
 }
 
 export interface Priced {
-  readonly calls: readonly FieldCall[];
+  readonly fields: readonly PricedField[];
+  /** Only fields that are free run in a dry run. */
+  readonly isDryRun: boolean;
   readonly cost: number;
+  /** What is charged: the cost, or nothing in a dry run. */
+  readonly charge: number;
   /** The longest possible response. */
   readonly maxBytes: number;
 }
 
 /** What resolvers work with. */
 export interface OperationContext {
+  readonly priced: Pick<Priced, 'cost' | 'isDryRun'>;
   readonly session: Session;
   readonly call: Call;
   readonly source: PetSource;
@@ -127,8 +136,7 @@ export interface OperationContext {
   readonly loader: PetLoader;
   /** Of the next addition; undefined if the client sent none. */
   readonly nextIdempotencyKey: () => IdempotencyKey | undefined;
-  /** @throws StoreError `field_rate_limited` beyond 60 uses a minute by one key */
-  readonly guardRateLimit: (session: Session) => Promise<void>;
+  readonly guardRateLimit: RateLimitGuard;
 }
 
 export interface OperationResponse {
@@ -141,7 +149,7 @@ export interface OperationResponse {
 }
 
 /** What became of an operation. */
-export interface Answered {
+export interface ExecutedOperation {
   /** Absent if the operation could not be prepared. */
   prepared?: Prepared;
   /** Absent if it was not admitted. */

@@ -5,6 +5,8 @@ import type { Socket } from 'node:net';
 import { overloaded, StoreError } from '../errors.js';
 import { parseUntrustedJson } from '../json/exact-json.js';
 import { shorten } from './media-type.js';
+import { createPacer } from './pacer.js';
+import { Pieces } from './pieces.js';
 import type { HttpRequest } from './request.js';
 
 /** How messages speak of the body as a whole. */
@@ -24,35 +26,36 @@ export function parseJsonBody({ body }: HttpRequest, example: string): unknown {
 /** The most bytes of all bodies together that have arrived and whose requests are not answered. */
 const MAX_BYTES_TOGETHER = 64 * 1_024 * 1_024;
 
-/** A body of which some has arrived. */
-interface Arriving {
-  readonly startedAt: number;
-  /** Its buffer, in bytes. */
-  size: number;
-  readonly refuse: (error: StoreError) => void;
-}
+/** Refuses a body of which some has arrived. */
+type Refuse = (error: StoreError) => void;
 
-/** The first buffer of a body that comes in pieces, in bytes. */
-const FIRST_BYTES = 4_096;
 /**
- * Each piece of a body costs as much as a hundred bytes, whatever its length. The connection that sends each further
- * so many of them, over all bodies, has to wait: such connections are read one after the other, with this time between
- * two reads, in milliseconds.
+ * Each piece after the first of a body costs as much as a hundred bytes, whatever its length. Pieces are counted over
+ * all bodies, and whenever there are this many, the connection that sent the last one has to wait. Such connections are
+ * read one after the other, with this time between two reads, in milliseconds.
  */
 const MANY_PIECES = 5_000;
-const BETWEEN_READS_MS = 20;
+const BETWEEN_READS_MS = 100;
+/**
+ * While all bodies together have more than half of the bytes that they may have, those longer than this many bytes are
+ * read one after the other, with this time between two reads, in milliseconds.
+ */
+const LONG_BYTES = 32_768;
+const BETWEEN_LONG_READS_MS = 3;
 
 /**
- * Creates the function that reads the body of a request, which must be uncompressed JSON. Until its request has been
- * answered, a body counts towards the bytes that all bodies may have together. Beyond them, the slowest are refused.
+ * Creates the function that reads the body of a request, if it has one. It must be uncompressed JSON. Until its request
+ * has been answered, a body counts towards the bytes that all bodies may have together. Beyond them, the slowest are
+ * refused.
  * @param maxBytes - of one body
  */
 export function createBodyReader(maxBytes: number) {
-  const arriving = new Set<Arriving>();
+  /** The first is the one of which nothing has arrived for the longest time. */
+  const arriving = new Set<Refuse>();
   let bytesTogether = 0;
-  let pieces = 0;
-  const readsToCome: (() => void)[] = [];
-  let timer: NodeJS.Timeout | undefined;
+  let recentPieces = 0;
+  const pace = createPacer(BETWEEN_READS_MS);
+  const paceLong = createPacer(BETWEEN_LONG_READS_MS);
 
   /**
    * @throws StoreError `unsupported_media_type`, `payload_too_large`, `overloaded`, or `bad_request` if the body ends
@@ -60,8 +63,10 @@ export function createBodyReader(maxBytes: number) {
    */
   return async (request: HttpRequest): Promise<void> => {
     const { message, response } = request;
-    requireJson(request.header('content-type'), request.header('content-encoding'));
-    if (Number(message.headers['content-length'] ?? 0) > maxBytes) throw tooLarge();
+    const { 'content-type': type, 'content-length': length, 'transfer-encoding': coding } = message.headers;
+    if (type === undefined && coding === undefined && !Number(length)) return;
+    requireJson(type, request.header('content-encoding'));
+    if (Number(length) > maxBytes) throw tooLarge();
     // The rest of the request has been checked, so the client may now send the body.
     if (expectsContinue(message)) response.writeContinue();
     request.body = await collect(request);
@@ -70,63 +75,56 @@ export function createBodyReader(maxBytes: number) {
 
   function collect({ message, response }: HttpRequest): Promise<Buffer> {
     return new Promise((resolve, reject) => {
-      const stop = (error: StoreError): void => {
+      const stop: Refuse = (error) => {
         message.removeAllListeners('data');
         release();
         reject(error);
       };
-      const body: Arriving = { startedAt: performance.now(), size: 0, refuse: stop };
+      let pieces = new Pieces();
       const release = (): void => {
-        bytesTogether -= body.size;
-        body.size = 0;
-        arriving.delete(body);
+        bytesTogether -= pieces.length;
+        pieces = new Pieces();
+        arriving.delete(stop);
       };
-      let buffer: Buffer | undefined;
-      let length = 0;
-      arriving.add(body);
+      let isWaiting = false;
+      const readLater = (paceReads: typeof pace): void => {
+        isWaiting = true;
+        const read = stopReading(message.socket);
+        void paceReads(() => message.socket.destroyed).then(() => {
+          isWaiting = false;
+          if (pieces.length > 0 && !message.complete) arriving.add(stop);
+          read();
+        });
+      };
       response.once('close', release);
       message.on('data', (piece: Buffer) => {
-        if (length + piece.length > maxBytes) {
+        if (pieces.length + piece.length > maxBytes) {
           stop(tooLarge());
           return;
         }
-        buffer = append(buffer, length, piece, maxBytes);
-        length += piece.length;
-        reserve(body, buffer.length);
-        pieces += 1;
-        if (pieces >= MANY_PIECES) readLater(message.socket);
+        pieces.add(piece);
+        bytesTogether += piece.length;
+        arriving.delete(stop);
+        while (bytesTogether > MAX_BYTES_TOGETHER) {
+          const [refuseSlowest = stop] = arriving;
+          refuseSlowest(overloaded());
+          if (refuseSlowest === stop) return;
+        }
+        if (pieces.length > piece.length) recentPieces += 1;
+        const isMany = recentPieces >= MANY_PIECES;
+        if (isMany) recentPieces = 0;
+        // What waits because of this is not slow.
+        if (isWaiting) return;
+        if (isMany) readLater(pace);
+        else if (pieces.length > LONG_BYTES && bytesTogether > MAX_BYTES_TOGETHER / 2) readLater(paceLong);
+        else arriving.add(stop);
       });
       message.once('end', () => {
-        arriving.delete(body);
-        resolve(buffer?.subarray(0, length) ?? Buffer.alloc(0));
+        arriving.delete(stop);
+        resolve(pieces.join());
       });
       message.once('error', () => reject(new StoreError('bad_request', `${BODY} ended early.`)));
     });
-  }
-
-  function reserve(body: Arriving, size: number): void {
-    if (size === body.size) return;
-    bytesTogether += size - body.size;
-    body.size = size;
-    while (bytesTogether > MAX_BYTES_TOGETHER && arriving.size > 0) findSlowest().refuse(overloaded());
-  }
-
-  /** The body that has received the fewest bytes for its time. */
-  function findSlowest(): Arriving {
-    const now = performance.now();
-    const speed = ({ size, startedAt }: Arriving): number => size / (now - startedAt + 1);
-    return [...arriving].reduce((slowest, body) => (speed(body) < speed(slowest) ? body : slowest));
-  }
-
-  function readLater(socket: Socket): void {
-    pieces = 0;
-    readsToCome.push(stopReading(socket));
-    timer ??= setTimeout(readNext, BETWEEN_READS_MS);
-  }
-
-  function readNext(): void {
-    readsToCome.shift()?.();
-    timer = readsToCome.length > 0 ? setTimeout(readNext, BETWEEN_READS_MS) : undefined;
   }
 
   function tooLarge(): StoreError {
@@ -145,19 +143,6 @@ function stopReading(socket: Socket): () => void {
   return () => socket.off('resume', stayPaused).resume();
 }
 
-/** Adds a piece to a buffer, which doubles when it is full. A body in one piece is not copied. */
-function append(buffer: Buffer | undefined, length: number, piece: Buffer, maxBytes: number): Buffer {
-  if (!buffer) return piece;
-  const end = length + piece.length;
-  let target = buffer;
-  if (end > buffer.length) {
-    target = Buffer.allocUnsafeSlow(Math.min(maxBytes, Math.max(FIRST_BYTES, 2 * buffer.length, end)));
-    buffer.copy(target, 0, 0, length);
-  }
-  piece.copy(target, length);
-  return target;
-}
-
 /** A refusal says what would be accepted: https://www.rfc-editor.org/rfc/rfc9110#section-15.5.16 */
 function requireJson(contentType: string | undefined, contentEncoding = ''): void {
   const [type, ...parameters] = (contentType ?? '').split(';').map((part) => part.trim().toLowerCase());
@@ -167,7 +152,8 @@ function requireJson(contentType: string | undefined, contentEncoding = ''): voi
     const reason = `The Content-Type must be application/json in UTF-8, got ${came}.`;
     throw new StoreError('unsupported_media_type', reason, { headers: { Accept: 'application/json' } });
   }
-  if (!['', 'identity'].includes(contentEncoding.trim().toLowerCase())) {
+  // A list may have empty elements: https://www.rfc-editor.org/rfc/rfc9110#section-5.6.1.2
+  if (!/^(?:[\s,]|identity)*$/i.test(contentEncoding)) {
     const reason = 'A compressed request body is not supported: send it without Content-Encoding.';
     throw new StoreError('unsupported_media_type', reason, { headers: { 'Accept-Encoding': 'identity' } });
   }
@@ -176,6 +162,25 @@ function requireJson(contentType: string | undefined, contentEncoding = ''): voi
 /** HTTP/1.0 has no informational responses: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1 */
 function expectsContinue({ headers, httpVersion }: IncomingMessage): boolean {
   return httpVersion === '1.1' && headers.expect?.toLowerCase() === '100-continue';
+}
+
+/**
+ * A body in chunks that nobody has read to its end costs the event loop microseconds for each. How many there are shows
+ * only when they are discarded. So requests with such bodies are answered one by one, with this time between two of
+ * them, in milliseconds: clients that repeat them leave the event loop to others.
+ */
+const BETWEEN_UNREAD_MS = 200;
+
+/** Creates the function that waits until such a request may be answered. It returns undefined if there is no need to. */
+export function createUnreadBodyWait(): (message: IncomingMessage) => Promise<void> | undefined {
+  const pace = createPacer(BETWEEN_UNREAD_MS);
+  return (message) => {
+    const { complete, headers, readableDidRead } = message;
+    if (headers['transfer-encoding'] === undefined || (complete && readableDidRead)) return undefined;
+    if (complete) message.resume();
+    else void drainBody(message);
+    return pace(() => message.socket.destroyed);
+  };
 }
 
 /** The most that is read of a body after its request was answered. */

@@ -7,6 +7,7 @@ const EXPOSED =
 const ALLOWED = [
   ...['Authorization', 'Content-Type', 'Idempotency-Key', 'If-None-Match', 'X-Request-Id'],
   ...['traceparent', 'tracestate', 'baggage', 'sentry-trace'],
+  ...['MCP-Protocol-Version', 'Mcp-Method', 'Mcp-Name'],
 ];
 /** Apollo's clients and the versions of Sandbox send different headers: each that a preflight requests is allowed. */
 const APOLLO_HEADER = /^(?:x-)?apollo(?:graphql)?-[a-z-]{1,64}$/i;
@@ -30,6 +31,11 @@ export function createCors(origins: readonly string[] | undefined, furtherHeader
   return {
     isPreflight: (request: HttpRequest): boolean =>
       request.method === 'OPTIONS' && request.header('access-control-request-method') !== undefined,
+    /** Whether no page sent the request, or one that may read the response. */
+    accepts(request: HttpRequest): boolean {
+      const origin = request.header('origin');
+      return origin === undefined || allows(origin);
+    },
     headers(request: HttpRequest): Readonly<Record<string, string>> {
       const origin = request.header('origin');
       if (origin === undefined) return NO_HEADERS;

@@ -44,13 +44,20 @@ const IN_PROGRESS_MS = 100;
 const IN_PROGRESS_ALONE_MS = 400;
 /** How far a caller may exceed its share before it waits, in milliseconds. */
 const BURST_MS = 5;
-/** The most that a caller owes, so that it never waits for longer than its requests take. */
-const MAX_DEBT_MS = 50;
+/** The most that a caller owes, in milliseconds. */
+const MAX_DEBT_MS = 500;
+/**
+ * When the requests of one turn of the event loop have taken this long, the others wait for the next turn, in
+ * milliseconds. Node accepts one connection a turn, so long turns would keep new clients out.
+ */
+const TURN_MS = 10;
 /** What is assumed of the first request of a caller, in milliseconds. */
 const FIRST_GUESS_MS = 2;
 /** A caller counts as active for this long after its last request, in milliseconds. */
 const ACTIVE_MS = 500;
 const COUNT_EVERY_MS = 100;
+/** How much more than measured a request may count for. */
+const MAX_FACTOR = 4;
 /** The most callers that are remembered, and for how long, in milliseconds. */
 const MAX_CALLERS = 10_000;
 const REMEMBERED_MS = 60_000;
@@ -64,10 +71,17 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   const callers = new Map<string, Caller>();
   const queue = new Set<Caller>();
   let running = 0;
+  /** What the requests of this turn of the event loop have taken, in milliseconds. */
+  let turnMs = 0;
+  let isTurnCounted = false;
   /** How many callers are active. */
   let active = 0;
   /** The part of the event loop that one caller may use beside others. */
   let share = 1;
+  /** What the event loop does beyond what the queue measures is spread over all requests by this factor. */
+  let factor = 1;
+  let measuredMs = 0;
+  let activeMs = 0;
   let countedAt = 0;
   let isStarting = false;
   let timer: NodeJS.Timeout | undefined;
@@ -111,6 +125,10 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   function countCallers(now: number): void {
     if (now - countedAt < COUNT_EVERY_MS) return;
     countedAt = now;
+    const lastMs = activeMs;
+    activeMs = performance.eventLoopUtilization().active;
+    factor = Math.min(MAX_FACTOR, Math.max(1, (activeMs - lastMs) / Math.max(1, measuredMs)));
+    measuredMs = 0;
     active = 0;
     let indebted = 0;
     for (const [name, caller] of callers) {
@@ -137,8 +155,15 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
     caller.reckonedAt = now;
   }
 
+  /** While every active caller waits because of its debt, time would pass for nobody: all owe less by the least of these. */
+  function forgive(): void {
+    if (running > 0 || queue.size < active) return;
+    const leastMs = Math.min(...[...queue].map(({ debtMs }) => debtMs)) - BURST_MS;
+    if (leastMs > 0) for (const caller of queue) caller.debtMs -= leastMs;
+  }
+
   function mayStart(caller: Caller, now: number): boolean {
-    if (running >= MAX_RUNNING) return false;
+    if (running >= MAX_RUNNING || turnMs > TURN_MS) return false;
     const inProgressMs = isAlone(caller) ? IN_PROGRESS_ALONE_MS : IN_PROGRESS_MS;
     if (caller.running >= Math.max(1, Math.min(MAX_RUNNING_OF_CALLER, inProgressMs / caller.averageMs))) return false;
     reckon(caller, now);
@@ -148,10 +173,16 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   function run(caller: Caller, task: () => MaybePromise<Result>): MaybePromise<Result> {
     running += 1;
     caller.running += 1;
+    if (!isTurnCounted) {
+      isTurnCounted = true;
+      setImmediate(endTurn);
+    }
     const startedAt = performance.now();
     let usedMs = 0;
     const finish = (result?: Result): void => {
       usedMs += weigh(result);
+      measuredMs += usedMs;
+      usedMs *= factor;
       running -= 1;
       caller.running -= 1;
       caller.debtMs += usedMs;
@@ -163,13 +194,21 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
       result = task();
     } catch (error) {
       usedMs = performance.now() - startedAt;
+      turnMs += usedMs;
       finish();
       throw error;
     }
     usedMs = performance.now() - startedAt;
+    turnMs += usedMs;
     if (result instanceof Promise) result.then(finish, () => finish());
     else finish(result);
     return result;
+  }
+
+  function endTurn(): void {
+    isTurnCounted = false;
+    turnMs = 0;
+    if (queue.size > 0) startWaiting();
   }
 
   /** Starts one request of each caller in turn, until none may start, and refuses those that have waited too long. */
@@ -178,6 +217,7 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
     isStarting = true;
     const now = performance.now();
     countCallers(now);
+    forgive();
     const blocked: Caller[] = [];
     // A caller that is added again while the loop runs gets its next turn after the others.
     for (const caller of queue) {
@@ -196,7 +236,7 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
 
   /** Looks again when the first waiting caller has paid its debt, or has waited too long. */
   function schedule(now: number): void {
-    let waitMs = lateMs;
+    let waitMs = running === 0 && queue.size >= active ? 0 : lateMs;
     for (const { waiting, debtMs, running: itsRunning } of queue) {
       // The end of a request that runs wakes its caller.
       const isToWake = debtMs > BURST_MS || (itsRunning === 0 && running < MAX_RUNNING);

@@ -4,9 +4,12 @@ import type { AddressInfo } from 'node:net';
 import { setImmediate as nextPass, setTimeout as sleep } from 'node:timers/promises';
 import type { HttpServer } from './server.js';
 
+/** How many connections may wait until they are accepted: more than an aggressive client opens. Linux allows 4096. */
+const BACKLOG = 4_096;
+
 /** Starts listening. Returns a URL that a browser on this machine can open, such as `http://127.0.0.1:4000`. */
 export async function listen(server: Server, host: string, port: number): Promise<string> {
-  await once(server.listen(port, host), 'listening');
+  await once(server.listen({ port, host, backlog: BACKLOG }), 'listening');
   const { port: actual } = server.address() as AddressInfo;
   const name = ['0.0.0.0', '::'].includes(host) ? '127.0.0.1' : host;
   return `http://${name.includes(':') ? `[${name}]` : name}:${actual}`;

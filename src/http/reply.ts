@@ -29,7 +29,7 @@ export interface LoggedFields {
 }
 
 /** A reply with what the server adds to it and logs. */
-export interface Answer {
+export interface RoutedReply {
   readonly reply: Reply;
   /** For metrics and the log. Never the client's path, because that could have any value. */
   readonly route: string;
@@ -40,6 +40,11 @@ export interface Answer {
 
 /** The media type of JSON bodies. GraphQL negotiates its own. */
 export const JSON_TYPE = 'application/json; charset=utf-8';
+
+/** @param body - JSON text */
+export function jsonReply(status: number, body: string, headers: Record<string, string> = {}): Reply {
+  return { status, headers: { 'Content-Type': JSON_TYPE, ...headers }, body };
+}
 
 /** Returns the reply to an error with the Error body of the interface document. */
 export function toErrorReply(error: StoreError): Reply {

@@ -31,6 +31,8 @@ export class HttpRequest {
   caller: string;
   /** The caller's key, in proxy mode. */
   key: UpstreamKey | undefined;
+  /** How an agent names itself in its messages. */
+  agentName: string | undefined;
 
   constructor(
     readonly message: IncomingMessage,
@@ -59,7 +61,8 @@ export class HttpRequest {
   }
 
   get clientName(): string | undefined {
-    return parseClientName(this.header(CLIENT_NAME_HEADER), this.header('authorization'));
+    const name = this.agentName ?? this.header(CLIENT_NAME_HEADER);
+    return parseClientName(name, this.header('authorization'));
   }
 
   /** Whether the client disconnected before its response was complete. */

@@ -4,14 +4,15 @@ import { toStoreError, type ErrorName, type StoreError } from '../errors.js';
 import { createRequestLog, type Log } from '../observability/log.js';
 import { CLIENT_GONE, type Metrics } from '../observability/metrics.js';
 import { describeSpan } from '../observability/span.js';
+import { createUnreadBodyWait } from './body.js';
 import { toConditional } from './conditional.js';
 import { createConnections, type ConnectionLimits } from './connections.js';
 import type { Cors } from './cors.js';
-import { addLimitHeaders, toErrorReply, type Answer, type Reply } from './reply.js';
+import { addLimitHeaders, toErrorReply, type RoutedReply, type Reply } from './reply.js';
 import { HttpRequest, readAddress } from './request.js';
 
 export interface HttpServerOptions extends ConnectionLimits {
-  readonly answer: (request: HttpRequest) => MaybePromise<Answer>;
+  readonly answer: (request: HttpRequest) => MaybePromise<RoutedReply>;
   readonly cors: Cors;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -36,13 +37,14 @@ export function createHttpServer(options: HttpServerOptions) {
   const writeLogLine = createRequestLog(log);
   const logFailures = createFailureLog(log);
   const connections = createConnections(options);
+  const waitAfterUnreadBody = createUnreadBodyWait();
   let held: Promise<void> | undefined;
 
   async function receive(message: IncomingMessage, response: ServerResponse): Promise<void> {
     if (!connections.add(message.socket, response)) return;
     const request = new HttpRequest(message, response, readAddress(message, trustProxy));
     if (held) await held;
-    let answered: Answer;
+    let answered: RoutedReply;
     try {
       answered = await answer(request);
     } catch (thrown) {
@@ -56,6 +58,8 @@ export function createHttpServer(options: HttpServerOptions) {
       metrics.observeHttp(route, request.method, status, reply.failures?.[0]?.code, ms / 1_000);
       writeLogLine(request, answered, status, ms);
     };
+    const wait = waitAfterUnreadBody(message);
+    if (wait) await wait;
     if (response.destroyed) {
       finish(CLIENT_GONE);
       return;
@@ -68,7 +72,7 @@ export function createHttpServer(options: HttpServerOptions) {
     });
   }
 
-  function send(request: HttpRequest, reply: Reply, windows: Answer['windows']): void {
+  function send(request: HttpRequest, reply: Reply, windows: RoutedReply['windows']): void {
     const { message, response } = request;
     // Names and values alternately. Node writes such a list directly, but iterates over an object more than once.
     const headers: string[] = [];

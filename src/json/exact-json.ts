@@ -111,12 +111,13 @@ function scan(text: string): Scan {
 }
 
 function findEndOfString(text: string, start: number): number {
-  for (let at = start + 1; at < text.length; at += 1) {
-    const code = text.charCodeAt(at);
-    if (code === QUOTE) return at;
-    if (code === BACKSLASH) at += 1;
+  for (let at = start; ;) {
+    at = text.indexOf('"', at + 1);
+    if (at < 0) return text.length;
+    let escapes = at - 1;
+    while (text.charCodeAt(escapes) === BACKSLASH) escapes -= 1;
+    if ((at - escapes) % 2 === 1) return at;
   }
-  return text.length;
 }
 
 function findEndOfNumber(text: string, start: number): number {

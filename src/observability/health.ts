@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Backend } from '../backend.js';
 import { toStoreError } from '../errors.js';
-import type { Page } from '../http/face.js';
+import type { Page } from '../http/route.js';
+import { toPage } from '../http/page.js';
 import { JSON_TYPE, type Reply } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
 import type { Metrics } from './metrics.js';
@@ -31,14 +32,16 @@ export function createHealth() {
   };
 
   /** All instances share the backend. If its outage made them unready, a load balancer would have none left. */
-  async function readiness({ search }: HttpRequest): Promise<Reply> {
-    if (phase !== 'ready') return toJson(503, { status: phase, reason: `The program is ${phase}.` });
-    const needsBackend = new URLSearchParams(search).get('backend') === 'true';
+  async function readiness(request: HttpRequest): Promise<Reply> {
+    const toState = (status: number, state: { readonly status: string; readonly reason: string | undefined }) =>
+      toPage(request, toJson(status, state), state.reason ?? 'The backend is available.', state.status);
+    if (phase !== 'ready') return toState(503, { status: phase, reason: `The program is ${phase}.` });
+    const needsBackend = new URLSearchParams(request.search).get('backend') === 'true';
     const state = await (needsBackend
       ? findState()
       : Promise.race([findState(), sleep(CHECK_TIMEOUT_MS, NO_ANSWER, { ref: false })]));
     const isReady = state.backend === 'available' || (state.backend === 'unavailable' && !needsBackend);
-    return toJson(isReady ? 200 : 503, { status: isReady ? 'ready' : 'not ready', ...state });
+    return toState(isReady ? 200 : 503, { status: isReady ? 'ready' : 'not ready', ...state });
   }
 
   function findState() {

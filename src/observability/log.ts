@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { pino, type Logger } from 'pino';
 import pretty from 'pino-pretty';
-import type { Answer, LoggedFields } from '../http/reply.js';
+import type { RoutedReply, LoggedFields } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
 
 export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child'>;
@@ -68,7 +68,7 @@ const NOTHING: LoggedFields = {};
 
 /** Creates the function that writes the log line of a request. pino omits undefined fields. */
 export function createRequestLog(log: Log) {
-  return (request: HttpRequest, { reply, route, keyId }: Answer, status: number, milliseconds: number): void => {
+  return (request: HttpRequest, { reply, route, keyId }: RoutedReply, status: number, milliseconds: number): void => {
     const { requestId, method, client: sender } = request;
     const path = request.path === route ? route : request.redact(request.path).slice(0, 256);
     const ms = Math.round(milliseconds * 100) / 100;

@@ -1,4 +1,5 @@
 import { STATUS_CODES } from 'node:http';
+import { totalmem } from 'node:os';
 import { collectDefaultMetrics, Counter, exponentialBuckets, Gauge, Histogram, Registry } from 'prom-client';
 import { readPackage } from './package.js';
 
@@ -52,11 +53,14 @@ export function createMetrics(knownPlans: readonly string[]) {
     plan,
     reason: ['rate_limited', 'key_banned', 'operation_too_large', 'address'],
   });
+  const rotations = counter('key_rotations_total', 'Secrets that their holders replaced over REST', {});
   const readLoop = () => performance.eventLoopUtilization().active / 1_000;
   total('nodejs_eventloop_active_seconds_total', 'Time that the event loop was active', readLoop);
   const version = { [readPackage().version]: 1 };
   gauge('animal_store_gateway_info', 'The version of the program; always 1', () => version, 'version');
   collectDefaultMetrics({ register: registry });
+  const memoryLimit = Math.min(process.constrainedMemory() || Infinity, totalmem());
+  gauge('process_memory_limit_bytes', 'The memory that the container, or the machine, has', () => memoryLimit);
   // Gauges that are named like counters.
   for (const what of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${what}_total`);
 
@@ -79,6 +83,7 @@ export function createMetrics(knownPlans: readonly string[]) {
       databaseCalls.observe({ db_query_summary: name, db_system_name: system, error_type: failure }, seconds);
     },
     countUntrusted: (outcome: 'refused' | 'reported'): void => untrusted.inc({ outcome }),
+    countRotation: (): void => rotations.inc(),
     admissions: {
       admitted: (plan = 'unknown', cost: number): void => costs.inc({ plan }, cost),
       refused: (plan = 'unknown', reason: string): void => refusals.inc({ plan, reason }),

@@ -4,11 +4,15 @@ import { extname } from 'node:path';
 import { StoreError } from '../errors.js';
 import { prefersHtml } from '../http/media-type.js';
 import { REVALIDATED } from '../http/conditional.js';
-import type { Page } from '../http/face.js';
-import { JSON_TYPE, type Reply } from '../http/reply.js';
+import type { Page } from '../http/route.js';
+import { PAGE_HEADERS } from '../http/page.js';
+import { JSON_TYPE, jsonReply, type Reply } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
 
 export interface PagesOptions {
+  /** Whether the pages are served, except for the page of a key. */
+  readonly explorer: boolean;
+  readonly keyPage: boolean;
   readonly version: string;
   /** True for a store, which also serves REST. */
   readonly isStore: boolean;
@@ -19,37 +23,36 @@ export interface PagesOptions {
 }
 
 const FOLDER = new URL('../../dist/public/', import.meta.url);
-const FILE = /^\/(?:explorer|reference|docs\/[\w-]+|assets\/[\w-]+\.(?:css|js))$/;
+const FILE = /^\/(?:explorer|reference|docs\/[\w-]+)$/;
+const ASSET = /^\/assets\/[\w-]+\.(?:css|js)$/;
 const SCHEMA = '../../schema/animal-store.graphql';
+const FOR_MODELS = '../../docs/llms.txt';
 const KEYS_PATH = '/explorer/development-keys';
 const IMMUTABLE = { 'Cache-Control': 'public, max-age=31536000, immutable' };
 
 const HEADERS: Readonly<Record<string, Record<string, string>>> = {
   '.css': { 'Content-Type': 'text/css; charset=utf-8', ...IMMUTABLE },
   '.js': { 'Content-Type': 'text/javascript; charset=utf-8', ...IMMUTABLE },
+  '.txt': { 'Content-Type': 'text/plain; charset=utf-8', ...REVALIDATED },
   '.graphql': { 'Content-Type': 'text/plain; charset=utf-8', ...REVALIDATED },
   '.html': {
-    'Content-Type': 'text/html; charset=utf-8',
+    ...PAGE_HEADERS,
     ...REVALIDATED,
     // Only scripts and styles of this server, with icons in them, and requests to it.
     'Content-Security-Policy':
       "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; " +
       "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    'Cross-Origin-Opener-Policy': 'same-origin',
-    'Permissions-Policy': 'camera=(), geolocation=(), microphone=()',
-    'Referrer-Policy': 'no-referrer',
-    'X-Frame-Options': 'DENY',
   },
 };
 
 export function createPages(options: PagesOptions) {
-  const { isStore, hasSchema, findDevelopmentKeys } = options;
+  const { explorer, keyPage, isStore, hasSchema, findDevelopmentKeys } = options;
   const description = describeServer(options);
-  let token = findDevelopmentKeys && randomBytes(16).toString('base64url');
+  let token = explorer && findDevelopmentKeys ? randomBytes(16).toString('base64url') : undefined;
 
   function replyFront(context: HttpRequest): Promise<Reply> | Reply {
     if (prefersHtml(context, [JSON_TYPE])) return replyFile('index.html', (html) => fillIn(html, description));
-    return replyJson(description, REVALIDATED);
+    return jsonReply(200, JSON.stringify(description), REVALIDATED);
   }
 
   /** Exchanges the token for the development keys, once. */
@@ -61,15 +64,18 @@ export function createPages(options: PagesOptions) {
       throw new StoreError('unauthorized', reason, { headers: { 'WWW-Authenticate': 'Bearer realm="animal-store"' } });
     }
     token = undefined;
-    return replyJson((await findDevelopmentKeys?.()) ?? {}, { 'Cache-Control': 'no-store' });
+    return jsonReply(200, JSON.stringify((await findDevelopmentKeys?.()) ?? {}), { 'Cache-Control': 'no-store' });
   }
 
   function findHandler(path: string): Page['handle'] | undefined {
+    if (ASSET.test(path) || (path === '/key' && keyPage)) return () => replyPage(path);
+    if (!explorer) return undefined;
     if (path === '/') return replyFront;
     if (path === KEYS_PATH) return replyKeys;
     if (path === '/schema.graphql') return hasSchema ? () => replyFile(SCHEMA) : undefined;
+    if (path === '/llms.txt') return () => replyFile(FOR_MODELS);
     if (!FILE.test(path) || (path === '/reference' && !isStore)) return undefined;
-    return () => replyFile(path.slice(1) + (extname(path) === '' ? '.html' : ''));
+    return () => replyPage(path);
   }
 
   return {
@@ -85,8 +91,8 @@ export function createPages(options: PagesOptions) {
   };
 }
 
-function replyJson(value: object, headers: Record<string, string>): Reply {
-  return { status: 200, headers: { 'Content-Type': JSON_TYPE, ...headers }, body: JSON.stringify(value) };
+function replyPage(path: string): Promise<Reply> {
+  return replyFile(path.slice(1) + (extname(path) === '' ? '.html' : ''));
 }
 
 async function replyFile(name: string, fill = (text: string) => text): Promise<Reply> {
@@ -98,12 +104,13 @@ async function replyFile(name: string, fill = (text: string) => text): Promise<R
 }
 
 /** Describes the server at `GET /`. */
-function describeServer({ version, isStore, hasSchema, newKeyCommand }: PagesOptions) {
+function describeServer({ version, keyPage, isStore, hasSchema, newKeyCommand }: PagesOptions) {
   const links = [
     { rel: 'explorer', href: '/explorer', title: 'GraphQL explorer' },
     { rel: 'graphql', href: '/graphql', title: "Apollo Sandbox, from Apollo's servers" },
     isStore && { rel: 'reference', href: '/reference', title: 'REST reference' },
     isStore && { rel: 'openapi', href: '/v1/openapi.json', title: 'OpenAPI document of the REST interface' },
+    keyPage && { rel: 'key', href: '/key', title: 'What your key may, has left and has used' },
     hasSchema && { rel: 'schema', href: '/schema.graphql', title: 'GraphQL schema' },
     { rel: 'health', href: '/readyz', title: 'Health of the server' },
     { rel: 'documentation', href: '/docs/README', title: 'Documentation' },

@@ -1,38 +1,48 @@
 import { createBatcher, type Batcher } from '../batcher.js';
+import { createBoundedCache } from '../bounded-cache.js';
 import { StoreError } from '../errors.js';
 import type { Int64 } from './int64.js';
-import { PET_STATUSES, type NewPet, type Pet, type PetQuery } from './pet.js';
+import type { NewPet, Pet, PetQuery } from './pet.js';
 import { CallCancelled, createCall, WHOLE, type BulkPetSource, type Call, type PetSource } from './pet-source.js';
 
-interface Waiting {
+interface Question {
   readonly call: Call;
 }
 
-type ListRequest = Waiting & Pick<PetQuery, 'limit'>;
+type ListRequest = Question & Pick<PetQuery, 'limit'>;
 type Lister = Batcher<ListRequest, readonly Pet[]>;
 
+/** An evicted one still serves those that wait for it. */
+const MAX_LISTERS = 100;
+
 /**
- * Turns concurrent questions into few statements: lists with the same status become one list as long as the longest,
- * lookups one lookup, additions one addition. Only for sources that give every caller the same answer.
+ * Turns concurrent questions into few statements: lists with the same status that start after the same id become one
+ * list as long as the longest, lookups one lookup, additions one addition. Only for sources that give every caller the
+ * same answer.
  */
 export function createBatchingPetSource(source: BulkPetSource): PetSource {
   const { isBlocking } = source;
-  const listers = new Map([undefined, ...PET_STATUSES].map((status) => [status, createLister(status)]));
+  const listers = createBoundedCache<Lister>(MAX_LISTERS);
   const find = createBatcher({ run: findBatch, sizeOf: ({ ids }) => ids.length, isBlocking, findCancellation });
   const add = createBatcher({ run: addBatch, isBlocking, findCancellation });
 
   return {
-    list: ({ limit, status }, call) => (listers.get(status) as Lister)({ limit, call }),
+    list({ limit, status, after }, call) {
+      const key = `${status ?? ''} ${after ?? ''}`;
+      let lister = listers.get(key);
+      if (!lister) listers.set(key, (lister = createLister(status, after)));
+      return lister({ limit, call });
+    },
     findMany: (ids, call) => find({ ids, call }),
     // An addition with an idempotency key needs a statement of its own.
     add: (newPet, call, key) => (key ? source.add(newPet, call, key) : add({ newPet, call })),
   };
 
-  function createLister(status: PetQuery['status']): Lister {
+  function createLister(status: PetQuery['status'], after: PetQuery['after']): Lister {
     return createBatcher({
       async run(lists: readonly ListRequest[]) {
         const limit = Math.max(...lists.map((list) => list.limit));
-        const pets = await source.list({ limit, status }, toSharedCall(lists));
+        const pets = await source.list({ limit, status, after }, toSharedCall(lists));
         return lists.map((list) => cut(pets, list.limit));
       },
       // One list answers any number of readers.
@@ -42,14 +52,14 @@ export function createBatchingPetSource(source: BulkPetSource): PetSource {
     });
   }
 
-  async function findBatch(lookups: readonly (Waiting & { readonly ids: readonly Int64[] })[]) {
+  async function findBatch(lookups: readonly (Question & { readonly ids: readonly Int64[] })[]) {
     const ids = lookups.flatMap((lookup) => lookup.ids);
     const found = await source.findMany(ids, toSharedCall(lookups));
     let end = 0;
     return lookups.map((lookup) => found.slice(end, (end += lookup.ids.length)));
   }
 
-  async function addBatch(additions: readonly (Waiting & { readonly newPet: NewPet })[]) {
+  async function addBatch(additions: readonly (Question & { readonly newPet: NewPet })[]) {
     const call = toSharedCall(additions);
     const newPets = additions.map(({ newPet }) => newPet);
     try {
@@ -68,13 +78,13 @@ function cut(pets: readonly Pet[], limit: number): readonly Pet[] {
   return Object.defineProperty(pets.slice(0, limit), WHOLE, { value: pets });
 }
 
-function findCancellation({ call }: Waiting): Error | undefined {
+function findCancellation({ call }: Question): Error | undefined {
   return call.isCancelled ? new CallCancelled() : undefined;
 }
 
 /** The call of a batch: it is not cancelled if one of several clients disconnects. */
-function toSharedCall(waiting: readonly Waiting[]): Call {
-  const { call } = waiting[0] as Waiting;
+function toSharedCall(waiting: readonly Question[]): Call {
+  const { call } = waiting[0] as Question;
   if (waiting.length === 1) return call;
   return createCall(call.requestId, call.startedAt);
 }

@@ -3,8 +3,8 @@ import type { Int64 } from './int64.js';
 import { notFound, type Pet, type PetQuery } from './pet.js';
 import type { Call, PetSource } from './pet-source.js';
 
-/** Equal lists have the same key. With its space, it never equals the id of a lookup. */
-export const keyOf = ({ limit, status }: PetQuery): string => `${limit} ${status ?? ''}`;
+/** Equal lists have the same key. With its spaces, it never equals the id of a lookup. */
+export const keyOf = ({ limit, status, after }: PetQuery): string => `${limit} ${status ?? ''} ${after ?? ''}`;
 
 export type PetLoader = ReturnType<typeof createPetLoader>;
 

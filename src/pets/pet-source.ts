@@ -42,7 +42,10 @@ export const WHOLE = Symbol('whole');
  * A source fails with a `StoreError`: `unavailable` if the backend cannot be reached in time.
  */
 export interface PetSource {
-  /** Lists the animals that match, lowest id first, at most `query.limit`. */
+  /**
+   * Lists the animals that match, lowest id first, at most `query.limit`.
+   * @throws StoreError `upstream_error` if `query.after` is set and the backend has no paging
+   */
   list(query: PetQuery, call: Call): Promise<readonly Pet[]>;
   /**
    * Looks up many animals at once. `ids` may contain duplicates.

@@ -21,6 +21,8 @@ export interface PetQuery {
   readonly limit: number;
   /** Only animals with this status; all if absent. */
   readonly status?: PetStatus | undefined;
+  /** Only animals with a greater id; all if absent. */
+  readonly after?: Int64 | undefined;
 }
 
 export const LIMIT = { minimum: 1, maximum: 100, default: 20 } as const;
@@ -36,12 +38,13 @@ export const NAME_LENGTH = { minimum: 1, maximum: 255 } as const;
 export interface UntrustedPetQuery {
   readonly limit: number;
   readonly status?: PetStatus | null | undefined;
+  readonly after?: string | null | undefined;
 }
 
-/** @throws StoreError `invalid_request` if `limit` breaks its rule */
-export function parsePetQuery({ limit, status }: UntrustedPetQuery): PetQuery {
-  if (isLimit(limit)) return { limit, status: status ?? undefined };
-  throw new StoreError('invalid_request', `limit ${LIMIT_RULE}, got ${String(limit)}.`);
+/** @throws StoreError `invalid_request` if `limit` or `after` breaks its rule */
+export function parsePetQuery({ limit, status, after }: UntrustedPetQuery): PetQuery {
+  if (!isLimit(limit)) throw new StoreError('invalid_request', `limit ${LIMIT_RULE}, got ${String(limit)}.`);
+  return { limit, status: status ?? undefined, after: after == null ? undefined : parseInt64(after, 'after') };
 }
 
 export const NAME_RULE = `must be 1 to ${NAME_LENGTH.maximum} characters, not all white space, without NUL or unpaired surrogates`;
@@ -70,9 +73,3 @@ export function parseNewPet({ name, categoryId, status }: UntrustedNewPet): NewP
 export function notFound(id: Int64): StoreError {
   return new StoreError('not_found', `There is no animal with id ${id}.`);
 }
-
-/** When the lookup by id (`GET /pets/{petId}`, `Query.pet`) will be removed. */
-export const LOOKUP_SUNSET = new Date('2030-12-05T00:00:00Z');
-
-/** The day on which this store first announced it: the interface document states no date. */
-export const LOOKUP_DEPRECATED_SINCE = new Date('2026-11-20T00:00:00Z');

@@ -6,37 +6,45 @@ import type { Int64 } from './int64.js';
 import type { NewPet, Pet, PetStatus } from './pet.js';
 import { CallCancelled, type BulkPetSource, type Call } from './pet-source.js';
 
-interface PetRow extends Omit<Pet, 'status'> {
-  readonly status: PetStatus | null;
-}
+const COLUMNS = 'id, name, category_id, status';
 
-const COLUMNS = 'id, name, category_id AS "categoryId", status';
-
-/** Reads the columns above. */
-function read([id, name, categoryId, status]: readonly (string | null)[]): Pet {
+/** Makes a `Pet` of these columns. */
+function toPet([id, name, categoryId, status]: readonly (string | null)[]): Pet {
   if (status === null) return { id: id as Int64, name: name as string, categoryId: categoryId as Int64 };
   return { id: id as Int64, name: name as string, categoryId: categoryId as Int64, status: status as PetStatus };
 }
 
-const LIST = { name: 'list-pets', read, text: `SELECT ${COLUMNS} FROM pets ORDER BY id LIMIT $1` };
+const LIST = { name: 'list-pets', read: toPet, text: `SELECT ${COLUMNS} FROM pets ORDER BY id LIMIT $1` };
+const LIST_AFTER = {
+  name: 'list-pets-after',
+  read: toPet,
+  text: `SELECT ${COLUMNS} FROM pets WHERE id > $2 ORDER BY id LIMIT $1`,
+};
 /**
  * Only the index on status and id has this order. For `status = $2 ORDER BY id`, PostgreSQL may scan the primary key,
  * because it assumes that each status is spread evenly over the ids.
  */
 const LIST_BY_STATUS = {
   name: 'list-pets-by-status',
-  read,
+  read: toPet,
   text: `SELECT ${COLUMNS} FROM pets WHERE status >= $2 AND status <= $2 ORDER BY status, id LIMIT $1`,
 };
-const FIND_MANY = { name: 'find-pets', read, text: `SELECT ${COLUMNS} FROM pets WHERE id = ANY($1::bigint[])` };
+/** Only a comparison of the pair starts in the middle of the index: `id > $3` would read all earlier entries. */
+const LIST_BY_STATUS_AFTER = {
+  name: 'list-pets-by-status-after',
+  read: toPet,
+  text: `SELECT ${COLUMNS} FROM pets WHERE (status, id) > ($2, $3) AND status <= $2 ORDER BY status, id LIMIT $1`,
+};
+const FIND_MANY = { name: 'find-pets', read: toPet, text: `SELECT ${COLUMNS} FROM pets WHERE id = ANY($1::bigint[])` };
 const ADD = {
   name: 'add-pet',
-  read,
+  read: toPet,
   text: `INSERT INTO pets (name, category_id, status) VALUES ($1, $2, $3) RETURNING ${COLUMNS}`,
 };
 /** Rows get their ids in insertion order, so sorting by id restores the order of the arrays. */
 const ADD_MANY = {
   name: 'add-pets',
+  read: toPet,
   text: `WITH added AS (
            INSERT INTO pets (name, category_id, status)
            SELECT name, category_id, status
@@ -51,34 +59,33 @@ const ADD_MANY = {
 export function createPostgresPetSource(database: Queryable, isBlocking = false): BulkPetSource {
   return {
     isBlocking,
-    async list({ limit, status }, call) {
+    async list({ limit, status, after }, call) {
       requireClient(call);
-      const isAny = status === undefined;
-      return toPets(
-        await database.query(isAny ? LIST : LIST_BY_STATUS, isAny ? [String(limit)] : [String(limit), status]),
-      );
+      const count = String(limit);
+      if (status === undefined)
+        return after === undefined ? database.query(LIST, [count]) : database.query(LIST_AFTER, [count, after]);
+      if (after === undefined) return database.query(LIST_BY_STATUS, [count, status]);
+      return database.query(LIST_BY_STATUS_AFTER, [count, status, after]);
     },
     async findMany(ids, call) {
       requireClient(call);
-      // Identifiers need no quoting. pg would quote each element of an array.
       const found = new Map<Int64, Pet>();
-      for (const pet of toPets(await database.query(FIND_MANY, [`{${ids.join()}}`]))) found.set(pet.id, pet);
+      for (const pet of await database.query<Pet>(FIND_MANY, [toArray(ids)])) found.set(pet.id, pet);
       return ids.map((id) => found.get(id));
     },
     async add(newPet, call, key) {
       requireClient(call);
       if (key) return addOnce(database, newPet, key);
       const { name, categoryId, status = null } = newPet;
-      return toPets(await database.query(ADD, [name, categoryId, status]))[0] as Pet;
+      return (await database.query<Pet>(ADD, [name, categoryId, status]))[0] as Pet;
     },
     async addMany(newPets, call) {
       requireClient(call);
-      const values = [
-        newPets.map(({ name }) => name),
-        `{${newPets.map(({ categoryId }) => categoryId).join()}}`,
-        newPets.map(({ status }) => status ?? null),
-      ];
-      return toPets(await database.query(ADD_MANY, values));
+      return database.query<Pet>(ADD_MANY, [
+        toArray(newPets.map(({ name }) => `"${name.replace(/["\\]/g, '\\$&')}"`)),
+        toArray(newPets.map(({ categoryId }) => categoryId)),
+        toArray(newPets.map(({ status }) => status ?? 'NULL')),
+      ]);
     },
   };
 }
@@ -87,12 +94,9 @@ function requireClient(call: Call): void {
   if (call.isCancelled) throw new CallCancelled();
 }
 
-/** Returns the rows themselves, unless a status is null. */
-function toPets(rows: readonly PetRow[]): readonly Pet[] {
-  if (rows.every(({ status }) => status !== null)) return rows as readonly Pet[];
-  return rows.map(({ id, name, categoryId, status }) =>
-    status === null ? { id, name, categoryId } : { id, name, categoryId, status },
-  );
+/** Writes an array of PostgreSQL. Only names need quotes. */
+function toArray(elements: readonly string[]): string {
+  return `{${elements.join()}}`;
 }
 
 const KEPT_FOR = `interval '24 hours'`;

@@ -6,6 +6,7 @@ import { PUBLISHED_LIMITS, toWindows } from '../access/plans.js';
 import { addressLimited, keyMissing, keyRefused, secondsUntil, toRefusal } from '../access/refusals.js';
 import * as session from '../access/session.js';
 import { monotonicNow } from '../clock.js';
+import type { ProxyConfig } from '../config.js';
 import type { StoreError } from '../errors.js';
 import type { Keys, KeyState } from './keys.js';
 
@@ -14,8 +15,8 @@ export interface ProxyAccessOptions {
   /** Counts the 401 responses of client addresses. */
   readonly addressLedger: Ledger;
   /** The plan of keys whose limits the upstream has not stated. Without it, they are not limited. */
-  readonly defaultPlan: keyof typeof PUBLISHED_LIMITS | undefined;
-  /** Counts the requests of keys with the default plan. */
+  readonly defaultPlan: ProxyConfig['defaultPlan'];
+  /** Counts the requests of these keys. */
   readonly defaultLedger: Ledger;
   /** Absent in a gateway without Redis. */
   readonly cooldowns: Cooldowns | undefined;
@@ -73,26 +74,27 @@ class ProxySession implements session.Session, session.UpstreamKey {
   }
 
   requireKey(): MaybePromise<void> {
-    const refusal = this.#key.findRefusal(0);
-    if (refusal?.code === 'unauthorized') return this.#toKeyless().requireKey();
-    if (refusal?.code === 'key_banned') throw this.#count(refusal);
+    if (this.isKeyRefused) return this.#toKeyless().requireKey();
+    this.#requireRoom(0);
   }
 
-  async admit(cost: number): Promise<void> {
-    const { cooldowns, observer } = this.options;
-    const cooldown = cooldowns && !this.findRefusal() ? await cooldowns.find(this.id) : undefined;
+  admit(cost: number): MaybePromise<void> {
+    if (this.options.cooldowns || !this.isKeyAccepted || this.#plan) return this.#admitLater(cost);
+    this.#requireRoom(cost);
+    this.#reserve(cost);
+  }
+
+  async #admitLater(cost: number): Promise<void> {
+    const cooldown = this.findRefusal() ? undefined : await this.options.cooldowns?.find(this.id);
     if (cooldown) this.#key.coolDown(cooldown);
     await this.requireKey();
     if (cost === 0) return;
     if (!this.isKeyAccepted) await this.#requireRoomForAddress();
-    const refusal = this.#key.findRefusal(cost) ?? this.#key.findLimit(cost);
-    if (refusal) throw this.#count(refusal);
+    this.#requireRoom(cost);
     const plan = this.#plan;
     const excess = plan && toRefusal(await this.#charge(plan, cost), cost);
     if (excess) throw this.#count(excess);
-    observer.admitted(plan, cost);
-    this.#isReserved ||= !this.isUnknown;
-    if (this.#isReserved) this.#addInFlight(cost);
+    this.#reserve(cost);
   }
 
   start(): StoreError | undefined {
@@ -123,13 +125,14 @@ class ProxySession implements session.Session, session.UpstreamKey {
     else if (answer.status < 500) cooldowns?.end(this.id);
   }
 
-  async allowance(): Promise<session.Allowance | undefined> {
+  allowance(): MaybePromise<session.Allowance | undefined> {
     if (this.isKeyRefused) return this.#toKeyless().allowance();
     const { windows, isUnknown } = this.#key;
-    if (windows.length > 0) return { plan: undefined, windows };
     const plan = this.#plan;
+    if (windows.length > 0) return { plan: undefined, windows };
     if (!plan || isUnknown) return undefined;
-    return { plan, windows: this.#defaultWindows ?? (await this.#charge(plan, 0)).windows };
+    if (this.#defaultWindows) return { plan, windows: this.#defaultWindows };
+    return this.#charge(plan, 0).then((admission) => ({ plan, windows: admission.windows }));
   }
 
   close(): void {
@@ -154,6 +157,19 @@ class ProxySession implements session.Session, session.UpstreamKey {
     if (!full) return;
     this.options.observer.refused(undefined, 'address');
     throw addressLimited(secondsUntil(full.resetAt, monotonicNow()));
+  }
+
+  /** A ban refuses also what is free. */
+  #requireRoom(cost: number): void {
+    const refusal = this.#key.findRefusal(cost) ?? this.#key.findLimit(cost);
+    if (refusal && (cost > 0 || refusal.code === 'key_banned')) throw this.#count(refusal);
+  }
+
+  #reserve(cost: number): void {
+    if (cost === 0) return;
+    this.options.observer.admitted(this.#plan, cost);
+    this.#isReserved ||= !this.isUnknown;
+    if (this.#isReserved) this.#addInFlight(cost);
   }
 
   async #charge(plan: keyof typeof PUBLISHED_LIMITS, cost: number): Promise<Admission> {

@@ -1,6 +1,6 @@
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import { ADDRESS_CAPACITY } from '../access/session.js';
-import { nameAddress, type Backend, type Sharing } from '../backend.js';
+import type { Backend, Sharing } from '../backend.js';
 import { ConfigError, type ProxyConfig } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
@@ -33,10 +33,9 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics,
     source: createRestPetSource(client.ask, userAgent),
     access: createProxyAccess({
       keys: createKeys(),
-      addressLedger:
-        sharing?.ledger(addresses, (address) => nameAddress('animals:proxy:address:', address)) ?? addresses,
+      addressLedger: sharing?.ledger(addresses, 'proxy:address') ?? addresses,
       defaultPlan,
-      defaultLedger: sharing?.ledger(keys, (digest) => `animals:proxy:key:{${digest}}`) ?? keys,
+      defaultLedger: sharing?.ledger(keys, 'proxy:key') ?? keys,
       cooldowns: sharing?.cooldowns(),
       observer: metrics.admissions,
     }),
@@ -45,11 +44,7 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics,
     close: () => client.close(),
   };
 
-  /**
-   * Asks the upstream for an animal without a key.
-   * @throws StoreError if the upstream is unavailable
-   * @throws ConfigError if it is no animal store
-   */
+  /** Asks the upstream for an animal, without a key. @throws StoreError, or ConfigError if it is no animal store */
   async function check(): Promise<undefined> {
     const [result] = await client.ask([CHECKED_PATH], {
       call: createCall('check'),
@@ -62,12 +57,10 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics,
   }
 
   function readCheck(answer: UpstreamAnswer): Result {
-    const { status } = answer;
-    if (status >= 500) return fromAnswer(answer);
+    if (answer.status >= 500) return fromAnswer(answer);
     if (isAnimalStore(answer)) return [];
+    const reason = `GET ${CHECKED_PATH} was answered with ${answer.status}.`;
     const hint = /\/v1\/?$/.test(url) ? '' : ' Its path should probably end in /v1.';
-    return new ConfigError(
-      `UPSTREAM_URL ${url} is no animal store: GET ${CHECKED_PATH} was answered with ${status}.${hint}`,
-    );
+    return new ConfigError(`UPSTREAM_URL ${url} is no animal store: ${reason}${hint}`);
   }
 }

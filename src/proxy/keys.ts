@@ -18,24 +18,23 @@ export type Keys = ReturnType<typeof createKeys>;
 
 /**
  * Creates the states of all keys.
- * @param capacity - the most keys that the upstream has answered with anything but 401
+ * @param capacity - the most keys that the upstream has accepted, or that have a cooldown
  * @param otherCapacity - the most others, which may be made up
  */
 export function createKeys(capacity = 100_000, otherCapacity = 10_000) {
   const parseLimits = createLimitsParser();
-  const answered = createBoundedCache<KeyState>(capacity);
+  const kept = createBoundedCache<KeyState>(capacity);
   const others = createBoundedCache<KeyState>(otherCapacity);
   return {
     get(keyId: string): KeyState {
-      let state = answered.get(keyId) ?? others.get(keyId);
+      let state = kept.get(keyId) ?? others.get(keyId);
       if (!state) others.set(keyId, (state = new KeyState(parseLimits)));
       return state;
     },
-    /** Keeps a key that the upstream has accepted, or that has a cooldown, longer than the others. */
     keep(keyId: string, state: KeyState): void {
-      if (answered.has(keyId) || (!state.isAccepted && !state.cooldown)) return;
+      if (kept.has(keyId) || (!state.isAccepted && !state.cooldown)) return;
       others.delete(keyId);
-      answered.set(keyId, state);
+      kept.set(keyId, state);
     },
   };
 }
@@ -48,12 +47,11 @@ export class KeyState {
   inFlight = 0;
   /** After a 401. It does not end a cooldown, which may be longer. */
   #refused: { readonly until: number; readonly error: StoreError } | undefined;
-  #cooldown: (Cooldown & { readonly error?: StoreError | undefined }) | undefined;
+  #cooldown: (Cooldown & { readonly cause?: StoreError | undefined }) | undefined;
   /** From then on, one request must go first, to learn the limits. */
   #knownUntil = 0;
-  /** The numbers of the last answer that stated any. */
+  /** The numbers of the last answer that stated any, and when it arrived, by `performance.now()`. */
   #stated: readonly WindowState[] = [];
-  /** When that answer arrived, by `performance.now()`. */
   #statedAt = 0;
 
   constructor(private readonly parseLimits: ParseLimits) {}
@@ -68,9 +66,12 @@ export class KeyState {
 
   /** The open windows, minus the requests in flight. */
   get windows(): readonly WindowState[] {
-    return this.#findOpen(monotonicNow()).map((window) => ({
-      ...window,
-      remaining: Math.max(0, window.remaining - this.inFlight),
+    return this.#findOpen(monotonicNow()).map(({ name, seconds, limit, remaining, resetAt }) => ({
+      name,
+      seconds,
+      limit,
+      remaining: Math.max(0, remaining - this.inFlight),
+      resetAt,
     }));
   }
 
@@ -83,11 +84,12 @@ export class KeyState {
    * @param cost - of an operation that is not admitted yet. Waiting requests get the error of the upstream itself
    */
   findRefusal(cost?: number): StoreError | undefined {
+    if (!this.#refused && !this.#cooldown) return undefined;
     const now = monotonicNow();
     if (this.#refused && this.#refused.until > now) return this.#refused.error;
     const cooldown = this.#cooldown;
     if (!cooldown || cooldown.until <= now) return undefined;
-    if (cost === undefined && cooldown.error) return cooldown.error;
+    if (cost === undefined && cooldown.cause) return cooldown.cause;
     const retryAfter = secondsUntil(cooldown.retryAt, now);
     if (cooldown.code === 'key_banned') return keyBanned(retryAfter);
     return this.#findExcess(cost ?? 1) ?? rateLimited(retryAfter, cost);
@@ -95,11 +97,10 @@ export class KeyState {
 
   /** Why `cost` requests do not fit into the windows. Before a refusal for more than a minute, one request goes first. */
   findLimit(cost: number): StoreError | undefined {
-    if (this.isUnknown) return undefined;
-    const full = this.windows.filter(({ remaining }) => remaining < cost);
-    if (full.length === 0) return undefined;
+    if (this.isUnknown || !this.#stated.some(({ remaining }) => remaining - this.inFlight < cost)) return undefined;
     const excess = this.#findExcess(cost);
-    if (excess) return excess;
+    const full = this.windows.filter(({ remaining }) => remaining < cost);
+    if (excess || full.length === 0) return excess;
     const wait = secondsUntil(Math.max(...full.map(({ resetAt }) => resetAt)), monotonicNow());
     const isUsedUp = this.#stated.some(({ remaining }) => remaining === 0);
     const isOld = performance.now() - this.#statedAt >= LONG_MS;
@@ -122,10 +123,14 @@ export class KeyState {
     }
     this.isAccepted ||= status < 300 || status === 404;
     const stated = this.parseLimits(answer, now);
-    const open = this.#findOpen(now);
-    const hasOverlapped = sentAt < this.#statedAt;
-    this.#stated = stated.length === 0 ? open : hasOverlapped ? stated.map((window) => merge(open, window)) : stated;
-    if (stated.length > 0) this.#statedAt = performance.now();
+    // Of two answers whose requests were in flight together, the one with the smaller number is the newer one.
+    const overlapped = sentAt < this.#statedAt ? this.#stated : [];
+    if (stated.length === 0) {
+      this.#stated = this.#findOpen(now);
+    } else {
+      this.#stated = overlapped.length === 0 ? stated : stated.map((window) => merge(overlapped, window));
+      this.#statedAt = performance.now();
+    }
     if (status < 500) this.#knownUntil = this.isAccepted ? Math.min(...this.#stated.map(({ resetAt }) => resetAt)) : 0;
     if (!refusal) return;
     const code = refusal.code === 'key_banned' ? 'key_banned' : 'rate_limited';
@@ -136,8 +141,8 @@ export class KeyState {
   }
 
   /** Starts a cooldown, unless a longer one is in progress. */
-  coolDown(cooldown: Cooldown, error?: StoreError): void {
-    if (cooldown.until > (this.cooldown?.until ?? 0)) this.#cooldown = { ...cooldown, error };
+  coolDown(cooldown: Cooldown, cause?: StoreError): void {
+    if (cooldown.until > (this.cooldown?.until ?? 0)) this.#cooldown = { ...cooldown, cause };
     this.#knownUntil = 0;
   }
 
@@ -152,9 +157,8 @@ export class KeyState {
   }
 }
 
-/** Of two answers whose requests were in flight together, the one with the smaller `remaining` is the newer one. */
 function merge(known: readonly WindowState[], stated: WindowState): WindowState {
   const { name, remaining, resetAt } = stated;
   const same = known.find((window) => window.name === name && Math.abs(window.resetAt - resetAt) <= SAME_WINDOW_MS);
-  return { ...stated, remaining: Math.min(remaining, same?.remaining ?? remaining) };
+  return same && same.remaining < remaining ? { ...stated, remaining: same.remaining } : stated;
 }

@@ -3,9 +3,6 @@ import type { WindowState } from '../access/ledger.js';
 import type { UpstreamAnswerHead } from '../access/session.js';
 import { toWallTime } from '../clock.js';
 
-type Head = Pick<UpstreamAnswerHead, 'header'>;
-type Items = ReadonlyMap<string, Parameters>;
-
 export type ParseLimits = ReturnType<typeof createLimitsParser>;
 
 /** The longest time that a reset or a wait may be away, in seconds. */
@@ -13,51 +10,53 @@ const DAY = 86_400;
 /** Longer headers are ignored: those of a store have about a hundred characters. */
 const MAX_LENGTH = 2_000;
 
-/** Creates the function that parses the limits of responses. It keeps the last policy, because most keys have the same. */
+/**
+ * Creates the function that parses the limits of responses, from `RateLimit-Policy` and `RateLimit`, or otherwise from
+ * `X-RateLimit-*`. Numbers that make no sense are ignored:
+ * https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
+ */
 export function createLimitsParser() {
-  let last: { readonly text: string; readonly items: Items } = { text: '', items: new Map() };
+  const parsePolicies = rememberLast(parseItems);
+  const parseStates = rememberLast(parseItems);
 
-  /**
-   * Parses the limits that a response states in `RateLimit-Policy` and `RateLimit`, or otherwise in `X-RateLimit-*`.
-   * Numbers that make no sense are ignored: https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
-   * @returns the windows, the shorter first; empty if the response states none
-   */
-  return (answer: Head, now: number): readonly WindowState[] => {
-    const states = parseItems(answer.header('ratelimit') ?? '');
-    const text = answer.header('ratelimit-policy') ?? '';
-    if (text !== last.text) last = { text, items: parseItems(text) };
+  /** Returns the windows, the shorter first; none if the response states none. */
+  return (answer: Pick<UpstreamAnswerHead, 'header'>, now: number): readonly WindowState[] => {
+    const states = parseStates(answer.header('ratelimit') ?? '');
     const windows: WindowState[] = [];
-    for (const [name, policy] of last.items) {
+    for (const [name, policy] of parsePolicies(answer.header('ratelimit-policy') ?? '')) {
       const state = states.get(name);
       const [limit, seconds = null] = [toCount(policy.get('q')), toCount(policy.get('w'))];
       const remaining = toCount(state?.get('r'));
       const left = toCount(state?.get('t')) ?? seconds;
-      // A limit of 0 would refuse everything, for good.
-      if (!limit || remaining === undefined || left === null) continue;
+      // A limit of 0 would refuse everything, for good. A window of 0 seconds is none.
+      if (!limit || seconds === 0 || remaining === undefined || left === null) continue;
       const resetAt = now + Math.max(1, Math.min(left, seconds ?? DAY, DAY)) * 1_000;
       windows.push({ name, seconds, limit, remaining: Math.min(remaining, limit), resetAt });
     }
-    if (windows.length === 0) return parseTrio(answer, now);
-    return windows.sort((a, b) => (a.seconds ?? Infinity) - (b.seconds ?? Infinity));
+    if (windows.length > 0) return windows.sort((a, b) => (a.seconds ?? Infinity) - (b.seconds ?? Infinity));
+    const limit = parseCount(answer.header('x-ratelimit-limit'));
+    const remaining = parseCount(answer.header('x-ratelimit-remaining'));
+    const leftMs = (parseCount(answer.header('x-ratelimit-reset')) ?? NaN) * 1_000 - toWallTime(now);
+    if (!limit || remaining === undefined || !(Math.abs(leftMs) <= DAY * 1_000)) return windows;
+    const resetAt = now + Math.max(leftMs, 1_000);
+    return [{ name: 'default', seconds: null, limit, remaining: Math.min(remaining, limit), resetAt }];
   };
 }
 
-function parseTrio(answer: Head, now: number): readonly WindowState[] {
-  const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((part) =>
-    parseCount(answer.header(`x-ratelimit-${part}`)),
-  );
-  if (!limit || remaining === undefined || reset === undefined) return [];
-  const leftMs = reset * 1_000 - findSendTime(answer, now);
-  if (Math.abs(leftMs) > DAY * 1_000) return [];
-  const resetAt = now + Math.max(leftMs, 1_000);
-  return [{ name: 'default', seconds: null, limit, remaining: Math.min(remaining, limit), resetAt }];
+/** Most answers repeat the text of the one before. */
+function rememberLast<T>(parse: (text: string) => T): (text: string) => T {
+  let last = { text: '', parsed: parse('') };
+  return (text) => {
+    if (text !== last.text) last = { text, parsed: parse(text) };
+    return last.parsed;
+  };
 }
 
 /**
  * Returns the parameters of each item in a list such as `"minute";q=60;w=60, "day";q=1000;w=86400`, by its name. A field
  * that is malformed anywhere is ignored: https://www.rfc-editor.org/rfc/rfc9651#section-4.2
  */
-function parseItems(text: string): Items {
+function parseItems(text: string): ReadonlyMap<string, Parameters> {
   const items = new Map<string, Parameters>();
   if (text === '' || text.length > MAX_LENGTH) return items;
   try {
@@ -83,16 +82,11 @@ function parseCount(text: string | undefined): number | undefined {
  * Parses `Retry-After`, a number of seconds or an HTTP date: https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
  * @returns the wait in seconds, at most a day; undefined without a valid header
  */
-export function parseRetryAfter(answer: Head, now: number): number | undefined {
+export function parseRetryAfter(answer: Pick<UpstreamAnswerHead, 'header'>, now: number): number | undefined {
   const value = answer.header('retry-after');
   if (value === undefined) return undefined;
   // `Date.parse` accepts much more, but every HTTP date begins with a weekday.
   const date = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(value) ? Date.parse(value) : NaN;
-  const seconds = parseCount(value) ?? Math.ceil((date - findSendTime(answer, now)) / 1_000);
+  const seconds = parseCount(value) ?? Math.ceil((date - toWallTime(now)) / 1_000);
   return Number.isNaN(seconds) ? undefined : Math.min(DAY, Math.max(0, seconds));
-}
-
-/** When a response was sent, by the clock of the upstream, which may differ: the times that it states are of that clock. */
-function findSendTime(answer: Head, now: number): number {
-  return Date.parse(answer.header('date') ?? '') || toWallTime(now);
 }

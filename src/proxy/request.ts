@@ -1,12 +1,10 @@
+import type { Dispatcher } from 'undici';
 import type { UpstreamKey } from '../access/session.js';
-import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
 import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import type { Breaker } from './breaker.js';
-import { REFUSALS, type Exchange, type Failure } from './exchange.js';
-import { parseRetryAfter } from './limits.js';
-import { timedOut, type UpstreamAnswer } from './wire.js';
+import { notUnderstood, readBody, timedOut, unavailable, type UpstreamAnswer } from './wire.js';
 
 /** What all requests of a call have in common. */
 export interface RequestTemplate {
@@ -22,177 +20,234 @@ export interface RequestTemplate {
 /** The animals of an answer, or the error for the client. */
 export type Result = readonly Pet[] | Error;
 
-/** What all requests share. */
+/** No connection, not complete HTTP, the response to another request, or nobody who still waits. */
+export type Failure = 'unreachable' | 'broken' | 'mismatched' | 'timeout' | 'cancelled';
+
+type Headers = Readonly<Record<string, string | string[] | undefined>>;
+
+/** What the requests to an upstream share. */
 export interface Shared {
   readonly breaker: Breaker;
-  readonly queue: Record<'add' | 'remove' | 'release', (request: PendingRequest) => void>;
-  readonly dispatch: (request: PendingRequest) => Exchange;
+  readonly queue: Record<'add' | 'remove' | 'sent' | 'release', (request: UpstreamRequest) => void>;
+  /** Gives a request to undici, with an id of its own. */
+  readonly dispatch: (request: UpstreamRequest) => void;
+  /** Whether a response with this `X-Request-Id` may belong to the request. */
+  readonly matches: (request: UpstreamRequest, returned: string | undefined) => boolean;
   retriesLeft: number;
   /** Called with the status of each answer, or why there is none, and the time since the request was queued. */
   readonly observe?: ((method: string, outcome: number | Failure, seconds: number) => void) | undefined;
 }
 
-const RETRIED_STATUSES = new Set([502, 503, 504]);
-const RETRIED_FAILURES = new Set<Failure>(['unreachable', 'mismatched']);
 /** Each request earns this part of a retry. */
 const RETRY_SHARE = 0.15;
 /** The most retries that can be saved up. */
 export const MAX_RETRIES = 5;
 const FIRST_BACKOFF_MS = 50;
 const LONGEST_BACKOFF_MS = 1_000;
+/** Each chunk of a response costs about a microsecond, and a hundred bytes while it is kept, however small it is. */
+const MAX_CHUNKS = 65_536;
+const MAX_CHUNKS_KEPT = 1_024;
+/** undici's names of errors in a response. */
+const NOT_HTTP = new Set(['HTTPParserError', 'HeadersOverflowError', 'ResponseContentLengthMismatchError']);
 
 /** The requests of one call, which ends at its time limit, or when its client disconnects. */
 export class Batch {
-  readonly requests: PendingRequest[] = [];
+  readonly requests: UpstreamRequest[] = [];
   readonly endsAt: number;
   /** One result for each request, in order. */
-  readonly settled: Promise<readonly Result[]>;
-  readonly #results: Result[] = [];
+  readonly results: Promise<readonly Result[]>;
   #resolve: ((results: readonly Result[]) => void) | undefined;
+  /** The result of requests that were left to other calls. */
+  #error: Error | undefined;
   readonly #timer: NodeJS.Timeout;
-  readonly #cancel = (): void => this.#end(new CallCancelled());
+  readonly #cancel = (): void => this.#leave('cancelled', new CallCancelled());
 
   constructor(
     private open: number,
     readonly call: Call,
     timeoutMs: number,
   ) {
-    this.settled = new Promise((resolve) => (this.#resolve = resolve));
+    this.results = new Promise((resolve) => (this.#resolve = resolve));
     this.endsAt = call.startedAt + timeoutMs;
-    this.#timer = setTimeout(() => this.#end(timedOut()), Math.ceil(this.endsAt - performance.now()));
+    this.#timer = setTimeout(() => this.#leave('timeout', timedOut()), Math.ceil(this.endsAt - performance.now()));
     call.onCancel(this.#cancel);
   }
 
-  settle(index: number, result: Result): void {
-    this.#results[index] = result;
+  /** One of the requests has ended, or is left to other calls. */
+  settle(): void {
     this.call.key?.finish();
     this.open -= 1;
     if (this.open > 0) return;
     clearTimeout(this.#timer);
     this.call.offCancel(this.#cancel);
-    this.#resolve?.(this.#results);
+    this.#resolve?.(this.requests.map(({ result }) => (result ?? this.#error) as Result));
   }
 
-  #end(error: Error): void {
-    for (const [index, request] of this.requests.entries())
-      if (!this.#results[index]) request.leave(this, index, error);
+  #leave(failure: Failure, error: Error): void {
+    this.#error = error;
+    for (const request of this.requests) request.leave(this, failure, error);
   }
 }
 
-/** A call that waits for a request, with the index of its result. */
-interface Waiter {
-  readonly batch: Batch;
-  readonly index: number;
-}
-
-/** A request to the upstream with all its attempts, for which one or more calls wait. */
-export class PendingRequest {
+/** A request to the upstream, for which one or more calls wait. It is sent once, or again after a failure. */
+export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnswer {
+  /** Different for each attempt. */
+  id = '';
   retries = 0;
-  #waiting: [Waiter, ...Waiter[]];
+  /** Equal GETs find this one by its path before it is sent: later calls must see newer data. */
+  queueKey: string | this = this;
+  result: Result | undefined;
+  /** By `performance.now()`; 0 until this attempt was sent. */
+  sentAt = 0;
+  status = 0;
+  body: string | undefined;
+  /** Whether this attempt was started, and has not ended. */
+  #isOpen = false;
+  #waiting: [Batch, ...Batch[]];
   #queuedAt = 0;
-  #exchange: Exchange | undefined;
   #pause: NodeJS.Timeout | undefined;
+  #controller: Dispatcher.DispatchController | undefined;
+  #headers: Headers = {};
+  #chunks: Buffer[] = [];
+  #chunkCount = 0;
 
   constructor(
     readonly path: string,
     readonly template: RequestTemplate,
     private readonly shared: Shared,
-    first: Waiter,
+    first: Batch,
   ) {
     this.#waiting = [first];
     shared.retriesLeft = Math.min(MAX_RETRIES, shared.retriesLeft + RETRY_SHARE);
   }
 
-  /** One of the calls that still wait, because the first may have left. */
-  get call(): Call {
-    return this.#waiting[0].batch.call;
-  }
-
+  /** That of a call that still waits, because the first may have left. */
   get key(): UpstreamKey | undefined {
-    return this.call.key;
+    return this.#waiting[0].call.key;
   }
 
-  /** Equal GETs find this one by its path before it is sent: later calls must see newer data. */
-  get queueKey(): string | this {
-    return this.template.method === 'GET' && this.retries === 0 ? this.path : this;
+  join(batch: Batch): void {
+    this.#waiting.push(batch);
   }
 
-  /** Whether it was handed to the pool, but still waits for the connection to open. */
-  get isConnecting(): boolean {
-    return this.#exchange?.isOpen === true && this.#exchange.sentAt === 0;
-  }
-
-  join(waiter: Waiter): void {
-    this.#waiting.push(waiter);
-  }
-
-  leave(batch: Batch, index: number, reason: Error): void {
-    const [first, ...others] = this.#waiting.filter((one) => one.batch !== batch || one.index !== index);
+  leave(batch: Batch, failure: Failure, error: Error): void {
+    if (this.result) return;
+    const [first, ...others] = this.#waiting.filter((one) => one !== batch);
     if (first) {
       this.#waiting = [first, ...others];
-      batch.settle(index, reason);
-    } else if (this.#exchange?.isOpen) {
-      this.#exchange.cancel(reason instanceof CallCancelled ? 'cancelled' : 'timeout', reason);
+      batch.settle();
+    } else if (this.#isOpen) {
+      this.#cancel(failure, error);
     } else {
       clearTimeout(this.#pause);
       this.shared.queue.remove(this);
-      this.finish(reason);
+      this.finish(error);
     }
   }
 
   enqueue(): void {
     this.#queuedAt = performance.now();
+    this.queueKey = this.template.method === 'GET' && this.retries === 0 ? this.path : this;
     this.shared.queue.add(this);
   }
 
-  send(): void {
-    this.#exchange = this.shared.dispatch(this);
+  /** Starts an attempt. It ends with an answer or a failure, and then releases its connection. */
+  start(): void {
+    this.#isOpen = true;
+    this.sentAt = this.status = this.#chunkCount = 0;
+    this.#controller = undefined;
+    this.shared.dispatch(this);
   }
 
   finish(result: Result): void {
-    for (const { batch, index } of this.#waiting) batch.settle(index, result);
+    this.result = result;
+    this.#forgetAnswer();
+    for (const batch of this.#waiting) batch.settle();
   }
 
-  /** Whether the key may still be used, now that there is a connection. */
-  mayBeSent(): boolean {
-    const refusal = this.key?.findRefusal();
+  header(name: string): string | undefined {
+    const value = this.#headers[name];
+    // undici leaves the white space after a value, which is not part of it.
+    return (Array.isArray(value) ? value.join(', ') : value)?.trim();
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.shared.queue.sent(this);
+    const refusal = this.#isOpen ? this.key?.findRefusal() : undefined;
     if (refusal) this.finish(refusal);
-    return !refusal;
+    if (!this.#isOpen) return controller.abort(new Error('nobody waits for it'));
+    this.#controller = controller;
+    this.sentAt = performance.now();
   }
 
-  succeed(answer: Exchange): void {
-    const { status, sentAt } = answer;
-    const result = this.template.read(answer, this.path);
-    this.#forgetExchange();
-    this.shared.breaker.succeeded();
-    this.key?.learn(answer, sentAt, REFUSALS.has(status) ? (result as StoreError) : undefined);
-    this.#observe(status);
-    const mayRepeat = this.template.method === 'GET' && RETRIED_STATUSES.has(status);
-    if (!mayRepeat || !this.#retryLater(parseRetryAfter(answer, monotonicNow()))) this.finish(result);
+  onResponseStart(_: unknown, status: number, headers: Headers): void {
+    const isInformational = status < 200;
+    if (isInformational) return;
+    this.#headers = headers;
+    if (this.shared.matches(this, this.header('x-request-id'))) this.status = status;
+    else this.#cancel('mismatched', notUnderstood('the answer to another request'));
   }
 
-  fail(failure: Failure, error: Error, wasSent: boolean): void {
-    const { breaker } = this.shared;
-    this.#forgetExchange();
-    if (failure === 'unreachable' || failure === 'broken') breaker.failed();
-    if (failure === 'timeout') breaker.failed(this.key?.id ?? '');
-    this.#observe(failure);
-    // A POST is sent again only if the upstream certainly never received it.
-    const mayRepeat = this.template.method === 'GET' || !wasSent;
-    if (!mayRepeat || !RETRIED_FAILURES.has(failure) || !this.#retryLater()) this.finish(error);
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#chunkCount += 1;
+    if (this.#chunks.push(chunk) > MAX_CHUNKS_KEPT) this.#chunks = [Buffer.concat(this.#chunks)];
+    if (this.#chunkCount > MAX_CHUNKS) controller.abort(new Error('too many chunks'));
   }
 
-  release(): void {
+  onResponseEnd(): void {
+    this.#succeed(readBody(this.#chunks, this.header('content-encoding')));
     this.shared.queue.release(this);
   }
 
-  /** The batch keeps this request until it ends, which must not keep the texts of all its answers. */
-  #forgetExchange(): void {
-    this.#exchange = undefined;
+  onResponseError(_: unknown, error: Error): void {
+    const isBroken = this.status !== 0 || NOT_HTTP.has(error.name);
+    // undici's error has what the upstream sent, which may contain the client's key.
+    if (isBroken) this.#fail('broken', notUnderstood('incomplete or no HTTP', { cause: new Error(error.message) }));
+    else this.#fail('unreachable', unavailable(error));
+    this.shared.queue.release(this);
+  }
+
+  #cancel(failure: Failure, error: Error): void {
+    this.#fail(failure, error);
+    this.#controller?.abort(error);
+  }
+
+  #succeed(body: string | undefined): void {
+    if (!this.#isOpen) return;
+    const { status, shared, template } = this;
+    this.body = body;
+    const result = template.read(this, this.path);
+    shared.breaker.succeeded();
+    this.key?.learn(this, this.sentAt, isRefusal(status) ? (result as StoreError) : undefined);
+    this.#observe(status);
+    const mayRepeat = template.method === 'GET' && status >= 502 && status <= 504;
+    if (!mayRepeat || !this.#retryLater((result as StoreError).retryAfter)) this.finish(result);
+  }
+
+  #fail(failure: Failure, error: Error): void {
+    if (!this.#isOpen) return;
+    // A refusal counts even if its body is incomplete.
+    if (isRefusal(this.status)) return this.#succeed(undefined);
+    const { breaker } = this.shared;
+    if (failure === 'unreachable' || failure === 'broken') breaker.failed();
+    if (failure === 'timeout') breaker.failed(this.key?.id ?? '');
+    this.#observe(failure);
+    const mayRepeat = failure === 'unreachable' || failure === 'mismatched';
+    // A POST is sent again only if the upstream certainly never received it.
+    const isSafe = this.template.method === 'GET' || this.sentAt === 0;
+    if (!mayRepeat || !isSafe || !this.#retryLater()) this.finish(error);
   }
 
   #observe(outcome: number | Failure): void {
     this.shared.observe?.(this.template.method, outcome, (performance.now() - this.#queuedAt) / 1_000);
+  }
+
+  /** Ends an attempt. The batch keeps this request until it ends itself, but not the texts of all answers. */
+  #forgetAnswer(): void {
+    this.#isOpen = false;
+    this.body = undefined;
+    this.#headers = {};
+    this.#chunks = [];
   }
 
   /** Sends the request again after a pause, if the retry budget and the time allow it. */
@@ -202,10 +257,16 @@ export class PendingRequest {
     // Exponential backoff with full jitter, but not before the upstream wants it.
     const backoffMs = Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** this.retries);
     const pauseMs = Math.max(backoffMs, retryAfter * 1_000);
-    if (performance.now() + pauseMs >= this.#waiting[0].batch.endsAt) return false;
+    if (performance.now() + pauseMs >= this.#waiting[0].endsAt) return false;
     shared.retriesLeft -= 1;
     this.retries += 1;
+    this.#forgetAnswer();
     this.#pause = setTimeout(() => this.enqueue(), pauseMs);
     return true;
   }
+}
+
+/** The upstream refuses the key or its rate. */
+function isRefusal(status: number): boolean {
+  return status === 401 || status === 429;
 }

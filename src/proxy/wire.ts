@@ -76,9 +76,19 @@ export function timedOut(): StoreError {
 }
 
 /** The interface does not allow the upstream's response. The message does not quote it. */
-export function notUnderstood(what: string, cause?: unknown): StoreError {
+export function notUnderstood(what: string, details: StoreError['details'] = {}): StoreError {
   const message = `The animal store behind this gateway gave an answer that its interface does not allow (${what}).`;
-  return new StoreError('upstream_error', message, { cause });
+  return new StoreError('upstream_error', message, details);
+}
+
+/**
+ * The store behind the gateway lacks the parameter `after`.
+ * @param answer - its refusal, if it gave one; clients get the Error body
+ */
+export function noPaging(answer?: UpstreamAnswer): StoreError {
+  const body = answer && fromAnswer(answer).details.body;
+  const message = 'The animal store behind this gateway has no paging: leave out after.';
+  return new StoreError('upstream_error', message, { body, graphqlOnly: !body });
 }
 
 const ERROR_BODY = z.object({ code: z.string(), message: z.string(), status: z.number().min(100).max(999) });
@@ -99,7 +109,8 @@ export function fromAnswer(answer: UpstreamAnswer): StoreError {
     const message = body?.message ?? 'The rate limit is exceeded.';
     return new StoreError(code, message, { ...details, retryAfter: Math.max(1, retryAfter ?? 0) });
   }
-  if (!body || status < 400) return notUnderstood(status < 400 ? 'an unexpected status' : 'no Error body');
+  if (status < 400) return notUnderstood('an unexpected status');
+  if (!body) return notUnderstood('no Error body', { retryAfter });
   return new StoreError(NAMES[status] ?? 'upstream_error', body.message, details);
 }
 

@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { isIP } from 'node:net';
+import { connect } from 'node:tls';
 import type * as Ioredis from 'ioredis';
 import type { WaitUntilAvailable } from '../backend.js';
 import { ConfigError } from '../config.js';
@@ -49,7 +51,8 @@ export async function openRedis(options: RedisOptions) {
   /** When the first of the late replies in a row was missed. */
   let lateSince = Infinity;
 
-  const client = createClient(ioredis, parseRedisUrl(url) as RedisAddress, timeoutMs);
+  const address = parseRedisUrl(url) as RedisAddress;
+  const client = createClient(ioredis, address, timeoutMs);
   client.defineCommand('check', { lua: "redis.call('SET', KEYS[1], 1, 'PX', 60000) return {}" });
   client.on('connect', () => (failure = undefined));
   client.on('ready', () => void check());
@@ -60,9 +63,9 @@ export async function openRedis(options: RedisOptions) {
     client.once('error', resolve).once('reconnecting', resolve);
   });
   try {
-    await waitUntilAvailable?.(`${setting} names a Redis`, () =>
-      isUp ? Promise.resolve() : Promise.reject(toStartError(setting, failure)),
-    );
+    await waitUntilAvailable?.(`${setting} names a Redis`, async () => {
+      if (!isUp) throw toStartError(setting, (address.tls && (await findTlsFailure(address))) ?? failure);
+    });
   } catch (error) {
     client.disconnect();
     throw error;
@@ -203,6 +206,18 @@ function createClient(
   }
   const [{ host, port }] = hosts as [RedisAddress['hosts'][number]];
   return new Redis({ ...options, host, port, tls: tls && !isIP(host) ? { servername: host } : tls });
+}
+
+/** What connecting with TLS fails with, if no host accepts it: ioredis does not tell that of Sentinels and clusters. */
+function findTlsFailure({ hosts }: RedisAddress): Promise<Error | undefined> {
+  const attempts = hosts.map(async ({ host, port }) => {
+    const socket = connect({ host, port, servername: isIP(host) ? '' : host });
+    await once(socket, 'secureConnect', { signal: AbortSignal.timeout(CONNECT_MS) }).finally(() => socket.destroy());
+  });
+  return Promise.any(attempts).then(
+    () => undefined,
+    (error: unknown) => ((error as AggregateError).errors as Error[]).find(({ name }) => name !== 'AbortError'),
+  );
 }
 
 /** The first word of an error of Redis: https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors */

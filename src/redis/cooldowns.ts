@@ -9,9 +9,10 @@ const CAPACITY = 10_000;
 const TRIAL_MS = 5_000;
 
 /** Creates the cooldowns that all gateways with the same Redis share. During an outage, each gateway has its own. */
-export function createRedisCooldowns(client: RedisClient): Cooldowns {
+export function createRedisCooldowns(client: RedisClient, nameOf: (keyId: string) => string): Cooldowns {
   const script = client.defineScript('cool-down', COOL_DOWN);
-  const run = (keyId: string, ...args: number[]) => script([`animals:proxy:cooldown:{${keyId}}`], args);
+  const run = (keyId: string, wait: number, left = 0, code = '') =>
+    script([nameOf(keyId), `${nameOf(keyId)}:wait`], [wait, left, code]);
   const shared = createBoundedCache<Cooldown>(CAPACITY);
   client.onUp(async () => {
     for (const [keyId, cooldown] of [...shared]) if (client.isUp) await send(keyId, cooldown);
@@ -19,7 +20,7 @@ export function createRedisCooldowns(client: RedisClient): Cooldowns {
 
   return {
     async find(keyId) {
-      const [wait = 0, left = 0, isBan] = (await run(keyId, 0, 0, 0)) ?? [];
+      const [wait = 0, left = 0, isBan] = (await run(keyId, 0)) ?? [];
       const now = monotonicNow();
       if (left <= 0) return undefined;
       const cooldown = { until: now + wait, retryAt: now + left, code: isBan ? 'key_banned' : 'rate_limited' } as const;
@@ -34,7 +35,7 @@ export function createRedisCooldowns(client: RedisClient): Cooldowns {
     end(keyId) {
       if ((shared.peek(keyId)?.until ?? Infinity) > monotonicNow()) return;
       shared.delete(keyId);
-      void run(keyId, -1, 0, 0);
+      void run(keyId, -1);
     },
   };
 
@@ -42,7 +43,7 @@ export function createRedisCooldowns(client: RedisClient): Cooldowns {
     const now = monotonicNow();
     const left = Math.ceil(retryAt - now);
     if (left <= 0) shared.delete(keyId);
-    else await run(keyId, Math.max(1, Math.ceil(until - now)), left, code === 'key_banned' ? 1 : 0);
+    else await run(keyId, Math.max(1, Math.ceil(until - now)), left, code === 'key_banned' ? 'ban' : 'limit');
   }
 }
 
@@ -50,25 +51,22 @@ export function createRedisCooldowns(client: RedisClient): Cooldowns {
  * Finds the cooldown of a key, starts or prolongs one, or ends it. After the wait, the first caller may try the key, and
  * the others wait for the result. Times are in milliseconds.
  *
- * KEYS: `ban` or `limit`, and the end of the wait. It expires when the upstream will serve the key.
- * ARGV: the wait to start, 0 to find one, or -1 to end it; how long until the upstream will serve the key; 1 for a ban.
+ * KEYS: `ban` or `limit`, which expires when the upstream will serve the key; and what expires at the end of the wait.
+ * ARGV: the wait to start, 0 to find one, or -1 to end it; how long until the upstream will serve the key; the code.
  * Reply: the rest of the wait; how long until the upstream will serve the key; 1 for a ban.
  */
 const COOL_DOWN = `
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local wait, code, ends = tonumber(ARGV[1]), string.match(redis.call('GET', KEYS[1]) or '', '^(%a+) (%d+)$')
-local left = math.max(redis.call('PTTL', KEYS[1]), 0)
-ends = math.min(tonumber(ends or 0), now + left)
-local rest = math.max(ends - now, 0)
-if wait < 0 then
-  redis.call('DEL', KEYS[1])
-elseif wait > 0 then
-  rest, left = math.max(rest, wait), math.max(left, tonumber(ARGV[2]))
-  if ARGV[3] == '1' then code = 'ban' end
-  redis.call('SET', KEYS[1], (code or 'limit') .. ' ' .. now + rest, 'PX', left)
-elseif left > 0 and rest == 0 then
-  redis.call('SET', KEYS[1], code .. ' ' .. now + ${TRIAL_MS}, 'PX', left)
+local wait, left = math.max(redis.call('PTTL', KEYS[2]), 0), math.max(redis.call('PTTL', KEYS[1]), 0)
+local start, code = tonumber(ARGV[1]), redis.call('GET', KEYS[1])
+if start < 0 then
+  redis.call('DEL', KEYS[1], KEYS[2])
+elseif start > 0 then
+  wait, left = math.max(wait, start), math.max(left, tonumber(ARGV[2]))
+  if code ~= 'ban' then code = ARGV[3] end
+  redis.call('SET', KEYS[1], code, 'PX', left)
+  redis.call('SET', KEYS[2], 1, 'PX', wait)
+elseif left > 0 and wait == 0 then
+  redis.call('SET', KEYS[2], 1, 'PX', ${TRIAL_MS})
 end
-return {rest, left, code == 'ban' and 1 or 0}
+return {wait, left, code == 'ban' and 1 or 0}
 `;

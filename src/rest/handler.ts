@@ -1,44 +1,72 @@
-import type { Session } from '../access/session.js';
+import { parseBearer } from '../access/api-key.js';
+import type { OwnKeys } from '../access/own-keys.js';
+import { keyReadOnly } from '../access/refusals.js';
+import type { RateLimitGuard, Session } from '../access/session.js';
 import { outcomeOf, type UsageCounter } from '../access/usage.js';
+import { toUnixSeconds } from '../clock.js';
 import { StoreError, toStoreError } from '../errors.js';
 import { parseJsonBody } from '../http/body.js';
 import { createMediaTypeChooser } from '../http/media-type.js';
-import { JSON_TYPE, toErrorReply, type Reply } from '../http/reply.js';
+import { JSON_TYPE, jsonReply, toErrorReply, type Reply } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
 import { parseIdempotencyKey } from '../pets/idempotency-key.js';
-import { LOOKUP_DEPRECATED_SINCE, LOOKUP_SUNSET, notFound, type Pet } from '../pets/pet.js';
+import { notFound, type Pet, type PetQuery } from '../pets/pet.js';
+import {
+  findBrownout,
+  findLookupRefusal,
+  LOOKUP_DEPRECATED_SINCE,
+  LOOKUP_SUNSET,
+  type Brownout,
+} from '../pets/removal.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
-import type { Face, Route } from '../http/face.js';
+import type { Api, Route } from '../http/route.js';
 import { createOpenApiDocument } from './openapi.js';
-import { listQuery, lookupPath, newPetBody, noQuery, parseInput, quote } from './schemas.js';
+import {
+  emptyBody,
+  listQuery,
+  lookupPath,
+  newPetBody,
+  noQuery,
+  parseInput,
+  parseQuery,
+  usageQuery,
+} from './schemas.js';
 
 export interface RestOptions {
   readonly source: PetSource;
   readonly usage?: UsageCounter;
+  readonly ownKeys: OwnKeys;
+  readonly guardRateLimit: RateLimitGuard;
+  /** Whether a key may replace its own secret. */
+  readonly keySelfRotation: boolean;
 }
 
 /** Validates a request, uncharged, and returns what to run. */
 type Operation = (request: HttpRequest, session: Session) => (call: Call) => Promise<Reply>;
 
+/** The most rows of usage. */
+const MAX_ROWS = 2_000;
+const DAY_MS = 86_400_000;
 const LOOKUP_PATH = /^\/v1\/pets\/([^/]+)$/;
-/** RFC 9745, RFC 8594, RFC 8288. */
-const LOOKUP_HEADERS = {
-  Deprecation: `@${LOOKUP_DEPRECATED_SINCE.getTime() / 1_000}`,
-  Sunset: LOOKUP_SUNSET.toUTCString(),
-  Link: '</v1/pets>; rel="successor-version"',
-};
 
-export function createRest({ source, usage }: RestOptions): Face {
+export function createRest(
+  { source, usage, ownKeys, guardRateLimit, keySelfRotation }: RestOptions,
+  brownouts: readonly Brownout[] = [],
+): Api {
   const requireJson = createMediaTypeChooser([JSON_TYPE]);
-  const openApi = jsonReply(200, JSON.stringify(createOpenApiDocument()));
+  const openApi = jsonReply(200, JSON.stringify(createOpenApiDocument(keySelfRotation)));
 
   const list: Operation = ({ search }) => {
-    const query = parseInput(listQuery, toParameters(search));
-    return async (call) => jsonReply(200, `[${(await source.list(query, call)).map(formatPet).join(',')}]`);
+    const query = parseQuery(listQuery, search);
+    return async (call) => {
+      const pets = await source.list(query, call);
+      return jsonReply(200, `[${pets.map(formatPet).join(',')}]`, linkNext(query, pets[query.limit - 1]));
+    };
   };
 
-  const add: Operation = (request, { keyId }) => {
-    parseInput(noQuery, toParameters(request.search));
+  const add: Operation = (request, { keyId, readOnly }) => {
+    if (readOnly) throw keyReadOnly();
+    parseQuery(noQuery, request.search);
     const key = parseIdempotencyKey(request.header('idempotency-key'), keyId);
     const newPet = parseInput(newPetBody, parseJsonBody(request, '{"name": "Rex", "categoryId": 1}'));
     return async (call) => {
@@ -48,7 +76,9 @@ export function createRest({ source, usage }: RestOptions): Face {
   };
 
   const lookup: Operation = ({ path, search }) => {
-    parseInput(noQuery, toParameters(search));
+    const refusal = findLookupRefusal(brownouts);
+    if (refusal !== undefined) throw new StoreError('no_such_route', `There is no such path. ${refusal}`);
+    parseQuery(noQuery, search);
     const { petId: id } = parseInput(lookupPath, { petId: decodePath(LOOKUP_PATH.exec(path)?.[1] ?? '') });
     return async (call) => {
       const [pet] = await source.findMany([id], call);
@@ -58,8 +88,44 @@ export function createRest({ source, usage }: RestOptions): Face {
     };
   };
 
-  const petsRoute = toRoute('/v1/pets', { GET: list, POST: add });
-  const lookupRoute = { ...toRoute('/v1/pets/{petId}', { GET: lookup }, true), headers: LOOKUP_HEADERS };
+  const showKey: Operation = (request, session) => {
+    parseQuery(noQuery, request.search);
+    return async () => {
+      const allowance = await session.allowance();
+      const windows = allowance?.windows.map((window) => ({ ...window, resetAt: toUnixSeconds(window.resetAt) }));
+      const key = await ownKeys.find(secretOf(request));
+      return jsonReply(200, JSON.stringify({ ...key, windows, canRotate: keySelfRotation }));
+    };
+  };
+
+  const listUsage: Operation = ({ search }, { keyId }) => {
+    const { days } = parseQuery(usageQuery, search);
+    const since = new Date((Math.floor(Date.now() / DAY_MS) - days + 1) * DAY_MS);
+    return async () => {
+      const rows = await ownKeys.listUsage(keyId as string, since, MAX_ROWS + 1);
+      const answer = { since: since.toISOString().slice(0, 10), rows: rows.slice(0, MAX_ROWS) };
+      return jsonReply(200, JSON.stringify({ ...answer, isCut: rows.length > MAX_ROWS }));
+    };
+  };
+
+  const rotateKey: Operation = (request) => {
+    parseQuery(noQuery, request.search);
+    if (request.body.length > 0) parseInput(emptyBody, parseJsonBody(request, '{}'));
+    return async () =>
+      jsonReply(200, JSON.stringify(await ownKeys.rotate(secretOf(request))), { 'Cache-Control': 'no-store' });
+  };
+
+  const lookupRoute: Route = {
+    ...toRoute('/v1/pets/{petId}', { GET: lookup }, 1, true),
+    /** RFC 9745, RFC 8594, RFC 8288. */
+    headers: {
+      Deprecation: `@${LOOKUP_DEPRECATED_SINCE.getTime() / 1_000}`,
+      get Sunset() {
+        return (findBrownout(brownouts)?.start ?? LOOKUP_SUNSET).toUTCString();
+      },
+      Link: '</v1/pets>; rel="successor-version"',
+    },
+  };
   const openApiRoute: Route = {
     name: '/v1/openapi.json',
     methods: ['GET'],
@@ -71,17 +137,28 @@ export function createRest({ source, usage }: RestOptions): Face {
     },
   };
 
+  const routes = [
+    toRoute('/v1/pets', { GET: list, POST: add }),
+    openApiRoute,
+    toRoute('/v1/key', { GET: showKey }, 0),
+    toRoute('/v1/key/usage', { GET: listUsage }, 0),
+    keySelfRotation && toRoute('/v1/key/rotate', { POST: rotateKey }, 0),
+  ].filter((route) => route !== false);
+  const byPath = new Map<string, Route>(routes.map((route) => [route.name, route]));
+
   return {
     root: '/v1',
-    findRoute(path) {
-      if (path === petsRoute.name) return petsRoute;
-      if (path === openApiRoute.name) return openApiRoute;
-      return LOOKUP_PATH.test(path) ? lookupRoute : undefined;
-    },
+    findRoute: (path) => byPath.get(path) ?? (LOOKUP_PATH.test(path) ? lookupRoute : undefined),
     toErrorReply,
   };
 
-  function toRoute(name: string, operations: Readonly<Record<string, Operation>>, deprecated?: boolean): Route {
+  /** @param price - in requests */
+  function toRoute(
+    name: string,
+    operations: Readonly<Record<string, Operation>>,
+    price: 0 | 1 = 1,
+    deprecated?: boolean,
+  ): Route {
     return {
       name,
       methods: Object.keys(operations),
@@ -95,8 +172,10 @@ export function createRest({ source, usage }: RestOptions): Face {
         try {
           requireJson(request.header('accept'));
           const run = (operations[method] as Operation)(request, session);
-          await session.admit(1);
-          cost = 1;
+          // At no cost, this finds the ban of a key.
+          await session.admit(price);
+          if (price === 0) await guardRateLimit(session);
+          cost = price;
           reply = await run(request);
         } catch (thrown) {
           reply = toErrorReply(toStoreError(thrown));
@@ -118,14 +197,8 @@ export function createRest({ source, usage }: RestOptions): Face {
   }
 }
 
-function toParameters(search: string): Record<string, string> {
-  const parameters = new Map<string, string>();
-  for (const [name, value] of new URLSearchParams(search)) {
-    if (parameters.has(name))
-      throw new StoreError('invalid_request', `The query has the parameter ${quote(name)} twice.`);
-    parameters.set(name, value);
-  }
-  return Object.fromEntries(parameters);
+function secretOf(request: HttpRequest): string {
+  return parseBearer(request.header('authorization')) as string;
 }
 
 function decodePath(segment: string): string {
@@ -136,8 +209,14 @@ function decodePath(segment: string): string {
   }
 }
 
-function jsonReply(status: number, body: string, headers: Record<string, string> = {}): Reply {
-  return { status, headers: { 'Content-Type': JSON_TYPE, ...headers }, body };
+/**
+ * Links a full page to the next one: https://www.rfc-editor.org/rfc/rfc8288
+ * @param last - the last animal of a full page
+ */
+function linkNext({ limit, status }: PetQuery, last: Pet | undefined): Record<string, string> | undefined {
+  if (!last) return undefined;
+  const filter = status === undefined ? '' : `&status=${status}`;
+  return { Link: `</v1/pets?limit=${limit}${filter}&after=${last.id}>; rel="next"` };
 }
 
 /** Formats an animal as JSON. JSON.stringify would write its identifiers as strings. */

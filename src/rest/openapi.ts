@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
 import { INT64_RULE } from '../pets/int64.js';
-import { errorBody, idempotencyHeader, listQuery, lookupPath, newPetBody, petBody } from './schemas.js';
+import { errorBody, idempotencyHeader, listQuery, lookupPath, newPetBody, petBody, usageQuery } from './schemas.js';
 
 type JsonObject = Record<string, unknown>;
 
@@ -15,8 +15,11 @@ for (const [id, schema] of Object.entries({
   registry.add(schema, { id });
 }
 
-/** Creates the OpenAPI 3.1 document of /v1 from the schemas that validate the requests. */
-export function createOpenApiDocument(): JsonObject {
+/**
+ * Creates the OpenAPI 3.1 document of /v1 from the schemas that validate the requests.
+ * @param canRotate - whether a key may replace its own secret
+ */
+export function createOpenApiDocument(canRotate: boolean): JsonObject {
   return {
     openapi: '3.1.0',
     info: {
@@ -27,13 +30,16 @@ export function createOpenApiDocument(): JsonObject {
     },
     servers: [{ url: '/v1' }],
     security: [{ apiKey: [] }],
-    tags: [{ name: 'pets', description: 'The animals.' }],
+    tags: [
+      { name: 'pets', description: 'The animals.' },
+      { name: 'key', description: 'The key that sends the request. Free, but at most 60 requests a minute.' },
+    ],
     paths: {
       '/pets': {
         get: {
           operationId: 'listPets',
           summary: 'List all animals',
-          description: 'The animals, lowest id first. There is no paging.',
+          description: 'The animals, lowest id first. For the next page, pass the id of the last one as `after`.',
           tags: ['pets'],
           parameters: toParameters(listQuery, 'query'),
           responses: {
@@ -41,7 +47,10 @@ export function createOpenApiDocument(): JsonObject {
               'The animals.',
               { type: 'array', items: ref('Pet') },
               [PET, { id: 8, name: 'Flocke', categoryId: 3 }],
-              { ETag: ETAG },
+              {
+                ETag: ETAG,
+                Link: header('The next page as `rel="next"`, if this one has as many animals as `limit`.'),
+              },
             ),
             304: NOT_MODIFIED,
             ...errors('limit must be a whole number from 1 to 100, got 500.', 401, 406, 429, 500, 503),
@@ -60,7 +69,7 @@ export function createOpenApiDocument(): JsonObject {
               { id: 9, ...NEW_PET },
               { Location: header('Where the animal can be read.') },
             ),
-            ...errors(QUOTED_NUMBER, 401, 406, 413, 415, 422, 429, 500, 503),
+            ...errors(QUOTED_NUMBER, 401, 403, 406, 413, 415, 422, 429, 500, 503),
           },
         },
       },
@@ -84,6 +93,26 @@ export function createOpenApiDocument(): JsonObject {
           },
         },
       },
+      '/key': { get: ofKey('getKey', 'Get what the key may and has left', KEY, TAKES_NONE) },
+      '/key/usage': {
+        get: {
+          ...ofKey('listKeyUsage', 'List what the key has used, the last day first', USAGE, BAD_DAYS),
+          parameters: toParameters(usageQuery, 'query'),
+        },
+      },
+      ...(canRotate && {
+        '/key/rotate': {
+          post: ofKey(
+            'rotateKey',
+            'Replace the secret; the old one works for 24 hours',
+            ROTATED,
+            TAKES_NONE,
+            409,
+            413,
+            415,
+          ),
+        },
+      }),
     },
     components: {
       schemas: toComponents(),
@@ -116,8 +145,10 @@ const EXAMPLES: Readonly<Record<number, Readonly<Record<string, string>>>> = {
   401: {
     unauthorized: 'The request has no bearer key: send your API key as "Authorization: Bearer <API_KEY>".',
   },
+  403: { forbidden: 'The API key is read-only: it may not add animals.' },
   404: { not_found: 'There is no animal with id 99.' },
   406: { not_acceptable: 'The Accept header must allow application/json, got "text/csv".' },
+  409: { rotation_under_way: 'A rotation of this key is under way.' },
   413: { payload_too_large: 'The request body is larger than 1048576 bytes.' },
   415: { unsupported_media_type: 'The Content-Type must be application/json, got "text/plain".' },
   422: { idempotency_key_reused: 'This Idempotency-Key was used for another animal.' },
@@ -136,6 +167,30 @@ const QUOTED_NUMBER = 'categoryId must be a number such as 42, without quotes, g
 const NEW_PET = { name: 'Daisy', categoryId: 1, status: 'pending' };
 const PET = { id: 1, name: 'Bella', categoryId: 1, status: 'available' };
 
+const TIME = '2026-11-21T15:48:38.070Z';
+/** Answers with one example for each form. What may be null is null. */
+const KEY = {
+  id: 'key_oJJTsQRDAhA0',
+  plan: 'free',
+  label: null,
+  readOnly: false,
+  createdAt: TIME,
+  expiresAt: null,
+  previousEndsAt: null,
+  lastUsedAt: null,
+  limits: { perMinute: 60, perDay: 1_000 },
+  secretEndsAt: null,
+  windows: [{ name: 'minute', seconds: 60, limit: 60, remaining: 57, resetAt: 1_795_276_150 }],
+  canRotate: true,
+};
+const COUNTS = { requests: 43, cost: 42, errors: 1, refused: 1, deprecatedCalls: 42 };
+const USAGE = {
+  since: '2026-10-23',
+  rows: [{ day: '2026-11-21', client: null, operation: 'ShopWindow', ...COUNTS, deprecated: ['Query.pet'] }],
+  isCut: false,
+};
+const ROTATED = { id: KEY.id, key: 'pets_…', expiresAt: null, previousEndsAt: TIME };
+
 /** @param invalid - the message of the example of a 400 */
 function errors(invalid: string, ...others: number[]): JsonObject {
   const examples: typeof EXAMPLES = { ...EXAMPLES, 400: { invalid_request: invalid } };
@@ -150,6 +205,35 @@ function errors(invalid: string, ...others: number[]): JsonObject {
       return [status, { description: STATUS_CODES[status], headers, content }];
     }),
   );
+}
+
+const TAKES_NONE = 'Unknown parameter "id". This request takes none.';
+const BAD_DAYS = 'days must be a whole number from 1 to 366, in plain digits, got "500".';
+
+/** @param statuses - of further errors; without any, the operation is a GET */
+function ofKey(
+  operationId: string,
+  summary: string,
+  example: object,
+  invalid: string,
+  ...statuses: number[]
+): JsonObject {
+  const isGet = statuses.length === 0;
+  const responses = {
+    200: success(`${summary}.`, toSchema(example), example, isGet ? { ETag: ETAG } : {}),
+    ...(isGet && { 304: NOT_MODIFIED }),
+    ...errors(invalid, 401, 406, 429, 500, 503, ...statuses),
+  };
+  return { operationId, summary, tags: ['key'], responses };
+}
+
+/** Returns the schema of what is like an example. Null stands for a text that may be absent. */
+function toSchema(example: unknown): JsonObject {
+  if (example === null) return { type: ['string', 'null'] };
+  if (Array.isArray(example)) return { type: 'array', items: toSchema(example[0]) };
+  if (typeof example !== 'object') return { type: typeof example === 'number' ? 'integer' : typeof example };
+  const properties = Object.entries(example).map(([name, value]) => [name, toSchema(value)]);
+  return { type: 'object', properties: Object.fromEntries(properties) as JsonObject, required: Object.keys(example) };
 }
 
 function success(description: string, schema: JsonObject, example: unknown, headers: JsonObject): JsonObject {

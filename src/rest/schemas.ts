@@ -25,6 +25,9 @@ const int64 = z
   .transform((value) => String(value) as Int64)
   .meta({ type: 'integer', format: 'int64' });
 
+/** In a path or a query. */
+const int64Text = z.string().refine(isInt64, INT64_RULE).meta({ type: 'integer', format: 'int64' });
+
 const categoryId = int64.meta({ description: 'Identifier of the category the animal belongs to.' });
 const id = int64.meta({ description: 'Identifier assigned by the service on creation.' });
 
@@ -51,15 +54,30 @@ export const listQuery = z.strictObject(
         description: 'The most animals to return.',
       }),
     status: petStatus.optional().meta({ description: 'Only animals of this status.' }),
+    after: int64Text
+      .optional()
+      .meta({ description: 'Only animals with a greater identifier, whether an animal has this one or not.' }),
   },
-  explain('parameter', 'A list takes limit and status. There is no paging.'),
+  explain('parameter', 'A list takes limit, status and after.'),
 );
 
+/** Usage is kept for 366 days. */
+export const usageQuery = z.strictObject(
+  {
+    days: z
+      .string()
+      .regex(/^(?:[1-9]\d?|[12]\d\d|3[0-5]\d|36[0-6])$/, 'must be a whole number from 1 to 366, in plain digits')
+      .transform(Number)
+      .default(30)
+      .meta({ type: 'integer', minimum: 1, maximum: 366, description: 'How many days, with today.' }),
+  },
+  explain('parameter', 'The usage takes days.'),
+);
+
+export const emptyBody = z.strictObject({}, explain('property', 'A rotation takes none.'));
+
 export const lookupPath = z.strictObject({
-  petId: z
-    .string()
-    .refine(isInt64, INT64_RULE)
-    .meta({ type: 'integer', format: 'int64', description: 'The identifier of the animal.' }),
+  petId: int64Text.meta({ description: 'The identifier of the animal.' }),
 });
 
 /** For the documentation: `parseIdempotencyKey` parses the header. */
@@ -77,6 +95,17 @@ export const errorBody = z.strictObject({
   message: z.string().meta({ description: 'Human-readable description.' }),
   status: z.int().meta({ description: 'The HTTP status code.', format: undefined, minimum: 400, maximum: 599 }),
 });
+
+/** Validates the query of a URL. @throws StoreError `invalid_request` */
+export function parseQuery<T extends z.ZodType>(schema: T, search: string): z.output<T> {
+  const parameters = new Map<string, string>();
+  for (const [name, value] of new URLSearchParams(search)) {
+    if (parameters.has(name))
+      throw new StoreError('invalid_request', `The query has the parameter ${quote(name)} twice.`);
+    parameters.set(name, value);
+  }
+  return parseInput(schema, Object.fromEntries(parameters));
+}
 
 /**
  * Validates untrusted input.

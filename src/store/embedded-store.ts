@@ -1,14 +1,14 @@
 import { accessSync, constants, existsSync, readdirSync, readFileSync } from 'node:fs';
-import { mkdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { getSystemErrorMap } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { gunzipSync } from 'node:zlib';
 import { ConfigError } from '../config.js';
 import type { Log } from '../observability/log.js';
-import { describeSystemError } from '../system-error.js';
-import type { Database } from './database.js';
+import type { Database, Statement } from './database.js';
 import { serveClient } from './postgres-socket.js';
 import { lockStore } from './store-lock.js';
 
@@ -19,6 +19,8 @@ const POSTGRES_VERSION = '18';
 const ARCHIVE = fileURLToPath(new URL('../../dist/store-files.gz', import.meta.url));
 /** Files without which PGlite would create a new store, or end the process. */
 const NEEDED = ['PG_VERSION', 'base', 'global/pg_control', 'pg_wal'];
+/** PostgreSQL may need a new file of this size when it opens a store. */
+const WAL_SEGMENT_BYTES = 16 * 1_024 * 1_024;
 
 /**
  * Opens and locks the embedded store in a directory, and serves other processes of this user on a socket in it.
@@ -29,18 +31,15 @@ export async function openEmbeddedDatabase(directory: string, log?: Log): Promis
   try {
     if (await hasStore(directory)) requireSoundFiles(directory);
     else await createStore(directory, log).catch(refuseDirectory(directory));
-    const { serve, ...database } = await openPgliteDatabase(join(directory, FILES)).catch((error: unknown) => {
+    const { serve, ...database } = await openPgliteDatabase(join(directory, FILES)).catch(async (error: unknown) => {
+      // PGlite does not say that it could not write.
+      const { bavail, bsize } = await statfs(directory);
+      if (bavail * bsize < WAL_SEGMENT_BYTES)
+        throw unusable(directory, 'has a store that needs more space on its disk');
       throw damaged(directory, `: ${String(error)}`);
     });
     await lock.serve(serve);
-    return {
-      ...database,
-      async close() {
-        await lock.disconnect();
-        await database.close();
-        await lock.release();
-      },
-    };
+    return { ...database, close: () => lock.release(() => database.close()) };
   } catch (error) {
     await lock.release();
     throw error;
@@ -64,35 +63,25 @@ async function hasStore(directory: string): Promise<boolean> {
   }
 }
 
-/** A new store gets its name when its files are complete. */
+/**
+ * Creates the files of an empty database, and gives them their name when they are complete. They come from the build
+ * (`scripts/create-store-files.mjs`), because making them takes PGlite 800 MB of memory, which the process keeps.
+ */
 async function createStore(directory: string, log?: Log): Promise<void> {
   log?.info(`creating a new store in ${directory}`);
   const unfinished = join(directory, `${FILES}.new`);
   await rm(unfinished, { recursive: true, force: true });
-  await createStoreFiles(unfinished);
-  await rename(unfinished, join(directory, FILES));
-}
-
-/**
- * Creates the files of an empty database in a new directory. They come from the build (`scripts/create-store-files.mjs`),
- * because making them takes PGlite 800 MB of memory, which the process keeps. Only a checkout that is not built makes
- * them here.
- */
-async function createStoreFiles(directory: string): Promise<void> {
-  await mkdir(directory, { mode: 0o700 });
-  if (!existsSync(ARCHIVE)) {
-    const { PGlite } = await import('@electric-sql/pglite');
-    await (await PGlite.create(directory)).close();
-    return;
-  }
+  await mkdir(unfinished, { mode: 0o700 });
   const archive = gunzipSync(readFileSync(ARCHIVE));
   let end = archive.indexOf('\n');
   const entries = JSON.parse(archive.toString('utf8', 0, end)) as [name: string, size: number | null][];
   end += 1;
   for (const [name, size] of entries) {
-    if (size === null) await mkdir(join(directory, name), { mode: 0o700 });
-    else await writeFile(join(directory, name), archive.subarray(end, (end += size)), { mode: 0o600 });
+    const path = join(unfinished, name);
+    if (size === null) await mkdir(path, { mode: 0o700 });
+    else await writeFile(path, archive.subarray(end, (end += size)), { mode: 0o600 });
   }
+  await rename(unfinished, join(directory, FILES));
 }
 
 /** @throws ConfigError if files are missing, cannot be written, or are of another major version of PostgreSQL */
@@ -116,6 +105,12 @@ function requireSoundFiles(directory: string): void {
     `has a store of PostgreSQL ${version}, but this version of the program needs ${POSTGRES_VERSION}. ` +
       'Run "store export" with the version that wrote it, then "store import" with this one',
   );
+}
+
+/** What the operating system says, such as `permission denied`, without the name and arguments of the call. */
+export function describeSystemError(error: unknown): string {
+  const { errno = 0, message } = error as NodeJS.ErrnoException;
+  return getSystemErrorMap().get(errno)?.[1] ?? message;
 }
 
 function refuseDirectory(directory: string): (error: unknown) => never {
@@ -168,8 +163,9 @@ export async function openPgliteDatabase(dataDir: string): Promise<Database & { 
     alone: (work: () => Promise<void>) => inTurn(() => database.runExclusive(work)),
   };
   return {
-    async query<Row>({ text }: { text: string }, values: readonly unknown[]) {
-      return (await database.query<Row>(text, values as unknown[])).rows;
+    async query<Row>({ text, read }: Statement, values: readonly unknown[]) {
+      const { rows } = await database.query(text, values as unknown[], { rowMode: read && 'array' });
+      return (read ? (rows as string[][]).map(read) : rows) as Row[];
     },
     transaction: (work) =>
       inTurn(() =>

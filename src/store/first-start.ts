@@ -6,10 +6,10 @@ import type { Int64 } from '../pets/int64.js';
 import type { NewPet } from '../pets/pet.js';
 import { createCall, type PetSource } from '../pets/pet-source.js';
 
-const DEVELOPMENT_PLANS = ['free', 'pro', 'business'] as const;
+const PLANS = ['free', 'pro', 'business'] as const;
 
 /** The development keys by plan: the contents of `dev-keys.json`. */
-export type DevelopmentKeys = Readonly<Record<(typeof DEVELOPMENT_PLANS)[number], string>>;
+export type DevelopmentKeys = Readonly<Record<(typeof PLANS)[number], string>>;
 
 const KEYS_FILE = 'dev-keys.json';
 
@@ -36,8 +36,8 @@ export type FirstStart = NonNullable<Awaited<ReturnType<typeof fillEmptyStore>>>
  */
 export async function fillEmptyStore(directory: string, keys: KeyStore, source: PetSource, hasSampleAnimals: boolean) {
   const call = createCall('first-start');
-  const path = join(directory, KEYS_FILE);
-  const unfinished = `${path}.new`;
+  const keysFile = join(directory, KEYS_FILE);
+  const unfinished = `${keysFile}.new`;
   const animals = await source.list({ limit: 100 }, call);
   let secrets = await readKeys(unfinished);
   if (!secrets) {
@@ -46,20 +46,19 @@ export async function fillEmptyStore(directory: string, keys: KeyStore, source: 
     await writeFile(unfinished, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
   }
   if (hasSampleAnimals) for (const animal of SAMPLE_ANIMALS.slice(animals.length)) await source.add(animal, call);
-  for (const plan of DEVELOPMENT_PLANS) {
-    const secret = secrets[plan];
-    if (!(await keys.findByDigest(digestApiKey(secret))))
-      await keys.create({ plan, label: 'development' }, 'the first start', secret);
+  for (const plan of PLANS) {
+    if (await keys.findByDigest(digestApiKey(secrets[plan]))) continue;
+    await keys.create({ plan, label: 'development' }, 'the first start', secrets[plan]);
   }
-  await rename(unfinished, path);
-  return { keys: secrets, keysFile: path, hasSampleAnimals };
+  await rename(unfinished, keysFile);
+  return { keys: secrets, keysFile, hasSampleAnimals };
 }
 
 export function findDevelopmentKeys(directory: string): Promise<DevelopmentKeys | undefined> {
   return readKeys(join(directory, KEYS_FILE));
 }
 
-/** Reads a key file; undefined if it is missing or incomplete, and so nothing was added yet. */
+/** Undefined if the file is missing or incomplete, and so nothing was added yet. */
 async function readKeys(path: string): Promise<DevelopmentKeys | undefined> {
   try {
     return JSON.parse(await readFile(path, 'utf8')) as DevelopmentKeys;

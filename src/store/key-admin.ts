@@ -14,6 +14,7 @@ import {
   type UsedKey,
   type KeySettings,
   type KeyStore,
+  type NewKey,
 } from './postgres-key-store.js';
 import type { PostgresUsage } from './postgres-usage.js';
 
@@ -36,20 +37,15 @@ interface KeyUpdate extends Partial<Pick<KeySettings, 'label' | 'expiresAt'>> {
   readonly perDay?: number | undefined;
 }
 
-type KeyRequest = KeyUpdate & Pick<KeySettings, 'plan'>;
+type KeyRequest = KeyUpdate & Pick<NewKey, 'plan' | 'readOnly'>;
 
 /** Returns what an account has left, without charging anything. Undefined if that is not known. */
 export type Peek = (account: Account) => MaybePromise<Admission | undefined>;
 
-/** The name of a key's counts in Redis. */
-export function nameKey(keyId: string): string {
-  return `animals:store:key:{${keyId}}`;
-}
-
 /** Creates the function that reads in Redis what is left of a key. It returns undefined while Redis is unavailable. */
 export function createPeek(sharing: Sharing | undefined, bans: Config['bans']): Peek {
   // Its own local ledger, because the keys of a long list would evict the counts of keys in use.
-  const ledger = sharing?.ledger(createMemoryLedger({ capacity: 1 }), nameKey, bans);
+  const ledger = sharing?.ledger(createMemoryLedger({ capacity: 1 }), 'store:key', bans);
   return async (account) => {
     const admission = await ledger?.admit(account, 0);
     // After a failure, the ledger has counted here instead.
@@ -57,7 +53,16 @@ export function createPeek(sharing: Sharing | undefined, bans: Config['bans']): 
   };
 }
 
+/** A key, or a row about one. */
+type OfKey = { readonly id: string } | { readonly keyId: string };
+
 const MAX_LABEL = 100;
+const DAY_MS = 86_400_000;
+/** The keys that the report proposes to clean up. */
+const UNUSED: KeyFilter = { active: true, unusedMs: 90 * DAY_MS };
+const EXPIRING: KeyFilter = { expiringMs: 30 * DAY_MS };
+
+export type KeyReport = Awaited<ReturnType<KeyAdmin['report']>>;
 
 export type KeyAdmin = ReturnType<typeof createKeyAdmin>;
 
@@ -65,8 +70,8 @@ export type KeyAdmin = ReturnType<typeof createKeyAdmin>;
 export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek) {
   return {
     create: async ({ actor, ...request }: KeyRequest & Pick<KeyAct, 'actor'>) =>
-      keys.create(toSettings(request), actor),
-    list: async (filter: KeyFilter) => Promise.all((await keys.list(filter)).map(requireDates).map(toStatus)),
+      keys.create({ ...toSettings(request), readOnly: request.readOnly }, actor),
+    list,
     show: async ({ id }: Pick<KeyAct, 'id'>) => toStatus(await get(id)),
     async update({ actor, id, ...update }: KeyUpdate & KeyAct) {
       const record = await getUnrevoked(id);
@@ -93,14 +98,46 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
       const record = await get(id);
       return toStatus(record.revokedAt ? record : ((await keys.revoke(id, actor)) as UsedKey));
     },
+    /** Deletes a revoked key. Its usage and its log stay. */
+    async delete({ actor, id }: KeyAct) {
+      const record = await get(id);
+      if (!(await keys.delete(record, actor))) throw new Error(`${id} is not revoked: revoke it first`);
+      return toStatus(record);
+    },
     async unban({ actor, id }: KeyAct) {
       await get(id);
       return toStatus((await keys.unban(id, actor)) as UsedKey);
     },
     log: async (filter: KeyEventFilter) => ofKnownKey(await keys.listEvents(filter), filter.id),
     usage: async (filter: UsageFilter) => ofKnownKey(await usage.list(filter), filter.id),
-    deprecated: ({ since }: { readonly since?: Date | undefined }) => usage.listDeprecated(since),
+    /** Reads what the page about all keys shows. No list has more than `limit` entries. */
+    async report(limit: number) {
+      const today = Date.now() - (Date.now() % DAY_MS);
+      const month = { since: new Date(today - 29 * DAY_MS), limit };
+      const refused = (await usage.listKeys(month, true)).map(requireDates);
+      const records = await Promise.all(refused.map(({ keyId }) => keys.find(keyId)));
+      const states = await Promise.all(records.map(async (record) => record && toStatus(record)));
+      return {
+        limit,
+        all: await keys.count({}),
+        active: await keys.count({ active: true }),
+        days: await usage.listDays(new Date(today - 89 * DAY_MS)),
+        used: (await usage.listKeys(month)).map(requireDates),
+        refused: refused.map(({ keyId, label, plan, refused, lastAt }, index) => ({
+          ...{ keyId, label, plan, refused, lastAt, bannedUntil: states[index]?.bannedUntil ?? null },
+        })),
+        unused: await list({ ...UNUSED, limit }),
+        allUnused: await keys.count(UNUSED),
+        expiring: await list({ ...EXPIRING, limit }),
+        allExpiring: await keys.count(EXPIRING),
+        deprecated: (await usage.list({ ...month, deprecated: true })).map(requireDates),
+      };
+    },
   };
+
+  async function list(filter: KeyFilter): Promise<readonly KeyStatus[]> {
+    return Promise.all((await keys.list(filter)).map(requireDates).map(toStatus));
+  }
 
   async function get(id: string): Promise<UsedKey> {
     const record = await keys.find(id);
@@ -115,9 +152,9 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
   }
 
   /** An empty report on a key may mean that there is no such key. */
-  async function ofKnownKey<T>(rows: readonly T[], id: string | undefined): Promise<readonly T[]> {
+  async function ofKnownKey<T extends OfKey>(rows: readonly T[], id: string | undefined): Promise<readonly T[]> {
     if (rows.length === 0 && id !== undefined) await get(id);
-    return rows;
+    return rows.map(requireDates);
   }
 
   async function toStatus(record: UsedKey): Promise<KeyStatus> {
@@ -131,10 +168,12 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
 }
 
 /** PostgreSQL has times that are no date of JavaScript, such as `infinity`. Servers refuse a key that has one. */
-function requireDates(record: UsedKey): UsedKey {
-  const [name] = Object.entries(record).find(([, value]) => value instanceof Date && Number.isNaN(+value)) ?? [];
-  if (name) throw new Error(`${record.id} has no valid date as ${name}: correct it in the database`);
-  return record;
+function requireDates<Row extends OfKey>(row: Row): Row {
+  for (const [name, value] of Object.entries<unknown>({ ...row })) {
+    if (!(value instanceof Date) || !Number.isNaN(value.getTime())) continue;
+    throw new Error(`${'id' in row ? row.id : row.keyId} has no valid date as ${name}: correct it in the database`);
+  }
+  return row;
 }
 
 function toSettings({ plan, label = null, perMinute, perDay, expiresAt = null }: KeyRequest): KeySettings {

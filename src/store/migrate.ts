@@ -8,22 +8,21 @@ import type { Database } from './database.js';
 
 const MIGRATIONS = fileURLToPath(new URL('../../migrations/*.sql', import.meta.url));
 
-/** The number is arbitrary, but every instance must use the same one. */
-const MIGRATION_LOCK = 7_236_012_030;
-
 /**
- * Lets one instance at a time migrate. A migration that waits for a lock blocks all later requests for the table, so it
- * gives up soon and tries again. If this process dies, the server notices within a second, if it supports that.
+ * Lets one instance at a time migrate. The number is arbitrary, but all must use the same one. A migration that waits for
+ * a lock blocks all later requests for the table, so it gives up soon and tries again. If this process dies, the server
+ * notices within a second, if it supports that.
  */
 const PREPARE = `SET LOCAL lock_timeout = '2s';
   DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '1s', true); EXCEPTION WHEN OTHERS THEN END $$;
-  SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`;
+  SELECT pg_advisory_xact_lock(7236012030)`;
 
 const RETRY_MS = 500;
 
 /** Another transaction was in the way: it held a lock for too long, or PostgreSQL has undone this one (a deadlock). */
 const IN_THE_WAY: ReadonlySet<unknown> = new Set(['55P03', '40001', '40P01']);
-const PERMISSION_DENIED = '42501';
+/** Postgrator does not see a table for which the role has no permission, and tries to create it (42P07). */
+const NO_PERMISSION: ReadonlySet<unknown> = new Set(['42501', '42P07']);
 const GRANT =
   '. Run npm run migrate as the owner of the tables or, for a new database, GRANT CREATE ON SCHEMA public to the role';
 
@@ -49,20 +48,20 @@ export async function migrate(
   let file = 'of the database';
   for (let hasWaited = false; ;) {
     try {
-      const [done] = await withPending(database, files, PREPARE, async ([next], postgrator) => {
-        if (!next) return [];
+      const isDone = await withPending(database, files, PREPARE, async ([next], postgrator) => {
+        if (!next) return true;
         file = basename(next.filename);
-        return postgrator.migrate(String(next.version));
+        await postgrator.migrate(String(next.version));
+        return false;
       });
-      if (!done) return applied;
+      if (isDone) return applied;
       applied.push(file);
     } catch (error) {
-      const isUnavailable = error instanceof StoreError;
-      const { code, message } = (isUnavailable ? (error.cause ?? error) : error) as NodeJS.ErrnoException;
-      const isLocked = IN_THE_WAY.has(code);
-      if (error instanceof ConfigError || (isUnavailable && !isLocked)) throw error;
-      if (!isLocked || performance.now() >= deadline)
-        throw new ConfigError(`migration ${file} failed: ${message}${code === PERMISSION_DENIED ? GRANT : ''}`);
+      const { code, message } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
+      const isInTheWay = IN_THE_WAY.has(code);
+      if (error instanceof ConfigError || (error instanceof StoreError && !isInTheWay)) throw error;
+      if (!isInTheWay || performance.now() >= deadline)
+        throw new ConfigError(`migration ${file} failed: ${message}${NO_PERMISSION.has(code) ? GRANT : ''}`);
       if (!hasWaited) onWait?.(`migration ${file} waits: another transaction has a lock`);
       hasWaited = true;
       await sleep(RETRY_MS);
@@ -88,9 +87,9 @@ async function withPending<T>(
   prepare: string,
   work: (pending: readonly Migration[], postgrator: Postgrator) => T | Promise<T>,
 ): Promise<T> {
-  return database.transaction(async (connection) => {
-    await connection.execute(prepare);
-    const { rows } = await connection.execute(
+  return database.transaction(async ({ execute }) => {
+    await execute(prepare);
+    const { rows } = await execute(
       `SELECT current_database() AS name, current_schema() AS schema, current_setting('server_encoding') AS encoding`,
     );
     const [{ name, schema, encoding } = {}] = rows;
@@ -103,9 +102,9 @@ async function withPending<T>(
       schemaTable: 'schema_version',
       currentSchema: String(schema),
       newline: 'LF',
-      execQuery: (text) => connection.execute(text),
+      execQuery: execute,
       execSqlScript: async (text) => {
-        await connection.execute(text);
+        await execute(text);
       },
     });
     const version = await postgrator.getDatabaseVersion();
@@ -115,42 +114,7 @@ async function withPending<T>(
     });
     const result = await work(postgrator.getRunnableMigrations(version, Infinity), postgrator);
     // Postgrator has set it for the connection, which the pool uses again.
-    await connection.execute('RESET search_path');
+    await execute('RESET search_path');
     return result;
   });
-}
-
-/** The permissions are those in docs/operating.md. A role lacks all permissions for a table that does not exist. */
-const INSPECT = {
-  name: 'check-store',
-  text: `SELECT pg_is_in_recovery() AS "isStandby", current_setting('transaction_read_only')::boolean AS "isReadOnly",
-           (SELECT string_agg(permission || ' on ' || name, ', ')
-            FROM (VALUES
-              ('pets', 'SELECT, INSERT'),
-              ('pets_id_seq', 'USAGE'),
-              ('api_keys', 'SELECT'),
-              ('idempotent_adds', 'SELECT, INSERT, UPDATE, DELETE'),
-              ('usage', 'SELECT, INSERT, UPDATE, DELETE')
-            ) AS needs (name, permissions), string_to_table(permissions, ', ') AS permission
-            WHERE (CASE permission
-              WHEN 'USAGE' THEN has_sequence_privilege(to_regclass(name)::oid, permission)
-              ELSE has_table_privilege(to_regclass(name)::oid, permission)
-            END) IS NOT TRUE) AS lacks`,
-};
-
-export interface StoreState {
-  /** Whether the database only follows another one. */
-  readonly isStandby: boolean;
-  /** Whether the database refuses writes. */
-  readonly isReadOnly: boolean;
-  /** Why the database cannot serve requests; undefined if it can. */
-  readonly problem: string | undefined;
-}
-
-/** @throws StoreError `unavailable` if the database does not answer */
-export async function inspectStore(database: Database): Promise<StoreState> {
-  const [row] = await database.query<Omit<StoreState, 'problem'> & { lacks: string | null }>(INSPECT, []);
-  const { lacks, ...state } = row as NonNullable<typeof row>;
-  const problem = `The database role lacks ${lacks}: apply pending migrations, or grant what is missing.`;
-  return { ...state, problem: lacks === null ? undefined : problem };
 }

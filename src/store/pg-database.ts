@@ -2,11 +2,19 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { callAfter } from '../clock.js';
-import { overloaded, StoreError } from '../errors.js';
 import { splitHosts } from '../setting-types.js';
-import type { Connection, Database, Statement } from './database.js';
-import { askOnce, createHosts } from './hosts.js';
-import { addSettings } from './pg-session.js';
+import type { Database, Statement, Transaction } from './database.js';
+import {
+  codeOf,
+  isBroken,
+  isSelect,
+  isUnavailable,
+  mayRepeat,
+  READ_ONLY,
+  TOO_MANY_CONNECTIONS,
+  toUnavailable,
+  UNDONE,
+} from './pg-errors.js';
 import { KnownStatement } from './pg-statement.js';
 import { createSlots } from './slots.js';
 
@@ -19,54 +27,63 @@ interface PgDatabaseOptions {
   readonly onConnectionError?: (error: Error) => void;
 }
 
-/** Connecting and one statement together take less than three seconds, the longest that a client waits. */
+/** Waiting or connecting and one statement together take less than three seconds, the longest that a client waits. */
+const WAIT_TIMEOUT_MS = 1_000;
 const CONNECT_TIMEOUT_MS = 1_250;
 const STATEMENT_TIMEOUT_MS = 1_250;
-/** How much later than the server the program gives a statement up, at the latest. */
+/** How much later than the server the program gives a statement up. */
 const GIVE_UP_MS = 150;
-/** How long to wait before the next attempt to connect, if the server has too many connections. */
-const RETRY_CONNECTION_MS = 100;
 /** A statement that fails within this time may be repeated on another host. */
 const REPEAT_WITHIN_MS = 250;
-const CANCEL_MS = 1_000;
-const CANCEL = 'SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name LIKE $1';
-/** How long a cancelled statement may take to end. Then the program closes its connection. */
-const ABANDONED_MS = 30_000;
+/** How long connecting and a statement may each take outside of the pool. */
+const ASK_TIMEOUT_MS = 1_000;
 /** A migration or an export may take long. */
 const TRANSACTION_TIMEOUT_MS = 3_600_000;
-const MAX_REPEATS = 10;
-
-// https://www.postgresql.org/docs/current/errcodes-appendix.html
-const READ_ONLY = '25006';
-const STARTING_UP = '57P03';
-const TOO_MANY_CONNECTIONS = '53300';
 /** How long the pool makes do with the connections that it has, if the server has refused another. */
 const FEWER_CONNECTIONS_MS = 5_000;
-/** Serialization failure and deadlock: PostgreSQL asks to repeat the transaction. */
-const REPEATABLE: ReadonlySet<unknown> = new Set(['40001', '40P01']);
-/** Classes of an unavailable database. A server refuses connections with 28, 3D and 55. */
-const UNAVAILABLE_CLASSES: ReadonlySet<unknown> = new Set(['08', '25', '28', '3D', '53', '55', '57', '58']);
+const MAX_REPEATS = 10;
 
-/** Creates a pool of connections to a PostgreSQL server. It connects with the first statement. */
+/**
+ * What the statements and the parsing of their results depend on, whatever the database or the role has set. Behind a
+ * pooler this cannot be set, so statements that grant access return values that depend on none of it. The last three
+ * make plans that last: every statement of a request can read an index in the order it needs, at any table size.
+ */
+const SETTINGS =
+  '-c DateStyle=ISO -c IntervalStyle=postgres -c TimeZone=UTC -c bytea_output=hex -c extra_float_digits=1 ' +
+  '-c array_nulls=on -c standard_conforming_strings=on -c default_transaction_isolation=read\\ committed ' +
+  '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off';
+
+/**
+ * Creates a pool of connections to a PostgreSQL server. It connects with the first statement. If the URL names several
+ * hosts, it connects to the primary or, while there is none, to a server that answers.
+ */
 export function createPgDatabase(options: PgDatabaseOptions): Database {
   const { pool: max, prepare, statementTimeoutMs = STATEMENT_TIMEOUT_MS, onConnectionError } = options;
   // pg means the same by these modes, but prints a warning of several lines.
   const urls = splitHosts(options.url.replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, '$1verify-full'));
   // Throws now, and not with the first statement, if a certificate that a URL names cannot be read.
-  for (const url of urls) new pg.Client({ connectionString: url });
-  const hosts = createHosts(urls, replaceIdle);
-  const firstSearch = hosts.search();
-  /** By these, `cancel` finds the sessions of clients. */
-  const ids = new WeakMap<pg.ClientBase, string>();
+  for (const one of urls) new pg.Client({ connectionString: one });
+  let url = urls[0] as string;
+  let searching: Promise<void> | undefined;
+
+  class Client extends pg.Client {
+    /** Begins its `application_name`, so that its session can be found on the server. */
+    readonly id: string;
+    /** The names of the statements that the server keeps. */
+    readonly parsed = prepare ? new Set<string>() : undefined;
+
+    constructor(config?: pg.ClientConfig) {
+      const id = randomUUID();
+      super({ ...config, connectionString: prepare ? addSettings(url, id) : url });
+      this.id = id;
+      // A connection that breaks in use fails its statement. Without a listener, this event would crash the process.
+      this.on('error', ignore);
+    }
+  }
+  type PoolClient = pg.PoolClient & Pick<Client, 'id' | 'parsed'>;
+
   const pool = new pg.Pool({
-    // Each client connects to the host that is right at the time.
-    Client: class extends pg.Client {
-      constructor(config?: pg.ClientConfig) {
-        const id = randomUUID();
-        super({ ...config, connectionString: prepare ? addSettings(hosts.url(), id) : hosts.url() });
-        if (prepare) ids.set(this, id);
-      }
-    },
+    Client,
     max,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     // Poolers refuse session settings, so the server's own settings apply there.
@@ -74,11 +91,10 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
     keepAlive: true,
     application_name: 'animal-store-gateway',
   });
+  pool.on('error', (error) => onConnectionError?.(error));
   /** Unlike the queue of the pool, these tell a busy pool from a failure. */
   const slots = createSlots(max);
-  pool.on('error', (error) => onConnectionError?.(error));
-  // A connection that breaks in use fails its statement. Without a listener, this event would crash the process.
-  pool.on('connect', (client) => client.on('error', () => undefined));
+  const firstSearch = search();
 
   return {
     async query<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
@@ -88,16 +104,27 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
         try {
           return (await run(statement, values)) as Row[];
         } catch (error) {
-          if (!(await mayRepeat(error, statement.text, repeats, performance.now() - startedAt)))
-            throw toUnavailable(error);
+          if (UNDONE.has(codeOf(error)) && repeats < MAX_REPEATS) {
+            // At random, so that the same transactions do not meet again.
+            await sleep(Math.random() * 20);
+            continue;
+          }
+          const recovering = recover(error);
+          const isLate = performance.now() - startedAt > REPEAT_WITHIN_MS;
+          if (urls.length === 1 || repeats > 0 || isLate || !mayRepeat(error, statement)) throw toUnavailable(error);
+          await recovering;
         }
       }
     },
     /** Runs `work` on one connection, and closes the connection if it fails: that also ends the transaction. */
-    async transaction<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
+    async transaction<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
       await firstSearch;
-      const client = await acquire().catch(throwUnavailable);
-      const execute: Connection['execute'] = (text) => client.query(text).catch(throwUnavailable);
+      const fail = (error: unknown): never => {
+        void recover(error);
+        throw toUnavailable(error);
+      };
+      const client = await acquire(true).catch(fail);
+      const execute: Transaction['execute'] = (text) => client.query(text).catch(fail);
       let isDone = false;
       try {
         await execute(`BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = ${TRANSACTION_TIMEOUT_MS}`);
@@ -106,139 +133,124 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
         isDone = true;
         return result;
       } finally {
-        release(client, !isDone);
+        release(client, true, !isDone);
       }
     },
     connections: () => ({ used: slots.used(), idle: pool.idleCount, waiting: slots.waiting(), max }),
-    close() {
-      hosts.close();
-      return pool.end();
-    },
+    close: () => pool.end(),
   };
 
-  async function run({ name, text, read }: Statement, values: readonly unknown[]): Promise<unknown[]> {
+  async function run(statement: Statement, values: readonly unknown[]): Promise<unknown[]> {
+    const { name, text, read } = statement;
     const waitMs = statementTimeoutMs + GIVE_UP_MS;
     const deadline = performance.now() + CONNECT_TIMEOUT_MS + waitMs;
-    const client = await acquire();
+    const isWrite = !isSelect(text);
+    const client = await acquire(isWrite);
     return new Promise((resolve, reject) => {
-      let isEnded = false;
-      const end = (isUnusable: boolean): void => {
-        if (!isEnded) release(client, isUnusable);
-        isEnded = true;
-      };
       let isGivenUp = false;
       const prevent = callAfter(Math.min(waitMs, deadline - performance.now()), () => {
         isGivenUp = true;
         reject(new Error('the statement took too long'));
-        // Until the server has ended it, its connection counts as used, so that the server never has many more sessions
-        // than the pool has connections.
-        void cancel(client).then((isCancelled) => setTimeout(end, isCancelled ? ABANDONED_MS : 0, true).unref());
+        // Its connection counts as used until then, so the server has no more sessions than the pool connections.
+        void endSession(client).then(() => release(client, isWrite, true));
       });
       const callback = (error: Error | null | undefined, result: { readonly rows: unknown[] }): void => {
+        if (isGivenUp) return;
         prevent();
-        // A late cancellation must not end another request's statement, so its connection is not used again.
-        end(isGivenUp || (error instanceof Error && (isBroken(error) || codeOf(error) === READ_ONLY)));
+        release(client, isWrite, error instanceof Error && (isBroken(error) || codeOf(error) === READ_ONLY));
         if (error) reject(error);
         else resolve(result.rows);
       };
-      const config = { name: prepare ? name : '', text, values: values as string[] };
-      if (read) client.query(new KnownStatement(config, read, callback));
-      else client.query(config, callback);
+      if (read) client.query(new KnownStatement(statement, read, values as string[], client.parsed, callback));
+      else client.query({ name: prepare ? name : '', text, values: values as unknown[] }, callback);
     });
   }
 
-  /**
-   * Takes a connection, as soon as one is free, also if the server accepts fewer connections than the pool may have.
-   * @throws StoreError `overloaded` if none is free in time
-   */
-  async function acquire(): Promise<pg.PoolClient> {
-    const deadline = performance.now() + CONNECT_TIMEOUT_MS;
-    for (;;) {
-      await slots.take(deadline - performance.now());
+  /** @throws StoreError `overloaded` if no connection is free in time */
+  async function acquire(isWrite: boolean): Promise<PoolClient> {
+    await slots.take(isWrite, WAIT_TIMEOUT_MS);
+    const connect = async (): Promise<PoolClient> => {
       try {
-        return await pool.connect();
+        return (await pool.connect()) as PoolClient;
       } catch (error) {
-        const isBusy = codeOf(error) === TOO_MANY_CONNECTIONS;
-        if (isBusy) slots.limit(pool.totalCount, FEWER_CONNECTIONS_MS);
-        slots.free();
-        if (!isBusy) throw error;
-        if (performance.now() >= deadline) throw overloaded(error);
-        await sleep(RETRY_CONNECTION_MS);
+        const count = pool.totalCount;
+        if (codeOf(error) !== TOO_MANY_CONNECTIONS || count === 0) throw error;
+        pool.options.max = count;
+        setTimeout(() => (pool.options.max = max), FEWER_CONNECTIONS_MS).unref();
+        return connect();
       }
-    }
+    };
+    return connect().catch((error: unknown) => {
+      slots.free(isWrite);
+      throw error;
+    });
   }
 
-  function release(client: pg.PoolClient, isUnusable: boolean): void {
+  function release(client: PoolClient, isWrite: boolean, isUnusable: boolean): void {
     client.release(isUnusable);
-    slots.free();
+    slots.free(isWrite);
   }
 
   /**
-   * Ends the statement of a client, also a commit that waits for a standby, which statement_timeout does not end. A
-   * pooler hides which process serves a client, but ends the statement when the client leaves.
-   * @returns whether the server has found it
+   * Ends the session of a client on the server, also in a commit that waits for a standby, which statement_timeout does
+   * not end. A pooler hides which session serves a client, but ends its statement when the client leaves.
    */
-  async function cancel(client: pg.PoolClient): Promise<boolean> {
-    const id = ids.get(client);
-    if (id === undefined) return false;
-    return askOnce(hosts.url(), CANCEL_MS, CANCEL, [`${id}%`]).then(
-      ({ length }) => length > 0,
-      () => false,
-    );
+  async function endSession({ id }: PoolClient): Promise<void> {
+    const text = 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE $1';
+    if (prepare) await askOnce(url, text, [`${id}%`]).catch(ignore);
   }
 
-  /**
-   * Whether to run a statement again that has failed, which may take until another host is found. A write whose
-   * connection broke may have happened, so it is not repeated.
-   */
-  async function mayRepeat(error: unknown, text: string, repeats: number, ms: number): Promise<boolean> {
-    const code = codeOf(error);
-    if (REPEATABLE.has(code)) {
-      // At random, so that the same transactions do not meet again.
-      await sleep(Math.random() * 20);
-      return repeats < MAX_REPEATS;
-    }
-    // A firewall may have dropped them all, and each dead one would cost a request its whole time limit.
-    if (isBroken(error)) replaceIdle();
-    const isNotPrimary = code === READ_ONLY || code === STARTING_UP;
-    const hasNotRun = isNotPrimary || (error as NodeJS.ErrnoException).syscall === 'connect';
-    const isSafe = hasNotRun || (text.startsWith('SELECT') && isUnavailable(error));
-    const isToRepeat = urls.length > 1 && repeats === 0 && ms < REPEAT_WITHIN_MS && isSafe;
-    // A primary that vanishes does not close its connections, so errors come late. Later statements need the search.
-    if (!isToRepeat && !isBroken(error) && !isNotPrimary) return false;
-    const search = hosts.search();
-    if (isToRepeat) await search;
-    return isToRepeat;
+  /** After a failure, drops connections that a firewall may have dropped too, and looks for the primary. */
+  async function recover(error: unknown): Promise<void> {
+    if (isBroken(error)) closeIdle();
+    if (isUnavailable(error)) await search();
   }
 
-  function replaceIdle(): void {
-    for (let count = pool.idleCount; count > 0; count--) {
-      pool.connect().then(
-        (client) => client.release(true),
-        () => undefined,
-      );
-    }
+  async function search(): Promise<void> {
+    if (urls.length > 1) await (searching ??= findPrimary().finally(() => (searching = undefined)));
+  }
+
+  async function findPrimary(): Promise<void> {
+    const answers = urls.map(async (candidate) => {
+      const [row] = await askOnce(candidate, 'SHOW transaction_read_only', []);
+      return { candidate, isPrimary: row?.transaction_read_only === 'off' };
+    });
+    const primaries = answers.map(async (answer) => ((await answer).isPrimary ? answer : Promise.reject(new Error())));
+    // What a server says that refuses tells more than that another does not answer.
+    const findRefusing = ({ errors }: AggregateError) => {
+      const candidate = urls[errors.findIndex((error) => error instanceof pg.DatabaseError)];
+      return candidate === undefined ? undefined : { candidate };
+    };
+    const found = await Promise.any(primaries).catch(() => Promise.any(answers).catch(findRefusing));
+    if (!found || found.candidate === url) return;
+    url = found.candidate;
+    closeIdle();
+  }
+
+  function closeIdle(): void {
+    for (let count = pool.idleCount; count > 0; count--) pool.connect().then((client) => client.release(true), ignore);
   }
 }
 
-function codeOf(error: unknown): string | undefined {
-  return (error as NodeJS.ErrnoException).code;
+/** Adds what every connection sets to a URL. PostgreSQL keeps 63 bytes of the `application_name`. */
+function addSettings(text: string, id: string): string {
+  const url = new URL(text);
+  const { searchParams } = url;
+  searchParams.set('application_name', `${id} ${searchParams.get('application_name') ?? 'animal-store-gateway'}`);
+  searchParams.set('options', `${searchParams.get('options') ?? ''} ${SETTINGS}`);
+  return url.href;
 }
 
-/** Whether the connection failed or timed out, as opposed to an error that the server reported. */
-function isBroken(error: unknown): boolean {
-  return !(error instanceof pg.DatabaseError) && !(error instanceof StoreError);
+/** Runs one statement on a connection of its own. */
+async function askOnce(url: string, text: string, values: unknown[]): Promise<Record<string, unknown>[]> {
+  const timeouts = { connectionTimeoutMillis: ASK_TIMEOUT_MS, query_timeout: ASK_TIMEOUT_MS };
+  const client = new pg.Client({ connectionString: url, ...timeouts }).on('error', ignore);
+  try {
+    await client.connect();
+    return (await client.query<Record<string, unknown>>(text, values)).rows;
+  } finally {
+    void client.end().catch(ignore);
+  }
 }
 
-function isUnavailable(error: unknown): boolean {
-  return isBroken(error) || UNAVAILABLE_CLASSES.has(codeOf(error)?.slice(0, 2));
-}
-
-function throwUnavailable(error: unknown): never {
-  throw toUnavailable(error);
-}
-
-function toUnavailable(error: unknown): unknown {
-  if (error instanceof StoreError || !isUnavailable(error)) return error;
-  return new StoreError('unavailable', 'The store cannot reach its database. Try again shortly.', { cause: error });
-}
+const ignore = (): undefined => undefined;

@@ -1,43 +1,33 @@
 import type pg from 'pg';
-
-interface Config {
-  /** Empty if the server should not keep the statement. */
-  readonly name: string;
-  readonly text: string;
-  readonly values: (string | null)[];
-}
-
-type Callback = (error: Error | null, result: { readonly rows: unknown[] }) => void;
-
-/** The names of the statements that the server has parsed, by connection. */
-const parsed = new WeakMap<pg.Connection, Set<string>>();
+import type { Statement } from './database.js';
 
 /**
  * A statement whose columns are known, for `pg.Client.query`. It is sent in one write, does not ask for the columns, and
  * makes each row at once of what the server sends.
  */
 export class KnownStatement implements pg.Submittable {
-  /** Tracing reads these. */
   readonly name: string;
   readonly text: string;
   readonly #rows: unknown[] = [];
 
+  /** @param parsed - the names of the statements that the server keeps; undefined if it should keep none */
   constructor(
-    private readonly config: Config,
-    private readonly read: (columns: readonly (string | null)[]) => unknown,
-    readonly callback: Callback,
+    { name, text }: Statement,
+    private readonly read: NonNullable<Statement['read']>,
+    private readonly values: (string | null)[],
+    private readonly parsed: Set<string> | undefined,
+    readonly callback: (error: Error | null, result: { readonly rows: unknown[] }) => void,
   ) {
-    this.name = config.name;
-    this.text = config.text;
+    this.name = parsed ? name : '';
+    this.text = text;
   }
 
   submit(connection: pg.Connection): void {
-    const { name, text } = this;
-    const { values } = this.config;
+    const { name, text, values, parsed } = this;
     connection.stream.cork();
-    if (!parsed.get(connection)?.has(name)) {
+    if (!parsed?.has(name)) {
       // The server keeps a statement that it has parsed, even if the first request with it failed.
-      if (name !== '') connection.close({ type: 'S', name }, true);
+      if (parsed) connection.close({ type: 'S', name }, true);
       connection.parse({ name, text, types: [] }, true);
     }
     connection.bind({ portal: '', statement: name, binary: '', values }, true);
@@ -50,10 +40,8 @@ export class KnownStatement implements pg.Submittable {
     this.#rows.push(this.read(fields));
   }
 
-  handleReadyForQuery(connection: pg.Connection): void {
-    const { name } = this;
-    const names = parsed.get(connection) ?? new Set();
-    if (name !== '' && !names.has(name)) parsed.set(connection, names.add(name));
+  handleReadyForQuery(): void {
+    this.parsed?.add(this.name);
     this.callback(null, { rows: this.#rows });
   }
 

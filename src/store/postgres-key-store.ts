@@ -10,6 +10,8 @@ export interface KeyRecord {
   readonly plan: Plan;
   readonly label: string | null;
   readonly limits: PlanLimits;
+  /** Whether it may not add animals. */
+  readonly readOnly: boolean;
   readonly createdAt: Date;
   readonly expiresAt: Date | null;
   readonly revokedAt: Date | null;
@@ -23,18 +25,16 @@ export interface KeyRecord {
 export type UsedKey = KeyRecord & { readonly lastUsedAt: Date | null };
 
 /** The holder of a valid key. Its `id` identifies the account and is never the key itself. */
-export interface Caller extends Account {
-  readonly plan: Plan;
-}
+export interface Caller extends Account, Pick<KeyRecord, 'plan' | 'readOnly'> {}
 
-export function toCaller({ id, plan, limits, unbannedAt }: KeyRecord): Caller {
-  return { id, plan, windows: toWindows(limits), unbannedAt: unbannedAt ? fromWallTime(unbannedAt.getTime()) : 0 };
+export function toCaller({ id, plan, limits, readOnly, unbannedAt: lifted }: KeyRecord): Caller {
+  return { id, plan, readOnly, windows: toWindows(limits), unbannedAt: lifted ? fromWallTime(lifted.getTime()) : 0 };
 }
 
 /** What an operator decides about a key. Enterprise keys have their own limits; the other plans have published ones. */
 export type KeySettings = Pick<KeyRecord, 'plan' | 'label' | 'limits' | 'expiresAt'>;
 
-export type NewKey = Pick<KeyRecord, 'plan'> & Partial<KeySettings>;
+export type NewKey = Pick<KeyRecord, 'plan'> & Partial<KeySettings> & { readonly readOnly?: boolean | undefined };
 
 /** A newly created key, with its secret, which is shown only once. */
 export type CreatedKey = KeyRecord & { readonly key: string };
@@ -43,6 +43,10 @@ export interface KeyFilter {
   readonly plan?: Plan | undefined;
   /** Only keys that work: neither revoked nor expired. */
   readonly active?: boolean | undefined;
+  /** Only keys that existed for this long and were not used, in milliseconds. */
+  readonly unusedMs?: number | undefined;
+  /** Only keys that expire within this time, in milliseconds, the next one first. */
+  readonly expiringMs?: number | undefined;
   readonly limit?: number | undefined;
 }
 
@@ -50,7 +54,7 @@ export interface KeyFilter {
 export interface KeyEvent {
   readonly at: Date;
   readonly actor: string;
-  readonly action: 'create' | 'update' | 'rotate' | 'revoke' | 'unban';
+  readonly action: 'create' | 'update' | 'rotate' | 'revoke' | 'unban' | 'delete';
   readonly keyId: string;
   /** The properties that changed, each with its old and its new value. */
   readonly changes: Readonly<Record<string, readonly [old: unknown, now: unknown]>>;
@@ -65,7 +69,7 @@ export interface KeyEventFilter {
 type Row<Key extends KeyRecord> = Omit<Key, 'limits'> & PlanLimits;
 
 function select(expiry: string): string {
-  return `id, plan, label, per_minute AS "perMinute", per_day AS "perDay",
+  return `id, plan, label, per_minute AS "perMinute", per_day AS "perDay", read_only AS "readOnly",
     to_json(created_at) AS "createdAt", to_json(${expiry}) AS "expiresAt", to_json(revoked_at) AS "revokedAt",
     to_json(unbanned_at) AS "unbannedAt", to_json(previous_ends_at) AS "previousEndsAt"`;
 }
@@ -88,13 +92,21 @@ const FIND_BY_DIGEST = {
          SELECT previous_digest, ${select(PREVIOUS_EXPIRY)} FROM api_keys
          WHERE previous_digest = ANY($1::bytea[])`,
 };
-const LIST = {
-  name: 'list-keys',
-  text: `SELECT ${WITH_LAST_USE} FROM api_keys
-         WHERE ($2::text IS NULL OR plan = $2)
-           AND ($3::boolean IS NOT TRUE OR revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()))
-         ORDER BY created_at DESC, id DESC LIMIT $1`,
-};
+const FILTER = `
+  WHERE ($1::text IS NULL OR plan = $1)
+    AND ($2::boolean IS NOT TRUE OR revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()))
+    AND ($3::float8 IS NULL OR created_at < now() - $3 * interval '1 ms' AND NOT EXISTS (
+      SELECT FROM usage
+      WHERE key_id = id AND starts_at > now() - $3 * interval '1 ms' - interval '24 hours'
+        AND last_at > now() - $3 * interval '1 ms'
+    ))
+    AND ($4::float8 IS NULL OR revoked_at IS NULL AND expires_at BETWEEN now() AND now() + $4 * interval '1 ms')`;
+function list(name: string, order: string): Statement {
+  return { name, text: `SELECT ${WITH_LAST_USE} FROM api_keys ${FILTER} ORDER BY ${order} LIMIT $5` };
+}
+const LIST = list('list-keys', 'created_at DESC, id DESC');
+const LIST_EXPIRING = list('list-expiring-keys', 'expires_at, id');
+const COUNT = { name: 'count-keys', text: `SELECT count(*)::int AS count FROM api_keys ${FILTER}` };
 const FIND = { name: 'find-key', text: `SELECT ${WITH_LAST_USE} FROM api_keys WHERE id = $1` };
 
 /** Returns a statement that changes a key and logs it. Its first values are the actor, the changes and the id. */
@@ -109,7 +121,8 @@ function logged(action: KeyEvent['action'], change: string): Statement {
 
 const CREATE = logged(
   'create',
-  `INSERT INTO api_keys (id, digest, plan, label, per_minute, per_day, expires_at) VALUES ($3, $4, $5, $6, $7, $8, $9)`,
+  `INSERT INTO api_keys (id, digest, plan, label, per_minute, per_day, expires_at, read_only)
+   VALUES ($3, $4, $5, $6, $7, $8, $9, $10)`,
 );
 const UPDATE = logged(
   'update',
@@ -121,10 +134,21 @@ const UPDATE = logged(
 );
 const ROTATE = logged(
   'rotate',
-  `UPDATE api_keys SET digest = $4, previous_digest = digest, previous_ends_at = $5 WHERE id = $3`,
+  `UPDATE api_keys SET digest = $4, previous_digest = digest, previous_ends_at = $5
+   WHERE id = $3 AND ($6::bytea IS NULL
+     OR digest = $6 AND revoked_at IS NULL AND coalesce(previous_ends_at <= now(), true))`,
 );
 const REVOKE = logged('revoke', `UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = $3`);
+const DELETE = logged('delete', 'DELETE FROM api_keys WHERE id = $3 AND revoked_at IS NOT NULL');
+/** What the log keeps of a deleted key. */
+const DELETED = { plan: null, label: null, limits: null, readOnly: null, createdAt: null };
 const UNBAN = logged('unban', `UPDATE api_keys SET unbanned_at = now() WHERE id = $3`);
+
+const LOG = {
+  name: 'list-key-log',
+  text: `SELECT to_json(at) AS at, actor, action, key_id AS "keyId", changes FROM key_log
+         WHERE $2::text IS NULL OR key_id = $2 ORDER BY id DESC LIMIT $1`,
+};
 
 export type KeyStore = ReturnType<typeof createPostgresKeyStore>;
 
@@ -143,36 +167,49 @@ export function createPostgresKeyStore(database: Queryable) {
     }),
     find: (id: string) => findOne(FIND, [id]),
     /** Lists keys, the newest first. */
-    async list({ plan, active, limit }: KeyFilter): Promise<readonly UsedKey[]> {
-      return (await database.query<Row<UsedKey>>(LIST, [limit, plan, active])).map(toRecord);
+    async list(filter: KeyFilter): Promise<readonly UsedKey[]> {
+      const statement = filter.expiringMs === undefined ? LIST : LIST_EXPIRING;
+      return (await database.query<Row<UsedKey>>(statement, [...toConditions(filter), filter.limit])).map(toRecord);
+    },
+    async count(filter: KeyFilter): Promise<number> {
+      const [row] = await database.query<{ count: number }>(COUNT, toConditions(filter));
+      return row?.count ?? 0;
     },
     /** Creates a key, with the given secret or a generated one. */
     async create(newKey: NewKey, actor = 'the program', key = generateApiKey()): Promise<CreatedKey> {
-      const values = [actor, toChanges({}, newKey), generateKeyId(), toBytes(digestApiKey(key)), ...toValues(newKey)];
+      const { readOnly = false } = newKey;
+      const ids = [generateKeyId(), toBytes(digestApiKey(key))];
+      const values = [actor, toChanges({}, newKey), ...ids, ...toValues(newKey), readOnly];
       return { ...((await findOne(CREATE, values)) as KeyRecord), key };
     },
     /** Replaces the settings of a key. Does nothing if they have changed since `record` was read, or the key is revoked. */
     update: (record: KeyRecord, settings: KeySettings, actor: string) =>
       findOne(UPDATE, [actor, toChanges(record, settings), record.id, ...toValues(settings), ...toValues(record)]),
-    /** Gives a key a new secret. The old secret works until `previousEndsAt`, and a still older one no longer. */
-    async rotate(before: KeyRecord, previousEndsAt: Date, actor: string): Promise<CreatedKey | undefined> {
+    /**
+     * Gives a key a new secret. The old secret works until `previousEndsAt`, and a still older one no longer.
+     * @param onlyFrom - if given, does nothing unless this is the digest of the newest secret and no older one works
+     */
+    async rotate(
+      before: KeyRecord,
+      previousEndsAt: Date,
+      actor: string,
+      onlyFrom?: string,
+    ): Promise<CreatedKey | undefined> {
       const key = generateApiKey();
       const changes = toChanges(before, { previousEndsAt });
-      const values = [actor, changes, before.id, toBytes(digestApiKey(key)), previousEndsAt];
+      const replaced = onlyFrom === undefined ? null : toBytes(onlyFrom);
+      const values = [actor, changes, before.id, toBytes(digestApiKey(key)), previousEndsAt, replaced];
       const record = await findOne(ROTATE, values);
       return record && { ...record, key };
     },
     revoke: (id: string, actor: string) => findOne(REVOKE, [actor, '{}', id]),
+    /** Deletes a revoked key. The log keeps what it was, and its usage stays. */
+    delete: (record: KeyRecord, actor: string) => findOne(DELETE, [actor, toChanges(record, DELETED), record.id]),
     /** Lifts the ban of a key, on every instance. */
     unban: (id: string, actor: string) => findOne(UNBAN, [actor, '{}', id]),
     /** Lists what was done, the latest first. */
     async listEvents({ id, limit }: KeyEventFilter): Promise<readonly KeyEvent[]> {
-      const [name, condition] = id === undefined ? ['list-key-log', ''] : ['list-key-log-of-key', 'WHERE key_id = $2'];
-      const text = `SELECT to_json(at) AS at, actor, action, key_id AS "keyId", changes FROM key_log ${condition}
-                    ORDER BY id DESC LIMIT $1`;
-      const values = id === undefined ? [limit] : [limit, id];
-      const rows = await database.query<Omit<KeyEvent, 'at'> & { at: string }>({ name, text }, values);
-      return rows.map((row) => ({ ...row, at: new Date(row.at) }));
+      return (await database.query<KeyEvent>(LOG, [limit, id])).map(withDates);
     },
   };
 
@@ -185,6 +222,10 @@ export function createPostgresKeyStore(database: Queryable) {
 function toValues({ plan, label = null, limits, expiresAt = null }: NewKey): unknown[] {
   const own = plan === 'enterprise' ? limits : undefined;
   return [plan, label, own?.perMinute ?? null, own?.perDay ?? null, expiresAt];
+}
+
+function toConditions({ plan, active, unusedMs, expiringMs }: KeyFilter): unknown[] {
+  return [plan, active, unusedMs, expiringMs];
 }
 
 /** Returns the properties that differ, as JSON text. */

@@ -16,8 +16,8 @@ const IDLE_MS = 10_000;
 const MAX_MESSAGE_BYTES = 268_435_456;
 
 const CANCEL = 80_877_102;
-const SSL = 80_877_103;
-const GSS_ENCRYPTION = 80_877_104;
+/** Requests for TLS and for encryption by GSSAPI. */
+const ENCRYPT = [80_877_103, 80_877_104];
 
 const TERMINATE = 'X'.charCodeAt(0);
 const READY = 'Z'.charCodeAt(0);
@@ -68,7 +68,7 @@ async function greet(socket: Socket, messages: AsyncGenerator<Buffer, void>, ver
   for (let next = await messages.next(); !next.done; next = await messages.next()) {
     const code = next.value.readInt32BE(4);
     if (code === CANCEL) return false;
-    if (code === SSL || code === GSS_ENCRYPTION) {
+    if (ENCRYPT.includes(code)) {
       socket.write('N');
       continue;
     }

@@ -1,4 +1,4 @@
-import type { DeprecatedCaller, Usage, UsageFilter } from '../access/usage.js';
+import type { Counts, KeyUsage, Usage, UsageFilter } from '../access/usage.js';
 import { withDates, type Queryable, type Statement } from './database.js';
 import type { UsageCount } from './usage-counter.js';
 
@@ -22,46 +22,78 @@ const ADD = {
         last_at = greatest(total.last_at, excluded.last_at)`,
 };
 
-const FORGET = {
-  name: 'forget-usage',
-  text: `DELETE FROM usage WHERE ctid = ANY (ARRAY(
-           SELECT ctid FROM usage WHERE starts_at < now() - interval '366 days' ORDER BY starts_at LIMIT 1000
-         )) RETURNING 1`,
-};
+const COUNTS = ['requests', 'cost', 'errors', 'refused'];
+const addUp = COUNTS.map((name) => `sum(${name})::float8 AS ${name}`).join();
 
-const DEPRECATED = {
-  name: 'list-deprecated',
-  text: `
-    SELECT key_id AS "keyId", label, plan, to_json(expires_at) AS "expiresAt",
-           to_json(revoked_at) AS "revokedAt", nullif(client, '') AS client,
-           CASE WHEN deprecated LIKE '% %' THEN 'rest' ELSE 'graphql' END AS through, deprecated AS coordinate,
-           calls, to_json(last_at) AS "lastAt"
-    FROM (
-      SELECT key_id, client, deprecated, sum(requests)::float8 AS calls, max(last_at) AS last_at FROM usage
-      WHERE deprecated <> '' AND starts_at >= $1::timestamptz - interval '1 day' AND last_at >= $1::timestamptz
-      GROUP BY key_id, client, deprecated
-    ) AS callers LEFT JOIN api_keys ON id = key_id
-    ORDER BY last_at DESC, key_id, client, deprecated`,
-};
-
-/** The label and plan of a key are looked up for the few rows of the result alone. */
-function listUsage(name: string, condition: string): Statement {
+/** Adds usage up by columns. The label and plan of a key are looked up for the few rows of the result alone. */
+function listUsage(name: string, columns: string, order: string, condition = ''): Statement {
   return {
     name,
     text: `
-      SELECT key_id AS "keyId", label, plan, client, operation, requests, cost, errors, refused, to_json(last_at) AS "lastAt"
+      SELECT key_id AS "keyId", label, plan, ${columns} ${COUNTS.join()}, to_json(last_at) AS "lastAt"
       FROM (
-        SELECT key_id, client, operation, sum(requests)::float8 AS requests, sum(cost)::float8 AS cost,
-               sum(errors)::float8 AS errors, sum(refused)::float8 AS refused, max(last_at) AS last_at
-        FROM usage WHERE starts_at >= date_trunc('day', $2::timestamptz, 'UTC') ${condition}
-        GROUP BY key_id, client, operation ORDER BY cost DESC, requests DESC LIMIT $1
+        SELECT key_id, ${columns} ${addUp}, max(last_at) AS last_at FROM usage
+        WHERE starts_at >= date_trunc('day', $2::timestamptz, 'UTC')
+          AND ($3::text IS NULL OR key_id = $3) AND ($4::boolean IS NOT TRUE OR deprecated <> '') ${condition}
+        GROUP BY ${columns} key_id ORDER BY ${order} LIMIT $1
       ) AS sums LEFT JOIN LATERAL (SELECT label, plan FROM api_keys WHERE id = key_id LIMIT 1) AS named ON true
-      ORDER BY cost DESC, requests DESC`,
+      ORDER BY ${order}`,
   };
 }
 
-const LIST = listUsage('list-usage', '');
-const LIST_OF_KEY = listUsage('list-usage-of-key', 'AND key_id = $3');
+const LIST = listUsage('list-usage', 'client, operation, deprecated,', 'cost DESC, requests DESC');
+const LIST_KEYS = listUsage('list-used-keys', '', 'cost DESC, requests DESC');
+const LIST_REFUSED = listUsage('list-refused-keys', '', 'refused DESC', 'AND refused > 0');
+
+/** With the number of keys that worked at the end of each day. */
+const LIST_DAYS = {
+  name: 'list-days',
+  text: `
+    WITH days AS (
+      SELECT generate_series($1::timestamptz, now(), '24 hours') AS day
+    ), used AS (
+      SELECT date_trunc('day', starts_at, 'UTC') AS day, ${addUp}
+      FROM (SELECT starts_at, ${addUp} FROM usage WHERE starts_at >= $1 GROUP BY 1) AS times GROUP BY 1
+    ), changed AS (
+      SELECT greatest(date_trunc('day', at, 'UTC'), $1) AS day, sum(change) AS change
+      FROM (
+        SELECT created_at, 1 FROM api_keys UNION ALL SELECT least(revoked_at, expires_at), -1 FROM api_keys
+      ) AS changes (at, change)
+      WHERE at <= now() GROUP BY 1
+    )
+    SELECT to_json(day) AS "startsAt", ${COUNTS.map((name) => `coalesce(${name}, 0) AS ${name}`).join()},
+           coalesce(sum(change) OVER (ORDER BY day), 0)::int AS keys
+    FROM days LEFT JOIN used USING (day) LEFT JOIN changed USING (day) ORDER BY day`,
+};
+
+const AGES = { usage: 'starts_at', key_log: 'at' };
+
+/** Deletes rows that are older than so many days, in batches. */
+export async function deleteOldRows(database: Queryable, table: keyof typeof AGES, days: number): Promise<void> {
+  const text = `DELETE FROM ${table} WHERE ctid = ANY (ARRAY(
+                  SELECT ctid FROM ${table} WHERE ${AGES[table]} < now() - $1 * interval '24 hours'
+                  ORDER BY ${AGES[table]} LIMIT 1000
+                )) RETURNING 1`;
+  while ((await database.query({ name: `prune-${table}`, text }, [days])).length > 0);
+}
+
+/** What all keys did on one day. */
+export interface DayUsage extends Counts {
+  readonly startsAt: Date;
+  /** How many keys worked at its end. */
+  readonly keys: number;
+}
+
+const LIST_DAILY = {
+  name: 'list-daily-usage',
+  text: `
+    SELECT to_char(starts_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS day, nullif(client, '') AS client, operation,
+           ${addUp},
+           coalesce(sum(requests) FILTER (WHERE deprecated <> ''), 0)::float8 AS "deprecatedCalls",
+           coalesce(jsonb_agg(DISTINCT deprecated) FILTER (WHERE deprecated <> ''), '[]') AS deprecated
+    FROM usage WHERE key_id = $1 AND starts_at >= $2
+    GROUP BY 1, 2, 3 ORDER BY 1 DESC, 5 DESC, 4 DESC, 3, 2 LIMIT $3`,
+};
 
 export type PostgresUsage = ReturnType<typeof createPostgresUsage>;
 
@@ -72,20 +104,23 @@ export function createPostgresUsage(database: Queryable) {
     async add(counts: readonly UsageCount[]): Promise<void> {
       await database.query(ADD, [JSON.stringify(counts)]);
     },
-    /** Deletes days that are older than a year. */
-    async prune(): Promise<void> {
-      while ((await database.query(FORGET, [])).length > 0);
-    },
     /** Adds usage up since the beginning of a day, the highest cost first. */
-    async list({ id, since, limit }: UsageFilter): Promise<readonly Usage[]> {
-      const rows = await (id === undefined
-        ? database.query<Usage>(LIST, [limit, since])
-        : database.query<Usage>(LIST_OF_KEY, [limit, since, id]));
-      return rows.map(withDates);
+    async list({ id, since, deprecated, limit }: UsageFilter): Promise<readonly Usage[]> {
+      return (await database.query<Usage>(LIST, [limit, since, id, deprecated])).map(withDates);
     },
-    /** Lists who called what is deprecated since a time, the latest caller first. */
-    async listDeprecated(since: Date | undefined): Promise<readonly DeprecatedCaller[]> {
-      return (await database.query<DeprecatedCaller>(DEPRECATED, [since ?? '-infinity'])).map(withDates);
+    /**
+     * Lists the keys with the highest cost since the beginning of a day, or those that were refused most. The other
+     * counts of these are of what was sometimes refused.
+     */
+    async listKeys({ since, limit }: UsageFilter, isRefused = false): Promise<readonly KeyUsage[]> {
+      const statement = isRefused ? LIST_REFUSED : LIST_KEYS;
+      return (await database.query<KeyUsage>(statement, [limit, since, null, null])).map(withDates);
     },
+    /** Lists each day since the beginning of one, the earliest first. */
+    async listDays(since: Date): Promise<readonly DayUsage[]> {
+      return (await database.query<DayUsage>(LIST_DAYS, [since])).map(withDates);
+    },
+    /** See `OwnKeys.listUsage`. */
+    listDaily: (keyId: string, since: Date, limit: number) => database.query<object>(LIST_DAILY, [keyId, since, limit]),
   };
 }

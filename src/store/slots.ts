@@ -1,56 +1,49 @@
 import { callAfter } from '../clock.js';
 import { overloaded } from '../errors.js';
 
-/** Limits how many callers use something at once. @param most - of them */
-export function createSlots(most: number) {
-  let max = most;
+/** Limits how many callers use something at once. Those that write leave a fifth of the slots to those that read. */
+export function createSlots(max: number) {
+  const maxWrites = Math.max(1, max - Math.ceil(max / 5));
   let used = 0;
-  let timer: NodeJS.Timeout | undefined;
-  const waiting = new Set<() => void>();
+  let writes = 0;
+  const waiting = new Set<{ readonly isWrite: boolean; readonly start: () => void }>();
 
   return {
     /** @throws StoreError `overloaded` if no slot is free in time */
-    async take(timeoutMs: number): Promise<void> {
-      if (used < max) {
-        used += 1;
-        return;
-      }
+    async take(isWrite: boolean, timeoutMs: number): Promise<void> {
+      if (occupy(isWrite)) return;
       await new Promise<void>((resolve, reject) => {
+        const prevent = callAfter(timeoutMs, () => {
+          waiting.delete(waiter);
+          reject(overloaded());
+        });
         const start = (): void => {
           prevent();
           resolve();
         };
-        const prevent = callAfter(timeoutMs, () => {
-          waiting.delete(start);
-          reject(overloaded());
-        });
-        waiting.add(start);
+        const waiter = { isWrite, start };
+        waiting.add(waiter);
       });
     },
     /** Gives a slot back, to the caller that has waited the longest. */
-    free(): void {
+    free(isWrite: boolean): void {
       used -= 1;
-      startWaiting();
-    },
-    /** Makes do with fewer for some time, in milliseconds. */
-    limit(count: number, ms: number): void {
-      max = Math.max(1, Math.min(most, count));
-      clearTimeout(timer);
-      timer = setTimeout(() => {
-        max = most;
-        startWaiting();
-      }, ms).unref();
+      if (isWrite) writes -= 1;
+      for (const waiter of waiting) {
+        if (used >= max) break;
+        if (!occupy(waiter.isWrite)) continue;
+        waiting.delete(waiter);
+        waiter.start();
+      }
     },
     used: () => used,
     waiting: () => waiting.size,
   };
 
-  function startWaiting(): void {
-    for (const start of waiting) {
-      if (used >= max) return;
-      waiting.delete(start);
-      used += 1;
-      start();
-    }
+  function occupy(isWrite: boolean): boolean {
+    if (used >= max || (isWrite && writes >= maxWrites)) return false;
+    used += 1;
+    if (isWrite) writes += 1;
+    return true;
   }
 }

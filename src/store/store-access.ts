@@ -25,6 +25,8 @@ export function createStoreAccess(
   observer: AdmissionObserver,
 ): Access {
   const authenticator = createAuthenticator(keys);
+  const refuse = (address: string, explain: () => StoreError, isKeyRefused: boolean): Session =>
+    new KeylessSession(addressLedger, address, explain, observer, isKeyRefused);
   return {
     open(authorization, address) {
       const key = parseBearer(authorization);
@@ -36,16 +38,13 @@ export function createStoreAccess(
       );
     },
   };
-
-  function refuse(address: string, explain: () => StoreError, isKeyRefused: boolean): Session {
-    return new KeylessSession(addressLedger, address, explain, observer, isKeyRefused);
-  }
 }
 
 class CallerSession implements Session {
   readonly keyId: string;
   readonly isKeyRefused = false;
   readonly isKeyAccepted = true;
+  readonly readOnly: boolean;
   #windows: readonly WindowState[] | undefined;
 
   constructor(
@@ -54,6 +53,7 @@ class CallerSession implements Session {
     private readonly observer: AdmissionObserver,
   ) {
     this.keyId = caller.id;
+    this.readOnly = caller.readOnly;
   }
 
   requireKey(): void {
@@ -97,9 +97,9 @@ const TRUSTED_MS = 5_000;
 /** After this time, a key in use is looked up again in the background. */
 const REFRESH_MS = 1_000;
 
-interface Known {
+interface Lookup {
   readonly caller: Caller | undefined;
-  /** In milliseconds since the epoch. */
+  /** In milliseconds since the epoch: a key expires by the wall clock. */
   readonly expiresAt: number;
   /** When the lookup began, by `monotonicNow`. */
   readonly askedAt: number;
@@ -112,10 +112,10 @@ export function createAuthenticator(
   keys: Pick<KeyStore, 'findByDigest'>,
   { capacity = 50_000, unknownCapacity = 10_000 } = {},
 ) {
-  const valid = createBoundedCache<Known>(capacity);
+  const valid = createBoundedCache<Lookup>(capacity);
   // Guessed keys must not push out valid ones.
-  const unknown = createBoundedCache<Known>(unknownCapacity);
-  const lookups = new Map<string, Promise<Known>>();
+  const unknown = createBoundedCache<Lookup>(unknownCapacity);
+  const lookups = new Map<string, Promise<Lookup>>();
 
   return {
     /**
@@ -124,17 +124,17 @@ export function createAuthenticator(
      */
     authenticate(key: string): MaybePromise<Caller | undefined> {
       const digest = digestApiKey(key);
-      const known = valid.get(digest) ?? unknown.get(digest);
-      if (!known && !isPlausibleApiKey(key)) return undefined;
-      const age = known === undefined ? Infinity : monotonicNow() - known.askedAt;
-      if (known === undefined || age >= TRUSTED_MS) return lookUp(digest).then(unlessExpired);
-      // If the refresh fails, the cached result stays until it is too old. The next request then reports the failure.
-      if (age >= REFRESH_MS && known.caller) void lookUp(digest).catch(() => undefined);
-      return unlessExpired(known);
+      const last = valid.get(digest) ?? unknown.get(digest);
+      if (!last && !isPlausibleApiKey(key)) return undefined;
+      const age = last ? monotonicNow() - last.askedAt : Infinity;
+      if (!last || age >= TRUSTED_MS) return lookUp(digest).then(unlessExpired);
+      // If this fails, the cached lookup stays until it is too old. The next request then reports the failure.
+      if (age >= REFRESH_MS && last.caller) void lookUp(digest).catch(() => undefined);
+      return unlessExpired(last);
     },
   };
 
-  function lookUp(digest: string): Promise<Known> {
+  function lookUp(digest: string): Promise<Lookup> {
     let lookup = lookups.get(digest);
     if (!lookup) {
       lookup = readFromStore(digest).finally(() => lookups.delete(digest));
@@ -143,18 +143,17 @@ export function createAuthenticator(
     return lookup;
   }
 
-  async function readFromStore(digest: string): Promise<Known> {
+  async function readFromStore(digest: string): Promise<Lookup> {
     const askedAt = monotonicNow();
     const record = await keys.findByDigest(digest);
     const caller = record?.revokedAt === null ? toCaller(record) : undefined;
-    const known = { caller, expiresAt: record?.expiresAt?.getTime() ?? Infinity, askedAt };
+    const lookup = { caller, expiresAt: record?.expiresAt?.getTime() ?? Infinity, askedAt };
     valid.delete(digest);
-    (caller ? valid : unknown).set(digest, known);
-    return known;
+    (caller ? valid : unknown).set(digest, lookup);
+    return lookup;
   }
 }
 
-/** A key expires by the wall clock. */
-function unlessExpired({ caller, expiresAt }: Known): Caller | undefined {
+function unlessExpired({ caller, expiresAt }: Lookup): Caller | undefined {
   return expiresAt > Date.now() ? caller : undefined;
 }

@@ -1,25 +1,26 @@
 import { ADDRESS_CAPACITY } from '../access/session.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
-import { createPostgresKeyStore } from './postgres-key-store.js';
-import { createStoreAccess } from './store-access.js';
+import type { OwnKeys } from '../access/own-keys.js';
+import { unreachable, type Backend, type Sharing, type WaitUntilAvailable } from '../backend.js';
 import { ConfigError, type Config, type StoreConfig } from '../config.js';
-import { guardWrites, observeDatabase, type Database } from './database.js';
-import { inspectStore, listPendingMigrations, migrate } from './migrate.js';
-import { createPgDatabase } from './pg-database.js';
-import { createPostgresUsage } from './postgres-usage.js';
-import { createUsageCounter } from './usage-counter.js';
-import { openEmbeddedDatabase } from './embedded-store.js';
-import { fillEmptyStore, findDevelopmentKeys } from './first-start.js';
-import { nameKey } from './key-admin.js';
 import { StoreError } from '../errors.js';
-import { repeat } from '../repeat.js';
-import { nameAddress, type Backend, type Sharing, type WaitUntilAvailable } from '../backend.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
-import { createPostgresPetSource, pruneIdempotentAdds } from '../pets/postgres-pet-source.js';
 import { createBatchingPetSource } from '../pets/batching-pet-source.js';
+import { createPostgresPetSource, pruneIdempotentAdds } from '../pets/postgres-pet-source.js';
+import { repeat } from '../repeat.js';
+import { observeDatabase, type Database } from './database.js';
+import { openEmbeddedDatabase } from './embedded-store.js';
+import { fillEmptyStore, findDevelopmentKeys } from './first-start.js';
+import { listPendingMigrations, migrate } from './migrate.js';
+import { createPgDatabase } from './pg-database.js';
+import { createOwnKeys } from './own-keys.js';
+import { createPostgresKeyStore } from './postgres-key-store.js';
+import { createPostgresUsage, deleteOldRows, type PostgresUsage } from './postgres-usage.js';
+import { createStoreAccess } from './store-access.js';
+import { createUsageCounter } from './usage-counter.js';
 
-export interface StoreBackendOptions extends Pick<Config, 'bans' | 'startTimeoutMs'> {
+export interface StoreBackendOptions extends Pick<Config, 'bans' | 'startTimeoutMs' | 'keyLogDays'> {
   readonly store: StoreConfig;
   readonly waitUntilAvailable: WaitUntilAvailable;
   readonly log: Log;
@@ -30,13 +31,19 @@ export interface StoreBackendOptions extends Pick<Config, 'bans' | 'startTimeout
 }
 
 const HOUR_MS = 3_600_000;
+const USAGE_DAYS = 366;
+
+const CHECK = {
+  name: 'check-store',
+  text: `SELECT pg_is_in_recovery() AS "isStandby", current_setting('transaction_read_only')::boolean AS "isReadOnly"`,
+};
 
 /**
  * Opens a store and migrates its database.
  * @throws ConfigError if the database cannot be opened, or another process has the embedded store
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
-  const { store, waitUntilAvailable, bans, log, metrics, sharing, decorateDatabase } = options;
+  const { store, waitUntilAvailable, bans, keyLogDays, log, metrics, sharing, decorateDatabase } = options;
   const closers: (() => Promise<unknown> | undefined)[] = [];
   const close = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer();
@@ -46,41 +53,48 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     closers.push(() => opened.close());
     if (opened.connections) metrics.watchPool(opened.connections);
     const database = observeDatabase(decorateDatabase?.(opened) ?? opened, metrics);
-    const guarded = store.kind === 'server' ? guardWrites(database, store.pool, log) : database;
-    const pending = await waitUntilAvailable(`${nameSetting(store)} names a database`, () =>
-      migrateAtStart(database, options),
-    );
+    let pending = await waitUntilAvailable(nameDatabase(store), () => migrateAtStart(database, options));
+    const wasPending = pending.length > 0;
 
-    const { isStandby, problem } = await inspectStore(database);
-    if (problem !== undefined) log.error({ problem }, 'not ready: the store cannot serve requests');
-    const usage = isStandby ? undefined : countUsage(database);
+    const readState = () => database.query<{ isStandby: boolean; isReadOnly: boolean }>(CHECK, []);
+    const isStandby = (await readState())[0]?.isStandby;
+    const reports = createPostgresUsage(database);
+    const usage = isStandby ? undefined : countUsage(database, reports);
     if (isStandby) log.warn('the database is a hot standby: usage of keys is not counted here, and additions get 503');
 
     const keys = createPostgresKeyStore(database);
-    const source = createBatchingPetSource(createPostgresPetSource(guarded, store.kind === 'embedded'));
+    const source = createBatchingPetSource(createPostgresPetSource(database, store.kind === 'embedded'));
     const ledger = createMemoryLedger(bans);
     const addressLedger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
     const access = createStoreAccess(
       keys,
-      sharing?.ledger(ledger, nameKey, bans) ?? ledger,
-      sharing?.ledger(addressLedger, (address) => nameAddress('animals:store:address:', address)) ?? addressLedger,
+      sharing?.ledger(ledger, 'store:key', bans) ?? ledger,
+      sharing?.ledger(addressLedger, 'store:address') ?? addressLedger,
       metrics.admissions,
     );
     const check = async () => {
       database.requireSpace();
-      const state = await inspectStore(database);
+      if (pending.length > 0) pending = await listPendingMigrations(database);
+      if (pending.length > 0) return 'Migrations of the database are pending.';
       // All instances share the database, so this is an outage, as for a database that does not answer.
-      if (!isStandby && state.problem === undefined && state.isReadOnly)
+      if (!isStandby && (await readState())[0]?.isReadOnly)
         throw new StoreError('unavailable', 'The database is read-only.', { retryAfter: 5 });
-      return state.problem;
+      return undefined;
     };
-    const hasKeys = async () => problem !== undefined || (await keys.list({ limit: 1 })).length > 0;
-    const backend = { source, access, ...(usage && { usage }), isStore: true, hasKeys, check, close };
+    const ownKeys: OwnKeys = {
+      ...createOwnKeys(keys, metrics.countRotation),
+      async listUsage(...request) {
+        await usage?.flush();
+        return reports.listDaily(...request);
+      },
+    };
+    const hasKeys = async () => wasPending || (await keys.list({ limit: 1 })).length > 0;
+    const backend = { source, access, ownKeys, ...(usage && { usage }), isStore: true, hasKeys, check, close };
     if (store.kind === 'server' || !store.developmentKeys) return backend;
     const { directory, sampleAnimals } = store;
     return {
       ...backend,
-      fill: pending.length > 0 ? undefined : () => fillEmptyStore(directory, keys, source, sampleAnimals),
+      fill: wasPending ? undefined : () => fillEmptyStore(directory, keys, source, sampleAnimals),
       findDevelopmentKeys: () => findDevelopmentKeys(directory),
     };
   } catch (error) {
@@ -89,15 +103,19 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
   }
 
   /** Counts the usage of keys, and deletes expired rows from time to time. */
-  function countUsage(database: Database) {
-    const reports = createPostgresUsage(database);
-    const usage = createUsageCounter({ write: (counts) => reports.add(counts), log });
+  function countUsage(database: Database, reports: PostgresUsage) {
+    const usage = createUsageCounter({ write: (rows) => reports.add(rows), log });
+    metrics.total('usage_requests_lost_total', 'Requests that the usage of keys leaves out', usage.lost);
     let prunedAt = performance.now();
     const sincePruned = (): number => (performance.now() - prunedAt) / 1_000;
     metrics.gauge('store_pruning_age_seconds', 'Time since all expired rows were last deleted', sincePruned);
     const stopPruning = repeat({
       run: async () => {
-        await Promise.all([pruneIdempotentAdds(database), reports.prune()]);
+        await Promise.all([
+          pruneIdempotentAdds(database),
+          deleteOldRows(database, 'usage', USAGE_DAYS),
+          keyLogDays !== undefined && deleteOldRows(database, 'key_log', keyLogDays),
+        ]);
         prunedAt = performance.now();
       },
       // At random, so that instances spread out.
@@ -126,39 +144,18 @@ async function migrateAtStart(
     if (pending.length > 0) log.warn({ pending }, 'migrations are pending: run npm run migrate');
     return pending;
   } catch (error) {
-    // The StoreError of a database that may be available later.
-    const { cause } = error as Error;
-    if (error instanceof StoreError && cause instanceof Error && !HOPELESS.test(codeOf(cause))) throw error;
-    throw toConfigError(error, nameSetting(store));
+    const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
+    if (error instanceof StoreError && code === POOLER_REFUSES)
+      throw unreachable(nameDatabase(store), error, '. A pooler may need DATABASE_PREPARE=false');
+    throw error;
   }
 }
 
 /** PgBouncer refuses with this code, for example the settings of a session. PostgreSQL does not use it for that. */
 const POOLER_REFUSES = '08P01';
-/** Waiting does not help a wrong password or database name, a missing permission or a pooler that refuses. */
-const HOPELESS = /^(?:28|3D|42501$|08P01$)/;
 
-function codeOf(error: Error): string {
-  return (error as NodeJS.ErrnoException).code ?? '';
-}
-
-/** Converts the error of a database that cannot be opened to one with a message for the operator. */
-export function toConfigError(error: unknown, setting = 'DATABASE_URL'): unknown {
-  // The server refuses a connection with an error of this severity.
-  const isFatal = error instanceof Error && 'severity' in error && error.severity === 'FATAL';
-  const cause = isFatal ? error : error instanceof StoreError && error.cause;
-  if (!(cause instanceof Error)) return error;
-  const { message } = cause;
-  const code = codeOf(cause);
-  return new ConfigError(
-    code === POOLER_REFUSES
-      ? `${setting} names a pooler that refuses: ${message}. It may need DATABASE_PREPARE=false`
-      : `${setting} names a database that cannot be reached: ${message || code}`,
-  );
-}
-
-function nameSetting(store: StoreConfig): string {
-  return store.kind === 'server' ? store.setting : 'DATA_DIR';
+function nameDatabase(store: StoreConfig): string {
+  return `${store.kind === 'server' ? store.setting : 'DATA_DIR'} names a database`;
 }
 
 /** Opens the database of a store. It connects to a server with the first statement. */
@@ -172,6 +169,6 @@ export async function openDatabase(store: StoreConfig, log?: Log, statementTimeo
       onConnectionError: ({ message }) => log?.warn({ reason: message }, 'an idle database connection broke'),
     });
   } catch (error) {
-    throw new ConfigError(`${nameSetting(store)} cannot be used: ${(error as Error).message}`);
+    throw new ConfigError(`${store.setting} cannot be used: ${(error as Error).message}`);
   }
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Connection, Database } from './database.js';
+import type { Database, Transaction } from './database.js';
 
 /** The tables that are exported, in this order, and how their rows are sorted, the same way in every database. */
 const TABLES: Readonly<Record<string, string>> = {
@@ -22,6 +22,9 @@ interface Header {
   readonly tables: readonly { readonly name: string; readonly columns: readonly string[]; readonly rows: number }[];
 }
 
+/** Is called from time to time with the rows that are transferred, and with all there are. */
+export type OnProgress = (done: number, all: number) => void;
+
 export function summarize(tables: Header['tables']): string {
   return tables.map(({ name, rows }) => `${name}: ${rows}`).join(', ');
 }
@@ -31,79 +34,114 @@ const SETTINGS = `SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL T
   SET LOCAL standard_conforming_strings = on; SET LOCAL enable_seqscan = on`;
 
 /**
- * Exports a store as it is at one moment.
+ * Exports a store as it is at one moment. PostgreSQL writes the rows, so identifiers are exact.
  * @param write - takes text that ends with a line
  */
 export async function exportStore(
   database: Database,
   write: (text: string) => Promise<void>,
+  onProgress: OnProgress = () => undefined,
 ): Promise<Header['tables']> {
-  return database.transaction(async (session) => {
-    await session.execute(`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; ${SETTINGS}`);
-    const header = await describe(session);
-    if (header.tables.length === 0) throw new Error('the store has no tables: run npm run migrate');
-    await write(`${await readStore(session, header, write)}\n`);
-    return header.tables;
+  return database.transaction(async (transaction) => {
+    const { execute } = transaction;
+    await execute(`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; ${SETTINGS}`);
+    const own = await describe(transaction);
+    if (own.tables.length === 0) throw new Error('the store has no tables: run npm run migrate');
+    const checksum = createHash('sha256');
+    const add = async (lines: readonly string[]): Promise<void> => {
+      const text = lines.map((line) => `${line}\n`).join('');
+      checksum.update(text);
+      await write(text);
+    };
+    await add([JSON.stringify(own)]);
+    const all = countRows(own);
+    let done = 0;
+    for (const { name, columns } of own.tables) {
+      await execute(
+        `DECLARE lines NO SCROLL CURSOR FOR SELECT row_to_json(line)::text AS line
+         FROM (SELECT ${columns.join()} FROM ${name} ORDER BY ${TABLES[name]}) AS line`,
+      );
+      for (;;) {
+        const { rows } = await execute(`FETCH ${BATCH_ROWS} FROM lines`);
+        if (rows.length === 0) break;
+        await add(rows.map(({ line }) => String(line)));
+        onProgress((done += rows.length), all);
+      }
+      await execute('CLOSE lines');
+    }
+    await write(`${JSON.stringify({ sha256: checksum.digest('hex') })}\n`);
+    return own.tables;
   });
 }
 
 /**
- * Imports an export into an empty store, all of it or nothing, and compares the checksum of what the store then holds.
+ * Imports an export into an empty store, all of it or nothing.
  * @throws Error for the operator, if the store is not empty, or the export incomplete, damaged or newer
  */
-export async function importStore(database: Database, chunks: AsyncIterable<string>): Promise<Header['tables']> {
-  return database.transaction(async (session) => {
-    await session.execute(SETTINGS);
-    const own = await describe(session);
-    await session.execute(`LOCK TABLE ${own.tables.map(({ name }) => name).join()} IN SHARE ROW EXCLUSIVE MODE`);
+export async function importStore(
+  database: Database,
+  chunks: AsyncIterable<string>,
+  onProgress: OnProgress = () => undefined,
+): Promise<Header['tables']> {
+  return database.transaction(async (transaction) => {
+    const { execute } = transaction;
+    await execute(SETTINGS);
+    const own = await describe(transaction);
+    await execute(`LOCK TABLE ${own.tables.map(({ name }) => name).join()} IN SHARE ROW EXCLUSIVE MODE`);
     const full = own.tables.filter(({ rows }) => rows > 0);
-    if (full.length > 0) {
+    if (full.length > 0)
       throw new Error(`the store is not empty (${summarize(full)}): name a new one with DATABASE_URL or DATA_DIR`);
-    }
 
     const lines = toLines(chunks);
+    const checksum = createHash('sha256');
     const readLine = async (): Promise<string> => {
-      const line = await lines.next();
-      if (line.done) throw new Error('the export is incomplete: lines are missing at its end');
-      return line.value;
+      const { value } = await lines.next();
+      if (value === undefined) throw new Error('the export is incomplete: lines are missing at its end');
+      return value;
     };
-    const header = parseHeader((await lines.next()).value ?? '', own);
-    for (const { name, columns, rows: count } of header.tables) {
+    const first = (await readLine()).replace(/^\uFEFF/, '');
+    checksum.update(`${first}\n`);
+    const header = parseHeader(first, own);
+    const { tables, lastPetId } = header;
+    const all = countRows(header);
+    let done = 0;
+    for (const { name, columns, rows: count } of tables) {
       for (let left = count; left > 0; left -= BATCH_ROWS) {
         const rows: string[] = [];
         while (rows.length < Math.min(BATCH_ROWS, left)) rows.push(await readLine());
-        await session.execute(
+        for (const row of rows) checksum.update(`${row}\n`);
+        await execute(
           `INSERT INTO ${name} (${columns.join()}) SELECT ${columns.join()}
            FROM json_populate_recordset(NULL::${name}, '${`[${rows.join()}]`.replaceAll("'", "''")}')`,
         );
+        onProgress((done += rows.length), all);
       }
     }
-    const checksum = await readLine();
-    await continueIds(session, header.lastPetId);
-    if (checksum !== (await readStore(session, header)))
+    if ((await readLine()) !== JSON.stringify({ sha256: checksum.digest('hex') }))
       throw new Error('the export is damaged: its checksum is wrong');
-    return header.tables;
+    // The next ids follow the last ones, even if that animal is gone.
+    if (lastPetId !== null) await execute(`SELECT setval('pets_id_seq', ${lastPetId})`);
+    await execute(`SELECT setval('key_log_id_seq', max(id)) FROM key_log HAVING max(id) IS NOT NULL`);
+    return tables;
   });
+}
+
+function countRows({ tables }: Header): number {
+  return tables.reduce((sum, { rows }) => sum + rows, 0);
 }
 
 /** Parses the first line of an export, for a store that `own` describes. Columns that it lacks get their defaults. */
 function parseHeader(line: string, own: Header): Header {
-  const text = line.replace(/^\uFEFF/, '');
-  if (!text.startsWith(`{"format":"${FORMAT}","version":`)) throw new Error('this is no export of an animal store');
-  let header: Header;
-  try {
-    header = JSON.parse(text) as Header;
-  } catch {
-    throw new Error('the export is damaged: its first line is incomplete');
-  }
-  const { version, tables } = header;
-  if (version > VERSION) throw newer(`its version is ${version}`);
-  if (!(tables instanceof Array)) throw new Error('the export is damaged: its first line names no tables');
-  for (const { name, columns } of tables) {
+  if (!line.startsWith(`{"format":"${FORMAT}",`)) throw new Error('this is no export of an animal store');
+  const header = JSON.parse(line) as Header;
+  if (header.version > VERSION) throw newer(`its version is ${header.version}`);
+  for (const { name, columns } of header.tables) {
     const known = own.tables.find((table) => table.name === name)?.columns;
     const unknown = columns.filter((column) => !known?.includes(column));
     if (!known || unknown.length > 0) throw newer(`it has ${unknown.join()} in ${name}`);
   }
+  if (!/^(?:null|[1-9]\d{0,18})$/.test(String(header.lastPetId)))
+    throw new Error('the export is damaged: lastPetId is no id');
   return header;
 }
 
@@ -112,61 +150,20 @@ function newer(what: string): Error {
 }
 
 /** Describes the tables of a store. A store of an older version may lack some. */
-async function describe(session: Connection): Promise<Header> {
+async function describe({ execute }: Transaction): Promise<Header> {
   const tables: Header['tables'][number][] = [];
   for (const name of Object.keys(TABLES)) {
-    const { rows: columns } = await session.execute(
+    const { rows: columns } = await execute(
       `SELECT attname::text AS name FROM pg_attribute
        WHERE attrelid = to_regclass('${name}') AND attnum > 0 AND NOT attisdropped ORDER BY attnum`,
     );
     if (columns.length === 0) continue;
-    const { rows } = await session.execute(`SELECT count(*)::int AS count FROM ${name}`);
+    const { rows } = await execute(`SELECT count(*)::int AS count FROM ${name}`);
     tables.push({ name, columns: columns.map((column) => String(column.name)), rows: Number(rows[0]?.count) });
   }
   // Null until the sequence has given a value.
-  const { rows } = await session.execute(`SELECT pg_sequence_last_value(to_regclass('pets_id_seq'))::text AS last`);
+  const { rows } = await execute(`SELECT pg_sequence_last_value(to_regclass('pets_id_seq'))::text AS last`);
   return { format: FORMAT, version: VERSION, lastPetId: (rows[0]?.last ?? null) as string | null, tables };
-}
-
-/**
- * Reads the header and all rows, as lines of JSON. PostgreSQL writes the rows, so identifiers are exact.
- * @returns the line with the checksum
- */
-async function readStore(
-  session: Connection,
-  header: Header,
-  write?: (text: string) => Promise<void>,
-): Promise<string> {
-  const checksum = createHash('sha256');
-  const add = async (text: string): Promise<void> => {
-    checksum.update(text);
-    await write?.(text);
-  };
-  await add(`${JSON.stringify(header)}\n`);
-  for (const { name, columns } of header.tables) {
-    await session.execute(
-      `DECLARE lines NO SCROLL CURSOR FOR
-       SELECT row_to_json(line)::text AS line FROM (SELECT ${columns.join()} FROM ${name} ORDER BY ${TABLES[name]}) AS line`,
-    );
-    for (;;) {
-      const { rows } = await session.execute(`FETCH ${BATCH_ROWS} FROM lines`);
-      if (rows.length === 0) break;
-      await add(rows.map(({ line }) => `${String(line)}\n`).join(''));
-    }
-    await session.execute('CLOSE lines');
-  }
-  return JSON.stringify({ sha256: checksum.digest('hex') });
-}
-
-/** Lets the next ids follow the last ones: of animals, the last one that the export states, even if that animal is gone. */
-async function continueIds(session: Connection, lastPetId: string | null): Promise<void> {
-  if (lastPetId !== null) {
-    if (!/^[1-9]\d{0,18}$/.test(lastPetId)) throw new Error('the export is damaged: lastPetId is no id');
-    await session.execute(`SELECT setval('pets_id_seq', ${lastPetId})`);
-  }
-  await session.execute(
-    `SELECT setval(pg_get_serial_sequence('key_log', 'id'), max(id)) FROM key_log HAVING max(id) IS NOT NULL`,
-  );
 }
 
 /** Splits text at `\n` alone. Unlike readline, this keeps U+2028 and U+2029, which JSON does not escape. */

@@ -43,7 +43,9 @@ export function createUsageCounter(options: UsageCounterOptions) {
   const { write, log, flushEveryMs = 5_000, capacity = 5_000 } = options;
   let counts = new Map<string, UsageCount>();
   const namesOfDays = createBoundedCache<Set<string>>(KEYS);
-  let notCounted = 0;
+  /** The requests that are in no count, and how many of them the log has told. */
+  let lost = 0;
+  let told = 0;
   let isFailing = false;
   let isClosed = false;
   let writing: Promise<void> | undefined;
@@ -66,12 +68,13 @@ export function createUsageCounter(options: UsageCounterOptions) {
       if (counts.size >= ENOUGH && !isFailing) void startWriting();
     },
     flush,
+    lost: () => lost,
     /** Writes all counts once more. Later requests are not counted. */
     async close(): Promise<void> {
       isClosed = true;
       await stopWriting();
       await flush();
-      const requests = [...counts.values()].reduce((sum, count) => sum + count.requests, notCounted);
+      const requests = [...counts.values()].reduce((sum, count) => sum + count.requests, lost - told);
       if (requests > 0) log.warn({ requests }, 'key usage could not be stored and is lost');
     },
   };
@@ -100,7 +103,7 @@ export function createUsageCounter(options: UsageCounterOptions) {
 
   function add(count: UsageCount | undefined, { requests, cost, errors, refused, lastAt }: Counts): void {
     if (!count) {
-      notCounted += requests;
+      lost += requests;
       return;
     }
     count.requests += requests;
@@ -136,9 +139,9 @@ export function createUsageCounter(options: UsageCounterOptions) {
       isFailing = true;
       return;
     }
-    if (notCounted > 0)
-      log.warn({ requests: notCounted }, 'not all usage of keys was counted, because there was too much');
-    notCounted = 0;
+    if (lost > told)
+      log.warn({ requests: lost - told }, 'not all usage of keys was counted, because there was too much');
+    told = lost;
   }
 }
 

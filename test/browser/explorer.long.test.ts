@@ -159,6 +159,45 @@ describeInBrowser('the offline explorer', () => {
     expect(complaints).toEqual([]);
   });
 
+  it('shows what the query would cost while the user types, and sends nothing that has no price', async () => {
+    const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 53, perDay: 1_000 } });
+    const { page, complaints } = await open();
+    await enterKey(page, key);
+    await page.getByText('enterprise plan').waitFor();
+    const price = page.locator('.price');
+    await page.getByText('Costs 1 of the 53 left this minute').waitFor();
+    const sent: string[] = [];
+    page.on('request', (request) => sent.push(request.postData() ?? ''));
+    const aliases = Array.from({ length: 7 }, (_, index) => `p${index}: pets(limit: ${index + 1}) { id }`).join(' ');
+    await type(page, '.graphiql-query-editor', `{ ${aliases} }`);
+    await page.getByText('Costs 7 of the 53 left this minute').waitFor();
+    expect(sent.every((body) => body.includes('dryRun:true'))).toBe(true);
+    expect(sent.length).toBeLessThan(10);
+    await run(page);
+    await page.getByText('Costs 7 of the 46 left this minute').waitFor();
+    // A query that is not valid, one without its variables, and a mutation.
+    for (const operation of ['{ pets { na } }', 'qery', 'query ($id: ID!) { pet(id: $id) { id } }']) {
+      await type(page, '.graphiql-query-editor', operation);
+      await price.waitFor({ state: 'detached' });
+    }
+    await tab(page, 'AddPet').click();
+    await price.waitFor({ state: 'detached' });
+    await tab(page, 'ListByStatus').click();
+    await page.getByText('Costs 2 of the 46 left this minute').waitFor();
+    sent.length = 0;
+    await enterKey(page, '');
+    await type(page, '.graphiql-query-editor', '{ pets { id } }');
+    await page.waitForTimeout(2_000);
+    expect([await price.count(), sent]).toEqual([0, []]);
+    expect(complaints).toEqual([]);
+    expect(await remainingOf(key)).toBe('46');
+  });
+
+  async function remainingOf(key: string): Promise<string | null> {
+    const { headers } = await gateway.graphql('{ __typename }', { key });
+    return headers.get('x-ratelimit-remaining');
+  }
+
   it('has a working example of every operation', async () => {
     const { page } = await open();
     const members = ['pets', 'addPet', 'pet', 'available', 'rateLimit', '__type'];

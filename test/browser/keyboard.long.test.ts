@@ -8,8 +8,9 @@ const DOCUMENTS = readdirSync(new URL('../../docs/', import.meta.url)).filter((n
 /** Each page, and the element that shows that it is complete. */
 const PAGES = [
   ['/', '.links a'],
-  ['/explorer', '[aria-label="Show Documentation Explorer"]'],
+  ['/explorer', 'div[aria-label="Response"]'],
   ['/reference', '.opblock'],
+  ['/key', '#plot svg'],
   ...['README', ...DOCUMENTS.map((name) => name.replace('.md', ''))].map((name) => [`/docs/${name}`, 'h1'] as const),
 ] as const;
 const EDITORS = ['Operation', 'Variables', 'Headers', 'Response'];
@@ -37,6 +38,10 @@ describeInBrowser('the keyboard alone', () => {
     await watched.page.goto(gateway.url + path);
     await watched.page.locator(complete).first().waitFor();
     await watched.page.waitForLoadState('networkidle');
+    // Some controls appear bit by bit.
+    let before = '';
+    const isStable = async (): Promise<boolean> => before === (before = String(await controlsOf(watched.page)));
+    await expect.poll(isStable, { interval: 500 }).toBe(true);
     return watched;
   }
 
@@ -47,7 +52,7 @@ describeInBrowser('the keyboard alone', () => {
   });
 
   it('walks through the explorer with each panel and editor open', async () => {
-    const { page, close } = await open('/explorer', '[aria-label="Show Documentation Explorer"]');
+    const { page, close } = await open('/explorer', 'div[aria-label="Response"]');
     await press(page, 'Execute query', 'Enter');
     await page.locator('.result-window').getByText('Bella').waitFor();
     await press(page, 'Headers', 'Space');
@@ -70,7 +75,7 @@ describeInBrowser('the keyboard alone', () => {
   });
 
   it.each(EDITORS)('leaves the editor "%s" after Escape, in both directions, as the page says', async (name) => {
-    const { page, close } = await open('/explorer', '[aria-label="Show Documentation Explorer"]');
+    const { page, close } = await open('/explorer', 'div[aria-label="Response"]');
     if (name === 'Headers') await press(page, 'Headers', 'Space');
     const editor = page.getByRole('textbox', { name, exact: true });
     const isInside = (): Promise<boolean> =>
@@ -91,7 +96,7 @@ describeInBrowser('the keyboard alone', () => {
   });
 
   it('still indents with Tab in an editor, also after Escape and another key', async () => {
-    const { page, close } = await open('/explorer', '[aria-label="Show Documentation Explorer"]');
+    const { page, close } = await open('/explorer', 'div[aria-label="Response"]');
     const editor = page.getByRole('textbox', { name: 'Operation', exact: true });
     await editor.focus();
     for (const keys of [['Tab'], ['Escape', 'ArrowDown', 'Tab']]) {

@@ -101,6 +101,7 @@ describe.each(MODES)('browser pages, %s store', (mode) => {
       expect(page).toContain(`<a href="${(href as string).slice(1)}">`);
       expect((await gateway.fetch(href as string, { headers: BROWSER })).status, href as string).toBe(200);
     }
+    expect((links as { href: string }[]).some(({ href }) => href === '/key')).toBe(mode !== 'proxy');
     const rest = (links as { href: string }[]).filter(({ href }) => ['/reference', '/v1/openapi.json'].includes(href));
     expect(rest).toHaveLength(mode === 'proxy' ? 0 : 2);
   });
@@ -147,7 +148,7 @@ describe.each(MODES)('browser pages, %s store', (mode) => {
 
   it('send the headers that docs/security.md promises', async () => {
     const paths = ['/', '/explorer', '/graphql', '/docs/README', '/docs/security'];
-    if (mode !== 'proxy') paths.push('/reference');
+    if (mode !== 'proxy') paths.push('/reference', '/key');
     for (const path of paths) {
       const { headers } = await gateway.fetch(path, { headers: BROWSER });
       expect(headers.get('content-type')).toBe('text/html; charset=utf-8');
@@ -171,6 +172,12 @@ describe.each(MODES)('browser pages, %s store', (mode) => {
     expect(data.__schema.queryType.name).toBe('Query');
   });
 
+  it('show the health of the server', async () => {
+    expect(await openPage(gateway, '/readyz', 200)).toContain('<p>The backend is available.</p>');
+    const json = await gateway.fetch('/readyz?backend=true', { headers: { Accept: '*/*' } });
+    expect(await json.json()).toEqual({ status: 'ready', backend: 'available' });
+  });
+
   it('refuse POST with 405', async () => {
     const response = await gateway.fetch('/explorer', { method: 'POST', body: '' });
     expect(response.status).toBe(405);
@@ -185,25 +192,53 @@ describe.each(MODES)('browser pages that are turned off, %s store', (mode) => {
     ['with EXPLORER=false', { NODE_ENV: 'development', EXPLORER: 'false' }, 400],
   ];
 
+  it('leave the page of a key to KEY_PAGE, in a store', async () => {
+    for (const [env, expected] of [
+      [{ NODE_ENV: 'production' }, 404],
+      [{ NODE_ENV: 'production', EXPLORER: 'true' }, 404],
+      [{ NODE_ENV: 'development', KEY_PAGE: 'false' }, 404],
+      [{ NODE_ENV: 'production', KEY_PAGE: 'true' }, 200],
+      [{ NODE_ENV: 'development', EXPLORER: 'false' }, 200],
+    ] as const) {
+      const gateway = await startGateway(mode, env);
+      try {
+        const response = await gateway.fetch('/key', { headers: BROWSER });
+        const status = mode === 'proxy' ? 404 : expected;
+        expect([env, response.status]).toEqual([env, status]);
+        const page = await response.text();
+        if (status === 404) continue;
+        expect(page).not.toMatch(KEY);
+        for (const [, part] of page.matchAll(new RegExp(PART, 'g')))
+          expect((await gateway.fetch(`/${part as string}`)).status).toBe(200);
+        expect((await gateway.fetch('/reference', { headers: BROWSER })).status).toBe(404);
+      } finally {
+        await gateway.close();
+      }
+    }
+  });
+
   it.each(settings)('are not served %s', async (_, env, expected) => {
     const gateway = await startGateway(mode, env);
     try {
       const { key } = await gateway.createKey();
-      for (const path of ['/', '/explorer', '/reference', '/schema.graphql']) {
-        const response = await gateway.fetch(path, { headers: BROWSER });
+      for (const path of ['/', '/explorer', '/reference', '/schema.graphql', '/nothing']) {
+        const response = await gateway.fetch(path);
         expect(response.status).toBe(404);
+        expect(response.headers.get('vary')).toBe('Accept');
         expect(await response.json()).toMatchObject({ code: 'not_found', status: 404 });
+        const page = await openPage(gateway, path, 404);
+        expect(page).toContain('<h1>404 Not Found</h1>');
+        expect(page).toContain(`There is no such path. The interfaces are at /graphql`);
+        expect(page).not.toContain('href');
       }
 
-      const keyless = await gateway.fetch('/graphql', { headers: BROWSER });
-      expect(keyless.status).toBe(expected);
-      expect(keyless.headers.get('content-type')).toContain('json');
-      expect(await keyless.text()).not.toMatch(KEY);
-
-      const keyed = await gateway.fetch('/graphql', { headers: { ...BROWSER, Authorization: `Bearer ${key}` } });
-      expect(keyed.status).toBe(422);
-      expect(keyed.headers.get('content-type')).toContain('json');
-      expect(await keyed.text()).not.toMatch(KEY);
+      const path = '/graphql?query={a(b:"<script>")}';
+      const status = expected === 401 ? 401 : 400;
+      expect(await openPage(gateway, path, status)).not.toMatch(/<script>|href/);
+      const keyed = await openPage(gateway, '/graphql', 422, { Authorization: `Bearer ${key}` });
+      expect(keyed).not.toMatch(KEY);
+      const json = await gateway.fetch('/graphql', { headers: { Accept: 'application/json' } });
+      expect([json.status, await json.json()]).toMatchObject([expected, { errors: [{}] }]);
     } finally {
       await gateway.close();
     }
@@ -222,6 +257,19 @@ describe.each(MODES)('browser pages that are turned off, %s store', (mode) => {
     }
   });
 });
+
+/** Opens a path as a browser does. Returns a page that contains nothing but text. */
+async function openPage(gateway: Gateway, path: string, status: number, further = {}): Promise<string> {
+  const response = await gateway.fetch(path, { headers: { ...BROWSER, ...further } });
+  expect([path, response.status, response.headers.get('content-type')]).toEqual([
+    path,
+    status,
+    'text/html; charset=utf-8',
+  ]);
+  expect(response.headers.get('content-security-policy')).toContain("default-src 'none'");
+  expect(response.headers.get('vary')).toContain('Accept');
+  return response.text();
+}
 
 function toPolicy(header: string): Record<string, string> {
   return Object.fromEntries(

@@ -114,7 +114,7 @@ describeWith('pgbouncer', 'several instances behind PgBouncer in transaction mod
 
   it('are refused in one line if they would prepare statements', async () => {
     await expect(startInstance({ DATABASE_PREPARE: 'true' })).rejects.toThrow(
-      /^DATABASE_URL names a pooler .*DATABASE_PREPARE=false/,
+      /^DATABASE_URL names a database .*pooler.*DATABASE_PREPARE=false/,
     );
   });
 

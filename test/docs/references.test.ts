@@ -13,7 +13,7 @@ const documents = new Map(paths.map((path) => [path, readDocument(path)]));
 /** Variables in documents that are not settings of the program. */
 const OTHER_VARIABLES = new Set([
   // Tests and CI.
-  ...['CI', 'TEST_REDIS_URL', 'CHROMIUM_PATH', 'HOSTILE_INPUTS', 'INT64_IDS', 'KILLS', 'BENCH_DATABASE_URL'],
+  ...['CI', 'TEST_REDIS_URL', 'CHROMIUM_PATH', 'HOSTILE_INPUTS', 'INT64_IDS', 'BENCH_DATABASE_URL'],
   // Read by OpenTelemetry's packages.
   ...[
     'OTEL_EXPORTER_OTLP_ENDPOINT',
@@ -35,7 +35,7 @@ const NAMED = /^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*$/;
 /** Matches of NAMED that are not variables: error codes, statuses, and words of GraphQL, SQL, HTTP and Redis. */
 const NO_VARIABLES = new Set([
   ...Object.keys(STORE_ERRORS),
-  ...['FILE', 'UNRECOGNIZED', 'CONNECTION_FAILED', 'TIMED_OUT', 'BEYOND_LISTS'],
+  ...['FILE', 'UNRECOGNIZED', 'CONNECTION_FAILED', 'TIMED_OUT'],
   ...[
     'AVAILABLE',
     'PENDING',

@@ -16,6 +16,13 @@ export const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
   'the database has just become unavailable': () => withoutDatabase(true),
   'the database is unavailable': () => withoutDatabase(false),
 
+  async 'the key is read-only'() {
+    const gateway = await startGateway('server');
+    const { key } = await gateway.createKey({ readOnly: true });
+    await gateway.sql(`INSERT INTO pets (name, category_id) VALUES ('Bella', 10)`);
+    return { url: gateway.url, key, close: () => gateway.close() };
+  },
+
   async 'the key has used up its minute'() {
     const gateway = await startGateway('server');
     const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 1_000 } });

@@ -17,9 +17,11 @@ const ID = 'key_000000500000';
 
 /** These add up the rows of a million keys. */
 const SINCE = `--since ${new Date(Date.now() - 86_400_000).toISOString()}`;
-const REPORTS = ['usage', `usage ${SINCE}`];
+const REPORTS = ['usage', `usage ${SINCE}`, 'list --unused 90d', 'report --html report.html'];
 
-it('leaves each keys command under a second, except usage of all keys for a whole day', async () => {
+it('leaves each keys command under a second, except those that add up the usage of all keys', async () => {
+  // No command needs more memory for more keys.
+  const env = { DATABASE_URL: databaseUrl, NODE_OPTIONS: '--max-old-space-size=128' };
   const seconds: Record<string, number> = {};
   const commands = [
     'create --plan free',
@@ -33,14 +35,15 @@ it('leaves each keys command under a second, except usage of all keys for a whol
     'log',
     `log ${ID}`,
     `usage ${ID}`,
-    'deprecated',
+    'usage --deprecated',
+    'list --expiring 30d',
     ...REPORTS,
   ];
   for (const command of commands) {
     // The fastest of three runs, because other work on the machine only ever adds to the time.
     for (let run = 1; run <= 3; run++) {
       const startedAt = performance.now();
-      const { code, stderr } = await place.keys(command.split(' '), { DATABASE_URL: databaseUrl });
+      const { code, stderr } = await place.keys(command.split(' '), env);
       expect(code, stderr).toBe(0);
       const taken = Math.round((performance.now() - startedAt) / 10) / 100;
       seconds[command] = Math.min(seconds[command] ?? Infinity, taken);

@@ -22,6 +22,7 @@ const ALIASES: readonly Case[] = [
   ['a list and a lookup', 2, '{ pets { id } pet(id: 1) { id } }'],
   ['aliases of different ids', 3, '{ a: pet(id: 1) { id } b: pet(id: 2) { id } c: pet(id: 3) { id } }'],
   ['aliases of different limits', 2, '{ a: pets(limit: 1) { id } b: pets(limit: 2) { id } }'],
+  ['aliases of different pages', 3, '{ a: pets(after: 1) { id } b: pets(after: 2) { id } c: pets { id } }'],
   ['aliases of different statuses', 2, '{ a: pets(status: SOLD) { id } b: pets(status: PENDING) { id } }'],
   [
     'a hundred different lookups',
@@ -34,6 +35,8 @@ const EQUAL_FIELDS: readonly Case[] = [
   ['aliases of one list', 1, '{ a: pets { id } b: pets { name } }'],
   ['a default and the same value written out', 1, '{ a: pets { id } b: pets(limit: 20) { id } }'],
   ['status null and status omitted', 1, '{ a: pets(status: null) { id } b: pets { id } }'],
+  ['after null and after omitted', 1, '{ a: pets(after: null) { id } b: pets { id } }'],
+  ['one page, its id as a number and as a string', 1, '{ a: pets(after: 1) { id } b: pets(after: "1") { id } }'],
   ['an id as a number and as a string', 1, '{ a: pet(id: 1) { id } b: pet(id: "1") { id } }'],
   ['one response key selected twice', 1, '{ pet(id: 1) { id } pet(id: 1) { name } }'],
   [

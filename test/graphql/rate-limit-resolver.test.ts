@@ -18,7 +18,8 @@ function ask(context: {
     resolvers: { Query: { rateLimit: resolvers.Query?.rateLimit } },
   });
   const { allowance, guardRateLimit } = context;
-  const contextValue = { session: { allowance }, guardRateLimit } as unknown as OperationContext;
+  const priced = { cost: 1, isDryRun: false };
+  const contextValue = { priced, session: { allowance }, guardRateLimit } as unknown as OperationContext;
   return graphql({ schema, source: '{ rateLimit { windows { remaining } } }', contextValue });
 }
 

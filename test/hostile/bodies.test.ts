@@ -3,24 +3,30 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway, type Gateway } from '../support/gateway.js';
-import { until } from '../support/process.js';
+import { makePlace, until, type Place } from '../support/process.js';
+import { statementWaits, whileLocked } from '../support/table-lock.js';
 
 const MEGABYTE = 1_000_000;
 /** A body of this many bytes, each a chunk of its own. */
 const inBytes = (text: string): Buffer => Buffer.from(`${text.replace(/./g, '1\r\n$&\r\n')}0\r\n\r\n`);
 
 describe('bodies that are cut or filled to cost much', () => {
+  let place: Place;
+  let database: string;
   let gateway: Gateway;
   let key: string;
   const sockets: Socket[] = [];
 
   beforeAll(async () => {
-    gateway = await startGateway('server');
+    place = await makePlace();
+    database = await place.database();
+    gateway = await startGateway('server', { DATABASE_URL: database });
     ({ key } = await gateway.createKey({ plan: 'business' }));
   });
   afterAll(async () => {
     for (const socket of sockets) socket.destroy();
     await gateway.close();
+    await place.close();
   });
 
   async function open(): Promise<Socket> {
@@ -65,6 +71,30 @@ describe('bodies that are cut or filled to cost much', () => {
     expect(served).toBeGreaterThan(40);
   });
 
+  it.each([
+    ['no key', 'POST', false],
+    ['no key, and an end', 'POST', true],
+    ['a method without a body', 'GET', true],
+  ])('one-byte chunks that nobody reads, with %s, leave the event loop to others', async (_, method, isWhole) => {
+    const authorization = method === 'GET' ? `Authorization: Bearer ${key}\r\n` : '';
+    const request = Buffer.concat([
+      Buffer.from(`${method} /v1/pets HTTP/1.1\r\nHost: x\r\n${authorization}Transfer-Encoding: chunked\r\n\r\n`),
+      inBytes('{'.padEnd(10_000)).subarray(0, isWhole ? undefined : -5),
+    ]);
+    const startedAt = performance.now();
+    const repeat = async (): Promise<void> => {
+      for (let count = 0; count < 3; count += 1) {
+        const socket = await open();
+        socket.write(request);
+        expect(await statusOf(socket)).toBe(method === 'GET' ? 200 : 401);
+        socket.destroy();
+      }
+    };
+    await Promise.all([repeat(), repeat()]);
+    // Five a second, however many connections ask for them.
+    expect(performance.now() - startedAt).toBeGreaterThan(1_000);
+  });
+
   it('what unfinished bodies hold together is bounded: the slowest are refused with 503', async () => {
     const senders = await Promise.all(Array.from({ length: 100 }, open));
     const statuses: number[] = [];
@@ -100,20 +130,49 @@ describe('bodies that are cut or filled to cost much', () => {
     await patient.close();
   });
 
+  const list = (element: (index: number) => string, length: number) =>
+    Array.from({ length }, (_, i) => element(i)).join();
+  const withVariables = (value: string): string => `{"query":"{ __typename }","variables":${value}}`;
+
   it.each([
-    ['members', 19_000, 200],
-    ['members', 21_000, 400],
-    ['elements', 19_000, 200],
-    ['elements', 21_000, 400],
-  ])('a body with %s: %i get %i', async (kind, count, expected) => {
-    const numbers = Array.from({ length: count }, (_, index) => (kind === 'members' ? `"k${index}":1` : '1')).join();
-    const value = kind === 'members' ? `{${numbers}}` : `{"list":[${numbers}]}`;
-    const body = `{"query":"{ __typename }","variables":${value}}`;
-    const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
-    const startedAt = performance.now();
-    const response = await gateway.fetch('/graphql', { method: 'POST', headers, body });
-    expect(response.status).toBe(expected);
-    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    ['members', `{${list((i) => `"k${i}":1`, 19_900)}`, '}'],
+    ['elements', `{"list":[${list(() => '1', 19_900)}`, ']}'],
+    ['empty lists', `{"list":[${list(() => '[]', 19_900)}`, ']}'],
+    ['levels', `{"list":${'['.repeat(97)}`, `${']'.repeat(97)}}`],
+  ])('the limit of JSON %s is checked before a body is parsed', async (_, start, end) => {
+    const send = async (body: string): Promise<string> => {
+      const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+      return (await gateway.fetch('/graphql', { method: 'POST', headers, body })).text();
+    };
+    expect(await send(withVariables(start + end))).toBe('{"data":{"__typename":"Query"}}');
+    expect(await send(withVariables(start))).toMatch(/is not valid JSON/);
+    // These are no JSON either, but nothing has parsed them.
+    expect(await send(withVariables(start + list(() => '[', 200)))).toMatch(
+      /holds more than 20000 values|nests deeper than 100 levels/,
+    );
+  });
+
+  it('a body is parsed when it is the turn of its caller, so that its parsing is charged to that caller', async () => {
+    const other = await gateway.createKey();
+    const body = withVariables(`{"list":[${list(() => '1', 21_000)}]}`);
+    const answered: string[] = [];
+    const send = async (name: string, itsKey: string): Promise<void> => {
+      const headers = { Authorization: `Bearer ${itsKey}`, 'Content-Type': 'application/json' };
+      const { status } = await gateway.fetch('/graphql', { method: 'POST', headers, body });
+      answered.push(`${name}: ${status}`);
+    };
+    const own = await whileLocked(database, async () => {
+      const headers = { Authorization: `Bearer ${key}` };
+      // As many as may run at once.
+      for (let count = 0; count < 64; count += 1) void gateway.fetch('/v1/pets', { headers });
+      await statementWaits(database);
+      const last = send('own', key);
+      await send('other', other.key);
+      await send('other', other.key);
+      return { last };
+    });
+    await own.last;
+    expect(answered).toEqual(['other: 400', 'other: 400', 'own: 400']);
   });
 
   it.each(['Accept', 'Content-Type', 'If-None-Match', 'Access-Control-Request-Headers', 'X-Request-Id'])(

@@ -149,11 +149,8 @@ describe('messages', () => {
   });
 
   it.each([
-    ['/v1/pets?page=2', 'Unknown parameter "page". A list takes limit and status. There is no paging.'],
-    [
-      '/v1/pets?page=2&offset=4',
-      'Unknown parameter "page", "offset". A list takes limit and status. There is no paging.',
-    ],
+    ['/v1/pets?page=2', 'Unknown parameter "page". A list takes limit, status and after.'],
+    ['/v1/pets?page=2&offset=4', 'Unknown parameter "page", "offset". A list takes limit, status and after.'],
     ['/v1/pets?limit=1&limit=2', 'The query has the parameter "limit" twice.'],
     ['/v1/pets?limit=500', 'limit must be a whole number from 1 to 100, got 500.'],
     ['/v1/pets/1?fields=name', 'Unknown parameter "fields". This request takes none.'],

@@ -84,6 +84,20 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
     expect((await countOf()) - before).toBe(3);
   });
 
+  it('does not change for fields after one that was refused and is corrected', async () => {
+    const idempotencyKey = randomUUID();
+    const fields = (name: string) =>
+      `mutation {
+        bad: addPet(input: { name: "${name}", categoryId: 1 }) { id }
+        a: addPet(input: ${REX}) { id }
+        b: addPet(input: ${REX}) { id }
+      }`;
+    const first = await add(idempotencyKey, fields(' '));
+    expect(first.errors?.map(({ path }) => path?.[0])).toEqual(['bad']);
+    const { data, errors } = await add(idempotencyKey, fields('Rex'));
+    expect([errors, data.a, data.b]).toEqual([undefined, first.data.a, first.data.b]);
+  });
+
   it('keeps the operations of a batch apart, and returns the same response if the batch is repeated', async () => {
     const before = await countOf();
     const idempotencyKey = randomUUID();

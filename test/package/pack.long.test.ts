@@ -23,6 +23,7 @@ const FILES = [
   'dist/store-files.gz',
   'docs/*.md',
   'docs/explorer.png',
+  'docs/llms.txt',
   'migrations/*.sql',
   'package.json',
   'schema/animal-store.graphql',

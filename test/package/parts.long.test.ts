@@ -16,42 +16,45 @@ interface Part {
 }
 
 /** Tests that use nothing of these parts. */
-const STORE_TESTS = [
-  'test/access',
-  'test/store/key-admin',
-  'test/store/plans',
-  'test/store/usage-counter',
-  'test/pets/batching',
-];
+const STORE_TESTS = ['test/access', 'test/store/key-admin', 'test/graphql/batch-sql'];
 
 const PARTS: readonly Part[] = [
   {
     name: 'proxy',
     edits: [[/const \{ openProxyBackend \}[^]*?return openProxyBackend\(.*?\);/, "throw new ConfigError('no proxy');"]],
-    tests: [...STORE_TESTS, 'test/rest'],
+    tests: [...STORE_TESTS, 'test/rest/list'],
   },
   {
     name: 'redis',
     edits: [[/const \{ openSharing: connect \}[^]*?return connect\(.*?\);/, "throw new ConfigError('no Redis');"]],
-    tests: [...STORE_TESTS, 'test/rest'],
+    tests: [...STORE_TESTS, 'test/rest/list'],
   },
   {
     name: 'rest',
     edits: [
       [/import \{ createRest \}.*\n/, ''],
-      [/, \.\.\.\(isStore \? \[createRest\(backend\)\] : \[\]\)/, ''],
+      [/\.\.\.\(ownKeys \? \[createRest\(.*\)\] : \[\]\),/, ''],
     ],
     tests: STORE_TESTS,
+  },
+  {
+    name: 'mcp',
+    edits: [
+      [/import \{ createMcp \}.*\n/, ''],
+      [/const mcp = .*\n/, ''],
+      [/\.\.\.mcp,/, ''],
+    ],
+    tests: [...STORE_TESTS, 'test/rest/list'],
   },
   {
     name: 'pages',
     edits: [
       [/import \{ createPages \}.*\n/, ''],
-      [/const pages = [^]*?: undefined;/, ''],
-      [/, \.\.\.\(pages \? \[pages.findPage\] : \[\]\)/, ''],
-      [/pages && `.*`/, 'undefined'],
+      [/const pages =[^]*?: undefined;/, ''],
+      [/, \.\.\.\(pages \? \[pages\.findPage\] : \[\]\)/, ''],
+      [/explorer \? `.*` : undefined/, 'undefined'],
     ],
-    tests: [...STORE_TESTS, 'test/rest'],
+    tests: [...STORE_TESTS, 'test/rest/list'],
   },
 ];
 
@@ -68,7 +71,7 @@ describe('the program without', () => {
         text = text.replace(lines, replacement);
       }
       await writeFile(app, text);
-      await removeTests(directory, new RegExp(`src/${name}/`));
+      await removeTests(directory, new RegExp(`(src|\\.\\.)/${name}/`));
       const options = { cwd: directory, env: { ...process.env, CI: '' }, maxBuffer: 1e8 };
       // What only these lines have used is left in app.ts.
       await run('npx', ['tsc', '-p', '.', '--noUnusedLocals', 'false'], options);
@@ -83,7 +86,7 @@ describe('the program without', () => {
   });
 });
 
-/** Removes the tests that import what the pattern names, and those that import them. */
+/** Removes the tests that import what the pattern names, and those that import their helpers. */
 async function removeTests(directory: string, pattern: RegExp): Promise<void> {
   const files = await readdir(join(directory, 'test'), { recursive: true });
   for (const file of files.filter((one) => one.endsWith('.ts'))) {

@@ -22,9 +22,9 @@ function createRecordingSource({ failing, waits = false }: { failing?: string; w
     return make();
   }
   const source: BulkPetSource = {
-    list: ({ limit, status }) =>
-      answer(`list ${limit} ${status ?? ''}`.trim(), () =>
-        Array.from({ length: limit }, (_, index) => toPet(String(index + 1) as Int64)),
+    list: ({ limit, status, after }) =>
+      answer(['list', limit, status, after && `after ${after}`].filter(Boolean).join(' '), () =>
+        Array.from({ length: limit }, (_, index) => toPet(String(index + 1 + Number(after ?? 0)) as Int64)),
       ),
     findMany: (wanted) => answer(`find ${wanted.join()}`, () => wanted.map(toPet)),
     add: ({ name }) => answer(`add ${name}`, () => ({ ...toPet('100' as Int64), name })),
@@ -62,6 +62,29 @@ describe('calls that arrive in one turn of the event loop', () => {
     ]);
     expect(found.map((pet) => (pet as Pet).id)).toEqual(['1', '2']);
     expect(more.map((pet) => (pet as Pet).id)).toEqual(['2', '3', '2']);
+  });
+
+  it('become one list per id that they start after', async () => {
+    const { source, asked } = createRecordingSource();
+    const batching = createBatchingPetSource(source);
+    const [seven, nine] = ids(7, 9);
+    const pages = await Promise.all([
+      batching.list({ limit: 2, after: seven }, call()),
+      batching.list({ limit: 3, after: seven }, call()),
+      batching.list({ limit: 2, after: nine }, call()),
+      batching.list({ limit: 2, status: 'sold', after: nine }, call()),
+      batching.list({ limit: 1 }, call()),
+    ]);
+    expect(asked.sort()).toEqual(['list 1', 'list 2 after 9', 'list 2 sold after 9', 'list 3 after 7']);
+    expect(pages.map(listIds)).toEqual([[8, 9], [8, 9, 10], [10, 11], [10, 11], [1]]);
+  });
+
+  it('get their lists, however many different ones are asked for at once', async () => {
+    const { source } = createRecordingSource();
+    const batching = createBatchingPetSource(source);
+    const starts = Array.from({ length: 1_000 }, (_, n) => n);
+    const pages = await Promise.all(starts.map((n) => batching.list({ limit: 1, after: String(n) as Int64 }, call())));
+    expect(pages.flatMap(listIds)).toEqual(starts.map((n) => n + 1));
   });
 
   it('add all animals in one step, and return to each caller its own animal', async () => {

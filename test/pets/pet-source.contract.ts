@@ -64,6 +64,34 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
         expect(await source.list({ limit: 100, status: undefined }, call)).toHaveLength(ANIMALS.length);
       });
 
+      it.each(['-9223372036854775808', '-6', '-5', '1', '3', '10', '9007199254740992', '9223372036854775806'])(
+        'continues after the id %s, whether an animal has it or not',
+        async (id) => {
+          const after = id as Int64;
+          const greater = ANIMALS.filter((pet) => BigInt(pet.id) > BigInt(after)).sort(byId);
+          expect(await source.list({ limit: 100, after }, call)).toEqual(greater);
+          expect(await source.list({ limit: 2, after }, call)).toEqual(greater.slice(0, 2));
+          for (const status of ['available', 'pending', 'sold'] as const) {
+            const matching = greater.filter((pet) => pet.status === status);
+            expect(await source.list({ limit: 100, status, after }, call)).toEqual(matching);
+            expect(await source.list({ limit: 1, status, after }, call)).toEqual(matching.slice(0, 1));
+          }
+        },
+      );
+
+      it('returns an empty list after the last id', async () => {
+        const after = '9223372036854775807' as Int64;
+        expect(await source.list({ limit: 100, after }, call)).toEqual([]);
+        expect(await source.list({ limit: 100, status: 'available', after }, call)).toEqual([]);
+      });
+
+      it('returns every animal once to a walk that goes on after the last id of each page', async () => {
+        const walked: Pet[] = [];
+        for (let page: readonly Pet[] | undefined; page?.length !== 0; walked.push(...page))
+          page = await source.list({ limit: 2, after: walked.at(-1)?.id }, call);
+        expect(walked).toEqual([...ANIMALS].sort(byId));
+      });
+
       it('returns an empty list if there are no animals', async () => {
         await tested.reset([]);
         expect(await source.list({ limit: 100 }, call)).toEqual([]);
@@ -206,15 +234,17 @@ export function describePetSource(name: string, create: () => Promise<SourceUnde
 
     it('keeps concurrent calls apart', async () => {
       const names = Array.from({ length: 30 }, (_, n) => `animal ${n}`);
-      const [added, found, lists] = await Promise.all([
+      const lowest = [...ANIMALS].sort(byId);
+      const [added, found, lists, pages] = await Promise.all([
         Promise.all(names.map((animal, n) => source.add({ name: animal, categoryId: String(n) as Int64 }, call))),
         Promise.all(names.map((_, n) => source.findMany([ANIMALS[n % ANIMALS.length]?.id as Int64], call))),
         Promise.all(names.map((_, n) => source.list({ limit: 1 + (n % 3) }, call))),
+        Promise.all(names.map((_, n) => source.list({ limit: 1, after: lowest[n % 3]?.id }, call))),
       ]);
       expect(added.map((pet) => [pet.name, pet.categoryId])).toEqual(names.map((animal, n) => [animal, String(n)]));
       expect(new Set(added.map(({ id }) => id)).size).toBe(30);
       expect(found).toEqual(names.map((_, n) => [ANIMALS[n % ANIMALS.length]]));
-      const lowest = [...ANIMALS].sort(byId);
+      expect(pages.map(([first]) => first)).toEqual(names.map((_, n) => lowest[1 + (n % 3)]));
       expect(lists).toEqual(names.map((_, n) => lowest.slice(0, 1 + (n % 3))));
     });
   });

@@ -202,7 +202,7 @@ describe('a database that the program cannot work with', () => {
     expect(await ready.json()).toMatchObject({ status: 'not ready', backend: 'unusable' });
 
     for (const [ended, reason] of [
-      [await place.keys(['list'], env), 'has pending migrations: run npm run migrate'],
+      [await place.keys(['list'], env), 'migrations are pending: run npm run migrate'],
       [await place.store(['export', '-'], env), 'the store has no tables: run npm run migrate'],
     ] as const) {
       expect(ended).toMatchObject({ code: 1, stdout: '' });
@@ -227,7 +227,7 @@ describe('a database that the program cannot work with', () => {
     const { code, stderr } = await place.keys(['list'], env);
     expect([code, linesOf(stderr)]).toEqual([
       1,
-      [expect.stringContaining('has pending migrations: run npm run migrate')],
+      [expect.stringContaining('migrations are pending: run npm run migrate')],
     ]);
   });
 
@@ -238,7 +238,7 @@ describe('a database that the program cannot work with', () => {
     expect(existsSync(join(place.directory, 'nothing'))).toBe(false);
   });
 
-  it('makes it unready if the role lacks permissions; those that the guide lists suffice', async () => {
+  it('is not one whose role has the permissions that the guide lists', async () => {
     const database = await place.database();
     const name = new URL(database).pathname.slice(1);
     const role = `serving_${name}`;
@@ -251,17 +251,8 @@ describe('a database that the program cannot work with', () => {
     const guide = await readFile(new URL('../../docs/operating.md', import.meta.url), 'utf8');
     const grants = /```sql\n(GRANT[^`]*)```/.exec(guide)?.[1] as string;
     await runSql(database, grants.replaceAll('animal_server', role));
-    await runSql(database, `REVOKE INSERT ON pets FROM ${role}`);
 
     const program = await place.start({ PORT: '0', DATABASE_URL: url.href, MIGRATE: 'false' });
-    const ready = await program.fetch('/readyz');
-    expect(ready.status).toBe(503);
-    expect(await ready.json()).toMatchObject({
-      reason: expect.stringMatching(/^The database role lacks INSERT on pets:/),
-    });
-    await runSql(database, `GRANT INSERT ON pets TO ${role}`);
-    await until('it is ready', async () => (await program.fetch('/readyz')).status === 200);
-
     const add = 'mutation { addPet(input: { name: "Rex", categoryId: 1 }) { id } }';
     expect(await program.graphql(add, key)).toEqual({ data: { addPet: { id: '1' } } });
     expect(await program.graphql('{ pets { id } pet(id: 1) { name } }', key)).toMatchObject({

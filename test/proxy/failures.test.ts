@@ -154,7 +154,7 @@ describe('a gateway whose upstream fails', () => {
     expect((await gateway.fetch('/readyz')).status).toBe(200);
   });
 
-  it('asks the upstream again after an outage, also if the answer to a check has no request id', async () => {
+  it('asks the upstream again after an outage, also if the response to a check has no request id', async () => {
     const answerWithId: Script = (request, response) => {
       response.setHeader('X-Request-Id', String(request.headers['x-request-id']));
       answerAnimals(request, response);

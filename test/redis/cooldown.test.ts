@@ -133,7 +133,7 @@ describeWithRedisServer('a gateway whose Redis was unavailable', () => {
       const client = await connectRedis(server.url);
       await vi.waitFor(
         async () => {
-          expect(await client.keys('animals:proxy:cooldown:*')).toHaveLength(1);
+          expect(await client.keys('animals:proxy:cooldown:{*}')).toHaveLength(1);
           expect(await (await gateways[1].fetch('/metrics')).text()).toContain('limiter_shared 1');
         },
         { timeout: 5_000, interval: 50 },

@@ -22,7 +22,10 @@ describeWithRedis('cooldowns of two gateways', () => {
     between.host = `127.0.0.1:${proxy.port}`;
     const open = async (address: URL) => (await openTestRedis(address.href, { timeoutMs: 5_000 })).client;
     clients = [await open(between), await open(url)];
-    [one, other] = clients.map(createRedisCooldowns) as [Cooldowns, Cooldowns];
+    [one, other] = clients.map((client) => createRedisCooldowns(client, (id) => `animals:test:cooldown:{${id}}`)) as [
+      Cooldowns,
+      Cooldowns,
+    ];
     key = randomUUID();
   });
   afterEach(async () => {

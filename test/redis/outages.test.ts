@@ -114,7 +114,8 @@ describeWithRedisServer('four instances', () => {
     expect((await ask(instances[3], key)).remaining).toBe(5_000 - 321);
   });
 
-  it('share all counts though their host is too busy to read the answers of Redis in time', async () => {
+  // Other work on the machine may hold up Redis itself, which is an outage.
+  it('share all counts though their host is too busy to read the answers of Redis in time', { retry: 2 }, async () => {
     const { key } = await createKey(5_000);
     const clients = Array.from({ length: 8 }, (_, i) => askTimes(40, instances[i % 4] as Gateway, key));
     for (let i = 0; i < 2; i++) {

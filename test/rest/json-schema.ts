@@ -33,7 +33,7 @@ type Keyword = (value: unknown, expected: unknown, place: Place) => string[];
 
 const KEYWORDS: Readonly<Record<string, Keyword>> = {
   $ref: (value, reference, { root, at }) => validate(value, resolve(reference as string, root), root, at),
-  type: (value, type, { at }) => complain(typeOf(value) === type, `${at} is no ${String(type)}`),
+  type: (value, type, { at }) => complain([type].flat().includes(typeOf(value)), `${at} is no ${String(type)}`),
   format(value, format, { at }) {
     if (format !== 'int64' || !(value instanceof WrittenNumber)) throw new Error(`unknown format at ${at}`);
     return complain(BigInt.asIntN(64, BigInt(value.text)) === BigInt(value.text), `${at} is no int64`);

@@ -54,6 +54,42 @@ describe.each(STORES)('listing animals over REST, %s store', (mode) => {
     expect(idsOf(body)).toEqual([2, 6]);
   });
 
+  it('links each full page to the next, until every animal was in one', async () => {
+    for (const [search, expected] of [
+      ['limit=50', range(1, 150)],
+      ['limit=7&status=sold', range(1, 150).filter((n) => n % 4 === 2)],
+      ['limit=100&after=-9223372036854775808', range(1, 150)],
+      ['', range(1, 150)],
+    ] as const) {
+      const walked: number[] = [];
+      let path: string | undefined = `/v1/pets?${search}`;
+      while (path !== undefined) {
+        const { headers, body } = await client.get(path);
+        walked.push(...idsOf(body));
+        const link = headers.get('link');
+        const { limit, filter } = partsOf(path);
+        path = idsOf(body).length < limit ? undefined : `/v1/pets?limit=${limit}${filter}&after=${walked.at(-1)}`;
+        expect(link).toBe(path === undefined ? null : `<${path}>; rel="next"`);
+      }
+      expect(walked).toEqual(expected);
+    }
+  });
+
+  it('keeps the link in the response to HEAD, in a 304 and with large ids', async () => {
+    const deep = '9007199254740993';
+    await gateway.sql(`INSERT INTO pets (id, name, category_id) VALUES (${deep}, 'Deep', 1)`);
+    const path = '/v1/pets?limit=1&after=150';
+    const link = `</v1/pets?limit=1&after=${deep}>; rel="next"`;
+    const { headers } = await client.get(path);
+    expect(headers.get('link')).toBe(link);
+    expect((await client.send('HEAD', path)).headers.get('link')).toBe(link);
+    const known = await client.send('GET', path, { headers: { 'If-None-Match': headers.get('etag') as string } });
+    expect([known.status, known.headers.get('link')]).toEqual([304, link]);
+    const { text } = await client.get(`/v1/pets?after=${deep}`);
+    expect(text).toBe('[]');
+    await gateway.sql(`DELETE FROM pets WHERE id = ${deep}`);
+  });
+
   it.each([
     ['limit=0', /limit.* got 0/],
     ['limit=101', /limit.* got 101/],
@@ -86,6 +122,20 @@ describe.each(STORES)('listing animals over REST, %s store', (mode) => {
     ['status=sold,pending', /status/],
     ['status=sold&status=sold', /status.*twice/],
     ['status=%FF', /status/],
+    ['after=', /after.* got ""/],
+    ['after=007', /after must be a whole number.* got "007"/],
+    ['after=%2B1', /after.*\+1/],
+    ['after=1e3', /after.*1e3/],
+    ['after=0x5', /after.*0x5/],
+    ['after=1.0', /after.*1\.0/],
+    ['after=-0', /after.*-0/],
+    ['after=null', /after.*null/],
+    ['after=true', /after.*true/],
+    ['after=%221%22', /after/],
+    ['after=9223372036854775808', /after.*9223372036854775808/],
+    ['after=-9223372036854775809', /after/],
+    ['after=1&after=1', /after.*twice/],
+    ['After=1', /After/],
     ['offset=10', /offset/],
     ['Limit=10', /Limit/],
     ['=', /""/],
@@ -135,4 +185,8 @@ function idsOf(pets: unknown): number[] {
 
 function range(first: number, last: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, i) => first + i);
+}
+
+function partsOf(path: string): { readonly limit: number; readonly filter: string } {
+  return { limit: Number(/limit=(\d+)/.exec(path)?.[1] ?? 20), filter: /&status=\w+/.exec(path)?.[0] ?? '' };
 }

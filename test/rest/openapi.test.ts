@@ -10,7 +10,7 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
   let document: any;
 
   beforeAll(async () => {
-    gateway = await startGateway(mode, { NODE_ENV: 'production', MAX_BODY_BYTES: '2048' });
+    gateway = await startGateway(mode, { NODE_ENV: 'production', MAX_BODY_BYTES: '2048', KEY_SELF_ROTATION: 'true' });
     client = createRestClient(gateway, (await gateway.createKey()).key);
     document = (await createRestClient(gateway).get('/v1/openapi.json')).body;
   });
@@ -34,7 +34,7 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
     const known = ['openapi', 'info', 'servers', 'security', 'tags', 'paths', 'components'];
     expect(known).toEqual(expect.arrayContaining(Object.keys(document as object)));
     const names = operations().map(({ operation }) => operation.operationId as string);
-    expect(names.sort()).toEqual(['createPet', 'getPet', 'listPets']);
+    expect(names.sort()).toEqual(['createPet', 'getKey', 'getPet', 'listKeyUsage', 'listPets', 'rotateKey']);
     for (const { path, operation } of operations()) {
       for (const [status, response] of Object.entries(operation.responses as Record<string, any>)) {
         expect(response.description).toEqual(expect.any(String));
@@ -67,12 +67,15 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
     for (const { operation } of operations()) expect(operation).not.toHaveProperty('security');
   });
 
-  it('states the bounds and the default of limit, and the values of the status filter', () => {
-    const [limit, status] = parametersOf(document.paths['/pets'].get);
+  it('states the bounds and the default of limit, the values of the status filter, and the type of after', () => {
+    const [limit, status, after] = parametersOf(document.paths['/pets'].get);
     expect(limit).toMatchObject({ name: 'limit', in: 'query', required: false });
     expect(limit?.schema).toEqual({ type: 'integer', minimum: 1, maximum: 100, default: 20 });
     expect(status).toMatchObject({ name: 'status', in: 'query', required: false });
     expect(status?.schema).toMatchObject({ enum: ['available', 'pending', 'sold'] });
+    expect(after).toMatchObject({ name: 'after', in: 'query', required: false });
+    expect(after?.schema).toEqual({ type: 'integer', format: 'int64' });
+    expect(document.paths['/pets'].get.responses['200'].headers).toHaveProperty('Link');
   });
 
   it('describes Pet, NewPet, PetStatus and Error as the interface document does', () => {
@@ -107,11 +110,13 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
   it('has a message that the server sends as the example of each 400', async () => {
     const exampleOf = (operation: any): unknown =>
       operation.responses['400'].content['application/json'].examples.invalid_request.value;
-    const { '/pets': pets, '/pets/{petId}': lookup } = document.paths;
+    const { '/pets': pets, '/pets/{petId}': lookup, '/key': key, '/key/usage': usage } = document.paths;
     const answers = [
       [pets.get, await client.get('/v1/pets?limit=500')],
       [pets.post, await client.post('{"name":"Rex","categoryId":"1"}')],
       [lookup.get, await client.get('/v1/pets/seven')],
+      [key.get, await client.get('/v1/key?id=1')],
+      [usage.get, await client.get('/v1/key/usage?days=500')],
     ] as const;
     for (const [operation, { text }] of answers) expect(JSON.parse(text)).toEqual(exampleOf(operation));
   });
@@ -129,8 +134,8 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
       ['/pets', 'post', await client.post('{}', html)],
       ['/pets', 'post', await client.post('x'.repeat(3_000))],
       ['/pets', 'post', await client.post('{}', { 'Content-Type': 'text/plain' })],
-      ['/pets', 'get', await client.get('/v1/pets')],
-      ['/pets', 'get', await once.get('/v1/pets?status=sold')],
+      ['/pets', 'get', await client.get('/v1/pets?limit=2')],
+      ['/pets', 'get', await once.get('/v1/pets?status=pending&limit=1')],
       ['/pets', 'get', await once.get('/v1/pets')],
       ['/pets', 'get', await client.get('/v1/pets?limit=1e2')],
       ['/pets', 'get', await client.get('/v1/pets', html)],
@@ -139,6 +144,13 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
       [lookup, 'get', await client.get('/v1/pets/x')],
       [lookup, 'get', await createRestClient(gateway).get('/v1/pets/1')],
       [lookup, 'get', await once.get('/v1/pets/1')],
+      ['/key', 'get', await client.get('/v1/key')],
+      ['/key', 'get', await createRestClient(gateway).get('/v1/key')],
+      ['/key/usage', 'get', await client.get('/v1/key/usage')],
+      ['/key/usage', 'get', await client.get('/v1/key/usage?days=0')],
+      ['/key/rotate', 'post', await client.send('POST', '/v1/key/rotate?overlap=0')],
+      ['/key/rotate', 'post', await client.send('POST', '/v1/key/rotate')],
+      ['/key/rotate', 'post', await client.send('POST', '/v1/key/rotate')],
     ];
     await breakReads(gateway);
     answers.push(['/pets', 'get', await client.get('/v1/pets?limit=99')]);
@@ -152,7 +164,7 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
         expect(headers.has(name), `${name} ${status}`).toBe(true);
     }
     const statuses = new Set(answers.map(([, , { status }]) => status));
-    expect([...statuses].sort()).toEqual([200, 201, 400, 401, 404, 406, 413, 415, 429, 500]);
+    expect([...statuses].sort()).toEqual([200, 201, 400, 401, 404, 406, 409, 413, 415, 429, 500]);
   });
 
   it('refuses what the server refuses', () => {

@@ -26,6 +26,7 @@ describe('a valid key', () => {
     expect(caller).toEqual({
       id: 'key_7',
       plan: 'enterprise',
+      readOnly: false,
       windows: [
         { name: 'minute', seconds: 60, limit: 5 },
         { name: 'day', seconds: 86_400, limit: 70 },

@@ -50,6 +50,7 @@ const NEW: KeyRecord = {
   plan: 'free',
   label: null,
   limits: { perMinute: 60, perDay: 1_000 },
+  readOnly: false,
   createdAt: new Date(0),
   expiresAt: null,
   revokedAt: null,

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { renderReport } from '../../src/cli/report.js';
 import type { KeyStore } from '../../src/store/postgres-key-store.js';
 import type { Database } from '../../src/store/database.js';
 import { createKeyAdmin, type KeyAdmin } from '../../src/store/key-admin.js';
@@ -6,7 +7,7 @@ import { migrate } from '../../src/store/migrate.js';
 import { createPgDatabase } from '../../src/store/pg-database.js';
 import { openPgliteDatabase } from '../../src/store/embedded-store.js';
 import { createPostgresKeyStore } from '../../src/store/postgres-key-store.js';
-import { createPostgresUsage } from '../../src/store/postgres-usage.js';
+import { createPostgresUsage, deleteOldRows } from '../../src/store/postgres-usage.js';
 import { createDatabase } from '../support/gateway.js';
 
 describe.each(['PGlite', 'a PostgreSQL server'])('the administration of keys on %s', (kind) => {
@@ -95,5 +96,103 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the administration of keys on 
       [first.toISOString(), second.toISOString()],
       [null, first.toISOString()],
     ]);
+  });
+
+  describe('finds what to clean up', () => {
+    const ids: Record<string, string> = {};
+    const DAY = 86_400_000;
+    const named = (listed: readonly { readonly label: string | null }[]) => listed.map(({ label }) => label);
+
+    beforeAll(async () => {
+      await database.query({ name: '', text: 'DELETE FROM api_keys' }, []);
+      for (const [label, age, endsIn] of [
+        ['used', 400, 400],
+        ['fresh', 1, 20],
+        ['<b>old</b>', 100, 10],
+        ['older', 200, undefined],
+        ['revoked', 250, 10],
+        ['expired', 300, -1],
+      ] as const) {
+        const { id } = await admin.create({ plan: 'free', label, actor });
+        ids[label] = id;
+        await database.query(
+          {
+            name: '',
+            text: `UPDATE api_keys SET created_at = now() - $2 * interval '1 day', expires_at = now() + $3 * interval '1 day'
+                   WHERE id = $1`,
+          },
+          [id, age, endsIn],
+        );
+      }
+      await admin.revoke({ id: ids.revoked as string, actor });
+      await addUsage('used', 89.5, '', 0);
+      await addUsage('used', 3, '<i>"Query.pet"</i>', 2);
+      await addUsage('<b>old</b>', 90.5, '', 0);
+    });
+
+    const addUsage = (label: string, daysAgo: number, deprecated: string, refused: number) =>
+      database.query(
+        {
+          name: '',
+          text: `INSERT INTO usage SELECT $1, date_trunc('day', at, 'UTC'), 24, 'web', 'Q', $2, 5, 7, 3, $3, at
+                 FROM (SELECT now() - $4 * interval '1 day' AS at) AS times`,
+        },
+        [ids[label], deprecated, refused, daysAgo],
+      );
+
+    it('among keys that nobody has used for a time', async () => {
+      const unusedMs = 90 * DAY;
+      expect(named(await admin.list({ unusedMs }))).toEqual(['<b>old</b>', 'older', 'revoked', 'expired']);
+      expect(named(await admin.list({ unusedMs, active: true }))).toEqual(['<b>old</b>', 'older']);
+      expect(named(await admin.list({ unusedMs, active: true, plan: 'pro' }))).toEqual([]);
+      expect(named(await admin.list({ unusedMs: 2 * DAY, active: true, limit: 1 }))).toEqual(['<b>old</b>']);
+      expect(named(await admin.list({ unusedMs: 91 * DAY, active: true }))).toEqual(['older']);
+    });
+
+    it('among keys that expire within a time, the next one first', async () => {
+      expect(named(await admin.list({ expiringMs: 30 * DAY }))).toEqual(['<b>old</b>', 'fresh']);
+      expect(named(await admin.list({ expiringMs: 15 * DAY }))).toEqual(['<b>old</b>']);
+      expect(named(await admin.list({ expiringMs: 30 * DAY, unusedMs: 90 * DAY }))).toEqual(['<b>old</b>']);
+    });
+
+    it('and reports it, with the use, growth and refusals of all keys', async () => {
+      const report = await admin.report(1);
+      expect(report).toMatchObject({ all: 6, active: 4, allUnused: 2, allExpiring: 2 });
+      expect(report.days).toHaveLength(90);
+      // Four old keys worked then. One of them expired, one is revoked now, and one was added.
+      expect(report.days.at(-4)).toMatchObject({ requests: 5, cost: 7, errors: 3, refused: 2, keys: 5 });
+      expect(report.days.at(-1)).toMatchObject({ requests: 0, keys: 4 });
+      expect([named(report.unused), named(report.expiring)]).toEqual([['<b>old</b>'], ['<b>old</b>']]);
+      expect(report.used).toMatchObject([{ keyId: ids.used, label: 'used', plan: 'free', requests: 5, cost: 7 }]);
+      expect(report.refused).toMatchObject([{ keyId: ids.used, refused: 2, bannedUntil: null }]);
+      expect(report.deprecated).toMatchObject([{ keyId: ids.used, deprecated: '<i>"Query.pet"</i>', requests: 5 }]);
+    });
+
+    it('and renders the report as one page without the markup of strangers', async () => {
+      const html = await renderReport(await admin.report(50), 'the store on <host>');
+      expect(html).toContain('&#60;b&#62;old&#60;/b&#62;');
+      expect(html).toContain('the store on &#60;host&#62;');
+      expect(html).toContain('&#60;i&#62;&#34;Query.pet&#34;&#60;/i&#62;');
+      expect(html).not.toMatch(/<b>|<i>|\{\{|<script|https?:|undefined|NaN|null/);
+    });
+
+    it('and renders a store without keys', async () => {
+      await database.query({ name: '', text: 'DELETE FROM api_keys' }, []);
+      await database.query({ name: '', text: 'DELETE FROM usage' }, []);
+      const html = await renderReport(await admin.report(50), 'an empty store');
+      expect(html.match(/<p>None\.<\/p>/g)).toHaveLength(5);
+      expect(html).not.toMatch(/\{\{|undefined|NaN|null|Infinity/);
+    });
+  });
+
+  it('deletes old entries of the log', async () => {
+    const id = await create();
+    await admin.update({ id, actor, label: 'new' });
+    const text = "UPDATE key_log SET at = now() - interval '10 days' WHERE key_id = $1 AND action = 'create'";
+    await database.query({ name: '', text }, [id]);
+    await deleteOldRows(database, 'key_log', 11);
+    expect(await admin.log({ id, limit: 5 })).toHaveLength(2);
+    await deleteOldRows(database, 'key_log', 9);
+    expect((await admin.log({ id, limit: 5 })).map(({ action }) => action)).toEqual(['update']);
   });
 });

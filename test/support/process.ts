@@ -21,6 +21,12 @@ if (process.getuid?.() !== 0) IN_CONTAINER.push('--map-root-user');
 const UNPRIVILEGED =
   process.getuid?.() === 0 ? ['setpriv', '--bounding-set=-dac_override,-dac_read_search', '--inh-caps=-all'] : [];
 
+/** Before a command: runs a script of the shell in a mount namespace of its own. */
+export function afterMounting(script: string): readonly string[] {
+  const options = process.getuid?.() === 0 ? [] : ['--map-root-user'];
+  return ['unshare', '--mount', ...options, 'sh', '-c', `${script} && exec "$@"`, 'sh'];
+}
+
 /** Why this machine cannot start a process in a PID namespace of its own; undefined if it can. */
 export function whyNoContainers(): string | undefined {
   const { error, status, stderr } = spawnSync('unshare', [...IN_CONTAINER, 'true'], { encoding: 'utf8' });
@@ -60,8 +66,11 @@ type Environment = Readonly<Record<string, string>>;
 /** An empty folder in which a test starts processes. Each gets only PATH and the environment that the test passes. */
 export interface Place {
   readonly directory: string;
-  /** Starts the server and does not wait until it listens; `url` is empty. */
-  launch(env: Environment): Program;
+  /**
+   * Starts the server and does not wait until it listens; `url` is empty.
+   * @param launcher - a command that runs the program
+   */
+  launch(env: Environment, launcher?: readonly string[]): Program;
   /** Starts the server and waits until it listens. */
   start(env: Environment): Promise<Program>;
   /** Runs a server that the test expects to exit by itself. */
@@ -110,7 +119,7 @@ export async function makePlace(): Promise<Place> {
 
   return {
     directory,
-    launch: (env) => run(MAIN, [], env),
+    launch: (env, launcher) => run(MAIN, [], env, launcher),
     start: async (env) => {
       const running = run(MAIN, [], env);
       if (!(await running.listens())) throw new Error(`the server ended: ${(await running.ended).stderr}`);

@@ -102,7 +102,15 @@ export function answerAnimals({ method, path }: SeenRequest, response: ServerRes
   const id = /^\/pets\/(-?\d+)$/.exec(path)?.[1];
   if (id !== undefined) send(response, 200, `{"id":${id},"name":"Animal ${id}","categoryId":1}`);
   else if (method === 'POST') send(response, 201, '{"id":7,"name":"New","categoryId":1}');
-  else send(response, 200, '[{"id":1,"name":"Bella","categoryId":9007199254740993,"status":"sold"}]');
+  else if (path.includes('&after=')) {
+    const { limit, after } = Object.fromEntries(new URL(path, 'http://store').searchParams);
+    const ids = Array.from({ length: Number(limit) }, (_, index) => Number(after) + 1 + index);
+    send(
+      response,
+      200,
+      ids.map((each) => ({ id: each, name: `Animal ${each}`, categoryId: 1 })),
+    );
+  } else send(response, 200, '[{"id":1,"name":"Bella","categoryId":9007199254740993,"status":"sold"}]');
 }
 
 /** The limit headers that this program sends for a free key. */

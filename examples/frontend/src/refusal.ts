@@ -17,6 +17,8 @@ export function toRefusal(thrown: Error): Refusal {
   switch (error.code) {
     case 'UNAUTHENTICATED':
       return { kind: 'key', text: 'The store does not know this key. Enter another one.' };
+    case 'FORBIDDEN':
+      return { kind: 'key', text: 'This key may not add animals. Enter another one.' };
     case 'BAD_USER_INPUT':
       return { kind: 'input', text: `The store does not accept this: ${error.message}` };
     case 'RATE_LIMITED':

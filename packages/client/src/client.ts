@@ -1,7 +1,11 @@
+import { createAddAll, type AddAllOptions } from './add-all.js';
 import { createIdempotencyKey } from './idempotency-key.js';
-import type { LimitWindow } from './limits.js';
-import { createListSearch } from './list-search.js';
-import { createPetError, isPetError, type PetError } from './pet-error.js';
+import { createKeyRequest, type Key, type KeyUsage } from './key.js';
+import { updateWindows, type LimitWindow } from './limits.js';
+import { createNotices, type LimitNotice } from './notices.js';
+import { sortIds, walk } from './pages.js';
+import { badInput, isPetError, type PetError } from './pet-error.js';
+import { toDryRun } from './price.js';
 import { createQueue } from './queue.js';
 import { sendFields, type Field } from './request.js';
 
@@ -51,6 +55,8 @@ export interface PetClientOptions {
   readonly onWait?: (wait: PetWait) => void;
   /** Called with what is left of the key's plan after each response that states it, the shortest window first. */
   readonly onLimit?: (windows: readonly LimitWindow[]) => void;
+  /** Called once per window when 80 percent of it are used, and once for 95, as far as the responses show it. */
+  readonly onNotice?: (notice: LimitNotice) => void;
   /** Sends the requests in place of the global `fetch`, for example through a proxy. */
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>;
 }
@@ -70,6 +76,8 @@ export interface ListOptions extends CallOptions {
   readonly status?: PetStatus | undefined;
   /** From 1 to 100 (default 20). */
   readonly limit?: number | undefined;
+  /** Only animals with a greater id. For the next page, pass the id of the last animal. */
+  readonly after?: PetId | undefined;
 }
 
 export interface AddOptions extends CallOptions {
@@ -85,10 +93,16 @@ export interface PetClient {
   /** Lists animals, lowest id first. */
   list(options?: ListOptions): Promise<readonly Pet[]>;
   /**
+   * Lists all animals, lowest id first, in pages of 100. It requests a page only when the loop reaches it. Each animal
+   * that exists at the start is in the loop once, however many are added.
+   * @example for await (const pet of client.pets({ status: 'SOLD' })) console.log(pet.name);
+   */
+  pets(options?: Omit<ListOptions, 'limit'>): AsyncGenerator<Pet, void, undefined>;
+  /**
    * Looks up one animal. Lookups of the same tick of the event loop share a request.
    *
-   * With `getFromLists`, it looks for the animal in the lists: the 100 lowest ids of all animals and of each status. If
-   * those do not reach it, the error is `BEYOND_LISTS`.
+   * With `getFromLists`, the request is for lists that begin with the ids, and ids that differ by less than 100 share a
+   * list. Each list costs one request of the key's plan.
    */
   get(id: PetId, options?: CallOptions): Promise<Pet>;
   /**
@@ -98,6 +112,23 @@ export interface PetClient {
   loadMany(ids: readonly PetId[], options?: CallOptions): Promise<(Pet | PetError)[]>;
   /** Adds an animal. Unless `idempotencyKeys` is off, the client can safely repeat it. */
   add(pet: NewPet, options?: AddOptions): Promise<Pet>;
+  /**
+   * Adds many animals at the pace that the key allows: each operation adds as many as are left. It waits for as many
+   * windows as it takes, and each wait may take `maxWaitMs`.
+   * @returns for each animal, in order, the animal with its id, or the BAD_USER_INPUT with which the store refused it
+   * @throws PetError any other failure, which ends the call
+   */
+  addAll(pets: Iterable<NewPet> | AsyncIterable<NewPet>, options: AddAllOptions): Promise<(Pet | PetError)[]>;
+  /**
+   * Asks how many requests a query costs, without running it. This is free, but possible only 60 times a minute. Before
+   * a gateway knows the limits of the key, the error is `UNRECOGNIZED`.
+   * @param document - without mutations
+   */
+  price(document: string, variables?: Readonly<Record<string, unknown>>, options?: CallOptions): Promise<number>;
+  /** Asks what the key may and has left. Like `usage`, it is free, never repeated, and allowed 60 times a minute. */
+  key(options?: CallOptions): Promise<Key>;
+  /** Asks what the key has used. @param options.days - 1 to 366, with today (default 30) */
+  usage(options?: CallOptions & { readonly days?: number | undefined }): Promise<KeyUsage>;
 }
 
 /**
@@ -111,6 +142,8 @@ export function createPetClient(options: PetClientOptions): PetClient {
     idempotencyKeys = true,
     getFromLists = false,
     fetch = (url: string, init: RequestInit) => globalThis.fetch(url, init),
+    onLimit,
+    onNotice,
   } = options;
   const url = new URL(options.url, (globalThis as { location?: { href: string } }).location?.href);
   if (!/^[\x21-\x7e]+$/.test(key)) throw new TypeError('key must be printable ASCII without spaces.');
@@ -128,35 +161,49 @@ export function createPetClient(options: PetClientOptions): PetClient {
     ...(clientName && { 'apollographql-client-name': clientName }),
   };
   const endpoint = { url, headers, timeoutMs: Math.min(timeoutMs, LONGEST_TIMER_MS), fetch };
-  const run = createQueue((fields, controller) => sendFields(fields, controller, endpoint), {
+  const notice = onNotice && createNotices(onNotice);
+  const tellLimit = (windows: readonly LimitWindow[]): void => {
+    notice?.(windows);
+    onLimit?.(windows);
+  };
+  const ask = createKeyRequest(endpoint, (received) => notice?.(updateWindows([], received)));
+  const run = createQueue((fields, controller) => sendFields(fields, controller, endpoint, getFromLists), {
     ...options,
+    onLimit: tellLimit,
     concurrency,
     maxWaitMs,
   });
-  const lookUp = (ids: readonly string[], signal: AbortSignal | undefined): Promise<unknown[]> =>
-    run(
-      ids.map((id) => ({ kind: 'pet', variables: { id } })),
-      signal,
-    );
-  const find = getFromLists ? createListSearch(list) : lookUp;
+  const addAll = createAddAll(run, toInput);
 
   return {
     list,
+    pets: (walked = {}) => walk(list, walked),
     loadMany,
+    key: ({ signal } = {}) => ask('', signal),
+    usage: ({ days = 30, signal } = {}) => ask(`/usage?days=${days}`, signal),
     async get(id, call) {
       return unwrap((await loadMany([id], call))[0]);
     },
-    async add({ name, categoryId, status }, { idempotencyKey, signal } = {}) {
-      const input = { name, categoryId: unwrap(parseId('categoryId', categoryId)), status };
-      if (idempotencyKey !== undefined && !IDEMPOTENCY_KEY.test(idempotencyKey))
-        throw badInput('idempotencyKey must be 1 to 255 characters of printable ASCII without spaces or quotes.');
+    async add(pet, { idempotencyKey, signal } = {}) {
+      const input = unwrap(toInput(pet));
+      if (idempotencyKey !== undefined) requireToken('idempotencyKey', idempotencyKey);
       const ownKey = idempotencyKey ?? (idempotencyKeys ? createIdempotencyKey() : undefined);
       return runOne<Pet>({ kind: 'addPet', variables: { input }, idempotencyKey: ownKey }, signal);
     },
+    async addAll(pets, addOptions) {
+      if (!idempotencyKeys) throw badInput('addAll needs idempotencyKeys.');
+      requireToken('name', addOptions.name);
+      return addAll(pets, addOptions);
+    },
+    async price(given, variables = {}, { signal } = {}) {
+      const document = toDryRun(given);
+      return (await runOne<{ readonly cost: number }>({ kind: 'price', variables, document }, signal)).cost;
+    },
   };
 
-  function list({ status, limit, signal }: ListOptions = {}): Promise<readonly Pet[]> {
-    return runOne({ kind: 'pets', variables: { limit, status } }, signal);
+  async function list({ status, limit, after, signal }: ListOptions = {}): Promise<readonly Pet[]> {
+    const start = after === undefined ? undefined : unwrap(parseId('after', after));
+    return runOne({ kind: 'pets', variables: { limit, status, after: start } }, signal);
   }
 
   async function runOne<T>(field: Field, signal: AbortSignal | undefined): Promise<T> {
@@ -165,10 +212,18 @@ export function createPetClient(options: PetClientOptions): PetClient {
 
   async function loadMany(given: readonly PetId[], { signal }: CallOptions = {}): Promise<(Pet | PetError)[]> {
     const ids = given.map((id) => parseId('id', id));
-    const valid = ids.filter((id) => typeof id === 'string');
-    const results = (await find(valid, signal)).values();
-    return ids.map((id) => (isPetError(id) ? id : (results.next().value as Pet | PetError)));
+    // Neighbours share a list.
+    const valid = sortIds(ids.filter((id) => typeof id === 'string'));
+    const fields = valid.map((id): Field => ({ kind: 'pet', variables: { id }, group: 'pet' }));
+    const results = await run(fields, signal);
+    const found = new Map(valid.map((id, index) => [id, results[index] as Pet | PetError]));
+    return ids.map((id) => (isPetError(id) ? id : (found.get(id) as Pet | PetError)));
   }
+}
+
+function toInput({ name, categoryId, status }: NewPet): object | PetError {
+  const id = parseId('categoryId', categoryId);
+  return isPetError(id) ? id : { name, categoryId: id, status };
 }
 
 /** @throws PetError if the result is one */
@@ -180,7 +235,8 @@ function unwrap<T>(result: T): Exclude<T, PetError | undefined> {
 /** @returns the id in plain digits; an error if it is no whole number, or may have been rounded */
 function parseId(name: string, given: PetId): string | PetError {
   const text = String(given);
-  if ((typeof given !== 'number' || Number.isSafeInteger(given)) && /^(?:0|-?[1-9]\d{0,18})$/.test(text)) return text;
+  const isExact = typeof given !== 'number' || Number.isSafeInteger(given);
+  if (isExact && /^(?:0|-?[1-9]\d{0,18})$/.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text)) return text;
   const shown = typeof given === 'string' ? JSON.stringify(text) : text;
   return badInput(
     `${name} must be a 64-bit integer such as "42", as a number at most 2^53 - 1; got ${shown.slice(0, 40)}.`,
@@ -188,11 +244,10 @@ function parseId(name: string, given: PetId): string | PetError {
 }
 
 /** https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/ */
-const IDEMPOTENCY_KEY = /^[\x21\x23-\x7e]{1,255}$/;
+function requireToken(option: string, value: string): void {
+  if (!/^[\x21\x23-\x7e]{1,255}$/.test(value))
+    throw badInput(`${option} must be 1 to 255 characters of printable ASCII without spaces or quotes.`);
+}
 
 /** A longer timer would end at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
-
-function badInput(message: string): PetError {
-  return createPetError({ code: 'BAD_USER_INPUT', message, requestId: '' });
-}

@@ -9,6 +9,7 @@
  */
 export const STORE_ERRORS = {
   UNAUTHENTICATED: { repeat: 'no', meaning: 'The key is missing, unknown, revoked or expired.' },
+  FORBIDDEN: { repeat: 'no', meaning: 'The key is read-only: it may not add animals.' },
   BAD_USER_INPUT: { repeat: 'no', meaning: 'An argument, a variable or the Idempotency-Key is missing or invalid.' },
   NOT_FOUND: { repeat: 'no', meaning: 'The animal does not exist.' },
   RATE_LIMITED: { repeat: 'after-wait', meaning: 'A limit of the plan or of the client address is reached.' },

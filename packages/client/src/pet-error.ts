@@ -1,8 +1,8 @@
 import { isStoreErrorCode, STORE_ERRORS, type StoreError, type UnrecognizedError } from './errors.js';
 
-/** A failure that has no response of the store. `BEYOND_LISTS` occurs with the option `getFromLists`. */
+/** A failure that has no response of the store. */
 interface ClientFailure {
-  readonly code: 'CONNECTION_FAILED' | 'TIMED_OUT' | 'BEYOND_LISTS';
+  readonly code: 'CONNECTION_FAILED' | 'TIMED_OUT';
   readonly message: string;
 }
 
@@ -18,6 +18,10 @@ export function isPetError(value: unknown): value is PetError {
 
 export function createPetError({ message, ...rest }: Failure, cause?: unknown) {
   return Object.assign(new Error(message, { cause }), { name: 'PetError' }, rest) as PetError;
+}
+
+export function badInput(message: string): PetError {
+  return createPetError({ code: 'BAD_USER_INPUT', message, requestId: '' });
 }
 
 /**

@@ -8,7 +8,8 @@ import type { ListOptions, NewPet, PetClient, PetId } from './client.js';
 export function createPetQueries(client: PetClient) {
   return {
     list: (options: Omit<ListOptions, 'signal'> = {}) => ({
-      queryKey: ['pets', options] as const,
+      // A bigint has no form in JSON.
+      queryKey: ['pets', { ...options, after: options.after?.toString() }] as const,
       queryFn: ({ signal }: { readonly signal: AbortSignal }) => client.list({ ...options, signal }),
       retry: false,
     }),

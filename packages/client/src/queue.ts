@@ -45,7 +45,7 @@ const NOTHING_LEFT = createPetError({
 const nextTick: (run: () => void) => unknown =
   (globalThis as { setImmediate?: (run: () => void) => unknown }).setImmediate ?? setTimeout;
 
-/** Creates a queue that sends the lookups of one tick together, and everything else alone. */
+/** Creates a queue that sends the fields of one group together, and everything else alone. */
 export function createQueue(
   send: (fields: readonly Field[], controller: AbortController) => Promise<Reply>,
   options: Required<Pick<PetClientOptions, 'concurrency' | 'maxWaitMs'>> & PetClientOptions,
@@ -59,7 +59,7 @@ export function createQueue(
   let toldUntil = 0;
   const inFlight = new Map<AbortController, readonly Task[]>();
   /** The server's default. The client halves this if a server takes fewer. */
-  let maxLookups = 100;
+  let maxFields = 100;
   /** Unless it is 0, the client sends one request at a time. It starts so, to learn the windows. */
   let failuresInARow = 1;
 
@@ -75,7 +75,12 @@ export function createQueue(
       };
       own?.addEventListener('abort', abort);
       const results = fields.map(
-        (field) => new Promise((settle) => queue.push({ field, settle, signal, repeats: 0, waitedMs: 0 })),
+        (field) =>
+          new Promise((settle) => {
+            // A price waits for nothing, because it is free.
+            const add = field.document ? 'unshift' : 'push';
+            queue[add]({ field, settle, signal, repeats: 0, waitedMs: 0 });
+          }),
       );
       void Promise.all(results).then((values) => {
         // The signal may live as long as the program.
@@ -90,11 +95,15 @@ export function createQueue(
     clearTimeout(timer);
     queue = queue.filter(isWanted);
     for (let first = queue[0]; first && inFlight.size < (failuresInARow > 0 ? 1 : concurrency); first = queue[0]) {
+      if (first.field.document) {
+        void sendTasks([first]);
+        continue;
+      }
       if (pause && performance.now() < pause.until) return wait(pause);
-      const { kind } = first.field;
+      const { group } = first.field;
       // No operation may cost more than a window holds.
-      const size = kind === 'pet' ? Math.min(maxLookups, ...windows.map(({ limit }) => limit)) : 1;
-      const tasks = queue.filter(({ field }) => field.kind === kind).slice(0, size);
+      const size = group === undefined ? 1 : Math.min(maxFields, ...windows.map(({ limit }) => limit));
+      const tasks = queue.filter(({ field }) => field.group === group).slice(0, size);
       const now = Date.now();
       const left = windows.map(({ limit, remaining, resetAt }) => (resetAt > now ? remaining : limit));
       const room = Math.min(...left) - [...inFlight.values()].flat().length;
@@ -157,7 +166,7 @@ export function createQueue(
     // What it throws must not keep the callers from their results.
     if (onLimit && windows !== known) queueMicrotask(() => onLimit(windows));
     if (isTooLarge && tasks.length > 1) {
-      maxLookups = Math.min(maxLookups, Math.ceil(tasks.length / 2));
+      maxFields = Math.min(maxFields, Math.ceil(tasks.length / 2));
       queue.unshift(...tasks);
       return;
     }

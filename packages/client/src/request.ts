@@ -1,15 +1,22 @@
-import type { PetClientOptions } from './client.js';
+import type { Pet, PetClientOptions } from './client.js';
 import { toStoreErrors } from './errors.js';
 import { readForeignResponse } from './foreign-response.js';
-import { createPetError } from './pet-error.js';
+import { toArguments, toPages, type Page } from './pages.js';
+import { createPetError, isPetError, type PetError } from './pet-error.js';
 
-/** A root field to request. All fields of a request are of one kind, and only lookups share a request. */
+/** A root field to request. */
 export interface Field {
-  readonly kind: 'pet' | 'pets' | 'addPet';
-  /** The values of the field's arguments, by name. */
+  readonly kind: 'pet' | 'pets' | 'addPet' | 'price';
+  /** The values of the field's arguments by name; those of the document, if the field is its price. */
   readonly variables: Readonly<Record<string, unknown>>;
   /** The `Idempotency-Key` of the request. */
   readonly idempotencyKey?: string | undefined;
+  /** Only fields of the same kind and group share a request. Without a group, a field is sent alone. */
+  readonly group?: string;
+  /** The position of an addition of a group, of which the store derives its idempotency key. */
+  readonly position?: number;
+  /** What is priced. */
+  readonly document?: string;
 }
 
 export interface Reply {
@@ -25,9 +32,11 @@ export async function sendFields(
   fields: readonly Field[],
   controller: AbortController,
   endpoint: Required<Pick<PetClientOptions, 'fetch' | 'timeoutMs'>> & { url: URL; headers: Record<string, string> },
+  getFromLists: boolean,
 ): Promise<Reply> {
   const { url, headers, timeoutMs, fetch } = endpoint;
-  const key = fields[0]?.idempotencyKey;
+  const { kind, idempotencyKey: key } = fields[0] as Field;
+  const pages = kind === 'pet' && getFromLists ? toPages(fields.map(idOf)) : undefined;
   let isLate = false as boolean;
   const timer = setTimeout(() => {
     isLate = true;
@@ -37,12 +46,12 @@ export async function sendFields(
     const response = await fetch(url.href, {
       method: 'POST',
       headers: { ...headers, ...(key && { 'Idempotency-Key': key }) },
-      body: toBody(fields),
+      body: toBody(fields, pages),
       signal: controller.signal,
       // No other server gets the key: the client follows no redirects.
       redirect: 'manual',
     });
-    return readReply(response, await response.text(), fields);
+    return readReply(response, await response.text(), fields, pages);
   } catch (cause) {
     const code = isLate ? 'TIMED_OUT' : 'CONNECTION_FAILED';
     const reason = isLate ? `no complete response within ${timeoutMs} ms` : 'the connection failed';
@@ -53,22 +62,47 @@ export async function sendFields(
   }
 }
 
+/** The names of fields begin with `_`, as those of a document to price hardly do. */
 const PET = '{id name categoryId status}';
-const LIST = `query List($limit:Int!=20,$status:PetStatus){p0:pets(limit:$limit,status:$status)${PET}}`;
-const ADD = `mutation Add($input:NewPet!){p0:addPet(input:$input)${PET}}`;
+const LIST = `query List($limit:Int!=20,$status:PetStatus){_0:pets(limit:$limit,status:$status)${PET}}`;
+/** A store without paging does not know the argument. */
+const NEXT = `query Next($limit:Int!=20,$status:PetStatus,$after:ID){_0:pets(limit:$limit,status:$status,after:$after)${PET}}`;
 
-/** Requests of the same number of lookups have the same document, so the server compiles it once. */
-function toBody(fields: readonly Field[]): string {
-  const { kind, variables } = fields[0] as Field;
-  if (kind !== 'pet') return JSON.stringify({ query: kind === 'pets' ? LIST : ADD, variables });
-  const types = fields.map((_, index) => `$i${index}:ID!`).join();
-  const lookups = fields.map((_, index) => `p${index}:pet(id:$i${index}){...f}`).join(' ');
-  const query = `query LookUp(${types}){${lookups}}fragment f on Pet${PET}`;
-  const ids = fields.map((field, index) => [`i${index}`, field.variables.id]);
-  return JSON.stringify({ query, variables: Object.fromEntries(ids) as unknown });
+const idOf = ({ variables }: Field): string => variables.id as string;
+
+/** Requests of the same number of fields have the same document, so the server compiles it once. */
+function toBody(fields: readonly Field[], pages: readonly Page[] | undefined): string {
+  const { kind, variables, document } = fields[0] as Field;
+  const list = variables.after === undefined ? LIST : NEXT;
+  if (document ?? kind === 'pets') return JSON.stringify({ query: document ?? list, variables });
+  const values: unknown[][] = [];
+  const roots: (string | undefined)[] = [];
+  if (pages) {
+    for (const [index, { after, limit }] of pages.map(toArguments).entries()) {
+      values.push([`a${index}`, after, 'ID'], [`n${index}`, limit, 'Int!']);
+      roots.push(`_${index}:pets(after:$a${index},limit:$n${index}){...f}`);
+    }
+  } else {
+    const [type, root] = kind === 'pet' ? ['ID!', 'pet(id'] : ['NewPet!', 'addPet(input'];
+    for (const [index, { variables: given, position = index }] of fields.entries()) {
+      values.push([`i${index}`, given.id ?? given.input, type]);
+      roots[position] = `_${index}:${root}:$i${index}){...f}`;
+    }
+  }
+  // An addition that the store refuses, for nothing, takes each position that is sent in another request.
+  const selected = Array.from(roots, (root, at) => root ?? `s${at}:addPet(input:{name:"",categoryId:0}){id}`).join(' ');
+  const types = values.map(([name, , type]) => `$${name as string}:${type as string}`).join();
+  const operation = kind === 'pet' ? 'query LookUp' : 'mutation Add';
+  const query = `${operation}(${types}){${selected}}fragment f on Pet${PET}`;
+  return JSON.stringify({ query, variables: Object.fromEntries(values) as unknown });
 }
 
-function readReply({ status, headers }: Response, text: string, fields: readonly Field[]): Reply {
+function readReply(
+  { status, headers }: Response,
+  text: string,
+  fields: readonly Field[],
+  pages: readonly Page[] | undefined,
+): Reply {
   const body = parseJson(text);
   const errors = toStoreErrors(body);
   const { data } = Object(body) as { readonly data?: Readonly<Record<string, unknown>> | null };
@@ -84,7 +118,17 @@ function readReply({ status, headers }: Response, text: string, fields: readonly
   const missing = { code: 'UNRECOGNIZED', message: 'The response has neither a value nor an error.' } as const;
   const toResult = (alias: string): unknown =>
     data[alias] ?? createPetError(failures.get(alias) ?? failures.get(undefined) ?? missing);
-  return { results: fields.map((_, index) => toResult(`p${index}`)), headers };
+  if (!pages) return { results: fields.map((_, index) => toResult(`_${index}`)), headers };
+  const lists = pages.map((_, index) => toResult(`_${index}`));
+  const requestId = headers.get('x-request-id') ?? '';
+  const find = (id: string): unknown => {
+    const list = lists[pages.findIndex(({ last }) => BigInt(id) <= last)] as readonly Pet[] | PetError;
+    if (isPetError(list)) return list;
+    const message = `There is no animal with id ${id}.`;
+    const error = { code: 'not_found', message, status: 404 };
+    return list.find((pet) => pet.id === id) ?? createPetError({ code: 'NOT_FOUND', message, requestId, error });
+  };
+  return { results: fields.map((field) => find(idOf(field))), headers };
 }
 
 function parseJson(text: string): unknown {

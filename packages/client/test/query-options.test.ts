@@ -5,7 +5,7 @@ import { createPetQueries } from '../src/query-options.js';
 import { recordFetch } from '../../../test/clients/recorded-fetch.js';
 import { startGateway, type Gateway } from '../../../test/support/gateway.js';
 
-describe('createPetQueries, with TanStack Query', () => {
+describe.each([false, true])('createPetQueries, with TanStack Query, lookups through lists: %s', (getFromLists) => {
   let gateway: Gateway;
 
   beforeAll(async () => {
@@ -17,7 +17,7 @@ describe('createPetQueries, with TanStack Query', () => {
   async function connect() {
     const { key } = await gateway.createKey();
     const { fetch, sent } = recordFetch();
-    const client = createPetClient({ url: `${gateway.url}/graphql`, key, fetch });
+    const client = createPetClient({ url: `${gateway.url}/graphql`, key, fetch, getFromLists });
     return { pets: createPetQueries(client), queryClient: new QueryClient(), sent };
   }
 
@@ -28,6 +28,8 @@ describe('createPetQueries, with TanStack Query', () => {
     expect(await Promise.all(both)).toMatchObject([{ name: 'Bella' }, { name: 'Milo' }]);
     expect(sent).toHaveLength(2);
     expect(queryClient.getQueryData(pets.get('2').queryKey)).toMatchObject({ name: 'Milo' });
+    expect(await queryClient.query(pets.list({ after: 1n }))).toMatchObject([{ name: 'Milo' }]);
+    expect(await queryClient.query(pets.list({ after: 2n }))).toEqual([]);
   });
 
   it('adds an animal, and leaves repeats to the client', async () => {

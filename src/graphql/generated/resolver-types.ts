@@ -68,7 +68,7 @@ export type Query = {
   /** The store's animals, lowest id first. Costs one request of the key's plan. */
   readonly pets?: Maybe<ReadonlyArray<Pet>>;
   /**
-   * What is left of the key's plan after this operation. Free, but limited to 60 uses a minute.
+   * What this operation costs, and what is left of the key's plan after it. Free, but limited to 60 uses a minute.
    * Null while nothing is known of the key's limits.
    */
   readonly rateLimit?: Maybe<RateLimit>;
@@ -83,13 +83,22 @@ export type QueryPetArgs = {
 
 /** The queries. */
 export type QueryPetsArgs = {
+  after?: InputMaybe<Scalars['ID']['input']>;
   limit?: Scalars['Int']['input'];
   status?: InputMaybe<PetStatus>;
+};
+
+
+/** The queries. */
+export type QueryRateLimitArgs = {
+  dryRun?: Scalars['Boolean']['input'];
 };
 
 /** The limits of the key that sent the request. */
 export type RateLimit = {
   readonly __typename?: 'RateLimit';
+  /** The requests that this operation costs, or would cost if it is a dry run. */
+  readonly cost: Scalars['Int']['output'];
   /** The key's plan. Null if it is not known. */
   readonly plan?: Maybe<Plan>;
   /** The windows in which requests are counted, the shortest first. An operation must fit into all of them. */
@@ -226,10 +235,11 @@ export type PlanResolvers = EnumResolverSignature<{ BUSINESS?: any, ENTERPRISE?:
 export type QueryResolvers<ContextType = OperationContext, ParentType extends ResolversParentTypes['Query'] = ResolversParentTypes['Query']> = {
   pet?: Resolver<Maybe<ResolversTypes['Pet']>, ParentType, ContextType, RequireFields<QueryPetArgs, 'id'>>;
   pets?: Resolver<Maybe<ReadonlyArray<ResolversTypes['Pet']>>, ParentType, ContextType, RequireFields<QueryPetsArgs, 'limit'>>;
-  rateLimit?: Resolver<Maybe<ResolversTypes['RateLimit']>, ParentType, ContextType>;
+  rateLimit?: Resolver<Maybe<ResolversTypes['RateLimit']>, ParentType, ContextType, RequireFields<QueryRateLimitArgs, 'dryRun'>>;
 };
 
 export type RateLimitResolvers<ContextType = OperationContext, ParentType extends ResolversParentTypes['RateLimit'] = ResolversParentTypes['RateLimit']> = {
+  cost?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
   plan?: Resolver<Maybe<ResolversTypes['Plan']>, ParentType, ContextType>;
   windows?: Resolver<ReadonlyArray<ResolversTypes['RateLimitWindow']>, ParentType, ContextType>;
 };

@@ -1,0 +1,86 @@
+import { useEditorContext, useSchemaStore } from '@graphiql/react';
+import { getOperationAST, getVariableValues, OperationTypeNode, parse, validate, type GraphQLSchema } from 'graphql';
+import { useEffect, useState } from 'react';
+import { leftOf } from './budget.js';
+import { send, type Operation, type WindowState } from './server.js';
+
+/** The server prices sixty operations a minute. */
+const TYPING_MS = 1_000;
+
+export interface PriceProps {
+  readonly apiKey: string;
+  /** What the key has left. Empty if it is not known to be valid. */
+  readonly windows: readonly WindowState[];
+}
+
+/** Shows what the query in the editor would cost, while the user types. */
+export function Price({ apiKey, windows }: PriceProps) {
+  const { queryEditor, variableEditor } = useEditorContext({ nonNull: true });
+  const { schema } = useSchemaStore();
+  const [cost, setCost] = useState<number>();
+  const isReady = apiKey !== '' && windows.length > 0;
+
+  useEffect(() => {
+    if (!queryEditor || !variableEditor || !schema || !isReady) return undefined;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let latest: string | undefined = '';
+    const ask = async (): Promise<void> => {
+      const dryRun = toDryRun(schema, queryEditor.getValue(), variableEditor.getValue(), queryEditor.operationName);
+      const asked = JSON.stringify(dryRun);
+      if (asked === latest) return;
+      latest = asked;
+      setCost(undefined);
+      const sent = dryRun && (await send(dryRun, apiKey).catch(() => undefined));
+      if (asked === latest) setCost((sent?.result.data as { _price?: { cost: number } } | undefined)?._price?.cost);
+    };
+    const wait = (): void => {
+      clearTimeout(timer);
+      timer = setTimeout(() => void ask(), TYPING_MS);
+    };
+    const editors = [queryEditor, variableEditor];
+    for (const editor of editors) editor.on('change', wait);
+    wait();
+    return () => {
+      clearTimeout(timer);
+      latest = '';
+      for (const editor of editors) editor.off('change', wait);
+    };
+  }, [queryEditor, variableEditor, schema, apiKey, isReady]);
+
+  const now = Date.now();
+  const [fullest] = windows.toSorted((a, b) => leftOf(a, now) - leftOf(b, now));
+  if (!isReady || cost === undefined || !fullest) return null;
+  const left = leftOf(fullest, now);
+  const unit = fullest.name === 'minute' || fullest.name === 'day' ? ` this ${fullest.name}` : '';
+  return (
+    <p className="price">
+      Costs <b data-low={cost > left || undefined}>{cost}</b> of the {left.toLocaleString('en')} left{unit}
+    </p>
+  );
+}
+
+/** @returns undefined for what is not a valid query: the server would refuse it, or run the mutation */
+function toDryRun(
+  schema: GraphQLSchema,
+  query: string,
+  variables: string,
+  name?: string | null,
+): Operation | undefined {
+  try {
+    const document = parse(query);
+    const operation = getOperationAST(document, name) ?? getOperationAST(document);
+    if (operation?.operation !== OperationTypeNode.QUERY || !operation.selectionSet.loc) return undefined;
+    const values = JSON.parse(variables.trim() || '{}') as Record<string, unknown>;
+    const { errors = validate(schema, document) } = getVariableValues(
+      schema,
+      operation.variableDefinitions ?? [],
+      values,
+    );
+    if (errors.length > 0) return undefined;
+    const at = operation.selectionSet.loc.start + 1;
+    const dryRun = `${query.slice(0, at)}_price:rateLimit(dryRun:true){cost}${query.slice(at)}`;
+    return { query: dryRun, operationName: operation.name?.value, variables: values };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,16 @@
+/** Sends a request below /v1/key. @throws Error with a message for the user */
+export async function ask<T>(path: string, key: string, method = 'GET'): Promise<T> {
+  let headers;
+  try {
+    headers = new Headers({ Authorization: `Bearer ${key}`, 'apollographql-client-name': 'key page' });
+  } catch {
+    throw new Error('The key has a character that no key has.');
+  }
+  // Relative to the page, so that it also works under a path prefix.
+  const response = await fetch(new URL(`v1/key${path}`, document.baseURI), { method, headers }).catch(() => {
+    throw new Error('The server cannot be reached.');
+  });
+  const body = (await response.json().catch(() => ({}))) as { readonly message?: string };
+  if (!response.ok) throw new Error(body.message ?? `The response has status ${response.status}.`);
+  return body as T;
+}

@@ -1,0 +1,55 @@
+import { createBoundedCache } from '../bounded-cache.js';
+import { StoreError } from '../errors.js';
+import { parseJsonBody } from '../http/body.js';
+import { JSON_TYPE, type Reply } from '../http/reply.js';
+import type { Api, Route } from '../http/route.js';
+import type { McpOptions } from './server.js';
+
+interface Message {
+  readonly method?: unknown;
+  readonly params?: { readonly clientInfo?: Client; readonly _meta?: Readonly<Record<string, Client>> };
+}
+type Client = { readonly name?: unknown } | null;
+
+const PATH = '/mcp';
+const EXAMPLE = '{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}';
+const AGENTS = 10_000;
+
+/** Creates the interface for agents: https://modelcontextprotocol.io/specification/2026-07-28 */
+export function createMcp(options: McpOptions): Api {
+  /** The last agent of each key. In the edition of 2025, it gives its name only once. */
+  const agents = createBoundedCache<{ readonly name: string }>(AGENTS);
+  const route: Route = {
+    name: PATH,
+    methods: ['POST'],
+    checkHead(request) {
+      if (options.cors.accepts(request)) return;
+      throw new StoreError('forbidden', 'Pages of this origin may not use /mcp: it is not among CORS_ORIGINS.');
+    },
+    // A banned key gets its refusal as that of its call.
+    requiresKey: ({ keyId }) => keyId === undefined,
+    async handle(http, session) {
+      const message = parseJsonBody(http, EXAMPLE) as Message | null;
+      if (Array.isArray(message)) throw new StoreError('invalid_request', 'Send one message, not a batch.');
+      const { keyId = '' } = session;
+      const { _meta, clientInfo } = message?.params ?? {};
+      const { name } = _meta?.['io.modelcontextprotocol/clientInfo'] ?? clientInfo ?? {};
+      if (typeof name === 'string') agents.set(keyId, { name: name.slice(0, 200) });
+      http.agentName = agents.get(keyId)?.name;
+      if (message?.method !== 'tools/call') await session.requireKey();
+      // The SDK brings much that only agents need.
+      const { answer } = await import('./server.js');
+      return answer(message, http, session, options);
+    },
+  };
+  return { root: PATH, findRoute: (path) => (path === PATH ? route : undefined), toErrorReply };
+}
+
+/** Replies to a request that is refused as a whole. https://www.jsonrpc.org/specification#error_object */
+function toErrorReply(error: StoreError): Reply {
+  const { status, headers, message, restCode, retryAfter } = error;
+  const code = error.code === 'bad_request' ? -32_700 : status >= 500 ? -32_603 : -32_600;
+  const data = { code: restCode, retryAfter };
+  const body = JSON.stringify({ jsonrpc: '2.0', id: null, error: { code, message, data } });
+  return { status, headers: { 'Content-Type': JSON_TYPE, ...headers }, body, failures: [error] };
+}

@@ -1,0 +1,142 @@
+import { createMcpHandler, ProtocolError, ProtocolErrorCode, Server } from '@modelcontextprotocol/server';
+import type { CallToolResult, JSONRPCMessage, Tool, Transport } from '@modelcontextprotocol/server';
+import { z } from 'zod';
+import { keyReadOnly } from '../access/refusals.js';
+import type { RateLimitGuard, Session } from '../access/session.js';
+import { outcomeOf, type UsageCounter } from '../access/usage.js';
+import { toStoreError, type StoreError } from '../errors.js';
+import type { Cors } from '../http/cors.js';
+import { JSON_TYPE, type Reply } from '../http/reply.js';
+import type { HttpRequest } from '../http/request.js';
+import { readPackage } from '../observability/package.js';
+import type { PetSource } from '../pets/pet-source.js';
+import type { Brownout } from '../pets/removal.js';
+import { parseArguments, TOOLS } from './tools.js';
+
+export interface McpOptions {
+  readonly source: PetSource;
+  readonly usage?: UsageCounter;
+  readonly cors: Cors;
+  readonly guardRateLimit: RateLimitGuard;
+  readonly brownouts: readonly Brownout[];
+}
+
+const LIST = Object.entries(TOOLS).map(([name, { description, input, output }]) => {
+  const { $schema: _, ...inputSchema } = z.toJSONSchema(input, { io: 'input', unrepresentable: 'any' });
+  const readOnlyHint = name !== 'add_pet';
+  const annotations = { readOnlyHint, destructiveHint: false, idempotentHint: true, openWorldHint: false };
+  return { name, description, inputSchema, outputSchema: { type: 'object', properties: output }, annotations } as Tool;
+});
+const READ_ONLY = LIST.filter(({ annotations }) => annotations?.readOnlyHint);
+
+const { name, version } = readPackage();
+const STREAM = 'text/event-stream';
+const CACHE = { ttlMs: 3_600_000, cacheScope: 'private' } as const;
+const OPTIONS = {
+  capabilities: { tools: {} },
+  cacheHints: { 'tools/list': CACHE, 'server/discover': CACHE },
+  instructions:
+    'An animal store. Ids are 64-bit integers as strings. All tools share the request limits of the key: after a refusal, wait retryAfter seconds.',
+};
+
+// eslint-disable-next-line @typescript-eslint/no-deprecated -- the other class makes schemas anew for each request
+const LowLevelServer = Server;
+
+/** Keeps the message that it sends, because reading it from a web Response takes longer than the call. */
+class OneAnswer extends LowLevelServer {
+  message: JSONRPCMessage | undefined;
+  /** Undefined until it is connected. */
+  sent: Promise<void> | undefined;
+
+  override connect(transport: Transport): Promise<void> {
+    const send = transport.send.bind(transport);
+    this.sent = new Promise((resolve) => {
+      transport.send = (message, options) => {
+        this.message = message;
+        resolve();
+        return send(message, options);
+      };
+    });
+    // eslint-disable-next-line @typescript-eslint/no-deprecated -- as above
+    return super.connect(transport);
+  }
+}
+
+/** Answers a message. The SDK checks it and its headers, as the edition wants it that the message names. */
+export async function answer(sent: unknown, http: HttpRequest, session: Session, options: McpOptions): Promise<Reply> {
+  let failure: StoreError | undefined;
+  let logged: Reply['logged'];
+  const server = new OneAnswer({ name, version }, OPTIONS);
+  server.setRequestHandler('tools/list', () => ({ tools: session.readOnly ? READ_ONLY : LIST }));
+  server.setRequestHandler('tools/call', async ({ params: { name: tool, arguments: args = {} } }) => {
+    if (!Object.hasOwn(TOOLS, tool)) {
+      const shown = JSON.stringify(tool.slice(0, 60));
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, `There is no tool ${shown}.`);
+    }
+    const called = await callTool(tool, args, http, session, options);
+    failure = called.failure;
+    logged = { cost: called.cost, operations: tool };
+    return called.result;
+  });
+  // The part of a web Request that the SDK needs. Answers are JSON, whatever the client accepts.
+  const get = (header: string) => (header === 'accept' ? `${JSON_TYPE}, ${STREAM}` : (http.header(header) ?? null));
+  const request = { method: 'POST', headers: { get } } as unknown as Request;
+  const response = await createMcpHandler(() => server, { keepAliveMs: 0 }).fetch(request, { parsedBody: sent });
+  const type = response.headers.get('content-type');
+  if (type === STREAM) await server.sent;
+  const { message } = server;
+  const refusal = failure && [401, 429].includes(failure.status) ? failure : undefined;
+  return {
+    status: refusal?.status ?? response.status,
+    headers: { ...(type !== null && { 'Content-Type': message ? JSON_TYPE : type }), ...refusal?.headers },
+    body: message ? JSON.stringify(message) : await response.text(),
+    failures: failure && [failure],
+    logged,
+  };
+}
+
+/** Runs a tool as REST would run its request. Never rejects. */
+async function callTool(
+  name: string,
+  args: object,
+  call: HttpRequest,
+  session: Session,
+  { source, usage, guardRateLimit, brownouts }: McpOptions,
+) {
+  const { input, run, cost: priceOf } = TOOLS[name] as (typeof TOOLS)[string];
+  let price = 0;
+  let cost = 0;
+  let failure: StoreError | undefined;
+  let result: CallToolResult;
+  try {
+    if (name === 'add_pet' && session.readOnly) throw keyReadOnly();
+    const parsed = parseArguments(input, args);
+    price = priceOf?.(parsed) ?? 1;
+    await session.admit(price);
+    cost = price;
+    const value = await run(parsed, { source, guardRateLimit, brownouts, session, call });
+    result = { content: [{ type: 'text', text: JSON.stringify(value) }], structuredContent: { ...value } };
+  } catch (thrown) {
+    failure = await explain(toStoreError(thrown), session);
+    const { message, restCode: code, retryAfter } = failure;
+    const left = (await session.allowance())?.windows.map(({ remaining }) => remaining);
+    const structuredContent = { code, retryAfter, cost: failure.cost ?? price, remaining: left && Math.min(...left) };
+    result = { isError: true, content: [{ type: 'text', text: message }], structuredContent };
+  }
+  const { keyId } = session;
+  if (usage && keyId !== undefined) {
+    const outcome = outcomeOf(failure !== undefined, failure ? [failure] : []);
+    usage.count({ keyId, client: call.clientName, operation: `mcp ${name}`, deprecated: '', cost, outcome });
+  }
+  return { cost, failure, result };
+}
+
+/** Returns what else stands in the way. An upstream's 401 counts for the address of the client. */
+async function explain(failure: StoreError, session: Session): Promise<StoreError> {
+  try {
+    if (failure.code === 'unauthorized') await session.requireKey();
+  } catch (refusal) {
+    return toStoreError(refusal);
+  }
+  return (await session.explain?.(failure)) ?? failure;
+}

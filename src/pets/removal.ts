@@ -1,0 +1,41 @@
+/** When the lookup by id (`GET /pets/{petId}`, `Query.pet`) will be removed. */
+export const LOOKUP_SUNSET = new Date('2030-12-05T00:00:00Z');
+
+/** The day on which this store first announced it: the interface document states no date. */
+export const LOOKUP_DEPRECATED_SINCE = new Date('2026-11-20T00:00:00Z');
+
+/** A time in which lookups answer as after their removal, to rehearse it. */
+export interface Brownout {
+  /** As in the setting, such as `2030-11-05T09:00Z/PT15M`. */
+  readonly text: string;
+  readonly start: Date;
+  readonly end: Date;
+}
+
+const BROWNOUT =
+  /^(\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d))\/P(?=T?\d)(?:(\d{1,3})D)?(?:T(?=\d)(?:(\d{1,3})H)?(?:(\d{1,4})M)?)?$/;
+
+/** Parses a start and a duration in days, hours and minutes: ISO 8601. Returns undefined if the text has another form. */
+export function parseBrownout(text: string): Brownout | undefined {
+  const [, from = '', days = 0, hours = 0, minutes = 0] = BROWNOUT.exec(text) ?? [];
+  const start = new Date(from);
+  const end = new Date(start.getTime() + ((Number(days) * 24 + Number(hours)) * 60 + Number(minutes)) * 60_000);
+  return end > start ? { text, start, end } : undefined;
+}
+
+/** Returns the brownout that has begun, or comes next. */
+export function findBrownout(brownouts: readonly Brownout[], now = Date.now()): Brownout | undefined {
+  return brownouts.find(({ end }) => now < end.getTime());
+}
+
+/** Returns why a lookup is refused now; undefined if it is answered. */
+export function findLookupRefusal(brownouts: readonly Brownout[], now = Date.now()): string | undefined {
+  const brownout = findBrownout(brownouts, now);
+  if (!brownout || now < brownout.start.getTime()) return undefined;
+  return `Until ${brownout.end.toISOString()}, lookups by id answer as after their removal, as a rehearsal.`;
+}
+
+/** Whether lookups are removed, or answer as if they were. */
+export function areLookupsRemoved(brownouts: readonly Brownout[], now = Date.now()): boolean {
+  return now >= LOOKUP_SUNSET.getTime() || findLookupRefusal(brownouts, now) !== undefined;
+}

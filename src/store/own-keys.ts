@@ -1,0 +1,39 @@
+import { digestApiKey } from '../access/api-key.js';
+import type { OwnKeys } from '../access/own-keys.js';
+import { keyRefused } from '../access/refusals.js';
+import { StoreError } from '../errors.js';
+import type { KeyRecord, KeyStore } from './postgres-key-store.js';
+
+const OVERLAP_MS = 86_400_000;
+
+/** @param onRotation - called after each rotation */
+export function createOwnKeys(keys: KeyStore, onRotation: () => void): Omit<OwnKeys, 'listUsage'> {
+  return {
+    async find(secret) {
+      const { id, expiresAt: secretEndsAt } = await get(digestApiKey(secret));
+      const { unbannedAt: _, revokedAt: __, ...key } = (await keys.find(id)) as KeyRecord;
+      return { ...key, secretEndsAt };
+    },
+    async rotate(secret) {
+      const digest = digestApiKey(secret);
+      const record = await get(digest);
+      const { id, expiresAt } = record;
+      const previousEndsAt = new Date(Math.min(Date.now() + OVERLAP_MS, expiresAt?.getTime() ?? Infinity));
+      const rotated = await keys.rotate(record, previousEndsAt, 'the key itself', digest);
+      if (!rotated) {
+        const reason = 'A rotation is under way: until the old secret has ended, this key cannot be rotated again';
+        throw new StoreError('rotation_under_way', `${reason}. GET /v1/key says when, as previousEndsAt.`);
+      }
+      onRotation();
+      return { id, key: rotated.key, expiresAt, previousEndsAt };
+    },
+  };
+
+  /** Reads the key again, because that of the session may be seconds old. A replaced secret has its end as `expiresAt`. */
+  async function get(digest: string): Promise<KeyRecord> {
+    const record = await keys.findByDigest(digest);
+    const end = record?.revokedAt ?? record?.expiresAt;
+    if (!record || (end && +end <= Date.now())) throw keyRefused();
+    return record;
+  }
+}

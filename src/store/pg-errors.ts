@@ -1,0 +1,48 @@
+import pg from 'pg';
+import { StoreError } from '../errors.js';
+import type { Statement } from './database.js';
+
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
+export const READ_ONLY = '25006';
+const STARTING_UP = '57P03';
+export const TOO_MANY_CONNECTIONS = '53300';
+/** Serialization failure and deadlock: PostgreSQL asks to repeat the transaction. */
+export const UNDONE: ReadonlySet<unknown> = new Set(['40001', '40P01']);
+/** Classes of an unavailable database. Any error that refuses a connection is also FATAL, in the server's language. */
+const UNAVAILABLE_CLASSES: ReadonlySet<unknown> = new Set(['08', '25', '28', '3D', '53', '55', '57', '58']);
+
+/** Whether a statement only reads. */
+export function isSelect(text: string): boolean {
+  return text.startsWith('SELECT');
+}
+
+/** The code of PostgreSQL or of Node. */
+export function codeOf(error: unknown): string | undefined {
+  return (error as NodeJS.ErrnoException).code;
+}
+
+/** Whether the connection failed or timed out, as opposed to an error that the server reported. */
+export function isBroken(error: unknown): boolean {
+  return !(error instanceof pg.DatabaseError) && !(error instanceof StoreError);
+}
+
+/** Whether the database cannot be used now. */
+export function isUnavailable(error: unknown): boolean {
+  if (error instanceof pg.DatabaseError)
+    return error.severity === 'FATAL' || UNAVAILABLE_CLASSES.has(error.code?.slice(0, 2));
+  return isBroken(error);
+}
+
+/** Whether another host may run a statement. A write whose connection broke may have happened. */
+export function mayRepeat(error: unknown, { text }: Statement): boolean {
+  const isRefused = (error as NodeJS.ErrnoException).syscall === 'connect';
+  return (
+    isRefused || [READ_ONLY, STARTING_UP].includes(codeOf(error) ?? '') || (isSelect(text) && isUnavailable(error))
+  );
+}
+
+/** Replaces an error of a database that cannot be used now with what clients see. */
+export function toUnavailable(error: unknown): unknown {
+  if (!isUnavailable(error)) return error;
+  return new StoreError('unavailable', 'The store cannot reach its database. Try again shortly.', { cause: error });
+}

@@ -1,0 +1,127 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import {
+  describeInBrowser,
+  findFaults,
+  LOOKS,
+  openPage,
+  overflowOf,
+  photograph,
+  startBrowser,
+} from '../support/browser.js';
+import { startGateway, type Gateway } from '../support/gateway.js';
+
+/** Thirty days of several operations, some with errors or deprecated calls. */
+const USAGE = `
+  INSERT INTO usage (key_id, starts_at, client, operation, deprecated, requests, cost, errors, refused, last_at)
+  SELECT $1, date_trunc('day', now(), 'UTC') - day * interval '1 day', client, operation, deprecated,
+         weight * (20 + day * 7 % 13), weight * (20 + day * 7 % 13), CASE WHEN day % 9 = 4 THEN 12 ELSE 0 END, 0, now()
+  FROM generate_series(0, 29) AS day, (VALUES
+    ('shop-web', 'ShopWindow', '', 9), ('shop-web', 'OldLookup', 'Query.pet', 2), ('', 'GET /v1/pets', '', 4),
+    ('nightly', 'Export', '', 3), ('till', 'AddAnimal', '', 1), ('till', 'Stock', '', 1), ('', 'Search', '', 1)
+  ) AS used (client, operation, deprecated, weight)
+  WHERE (deprecated = '' OR day > 5) AND (day + weight) % 7 > 0`;
+
+describeInBrowser('the page of a key', () => {
+  let gateway: Gateway;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    gateway = await startGateway('server', { NODE_ENV: 'production', KEY_PAGE: 'true', KEY_SELF_ROTATION: 'true' });
+    browser = await startBrowser();
+  }, 120_000);
+  afterAll(async () => {
+    await browser.close();
+    await gateway.close();
+  });
+
+  async function createUsedKey(): Promise<string> {
+    const { id, key } = await gateway.createKey({ plan: 'free', label: 'shop' });
+    await gateway.sql(USAGE, [id]);
+    const headers = { Authorization: `Bearer ${key}` };
+    for (let count = 0; count < 50; count++) await gateway.fetch('/v1/pets', { headers });
+    return key;
+  }
+
+  it.each(LOOKS)('has no fault: $look', async ({ look, options }) => {
+    // Its policy would not let the page run axe.
+    const { page, origins, complaints, close } = await openPage(browser, { ...options, bypassCSP: true });
+    await page.goto(`${gateway.url}/key`);
+    expect(await findFaults(page)).toEqual([]);
+    await photograph(page, `key-${look}-empty`);
+    await page.getByLabel('API key').fill(await createUsedKey());
+    await page.keyboard.press('Enter');
+    await page.getByText('10 of 60 a minute').waitFor();
+    expect(await overflowOf(page)).toBe(0);
+    expect(await findFaults(page)).toEqual([]);
+    await photograph(page, `key-${look}`);
+    await page.getByText('The numbers', { exact: true }).click();
+    await page.getByRole('cell', { name: 'ShopWindow' }).first().waitFor();
+    expect(await overflowOf(page)).toBe(0);
+    expect(await findFaults(page)).toEqual([]);
+    await page.getByRole('heading', { name: 'What it has used' }).scrollIntoViewIfNeeded();
+    await photograph(page, `key-${look}-numbers`);
+    await page.getByRole('button', { name: 'Make a new secret' }).click();
+    await page.getByText(/^pets_\w{38}$/).waitFor();
+    expect(await overflowOf(page)).toBe(0);
+    expect(await findFaults(page)).toEqual([]);
+    await photograph(page, `key-${look}-rotated`);
+    expect(origins).toEqual(new Set([gateway.url]));
+    expect(complaints).toEqual([]);
+    await close();
+  });
+
+  it('answers, by the keyboard alone, what used up the day, and replaces the secret', async () => {
+    const old = await createUsedKey();
+    const { page, origins, complaints, close } = await openPage(browser, { viewport: { width: 1280, height: 800 } });
+    await page.goto(`${gateway.url}/key`);
+    await page.getByLabel('API key').focus();
+    await page.keyboard.insertText(`Bearer ${old} `);
+    await page.keyboard.press('Enter');
+    await page.getByText(/most of them \d+ by ShopWindow of shop-web/).waitFor();
+    const advice = page.getByText('Query.pet', { exact: true }).locator('..');
+    expect(await advice.innerText()).toMatch(
+      /calls, last on .*, by OldLookup of shop-web\. .*the list of animals with the status filter/,
+    );
+    const resets = (): Promise<string> => page.getByText(/\d+ of 60 a minute, resets in \d+ s/).innerText();
+    const first = await resets();
+    await expect.poll(resets).not.toBe(first);
+
+    const marks = page.locator('#plot .error, #plot .deprecated');
+    expect(await marks.count()).toBeGreaterThan(10);
+    expect((await page.locator('#plot rect').count()) / 30).toBeGreaterThan(3);
+
+    await page.getByRole('button', { name: 'Make a new secret' }).press('Enter');
+    const secret = await page.getByText(/^pets_\w{38}$/).innerText();
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('Copy');
+    await page.getByText(/^This is the new secret\. .* Until then, the new one cannot be replaced\.$/).waitFor();
+    const statusOf = async (key: string): Promise<number> =>
+      (await gateway.fetch('/v1/key', { headers: { Authorization: `Bearer ${key}` } })).status;
+    expect([await statusOf(old), await statusOf(secret)]).toEqual([200, 200]);
+    // The tab has the new secret, and a new tab has none.
+    await page.reload();
+    expect(await page.getByLabel('API key').inputValue()).toBe(secret);
+    expect(await page.evaluate('localStorage.length')).toBe(0);
+    await page.getByLabel('API key').fill(old);
+    await page.keyboard.press('Enter');
+    await page.getByText(/^This secret was replaced by a new one, and works until/).waitFor();
+    expect(origins).toEqual(new Set([gateway.url]));
+    expect(complaints).toEqual([]);
+    await close();
+  });
+
+  it('says what is wrong with a key', async () => {
+    const { page, close } = await openPage(browser);
+    await page.goto(`${gateway.url}/key`);
+    for (const [text, message] of [
+      ['pets_x', /not a complete key/],
+      ['schlüssel→', /a character that no key has/],
+    ] as const) {
+      await page.getByLabel('API key').fill(text);
+      await page.keyboard.press('Enter');
+      await page.getByRole('status').getByText(message).waitFor();
+      expect(await page.getByText('What is left').isVisible()).toBe(false);
+    }
+    await close();
+  });
+});

@@ -1,0 +1,166 @@
+import { spawn } from 'node:child_process';
+import { hash } from 'node:crypto';
+import { once } from 'node:events';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { linesOf, makePlace, type Place } from '../support/process.js';
+import { runSql } from '../support/sql.js';
+
+const STORE = fileURLToPath(new URL('../../dist/cli/store.js', import.meta.url));
+const FILE = 'store.jsonl';
+
+describe('the store command', () => {
+  let place: Place;
+  let url: string;
+  let exported: string;
+
+  beforeAll(async () => {
+    place = await makePlace();
+    await place.prepareStore();
+    const program = await place.start({ PORT: '0' });
+    const { free } = await place.developmentKeys();
+    const headers = { Authorization: `Bearer ${free}`, 'Content-Type': 'application/json', 'Idempotency-Key': 'once' };
+    const body = `{"name":"O'Hara \\\\ Žofka 猫","categoryId":9223372036854775807}`;
+    expect((await program.fetch('/v1/pets', { method: 'POST', headers, body })).status).toBe(201);
+    const beside = await place.store(['export', '-']);
+    expect(beside).toMatchObject({
+      code: 0,
+      stderr: expect.stringMatching(/exported pets: 9, api_keys: 3, .* idempotent_adds: 1 from /),
+    });
+    await program.stop();
+    expect(await place.store(['export', FILE])).toMatchObject({ code: 0 });
+    exported = await readFile(join(place.directory, FILE), 'utf8');
+    const withoutUsage = (text: string): string[] =>
+      linesOf(text).filter((line) => line.startsWith('{"id"') || line.startsWith('{"caller_id"'));
+    expect(withoutUsage(beside.stdout)).toEqual(withoutUsage(exported));
+    url = await place.database();
+  });
+  afterAll(() => place.close());
+
+  it('moves everything from an embedded store to a server and back, byte for byte', async () => {
+    expect(exported).not.toContain('pets_');
+    const toServer = await place.store(['import', FILE], { DATABASE_URL: url });
+    expect(toServer).toMatchObject({ code: 0, stderr: expect.stringContaining('count and checksum are right') });
+    expect((await place.store(['export', '-'], { DATABASE_URL: url })).stdout).toBe(exported);
+    expect((await place.store(['import', FILE], { DATA_DIR: 'back' })).code).toBe(0);
+    expect((await place.store(['export', '-'], { DATA_DIR: 'back' })).stdout).toBe(exported);
+  });
+
+  it('says every five seconds how far a transfer is', async () => {
+    const database = await place.database();
+    await runSql(database, "INSERT INTO pets (name, category_id) SELECT 'Rex', 1 FROM generate_series(1, 20000)");
+    const env = { PATH: process.env.PATH, DATABASE_URL: database };
+    const child = spawn(process.execPath, [STORE, 'export', '-'], { cwd: place.directory, env });
+    let stderr = '';
+    child.stderr.on('data', (text) => (stderr += String(text)));
+    await once(child.stdout, 'readable');
+    // The export is longer than a pipe, so it waits until somebody reads the rest.
+    await sleep(5_500);
+    child.stdout.resume();
+    expect(await once(child, 'close')).toEqual([0, null]);
+    const lines = linesOf(stderr);
+    expect(lines.pop()).toContain('exported pets: 20000');
+    expect(lines.length).toBeGreaterThan(0);
+    for (const line of lines) expect(line).toMatch(/^store: \d+ of 20000 rows, about \d+ s left$/);
+  });
+
+  it('keeps what a key may, and imports exports of older versions, in which each key may add', async () => {
+    const source = { DATABASE_URL: await place.database() };
+    await place.keys(['create', '--plan', 'free', '--read-only'], source);
+    const { stdout } = await place.store(['export', '-'], source);
+    const body = linesOf(stdout.replace(',"read_only"', '').replace(',"read_only":true', '')).slice(0, -1);
+    const sha256 = hash('sha256', `${body.join('\n')}\n`);
+    await writeFile(join(place.directory, 'new.jsonl'), stdout);
+    await writeFile(join(place.directory, 'old.jsonl'), `${[...body, JSON.stringify({ sha256 })].join('\n')}\n`);
+    for (const [file, readOnly] of [
+      ['new.jsonl', true],
+      ['old.jsonl', false],
+    ] as const) {
+      const target = { DATABASE_URL: await place.database() };
+      expect(await place.store(['import', file], target)).toMatchObject({ code: 0 });
+      expect(JSON.parse((await place.keys(['list', '--json'], target)).stdout)).toMatchObject([{ readOnly }]);
+    }
+  });
+
+  it('counts one row of a table as it counts several', async () => {
+    const env = { DATABASE_URL: await place.database() };
+    await place.keys(['create', '--plan', 'free'], env);
+    expect((await place.store(['export', '-'], env)).stderr).toMatch(/exported pets: 0, api_keys: 1, /);
+  });
+
+  it('ignores a byte order mark at the beginning of an export, and no other', async () => {
+    await writeFile(join(place.directory, 'marked.jsonl'), `\uFEFF${exported}`);
+    expect(await place.store(['import', 'marked.jsonl'], { DATA_DIR: 'marked' })).toMatchObject({ code: 0 });
+    expect((await place.store(['export', '-'], { DATA_DIR: 'marked' })).stdout).toBe(exported);
+    await writeFile(join(place.directory, 'twice.jsonl'), `\uFEFF\uFEFF${exported}`);
+    expect((await place.store(['import', 'twice.jsonl'], { DATA_DIR: 'twice' })).stderr).toContain('no export');
+  });
+
+  it('lets keys work and ids continue after an import', async () => {
+    const program = await place.start({ PORT: '0', DATABASE_URL: url });
+    const { free } = await place.developmentKeys();
+    const added = await program.graphql('mutation { addPet(input: { name: "Next", categoryId: 1 }) { id } }', free);
+    expect(added).toEqual({ data: { addPet: { id: '10' } } });
+    await program.stop();
+  });
+
+  it('gives the next id of the export, whatever ids the animals have', async () => {
+    const source = await place.database();
+    const add = `INSERT INTO pets (name, category_id) VALUES ('Next', 1) RETURNING id::text`;
+    await runSql(source, `INSERT INTO pets (id, name, category_id) VALUES (9223372036854775807, 'Last', 1)`);
+    for (const expected of ['1', '2']) {
+      const { stdout } = await place.store(['export', '-'], { DATABASE_URL: source });
+      await writeFile(join(place.directory, 'ids.jsonl'), stdout);
+      const target = await place.database();
+      expect(await place.store(['import', 'ids.jsonl'], { DATABASE_URL: target })).toMatchObject({ code: 0 });
+      expect(await runSql(target, add)).toEqual([{ id: expected }]);
+      expect(await runSql(source, add)).toEqual([{ id: expected }]);
+    }
+  });
+
+  it('refuses a store that is not empty, and files that are incomplete, damaged, newer or something else', async () => {
+    const full = await place.store(['import', FILE], { DATABASE_URL: url });
+    expect([full.code, linesOf(full.stderr)]).toEqual([
+      1,
+      [
+        expect.stringMatching(
+          /the store is not empty \(pets: 10, api_keys: 3, .*\): name a new one with DATABASE_URL or/,
+        ),
+      ],
+    ]);
+    const empty = await place.database();
+    const lines = linesOf(exported);
+    for (const [text, said] of [
+      [lines.slice(0, 5).join('\n'), 'incomplete'],
+      [`${lines.slice(0, -1).join('\n')}\n`, 'incomplete'],
+      [exported.slice(0, -1), 'incomplete'],
+      [exported.replace('Bella', 'Bolla'), 'checksum'],
+      [exported.replace('"category_id"', '"category_id","colour"'), 'newer'],
+      [exported.replace('"tables":[', '"tables":[{"name":"orders","columns":["id"],"rows":0},'), 'newer'],
+      [exported.replace('"version":1', '"version":2'), 'of a newer version of the program: its version is 2'],
+      [exported.replace(/"version":1.*/, '"version":3}'), 'of a newer version of the program: its version is 3'],
+      ['{"animals":[]}\n', 'no export'],
+    ] as const) {
+      await writeFile(join(place.directory, 'wrong.jsonl'), text);
+      const { code, stderr } = await place.store(['import', 'wrong.jsonl'], { DATABASE_URL: empty });
+      expect([code, linesOf(stderr)]).toEqual([1, [expect.stringContaining(said)]]);
+      expect(stderr).toContain('wrong.jsonl was not imported: ');
+    }
+    const missing = await place.store(['import', 'missing.jsonl'], { DATABASE_URL: empty });
+    expect([missing.code, linesOf(missing.stderr)]).toEqual([1, ['store: missing.jsonl: no such file or directory']]);
+    const folder = await place.store(['import', '.'], { DATABASE_URL: empty });
+    expect(linesOf(folder.stderr)).toEqual([
+      expect.stringMatching(/^store: \. was not imported: illegal operation on a directory \(the store on \S+\)$/),
+    ]);
+    const nowhere = await place.store(['export', 'no/where.jsonl'], { DATABASE_URL: url });
+    expect(linesOf(nowhere.stderr)).toEqual([
+      expect.stringMatching(/^store: .*no\/where.jsonl.*: no such file or directory \(the store on \S+\)$/),
+    ]);
+    expect(await runSql(empty, 'SELECT id FROM pets')).toEqual([]);
+    const again = await place.store(['export', FILE], { DATABASE_URL: url });
+    expect([again.code, linesOf(again.stderr)]).toEqual([1, [expect.stringContaining('exists')]]);
+  });
+});
