@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { defineConfig } from 'vitest/config';
 
 // Node takes the CommonJS entry of graphql and Vite would take the other one. Two copies refuse each other's schemas.
@@ -5,6 +6,11 @@ const resolve = { alias: [{ find: /^graphql$/, replacement: 'graphql/index.js' }
 
 const ALL = '{test,packages/*/test}/**/*.test.ts';
 const LONG = '{test,packages/*/test}/**/*.long.test.ts';
+/** The suites that run once for each store. Embedded stores take most of their time, so the short run has none of them. */
+const OF_EACH_STORE = readdirSync('test', { recursive: true, encoding: 'utf8' })
+  .filter((name) => /(?<!\.long)\.test\.ts$/.test(name))
+  .map((name) => `test/${name}`)
+  .filter((name) => /\b(STORES|MODES)\b/.test(readFileSync(name, 'utf8')));
 /** Drills that take too long for the long run. */
 const DRILLS = 'test/drills/*.drill.test.ts';
 /** The long run repeats these more often, and those of the client as after the removal of the lookup. See `env` below. */
@@ -33,7 +39,19 @@ export default defineConfig({
           name: 'short',
           include: [ALL],
           exclude: [LONG, DRILLS],
+          env: { STORE: 'server' },
           // The files of a worker share the modules of the program. Loading them takes longer than most files.
+          isolate: false,
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'embedded',
+          include: OF_EACH_STORE,
+          env: { STORE: 'embedded' },
           isolate: false,
           testTimeout: 120_000,
           hookTimeout: 120_000,

@@ -10,7 +10,7 @@ const OPERATIONS_PER_KEY = 30;
 let gateway: Gateway;
 
 beforeAll(async () => {
-  gateway = await startGateway('embedded');
+  gateway = await startGateway('server');
   await gateway.sql(`INSERT INTO pets (name, category_id) SELECT 'Animal ' || n, 1 FROM generate_series(1, 10) AS n`);
 });
 afterAll(() => gateway.close());

@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { makePlace, type Place } from '../support/process.js';
+import { linesOf, makePlace, type Place } from '../support/process.js';
 
 const PETS = '{ pets(limit: 100) { name } }';
 const SAMPLE_NAMES = ['Bella', 'Milo', 'Rex', 'Luna', 'Kiwi', 'Žofka', 'ハチ', 'Flocke'];
@@ -33,6 +33,58 @@ it('sample animals and development keys are complete after first starts are kill
   }
   const { stdout } = await place.keys(['list', '--json']);
   expect(JSON.parse(stdout)).toHaveLength(3);
+});
+
+it('with MIGRATE=false, a new store gets no tables, sample animals and keys until it is migrated', async () => {
+  const place = await makePlace();
+  try {
+    const { stdout, stderr } = await (await place.start({ PORT: '0', MIGRATE: 'false' })).stop();
+    expect(stdout).toContain('migrations are pending');
+    expect(stdout).not.toContain('development key');
+    expect(stderr).toBe('');
+    await place.migrate([]);
+    expect((await place.start({ PORT: '0', MIGRATE: 'false' })).stdout).toContain('development key');
+  } finally {
+    await place.close();
+  }
+});
+
+it('without any key, a server prints the command that creates one', async () => {
+  const place = await makePlace();
+  try {
+    const env = { PORT: '0', DATABASE_URL: await place.database(), NODE_ENV: 'production' };
+    const hint = (command: string): string => `There is no API key yet. Create one: ${command} create --plan free`;
+    const directly = await place.start(env);
+    expect(directly.stdout).toMatch(/Create one: node \S+dist\/cli\/keys\.js create --plan free\n/);
+    expect((await place.start({ ...env, npm_lifecycle_event: 'start' })).stdout).toContain(
+      hint('npm run --silent keys --'),
+    );
+    const byNpx = await place.start({ ...env, npm_command: 'exec', npm_lifecycle_event: 'npx' });
+    expect(byNpx.stdout).toContain(hint('npx animal-store-gateway keys'));
+    const fromFile = await place.start({ ...env, npm_command: 'exec', npm_config_package: './store.tgz' });
+    expect(fromFile.stdout).toContain(hint('npx --package ./store.tgz animal-store-gateway keys'));
+    expect((await place.keys(['list'], env)).stdout).toMatch(/To create one: node \S+keys\.js create --plan free\n/);
+    await place.keys(['create', '--plan', 'free'], env);
+    expect((await place.start(env)).stdout).not.toContain('There is no API key yet');
+  } finally {
+    await place.close();
+  }
+});
+
+it('with LOG_LEVEL=silent, a server prints its address and logs nothing', async () => {
+  const place = await makePlace();
+  try {
+    await place.prepareStore();
+    const program = await place.start({ PORT: '0', LOG_LEVEL: 'silent' });
+    const { free } = await place.developmentKeys();
+    await program.graphql(PETS, free);
+    const { stdout, stderr } = await program.stop();
+    expect(linesOf(stdout).filter((line) => line.includes('listening on'))).toHaveLength(1);
+    expect(linesOf(stdout).filter((line) => line.startsWith('{'))).toEqual([]);
+    expect(stderr).toBe('');
+  } finally {
+    await place.close();
+  }
 });
 
 /** Waits for a file or folder. It polls without a pause so that it cannot miss the moment. */

@@ -107,42 +107,6 @@ it.runIf(process.platform === 'linux')('a new store starts under the limit of th
   }
 });
 
-it('with MIGRATE=false, a new store gets no tables, sample animals and keys until it is migrated', async () => {
-  const place = await makePlace();
-  try {
-    const { stdout, stderr } = await (await place.start({ PORT: '0', MIGRATE: 'false' })).stop();
-    expect(stdout).toContain('migrations are pending');
-    expect(stdout).not.toContain('development key');
-    expect(stderr).toBe('');
-    await place.migrate([]);
-    expect((await place.start({ PORT: '0', MIGRATE: 'false' })).stdout).toContain('development key');
-  } finally {
-    await place.close();
-  }
-});
-
-it('without any key, a server prints the command that creates one', async () => {
-  const place = await makePlace();
-  try {
-    const env = { PORT: '0', DATABASE_URL: await place.database(), NODE_ENV: 'production' };
-    const hint = (command: string): string => `There is no API key yet. Create one: ${command} create --plan free`;
-    const directly = await place.start(env);
-    expect(directly.stdout).toMatch(/Create one: node \S+dist\/cli\/keys\.js create --plan free\n/);
-    expect((await place.start({ ...env, npm_lifecycle_event: 'start' })).stdout).toContain(
-      hint('npm run --silent keys --'),
-    );
-    const byNpx = await place.start({ ...env, npm_command: 'exec', npm_lifecycle_event: 'npx' });
-    expect(byNpx.stdout).toContain(hint('npx animal-store-gateway keys'));
-    const fromFile = await place.start({ ...env, npm_command: 'exec', npm_config_package: './store.tgz' });
-    expect(fromFile.stdout).toContain(hint('npx --package ./store.tgz animal-store-gateway keys'));
-    expect((await place.keys(['list'], env)).stdout).toMatch(/To create one: node \S+keys\.js create --plan free\n/);
-    await place.keys(['create', '--plan', 'free'], env);
-    expect((await place.start(env)).stdout).not.toContain('There is no API key yet');
-  } finally {
-    await place.close();
-  }
-});
-
 it('npm start builds nothing again, and passes a signal on once', async () => {
   const place = await makePlace();
   const env = { ...process.env, PORT: '0', DATA_DIR: join(place.directory, '.data'), NODE_ENV: 'development' };
@@ -161,22 +125,6 @@ it('npm start builds nothing again, and passes a signal on once', async () => {
     expect(output.match(/shutting down/g)).toHaveLength(1);
   } finally {
     if (npm.exitCode === null && npm.signalCode === null) process.kill(-(npm.pid as number), 'SIGKILL');
-    await place.close();
-  }
-});
-
-it('with LOG_LEVEL=silent, a server prints its address and logs nothing', async () => {
-  const place = await makePlace();
-  try {
-    await place.prepareStore();
-    const program = await place.start({ PORT: '0', LOG_LEVEL: 'silent' });
-    const { free } = await place.developmentKeys();
-    await program.graphql(PETS, free);
-    const { stdout, stderr } = await program.stop();
-    expect(linesOf(stdout).filter((line) => line.includes('listening on'))).toHaveLength(1);
-    expect(linesOf(stdout).filter((line) => line.startsWith('{'))).toEqual([]);
-    expect(stderr).toBe('');
-  } finally {
     await place.close();
   }
 });
