@@ -5,7 +5,7 @@ import { MODES, startGateway, type Gateway } from '../support/gateway.js';
 
 /**
  * One case for every MUST and SHOULD that the September 2026 edition has for servers, by section:
- * https://http-spec.graphql.org/September2026/. `test/http/overload.test.ts` covers 503, and
+ * https://http-spec.graphql.org/September2026/. `test/http/overload.long.test.ts` covers 503, and
  * `test/hostile/http.test.ts` covers 408. docs/graphql.md has the table of the sections.
  */
 type Level = 'MUST' | 'SHOULD' | 'MAY';
