@@ -63,6 +63,8 @@ export default defineConfig({
           name: 'long',
           // Browsers, installations and many processes use the cores themselves.
           maxWorkers: 2,
+          // Projects with different numbers of workers run one after the other.
+          sequence: { groupOrder: 1 },
           include: [LONG, ...REPEATED],
           env: {
             INT64_IDS: '10000',

@@ -7,6 +7,7 @@ import { parseUntrustedJson } from '../json/exact-json.js';
 import { shorten } from './media-type.js';
 import { createPacer } from './pacer.js';
 import { Pieces } from './pieces.js';
+import { createPlaces, type Place } from './places.js';
 import type { HttpRequest } from './request.js';
 
 /** How messages speak of the body as a whole. */
@@ -30,18 +31,16 @@ const MAX_BYTES_TOGETHER = 64 * 1_024 * 1_024;
 type Refuse = (error: StoreError) => void;
 
 /**
- * Each piece after the first of a body costs as much as a hundred bytes, whatever its length. Pieces are counted over
- * all bodies, and whenever there are this many, the connection that sent the last one has to wait. Such connections are
- * read one after the other, with this time between two reads, in milliseconds.
+ * Each piece of a body costs as much as a hundred bytes, whatever its length. They are counted over all bodies, and
+ * whenever there are this many, the connection that sent the last one has to wait, if its own body has many. Such
+ * connections are read one after the other, with this time between two reads, in milliseconds.
  */
 const MANY_PIECES = 5_000;
-const BETWEEN_READS_MS = 100;
-/**
- * While all bodies together have more than half of the bytes that they may have, those longer than this many bytes are
- * read one after the other, with this time between two reads, in milliseconds.
- */
+const MANY_PIECES_OF_ONE = 100;
+const BETWEEN_READS_MS = 500;
+/** Of the bodies of one caller that are longer than this many bytes, so many are read at once. The others wait. */
 const LONG_BYTES = 32_768;
-const BETWEEN_LONG_READS_MS = 3;
+const LONG_BODIES_AT_ONCE = 8;
 
 /**
  * Creates the function that reads the body of a request, if it has one. It must be uncompressed JSON. Until its request
@@ -55,7 +54,7 @@ export function createBodyReader(maxBytes: number) {
   let bytesTogether = 0;
   let recentPieces = 0;
   const pace = createPacer(BETWEEN_READS_MS);
-  const paceLong = createPacer(BETWEEN_LONG_READS_MS);
+  const takePlace = createPlaces(LONG_BODIES_AT_ONCE);
 
   /**
    * @throws StoreError `unsupported_media_type`, `payload_too_large`, `overloaded`, or `bad_request` if the body ends
@@ -73,7 +72,7 @@ export function createBodyReader(maxBytes: number) {
     request.startedAt = performance.now();
   };
 
-  function collect({ message, response }: HttpRequest): Promise<Buffer> {
+  function collect({ message, response, caller }: HttpRequest): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       const stop: Refuse = (error) => {
         message.removeAllListeners('data');
@@ -81,20 +80,18 @@ export function createBodyReader(maxBytes: number) {
         reject(error);
       };
       let pieces = new Pieces();
+      let place: Place | undefined;
+      let pause: Pause | undefined;
+      const end = (): void => {
+        arriving.delete(stop);
+        pause?.end();
+        place?.leave();
+        place = undefined;
+      };
       const release = (): void => {
         bytesTogether -= pieces.length;
         pieces = new Pieces();
-        arriving.delete(stop);
-      };
-      let isWaiting = false;
-      const readLater = (paceReads: typeof pace): void => {
-        isWaiting = true;
-        const read = stopReading(message.socket);
-        void paceReads(() => message.socket.destroyed).then(() => {
-          isWaiting = false;
-          if (pieces.length > 0 && !message.complete) arriving.add(stop);
-          read();
-        });
+        end();
       };
       response.once('close', release);
       message.on('data', (piece: Buffer) => {
@@ -104,23 +101,30 @@ export function createBodyReader(maxBytes: number) {
         }
         pieces.add(piece);
         bytesTogether += piece.length;
-        arriving.delete(stop);
+        if (!pause?.isPaused) {
+          arriving.delete(stop);
+          arriving.add(stop);
+        }
         while (bytesTogether > MAX_BYTES_TOGETHER) {
           const [refuseSlowest = stop] = arriving;
           refuseSlowest(overloaded());
           if (refuseSlowest === stop) return;
         }
-        if (pieces.length > piece.length) recentPieces += 1;
-        const isMany = recentPieces >= MANY_PIECES;
-        if (isMany) recentPieces = 0;
-        // What waits because of this is not slow.
-        if (isWaiting) return;
-        if (isMany) readLater(pace);
-        else if (pieces.length > LONG_BYTES && bytesTogether > MAX_BYTES_TOGETHER / 2) readLater(paceLong);
-        else arriving.add(stop);
+        recentPieces += 1;
+        if (recentPieces >= MANY_PIECES && pieces.count >= MANY_PIECES_OF_ONE) {
+          recentPieces = 0;
+          pause ??= new Pause(message.socket);
+          void pace(() => message.socket.destroyed).then(pause.begin());
+        }
+        if (pieces.length > LONG_BYTES && !place) {
+          pause ??= new Pause(message.socket);
+          const goOn = pause.begin();
+          place = takePlace(caller, goOn);
+          if (place.isTaken) goOn();
+        }
       });
       message.once('end', () => {
-        arriving.delete(stop);
+        end();
         resolve(pieces.join());
       });
       message.once('error', () => reject(new StoreError('bad_request', `${BODY} ended early.`)));
@@ -133,14 +137,40 @@ export function createBodyReader(maxBytes: number) {
 }
 
 /**
- * Stops reading a connection. What has been read goes on to arrive: a paused request would keep all of its pieces.
- * @returns the function that goes on reading
+ * Stops reading a connection while there is something to wait for. What has been read goes on to arrive: a paused request
+ * would keep all of its pieces.
  */
-function stopReading(socket: Socket): () => void {
-  // A request that is read resumes its connection again and again.
-  const stayPaused = (): void => void socket.pause();
-  socket.pause().on('resume', stayPaused);
-  return () => socket.off('resume', stayPaused).resume();
+class Pause {
+  private waits = 0;
+  private readonly stay = (): void => {
+    if (this.isPaused) this.socket.pause();
+  };
+
+  constructor(private readonly socket: Socket) {}
+
+  get isPaused(): boolean {
+    return this.waits > 0;
+  }
+
+  /** @returns the function to call when this need not wait any longer */
+  begin(): () => void {
+    this.waits += 1;
+    if (this.waits === 1) {
+      // A request that is read resumes its connection again and again, at the latest in the next tick.
+      this.socket.on('resume', this.stay);
+      process.nextTick(this.stay);
+    }
+    return () => {
+      this.waits -= 1;
+      if (this.waits === 0) this.socket.off('resume', this.stay).resume();
+    };
+  }
+
+  /** Waits for nothing any longer. */
+  end(): void {
+    if (this.waits > 0) this.socket.off('resume', this.stay).resume();
+    this.waits = -Infinity;
+  }
 }
 
 /** A refusal says what would be accepted: https://www.rfc-editor.org/rfc/rfc9110#section-15.5.16 */
@@ -169,7 +199,7 @@ function expectsContinue({ headers, httpVersion }: IncomingMessage): boolean {
  * only when they are discarded. So requests with such bodies are answered one by one, with this time between two of
  * them, in milliseconds: clients that repeat them leave the event loop to others.
  */
-const BETWEEN_UNREAD_MS = 200;
+const BETWEEN_UNREAD_MS = 500;
 
 /** Creates the function that waits until such a request may be answered. It returns undefined if there is no need to. */
 export function createUnreadBodyWait(): (message: IncomingMessage) => Promise<void> | undefined {
@@ -200,7 +230,7 @@ export async function drainBody(message: IncomingMessage): Promise<void> {
     pieces += 1;
     if (bytes <= MAX_DRAINED_BYTES && pieces <= MAX_DRAINED_PIECES) return;
     message.off('data', count);
-    stopReading(message.socket);
+    new Pause(message.socket).begin();
   };
   message.on('data', count).resume();
   await once(message, 'close', { signal: AbortSignal.timeout(MAX_DRAIN_MS) }).catch(() => undefined);

@@ -55,9 +55,9 @@ const TURN_MS = 10;
 const FIRST_GUESS_MS = 2;
 /** A caller counts as active for this long after its last request, in milliseconds. */
 const ACTIVE_MS = 500;
-const COUNT_EVERY_MS = 100;
+const COUNT_EVERY_MS = 50;
 /** How much more than measured a request may count for. */
-const MAX_FACTOR = 4;
+const MAX_FACTOR = 2;
 /** The most callers that are remembered, and for how long, in milliseconds. */
 const MAX_CALLERS = 10_000;
 const REMEMBERED_MS = 60_000;
@@ -123,11 +123,12 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   }
 
   function countCallers(now: number): void {
-    if (now - countedAt < COUNT_EVERY_MS) return;
+    const elapsedMs = now - countedAt;
+    if (elapsedMs < COUNT_EVERY_MS) return;
     countedAt = now;
-    const lastMs = activeMs;
-    activeMs = performance.eventLoopUtilization().active;
-    factor = Math.min(MAX_FACTOR, Math.max(1, (activeMs - lastMs) / Math.max(1, measuredMs)));
+    const busyMs = performance.eventLoopUtilization().active - activeMs;
+    activeMs += busyMs;
+    factor = Math.min(MAX_FACTOR, Math.max(1, busyMs / Math.max(1, measuredMs)));
     measuredMs = 0;
     active = 0;
     let indebted = 0;
@@ -140,6 +141,9 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
       } else if (idleMs > REMEMBERED_MS || callers.size > MAX_CALLERS) callers.delete(name);
     }
     share = SHARE / Math.max(1, indebted);
+    // What is left of their part of the event loop makes up for debts, too: requests may count for more than they take.
+    const leftMs = (Math.max(0, SHARE * elapsedMs - busyMs) * factor) / Math.max(1, indebted);
+    for (const caller of callers.values()) caller.debtMs = Math.max(0, caller.debtMs - leftMs);
   }
 
   /** Whether no other caller is active. */

@@ -14,6 +14,8 @@ const NO_BYTES = Buffer.alloc(0);
 export class Pieces {
   /** The bytes of all pieces. */
   length = 0;
+  /** How many there were. */
+  count = 0;
   /** The only piece so far. Most bodies come in one, which is not copied. */
   private first: Buffer | undefined;
   private readonly parts: Buffer[] = [];
@@ -30,6 +32,7 @@ export class Pieces {
       this.keep(piece);
     }
     this.length += piece.length;
+    this.count += 1;
   }
 
   join(): Buffer {
