@@ -3,6 +3,7 @@ import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import MarkdownIt from 'markdown-it';
 import { defineConfig, type Plugin } from 'vite';
+import { toCollection, type OpenApi } from './pages/reference/collection.js';
 
 const toPath = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
 
@@ -34,6 +35,18 @@ const renderDocuments: Plugin = {
         this.emitFile({ type: 'asset', fileName: `docs/${basename(file, '.md')}.html`, source });
       }
     },
+  },
+};
+
+/** Makes the collection of REST requests. The server has been compiled before its pages. */
+const writeCollection: Plugin = {
+  name: 'write-collection',
+  async generateBundle() {
+    const { createOpenApiDocument } = (await import(toPath('dist/rest/openapi.js'))) as {
+      createOpenApiDocument: (canRotate: boolean) => OpenApi;
+    };
+    const source = JSON.stringify(toCollection(createOpenApiDocument(false)));
+    this.emitFile({ type: 'asset', fileName: 'collection.json', source });
   },
 };
 
@@ -99,5 +112,5 @@ export default defineConfig({
   base: './',
   // Dialogs use it to write a style element into the page, which the page's policy forbids.
   resolve: { alias: { 'react-style-singleton': toPath('pages/explorer/no-style-elements.ts') } },
-  plugins: [removeFonts, renderDocuments],
+  plugins: [removeFonts, renderDocuments, writeCollection],
 });

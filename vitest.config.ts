@@ -74,7 +74,7 @@ export default defineConfig({
           },
           isolate: false,
           testTimeout: 900_000,
-          hookTimeout: 300_000,
+          hookTimeout: 900_000,
         },
       },
       {

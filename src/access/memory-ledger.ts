@@ -12,7 +12,7 @@ export interface Count {
 }
 
 /** What is known of an account: `counts[i]` belongs to `account.windows[i]`. */
-export interface Entry {
+export interface LedgerEntry {
   readonly account: Account;
   readonly counts: readonly Count[];
   /** When the last `banAfter` refusals happened, the oldest first. */
@@ -37,7 +37,7 @@ export function createMemoryLedger({
   banSeconds = 0,
   now: clock = monotonicNow,
 } = {}) {
-  const entries = createBoundedCache<Entry>(capacity);
+  const entries = createBoundedCache<LedgerEntry>(capacity);
   const banMs = banSeconds * 1_000;
 
   return {
@@ -47,8 +47,8 @@ export function createMemoryLedger({
       return admission?.outcome === 'banned' ? admission : undefined;
     },
     find,
-    set: (entry: Entry): void => void entries.set(entry.account.id, entry),
-    list: (): Entry[] => [...entries.values()],
+    set: (entry: LedgerEntry): void => void entries.set(entry.account.id, entry),
+    list: (): LedgerEntry[] => [...entries.values()],
   };
 
   function admit(account: Account, cost: number): Admission {
@@ -76,7 +76,7 @@ export function createMemoryLedger({
   }
 
   /** Nothing is used of a window that is not open. */
-  function find(account: Account, now = clock()): Entry {
+  function find(account: Account, now = clock()): LedgerEntry {
     const { counts = [], refusedAt = [], bannedUntil = 0 } = entries.get(account.id) ?? {};
     const open = account.windows.map((_, i) => {
       const count = counts[i];
@@ -86,7 +86,7 @@ export function createMemoryLedger({
   }
 
   /** Records a refusal. Returns whether there were `banAfter` others within the last minute. */
-  function isOneTooMany({ refusedAt }: Entry, now: number): boolean {
+  function isOneTooMany({ refusedAt }: LedgerEntry, now: number): boolean {
     if (banAfter === Infinity) return false;
     refusedAt.push(now);
     if (refusedAt.length <= banAfter || (refusedAt.shift() as number) <= now - MINUTE_MS) return false;

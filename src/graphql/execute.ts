@@ -17,7 +17,7 @@ import { run, writeRefusal } from './run.js';
 import type { Deprecation, ExecutedOperation, OperationRequest, Prepared } from './types.js';
 
 /** An operation on its way. One with a response skips the steps that are left. */
-type Entry = Partial<ExecutedOperation> & { idempotencyKey?: IdempotencyKey | undefined };
+type BatchEntry = Partial<ExecutedOperation> & { idempotencyKey?: IdempotencyKey | undefined };
 
 /** After this time, a batch lets other requests run, in milliseconds. */
 const LONG_MS = 2;
@@ -35,8 +35,8 @@ export function createExecute(
 ) {
   /** The operations of one HTTP request are prepared and admitted in order, and then run concurrently. */
   return async function execute(requests: readonly OperationRequest[], http: HttpRequest, session: Session) {
-    const entries: Entry[] = [];
-    const refuse = (entry: Entry, thrown: unknown): void => {
+    const entries: BatchEntry[] = [];
+    const refuse = (entry: BatchEntry, thrown: unknown): void => {
       entry.response = writeRefusal(thrown, http.requestId, entry.prepared?.compiled);
     };
 
@@ -44,7 +44,7 @@ export function createExecute(
     let fields = limits.maxRootFields;
     let preparingMs = 0;
     for (const request of requests) {
-      const entry: Entry = {};
+      const entry: BatchEntry = {};
       entries.push(entry);
       const startedAt = performance.now();
       try {
@@ -93,7 +93,7 @@ export function createExecute(
     }
 
     const loader = createPetLoader(source, http);
-    const runEntry = async (entry: Entry, index: number): Promise<void> => {
+    const runEntry = async (entry: BatchEntry, index: number): Promise<void> => {
       const { prepared, priced } = entry;
       if (!prepared || !priced) return;
       let position = 0;
@@ -106,7 +106,7 @@ export function createExecute(
         refuse(entry, thrown);
       }
     };
-    if (entries.length === 1) await runEntry(entries[0] as Entry, 0);
+    if (entries.length === 1) await runEntry(entries[0] as BatchEntry, 0);
     else await Promise.all(entries.map(runEntry));
     return { answers: entries as readonly ExecutedOperation[], preparingMs };
   };

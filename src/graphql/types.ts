@@ -62,18 +62,18 @@ export interface CompiledWriter {
   readonly maxBytes: number;
 }
 
-interface Place {
+interface FieldPlace {
   readonly responseKey: string;
   readonly locations: readonly SourceLocation[];
 }
 
-export interface RootField extends CompiledWriter, Place {
+export interface RootField extends CompiledWriter, FieldPlace {
   /** @throws StoreError `invalid_request`, or `forbidden` if a read-only key may not run it */
   readonly price: (variables: Variables, readOnly: boolean) => Price;
   /** @param args - as the price has parsed them */
   readonly resolve: (args: unknown, context: OperationContext) => unknown;
   /** Where the status of an animal is selected. */
-  readonly statuses: readonly Place[];
+  readonly statuses: readonly FieldPlace[];
 }
 
 export interface Prepared {

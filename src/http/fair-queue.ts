@@ -23,10 +23,10 @@ interface Caller {
   reckonedAt: number;
   /** What one of its requests takes, in milliseconds: a moving average. */
   averageMs: number;
-  readonly waiting: Waiting[];
+  readonly waiting: WaitingRequest[];
 }
 
-interface Waiting {
+interface WaitingRequest {
   readonly since: number;
   readonly start: () => void;
   readonly refuse: (error: Error) => void;

@@ -1,4 +1,4 @@
-interface Waiting {
+interface Waiter {
   readonly resolve: () => void;
   readonly isOver: () => boolean;
 }
@@ -9,10 +9,10 @@ interface Waiting {
  * @param betweenMs - in milliseconds
  */
 export function createPacer(betweenMs: number): (isOver: () => boolean) => Promise<void> {
-  const line: Waiting[] = [];
+  const line: Waiter[] = [];
   let timer: NodeJS.Timeout | undefined;
   const callNext = (): void => {
-    let next: Waiting | undefined;
+    let next: Waiter | undefined;
     do {
       next = line.shift();
       next?.resolve();

@@ -33,6 +33,7 @@ const IMMUTABLE = { 'Cache-Control': 'public, max-age=31536000, immutable' };
 const HEADERS: Readonly<Record<string, Record<string, string>>> = {
   '.css': { 'Content-Type': 'text/css; charset=utf-8', ...IMMUTABLE },
   '.js': { 'Content-Type': 'text/javascript; charset=utf-8', ...IMMUTABLE },
+  '.json': { 'Content-Type': JSON_TYPE, ...REVALIDATED },
   '.txt': { 'Content-Type': 'text/plain; charset=utf-8', ...REVALIDATED },
   '.graphql': { 'Content-Type': 'text/plain; charset=utf-8', ...REVALIDATED },
   '.html': {
@@ -74,6 +75,7 @@ export function createPages(options: PagesOptions) {
     if (path === KEYS_PATH) return replyKeys;
     if (path === '/schema.graphql') return hasSchema ? () => replyFile(SCHEMA) : undefined;
     if (path === '/llms.txt') return () => replyFile(FOR_MODELS);
+    if (path === '/collection.json') return isStore ? () => replyFile('collection.json') : undefined;
     if (!FILE.test(path) || (path === '/reference' && !isStore)) return undefined;
     return () => replyPage(path);
   }

@@ -21,7 +21,7 @@ export interface RequestTemplate {
 export type Result = readonly Pet[] | Error;
 
 /** No connection, not complete HTTP, the response to another request, or nobody who still waits. */
-export type Failure = 'unreachable' | 'broken' | 'mismatched' | 'timeout' | 'cancelled';
+export type RequestFailure = 'unreachable' | 'broken' | 'mismatched' | 'timeout' | 'cancelled';
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
@@ -35,7 +35,7 @@ export interface Shared {
   readonly matches: (request: UpstreamRequest, returned: string | undefined) => boolean;
   retriesLeft: number;
   /** Called with the status of each answer, or why there is none, and the time since the request was queued. */
-  readonly observe?: ((method: string, outcome: number | Failure, seconds: number) => void) | undefined;
+  readonly observe?: ((method: string, outcome: number | RequestFailure, seconds: number) => void) | undefined;
 }
 
 /** Each request earns this part of a retry. */
@@ -83,7 +83,7 @@ export class Batch {
     this.#resolve?.(this.requests.map(({ result }) => (result ?? this.#error) as Result));
   }
 
-  #leave(failure: Failure, error: Error): void {
+  #leave(failure: RequestFailure, error: Error): void {
     this.#error = error;
     for (const request of this.requests) request.leave(this, failure, error);
   }
@@ -130,7 +130,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     this.#waiting.push(batch);
   }
 
-  leave(batch: Batch, failure: Failure, error: Error): void {
+  leave(batch: Batch, failure: RequestFailure, error: Error): void {
     if (this.result) return;
     const [first, ...others] = this.#waiting.filter((one) => one !== batch);
     if (first) {
@@ -207,7 +207,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     this.shared.queue.release(this);
   }
 
-  #cancel(failure: Failure, error: Error): void {
+  #cancel(failure: RequestFailure, error: Error): void {
     this.#fail(failure, error);
     this.#controller?.abort(error);
   }
@@ -224,7 +224,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     if (!mayRepeat || !this.#retryLater((result as StoreError).retryAfter)) this.finish(result);
   }
 
-  #fail(failure: Failure, error: Error): void {
+  #fail(failure: RequestFailure, error: Error): void {
     if (!this.#isOpen) return;
     // A refusal counts even if its body is incomplete.
     if (isRefusal(this.status)) return this.#succeed(undefined);
@@ -238,7 +238,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     if (!mayRepeat || !isSafe || !this.#retryLater()) this.finish(error);
   }
 
-  #observe(outcome: number | Failure): void {
+  #observe(outcome: number | RequestFailure): void {
     this.shared.observe?.(this.template.method, outcome, (performance.now() - this.#queuedAt) / 1_000);
   }
 

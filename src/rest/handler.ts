@@ -42,7 +42,7 @@ export interface RestOptions {
 }
 
 /** Validates a request, uncharged, and returns what to run. */
-type Operation = (request: HttpRequest, session: Session) => (call: Call) => Promise<Reply>;
+type Endpoint = (request: HttpRequest, session: Session) => (call: Call) => Promise<Reply>;
 
 /** The most rows of usage. */
 const MAX_ROWS = 2_000;
@@ -56,7 +56,7 @@ export function createRest(
   const requireJson = createMediaTypeChooser([JSON_TYPE]);
   const openApi = jsonReply(200, JSON.stringify(createOpenApiDocument(keySelfRotation)));
 
-  const list: Operation = ({ search }) => {
+  const list: Endpoint = ({ search }) => {
     const query = parseQuery(listQuery, search);
     return async (call) => {
       const pets = await source.list(query, call);
@@ -64,7 +64,7 @@ export function createRest(
     };
   };
 
-  const add: Operation = (request, { keyId, readOnly }) => {
+  const add: Endpoint = (request, { keyId, readOnly }) => {
     if (readOnly) throw keyReadOnly();
     parseQuery(noQuery, request.search);
     const key = parseIdempotencyKey(request.header('idempotency-key'), keyId);
@@ -75,7 +75,7 @@ export function createRest(
     };
   };
 
-  const lookup: Operation = ({ path, search }) => {
+  const lookup: Endpoint = ({ path, search }) => {
     const refusal = findLookupRefusal(brownouts);
     if (refusal !== undefined) throw new StoreError('no_such_route', `There is no such path. ${refusal}`);
     parseQuery(noQuery, search);
@@ -88,7 +88,7 @@ export function createRest(
     };
   };
 
-  const showKey: Operation = (request, session) => {
+  const showKey: Endpoint = (request, session) => {
     parseQuery(noQuery, request.search);
     return async () => {
       const allowance = await session.allowance();
@@ -98,7 +98,7 @@ export function createRest(
     };
   };
 
-  const listUsage: Operation = ({ search }, { keyId }) => {
+  const listUsage: Endpoint = ({ search }, { keyId }) => {
     const { days } = parseQuery(usageQuery, search);
     const since = new Date((Math.floor(Date.now() / DAY_MS) - days + 1) * DAY_MS);
     return async () => {
@@ -108,7 +108,7 @@ export function createRest(
     };
   };
 
-  const rotateKey: Operation = (request) => {
+  const rotateKey: Endpoint = (request) => {
     parseQuery(noQuery, request.search);
     if (request.body.length > 0) parseInput(emptyBody, parseJsonBody(request, '{}'));
     return async () =>
@@ -155,7 +155,7 @@ export function createRest(
   /** @param price - in requests */
   function toRoute(
     name: string,
-    operations: Readonly<Record<string, Operation>>,
+    operations: Readonly<Record<string, Endpoint>>,
     price: 0 | 1 = 1,
     deprecated?: boolean,
   ): Route {
@@ -171,7 +171,7 @@ export function createRest(
         let reply: Reply;
         try {
           requireJson(request.header('accept'));
-          const run = (operations[method] as Operation)(request, session);
+          const run = (operations[method] as Endpoint)(request, session);
           // At no cost, this finds the ban of a key.
           await session.admit(price);
           if (price === 0) await guardRateLimit(session);

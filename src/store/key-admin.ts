@@ -7,7 +7,7 @@ import type { Sharing } from '../backend.js';
 import type { Config } from '../config.js';
 import { UNPRINTABLE } from '../setting-types.js';
 import {
-  toCaller,
+  toKeyAccount,
   type CreatedKey,
   type KeyEventFilter,
   type KeyFilter,
@@ -158,7 +158,7 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
   }
 
   async function toStatus(record: UsedKey): Promise<KeyStatus> {
-    const admission = await peek(toCaller(record));
+    const admission = await peek(toKeyAccount(record));
     const [minute = 0, day = 0] = admission?.windows.map(({ remaining }) => remaining) ?? [];
     const isBanned = admission?.outcome === 'banned';
     const bannedUntil = isBanned ? new Date(Date.now() + admission.retryAfter * 1_000) : null;

@@ -25,9 +25,9 @@ export interface KeyRecord {
 export type UsedKey = KeyRecord & { readonly lastUsedAt: Date | null };
 
 /** The holder of a valid key. Its `id` identifies the account and is never the key itself. */
-export interface Caller extends Account, Pick<KeyRecord, 'plan' | 'readOnly'> {}
+export interface KeyAccount extends Account, Pick<KeyRecord, 'plan' | 'readOnly'> {}
 
-export function toCaller({ id, plan, limits, readOnly, unbannedAt: lifted }: KeyRecord): Caller {
+export function toKeyAccount({ id, plan, limits, readOnly, unbannedAt: lifted }: KeyRecord): KeyAccount {
   return { id, plan, readOnly, windows: toWindows(limits), unbannedAt: lifted ? fromWallTime(lifted.getTime()) : 0 };
 }
 

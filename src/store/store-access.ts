@@ -12,7 +12,7 @@ import { keyMissing, keyRefused, toRefusal } from '../access/refusals.js';
 import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
-import { toCaller, type Caller, type KeyStore } from './postgres-key-store.js';
+import { toKeyAccount, type KeyAccount, type KeyStore } from './postgres-key-store.js';
 
 /**
  * Creates the access to a store: it looks up keys and counts their requests.
@@ -48,7 +48,7 @@ class CallerSession implements Session {
   #windows: readonly WindowState[] | undefined;
 
   constructor(
-    private readonly caller: Caller,
+    private readonly caller: KeyAccount,
     private readonly ledger: Ledger,
     private readonly observer: AdmissionObserver,
   ) {
@@ -98,7 +98,7 @@ const TRUSTED_MS = 5_000;
 const REFRESH_MS = 1_000;
 
 interface Lookup {
-  readonly caller: Caller | undefined;
+  readonly caller: KeyAccount | undefined;
   /** In milliseconds since the epoch: a key expires by the wall clock. */
   readonly expiresAt: number;
   /** When the lookup began, by `monotonicNow`. */
@@ -122,7 +122,7 @@ export function createAuthenticator(
      * Finds the caller of a key, without a promise if it is cached; undefined if it is unknown, revoked or expired.
      * @throws StoreError `unavailable` if the key is not cached and cannot be looked up
      */
-    authenticate(key: string): MaybePromise<Caller | undefined> {
+    authenticate(key: string): MaybePromise<KeyAccount | undefined> {
       const digest = digestApiKey(key);
       const last = valid.get(digest) ?? unknown.get(digest);
       if (!last && !isPlausibleApiKey(key)) return undefined;
@@ -146,7 +146,7 @@ export function createAuthenticator(
   async function readFromStore(digest: string): Promise<Lookup> {
     const askedAt = monotonicNow();
     const record = await keys.findByDigest(digest);
-    const caller = record?.revokedAt === null ? toCaller(record) : undefined;
+    const caller = record?.revokedAt === null ? toKeyAccount(record) : undefined;
     const lookup = { caller, expiresAt: record?.expiresAt?.getTime() ?? Infinity, askedAt };
     valid.delete(digest);
     (caller ? valid : unknown).set(digest, lookup);
@@ -154,6 +154,6 @@ export function createAuthenticator(
   }
 }
 
-function unlessExpired({ caller, expiresAt }: Lookup): Caller | undefined {
+function unlessExpired({ caller, expiresAt }: Lookup): KeyAccount | undefined {
   return expiresAt > Date.now() ? caller : undefined;
 }

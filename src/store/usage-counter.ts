@@ -11,7 +11,7 @@ interface DailyUse extends Pick<Use, 'keyId' | 'operation' | 'deprecated'> {
   readonly day: number;
 }
 
-interface Counts {
+interface UsageIncrement {
   requests: number;
   cost: number;
   errors: number;
@@ -19,7 +19,7 @@ interface Counts {
   lastAt: number;
 }
 
-export interface UsageCount extends DailyUse, Counts {}
+export interface UsageCount extends DailyUse, UsageIncrement {}
 
 export interface UsageCounterOptions {
   /** Adds the counts to the database, all of them or none. */
@@ -101,7 +101,7 @@ export function createUsageCounter(options: UsageCounterOptions) {
     return count;
   }
 
-  function add(count: UsageCount | undefined, { requests, cost, errors, refused, lastAt }: Counts): void {
+  function add(count: UsageCount | undefined, { requests, cost, errors, refused, lastAt }: UsageIncrement): void {
     if (!count) {
       lost += requests;
       return;
