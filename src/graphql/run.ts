@@ -64,12 +64,12 @@ async function runField(priced: PricedField, context: OperationContext): Promise
 function findStatusErrors({ responseKey, statuses }: RootField, value: unknown): readonly Failure[] {
   const failures: Failure[] = [];
   const pets = (Array.isArray(value) ? value : [value]) as readonly (Pet | null)[];
-  pets.forEach((pet, index) => {
-    const error = pet?.statusError;
-    if (!error) return;
+  for (let index = 0; index < pets.length; index += 1) {
+    const error = pets[index]?.statusError;
+    if (!error) continue;
     const path = pets === value ? [responseKey, index] : [responseKey];
     for (const { responseKey: key, locations } of statuses) failures.push({ error, locations, path: [...path, key] });
-  });
+  }
   return failures;
 }
 

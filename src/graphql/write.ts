@@ -100,7 +100,7 @@ const WRITTEN = Symbol('written');
 /** Requests that were answered by one statement share a list, which keeps the text that was last written of it. */
 interface SharedList extends ReadonlyArray<unknown> {
   readonly [WHOLE]?: SharedList;
-  /** The text of its first items, and where each of them ends. */
+  /** The text of its first items, with a comma before each, and where each of them ends. */
   [WRITTEN]?: { readonly write: Writer; text: string; readonly ends: number[] };
 }
 
@@ -111,11 +111,13 @@ function toListWriter(write: Writer): Writer {
     const whole = list[WHOLE] ?? list;
     let written = whole[WRITTEN];
     if (written?.write !== write) whole[WRITTEN] = written = { write, text: '', ends: [] };
-    for (let index = written.ends.length; index < list.length; index += 1) {
-      written.text += index === 0 ? write(whole[index]) : `,${write(whole[index])}`;
-      written.ends.push(written.text.length);
+    const { ends } = written;
+    if (ends.length < list.length) {
+      const texts = whole.slice(ends.length, list.length).map(write);
+      for (const text of texts) ends.push((ends.at(-1) ?? 0) + 1 + text.length);
+      written.text = [written.text, ...texts].join();
     }
-    return `[${written.text.slice(0, written.ends[list.length - 1])}]`;
+    return `[${written.text.slice(1, ends[list.length - 1])}]`;
   };
 }
 

@@ -4,7 +4,7 @@ import { parseInt64, type Int64 } from './int64.js';
 export const PET_STATUSES = ['available', 'pending', 'sold'] as const;
 export type PetStatus = (typeof PET_STATUSES)[number];
 
-/** An animal. `status` is absent if none was given. */
+/** An animal. `status` is undefined if none was given. */
 export interface Pet {
   readonly id: Int64;
   readonly name: string;

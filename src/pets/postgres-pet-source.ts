@@ -10,8 +10,13 @@ const COLUMNS = 'id, name, category_id, status';
 
 /** Makes a `Pet` of these columns. */
 function toPet([id, name, categoryId, status]: readonly (string | null)[]): Pet {
-  if (status === null) return { id: id as Int64, name: name as string, categoryId: categoryId as Int64 };
-  return { id: id as Int64, name: name as string, categoryId: categoryId as Int64, status: status as PetStatus };
+  return {
+    id: id as Int64,
+    name: name as string,
+    categoryId: categoryId as Int64,
+    status: (status as PetStatus | null) ?? undefined,
+    statusError: undefined,
+  };
 }
 
 const LIST = { name: 'list-pets', read: toPet, text: `SELECT ${COLUMNS} FROM pets ORDER BY id LIMIT $1` };

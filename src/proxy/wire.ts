@@ -42,18 +42,23 @@ function parse(body: string | undefined): unknown {
   }
 }
 
+const UNKNOWN_STATUS = 'The animal store gave the animal a status that is not known here.';
+
 function toPet(value: unknown): Pet | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   const { id, name, categoryId, status } = value as Record<string, unknown>;
   const petId = toInt64(id);
   const petCategoryId = toInt64(categoryId);
   if (petId === undefined || petCategoryId === undefined || typeof name !== 'string') return undefined;
-  const pet = { id: petId, name, categoryId: petCategoryId };
-  if (status === undefined) return pet;
-  if (typeof status !== 'string') return undefined;
-  if (isStatus(status)) return { ...pet, status };
-  const message = 'The animal store gave the animal a status that is not known here.';
-  return { ...pet, statusError: new StoreError('upstream_error', message) };
+  if (status !== undefined && typeof status !== 'string') return undefined;
+  const isKnown = status === undefined || isStatus(status);
+  return {
+    id: petId,
+    name,
+    categoryId: petCategoryId,
+    status: isKnown ? status : undefined,
+    statusError: isKnown ? undefined : new StoreError('upstream_error', UNKNOWN_STATUS),
+  };
 }
 
 /** The parser returns a number only for an exact integer in plain decimal, and a JsonNumber for all others. */
@@ -62,8 +67,8 @@ function toInt64(value: unknown): Int64 | undefined {
   return value instanceof JsonNumber && isInt64(value.text) ? value.text : undefined;
 }
 
-function isStatus(value: unknown): value is PetStatus {
-  return (PET_STATUSES as readonly unknown[]).includes(value);
+function isStatus(value: string): value is PetStatus {
+  return (PET_STATUSES as readonly string[]).includes(value);
 }
 
 export function unavailable(cause?: unknown): StoreError {
