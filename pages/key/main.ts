@@ -61,7 +61,7 @@ function showKey(key: Key): void {
   if (isOld) say(`This secret was replaced by a new one, and works until ${toTime(secretEndsAt)}.`);
   find('facts').textContent =
     `${key.id}${label === null ? '' : `, "${label}"`}: ${plan} plan${readOnly ? ', read-only' : ''}. ` +
-    `Created ${toTime(createdAt)}, last used ${toTime(lastUsedAt, 'not in a year')}, ends ${toTime(expiresAt, 'never')}.`;
+    `Created ${toTime(createdAt)}, last used ${toTime(lastUsedAt, 'not in a year')}, ${expiresAt ? `ends ${toTime(expiresAt)}` : 'never ends'}.`;
   find('rotation').hidden = !canRotate;
   rotateButton.hidden = isReplaced;
   const warning = secret.hidden ? '' : 'This is the new secret. Copy it now: nobody can show it again. ';
