@@ -44,6 +44,7 @@ export function createAddAll(run: Run, toInput: (pet: NewPet) => object | PetErr
 
     /** Gives up only if the waits that one call may take add no animal. */
     async function addGroup(): Promise<void> {
+      if (fields.length === 0) onProgress?.({ done });
       while (fields.length > 0) {
         const answers = await run(fields, signal);
         const left = fields.filter(({ index }, at) => {
@@ -54,8 +55,8 @@ export function createAddAll(run: Run, toInput: (pet: NewPet) => object | PetErr
         });
         if (left.length === fields.length) throw answers[0] as PetError;
         fields = left;
+        onProgress?.({ done: left[0]?.index ?? done });
       }
-      onProgress?.({ done });
     }
   };
 }

@@ -192,7 +192,9 @@ export function createPetClient(options: PetClientOptions): PetClient {
     },
     async addAll(pets, addOptions) {
       if (!idempotencyKeys) throw badInput('addAll needs idempotencyKeys.');
-      requireToken('name', addOptions.name);
+      requireToken('name', addOptions.name, 240);
+      const { skip = 0 } = addOptions;
+      if (!Number.isInteger(skip) || skip < 0) throw badInput(`skip must be a whole number from 0, got ${skip}.`);
       return addAll(pets, addOptions);
     },
     async price(given, variables = {}, { signal } = {}) {
@@ -221,9 +223,15 @@ export function createPetClient(options: PetClientOptions): PetClient {
   }
 }
 
+const STATUSES: readonly unknown[] = ['AVAILABLE', 'PENDING', 'SOLD', null, undefined];
+
+/** Checks the types, because a value of a wrong one would fail all animals of its request. */
 function toInput({ name, categoryId, status }: NewPet): object | PetError {
   const id = parseId('categoryId', categoryId);
-  return isPetError(id) ? id : { name, categoryId: id, status };
+  if (isPetError(id)) return id;
+  if (typeof name !== 'string') return badInput(`name must be a string, got ${typeof name}.`);
+  if (!STATUSES.includes(status)) return badInput('status must be AVAILABLE, PENDING, SOLD, null or absent.');
+  return { name, categoryId: id, status };
 }
 
 /** @throws PetError if the result is one */
@@ -244,9 +252,9 @@ function parseId(name: string, given: PetId): string | PetError {
 }
 
 /** https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/ */
-function requireToken(option: string, value: string): void {
-  if (!/^[\x21\x23-\x7e]{1,255}$/.test(value))
-    throw badInput(`${option} must be 1 to 255 characters of printable ASCII without spaces or quotes.`);
+function requireToken(option: string, value: string, longest = 255): void {
+  if (!/^[\x21\x23-\x7e]+$/.test(value) || value.length > longest)
+    throw badInput(`${option} must be 1 to ${longest} characters of printable ASCII without spaces or quotes.`);
 }
 
 /** A longer timer would end at once. */

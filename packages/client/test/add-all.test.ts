@@ -79,7 +79,12 @@ describe('addAll', () => {
     pets[3] = { name: ' ', categoryId: 1 };
     pets[4] = { name: 'Rounded', categoryId: 2 ** 60 };
     pets[44] = { name: '', categoryId: 1 };
-    const expected = pets.map(({ name }, index) => ([3, 4, 44].includes(index) ? 'BAD_USER_INPUT' : name));
+    // As JavaScript may pass them.
+    pets[5] = { name: 5 as unknown as string, categoryId: 1 };
+    pets[6] = { categoryId: 1 } as NewPet;
+    pets[7] = { name: 'Sold', categoryId: 1, status: 'sold' as 'SOLD' };
+    const refused = [3, 4, 5, 6, 7, 44];
+    const expected = pets.map(({ name }, index) => (refused.includes(index) ? 'BAD_USER_INPUT' : name));
     expect(namesOf(await client.addAll(pets, { name: 'refused' }))).toEqual(expected);
     // Corrected, they are added, and the others are not added twice.
     const corrected = animals(45);
@@ -94,8 +99,12 @@ describe('addAll', () => {
     await gateway.graphql('{ pets(limit: 1) { id } }', { key });
     // 44 are left: the third request has room for 4 of 20.
     const impatient = createPetClient({ url, key, maxWaitMs: 0 });
-    await expect(impatient.addAll(animals(60), { name: 'cut' })).rejects.toMatchObject({ code: 'RATE_LIMITED' });
+    const progress: number[] = [];
+    const onProgress = ({ done }: { readonly done: number }) => progress.push(done);
+    const cut = impatient.addAll(animals(60), { name: 'cut', onProgress });
+    await expect(cut).rejects.toMatchObject({ code: 'RATE_LIMITED' });
     expect((await stored()).length).toBe(44);
+    expect(progress).toEqual([20, 40, 44]);
     await gateway.sql('UPDATE api_keys SET per_minute = 1000 WHERE per_minute = 45');
     await expect
       .poll(async () => (await gateway.graphql('{ __typename }', { key })).headers.get('ratelimit-policy'))
@@ -118,7 +127,7 @@ describe('addAll', () => {
     expect((await stored()).length).toBe(3);
   });
 
-  it('ends with any other error, with its signal, and for a name that cannot be a key', async () => {
+  it('ends with any other error, with its signal, and for a name or skip that is not valid', async () => {
     const { client } = await connect();
     const url = `${gateway.url}/graphql`;
     const unknown = createPetClient({ url, key: 'unknown' });
@@ -127,7 +136,10 @@ describe('addAll', () => {
     const { signal } = controller;
     const onProgress = () => controller.abort(new Error('enough'));
     await expect(client.addAll(animals(100), { name: 'b', signal, onProgress })).rejects.toThrow('enough');
-    await expect(client.addAll(animals(3), { name: 'a b' })).rejects.toMatchObject({ code: 'BAD_USER_INPUT' });
+    for (const name of ['a b', '', 'a'.repeat(241)])
+      await expect(client.addAll(animals(3), { name })).rejects.toMatchObject({ code: 'BAD_USER_INPUT' });
+    for (const skip of [-1, 0.5, NaN])
+      await expect(client.addAll(animals(3), { name: 'a', skip })).rejects.toMatchObject({ code: 'BAD_USER_INPUT' });
     const unsafe = createPetClient({ url, key: 'any', idempotencyKeys: false });
     await expect(unsafe.addAll(animals(3), { name: 'a' })).rejects.toMatchObject({ code: 'BAD_USER_INPUT' });
   });
