@@ -88,7 +88,7 @@ export interface AddOptions extends CallOptions {
   readonly idempotencyKey?: string | undefined;
 }
 
-/** Every method throws a PetError, or the reason of its signal. */
+/** Every method throws a PetError, the reason of its signal, or a TypeError for an option out of its range. */
 export interface PetClient {
   /** Lists animals, lowest id first. */
   list(options?: ListOptions): Promise<readonly Pet[]>;
@@ -193,8 +193,7 @@ export function createPetClient(options: PetClientOptions): PetClient {
     async addAll(pets, addOptions) {
       if (!idempotencyKeys) throw badInput('addAll needs idempotencyKeys.');
       requireToken('name', addOptions.name, 240);
-      const { skip = 0 } = addOptions;
-      if (!Number.isInteger(skip) || skip < 0) throw badInput(`skip must be a whole number from 0, got ${skip}.`);
+      atLeast('skip', addOptions.skip ?? 0, 0);
       return addAll(pets, addOptions);
     },
     async price(given, variables = {}, { signal } = {}) {
@@ -223,15 +222,12 @@ export function createPetClient(options: PetClientOptions): PetClient {
   }
 }
 
-const STATUSES: readonly unknown[] = ['AVAILABLE', 'PENDING', 'SOLD', null, undefined];
-
 /** Checks the types, because a value of a wrong one would fail all animals of its request. */
 function toInput({ name, categoryId, status }: NewPet): object | PetError {
   const id = parseId('categoryId', categoryId);
-  if (isPetError(id)) return id;
-  if (typeof name !== 'string') return badInput(`name must be a string, got ${typeof name}.`);
-  if (!STATUSES.includes(status)) return badInput('status must be AVAILABLE, PENDING, SOLD, null or absent.');
-  return { name, categoryId: id, status };
+  if (typeof name !== 'string' || !/^(AVAILABLE|PENDING|SOLD)$/.test(status ?? 'SOLD'))
+    return badInput('name must be a string, status AVAILABLE, PENDING or SOLD.');
+  return isPetError(id) ? id : { name, categoryId: id, status };
 }
 
 /** @throws PetError if the result is one */

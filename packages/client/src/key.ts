@@ -1,7 +1,7 @@
 import type { PetClientOptions } from './client.js';
 import { toStoreErrors } from './errors.js';
 import { readForeignResponse } from './foreign-response.js';
-import { createPetError } from './pet-error.js';
+import { createPetError, isPetError } from './pet-error.js';
 
 /** A key as its holder sees it. Times are in ISO 8601, in UTC. */
 export interface Key {
@@ -92,7 +92,7 @@ export function createKeyRequest(
       return body as T;
     } catch (cause) {
       signal?.throwIfAborted();
-      if (cause instanceof Error && cause.name === 'PetError') throw cause;
+      if (isPetError(cause)) throw cause;
       const code = controller.signal.aborted ? 'TIMED_OUT' : 'CONNECTION_FAILED';
       throw createPetError({ code, message: `${url.origin} did not answer about the key.` }, cause);
     } finally {
