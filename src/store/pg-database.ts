@@ -4,17 +4,8 @@ import pg from 'pg';
 import { callAfter } from '../clock.js';
 import { splitHosts } from '../setting-types.js';
 import type { Database, Statement, Transaction } from './database.js';
-import {
-  codeOf,
-  isBroken,
-  isSelect,
-  isUnavailable,
-  mayRepeat,
-  READ_ONLY,
-  TOO_MANY_CONNECTIONS,
-  toUnavailable,
-  UNDONE,
-} from './pg-errors.js';
+import { codeOf, isBroken, isSelect, isUnavailable, mayMove, READ_ONLY, toUnavailable, UNDONE } from './pg-errors.js';
+import { askOnce, createHosts } from './pg-hosts.js';
 import { KnownStatement } from './pg-statement.js';
 import { createSlots } from './slots.js';
 
@@ -34,14 +25,11 @@ const STATEMENT_TIMEOUT_MS = 1_250;
 /** How much later than the server the program gives a statement up. */
 const GIVE_UP_MS = 150;
 /** A statement that fails within this time may be repeated on another host. */
-const REPEAT_WITHIN_MS = 250;
-/** How long connecting and a statement may each take outside of the pool. */
-const ASK_TIMEOUT_MS = 1_000;
+const MOVE_WITHIN_MS = 250;
+/** How often to repeat what PostgreSQL asks to repeat. */
+const MAX_REPEATS = 10;
 /** A migration or an export may take long. */
 const TRANSACTION_TIMEOUT_MS = 3_600_000;
-/** How long the pool makes do with the connections that it has, if the server has refused another. */
-const FEWER_CONNECTIONS_MS = 5_000;
-const MAX_REPEATS = 10;
 
 /**
  * What the statements and the parsing of their results depend on, whatever the database or the role has set. Behind a
@@ -55,16 +43,15 @@ const SETTINGS =
 
 /**
  * Creates a pool of connections to a PostgreSQL server. It connects with the first statement. If the URL names several
- * hosts, it connects to the primary or, while there is none, to a server that answers.
+ * hosts, it follows the primary.
  */
 export function createPgDatabase(options: PgDatabaseOptions): Database {
   const { pool: max, prepare, statementTimeoutMs = STATEMENT_TIMEOUT_MS, onConnectionError } = options;
   // pg means the same by these modes, but prints a warning of several lines.
   const urls = splitHosts(options.url.replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, '$1verify-full'));
   // Throws now, and not with the first statement, if a certificate that a URL names cannot be read.
-  for (const one of urls) new pg.Client({ connectionString: one });
-  let url = urls[0] as string;
-  let searching: Promise<void> | undefined;
+  for (const url of urls) new pg.Client({ connectionString: url });
+  const hosts = createHosts(urls, closeIdle);
 
   class Client extends pg.Client {
     /** Begins its `application_name`, so that its session can be found on the server. */
@@ -74,7 +61,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
 
     constructor(config?: pg.ClientConfig) {
       const id = randomUUID();
-      super({ ...config, connectionString: prepare ? addSettings(url, id) : url });
+      super({ ...config, connectionString: prepare ? addSettings(hosts.url(), id) : hosts.url() });
       this.id = id;
       // A connection that breaks in use fails its statement. Without a listener, this event would crash the process.
       this.on('error', ignore);
@@ -94,7 +81,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   pool.on('error', (error) => onConnectionError?.(error));
   /** Unlike the queue of the pool, these tell a busy pool from a failure. */
   const slots = createSlots(max);
-  const firstSearch = search();
+  const firstSearch = hosts.search();
 
   return {
     async query<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
@@ -110,8 +97,8 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
             continue;
           }
           const recovering = recover(error);
-          const isLate = performance.now() - startedAt > REPEAT_WITHIN_MS;
-          if (urls.length === 1 || repeats > 0 || isLate || !mayRepeat(error, statement)) throw toUnavailable(error);
+          const isLate = performance.now() - startedAt > MOVE_WITHIN_MS;
+          if (urls.length === 1 || repeats > 0 || isLate || !mayMove(error, statement)) throw toUnavailable(error);
           await recovering;
         }
       }
@@ -169,21 +156,12 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   /** @throws StoreError `overloaded` if no connection is free in time */
   async function acquire(isWrite: boolean): Promise<PoolClient> {
     await slots.take(isWrite, WAIT_TIMEOUT_MS);
-    const connect = async (): Promise<PoolClient> => {
-      try {
-        return (await pool.connect()) as PoolClient;
-      } catch (error) {
-        const count = pool.totalCount;
-        if (codeOf(error) !== TOO_MANY_CONNECTIONS || count === 0) throw error;
-        pool.options.max = count;
-        setTimeout(() => (pool.options.max = max), FEWER_CONNECTIONS_MS).unref();
-        return connect();
-      }
-    };
-    return connect().catch((error: unknown) => {
+    try {
+      return (await pool.connect()) as PoolClient;
+    } catch (error) {
       slots.free(isWrite);
       throw error;
-    });
+    }
   }
 
   function release(client: PoolClient, isWrite: boolean, isUnusable: boolean): void {
@@ -197,34 +175,13 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
    */
   async function endSession({ id }: PoolClient): Promise<void> {
     const text = 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE $1';
-    if (prepare) await askOnce(url, text, [`${id}%`]).catch(ignore);
+    if (prepare) await askOnce(hosts.url(), text, [`${id}%`]).catch(ignore);
   }
 
   /** After a failure, drops connections that a firewall may have dropped too, and looks for the primary. */
   async function recover(error: unknown): Promise<void> {
     if (isBroken(error)) closeIdle();
-    if (isUnavailable(error)) await search();
-  }
-
-  async function search(): Promise<void> {
-    if (urls.length > 1) await (searching ??= findPrimary().finally(() => (searching = undefined)));
-  }
-
-  async function findPrimary(): Promise<void> {
-    const answers = urls.map(async (candidate) => {
-      const [row] = await askOnce(candidate, 'SHOW transaction_read_only', []);
-      return { candidate, isPrimary: row?.transaction_read_only === 'off' };
-    });
-    const primaries = answers.map(async (answer) => ((await answer).isPrimary ? answer : Promise.reject(new Error())));
-    // What a server says that refuses tells more than that another does not answer.
-    const findRefusing = ({ errors }: AggregateError) => {
-      const candidate = urls[errors.findIndex((error) => error instanceof pg.DatabaseError)];
-      return candidate === undefined ? undefined : { candidate };
-    };
-    const found = await Promise.any(primaries).catch(() => Promise.any(answers).catch(findRefusing));
-    if (!found || found.candidate === url) return;
-    url = found.candidate;
-    closeIdle();
+    if (isUnavailable(error)) await hosts.search();
   }
 
   function closeIdle(): void {
@@ -239,18 +196,6 @@ function addSettings(text: string, id: string): string {
   searchParams.set('application_name', `${id} ${searchParams.get('application_name') ?? 'animal-store-gateway'}`);
   searchParams.set('options', `${searchParams.get('options') ?? ''} ${SETTINGS}`);
   return url.href;
-}
-
-/** Runs one statement on a connection of its own. */
-async function askOnce(url: string, text: string, values: unknown[]): Promise<Record<string, unknown>[]> {
-  const timeouts = { connectionTimeoutMillis: ASK_TIMEOUT_MS, query_timeout: ASK_TIMEOUT_MS };
-  const client = new pg.Client({ connectionString: url, ...timeouts }).on('error', ignore);
-  try {
-    await client.connect();
-    return (await client.query<Record<string, unknown>>(text, values)).rows;
-  } finally {
-    void client.end().catch(ignore);
-  }
 }
 
 const ignore = (): undefined => undefined;

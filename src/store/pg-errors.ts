@@ -5,7 +5,6 @@ import type { Statement } from './database.js';
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 export const READ_ONLY = '25006';
 const STARTING_UP = '57P03';
-export const TOO_MANY_CONNECTIONS = '53300';
 /** Serialization failure and deadlock: PostgreSQL asks to repeat the transaction. */
 export const UNDONE: ReadonlySet<unknown> = new Set(['40001', '40P01']);
 /** Classes of an unavailable database. Any error that refuses a connection is also FATAL, in the server's language. */
@@ -28,16 +27,15 @@ export function isBroken(error: unknown): boolean {
 
 /** Whether the database cannot be used now. */
 export function isUnavailable(error: unknown): boolean {
-  if (error instanceof pg.DatabaseError)
-    return error.severity === 'FATAL' || UNAVAILABLE_CLASSES.has(error.code?.slice(0, 2));
-  return isBroken(error);
+  if (!(error instanceof pg.DatabaseError)) return isBroken(error);
+  return error.severity === 'FATAL' || UNAVAILABLE_CLASSES.has(error.code?.slice(0, 2));
 }
 
 /** Whether another host may run a statement. A write whose connection broke may have happened. */
-export function mayRepeat(error: unknown, { text }: Statement): boolean {
-  const isRefused = (error as NodeJS.ErrnoException).syscall === 'connect';
+export function mayMove(error: unknown, { text }: Statement): boolean {
+  if (isSelect(text)) return isUnavailable(error);
   return (
-    isRefused || [READ_ONLY, STARTING_UP].includes(codeOf(error) ?? '') || (isSelect(text) && isUnavailable(error))
+    (error as NodeJS.ErrnoException).syscall === 'connect' || [READ_ONLY, STARTING_UP].includes(codeOf(error) ?? '')
   );
 }
 

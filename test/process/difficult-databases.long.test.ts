@@ -116,30 +116,6 @@ describe('a store is served', () => {
     await program.stop();
   });
 
-  it('by a role that may have fewer connections than the pool', async () => {
-    const database = await place.database();
-    const key = await createKey(database);
-    const { url, role } = await createRole(database, 'CONNECTION LIMIT 3');
-    const all = 'SELECT, INSERT, UPDATE, DELETE';
-    await runSql(database, `GRANT ${all} ON ALL TABLES IN SCHEMA public TO ${role}`);
-    await runSql(database, `GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO ${role}`);
-    const program = await place.start({ PORT: '0', DATABASE_URL: url, MIGRATE: 'false' });
-    const headers = { Authorization: `Bearer ${key}` };
-    // More clients than connections, each with one request after the other.
-    const statuses = await Promise.all(
-      Array.from({ length: 60 }, async (_, n) => {
-        const own: number[] = [];
-        for (let count = 0; count < 10; count += 1)
-          own.push((await program.fetch(`/v1/pets/${60 * count + n + 1}`, { headers })).status);
-        return own;
-      }),
-    );
-    expect(new Set(statuses.flat())).toEqual(new Set([404]));
-    await program.stop();
-    await runSql(database, `DROP OWNED BY ${role}`);
-    await onServer(`DROP ROLE ${role}`);
-  });
-
   it.each(['serializable', 'repeatable read'])('if the database isolates transactions as %s', async (isolation) => {
     const database = await place.database();
     const name = new URL(database).pathname.slice(1);
