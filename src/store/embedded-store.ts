@@ -1,5 +1,5 @@
-import { accessSync, constants, existsSync, readdirSync, readFileSync } from 'node:fs';
-import { mkdir, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -17,26 +17,26 @@ const FILES = 'postgres';
 const POSTGRES_VERSION = '18';
 /** In a line of JSON, the name and size of each file and, with null, each directory. Then the bytes of all files. */
 const ARCHIVE = fileURLToPath(new URL('../../dist/store-files.gz', import.meta.url));
-/** Files without which PGlite would create a new store, or end the process. */
-const NEEDED = ['PG_VERSION', 'base', 'global/pg_control', 'pg_wal'];
-/** PostgreSQL may need a new file of this size when it opens a store. */
-const WAL_SEGMENT_BYTES = 16 * 1_024 * 1_024;
 
 /**
  * Opens and locks the embedded store in a directory, and serves other processes of this user on a socket in it.
  * @throws ConfigError if another process has the lock, or the directory cannot be used
  */
 export async function openEmbeddedDatabase(directory: string, log?: Log): Promise<Database> {
-  const lock = await lockStore(directory).catch(refuseDirectory(directory));
+  const refuse = (error: unknown): never => refuseDirectory(directory, error);
+  const lock = await lockStore(directory).catch(refuse);
   try {
-    if (await hasStore(directory)) requireSoundFiles(directory);
-    else await createStore(directory, log).catch(refuseDirectory(directory));
-    const { serve, ...database } = await openPgliteDatabase(join(directory, FILES)).catch(async (error: unknown) => {
-      // PGlite does not say that it could not write.
-      const { bavail, bsize } = await statfs(directory);
-      if (bavail * bsize < WAL_SEGMENT_BYTES)
-        throw unusable(directory, 'has a store that needs more space on its disk');
-      throw damaged(directory, `: ${String(error)}`);
+    const version = await findVersion(directory);
+    if (version === undefined) await createStore(directory, log).catch(refuse);
+    else if (version !== POSTGRES_VERSION) {
+      const remedy = 'Run "store export" with the version that wrote it, then "store import" with this one';
+      const needed = `but this version of the program needs ${POSTGRES_VERSION}. ${remedy}`;
+      throw unusable(directory, `has a store of PostgreSQL ${version}, ${needed}`);
+    }
+    const { serve, ...database } = await openPgliteDatabase(join(directory, FILES)).catch((error: unknown) => {
+      // PGlite does not say why.
+      const causes = 'its files are damaged, this user cannot read and write them, or their disk needs more space';
+      throw unusable(directory, `has a store that cannot be opened: ${causes} (${String(error)})`);
     });
     await lock.serve(serve);
     return { ...database, close: () => lock.release(() => database.close()) };
@@ -48,18 +48,17 @@ export async function openEmbeddedDatabase(directory: string, log?: Log): Promis
 
 /** @throws Error if the directory has no store, for commands that do not create one */
 export async function requireEmbeddedStore(directory: string): Promise<void> {
-  if (await hasStore(directory)) return;
+  if ((await findVersion(directory)) !== undefined) return;
   throw new Error(`there is no store in DATA_DIR ${JSON.stringify(directory)}: start the program to create one`);
 }
 
-/** @throws ConfigError if the directory cannot be read */
-async function hasStore(directory: string): Promise<boolean> {
+/** Finds the version of PostgreSQL whose files a store has. Undefined if there is no store. */
+async function findVersion(directory: string): Promise<string | undefined> {
   try {
-    await stat(join(directory, FILES));
-    return true;
+    return (await readFile(join(directory, FILES, 'PG_VERSION'), 'utf8')).trim();
   } catch (error) {
-    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return false;
-    return refuseDirectory(directory)(error);
+    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
+    return refuseDirectory(directory, error);
   }
 }
 
@@ -84,44 +83,14 @@ async function createStore(directory: string, log?: Log): Promise<void> {
   await rename(unfinished, join(directory, FILES));
 }
 
-/** @throws ConfigError if files are missing, cannot be written, or are of another major version of PostgreSQL */
-function requireSoundFiles(directory: string): void {
-  const files = join(directory, FILES);
-  let name = '';
-  try {
-    accessSync(files, constants.R_OK | constants.W_OK | constants.X_OK);
-    for (name of readdirSync(files, { encoding: 'utf8', recursive: true }))
-      accessSync(join(files, name), constants.R_OK | constants.W_OK);
-  } catch (error) {
-    const reason = `${describeSystemError(error)} (${join(FILES, name)})`;
-    throw unusable(directory, `has a store that this user cannot read and write: ${reason}`);
-  }
-  const missing = NEEDED.filter((needed) => !existsSync(join(files, needed)));
-  if (missing.length > 0) throw damaged(directory, ` without ${missing.join(', ')}`);
-  const version = readFileSync(join(files, 'PG_VERSION'), 'utf8').trim();
-  if (version === POSTGRES_VERSION) return;
-  throw unusable(
-    directory,
-    `has a store of PostgreSQL ${version}, but this version of the program needs ${POSTGRES_VERSION}. ` +
-      'Run "store export" with the version that wrote it, then "store import" with this one',
-  );
-}
-
 /** What the operating system says, such as `permission denied`, without the name and arguments of the call. */
 export function describeSystemError(error: unknown): string {
   const { errno = 0, message } = error as NodeJS.ErrnoException;
   return getSystemErrorMap().get(errno)?.[1] ?? message;
 }
 
-function refuseDirectory(directory: string): (error: unknown) => never {
-  return (error) => {
-    if (error instanceof ConfigError) throw error;
-    throw unusable(directory, `cannot be used: ${describeSystemError(error)}`);
-  };
-}
-
-function damaged(directory: string, what: string): ConfigError {
-  return unusable(directory, `has a damaged store${what}. Restore a backup, or start with another DATA_DIR`);
+function refuseDirectory(directory: string, error: unknown): never {
+  throw error instanceof ConfigError ? error : unusable(directory, `cannot be used: ${describeSystemError(error)}`);
 }
 
 function unusable(directory: string, why: string): ConfigError {
@@ -153,6 +122,7 @@ export async function openPgliteDatabase(dataDir: string): Promise<Database & { 
     parsers: { [types.INT8]: (text: string) => text },
   });
   let last: Promise<unknown> = Promise.resolve();
+  /** A transaction of this process and the statements of another one must not mix. */
   const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
     const turn = last.then(work);
     last = turn.catch(() => undefined);

@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConfigError } from '../config.js';
 
-/** The name of the socket at which `psql` and `pg` look for a server: https://www.postgresql.org/docs/current/libpq-connect.html */
+/** The socket at which `psql` and `pg` look for a server: https://www.postgresql.org/docs/current/libpq-connect.html */
 export const SERVER_SOCKET = '.s.PGSQL.5432';
 /** The longest path in which every operating system accepts the names of these sockets, in bytes. */
 const MAX_PATH = 76;
@@ -42,16 +42,12 @@ async function findOwner(directory: string, own: string): Promise<string | undef
     const [, pid] = /^lock\.(\d+)\./.exec(name) ?? [];
     if (pid === undefined || name === own) continue;
     if (await isListening(join(directory, name))) return pid;
-    // No other process ever creates a socket of this name.
     await rm(join(directory, name), { force: true });
   }
   return undefined;
 }
 
-/**
- * Listens on a socket to which only this user can connect. It gets its name only then, because others would take one
- * that does not listen yet for dead.
- */
+/** Listens on a socket to which only this user can connect. It gets its name last: no socket of a lock is ever silent. */
 async function listen(directory: string, name: string) {
   const sockets = new Set<Socket>();
   let serve = (socket: Socket): void => void socket.destroy();
@@ -60,12 +56,13 @@ async function listen(directory: string, name: string) {
     socket.unref().once('close', () => sockets.delete(socket));
     serve(socket);
   }).unref();
-  const unnamed = name.replace('lock', 'new');
-  await once(server.listen(join(directory, unnamed)), 'listening');
+  const path = join(directory, name);
+  const unnamed = join(directory, name.replace('lock', 'new'));
+  await once(server.listen(unnamed), 'listening');
   // A connection that cannot be accepted must not end the process.
   server.on('error', () => undefined);
-  await chmod(join(directory, unnamed), 0o600);
-  await rename(join(directory, unnamed), join(directory, name));
+  await chmod(unnamed, 0o600);
+  await rename(unnamed, path);
   const link = join(directory, SERVER_SOCKET);
   return {
     /** Passes on the connections of other processes. Until then, they are closed at once. */
@@ -80,7 +77,7 @@ async function listen(directory: string, name: string) {
       serve = (socket) => void socket.destroy();
       for (const socket of sockets) socket.destroy();
       if (last) await rm(link, { force: true }).then(last);
-      await rm(join(directory, name), { force: true });
+      await rm(path, { force: true });
       server.close();
     },
   };

@@ -97,6 +97,6 @@ describe('an embedded store', () => {
     expect(await refusal()).toMatch(/DATA_DIR.*PostgreSQL 16.*store export/);
     await writeFile(join(files, 'PG_VERSION'), '18\n');
     await rm(join(files, 'global/pg_control'));
-    expect(await refusal()).toMatch(/DATA_DIR.*damaged.*pg_control/);
+    expect(await refusal()).toMatch(/DATA_DIR.*cannot be opened: its files are damaged/);
   });
 });

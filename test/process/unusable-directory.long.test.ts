@@ -30,30 +30,22 @@ describe('a DATA_DIR that this user may not use', () => {
     }
   });
 
-  it.each([
-    ['000', 'base/1/PG_VERSION'],
-    ['400', 'global/pg_control'],
-    ['500', 'pg_wal'],
-    ['600', 'base/1'],
-    ['500', ''],
-  ])('is not taken for one with a damaged store (mode %s of postgres/%s)', async (mode, name) => {
+  it('is refused, with what may be wrong, if the user may not write its files', async () => {
     await place.prepareStore('data');
-    const path = join(place.directory, 'data/postgres', name);
-    await chmod(path, mode);
+    const path = join(place.directory, 'data/postgres/global/pg_control');
+    await chmod(path, '400');
     const { code, stderr } = await place.run(ENV, [], true);
-    const reason = `has a store that this user cannot read and write: permission denied (${join('postgres', name)}`;
-    expect([code, linesOf(stderr)]).toEqual([1, [expect.stringContaining(reason)]]);
-    expect(stderr).not.toMatch(/damaged|backup/);
-    await chmod(path, 0o700);
+    expect([code, linesOf(stderr)]).toEqual([1, [expect.stringMatching(/cannot be opened: .*cannot read and write/)]]);
+    await chmod(path, '600');
   });
 
-  it.skipIf(whyNoContainers())('is not taken for one with a damaged store if its disk is full', async () => {
+  it.skipIf(whyNoContainers())('is refused, with what may be wrong, if its disk is full', async () => {
     await place.prepareStore('data');
     const fill =
       'mkdir full && mount -t tmpfs -o size=60m tmpfs full && cp -r data/* full && ! cat /dev/zero >full/rest';
     const { code, stderr } = await place.launch({ ...ENV, DATA_DIR: 'full' }, afterMounting(`${fill} 2>/dev/null`))
       .ended;
-    expect([code, linesOf(stderr)]).toEqual([1, [expect.stringMatching(/"full" has a store that needs more space/)]]);
+    expect([code, linesOf(stderr)]).toEqual([1, [expect.stringMatching(/"full" has a store that .*more space/)]]);
   });
 
   it('is named if it is a file, or in one', async () => {
