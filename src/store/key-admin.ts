@@ -8,13 +8,12 @@ import type { Config } from '../config.js';
 import { UNPRINTABLE } from '../setting-types.js';
 import {
   toKeyAccount,
-  type CreatedKey,
   type KeyEventFilter,
   type KeyFilter,
-  type UsedKey,
   type KeySettings,
   type KeyStore,
   type NewKey,
+  type UsedKey,
 } from './postgres-key-store.js';
 import type { PostgresUsage } from './postgres-usage.js';
 
@@ -53,9 +52,6 @@ export function createPeek(sharing: Sharing | undefined, bans: Config['bans']): 
   };
 }
 
-/** A key, or a row about one. */
-type OfKey = { readonly id: string } | { readonly keyId: string };
-
 const MAX_LABEL = 100;
 const DAY_MS = 86_400_000;
 /** The keys that the report proposes to clean up. */
@@ -69,8 +65,8 @@ export type KeyAdmin = ReturnType<typeof createKeyAdmin>;
 /** Creates the operations of the `keys` command. Each throws an Error for the operator if the input is wrong. */
 export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek) {
   return {
-    create: async ({ actor, ...request }: KeyRequest & Pick<KeyAct, 'actor'>) =>
-      keys.create({ ...toSettings(request), readOnly: request.readOnly }, actor),
+    create: async ({ actor, readOnly, ...request }: KeyRequest & Pick<KeyAct, 'actor'>) =>
+      keys.create({ ...toSettings(request), readOnly }, actor),
     list,
     show: async ({ id }: Pick<KeyAct, 'id'>) => toStatus(await get(id)),
     async update({ actor, id, ...update }: KeyUpdate & KeyAct) {
@@ -88,15 +84,13 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
     /** Gives a key a new secret. The old one works for `overlapMs` longer. */
     async rotate({ actor, id, overlapMs }: KeyAct & { readonly overlapMs: number }) {
       const record = await getUnrevoked(id);
-      const { expiresAt } = record;
-      if (expiresAt && expiresAt <= new Date()) throw new Error(`${id} has expired: give it another expiry first`);
-      const previousEndsAt = new Date(Math.min(Date.now() + overlapMs, expiresAt?.getTime() ?? Infinity));
-      const rotated = (await keys.rotate(record, previousEndsAt, actor)) as CreatedKey;
-      return { ...rotated, previousEndsAt };
+      if (record.expiresAt && record.expiresAt <= new Date())
+        throw new Error(`${id} has expired: give it another expiry first`);
+      return known(id, await keys.rotate(record, overlapMs, actor));
     },
     async revoke({ actor, id }: KeyAct) {
       const record = await get(id);
-      return toStatus(record.revokedAt ? record : ((await keys.revoke(id, actor)) as UsedKey));
+      return toStatus(record.revokedAt ? record : known(id, await keys.revoke(id, actor)));
     },
     /** Deletes a revoked key. Its usage and its log stay. */
     async delete({ actor, id }: KeyAct) {
@@ -104,45 +98,40 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
       if (!(await keys.delete(record, actor))) throw new Error(`${id} is not revoked: revoke it first`);
       return toStatus(record);
     },
-    async unban({ actor, id }: KeyAct) {
-      await get(id);
-      return toStatus((await keys.unban(id, actor)) as UsedKey);
-    },
+    unban: async ({ actor, id }: KeyAct) => toStatus(known(id, await keys.unban(id, actor))),
     log: async (filter: KeyEventFilter) => ofKnownKey(await keys.listEvents(filter), filter.id),
     usage: async (filter: UsageFilter) => ofKnownKey(await usage.list(filter), filter.id),
     /** Reads what the page about all keys shows. No list has more than `limit` entries. */
     async report(limit: number) {
       const today = Date.now() - (Date.now() % DAY_MS);
       const month = { since: new Date(today - 29 * DAY_MS), limit };
-      const refused = (await usage.listKeys(month, true)).map(requireDates);
-      const records = await Promise.all(refused.map(({ keyId }) => keys.find(keyId)));
-      const states = await Promise.all(records.map(async (record) => record && toStatus(record)));
+      const refused = (await usage.listKeys(month, true)).map(async ({ keyId, label, plan, refused, lastAt }) => {
+        const record = await keys.find(keyId);
+        const bannedUntil = record ? (await toStatus(record)).bannedUntil : null;
+        return { keyId, label, plan, refused, lastAt, bannedUntil };
+      });
       return {
         limit,
+        refused: await Promise.all(refused),
         all: await keys.count({}),
         active: await keys.count({ active: true }),
         days: await usage.listDays(new Date(today - 89 * DAY_MS)),
-        used: (await usage.listKeys(month)).map(requireDates),
-        refused: refused.map(({ keyId, label, plan, refused, lastAt }, index) => ({
-          ...{ keyId, label, plan, refused, lastAt, bannedUntil: states[index]?.bannedUntil ?? null },
-        })),
+        used: await usage.listKeys(month),
         unused: await list({ ...UNUSED, limit }),
         allUnused: await keys.count(UNUSED),
         expiring: await list({ ...EXPIRING, limit }),
         allExpiring: await keys.count(EXPIRING),
-        deprecated: (await usage.list({ ...month, deprecated: true })).map(requireDates),
+        deprecated: await usage.list({ ...month, deprecated: true }),
       };
     },
   };
 
   async function list(filter: KeyFilter): Promise<readonly KeyStatus[]> {
-    return Promise.all((await keys.list(filter)).map(requireDates).map(toStatus));
+    return Promise.all((await keys.list(filter)).map(toStatus));
   }
 
   async function get(id: string): Promise<UsedKey> {
-    const record = await keys.find(id);
-    if (!record) throw new Error(`there is no key with the id ${JSON.stringify(id)}: list shows the ids`);
-    return requireDates(record);
+    return known(id, await keys.find(id));
   }
 
   async function getUnrevoked(id: string): Promise<UsedKey> {
@@ -152,34 +141,30 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
   }
 
   /** An empty report on a key may mean that there is no such key. */
-  async function ofKnownKey<T extends OfKey>(rows: readonly T[], id: string | undefined): Promise<readonly T[]> {
+  async function ofKnownKey<T>(rows: readonly T[], id: string | undefined): Promise<readonly T[]> {
     if (rows.length === 0 && id !== undefined) await get(id);
-    return rows.map(requireDates);
+    return rows;
   }
 
   async function toStatus(record: UsedKey): Promise<KeyStatus> {
+    const { unbannedAt: _, previousEndsAt: __, ...key } = record;
     const admission = await peek(toKeyAccount(record));
     const [minute = 0, day = 0] = admission?.windows.map(({ remaining }) => remaining) ?? [];
     const isBanned = admission?.outcome === 'banned';
     const bannedUntil = isBanned ? new Date(Date.now() + admission.retryAfter * 1_000) : null;
-    const { unbannedAt: _, previousEndsAt: __, ...key } = record;
     return { ...key, left: admission ? { minute, day } : null, bannedUntil };
   }
 }
 
-/** PostgreSQL has times that are no date of JavaScript, such as `infinity`. Servers refuse a key that has one. */
-function requireDates<Row extends OfKey>(row: Row): Row {
-  for (const [name, value] of Object.entries<unknown>({ ...row })) {
-    if (!(value instanceof Date) || !Number.isNaN(value.getTime())) continue;
-    throw new Error(`${'id' in row ? row.id : row.keyId} has no valid date as ${name}: correct it in the database`);
-  }
-  return row;
+function known<T>(id: string, found: T | undefined): T {
+  if (found === undefined) throw new Error(`there is no key with the id ${JSON.stringify(id)}: list shows the ids`);
+  return found;
 }
 
 function toSettings({ plan, label = null, perMinute, perDay, expiresAt = null }: KeyRequest): KeySettings {
-  const { length } = Array.from(label ?? '');
   if (label !== null && UNPRINTABLE.test(label))
     throw new Error('--label must not have control characters or line breaks');
+  const { length } = Array.from(label ?? '');
   if (label !== null && (length > MAX_LABEL || label.trim() === ''))
     throw new Error(`--label takes 1 to ${MAX_LABEL} characters, not all of them spaces, got ${length}`);
   if (expiresAt && expiresAt <= new Date())

@@ -17,15 +17,14 @@ export function createOwnKeys(keys: KeyStore, onRotation: () => void): Omit<OwnK
     async rotate(secret) {
       const digest = digestApiKey(secret);
       const record = await get(digest);
-      const { id, expiresAt } = record;
-      const previousEndsAt = new Date(Math.min(Date.now() + OVERLAP_MS, expiresAt?.getTime() ?? Infinity));
-      const rotated = await keys.rotate(record, previousEndsAt, 'the key itself', digest);
+      const rotated = await keys.rotate(record, OVERLAP_MS, 'the key itself', digest);
       if (!rotated) {
         const reason = 'A rotation is under way: until the old secret has ended, this key cannot be rotated again';
         throw new StoreError('rotation_under_way', `${reason}. GET /v1/key says when, as previousEndsAt.`);
       }
       onRotation();
-      return { id, key: rotated.key, expiresAt, previousEndsAt };
+      const { id, key, expiresAt, previousEndsAt } = rotated;
+      return { id, key, expiresAt, previousEndsAt };
     },
   };
 
