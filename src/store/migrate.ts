@@ -9,9 +9,9 @@ import type { Database } from './database.js';
 const MIGRATIONS = fileURLToPath(new URL('../../migrations/*.sql', import.meta.url));
 
 /**
- * Lets one instance at a time migrate. The number is arbitrary, but all must use the same one. A migration that waits for
- * a lock blocks all later requests for the table, so it gives up soon and tries again. If this process dies, the server
- * notices within a second, if it supports that.
+ * Lets one instance at a time migrate: all must use the same number. A migration that waits for a lock blocks all later
+ * requests for the table, so it gives up soon and tries again. If this process dies, the server notices within a second,
+ * if it supports that.
  */
 const PREPARE = `SET LOCAL lock_timeout = '2s';
   DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '1s', true); EXCEPTION WHEN OTHERS THEN END $$;
@@ -89,16 +89,13 @@ async function withPending<T>(
 ): Promise<T> {
   return database.transaction(async ({ execute }) => {
     await execute(prepare);
-    const { rows } = await execute(
-      `SELECT current_database() AS name, current_schema() AS schema, current_setting('server_encoding') AS encoding`,
-    );
-    const [{ name, schema, encoding } = {}] = rows;
+    const { rows } = await execute(`SELECT current_schema() AS schema, current_setting('server_encoding') AS encoding`);
+    const [{ schema, encoding } = {}] = rows;
     if (encoding !== 'UTF8')
       throw new ConfigError(`the database has the encoding ${String(encoding)}: create one with UTF8`);
     const postgrator = new Postgrator({
       migrationPattern: files,
       driver: 'pg',
-      database: String(name),
       schemaTable: 'schema_version',
       currentSchema: String(schema),
       newline: 'LF',

@@ -6,14 +6,14 @@ import type { UsageCount } from './usage-counter.js';
 const ADD = {
   name: 'add-usage',
   text: `
-    INSERT INTO usage AS total (key_id, starts_at, hours, client, operation, deprecated, requests, cost, errors, refused, last_at)
-    SELECT "keyId", to_timestamp(day / 1000), 24, client, operation, deprecated,
+    INSERT INTO usage AS total (key_id, starts_at, client, operation, deprecated, requests, cost, errors, refused, last_at)
+    SELECT "keyId", to_timestamp(day / 1000), client, operation, deprecated,
            requests, cost, errors, refused, to_timestamp("lastAt" / 1000)
     FROM json_to_recordset($1::json) AS entry (
       "keyId" text, day float8, client text, operation text, deprecated text,
       requests bigint, cost bigint, errors bigint, refused bigint, "lastAt" float8
     )
-    ORDER BY 1, 2, 4, 5, 6
+    ORDER BY 1, 2, 3, 4, 5
     ON CONFLICT (key_id, starts_at, hours, client, operation, deprecated) DO UPDATE
     SET requests = total.requests + excluded.requests,
         cost = total.cost + excluded.cost,
@@ -25,8 +25,8 @@ const ADD = {
 const COUNTS = ['requests', 'cost', 'errors', 'refused'];
 const addUp = COUNTS.map((name) => `sum(${name})::float8 AS ${name}`).join();
 
-/** Adds usage up by columns. The label and plan of a key are looked up for the few rows of the result alone. */
-function listUsage(name: string, columns: string, order: string, condition = ''): Statement {
+/** Adds usage up by key and columns. Labels and plans are looked up for the few rows of the result alone. */
+function listUsage(name: string, columns: string, order = 'cost DESC, requests DESC', condition = ''): Statement {
   return {
     name,
     text: `
@@ -41,8 +41,8 @@ function listUsage(name: string, columns: string, order: string, condition = '')
   };
 }
 
-const LIST = listUsage('list-usage', 'client, operation, deprecated,', 'cost DESC, requests DESC');
-const LIST_KEYS = listUsage('list-used-keys', '', 'cost DESC, requests DESC');
+const LIST = listUsage('list-usage', 'client, operation, deprecated,');
+const LIST_KEYS = listUsage('list-used-keys', '');
 const LIST_REFUSED = listUsage('list-refused-keys', '', 'refused DESC', 'AND refused > 0');
 
 /** With the number of keys that worked at the end of each day. */
