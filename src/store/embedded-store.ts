@@ -12,10 +12,9 @@ import type { Database, Statement } from './database.js';
 import { serveClient } from './postgres-socket.js';
 import { lockStore } from './store-lock.js';
 
-/** The folder of a store in `DATA_DIR`. */
 const FILES = 'postgres';
 const POSTGRES_VERSION = '18';
-/** In a line of JSON, the name and size of each file and, with null, each directory. Then the bytes of all files. */
+/** A line of JSON with the name and size of each file, or null for a directory, and then the bytes of all files. */
 const ARCHIVE = fileURLToPath(new URL('../../dist/store-files.gz', import.meta.url));
 
 /**
@@ -46,13 +45,13 @@ export async function openEmbeddedDatabase(directory: string, log?: Log): Promis
   }
 }
 
-/** @throws Error if the directory has no store, for commands that do not create one */
+/** For commands that do not create a store. */
 export async function requireEmbeddedStore(directory: string): Promise<void> {
   if ((await findVersion(directory)) !== undefined) return;
   throw new Error(`there is no store in DATA_DIR ${JSON.stringify(directory)}: start the program to create one`);
 }
 
-/** Finds the version of PostgreSQL whose files a store has. Undefined if there is no store. */
+/** Finds the version of PostgreSQL that wrote a store. Undefined if there is none. */
 async function findVersion(directory: string): Promise<string | undefined> {
   try {
     return (await readFile(join(directory, FILES, 'PG_VERSION'), 'utf8')).trim();
@@ -97,7 +96,7 @@ function unusable(directory: string, why: string): ConfigError {
   return new ConfigError(`DATA_DIR ${JSON.stringify(directory)} ${why}`);
 }
 
-/** By default, a decoder removes a byte order mark (U+FEFF) from the beginning of a text, where it may be part of a name. */
+/** Unlike its base, this keeps a byte order mark (U+FEFF) at the beginning of a text, such as a name. */
 class ExactTextDecoder extends TextDecoder {
   constructor(...[label, options]: ConstructorParameters<typeof TextDecoder>) {
     super(label, { ignoreBOM: true, ...options });
@@ -118,7 +117,7 @@ export async function openPgliteDatabase(dataDir: string): Promise<Database & { 
   globalThis.TextDecoder = ExactTextDecoder;
   const database = await PGlite.create({
     dataDir,
-    // By default PGlite returns an int8 as a number or a bigint, depending on its size. The program uses text.
+    // By default, PGlite returns a number or a bigint, depending on the size.
     parsers: { [types.INT8]: (text: string) => text },
   });
   let last: Promise<unknown> = Promise.resolve();

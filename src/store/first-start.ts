@@ -58,7 +58,7 @@ export function findDevelopmentKeys(directory: string): Promise<DevelopmentKeys 
   return readKeys(join(directory, KEYS_FILE));
 }
 
-/** Undefined if the file is missing or incomplete, and so nothing was added yet. */
+/** Undefined if the file is missing or incomplete. */
 async function readKeys(path: string): Promise<DevelopmentKeys | undefined> {
   try {
     return JSON.parse(await readFile(path, 'utf8')) as DevelopmentKeys;

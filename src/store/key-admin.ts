@@ -29,7 +29,7 @@ interface KeyAct {
   readonly actor: string;
 }
 
-/** The settings to give or change. A null label or expiry removes it. */
+/** The settings to change. A null label or expiry removes it. */
 interface KeyUpdate extends Partial<Pick<KeySettings, 'label' | 'expiresAt'>> {
   readonly plan?: Plan | undefined;
   readonly perMinute?: number | undefined;
@@ -38,10 +38,10 @@ interface KeyUpdate extends Partial<Pick<KeySettings, 'label' | 'expiresAt'>> {
 
 type KeyRequest = KeyUpdate & Pick<NewKey, 'plan' | 'readOnly'>;
 
-/** Returns what an account has left, without charging anything. Undefined if that is not known. */
+/** Returns what an account has left, uncharged. Undefined if that is not known, as while Redis is unavailable. */
 export type Peek = (account: Account) => MaybePromise<Admission | undefined>;
 
-/** Creates the function that reads in Redis what is left of a key. It returns undefined while Redis is unavailable. */
+/** Creates the function that reads in Redis what a key has left. */
 export function createPeek(sharing: Sharing | undefined, bans: Config['bans']): Peek {
   // Its own local ledger, because the keys of a long list would evict the counts of keys in use.
   const ledger = sharing?.ledger(createMemoryLedger({ capacity: 1 }), 'store:key', bans);
@@ -81,7 +81,6 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
       if (!updated) throw new Error(`${id} was changed by others at the same time: try again`);
       return toStatus(updated);
     },
-    /** Gives a key a new secret. The old one works for `overlapMs` longer. */
     async rotate({ actor, id, overlapMs }: KeyAct & { readonly overlapMs: number }) {
       const record = await getUnrevoked(id);
       if (record.expiresAt && record.expiresAt <= new Date())
@@ -92,7 +91,6 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
       const record = await get(id);
       return toStatus(record.revokedAt ? record : known(id, await keys.revoke(id, actor)));
     },
-    /** Deletes a revoked key. Its usage and its log stay. */
     async delete({ actor, id }: KeyAct) {
       const record = await get(id);
       if (!(await keys.delete(record, actor))) throw new Error(`${id} is not revoked: revoke it first`);

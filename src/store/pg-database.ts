@@ -12,7 +12,7 @@ import { createSlots } from './slots.js';
 interface PgDatabaseOptions {
   readonly url: string;
   readonly pool: number;
-  /** Whether to use named prepared statements; poolers in transaction mode may not support them. */
+  /** Whether to use named prepared statements and settings of the session. Poolers may not support them. */
   readonly prepare: boolean;
   readonly statementTimeoutMs?: number | undefined;
   readonly onConnectionError?: (error: Error) => void;
@@ -22,11 +22,10 @@ interface PgDatabaseOptions {
 const WAIT_TIMEOUT_MS = 1_000;
 const CONNECT_TIMEOUT_MS = 1_250;
 const STATEMENT_TIMEOUT_MS = 1_250;
-/** How much later than the server the program gives a statement up. */
+/** How much later than the server the program gives up. */
 const GIVE_UP_MS = 150;
 /** A statement that fails within this time may be repeated on another host. */
 const MOVE_WITHIN_MS = 250;
-/** How often to repeat what PostgreSQL asks to repeat. */
 const MAX_REPEATS = 10;
 /** A migration or an export may take long. */
 const TRANSACTION_TIMEOUT_MS = 3_600_000;
@@ -73,7 +72,6 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
     Client,
     max,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    // Poolers refuse session settings, so the server's own settings apply there.
     ...(prepare && { statement_timeout: statementTimeoutMs, idle_in_transaction_session_timeout: 30_000 }),
     keepAlive: true,
     application_name: 'animal-store-gateway',
@@ -103,7 +101,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
         }
       }
     },
-    /** Runs `work` on one connection, and closes the connection if it fails: that also ends the transaction. */
+    /** If `work` fails, closing the connection also ends the transaction. */
     async transaction<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
       await firstSearch;
       const fail = (error: unknown): never => {
@@ -138,7 +136,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       const prevent = callAfter(Math.min(waitMs, deadline - performance.now()), () => {
         isGivenUp = true;
         reject(new Error('the statement took too long'));
-        // Its connection counts as used until then, so the server has no more sessions than the pool connections.
+        // Until then, its connection counts as used, so that the server never has many more sessions.
         void endSession(client).then(() => release(client, isWrite, true));
       });
       const callback = (error: Error | null | undefined, result: { readonly rows: unknown[] }): void => {

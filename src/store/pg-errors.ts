@@ -7,10 +7,9 @@ export const READ_ONLY = '25006';
 const STARTING_UP = '57P03';
 /** Serialization failure and deadlock: PostgreSQL asks to repeat the transaction. */
 export const UNDONE: ReadonlySet<unknown> = new Set(['40001', '40P01']);
-/** Classes of an unavailable database. Any error that refuses a connection is also FATAL, in the server's language. */
+/** Classes of an unavailable database. */
 const UNAVAILABLE_CLASSES: ReadonlySet<unknown> = new Set(['08', '25', '28', '3D', '53', '55', '57', '58']);
 
-/** Whether a statement only reads. */
 export function isSelect(text: string): boolean {
   return text.startsWith('SELECT');
 }
@@ -39,7 +38,7 @@ export function mayMove(error: unknown, { text }: Statement): boolean {
   );
 }
 
-/** Replaces an error of a database that cannot be used now with what clients see. */
+/** Replaces an error of an unavailable database with what clients see. */
 export function toUnavailable(error: unknown): unknown {
   if (!isUnavailable(error)) return error;
   return new StoreError('unavailable', 'The store cannot reach its database. Try again shortly.', { cause: error });

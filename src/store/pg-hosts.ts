@@ -1,11 +1,10 @@
 import pg from 'pg';
 
-/** How long connecting and a statement may each take outside of the pool. */
+/** How long connecting and the statement may each take. */
 const ASK_TIMEOUT_MS = 1_000;
 
 /**
- * Creates the search for the primary among several servers. `url` is that of the primary or, while there is none, of a
- * server that answers.
+ * Finds the primary among several servers or, while there is none, a server that answers.
  * @param onMove - called when `url` has changed
  */
 export function createHosts(urls: readonly string[], onMove: () => void) {

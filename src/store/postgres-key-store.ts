@@ -21,7 +21,7 @@ export interface KeyRecord {
   readonly previousEndsAt: Date | null;
 }
 
-/** A key, and when it was last used. Null if it was not used for a year. */
+/** With the last use within a year. */
 export type UsedKey = KeyRecord & { readonly lastUsedAt: Date | null };
 
 /** The holder of a valid key. Its `id` identifies the account and is never the key itself. */
@@ -31,7 +31,7 @@ export function toKeyAccount({ id, plan, limits, readOnly, unbannedAt: lifted }:
   return { id, plan, readOnly, windows: toWindows(limits), unbannedAt: lifted ? fromWallTime(lifted.getTime()) : 0 };
 }
 
-/** What an operator decides about a key. Enterprise keys have their own limits; the other plans have published ones. */
+/** What an operator decides about a key. Only enterprise keys have limits of their own. */
 export type KeySettings = Pick<KeyRecord, 'plan' | 'label' | 'limits' | 'expiresAt'>;
 
 export type NewKey = Pick<KeyRecord, 'plan'> & Partial<KeySettings> & { readonly readOnly?: boolean | undefined };
@@ -50,7 +50,6 @@ export interface KeyFilter {
   readonly limit?: number | undefined;
 }
 
-/** An entry of the log: who did what to which key. */
 export interface KeyEvent {
   readonly at: Date;
   readonly actor: string;
@@ -108,7 +107,7 @@ const LOG = {
 
 export type KeyStore = ReturnType<typeof createPostgresKeyStore>;
 
-/** Creates the store of API keys and their log. Each change and its entry in the log are written in one step. */
+/** Creates the store of API keys. Each change and its entry in the log are written in one step. */
 export function createPostgresKeyStore(database: Queryable) {
   return {
     /** Finds a key by the digest of its secret, also if it is revoked or expired. A replaced secret expires earlier. */
@@ -137,7 +136,6 @@ export function createPostgresKeyStore(database: Queryable) {
       const [row] = await database.query<{ count: number }>(COUNT, toConditions(filter));
       return row?.count ?? 0;
     },
-    /** Creates a key, with the given secret or a generated one. */
     async create(newKey: NewKey, actor = 'the program', key = generateApiKey()): Promise<CreatedKey> {
       const text = `INSERT INTO api_keys (id, digest, plan, label, per_minute, per_day, expires_at, read_only)
                     VALUES ($3, $4, $5, $6, $7, $8, $9, $10)`;
@@ -173,7 +171,7 @@ export function createPostgresKeyStore(database: Queryable) {
       const text = 'UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = $3';
       return change('revoke', text, [actor, '{}', id]);
     },
-    /** Deletes a revoked key. The log keeps what it was, and its usage stays. */
+    /** Deletes a revoked key. Its log and its usage stay. */
     delete(record: KeyRecord, actor: string) {
       const text = 'DELETE FROM api_keys WHERE id = $3 AND revoked_at IS NOT NULL';
       return change('delete', text, [actor, toChanges(record, DELETED), record.id]);
@@ -181,7 +179,6 @@ export function createPostgresKeyStore(database: Queryable) {
     /** Lifts the ban of a key, on every instance. */
     unban: (id: string, actor: string) =>
       change('unban', 'UPDATE api_keys SET unbanned_at = now() WHERE id = $3', [actor, '{}', id]),
-    /** Lists what was done, the latest first. */
     async listEvents({ id, limit }: KeyEventFilter): Promise<readonly KeyEvent[]> {
       return (await database.query<KeyEvent>(LOG, [limit, id])).map(withDates);
     },

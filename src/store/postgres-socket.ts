@@ -3,7 +3,6 @@ import type { Socket } from 'node:net';
 // PostgreSQL's protocol for other processes of this user, so that they can use the embedded store as if it were a server.
 // https://www.postgresql.org/docs/current/protocol-message-formats.html
 
-/** The embedded database, as its socket uses it. */
 interface EmbeddedSession {
   /** Runs one message of a client, and returns the messages that answer it. */
   run(message: Uint8Array): Promise<Uint8Array>;
@@ -11,7 +10,7 @@ interface EmbeddedSession {
   alone(work: () => Promise<void>): Promise<void>;
 }
 
-/** How long a client may keep the database to itself and send nothing, for example in a transaction. */
+/** How long a client may keep the database to itself and send nothing, as in a transaction. */
 const IDLE_MS = 10_000;
 const PROTOCOL = 3;
 

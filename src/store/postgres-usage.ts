@@ -25,7 +25,7 @@ const ADD = {
 const COUNTS = ['requests', 'cost', 'errors', 'refused'];
 const addUp = COUNTS.map((name) => `sum(${name})::float8 AS ${name}`).join();
 
-/** Adds usage up by key and columns. Labels and plans are looked up for the few rows of the result alone. */
+/** Adds usage up by key and columns. */
 function listUsage(name: string, columns: string, order = 'cost DESC, requests DESC', condition = ''): Statement {
   return {
     name,
@@ -36,7 +36,7 @@ function listUsage(name: string, columns: string, order = 'cost DESC, requests D
         WHERE starts_at >= date_trunc('day', $2::timestamptz, 'UTC')
           AND ($3::text IS NULL OR key_id = $3) AND ($4::boolean IS NOT TRUE OR deprecated <> '') ${condition}
         GROUP BY ${columns} key_id ORDER BY ${order} LIMIT $1
-      ) AS sums LEFT JOIN LATERAL (SELECT label, plan FROM api_keys WHERE id = key_id LIMIT 1) AS named ON true
+      ) AS sums LEFT JOIN api_keys ON id = key_id
       ORDER BY ${order}`,
   };
 }
@@ -77,7 +77,6 @@ export async function deleteOldRows(database: Queryable, table: keyof typeof AGE
   while ((await database.query({ name: `prune-${table}`, text }, [days])).length > 0);
 }
 
-/** What all keys did on one day. */
 export interface DayUsage extends Counts {
   readonly startsAt: Date;
   /** How many keys worked at its end. */
@@ -100,18 +99,14 @@ export type PostgresUsage = ReturnType<typeof createPostgresUsage>;
 /** Creates the usage of keys, which is counted by day, in UTC. */
 export function createPostgresUsage(database: Queryable) {
   return {
-    /** Adds to the counts: all of these or none. */
     async add(counts: readonly UsageCount[]): Promise<void> {
       await database.query(ADD, [JSON.stringify(counts)]);
     },
-    /** Adds usage up since the beginning of a day, the highest cost first. */
+    /** Adds usage up, the highest cost first. */
     async list({ id, since, deprecated, limit }: UsageFilter): Promise<readonly Usage[]> {
       return (await database.query<Usage>(LIST, [limit, since, id, deprecated])).map(withDates);
     },
-    /**
-     * Lists the keys with the highest cost since the beginning of a day, or those that were refused most. The other
-     * counts of these are of what was sometimes refused.
-     */
+    /** Lists the keys with the highest cost, or those refused most, with the counts of what was sometimes refused. */
     async listKeys({ since, limit }: UsageFilter, isRefused = false): Promise<readonly KeyUsage[]> {
       const statement = isRefused ? LIST_REFUSED : LIST_KEYS;
       return (await database.query<KeyUsage>(statement, [limit, since, null, null])).map(withDates);

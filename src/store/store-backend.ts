@@ -88,7 +88,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
         database.requireSpace();
         if (pending.length > 0) pending = await listPendingMigrations(database);
         if (pending.length > 0) return 'Migrations of the database are pending.';
-        // All instances share the database, so this is an outage, as for a database that does not answer.
+        // An outage of all instances, as if the database did not answer.
         if (!isStandby && (await readState())?.isReadOnly)
           throw new StoreError('unavailable', 'The database is read-only.', { retryAfter: 5 });
         return undefined;
@@ -103,7 +103,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       findDevelopmentKeys: () => findDevelopmentKeys(directory),
     };
 
-    /** Returns the names of the migrations that are still pending. */
+    /** Returns the migrations that are still pending. */
     async function migrateAtStart(): Promise<readonly string[]> {
       if (!store.migrate) return listPendingMigrations(database);
       await migrate(database, { waitMs: startTimeoutMs, onWait: (reason) => log.warn(reason) });

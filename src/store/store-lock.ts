@@ -9,7 +9,7 @@ import { ConfigError } from '../config.js';
 
 /** The socket at which `psql` and `pg` look for a server: https://www.postgresql.org/docs/current/libpq-connect.html */
 export const SERVER_SOCKET = '.s.PGSQL.5432';
-/** The longest path in which every operating system accepts the names of these sockets, in bytes. */
+/** With a longer path, some operating systems refuse the names of these sockets. In bytes. */
 const MAX_PATH = 76;
 const ATTEMPTS = 10;
 
@@ -65,14 +65,14 @@ async function listen(directory: string, name: string) {
   await rename(unnamed, path);
   const link = join(directory, SERVER_SOCKET);
   return {
-    /** Passes on the connections of other processes. Until then, they are closed at once. */
+    /** Passes connections on. Until then, they are closed at once. */
     async serve(handle: typeof serve): Promise<void> {
       // The link of a dead process may be left.
       await rm(link, { force: true });
       await symlink(name, link);
       serve = handle;
     },
-    /** Closes all connections, then calls `last`, and then lets other processes have the lock. */
+    /** Closes all connections, calls `last`, and lets other processes have the lock. */
     async release(last?: () => Promise<void>): Promise<void> {
       serve = (socket) => void socket.destroy();
       for (const socket of sockets) socket.destroy();

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Database, Transaction } from './database.js';
 
-/** The tables that are exported, in this order, and how their rows are sorted, the same way in every database. */
+/** The tables, in this order, and how their rows are sorted, the same way in every database. */
 const TABLES: Readonly<Record<string, string>> = {
   pets: 'id',
   api_keys: 'id COLLATE "C"',
@@ -28,7 +28,7 @@ interface Header {
   readonly tables: readonly Table[];
 }
 
-/** Is called from time to time with the rows that are transferred, and with all there are. */
+/** Called from time to time with the number of rows transferred. */
 export type OnProgress = (done: number, all: number) => void;
 
 export function summarize(tables: readonly Table[]): string {

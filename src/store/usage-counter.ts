@@ -3,11 +3,10 @@ import { createBoundedCache } from '../bounded-cache.js';
 import type { Log } from '../observability/log.js';
 import { repeat } from '../repeat.js';
 
-/** One way of using a key on one day. */
 interface DailyUse extends Pick<Use, 'keyId' | 'operation' | 'deprecated'> {
   /** Empty if the client sent no name. */
   readonly client: string;
-  /** When the day began, in UTC. In milliseconds since the epoch, as all times here. */
+  /** When the day began, in UTC. All times are in milliseconds since the epoch. */
   readonly day: number;
 }
 
@@ -30,16 +29,16 @@ export interface UsageCounterOptions {
 
 /** When this many counts wait, they are written at once. No statement has more. */
 const ENOUGH = 1_000;
-/** The most pairs of client and operation of a key and day. Clients may send any number: the others are `(other)`. */
+/** The most pairs of client and operation of a key and day. Clients may make up more: these are `(other)`. */
 const MAX_NAMES = 50;
-/** For how many keys the names of the day are remembered. */
-const KEYS = 2_000;
+/** For how many keys and days these are remembered. */
+const MAX_KEYS = 2_000;
 const DAY_MS = 86_400_000;
 
 /** Creates a `UsageCounter` that counts in memory and writes to the database from time to time. */
 export function createUsageCounter({ write, log, flushEveryMs = 5_000, capacity = 5_000 }: UsageCounterOptions) {
   let counts = new Map<string, UsageCount>();
-  const namesOfDays = createBoundedCache<Set<string>>(KEYS);
+  const namesOfDays = createBoundedCache<Set<string>>(MAX_KEYS);
   /** The requests that are in no count, and how many of them the log has told. */
   let lost = 0;
   let told = 0;
@@ -58,7 +57,6 @@ export function createUsageCounter({ write, log, flushEveryMs = 5_000, capacity 
     },
     flush,
     lost: () => lost,
-    /** Writes all counts once more. */
     async close(): Promise<void> {
       await stopWriting();
       await flush();
