@@ -10,11 +10,11 @@ export function toCreatedJson({ id, key, plan, label, limits, createdAt, expires
 /** Usage is kept for a year. */
 const YEAR_MS = 365 * 86_400_000;
 
-function toLastUse({ lastUsedAt, createdAt }: KeyStatus): string {
+function formatLastUse({ lastUsedAt, createdAt }: KeyStatus): string {
   return formatTime(lastUsedAt, Date.now() - createdAt.getTime() < YEAR_MS ? 'never' : 'not in a year');
 }
 
-function toEnd({ expiresAt, revokedAt }: Pick<KeyRecord, 'expiresAt' | 'revokedAt'>): string {
+function formatEnd({ expiresAt, revokedAt }: KeyStatus): string {
   if (revokedAt) return 'revoked';
   if (expiresAt && expiresAt <= new Date()) return 'expired';
   return expiresAt?.toISOString().slice(0, 10) ?? 'never';
@@ -26,8 +26,8 @@ export function toKeyRows(keys: readonly KeyStatus[]): readonly object[] {
     id: key.id,
     plan: formatPlan(key),
     ...(hasLeft && { 'left min/day': key.bannedUntil ? 'banned' : key.left && `${key.left.minute}/${key.left.day}` }),
-    'last used': toLastUse(key),
-    ends: toEnd(key),
+    'last used': formatLastUse(key),
+    ends: formatEnd(key),
     label: key.label,
   }));
 }
@@ -42,7 +42,7 @@ export function describeStatus(key: KeyStatus): string {
       ? `${left.minute} this minute, ${left.day} this day`
       : 'counted in the memory of each server: with REDIS_URL, it is shown here',
     banned: bannedUntil && `until ${formatTime(bannedUntil)}`,
-    'last used': toLastUse(key),
+    'last used': formatLastUse(key),
     created: formatTime(createdAt),
     expires: formatTime(expiresAt, 'never'),
     revoked: formatTime(revokedAt),
@@ -54,21 +54,20 @@ export function describeStatus(key: KeyStatus): string {
 }
 
 export function formatEvents(events: readonly KeyEvent[]): string {
-  const rows = events.map(({ at, actor: who, action: did, keyId: key, changes }) => {
-    const what = Object.entries(changes).map(([name, [from, to]]) => `${name}: ${toText(from)} → ${toText(to)}`);
-    return { when: at, who, did, key, what: what.join(', ') };
-  });
-  return formatTable(rows);
+  return formatTable(
+    events.map(({ at: when, actor: who, action: did, keyId: key, changes }) => {
+      const what = Object.entries(changes).map(([name, [from, to]]) => `${name}: ${format(from)} → ${format(to)}`);
+      return { when, who, did, key, what: what.join(', ') };
+    }),
+  );
 }
 
-function toText(value: unknown): string {
+function format(value: unknown): string {
   if (value === null) return 'none';
   return typeof value === 'object' ? formatLimits(value as PlanLimits) : (value as string);
 }
 
-type Described = Pick<KeyRecord, 'id' | 'plan' | 'readOnly' | 'limits' | 'expiresAt'>;
-
-export function describe(key: Described): string {
+export function describe(key: Pick<KeyRecord, 'id' | 'plan' | 'readOnly' | 'limits' | 'expiresAt'>): string {
   const { id, limits, expiresAt } = key;
   return `${id} (${formatPlan(key)}: ${formatLimits(limits)}, expires ${expiresAt?.toISOString() ?? 'never'})`;
 }
@@ -83,20 +82,25 @@ function formatLimits({ perMinute, perDay }: PlanLimits): string {
 
 export type Cell = string | number | Date | null;
 
-/** Returns what a table shows: the names of the columns in words, such as `last at` for `lastAt`, and the cells of rows. */
-export function toTable(rows: readonly object[]): readonly [head: readonly string[], ...rows: (readonly Cell[])[]] {
-  const names = Object.keys(rows[0] ?? {}).map((name) =>
-    name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`),
-  );
+/** Returns the names of the columns in words, such as `last at` for `lastAt`, and then the cells of each row. */
+export function toTable(rows: readonly object[]): readonly (readonly Cell[])[] {
+  const names = Object.keys(rows[0] ?? {}).map((name) => name.replace(/[A-Z]/g, ' $&').toLowerCase());
   return [names, ...rows.map((row) => Object.values(row) as Cell[])];
 }
 
 /** Formats rows that have the same properties. Without rows, the text is empty. */
 export function formatTable(rows: readonly object[]): string {
   const lines = toTable(rows).map((cells) => cells.map(formatCell));
-  const widths = lines[0]?.map((_, i) => lines.reduce((most, line) => Math.max(most, (line[i] as string).length), 0));
-  const pad = (cell: string, column: number): string => cell.padEnd(widths?.[column] ?? 0);
-  return lines.map((line) => line.map(pad).join('  ').trimEnd()).join('\n');
+  const widths: number[] = [];
+  for (const line of lines) for (const [i, { length }] of line.entries()) widths[i] = Math.max(widths[i] ?? 0, length);
+  return lines
+    .map((line) =>
+      line
+        .map((cell, i) => cell.padEnd(widths[i] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
 }
 
 export function formatCell(cell: Cell): string {

@@ -80,9 +80,8 @@ command(
     admin.list({ plan, active, unusedMs, expiringMs, limit }),
   (keys, { limit = 50 }) => {
     if (keys.length === 0) return `There are no such keys. To create one: ${findKeysCommand()} create --plan free`;
-    return (
-      formatTable(toKeyRows(keys)) + (keys.length === limit ? `\nThere may be more: add --limit ${2 * limit}` : '')
-    );
+    const more = keys.length === limit ? `\nThere may be more: add --limit ${2 * limit}` : '';
+    return formatTable(toKeyRows(keys)) + more;
   },
 );
 
@@ -112,7 +111,7 @@ command(
   'gives a key a new secret and prints it, once',
   [
     option('--overlap <time>', 'how long the old secret still works, such as 30m, 24h or 7d', toMilliseconds).default(
-      toMilliseconds('24h'),
+      86_400_000,
       '24h',
     ),
   ],
@@ -157,19 +156,18 @@ command(
 
 command(
   'usage [id]',
-  'adds up what keys or one key requested since a day (default: today), the highest cost first',
+  'adds up what keys or one key requested since a day, the highest cost first',
   [
-    option('--since <iso-date>', 'since this day', toDate),
+    option('--since <iso-date>', 'since this day', toDate).default(new Date(), 'today'),
     new Option('--deprecated', 'only what is deprecated'),
     LIMIT,
   ],
-  (admin, { id, options: { since = new Date(), deprecated, limit } }) =>
-    admin.usage({ id, since, deprecated, limit: limit as number }),
-  (usage, { since = new Date(), deprecated }) => {
-    const period = `since ${formatTime(since).slice(0, 10)}`;
-    if (usage.length === 0)
-      return `${deprecated ? 'Nothing deprecated' : 'Nothing'} was requested ${period}. For a longer time, add --since.`;
-    return `Requests ${period}:\n${formatTable(usage)}`;
+  (admin, { id, options: { since, deprecated, limit } }) =>
+    admin.usage({ id, since: since as Date, deprecated, limit: limit as number }),
+  (usage, { since }) => {
+    const day = formatTime(since as Date).slice(0, 10);
+    if (usage.length === 0) return `No such request since ${day}. For a longer time, add --since.`;
+    return `Requests since ${day}:\n${formatTable(usage)}`;
   },
 );
 
@@ -177,9 +175,9 @@ command(
   'report',
   'writes one page about all keys: their use, growth, refusals, bans, and which to clean up',
   [option('--html <file>', 'the file to write').makeOptionMandatory()],
-  async (admin, { store, options }) => {
+  async (admin, { store, options: { html } }) => {
     const report = await admin.report(50);
-    await writeFile(options.html as string, await renderReport(report, store));
+    await writeFile(html as string, await renderReport(report, store));
     return report;
   },
   (_, { html }) => `Wrote ${html}.`,

@@ -1,15 +1,14 @@
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { Command } from 'commander';
 import { unreachable } from '../backend.js';
-import type { StoreConfig } from '../config.js';
+import type { Config, StoreConfig } from '../config.js';
 import { StoreError } from '../errors.js';
-import { loadEnvironment } from '../environment.js';
 import { splitHosts } from '../setting-types.js';
 import type { Database } from '../store/database.js';
 import { describeSystemError, requireEmbeddedStore } from '../store/embedded-store.js';
 import { createPgDatabase } from '../store/pg-database.js';
 import { openDatabase } from '../store/store-backend.js';
-import { isListening, SERVER_SOCKET } from '../store/store-lock.js';
+import { isListening, SERVER_SOCKET, toSocketDirectory } from '../store/store-lock.js';
 
 /** A report takes longer than a request. */
 const TIMEOUT_MS = 60_000;
@@ -35,7 +34,7 @@ export async function runProgram(program: Command): Promise<void> {
 
 export function explain(thrown: unknown): string {
   const error = thrown as NodeJS.ErrnoException;
-  // Of a connection, the message names the address.
+  // The message of a connection names the address.
   if (error.errno === undefined || error.syscall === 'connect') return error.message;
   return `${error.path === undefined ? '' : `${error.path}: `}${describeSystemError(error)}`;
 }
@@ -49,41 +48,36 @@ export function write(text: string): Promise<void> {
 }
 
 /**
- * Runs `work` on the database of a store, through the process that has it open if it is embedded.
+ * Runs `work` on the store that the settings name.
+ * @param mayCreate - whether to create an embedded store if there is none
  * @throws Error for the operator, which names the store
  */
-export async function withDatabase<T>(store: StoreConfig, work: (database: Database) => Promise<T>): Promise<T> {
-  try {
-    return await useDatabase(store, work);
-  } catch (error) {
-    throw new Error(`${explain(error)} (${describeStore(store)})`, { cause: error });
-  }
-}
-
-async function useDatabase<T>(store: StoreConfig, work: (database: Database) => Promise<T>): Promise<T> {
-  const isServed = store.kind === 'embedded' && (await isListening(join(store.directory, SERVER_SOCKET)));
-  const url = isServed && `postgres://store@localhost/postgres?host=${encodeURIComponent(resolve(store.directory))}`;
-  const database = url
-    ? createPgDatabase({ url, pool: 1, prepare: false, statementTimeoutMs: TIMEOUT_MS })
-    : await openDatabase(store, undefined, TIMEOUT_MS);
-  try {
-    return await work(database);
-  } catch (error) {
-    if (!(error instanceof StoreError)) throw error;
-    if (store.kind === 'server') throw unreachable(`${store.setting} names a database`, error);
-    throw new Error(`the process that has the store open does not answer: ${(error.cause as Error).message}`);
-  } finally {
-    await database.close();
-  }
-}
-
-/** Loads the settings, and describes their store. */
-export async function loadStore(mustExist = true) {
-  const { backend, ...settings } = loadEnvironment();
+export async function withStore<T>(
+  { backend }: Pick<Config, 'backend'>,
+  work: (database: Database, name: string) => Promise<T>,
+  mayCreate = false,
+): Promise<T> {
   if (backend.kind === 'proxy')
     throw new Error('UPSTREAM_URL is set: animals and keys belong to the store behind the gateway');
-  if (mustExist && backend.kind === 'embedded') await requireEmbeddedStore(backend.directory);
-  return { ...settings, backend, store: describeStore(backend) };
+  if (!mayCreate && backend.kind === 'embedded') await requireEmbeddedStore(backend.directory);
+  const name = describeStore(backend);
+  try {
+    const database = await openForCommand(backend);
+    return await work(database, name).finally(() => database.close());
+  } catch (thrown) {
+    const isUnreachable = thrown instanceof StoreError && backend.kind === 'server';
+    const error = isUnreachable ? unreachable(`${backend.setting} names a database`, thrown) : thrown;
+    throw new Error(`${explain(error)} (${name})`, { cause: error });
+  }
+}
+
+/** Opens a store, through the process that has it open if it is embedded. */
+export async function openForCommand(store: StoreConfig): Promise<Database> {
+  if (store.kind === 'server') return openDatabase(store, undefined, TIMEOUT_MS);
+  const directory = toSocketDirectory(store.directory);
+  if (!(await isListening(join(directory, SERVER_SOCKET)))) return openDatabase(store, undefined, TIMEOUT_MS);
+  const url = `postgres://store@localhost/postgres?host=${encodeURIComponent(directory)}`;
+  return createPgDatabase({ url, pool: 1, prepare: false, statementTimeoutMs: TIMEOUT_MS });
 }
 
 /** Describes a store, without the password in its URL. */

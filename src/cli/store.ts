@@ -1,11 +1,12 @@
 #!/usr/bin/env node
 import { existsSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
+import { loadEnvironment } from '../environment.js';
 import { StoreError } from '../errors.js';
 import type { Database } from '../store/database.js';
 import { migrate } from '../store/migrate.js';
 import { exportStore, importStore, summarize, type OnProgress } from '../store/transfer.js';
-import { createProgram, explain, loadStore, runProgram, withDatabase, write } from './program.js';
+import { createProgram, explain, runProgram, withStore, write } from './program.js';
 
 const STANDARD = '-';
 /** How often a transfer says how far it is, in milliseconds. */
@@ -19,27 +20,28 @@ program
   .command('export')
   .description('writes the store to a new file')
   .argument('<file>', 'the file, or - for standard output')
-  .action(async (file: string) => {
-    const { store, backend } = await loadStore();
-    const tables = await withDatabase(backend, (database) => writeFile(file, database));
-    console.error(`store: exported ${summarize(tables)} from ${store}`);
-  });
+  .action((file: string) =>
+    withStore(loadEnvironment(), async (database, name) => {
+      const tables = await writeFile(file, database);
+      console.error(`store: exported ${summarize(tables)} from ${name}`);
+    }),
+  );
 
 program
   .command('import')
   .description('reads a file into an empty store, which it creates if necessary')
   .argument('<file>', 'the file, or - for standard input')
   .action(async (file: string) => {
-    const { store, backend } = await loadStore(false);
     const input = file === STANDARD ? process.stdin : (await open(file)).createReadStream();
-    const chunks = input.setEncoding('utf8');
-    const tables = await withDatabase(backend, async (database) => {
+    const chunks = input.setEncoding('utf8') as AsyncIterable<string>;
+    const run = async (database: Database, name: string): Promise<void> => {
       await migrate(database, { onWait: console.error });
-      return importStore(database, chunks as AsyncIterable<string>, createProgress()).catch((error: unknown) => {
+      const tables = await importStore(database, chunks, createProgress()).catch((error: unknown) => {
         throw error instanceof StoreError ? error : new Error(`${file} was not imported: ${explain(error)}`);
       });
-    });
-    console.error(`store: imported ${summarize(tables)} into ${store}; count and checksum are right`);
+      console.error(`store: imported ${summarize(tables)} into ${name}; count and checksum are right`);
+    };
+    await withStore(loadEnvironment(), run, true);
   });
 
 /** Writes an export, under another name until it is complete. Overwrites no file. */

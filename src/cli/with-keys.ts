@@ -1,14 +1,15 @@
 import { userInfo } from 'node:os';
+import { loadEnvironment } from '../environment.js';
 import { createKeyAdmin, createPeek, type KeyAdmin } from '../store/key-admin.js';
 import { listPendingMigrations } from '../store/migrate.js';
 import { createPostgresKeyStore } from '../store/postgres-key-store.js';
 import { createPostgresUsage } from '../store/postgres-usage.js';
-import { loadStore, withDatabase } from './program.js';
+import { withStore } from './program.js';
 
 /** Runs `work` on the keys of the configured store, and reports which store that is. */
-export async function withKeys<T>(work: (admin: KeyAdmin, actor: string, store: string) => Promise<T>): Promise<T> {
-  const { backend, store, keysActor, ...config } = await loadStore();
-  const result = await withDatabase(backend, async (database) => {
+export function withKeys<T>(work: (admin: KeyAdmin, actor: string, store: string) => Promise<T>): Promise<T> {
+  const config = loadEnvironment();
+  return withStore(config, async (database, name) => {
     const pending = await listPendingMigrations(database);
     if (pending.length > 0) throw new Error('migrations are pending: run npm run migrate');
     // The whole program takes longer to load than most commands to run.
@@ -16,10 +17,10 @@ export async function withKeys<T>(work: (admin: KeyAdmin, actor: string, store: 
     const sharing = await app?.openSharing({ ...config, redisTimeoutMs: 5_000 });
     const peek = createPeek(sharing, config.bans);
     const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
-    return work(admin, keysActor ?? findUser(), store).finally(() => sharing?.close());
+    const result = await work(admin, config.keysActor ?? findUser(), name).finally(() => sharing?.close());
+    console.error(`keys: ${name}`);
+    return result;
   });
-  console.error(`keys: ${store}`);
-  return result;
 }
 
 /** The user of the operating system. In a container, it may have no name. */

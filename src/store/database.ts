@@ -5,14 +5,11 @@ import type { DatabaseConnections, Metrics } from '../observability/metrics.js';
 export interface Statement {
   readonly name: string;
   readonly text: string;
-  /**
-   * Reads the columns of a row, which are texts or null. The server is then not asked for their types, and the values
-   * that go with the statement are texts or null too.
-   */
+  /** Reads the columns of a row, as texts or null. The server is then not asked for types: the values are texts too. */
   readonly read?: (columns: readonly (string | null)[]) => unknown;
 }
 
-/** Makes dates of a row's times. They are selected with `to_json`, whose text does not depend on DateStyle. */
+/** Converts a row's times. They are selected with `to_json`, whose text does not depend on DateStyle. */
 export function withDates<Row extends object>(row: Row): Row {
   const entries = Object.entries(row).map(([name, value]: [string, unknown]) => [
     name,
@@ -23,10 +20,7 @@ export function withDates<Row extends object>(row: Row): Row {
 
 /** Runs statements. Returns values of type int8 as text, so they are exact. */
 export interface Queryable {
-  /**
-   * Runs one statement and returns its rows.
-   * @throws StoreError `unavailable` if the database cannot be reached in time
-   */
+  /** @throws StoreError `unavailable` if the database cannot be reached in time */
   query<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]>;
 }
 
@@ -45,12 +39,12 @@ export interface Database extends Queryable {
 /** A table or column is missing, or a permission: https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const UNUSABLE: ReadonlySet<unknown> = new Set(['42P01', '42703', '42501']);
 const DISK_FULL = '53100';
-/** A disk counts as full until the statement that found it full succeeds, or for this long. */
+/** A disk counts as full for this long, or until the statement that found it full succeeds. */
 const FULL_FOR_MS = 60_000;
 
 /** Measures the statements of a database, with the wait for a connection, and remembers that its disk is full. */
 export function observeDatabase(database: Database, metrics: Metrics) {
-  let full: { readonly name: string; readonly at: number } | undefined;
+  let full: { name: string; at: number } | undefined;
 
   return {
     ...database,

@@ -41,7 +41,7 @@ export async function fillEmptyStore(directory: string, keys: KeyStore, source: 
   const animals = await source.list({ limit: 100 }, call);
   let secrets = await readKeys(unfinished);
   if (!secrets) {
-    if (animals.length > 0 || (await keys.list({ limit: 1 })).length > 0) return undefined;
+    if (animals.length > 0 || (await keys.count({})) > 0) return undefined;
     secrets = { free: generateApiKey(), pro: generateApiKey(), business: generateApiKey() };
     await writeFile(unfinished, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
   }
@@ -58,7 +58,7 @@ export function findDevelopmentKeys(directory: string): Promise<DevelopmentKeys 
   return readKeys(join(directory, KEYS_FILE));
 }
 
-/** Undefined if the file is missing or incomplete, and so nothing was added yet. */
+/** Undefined if the file is missing or incomplete. */
 async function readKeys(path: string): Promise<DevelopmentKeys | undefined> {
   try {
     return JSON.parse(await readFile(path, 'utf8')) as DevelopmentKeys;

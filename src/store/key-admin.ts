@@ -8,13 +8,12 @@ import type { Config } from '../config.js';
 import { UNPRINTABLE } from '../setting-types.js';
 import {
   toKeyAccount,
-  type CreatedKey,
   type KeyEventFilter,
   type KeyFilter,
-  type UsedKey,
   type KeySettings,
   type KeyStore,
   type NewKey,
+  type UsedKey,
 } from './postgres-key-store.js';
 import type { PostgresUsage } from './postgres-usage.js';
 
@@ -30,7 +29,7 @@ interface KeyAct {
   readonly actor: string;
 }
 
-/** The settings to give or change. A null label or expiry removes it. */
+/** The settings to change. A null label or expiry removes it. */
 interface KeyUpdate extends Partial<Pick<KeySettings, 'label' | 'expiresAt'>> {
   readonly plan?: Plan | undefined;
   readonly perMinute?: number | undefined;
@@ -39,10 +38,10 @@ interface KeyUpdate extends Partial<Pick<KeySettings, 'label' | 'expiresAt'>> {
 
 type KeyRequest = KeyUpdate & Pick<NewKey, 'plan' | 'readOnly'>;
 
-/** Returns what an account has left, without charging anything. Undefined if that is not known. */
+/** Returns what an account has left, uncharged. Undefined if that is not known, as while Redis is unavailable. */
 export type Peek = (account: Account) => MaybePromise<Admission | undefined>;
 
-/** Creates the function that reads in Redis what is left of a key. It returns undefined while Redis is unavailable. */
+/** Creates the function that reads in Redis what a key has left. */
 export function createPeek(sharing: Sharing | undefined, bans: Config['bans']): Peek {
   // Its own local ledger, because the keys of a long list would evict the counts of keys in use.
   const ledger = sharing?.ledger(createMemoryLedger({ capacity: 1 }), 'store:key', bans);
@@ -69,8 +68,8 @@ export type KeyAdmin = ReturnType<typeof createKeyAdmin>;
 /** Creates the operations of the `keys` command. Each throws an Error for the operator if the input is wrong. */
 export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek) {
   return {
-    create: async ({ actor, ...request }: KeyRequest & Pick<KeyAct, 'actor'>) =>
-      keys.create({ ...toSettings(request), readOnly: request.readOnly }, actor),
+    create: async ({ actor, readOnly, ...request }: KeyRequest & Pick<KeyAct, 'actor'>) =>
+      keys.create({ ...toSettings(request), readOnly }, actor),
     list,
     show: async ({ id }: Pick<KeyAct, 'id'>) => toStatus(await get(id)),
     async update({ actor, id, ...update }: KeyUpdate & KeyAct) {
@@ -85,47 +84,42 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
       if (!updated) throw new Error(`${id} was changed by others at the same time: try again`);
       return toStatus(updated);
     },
-    /** Gives a key a new secret. The old one works for `overlapMs` longer. */
     async rotate({ actor, id, overlapMs }: KeyAct & { readonly overlapMs: number }) {
       const record = await getUnrevoked(id);
-      const { expiresAt } = record;
-      if (expiresAt && expiresAt <= new Date()) throw new Error(`${id} has expired: give it another expiry first`);
-      const previousEndsAt = new Date(Math.min(Date.now() + overlapMs, expiresAt?.getTime() ?? Infinity));
-      const rotated = (await keys.rotate(record, previousEndsAt, actor)) as CreatedKey;
-      return { ...rotated, previousEndsAt };
+      if (record.expiresAt && record.expiresAt <= new Date())
+        throw new Error(`${id} has expired: give it another expiry first`);
+      return known(id, await keys.rotate(record, overlapMs, actor));
     },
     async revoke({ actor, id }: KeyAct) {
       const record = await get(id);
-      return toStatus(record.revokedAt ? record : ((await keys.revoke(id, actor)) as UsedKey));
+      return toStatus(record.revokedAt ? record : known(id, await keys.revoke(id, actor)));
     },
-    /** Deletes a revoked key. Its usage and its log stay. */
     async delete({ actor, id }: KeyAct) {
       const record = await get(id);
       if (!(await keys.delete(record, actor))) throw new Error(`${id} is not revoked: revoke it first`);
       return toStatus(record);
     },
-    async unban({ actor, id }: KeyAct) {
-      await get(id);
-      return toStatus((await keys.unban(id, actor)) as UsedKey);
-    },
+    unban: async ({ actor, id }: KeyAct) => toStatus(known(id, await keys.unban(id, actor))),
     log: async (filter: KeyEventFilter) => ofKnownKey(await keys.listEvents(filter), filter.id),
     usage: async (filter: UsageFilter) => ofKnownKey(await usage.list(filter), filter.id),
     /** Reads what the page about all keys shows. No list has more than `limit` entries. */
     async report(limit: number) {
       const today = Date.now() - (Date.now() % DAY_MS);
       const month = { since: new Date(today - 29 * DAY_MS), limit };
-      const refused = (await usage.listKeys(month, true)).map(requireDates);
-      const records = await Promise.all(refused.map(({ keyId }) => keys.find(keyId)));
-      const states = await Promise.all(records.map(async (record) => record && toStatus(record)));
+      const refused = (await usage.listKeys(month, true))
+        .map(requireDates)
+        .map(async ({ keyId, label, plan, refused, lastAt }) => {
+          const record = await keys.find(keyId);
+          const bannedUntil = record ? (await toStatus(record)).bannedUntil : null;
+          return { keyId, label, plan, refused, lastAt, bannedUntil };
+        });
       return {
         limit,
+        refused: await Promise.all(refused),
         all: await keys.count({}),
         active: await keys.count({ active: true }),
         days: await usage.listDays(new Date(today - 89 * DAY_MS)),
         used: (await usage.listKeys(month)).map(requireDates),
-        refused: refused.map(({ keyId, label, plan, refused, lastAt }, index) => ({
-          ...{ keyId, label, plan, refused, lastAt, bannedUntil: states[index]?.bannedUntil ?? null },
-        })),
         unused: await list({ ...UNUSED, limit }),
         allUnused: await keys.count(UNUSED),
         expiring: await list({ ...EXPIRING, limit }),
@@ -140,9 +134,7 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
   }
 
   async function get(id: string): Promise<UsedKey> {
-    const record = await keys.find(id);
-    if (!record) throw new Error(`there is no key with the id ${JSON.stringify(id)}: list shows the ids`);
-    return requireDates(record);
+    return requireDates(known(id, await keys.find(id)));
   }
 
   async function getUnrevoked(id: string): Promise<UsedKey> {
@@ -158,11 +150,11 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
   }
 
   async function toStatus(record: UsedKey): Promise<KeyStatus> {
+    const { unbannedAt: _, previousEndsAt: __, ...key } = record;
     const admission = await peek(toKeyAccount(record));
     const [minute = 0, day = 0] = admission?.windows.map(({ remaining }) => remaining) ?? [];
     const isBanned = admission?.outcome === 'banned';
     const bannedUntil = isBanned ? new Date(Date.now() + admission.retryAfter * 1_000) : null;
-    const { unbannedAt: _, previousEndsAt: __, ...key } = record;
     return { ...key, left: admission ? { minute, day } : null, bannedUntil };
   }
 }
@@ -176,10 +168,15 @@ function requireDates<Row extends OfKey>(row: Row): Row {
   return row;
 }
 
+function known<T>(id: string, found: T | undefined): T {
+  if (found === undefined) throw new Error(`there is no key with the id ${JSON.stringify(id)}: list shows the ids`);
+  return found;
+}
+
 function toSettings({ plan, label = null, perMinute, perDay, expiresAt = null }: KeyRequest): KeySettings {
-  const { length } = Array.from(label ?? '');
   if (label !== null && UNPRINTABLE.test(label))
     throw new Error('--label must not have control characters or line breaks');
+  const { length } = Array.from(label ?? '');
   if (label !== null && (length > MAX_LABEL || label.trim() === ''))
     throw new Error(`--label takes 1 to ${MAX_LABEL} characters, not all of them spaces, got ${length}`);
   if (expiresAt && expiresAt <= new Date())

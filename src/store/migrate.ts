@@ -9,9 +9,9 @@ import type { Database } from './database.js';
 const MIGRATIONS = fileURLToPath(new URL('../../migrations/*.sql', import.meta.url));
 
 /**
- * Lets one instance at a time migrate. The number is arbitrary, but all must use the same one. A migration that waits for
- * a lock blocks all later requests for the table, so it gives up soon and tries again. If this process dies, the server
- * notices within a second, if it supports that.
+ * Lets one instance at a time migrate: all must use the same number. A migration that waits for a lock blocks all later
+ * requests for the table, so it gives up soon and tries again. A server that can notices within a second if this process
+ * dies.
  */
 const PREPARE = `SET LOCAL lock_timeout = '2s';
   DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '1s', true); EXCEPTION WHEN OTHERS THEN END $$;
@@ -19,7 +19,7 @@ const PREPARE = `SET LOCAL lock_timeout = '2s';
 
 const RETRY_MS = 500;
 
-/** Another transaction was in the way: it held a lock for too long, or PostgreSQL has undone this one (a deadlock). */
+/** Another transaction held a lock for too long, or PostgreSQL has undone this one. */
 const IN_THE_WAY: ReadonlySet<unknown> = new Set(['55P03', '40001', '40P01']);
 /** Postgrator does not see a table for which the role has no permission, and tries to create it (42P07). */
 const NO_PERMISSION: ReadonlySet<unknown> = new Set(['42501', '42P07']);
@@ -34,8 +34,7 @@ interface MigrateOptions {
 }
 
 /**
- * Runs the migrations that the database lacks, each file in one transaction. If several instances start at once, one at
- * a time migrates.
+ * Runs the migrations that the database lacks, each file in one transaction.
  * @returns the names of the files that it ran
  * @throws ConfigError if a migration failed; StoreError `unavailable` if the database cannot be reached
  */
@@ -89,16 +88,13 @@ async function withPending<T>(
 ): Promise<T> {
   return database.transaction(async ({ execute }) => {
     await execute(prepare);
-    const { rows } = await execute(
-      `SELECT current_database() AS name, current_schema() AS schema, current_setting('server_encoding') AS encoding`,
-    );
-    const [{ name, schema, encoding } = {}] = rows;
+    const { rows } = await execute(`SELECT current_schema() AS schema, current_setting('server_encoding') AS encoding`);
+    const [{ schema, encoding } = {}] = rows;
     if (encoding !== 'UTF8')
       throw new ConfigError(`the database has the encoding ${String(encoding)}: create one with UTF8`);
     const postgrator = new Postgrator({
       migrationPattern: files,
       driver: 'pg',
-      database: String(name),
       schemaTable: 'schema_version',
       currentSchema: String(schema),
       newline: 'LF',
@@ -113,7 +109,7 @@ async function withPending<T>(
       throw code ? error : new ConfigError(`a migration was changed after it had run: ${message}`);
     });
     const result = await work(postgrator.getRunnableMigrations(version, Infinity), postgrator);
-    // Postgrator has set it for the connection, which the pool uses again.
+    // Postgrator has set it, and the pool uses the connection again.
     await execute('RESET search_path');
     return result;
   });

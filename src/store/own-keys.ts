@@ -7,25 +7,24 @@ import type { KeyRecord, KeyStore } from './postgres-key-store.js';
 const OVERLAP_MS = 86_400_000;
 
 /** @param onRotation - called after each rotation */
-export function createOwnKeys(keys: KeyStore, onRotation: () => void): Omit<OwnKeys, 'listUsage'> {
+export function createOwnKeys(keys: KeyStore, onRotation: () => void, listUsage: OwnKeys['listUsage']): OwnKeys {
   return {
     async find(secret) {
       const { id, expiresAt: secretEndsAt } = await get(digestApiKey(secret));
       const { unbannedAt: _, revokedAt: __, ...key } = (await keys.find(id)) as KeyRecord;
       return { ...key, secretEndsAt };
     },
+    listUsage,
     async rotate(secret) {
       const digest = digestApiKey(secret);
-      const record = await get(digest);
-      const { id, expiresAt } = record;
-      const previousEndsAt = new Date(Math.min(Date.now() + OVERLAP_MS, expiresAt?.getTime() ?? Infinity));
-      const rotated = await keys.rotate(record, previousEndsAt, 'the key itself', digest);
+      const rotated = await keys.rotate(await get(digest), OVERLAP_MS, 'the key itself', digest);
       if (!rotated) {
         const reason = 'A rotation is under way: until the old secret has ended, this key cannot be rotated again';
         throw new StoreError('rotation_under_way', `${reason}. GET /v1/key says when, as previousEndsAt.`);
       }
       onRotation();
-      return { id, key: rotated.key, expiresAt, previousEndsAt };
+      const { id, key, expiresAt, previousEndsAt } = rotated;
+      return { id, key, expiresAt, previousEndsAt };
     },
   };
 

@@ -9,19 +9,20 @@ import {
   isBroken,
   isSelect,
   isUnavailable,
-  mayRepeat,
+  mayMove,
   READ_ONLY,
   TOO_MANY_CONNECTIONS,
   toUnavailable,
   UNDONE,
 } from './pg-errors.js';
+import { askOnce, createHosts } from './pg-hosts.js';
 import { KnownStatement } from './pg-statement.js';
 import { createSlots } from './slots.js';
 
 interface PgDatabaseOptions {
   readonly url: string;
   readonly pool: number;
-  /** Whether to use named prepared statements; poolers in transaction mode may not support them. */
+  /** Whether to use named prepared statements and settings of the session. Poolers may not support them. */
   readonly prepare: boolean;
   readonly statementTimeoutMs?: number | undefined;
   readonly onConnectionError?: (error: Error) => void;
@@ -31,17 +32,15 @@ interface PgDatabaseOptions {
 const WAIT_TIMEOUT_MS = 1_000;
 const CONNECT_TIMEOUT_MS = 1_250;
 const STATEMENT_TIMEOUT_MS = 1_250;
-/** How much later than the server the program gives a statement up. */
+/** How much later than the server the program gives up. */
 const GIVE_UP_MS = 150;
 /** A statement that fails within this time may be repeated on another host. */
-const REPEAT_WITHIN_MS = 250;
-/** How long connecting and a statement may each take outside of the pool. */
-const ASK_TIMEOUT_MS = 1_000;
-/** A migration or an export may take long. */
-const TRANSACTION_TIMEOUT_MS = 3_600_000;
+const MOVE_WITHIN_MS = 250;
+const MAX_REPEATS = 10;
 /** How long the pool makes do with the connections that it has, if the server has refused another. */
 const FEWER_CONNECTIONS_MS = 5_000;
-const MAX_REPEATS = 10;
+/** A migration or an export may take long. */
+const TRANSACTION_TIMEOUT_MS = 3_600_000;
 
 /**
  * What the statements and the parsing of their results depend on, whatever the database or the role has set. Behind a
@@ -55,16 +54,15 @@ const SETTINGS =
 
 /**
  * Creates a pool of connections to a PostgreSQL server. It connects with the first statement. If the URL names several
- * hosts, it connects to the primary or, while there is none, to a server that answers.
+ * hosts, it follows the primary.
  */
 export function createPgDatabase(options: PgDatabaseOptions): Database {
   const { pool: max, prepare, statementTimeoutMs = STATEMENT_TIMEOUT_MS, onConnectionError } = options;
   // pg means the same by these modes, but prints a warning of several lines.
   const urls = splitHosts(options.url.replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, '$1verify-full'));
   // Throws now, and not with the first statement, if a certificate that a URL names cannot be read.
-  for (const one of urls) new pg.Client({ connectionString: one });
-  let url = urls[0] as string;
-  let searching: Promise<void> | undefined;
+  for (const url of urls) new pg.Client({ connectionString: url });
+  const hosts = createHosts(urls, closeIdle);
 
   class Client extends pg.Client {
     /** Begins its `application_name`, so that its session can be found on the server. */
@@ -74,7 +72,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
 
     constructor(config?: pg.ClientConfig) {
       const id = randomUUID();
-      super({ ...config, connectionString: prepare ? addSettings(url, id) : url });
+      super({ ...config, connectionString: prepare ? addSettings(hosts.url(), id) : hosts.url() });
       this.id = id;
       // A connection that breaks in use fails its statement. Without a listener, this event would crash the process.
       this.on('error', ignore);
@@ -86,7 +84,6 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
     Client,
     max,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    // Poolers refuse session settings, so the server's own settings apply there.
     ...(prepare && { statement_timeout: statementTimeoutMs, idle_in_transaction_session_timeout: 30_000 }),
     keepAlive: true,
     application_name: 'animal-store-gateway',
@@ -94,7 +91,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   pool.on('error', (error) => onConnectionError?.(error));
   /** Unlike the queue of the pool, these tell a busy pool from a failure. */
   const slots = createSlots(max);
-  const firstSearch = search();
+  const firstSearch = hosts.search();
 
   return {
     async query<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
@@ -110,13 +107,13 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
             continue;
           }
           const recovering = recover(error);
-          const isLate = performance.now() - startedAt > REPEAT_WITHIN_MS;
-          if (urls.length === 1 || repeats > 0 || isLate || !mayRepeat(error, statement)) throw toUnavailable(error);
+          const isLate = performance.now() - startedAt > MOVE_WITHIN_MS;
+          if (urls.length === 1 || repeats > 0 || isLate || !mayMove(error, statement)) throw toUnavailable(error);
           await recovering;
         }
       }
     },
-    /** Runs `work` on one connection, and closes the connection if it fails: that also ends the transaction. */
+    /** If `work` fails, closing the connection also ends the transaction. */
     async transaction<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
       await firstSearch;
       const fail = (error: unknown): never => {
@@ -151,7 +148,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       const prevent = callAfter(Math.min(waitMs, deadline - performance.now()), () => {
         isGivenUp = true;
         reject(new Error('the statement took too long'));
-        // Its connection counts as used until then, so the server has no more sessions than the pool connections.
+        // Until then, its connection counts as used, so that the server never has many more sessions.
         void endSession(client).then(() => release(client, isWrite, true));
       });
       const callback = (error: Error | null | undefined, result: { readonly rows: unknown[] }): void => {
@@ -169,21 +166,25 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   /** @throws StoreError `overloaded` if no connection is free in time */
   async function acquire(isWrite: boolean): Promise<PoolClient> {
     await slots.take(isWrite, WAIT_TIMEOUT_MS);
-    const connect = async (): Promise<PoolClient> => {
-      try {
-        return (await pool.connect()) as PoolClient;
-      } catch (error) {
-        const count = pool.totalCount;
-        if (codeOf(error) !== TOO_MANY_CONNECTIONS || count === 0) throw error;
-        pool.options.max = count;
-        setTimeout(() => (pool.options.max = max), FEWER_CONNECTIONS_MS).unref();
-        return connect();
-      }
-    };
-    return connect().catch((error: unknown) => {
+    try {
+      return await connect();
+    } catch (error) {
       slots.free(isWrite);
       throw error;
-    });
+    }
+  }
+
+  /** If the server has no more connections, waits for one that the pool has. */
+  async function connect(): Promise<PoolClient> {
+    try {
+      return (await pool.connect()) as PoolClient;
+    } catch (error) {
+      const count = pool.totalCount;
+      if (codeOf(error) !== TOO_MANY_CONNECTIONS || count === 0) throw error;
+      pool.options.max = count;
+      setTimeout(() => (pool.options.max = max), FEWER_CONNECTIONS_MS).unref();
+      return connect();
+    }
   }
 
   function release(client: PoolClient, isWrite: boolean, isUnusable: boolean): void {
@@ -197,34 +198,13 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
    */
   async function endSession({ id }: PoolClient): Promise<void> {
     const text = 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE $1';
-    if (prepare) await askOnce(url, text, [`${id}%`]).catch(ignore);
+    if (prepare) await askOnce(hosts.url(), text, [`${id}%`]).catch(ignore);
   }
 
   /** After a failure, drops connections that a firewall may have dropped too, and looks for the primary. */
   async function recover(error: unknown): Promise<void> {
     if (isBroken(error)) closeIdle();
-    if (isUnavailable(error)) await search();
-  }
-
-  async function search(): Promise<void> {
-    if (urls.length > 1) await (searching ??= findPrimary().finally(() => (searching = undefined)));
-  }
-
-  async function findPrimary(): Promise<void> {
-    const answers = urls.map(async (candidate) => {
-      const [row] = await askOnce(candidate, 'SHOW transaction_read_only', []);
-      return { candidate, isPrimary: row?.transaction_read_only === 'off' };
-    });
-    const primaries = answers.map(async (answer) => ((await answer).isPrimary ? answer : Promise.reject(new Error())));
-    // What a server says that refuses tells more than that another does not answer.
-    const findRefusing = ({ errors }: AggregateError) => {
-      const candidate = urls[errors.findIndex((error) => error instanceof pg.DatabaseError)];
-      return candidate === undefined ? undefined : { candidate };
-    };
-    const found = await Promise.any(primaries).catch(() => Promise.any(answers).catch(findRefusing));
-    if (!found || found.candidate === url) return;
-    url = found.candidate;
-    closeIdle();
+    if (isUnavailable(error)) await hosts.search();
   }
 
   function closeIdle(): void {
@@ -239,18 +219,6 @@ function addSettings(text: string, id: string): string {
   searchParams.set('application_name', `${id} ${searchParams.get('application_name') ?? 'animal-store-gateway'}`);
   searchParams.set('options', `${searchParams.get('options') ?? ''} ${SETTINGS}`);
   return url.href;
-}
-
-/** Runs one statement on a connection of its own. */
-async function askOnce(url: string, text: string, values: unknown[]): Promise<Record<string, unknown>[]> {
-  const timeouts = { connectionTimeoutMillis: ASK_TIMEOUT_MS, query_timeout: ASK_TIMEOUT_MS };
-  const client = new pg.Client({ connectionString: url, ...timeouts }).on('error', ignore);
-  try {
-    await client.connect();
-    return (await client.query<Record<string, unknown>>(text, values)).rows;
-  } finally {
-    void client.end().catch(ignore);
-  }
 }
 
 const ignore = (): undefined => undefined;

@@ -8,10 +8,9 @@ const STARTING_UP = '57P03';
 export const TOO_MANY_CONNECTIONS = '53300';
 /** Serialization failure and deadlock: PostgreSQL asks to repeat the transaction. */
 export const UNDONE: ReadonlySet<unknown> = new Set(['40001', '40P01']);
-/** Classes of an unavailable database. Any error that refuses a connection is also FATAL, in the server's language. */
+/** Classes of an unavailable database. */
 const UNAVAILABLE_CLASSES: ReadonlySet<unknown> = new Set(['08', '25', '28', '3D', '53', '55', '57', '58']);
 
-/** Whether a statement only reads. */
 export function isSelect(text: string): boolean {
   return text.startsWith('SELECT');
 }
@@ -28,20 +27,19 @@ export function isBroken(error: unknown): boolean {
 
 /** Whether the database cannot be used now. */
 export function isUnavailable(error: unknown): boolean {
-  if (error instanceof pg.DatabaseError)
-    return error.severity === 'FATAL' || UNAVAILABLE_CLASSES.has(error.code?.slice(0, 2));
-  return isBroken(error);
+  if (!(error instanceof pg.DatabaseError)) return isBroken(error);
+  return error.severity === 'FATAL' || UNAVAILABLE_CLASSES.has(error.code?.slice(0, 2));
 }
 
 /** Whether another host may run a statement. A write whose connection broke may have happened. */
-export function mayRepeat(error: unknown, { text }: Statement): boolean {
-  const isRefused = (error as NodeJS.ErrnoException).syscall === 'connect';
+export function mayMove(error: unknown, { text }: Statement): boolean {
+  if (isSelect(text)) return isUnavailable(error);
   return (
-    isRefused || [READ_ONLY, STARTING_UP].includes(codeOf(error) ?? '') || (isSelect(text) && isUnavailable(error))
+    (error as NodeJS.ErrnoException).syscall === 'connect' || [READ_ONLY, STARTING_UP].includes(codeOf(error) ?? '')
   );
 }
 
-/** Replaces an error of a database that cannot be used now with what clients see. */
+/** Replaces an error of an unavailable database with what clients see. */
 export function toUnavailable(error: unknown): unknown {
   if (!isUnavailable(error)) return error;
   return new StoreError('unavailable', 'The store cannot reach its database. Try again shortly.', { cause: error });

@@ -21,7 +21,7 @@ export interface KeyRecord {
   readonly previousEndsAt: Date | null;
 }
 
-/** A key, and when it was last used. Null if it was not used for a year. */
+/** With the last use within a year. */
 export type UsedKey = KeyRecord & { readonly lastUsedAt: Date | null };
 
 /** The holder of a valid key. Its `id` identifies the account and is never the key itself. */
@@ -31,12 +31,12 @@ export function toKeyAccount({ id, plan, limits, readOnly, unbannedAt: lifted }:
   return { id, plan, readOnly, windows: toWindows(limits), unbannedAt: lifted ? fromWallTime(lifted.getTime()) : 0 };
 }
 
-/** What an operator decides about a key. Enterprise keys have their own limits; the other plans have published ones. */
+/** What an operator decides about a key. Only enterprise keys have limits of their own. */
 export type KeySettings = Pick<KeyRecord, 'plan' | 'label' | 'limits' | 'expiresAt'>;
 
 export type NewKey = Pick<KeyRecord, 'plan'> & Partial<KeySettings> & { readonly readOnly?: boolean | undefined };
 
-/** A newly created key, with its secret, which is shown only once. */
+/** A key with its new secret, which is shown only once. */
 export type CreatedKey = KeyRecord & { readonly key: string };
 
 export interface KeyFilter {
@@ -50,7 +50,6 @@ export interface KeyFilter {
   readonly limit?: number | undefined;
 }
 
-/** An entry of the log: who did what to which key. */
 export interface KeyEvent {
   readonly at: Date;
   readonly actor: string;
@@ -65,32 +64,21 @@ export interface KeyEventFilter {
   readonly limit: number;
 }
 
-/** A row of `COLUMNS`, whose times are text. The limits are null unless they are the key's own. */
+/** A row of `COLUMNS`. The limits are null unless they are the key's own. */
 type Row<Key extends KeyRecord> = Omit<Key, 'limits'> & PlanLimits;
 
-function select(expiry: string): string {
-  return `id, plan, label, per_minute AS "perMinute", per_day AS "perDay", read_only AS "readOnly",
-    to_json(created_at) AS "createdAt", to_json(${expiry}) AS "expiresAt", to_json(revoked_at) AS "revokedAt",
-    to_json(unbanned_at) AS "unbannedAt", to_json(previous_ends_at) AS "previousEndsAt"`;
-}
-
-const COLUMNS = select('expires_at');
+const COLUMNS = `id, plan, label, per_minute AS "perMinute", per_day AS "perDay", read_only AS "readOnly",
+  to_json(created_at) AS "createdAt", to_json(expires_at) AS "expiresAt", to_json(revoked_at) AS "revokedAt",
+  to_json(unbanned_at) AS "unbannedAt", to_json(previous_ends_at) AS "previousEndsAt"`;
 
 const WITH_LAST_USE = `${COLUMNS}, (
-    SELECT to_json(max(last_at)) FROM usage
-    WHERE key_id = id AND starts_at = (SELECT max(starts_at) FROM usage WHERE key_id = id)
+    SELECT to_json(last_at) FROM usage WHERE key_id = id ORDER BY starts_at DESC, last_at DESC LIMIT 1
   ) AS "lastUsedAt"`;
 
-/** The program cannot read later times, such as infinity, and refuses the key. */
-const PREVIOUS_EXPIRY = `CASE WHEN expires_at >= '10000-01-01' THEN expires_at ELSE least(expires_at, previous_ends_at) END`;
-
-/** A key that changed its secret has a row for each of the two. The previous one ends earlier. */
 const FIND_BY_DIGEST = {
   name: 'find-keys',
-  text: `SELECT digest AS "foundBy", ${COLUMNS} FROM api_keys WHERE digest = ANY($1::bytea[])
-         UNION ALL
-         SELECT previous_digest, ${select(PREVIOUS_EXPIRY)} FROM api_keys
-         WHERE previous_digest = ANY($1::bytea[])`,
+  text: `SELECT digest, previous_digest AS "previousDigest", ${COLUMNS} FROM api_keys
+         WHERE digest = ANY($1::bytea[]) OR previous_digest = ANY($1::bytea[])`,
 };
 const FILTER = `
   WHERE ($1::text IS NULL OR plan = $1)
@@ -101,49 +89,16 @@ const FILTER = `
         AND last_at > now() - $3 * interval '1 ms'
     ))
     AND ($4::float8 IS NULL OR revoked_at IS NULL AND expires_at BETWEEN now() AND now() + $4 * interval '1 ms')`;
-function list(name: string, order: string): Statement {
-  return { name, text: `SELECT ${WITH_LAST_USE} FROM api_keys ${FILTER} ORDER BY ${order} LIMIT $5` };
-}
-const LIST = list('list-keys', 'created_at DESC, id DESC');
-const LIST_EXPIRING = list('list-expiring-keys', 'expires_at, id');
+const LIST = {
+  name: 'list-keys',
+  text: `SELECT ${WITH_LAST_USE} FROM api_keys ${FILTER}
+         ORDER BY CASE WHEN $4 IS NOT NULL THEN expires_at END, created_at DESC, id DESC LIMIT $5`,
+};
 const COUNT = { name: 'count-keys', text: `SELECT count(*)::int AS count FROM api_keys ${FILTER}` };
 const FIND = { name: 'find-key', text: `SELECT ${WITH_LAST_USE} FROM api_keys WHERE id = $1` };
 
-/** Returns a statement that changes a key and logs it. Its first values are the actor, the changes and the id. */
-function logged(action: KeyEvent['action'], change: string): Statement {
-  return {
-    name: `${action}-key`,
-    text: `WITH changed AS (${change} RETURNING *), noted AS (
-             INSERT INTO key_log (actor, action, key_id, changes) SELECT $1, '${action}', id, $2::jsonb FROM changed
-           ) SELECT ${WITH_LAST_USE} FROM changed`,
-  };
-}
-
-const CREATE = logged(
-  'create',
-  `INSERT INTO api_keys (id, digest, plan, label, per_minute, per_day, expires_at, read_only)
-   VALUES ($3, $4, $5, $6, $7, $8, $9, $10)`,
-);
-const UPDATE = logged(
-  'update',
-  // A date of JavaScript has milliseconds.
-  `UPDATE api_keys SET plan = $4, label = $5, per_minute = $6, per_day = $7, expires_at = $8
-   WHERE id = $3 AND revoked_at IS NULL
-     AND (plan, label, per_minute, per_day, date_trunc('milliseconds', expires_at))
-         IS NOT DISTINCT FROM ($9::text, $10::text, $11::integer, $12::integer, $13::timestamptz)`,
-);
-const ROTATE = logged(
-  'rotate',
-  `UPDATE api_keys SET digest = $4, previous_digest = digest, previous_ends_at = $5
-   WHERE id = $3 AND ($6::bytea IS NULL
-     OR digest = $6 AND revoked_at IS NULL AND coalesce(previous_ends_at <= now(), true))`,
-);
-const REVOKE = logged('revoke', `UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = $3`);
-const DELETE = logged('delete', 'DELETE FROM api_keys WHERE id = $3 AND revoked_at IS NOT NULL');
 /** What the log keeps of a deleted key. */
 const DELETED = { plan: null, label: null, limits: null, readOnly: null, createdAt: null };
-const UNBAN = logged('unban', `UPDATE api_keys SET unbanned_at = now() WHERE id = $3`);
-
 const LOG = {
   name: 'list-key-log',
   text: `SELECT to_json(at) AS at, actor, action, key_id AS "keyId", changes FROM key_log
@@ -152,66 +107,90 @@ const LOG = {
 
 export type KeyStore = ReturnType<typeof createPostgresKeyStore>;
 
-/** Creates the store of API keys and their log. Each change and its entry in the log are written in one step. */
+/** Creates the store of API keys. Each change and its entry in the log are written in one step. */
 export function createPostgresKeyStore(database: Queryable) {
   return {
-    /** Finds a key by the digest of its secret or of its previous one, also if it is revoked or expired. */
+    /** Finds a key by the digest of its secret, also if it is revoked or expired. A replaced secret expires earlier. */
     findByDigest: createBatcher({
       async run(digests: readonly string[]) {
-        type Found = Row<KeyRecord> & { readonly foundBy: Uint8Array };
-        const rows = await database.query<Found>(FIND_BY_DIGEST, [digests.map(toBytes)]);
+        type Found = Row<KeyRecord> & { readonly digest: Uint8Array; readonly previousDigest: Uint8Array | null };
         const found = new Map<string, KeyRecord>();
-        for (const { foundBy, ...row } of rows) found.set(Buffer.from(foundBy).toString('base64url'), toRecord(row));
+        for (const { digest, previousDigest, ...row } of await database.query<Found>(FIND_BY_DIGEST, [
+          digests.map(toBytes),
+        ])) {
+          const record = toRecord(row);
+          const { expiresAt, previousEndsAt } = record;
+          found.set(toDigest(digest), record);
+          if (previousDigest && previousEndsAt)
+            found.set(toDigest(previousDigest), { ...record, expiresAt: earliest(previousEndsAt, expiresAt) });
+        }
         return digests.map((digest) => found.get(digest));
       },
     }),
     find: (id: string) => findOne(FIND, [id]),
     /** Lists keys, the newest first. */
     async list(filter: KeyFilter): Promise<readonly UsedKey[]> {
-      const statement = filter.expiringMs === undefined ? LIST : LIST_EXPIRING;
-      return (await database.query<Row<UsedKey>>(statement, [...toConditions(filter), filter.limit])).map(toRecord);
+      return (await database.query<Row<UsedKey>>(LIST, [...toConditions(filter), filter.limit])).map(toRecord);
     },
     async count(filter: KeyFilter): Promise<number> {
       const [row] = await database.query<{ count: number }>(COUNT, toConditions(filter));
       return row?.count ?? 0;
     },
-    /** Creates a key, with the given secret or a generated one. */
     async create(newKey: NewKey, actor = 'the program', key = generateApiKey()): Promise<CreatedKey> {
-      const { readOnly = false } = newKey;
-      const ids = [generateKeyId(), toBytes(digestApiKey(key))];
-      const values = [actor, toChanges({}, newKey), ...ids, ...toValues(newKey), readOnly];
-      return { ...((await findOne(CREATE, values)) as KeyRecord), key };
+      const text = `INSERT INTO api_keys (id, digest, plan, label, per_minute, per_day, expires_at, read_only)
+                    VALUES ($3, $4, $5, $6, $7, $8, $9, $10)`;
+      const values = [toBytes(digestApiKey(key)), ...toValues(newKey), newKey.readOnly ?? false];
+      const created = await change('create', text, [actor, toChanges({}, newKey), generateKeyId(), ...values]);
+      return { ...(created as KeyRecord), key };
     },
     /** Replaces the settings of a key. Does nothing if they have changed since `record` was read, or the key is revoked. */
-    update: (record: KeyRecord, settings: KeySettings, actor: string) =>
-      findOne(UPDATE, [actor, toChanges(record, settings), record.id, ...toValues(settings), ...toValues(record)]),
+    update(record: KeyRecord, settings: KeySettings, actor: string) {
+      // A date of JavaScript has milliseconds.
+      const text = `UPDATE api_keys SET plan = $4, label = $5, per_minute = $6, per_day = $7, expires_at = $8
+                    WHERE id = $3 AND revoked_at IS NULL
+                      AND (plan, label, per_minute, per_day, date_trunc('milliseconds', expires_at))
+                          IS NOT DISTINCT FROM ($9::text, $10::text, $11::integer, $12::integer, $13::timestamptz)`;
+      const values = [...toValues(settings), ...toValues(record)];
+      return change('update', text, [actor, toChanges(record, settings), record.id, ...values]);
+    },
     /**
-     * Gives a key a new secret. The old secret works until `previousEndsAt`, and a still older one no longer.
+     * Gives a key a new secret. The old secret works for `overlapMs` longer, and a still older one no longer.
      * @param onlyFrom - if given, does nothing unless this is the digest of the newest secret and no older one works
      */
-    async rotate(
-      before: KeyRecord,
-      previousEndsAt: Date,
-      actor: string,
-      onlyFrom?: string,
-    ): Promise<CreatedKey | undefined> {
+    async rotate(before: KeyRecord, overlapMs: number, actor: string, onlyFrom?: string) {
+      const text = `UPDATE api_keys SET digest = $4, previous_digest = digest, previous_ends_at = $5
+                    WHERE id = $3 AND ($6::bytea IS NULL
+                      OR digest = $6 AND revoked_at IS NULL AND coalesce(previous_ends_at <= now(), true))`;
       const key = generateApiKey();
-      const changes = toChanges(before, { previousEndsAt });
-      const replaced = onlyFrom === undefined ? null : toBytes(onlyFrom);
-      const values = [actor, changes, before.id, toBytes(digestApiKey(key)), previousEndsAt, replaced];
-      const record = await findOne(ROTATE, values);
-      return record && { ...record, key };
+      const previousEndsAt = earliest(new Date(Date.now() + overlapMs), before.expiresAt);
+      const values = [toBytes(digestApiKey(key)), previousEndsAt, onlyFrom && toBytes(onlyFrom)];
+      const record = await change('rotate', text, [actor, toChanges(before, { previousEndsAt }), before.id, ...values]);
+      return record && { ...record, key, previousEndsAt };
     },
-    revoke: (id: string, actor: string) => findOne(REVOKE, [actor, '{}', id]),
-    /** Deletes a revoked key. The log keeps what it was, and its usage stays. */
-    delete: (record: KeyRecord, actor: string) => findOne(DELETE, [actor, toChanges(record, DELETED), record.id]),
+    revoke(id: string, actor: string) {
+      const text = 'UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = $3';
+      return change('revoke', text, [actor, '{}', id]);
+    },
+    /** Deletes a revoked key. Its log and its usage stay. */
+    delete(record: KeyRecord, actor: string) {
+      const text = 'DELETE FROM api_keys WHERE id = $3 AND revoked_at IS NOT NULL';
+      return change('delete', text, [actor, toChanges(record, DELETED), record.id]);
+    },
     /** Lifts the ban of a key, on every instance. */
-    unban: (id: string, actor: string) => findOne(UNBAN, [actor, '{}', id]),
-    /** Lists what was done, the latest first. */
+    unban: (id: string, actor: string) =>
+      change('unban', 'UPDATE api_keys SET unbanned_at = now() WHERE id = $3', [actor, '{}', id]),
     async listEvents({ id, limit }: KeyEventFilter): Promise<readonly KeyEvent[]> {
       return (await database.query<KeyEvent>(LOG, [limit, id])).map(withDates);
     },
   };
+
+  /** Changes a key and logs it. The first values are the actor, the changes and the id. */
+  function change(action: KeyEvent['action'], text: string, values: readonly unknown[]): Promise<UsedKey | undefined> {
+    const statement = `WITH changed AS (${text} RETURNING *), noted AS (
+        INSERT INTO key_log (actor, action, key_id, changes) SELECT $1, '${action}', id, $2::jsonb FROM changed
+      ) SELECT ${WITH_LAST_USE} FROM changed`;
+    return findOne({ name: `${action}-key`, text: statement }, values);
+  }
 
   async function findOne(statement: Statement, values: readonly unknown[]): Promise<UsedKey | undefined> {
     const [row] = await database.query<Row<UsedKey>>(statement, values);
@@ -239,6 +218,14 @@ function toChanges(before: object, after: object): string {
 
 function toBytes(digest: string): Buffer {
   return Buffer.from(digest, 'base64url');
+}
+
+function toDigest(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('base64url');
+}
+
+function earliest(time: Date, end: Date | null): Date {
+  return new Date(Math.min(time.getTime(), end?.getTime() ?? Infinity));
 }
 
 function toRecord<Key extends Row<KeyRecord>>(row: Key) {

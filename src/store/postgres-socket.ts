@@ -3,7 +3,6 @@ import type { Socket } from 'node:net';
 // PostgreSQL's protocol for other processes of this user, so that they can use the embedded store as if it were a server.
 // https://www.postgresql.org/docs/current/protocol-message-formats.html
 
-/** The embedded database, as its socket uses it. */
 interface EmbeddedSession {
   /** Runs one message of a client, and returns the messages that answer it. */
   run(message: Uint8Array): Promise<Uint8Array>;
@@ -11,13 +10,9 @@ interface EmbeddedSession {
   alone(work: () => Promise<void>): Promise<void>;
 }
 
-/** How long a client may keep the database to itself and send nothing, for example in a transaction. */
+/** How long a client may keep the database to itself and send nothing, as in a transaction. */
 const IDLE_MS = 10_000;
-const MAX_MESSAGE_BYTES = 268_435_456;
-
-const CANCEL = 80_877_102;
-/** Requests for TLS and for encryption by GSSAPI. */
-const ENCRYPT = [80_877_103, 80_877_104];
+const PROTOCOL = 3;
 
 const TERMINATE = 'X'.charCodeAt(0);
 const READY = 'Z'.charCodeAt(0);
@@ -35,7 +30,12 @@ export async function serveClient(socket: Socket, session: EmbeddedSession, vers
   };
   socket.on('timeout', () => fail('the store waited too long for the next message'));
   try {
-    if (!(await greet(socket, messages, version))) return;
+    // Another version is a request to cancel, or for encryption, which this socket does not need.
+    const { value: startup } = await messages.next();
+    if (startup?.readUInt16BE(4) !== PROTOCOL) return;
+    const settings = { server_version: version, client_encoding: 'UTF8', standard_conforming_strings: 'on' };
+    const statuses = Object.entries(settings).map(([name, value]) => toMessage('S', `${name}\0${value}\0`));
+    socket.write(Buffer.concat([toMessage('R', '\0\0\0\0'), ...statuses, toMessage('Z', 'I')]));
     for (let next = await messages.next(); !next.done; next = await messages.next()) {
       await session.alone(async () => {
         socket.setTimeout(IDLE_MS);
@@ -63,30 +63,13 @@ export async function serveClient(socket: Socket, session: EmbeddedSession, vers
   }
 }
 
-/** @returns whether the client wants to send statements */
-async function greet(socket: Socket, messages: AsyncGenerator<Buffer, void>, version: string): Promise<boolean> {
-  for (let next = await messages.next(); !next.done; next = await messages.next()) {
-    const code = next.value.readInt32BE(4);
-    if (code === CANCEL) return false;
-    if (ENCRYPT.includes(code)) {
-      socket.write('N');
-      continue;
-    }
-    const settings = { server_version: version, client_encoding: 'UTF8', standard_conforming_strings: 'on' };
-    const statuses = Object.entries(settings).map(([name, value]) => toMessage('S', `${name}\0${value}\0`));
-    socket.write(Buffer.concat([toMessage('R', '\0\0\0\0'), ...statuses, toMessage('Z', 'I')]));
-    return true;
-  }
-  return false;
-}
-
 /** Whether a message has a COPY FROM STDIN. PGlite would wait for its rows for ever, and block the process. */
 function copiesIn(message: Buffer): boolean {
   const text = message.toString('latin1');
   return /\bcopy\b/i.test(text) && /\bfrom\s+stdin\b/i.test(text);
 }
 
-/** Reads messages. Those before the session starts have no type. */
+/** Reads messages. The first has no type before its length. */
 async function* readMessages(socket: Socket): AsyncGenerator<Buffer, void> {
   let rest: Buffer = Buffer.alloc(0);
   let typeBytes = 0;
@@ -94,12 +77,11 @@ async function* readMessages(socket: Socket): AsyncGenerator<Buffer, void> {
     rest = Buffer.concat([rest, chunk]);
     while (rest.length >= 8 || (typeBytes === 1 && rest.length >= 5)) {
       const length = typeBytes + rest.readUInt32BE(typeBytes);
-      if (length < typeBytes + 4 || length > MAX_MESSAGE_BYTES) return;
+      if (length < typeBytes + 4) return;
       if (rest.length < length) break;
-      const message = rest.subarray(0, length);
+      yield rest.subarray(0, length);
       rest = rest.subarray(length);
-      if (typeBytes === 0 && message.readUInt16BE(4) === 3) typeBytes = 1;
-      yield message;
+      typeBytes = 1;
     }
   }
 }

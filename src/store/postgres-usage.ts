@@ -6,14 +6,14 @@ import type { UsageCount } from './usage-counter.js';
 const ADD = {
   name: 'add-usage',
   text: `
-    INSERT INTO usage AS total (key_id, starts_at, hours, client, operation, deprecated, requests, cost, errors, refused, last_at)
-    SELECT "keyId", to_timestamp(day / 1000), 24, client, operation, deprecated,
+    INSERT INTO usage AS total (key_id, starts_at, client, operation, deprecated, requests, cost, errors, refused, last_at)
+    SELECT "keyId", to_timestamp(day / 1000), client, operation, deprecated,
            requests, cost, errors, refused, to_timestamp("lastAt" / 1000)
     FROM json_to_recordset($1::json) AS entry (
       "keyId" text, day float8, client text, operation text, deprecated text,
       requests bigint, cost bigint, errors bigint, refused bigint, "lastAt" float8
     )
-    ORDER BY 1, 2, 4, 5, 6
+    ORDER BY 1, 2, 3, 4, 5
     ON CONFLICT (key_id, starts_at, hours, client, operation, deprecated) DO UPDATE
     SET requests = total.requests + excluded.requests,
         cost = total.cost + excluded.cost,
@@ -25,8 +25,8 @@ const ADD = {
 const COUNTS = ['requests', 'cost', 'errors', 'refused'];
 const addUp = COUNTS.map((name) => `sum(${name})::float8 AS ${name}`).join();
 
-/** Adds usage up by columns. The label and plan of a key are looked up for the few rows of the result alone. */
-function listUsage(name: string, columns: string, order: string, condition = ''): Statement {
+/** Adds usage up by key and columns. */
+function listUsage(name: string, columns: string, order = 'cost DESC, requests DESC', condition = ''): Statement {
   return {
     name,
     text: `
@@ -36,13 +36,13 @@ function listUsage(name: string, columns: string, order: string, condition = '')
         WHERE starts_at >= date_trunc('day', $2::timestamptz, 'UTC')
           AND ($3::text IS NULL OR key_id = $3) AND ($4::boolean IS NOT TRUE OR deprecated <> '') ${condition}
         GROUP BY ${columns} key_id ORDER BY ${order} LIMIT $1
-      ) AS sums LEFT JOIN LATERAL (SELECT label, plan FROM api_keys WHERE id = key_id LIMIT 1) AS named ON true
+      ) AS sums LEFT JOIN api_keys ON id = key_id
       ORDER BY ${order}`,
   };
 }
 
-const LIST = listUsage('list-usage', 'client, operation, deprecated,', 'cost DESC, requests DESC');
-const LIST_KEYS = listUsage('list-used-keys', '', 'cost DESC, requests DESC');
+const LIST = listUsage('list-usage', 'client, operation, deprecated,');
+const LIST_KEYS = listUsage('list-used-keys', '');
 const LIST_REFUSED = listUsage('list-refused-keys', '', 'refused DESC', 'AND refused > 0');
 
 /** With the number of keys that worked at the end of each day. */
@@ -77,7 +77,6 @@ export async function deleteOldRows(database: Queryable, table: keyof typeof AGE
   while ((await database.query({ name: `prune-${table}`, text }, [days])).length > 0);
 }
 
-/** What all keys did on one day. */
 export interface DayUsage extends Counts {
   readonly startsAt: Date;
   /** How many keys worked at its end. */
@@ -100,18 +99,14 @@ export type PostgresUsage = ReturnType<typeof createPostgresUsage>;
 /** Creates the usage of keys, which is counted by day, in UTC. */
 export function createPostgresUsage(database: Queryable) {
   return {
-    /** Adds to the counts: all of these or none. */
     async add(counts: readonly UsageCount[]): Promise<void> {
       await database.query(ADD, [JSON.stringify(counts)]);
     },
-    /** Adds usage up since the beginning of a day, the highest cost first. */
+    /** Adds usage up, the highest cost first. */
     async list({ id, since, deprecated, limit }: UsageFilter): Promise<readonly Usage[]> {
       return (await database.query<Usage>(LIST, [limit, since, id, deprecated])).map(withDates);
     },
-    /**
-     * Lists the keys with the highest cost since the beginning of a day, or those that were refused most. The other
-     * counts of these are of what was sometimes refused.
-     */
+    /** Lists the keys with the highest cost, or those refused most, with the counts of what was sometimes refused. */
     async listKeys({ since, limit }: UsageFilter, isRefused = false): Promise<readonly KeyUsage[]> {
       const statement = isRefused ? LIST_REFUSED : LIST_KEYS;
       return (await database.query<KeyUsage>(statement, [limit, since, null, null])).map(withDates);

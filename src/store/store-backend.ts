@@ -1,7 +1,6 @@
 import { ADDRESS_CAPACITY } from '../access/session.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
-import type { OwnKeys } from '../access/own-keys.js';
-import { unreachable, type Backend, type Sharing, type WaitUntilAvailable } from '../backend.js';
+import type { Backend, Sharing, WaitUntilAvailable } from '../backend.js';
 import { ConfigError, type Config, type StoreConfig } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
@@ -16,7 +15,7 @@ import { listPendingMigrations, migrate } from './migrate.js';
 import { createPgDatabase } from './pg-database.js';
 import { createOwnKeys } from './own-keys.js';
 import { createPostgresKeyStore } from './postgres-key-store.js';
-import { createPostgresUsage, deleteOldRows, type PostgresUsage } from './postgres-usage.js';
+import { createPostgresUsage, deleteOldRows } from './postgres-usage.js';
 import { createStoreAccess } from './store-access.js';
 import { createUsageCounter } from './usage-counter.js';
 
@@ -43,53 +42,59 @@ const CHECK = {
  * @throws ConfigError if the database cannot be opened, or another process has the embedded store
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
-  const { store, waitUntilAvailable, bans, keyLogDays, log, metrics, sharing, decorateDatabase } = options;
-  const closers: (() => Promise<unknown> | undefined)[] = [];
+  const { store, waitUntilAvailable, bans, startTimeoutMs, log, metrics, sharing, decorateDatabase } = options;
+  const opened = await openDatabase(store, log);
+  const closers: (() => Promise<unknown>)[] = [() => opened.close()];
   const close = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer();
   };
   try {
-    const opened = await openDatabase(store, log);
-    closers.push(() => opened.close());
     if (opened.connections) metrics.watchPool(opened.connections);
     const database = observeDatabase(decorateDatabase?.(opened) ?? opened, metrics);
-    let pending = await waitUntilAvailable(nameDatabase(store), () => migrateAtStart(database, options));
+    let pending = await waitUntilAvailable(nameDatabase(store), migrateAtStart);
     const wasPending = pending.length > 0;
+    if (wasPending) log.warn({ pending }, 'migrations are pending: run npm run migrate');
 
-    const readState = () => database.query<{ isStandby: boolean; isReadOnly: boolean }>(CHECK, []);
-    const isStandby = (await readState())[0]?.isStandby;
-    const reports = createPostgresUsage(database);
-    const usage = isStandby ? undefined : countUsage(database, reports);
+    const readState = async () => (await database.query<{ isStandby: boolean; isReadOnly: boolean }>(CHECK, []))[0];
+    const isStandby = (await readState())?.isStandby;
     if (isStandby) log.warn('the database is a hot standby: usage of keys is not counted here, and additions get 503');
 
     const keys = createPostgresKeyStore(database);
+    const reports = createPostgresUsage(database);
+    const usage = isStandby ? undefined : createUsageCounter({ write: (counts) => reports.add(counts), log });
+    if (usage) {
+      metrics.total('usage_requests_lost_total', 'Requests that the usage of keys leaves out', usage.lost);
+      closers.push(() => usage.close(), startPruning(database, options));
+    }
     const source = createBatchingPetSource(createPostgresPetSource(database, store.kind === 'embedded'));
     const ledger = createMemoryLedger(bans);
     const addressLedger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
-    const access = createStoreAccess(
-      keys,
-      sharing?.ledger(ledger, 'store:key', bans) ?? ledger,
-      sharing?.ledger(addressLedger, 'store:address') ?? addressLedger,
-      metrics.admissions,
-    );
-    const check = async () => {
-      database.requireSpace();
-      if (pending.length > 0) pending = await listPendingMigrations(database);
-      if (pending.length > 0) return 'Migrations of the database are pending.';
-      // All instances share the database, so this is an outage, as for a database that does not answer.
-      if (!isStandby && (await readState())[0]?.isReadOnly)
-        throw new StoreError('unavailable', 'The database is read-only.', { retryAfter: 5 });
-      return undefined;
-    };
-    const ownKeys: OwnKeys = {
-      ...createOwnKeys(keys, metrics.countRotation),
-      async listUsage(...request) {
+    const backend = {
+      source,
+      access: createStoreAccess(
+        keys,
+        sharing?.ledger(ledger, 'store:key', bans) ?? ledger,
+        sharing?.ledger(addressLedger, 'store:address') ?? addressLedger,
+        metrics.admissions,
+      ),
+      ownKeys: createOwnKeys(keys, metrics.countRotation, async (...request) => {
         await usage?.flush();
         return reports.listDaily(...request);
+      }),
+      ...(usage && { usage }),
+      isStore: true,
+      hasKeys: async () => wasPending || (await keys.count({})) > 0,
+      async check() {
+        database.requireSpace();
+        if (pending.length > 0) pending = await listPendingMigrations(database);
+        if (pending.length > 0) return 'Migrations of the database are pending.';
+        // An outage of all instances, as if the database did not answer.
+        if (!isStandby && (await readState())?.isReadOnly)
+          throw new StoreError('unavailable', 'The database is read-only.', { retryAfter: 5 });
+        return undefined;
       },
+      close,
     };
-    const hasKeys = async () => wasPending || (await keys.list({ limit: 1 })).length > 0;
-    const backend = { source, access, ownKeys, ...(usage && { usage }), isStore: true, hasKeys, check, close };
     if (store.kind === 'server' || !store.developmentKeys) return backend;
     const { directory, sampleAnimals } = store;
     return {
@@ -97,62 +102,39 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       fill: wasPending ? undefined : () => fillEmptyStore(directory, keys, source, sampleAnimals),
       findDevelopmentKeys: () => findDevelopmentKeys(directory),
     };
+
+    /** Returns the migrations that are still pending. */
+    async function migrateAtStart(): Promise<readonly string[]> {
+      if (!store.migrate) return listPendingMigrations(database);
+      await migrate(database, { waitMs: startTimeoutMs, onWait: (reason) => log.warn(reason) });
+      return [];
+    }
   } catch (error) {
     await close();
     throw error;
   }
-
-  /** Counts the usage of keys, and deletes expired rows from time to time. */
-  function countUsage(database: Database, reports: PostgresUsage) {
-    const usage = createUsageCounter({ write: (rows) => reports.add(rows), log });
-    metrics.total('usage_requests_lost_total', 'Requests that the usage of keys leaves out', usage.lost);
-    let prunedAt = performance.now();
-    const sincePruned = (): number => (performance.now() - prunedAt) / 1_000;
-    metrics.gauge('store_pruning_age_seconds', 'Time since all expired rows were last deleted', sincePruned);
-    const stopPruning = repeat({
-      run: async () => {
-        await Promise.all([
-          pruneIdempotentAdds(database),
-          deleteOldRows(database, 'usage', USAGE_DAYS),
-          keyLogDays !== undefined && deleteOldRows(database, 'key_log', keyLogDays),
-        ]);
-        prunedAt = performance.now();
-      },
-      // At random, so that instances spread out.
-      pauseMs: () => HOUR_MS * (0.5 + Math.random() / 2),
-      onError: (err) => log.warn({ err }, 'cannot delete expired rows; the next run tries again'),
-    });
-    closers.push(() => usage.close(), stopPruning);
-    return usage;
-  }
 }
 
 /**
- * Migrates, or reports what is pending if MIGRATE is false.
- * @returns the names of the migrations that are still pending
+ * Deletes expired rows from time to time.
+ * @returns the function that stops this
  */
-async function migrateAtStart(
-  database: Database,
-  { store, startTimeoutMs: waitMs, log }: StoreBackendOptions,
-): Promise<readonly string[]> {
-  try {
-    if (store.migrate) {
-      await migrate(database, { waitMs, onWait: (reason) => log.warn(reason) });
-      return [];
-    }
-    const pending = await listPendingMigrations(database);
-    if (pending.length > 0) log.warn({ pending }, 'migrations are pending: run npm run migrate');
-    return pending;
-  } catch (error) {
-    const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
-    if (error instanceof StoreError && code === POOLER_REFUSES)
-      throw unreachable(nameDatabase(store), error, '. A pooler may need DATABASE_PREPARE=false');
-    throw error;
-  }
+function startPruning(database: Database, { keyLogDays, log, metrics }: StoreBackendOptions): () => Promise<void> {
+  let prunedAt = performance.now();
+  const sincePruned = (): number => (performance.now() - prunedAt) / 1_000;
+  metrics.gauge('store_pruning_age_seconds', 'Time since all expired rows were last deleted', sincePruned);
+  return repeat({
+    run: async () => {
+      await pruneIdempotentAdds(database);
+      await deleteOldRows(database, 'usage', USAGE_DAYS);
+      if (keyLogDays !== undefined) await deleteOldRows(database, 'key_log', keyLogDays);
+      prunedAt = performance.now();
+    },
+    // At random, so that instances spread out.
+    pauseMs: () => HOUR_MS * (0.5 + Math.random() / 2),
+    onError: (err) => log.warn({ err }, 'cannot delete expired rows; the next run tries again'),
+  });
 }
-
-/** PgBouncer refuses with this code, for example the settings of a session. PostgreSQL does not use it for that. */
-const POOLER_REFUSES = '08P01';
 
 function nameDatabase(store: StoreConfig): string {
   return `${store.kind === 'server' ? store.setting : 'DATA_DIR'} names a database`;

@@ -3,14 +3,16 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { chmod, mkdir, readdir, rename, rm, symlink } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
-import { join, resolve } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConfigError } from '../config.js';
 
-/** The name of the socket at which `psql` and `pg` look for a server: https://www.postgresql.org/docs/current/libpq-connect.html */
+/** The socket at which `psql` and `pg` look for a server: https://www.postgresql.org/docs/current/libpq-connect.html */
 export const SERVER_SOCKET = '.s.PGSQL.5432';
-/** The longest path in which every operating system accepts the names of these sockets, in bytes. */
+/** With a longer path, some operating systems refuse the names of these sockets. In bytes. */
 const MAX_PATH = 76;
+/** The present folder of the process on Linux, under a short name. */
+const HERE = '/proc/self/cwd';
 const ATTEMPTS = 10;
 
 /**
@@ -20,9 +22,14 @@ const ATTEMPTS = 10;
  * one sees the other.
  * @throws ConfigError if a living process has the lock
  */
-export async function lockStore(directory: string) {
-  if (Buffer.byteLength(resolve(directory)) > MAX_PATH)
-    throw new ConfigError(`DATA_DIR ${JSON.stringify(directory)} has a path of more than ${MAX_PATH} bytes`);
+export async function lockStore(dataDirectory: string) {
+  const directory = toSocketDirectory(dataDirectory);
+  if (Buffer.byteLength(directory) > MAX_PATH) {
+    const remedy = 'choose a shorter one, or start the program in a folder above it';
+    throw new ConfigError(
+      `DATA_DIR ${JSON.stringify(dataDirectory)} has a path of more than ${MAX_PATH} bytes: ${remedy}`,
+    );
+  }
   if (!existsSync(directory)) await mkdir(directory, { recursive: true, mode: 0o700 });
   for (let attempt = 1; ; attempt++) {
     const name = `lock.${process.pid}.${randomBytes(4).toString('hex')}`;
@@ -30,10 +37,18 @@ export async function lockStore(directory: string) {
     const owner = await findOwner(directory, name);
     if (owner === undefined) return lock;
     await lock.release();
-    if (attempt === ATTEMPTS) throw new ConfigError(`the store in ${directory} is in use by process ${owner}`);
+    if (attempt === ATTEMPTS) throw new ConfigError(`the store in ${dataDirectory} is in use by process ${owner}`);
     // At random, so that one of several processes that try at once is alone.
     await sleep(Math.random() * 20 * attempt);
   }
+}
+
+/** Returns a path of a directory that is short enough for its sockets, if there is one. */
+export function toSocketDirectory(directory: string): string {
+  const path = resolve(directory);
+  const below = relative(process.cwd(), path);
+  const isShort = Buffer.byteLength(path) <= MAX_PATH || below.startsWith('..') || !existsSync(HERE);
+  return isShort ? path : join(HERE, below);
 }
 
 /** Finds the id of another living process that has the lock or tries to take it. Removes the sockets of dead ones. */
@@ -42,16 +57,12 @@ async function findOwner(directory: string, own: string): Promise<string | undef
     const [, pid] = /^lock\.(\d+)\./.exec(name) ?? [];
     if (pid === undefined || name === own) continue;
     if (await isListening(join(directory, name))) return pid;
-    // No other process ever creates a socket of this name.
     await rm(join(directory, name), { force: true });
   }
   return undefined;
 }
 
-/**
- * Listens on a socket to which only this user can connect. It gets its name only then, because others would take one
- * that does not listen yet for dead.
- */
+/** Listens on a socket to which only this user can connect. It gets its name last: no socket of a lock is ever silent. */
 async function listen(directory: string, name: string) {
   const sockets = new Set<Socket>();
   let serve = (socket: Socket): void => void socket.destroy();
@@ -60,27 +71,28 @@ async function listen(directory: string, name: string) {
     socket.unref().once('close', () => sockets.delete(socket));
     serve(socket);
   }).unref();
-  const unnamed = name.replace('lock', 'new');
-  await once(server.listen(join(directory, unnamed)), 'listening');
+  const path = join(directory, name);
+  const unnamed = join(directory, name.replace('lock', 'new'));
+  await once(server.listen(unnamed), 'listening');
   // A connection that cannot be accepted must not end the process.
   server.on('error', () => undefined);
-  await chmod(join(directory, unnamed), 0o600);
-  await rename(join(directory, unnamed), join(directory, name));
+  await chmod(unnamed, 0o600);
+  await rename(unnamed, path);
   const link = join(directory, SERVER_SOCKET);
   return {
-    /** Passes on the connections of other processes. Until then, they are closed at once. */
+    /** Passes connections on. Until then, they are closed at once. */
     async serve(handle: typeof serve): Promise<void> {
       // The link of a dead process may be left.
       await rm(link, { force: true });
       await symlink(name, link);
       serve = handle;
     },
-    /** Closes all connections, then calls `last`, and then lets other processes have the lock. */
+    /** Closes all connections, calls `last`, and lets other processes have the lock. */
     async release(last?: () => Promise<void>): Promise<void> {
       serve = (socket) => void socket.destroy();
       for (const socket of sockets) socket.destroy();
       if (last) await rm(link, { force: true }).then(last);
-      await rm(join(directory, name), { force: true });
+      await rm(path, { force: true });
       server.close();
     },
   };

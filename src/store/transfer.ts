@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Database, Transaction } from './database.js';
 
-/** The tables that are exported, in this order, and how their rows are sorted, the same way in every database. */
+/** The tables, in this order, and how their rows are sorted, the same way in every database. */
 const TABLES: Readonly<Record<string, string>> = {
   pets: 'id',
   api_keys: 'id COLLATE "C"',
@@ -13,19 +13,25 @@ const FORMAT = 'animal-store';
 const VERSION = 1;
 const BATCH_ROWS = 2_000;
 
+interface Table {
+  readonly name: string;
+  readonly columns: readonly string[];
+  readonly rows: number;
+}
+
 /** The first line of an export. The rows follow, one JSON object in each line, then a line with the checksum. */
 interface Header {
   readonly format: string;
   readonly version: number;
   /** The last id that was given to an animal, as text. Null if there was none. */
   readonly lastPetId: string | null;
-  readonly tables: readonly { readonly name: string; readonly columns: readonly string[]; readonly rows: number }[];
+  readonly tables: readonly Table[];
 }
 
-/** Is called from time to time with the rows that are transferred, and with all there are. */
+/** Called from time to time with the number of rows transferred. */
 export type OnProgress = (done: number, all: number) => void;
 
-export function summarize(tables: Header['tables']): string {
+export function summarize(tables: readonly Table[]): string {
   return tables.map(({ name, rows }) => `${name}: ${rows}`).join(', ');
 }
 
@@ -40,23 +46,24 @@ const SETTINGS = `SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL T
 export async function exportStore(
   database: Database,
   write: (text: string) => Promise<void>,
-  onProgress: OnProgress = () => undefined,
-): Promise<Header['tables']> {
+  onProgress: OnProgress,
+): Promise<readonly Table[]> {
   return database.transaction(async (transaction) => {
     const { execute } = transaction;
     await execute(`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; ${SETTINGS}`);
-    const own = await describe(transaction);
-    if (own.tables.length === 0) throw new Error('the store has no tables: run npm run migrate');
+    const header = await describe(transaction);
+    const { tables } = header;
+    if (tables.length === 0) throw new Error('the store has no tables: run npm run migrate');
     const checksum = createHash('sha256');
     const add = async (lines: readonly string[]): Promise<void> => {
       const text = lines.map((line) => `${line}\n`).join('');
       checksum.update(text);
       await write(text);
     };
-    await add([JSON.stringify(own)]);
-    const all = countRows(own);
+    await add([JSON.stringify(header)]);
+    const all = countRows(tables);
     let done = 0;
-    for (const { name, columns } of own.tables) {
+    for (const { name, columns } of tables) {
       await execute(
         `DECLARE lines NO SCROLL CURSOR FOR SELECT row_to_json(line)::text AS line
          FROM (SELECT ${columns.join()} FROM ${name} ORDER BY ${TABLES[name]}) AS line`,
@@ -70,7 +77,7 @@ export async function exportStore(
       await execute('CLOSE lines');
     }
     await write(`${JSON.stringify({ sha256: checksum.digest('hex') })}\n`);
-    return own.tables;
+    return tables;
   });
 }
 
@@ -81,14 +88,14 @@ export async function exportStore(
 export async function importStore(
   database: Database,
   chunks: AsyncIterable<string>,
-  onProgress: OnProgress = () => undefined,
-): Promise<Header['tables']> {
+  onProgress: OnProgress,
+): Promise<readonly Table[]> {
   return database.transaction(async (transaction) => {
     const { execute } = transaction;
     await execute(SETTINGS);
-    const own = await describe(transaction);
-    await execute(`LOCK TABLE ${own.tables.map(({ name }) => name).join()} IN SHARE ROW EXCLUSIVE MODE`);
-    const full = own.tables.filter(({ rows }) => rows > 0);
+    const own = (await describe(transaction)).tables;
+    await execute(`LOCK TABLE ${own.map(({ name }) => name).join()} IN SHARE ROW EXCLUSIVE MODE`);
+    const full = own.filter(({ rows }) => rows > 0);
     if (full.length > 0)
       throw new Error(`the store is not empty (${summarize(full)}): name a new one with DATABASE_URL or DATA_DIR`);
 
@@ -101,9 +108,8 @@ export async function importStore(
     };
     const first = (await readLine()).replace(/^\uFEFF/, '');
     checksum.update(`${first}\n`);
-    const header = parseHeader(first, own);
-    const { tables, lastPetId } = header;
-    const all = countRows(header);
+    const { tables, lastPetId } = parseHeader(first, own);
+    const all = countRows(tables);
     let done = 0;
     for (const { name, columns, rows: count } of tables) {
       for (let left = count; left > 0; left -= BATCH_ROWS) {
@@ -120,28 +126,26 @@ export async function importStore(
     if ((await readLine()) !== JSON.stringify({ sha256: checksum.digest('hex') }))
       throw new Error('the export is damaged: its checksum is wrong');
     // The next ids follow the last ones, even if that animal is gone.
-    if (lastPetId !== null) await execute(`SELECT setval('pets_id_seq', ${lastPetId})`);
+    if (lastPetId !== null) await execute(`SELECT setval('pets_id_seq', ${BigInt(lastPetId)})`);
     await execute(`SELECT setval('key_log_id_seq', max(id)) FROM key_log HAVING max(id) IS NOT NULL`);
     return tables;
   });
 }
 
-function countRows({ tables }: Header): number {
+function countRows(tables: readonly Table[]): number {
   return tables.reduce((sum, { rows }) => sum + rows, 0);
 }
 
-/** Parses the first line of an export, for a store that `own` describes. Columns that it lacks get their defaults. */
-function parseHeader(line: string, own: Header): Header {
+/** Parses the first line of an export, for a store that has `own` tables. Columns that it lacks get their defaults. */
+function parseHeader(line: string, own: readonly Table[]): Header {
   if (!line.startsWith(`{"format":"${FORMAT}",`)) throw new Error('this is no export of an animal store');
   const header = JSON.parse(line) as Header;
   if (header.version > VERSION) throw newer(`its version is ${header.version}`);
   for (const { name, columns } of header.tables) {
-    const known = own.tables.find((table) => table.name === name)?.columns;
+    const known = own.find((table) => table.name === name)?.columns;
     const unknown = columns.filter((column) => !known?.includes(column));
     if (!known || unknown.length > 0) throw newer(`it has ${unknown.join()} in ${name}`);
   }
-  if (!/^(?:null|[1-9]\d{0,18})$/.test(String(header.lastPetId)))
-    throw new Error('the export is damaged: lastPetId is no id');
   return header;
 }
 
@@ -151,7 +155,7 @@ function newer(what: string): Error {
 
 /** Describes the tables of a store. A store of an older version may lack some. */
 async function describe({ execute }: Transaction): Promise<Header> {
-  const tables: Header['tables'][number][] = [];
+  const tables: Table[] = [];
   for (const name of Object.keys(TABLES)) {
     const { rows: columns } = await execute(
       `SELECT attname::text AS name FROM pg_attribute

@@ -23,6 +23,17 @@ describe('the lock of an embedded store', () => {
     expect((await first.fetch('/readyz')).status).toBe(200);
   });
 
+  it('has room in a folder with a long path, and commands find its owner there', async () => {
+    const env = { PORT: '0', DATA_DIR: join('d'.repeat(100), 'animals') };
+    await place.prepareStore(env.DATA_DIR);
+    const server = await place.start(env);
+    const { code, stdout } = await place.keys(['create', '--plan', 'free', '--json'], env);
+    expect(code).toBe(0);
+    const { key } = JSON.parse(stdout) as { key: string };
+    expect((await server.fetch('/v1/pets', { headers: { Authorization: `Bearer ${key}` } })).status).toBe(200);
+    expect((await place.run(env)).stderr).toContain(`in use by process ${server.pid}`);
+  });
+
   it('is released by a server that stops, and taken over from a killed one', async () => {
     await place.prepareStore();
     const env = { PORT: '0', SAMPLE_DATA: 'false' };

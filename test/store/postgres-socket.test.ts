@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { withDatabase } from '../../src/cli/program.js';
+import { openForCommand } from '../../src/cli/program.js';
 import type { Database } from '../../src/store/database.js';
 import { openEmbeddedDatabase } from '../../src/store/embedded-store.js';
 
@@ -125,10 +125,9 @@ it('serves the commands of this program', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'store-'));
   const store = await openEmbeddedDatabase(directory);
   const config = { kind: 'embedded', directory, migrate: true, developmentKeys: false, sampleAnimals: false } as const;
-  const rows = await withDatabase(config, (database) =>
-    database.query({ name: '', text: 'SELECT $1::int8 AS n' }, ['9']),
-  );
-  expect(rows).toEqual([{ n: '9' }]);
+  const database = await openForCommand(config);
+  expect(await database.query({ name: '', text: 'SELECT $1::int8 AS n' }, ['9'])).toEqual([{ n: '9' }]);
+  await database.close();
   await store.close();
   await rm(directory, { recursive: true });
 });
