@@ -3,20 +3,23 @@ import { createBoundedCache } from '../bounded-cache.js';
 import type { Log } from '../observability/log.js';
 import { repeat } from '../repeat.js';
 
+/** One way of using a key on one day. */
 interface DailyUse extends Pick<Use, 'keyId' | 'operation' | 'deprecated'> {
   /** Empty if the client sent no name. */
   readonly client: string;
-  /** When the day began, in UTC. All times are in milliseconds since the epoch. */
+  /** When the day began, in UTC. In milliseconds since the epoch, as all times here. */
   readonly day: number;
 }
 
-export interface UsageCount extends DailyUse {
+interface UsageIncrement {
   requests: number;
   cost: number;
   errors: number;
   refused: number;
   lastAt: number;
 }
+
+export interface UsageCount extends DailyUse, UsageIncrement {}
 
 export interface UsageCounterOptions {
   /** Adds the counts to the database, all of them or none. */
@@ -29,35 +32,46 @@ export interface UsageCounterOptions {
 
 /** When this many counts wait, they are written at once. No statement has more. */
 const ENOUGH = 1_000;
-/** The most pairs of client and operation of a key and day. Clients may make up more: these are `(other)`. */
+/** The most pairs of client and operation of a key and day. Clients may send any number: the others are `(other)`. */
 const MAX_NAMES = 50;
-/** For how many keys and days these are remembered. */
-const MAX_KEYS = 2_000;
+/** For how many keys the names of the day are remembered. */
+const KEYS = 2_000;
 const DAY_MS = 86_400_000;
 
 /** Creates a `UsageCounter` that counts in memory and writes to the database from time to time. */
-export function createUsageCounter({ write, log, flushEveryMs = 5_000, capacity = 5_000 }: UsageCounterOptions) {
+export function createUsageCounter(options: UsageCounterOptions) {
+  const { write, log, flushEveryMs = 5_000, capacity = 5_000 } = options;
   let counts = new Map<string, UsageCount>();
-  const namesOfDays = createBoundedCache<Set<string>>(MAX_KEYS);
+  const namesOfDays = createBoundedCache<Set<string>>(KEYS);
   /** The requests that are in no count, and how many of them the log has told. */
   let lost = 0;
   let told = 0;
   let isFailing = false;
+  let isClosed = false;
   let writing: Promise<void> | undefined;
   const stopWriting = repeat({ run: startWriting, pauseMs: () => flushEveryMs });
 
   return {
     count({ keyId, client = '', operation, deprecated, cost, outcome }: Use): void {
+      if (isClosed) return;
       const lastAt = Date.now();
-      const use = { keyId, day: lastAt - (lastAt % DAY_MS), operation, deprecated, client };
-      const errors = outcome === 'ok' ? 0 : 1;
-      const refused = outcome === 'refused' ? 1 : 0;
-      add({ ...(isKnown(use) ? use : toOther(use)), requests: 1, cost, errors, refused, lastAt });
+      const day = lastAt - (lastAt % DAY_MS);
+      const use = { keyId, day, operation, deprecated, client };
+      const count = counts.get(toId(use)) ?? find(isKnown(use) ? use : { ...use, ...toOther(operation) });
+      add(count, {
+        requests: 1,
+        cost,
+        errors: outcome === 'ok' ? 0 : 1,
+        refused: outcome === 'refused' ? 1 : 0,
+        lastAt,
+      });
       if (counts.size >= ENOUGH && !isFailing) void startWriting();
     },
     flush,
     lost: () => lost,
+    /** Writes all counts once more. Later requests are not counted. */
     async close(): Promise<void> {
+      isClosed = true;
       await stopWriting();
       await flush();
       const requests = [...counts.values()].reduce((sum, count) => sum + count.requests, lost - told);
@@ -75,18 +89,28 @@ export function createUsageCounter({ write, log, flushEveryMs = 5_000, capacity 
     return names.has(name);
   }
 
-  function add(added: UsageCount): void {
-    const { keyId, day, operation, deprecated, client } = added;
-    const id = `${day} ${keyId}\n${operation}\n${deprecated}\n${client}`;
-    const count = counts.get(id);
-    if (count) {
-      count.requests += added.requests;
-      count.cost += added.cost;
-      count.errors += added.errors;
-      count.refused += added.refused;
-      count.lastAt = Math.max(count.lastAt, added.lastAt);
-    } else if (counts.size < capacity) counts.set(id, added);
-    else lost += added.requests;
+  /** Finds the count of such requests, or begins one. Returns undefined if there are too many. */
+  function find(use: DailyUse): UsageCount | undefined {
+    const id = toId(use);
+    let count = counts.get(id);
+    if (!count && counts.size < capacity) {
+      const { keyId, day, operation, deprecated, client } = use;
+      count = { keyId, day, operation, deprecated, client, requests: 0, cost: 0, errors: 0, refused: 0, lastAt: 0 };
+      counts.set(id, count);
+    }
+    return count;
+  }
+
+  function add(count: UsageCount | undefined, { requests, cost, errors, refused, lastAt }: UsageIncrement): void {
+    if (!count) {
+      lost += requests;
+      return;
+    }
+    count.requests += requests;
+    count.cost += cost;
+    count.errors += errors;
+    count.refused += refused;
+    count.lastAt = Math.max(count.lastAt, lastAt);
   }
 
   /** Writes all counts. Never rejects: counts that cannot be written stay in memory. */
@@ -108,20 +132,24 @@ export function createUsageCounter({ write, log, flushEveryMs = 5_000, capacity 
         await write(taken.slice(0, ENOUGH));
         taken.splice(0, ENOUGH);
       }
+      isFailing = false;
     } catch (err) {
-      taken.forEach(add);
+      for (const count of taken) add(find(count), count);
       if (!isFailing) log.warn({ err }, 'key usage cannot be stored yet; trying again');
       isFailing = true;
       return;
     }
-    isFailing = false;
     if (lost > told)
       log.warn({ requests: lost - told }, 'not all usage of keys was counted, because there was too much');
     told = lost;
   }
 }
 
+function toId({ keyId, day, operation, deprecated, client }: DailyUse): string {
+  return `${day} ${keyId}\n${operation}\n${deprecated}\n${client}`;
+}
+
 /** There are few REST routes, but clients may give operations any name. Only routes contain a space. */
-function toOther(use: DailyUse): DailyUse {
-  return { ...use, client: OTHER, operation: use.operation.includes(' ') ? use.operation : OTHER };
+function toOther(operation: string): { client: string; operation: string } {
+  return { client: OTHER, operation: operation.includes(' ') ? operation : OTHER };
 }
