@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createCall } from '../../src/pets/pet-source.js';
 import { createBreaker } from '../../src/proxy/breaker.js';
 import { createUpstreamClient } from '../../src/proxy/client.js';
-import type { Result } from '../../src/proxy/request.js';
+import type { Result } from '../../src/proxy/batch.js';
 import { createUpstreamKey } from '../support/calls.js';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
 import { answerAnimals, send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
