@@ -2,7 +2,7 @@ const MAX_SIZE = 1_000;
 /** The longest time that items wait for a running batch, in milliseconds. */
 const MAX_HELD_MS = 20;
 
-/** Adds an item to the next batch. Resolves to the answer to that item. */
+/** Adds an item to the next batch. Resolves to its answer. */
 export type Batcher<Item, Answer> = (item: Item) => Promise<Answer>;
 
 export interface BatcherOptions<Item, Answer> {
