@@ -64,7 +64,8 @@ export interface UntrustedNewPet {
 /** @throws StoreError `invalid_request` for the first field that breaks a rule */
 export function parseNewPet({ name, categoryId, status }: UntrustedNewPet): NewPet {
   if (!isName(name)) throw new StoreError('invalid_request', `name ${NAME_RULE}.`);
-  return { name, categoryId: parseInt64(categoryId, 'categoryId'), status: status ?? undefined };
+  const checked = { name, categoryId: parseInt64(categoryId, 'categoryId') };
+  return status == null ? checked : { ...checked, status };
 }
 
 export function notFound(id: Int64): StoreError {

@@ -53,9 +53,9 @@ export function createUpstreamClient({ url, connections, timeoutMs, breaker, obs
     if (call.isCancelled) return Promise.reject(new CallCancelled());
     if (paths.length === 0) return Promise.resolve([]);
     const batch = new Batch(call, timeoutMs);
-    const waiting = method === 'GET' ? lanes.get(call.key?.id ?? '')?.waiting : undefined;
+    const { waiting } = findLane(call.key?.id);
     for (const path of paths) {
-      const equal = waiting?.get(path);
+      const equal = method === 'GET' ? waiting.get(path) : undefined;
       const request = equal ?? new UpstreamRequest(path, template, upstream);
       request.join(batch);
       if (!equal) enqueue(request);
@@ -70,13 +70,16 @@ export function createUpstreamClient({ url, connections, timeoutMs, breaker, obs
   };
 
   function enqueue(request: UpstreamRequest): void {
-    const keyId = request.key?.id ?? '';
+    request.queuedAt = performance.now();
+    request.lane = findLane(request.key?.id);
+    request.lane.waiting.set(request.place, request);
+    schedule();
+  }
+
+  function findLane(keyId = ''): Lane {
     let lane = lanes.get(keyId);
     if (!lane) lanes.set(keyId, (lane = { keyId, active: 0, waiting: new Map() }));
-    lane.waiting.set(request.place, request);
-    request.queuedAt = performance.now();
-    request.lane = lane;
-    schedule();
+    return lane;
   }
 
   function dequeue({ lane, place }: UpstreamRequest): void {
