@@ -12,11 +12,11 @@ import type { Keys, KeyState } from './keys.js';
 
 export interface ProxyAccessOptions {
   readonly findKey: Keys;
-  /** Counts the 401 responses of client addresses. */
+  /** Counts 401 responses. */
   readonly addressLedger: Ledger;
-  /** The plan of keys whose limits the upstream has not stated. Without it, they are not limited. */
+  /** The plan of keys whose limits the upstream does not state. */
   readonly defaultPlan: ProxyConfig['defaultPlan'];
-  /** Counts the requests of these keys. */
+  /** Counts their requests. */
   readonly defaultLedger: Ledger;
   /** Absent without Redis. */
   readonly cooldowns: Cooldowns | undefined;

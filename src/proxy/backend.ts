@@ -44,7 +44,7 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics,
     close: () => client.close(),
   };
 
-  /** Asks the upstream for an animal, without a key. @throws StoreError, or ConfigError if it is no animal store */
+  /** @throws StoreError, or ConfigError if the upstream is no animal store */
   async function check(): Promise<undefined> {
     const [result] = await client.ask([CHECKED_PATH], {
       call: createCall('check'),

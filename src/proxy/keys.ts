@@ -7,14 +7,14 @@ import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
 import { createLimitsParser, type ParseLimits } from './limits.js';
 
-/** How long a key counts as refused after a 401. */
+/** After a 401. */
 const REFUSED_MS = 5_000;
 /** Before the gateway refuses a key for longer than this, it sends one request. */
 const LONG_MS = 60_000;
 /** Resets closer than this belong to the same window, because the upstream states whole seconds. */
 const SAME_WINDOW_MS = 2_000;
 
-/** The most keys that are remembered. The least recently used one is forgotten first. */
+/** Keys that are remembered. */
 const CAPACITY = 100_000;
 
 export type Keys = ReturnType<typeof createKeys>;
@@ -38,7 +38,7 @@ export class KeyState {
   inFlight = 0;
   #refused: { readonly until: number; readonly error: StoreError } | undefined;
   #cooldown: (Cooldown & { readonly cause?: StoreError | undefined }) | undefined;
-  /** From then on, one request must go first, to learn the limits. */
+  /** Then one request goes first again. */
   #knownUntil = 0;
   /** The numbers of the last answer that stated any, and when it arrived. */
   #stated: readonly WindowState[] = [];
@@ -69,10 +69,7 @@ export class KeyState {
     return this.#cooldown && this.#cooldown.until > monotonicNow() ? this.#cooldown : undefined;
   }
 
-  /**
-   * Why nothing may be sent now.
-   * @param cost - of an operation that is not admitted yet. Waiting requests get the error of the upstream itself
-   */
+  /** Why nothing may be sent now. @param cost - of a new operation. Waiting requests get the upstream's own error */
   findRefusal(cost?: number): StoreError | undefined {
     if (!this.#refused && !this.#cooldown) return undefined;
     const now = monotonicNow();
@@ -130,7 +127,6 @@ export class KeyState {
     this.coolDown({ until, retryAt, code }, refusal);
   }
 
-  /** Starts a cooldown, unless a longer one is in progress. */
   coolDown(cooldown: Cooldown, cause?: StoreError): void {
     if (cooldown.until > (this.cooldown?.until ?? 0)) this.#cooldown = { ...cooldown, cause };
     this.#knownUntil = 0;

@@ -8,7 +8,7 @@ import type { Result } from './batch.js';
 import type { AskUpstream } from './client.js';
 import { formatNewPet, fromAnswer, noPaging, notUnderstood, parsePet, parsePets, type UpstreamAnswer } from './wire.js';
 
-/** Characters of responses whose lists are kept. */
+/** Characters of the responses whose lists are kept. */
 const KEPT_CHARACTERS = 16_000_000;
 const LOOKUP = '/pets/';
 

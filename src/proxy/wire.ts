@@ -10,7 +10,7 @@ import { PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pets/pet
 import { parseRetryAfter } from './limits.js';
 
 export interface UpstreamAnswer extends UpstreamAnswerHead {
-  /** Undefined if the body is too large, incomplete, encoded in an unknown way or not UTF-8. */
+  /** Undefined if it cannot be read. */
   readonly body: string | undefined;
 }
 
@@ -71,7 +71,7 @@ export function timedOut(): StoreError {
   return new StoreError('upstream_timeout', 'The animal store behind this gateway did not answer in time.');
 }
 
-/** The interface does not allow the upstream's response. The message does not quote it. */
+/** The interface does not allow a response, which the message does not quote. */
 export function notUnderstood(what: string, details: StoreError['details'] = {}): StoreError {
   const message = `The animal store behind this gateway gave an answer that its interface does not allow (${what}).`;
   return new StoreError('upstream_error', message, details);
@@ -109,27 +109,23 @@ export function fromAnswer(answer: UpstreamAnswer): StoreError {
 
 /** A hundred animals with the longest names, with every character escaped, take a third of this. */
 export const MAX_BODY_BYTES = 1_048_576;
-const LIMIT = { maxOutputLength: MAX_BODY_BYTES };
-const DECODERS: Readonly<Record<string, (body: Buffer) => Buffer>> = {
-  '': (body) => body,
-  identity: (body) => body,
-  br: (body) => brotliDecompressSync(body, LIMIT),
-  deflate: (body) => unzipSync(body, LIMIT),
-  gzip: (body) => unzipSync(body, LIMIT),
-  'x-gzip': (body) => unzipSync(body, LIMIT),
-};
 /** It ignores a byte order mark. */
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
 
-/**
- * Decodes a body. Some upstreams encode it although they were not asked to.
- * @returns undefined if it cannot be decoded, is too large or is not UTF-8
- */
+/** Decodes a body, which may be encoded although nobody asked for that. @returns undefined if it is too large or invalid */
 export function readBody(chunks: readonly Buffer[], encoding = ''): string | undefined {
   const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
   try {
-    return UTF8.decode(DECODERS[encoding.toLowerCase()]?.(body));
+    return UTF8.decode(decode(body, encoding.toLowerCase()));
   } catch {
     return undefined;
   }
+}
+
+function decode(body: Buffer, encoding: string): Buffer {
+  const limit = { maxOutputLength: MAX_BODY_BYTES };
+  if (encoding === '' || encoding === 'identity') return body;
+  if (encoding === 'br') return brotliDecompressSync(body, limit);
+  if (['gzip', 'x-gzip', 'deflate'].includes(encoding)) return unzipSync(body, limit);
+  throw new TypeError(`the encoding ${encoding} is unknown`);
 }
