@@ -83,8 +83,8 @@ export function createUpstreamClient({ url, connections, timeoutMs, breaker, obs
   }
 
   function dequeue({ lane, place }: UpstreamRequest): void {
-    lane?.waiting.delete(place);
-    forgetIdle(lane);
+    // While a request pauses before a retry, it is in no lane.
+    if (lane?.waiting.delete(place)) forgetIdle(lane);
   }
 
   function release({ lane }: UpstreamRequest): void {

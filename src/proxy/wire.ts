@@ -100,7 +100,7 @@ export function fromAnswer(answer: UpstreamAnswer): StoreError {
   if (status === 429) {
     const code = body?.code === 'key_banned' ? 'key_banned' : 'rate_limited';
     const message = body?.message ?? 'The rate limit is exceeded.';
-    return new StoreError(code, message, { ...details, retryAfter: retryAfter || 1 });
+    return new StoreError(code, message, { ...details, retryAfter: Math.max(1, retryAfter ?? 0) });
   }
   if (status < 400) return notUnderstood('an unexpected status');
   if (!body) return notUnderstood('no Error body', { retryAfter });

@@ -121,7 +121,8 @@ export async function openRedis(options: RedisOptions) {
       await run('check', ['animals:check'], []);
     } catch (error) {
       fail(error as Error);
-      return reconnect();
+      reconnect();
+      return;
     }
     if (client.status !== 'ready') return;
     if (wasUp) log?.info('Redis is back: limits are shared again');
