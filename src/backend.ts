@@ -15,17 +15,15 @@ import type { DevelopmentKeys, FirstStart } from './store/first-start.js';
 export interface Backend {
   readonly source: PetSource;
   readonly access: Access;
-  /** Absent in proxy mode, because the upstream knows the keys and counts their usage. */
+  /** Absent in proxy mode, like `ownKeys` and `hasKeys`: the upstream knows the keys and counts their usage. */
   readonly usage?: UsageCounter;
-  /** Absent in proxy mode. */
   readonly ownKeys?: OwnKeys;
-  /** True for a store backend. The process then serves REST too. */
+  /** The process then serves REST too. */
   readonly isStore: boolean;
   /** Fills an empty embedded store. Called after the server listens, so a failed start leaves the store empty. */
   readonly fill?: (() => Promise<FirstStart | undefined>) | undefined;
-  /** Whether there is any API key. Absent in proxy mode. */
   readonly hasKeys?: () => Promise<boolean>;
-  /** Finds the development keys. Absent if the backend has none. */
+  /** Absent if the backend has none. */
   readonly findDevelopmentKeys?: (() => Promise<DevelopmentKeys | undefined>) | undefined;
   /**
    * Rejects while the backend does not answer. Resolves with a reason if it answers, but the program cannot work with
@@ -50,8 +48,8 @@ export type WaitUntilAvailable = ReturnType<typeof createStartupWait>;
 
 const RETRY_MS = 500;
 /**
- * Codes that waiting does not help: of a certificate that is not accepted or a server without TLS, and of PostgreSQL for a
- * wrong password or database name, a missing permission, and a pooler that refuses the settings of a session.
+ * Codes that waiting does not help: of TLS and certificates, and of PostgreSQL for a wrong password or database name, a
+ * missing permission, and a pooler that refuses the settings of a session.
  */
 const HOPELESS = /CERT|^ERR_TLS|^ERR_SSL|UNABLE_TO_VERIFY|HOSTNAME_MISMATCH|^28|^3D|^42501$|^08P01$/;
 
@@ -67,8 +65,7 @@ export function createStartupWait(log: Log, timeoutMs: number, signal?: AbortSig
   /**
    * @param what - the variable and what it names
    * @param attempt - throws a StoreError while it is unavailable
-   * @throws ConfigError at once if waiting does not help, or if it is still unavailable at the end of the time; any other
-   * error of `attempt`
+   * @throws ConfigError if waiting does not help, or is over; any other error of `attempt`
    */
   return async <T>(what: string, attempt: () => Promise<T>): Promise<T> => {
     for (let hasWaited = false; ; hasWaited = true) {

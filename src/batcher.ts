@@ -2,21 +2,20 @@ const MAX_SIZE = 1_000;
 /** The longest time that items wait for a running batch, in milliseconds. */
 const MAX_HELD_MS = 20;
 
-/** Adds an item to the next batch. Resolves to the answer to that item. */
+/** Adds an item to the next batch. Resolves to its answer. */
 export type Batcher<Item, Answer> = (item: Item) => Promise<Answer>;
 
 export interface BatcherOptions<Item, Answer> {
   /**
-   * Answers a batch.
    * @returns one answer per item, in the same order. An `Error` rejects only its own item.
-   * @throws an error that rejects every item of the batch
+   * @throws an error that rejects every item
    */
   readonly run: (items: readonly Item[]) => Promise<readonly (Answer | Error)[]>;
-  /** Returns the size of an item, 1 by default. The size of a batch is at most 1,000. */
+  /** 1 by default. The size of a batch is at most 1,000. */
   readonly sizeOf?: (item: Item) => number;
   /** Whether `run` keeps the event loop busy, so that no request can arrive while it runs. */
   readonly isBlocking?: boolean | undefined;
-  /** Called before dispatch. If it returns an error, the item is rejected with it and left out of the batch. */
+  /** Called before dispatch. The item is left out if there is an error. */
   readonly findCancellation?: (item: Item) => Error | undefined;
 }
 
@@ -53,8 +52,7 @@ export function createBatcher<Item, Answer>({
   function schedule(): void {
     if (isScheduled) return;
     isScheduled = true;
-    // When an immediate runs, every request that has arrived has added its items. A lone client does not
-    // wait for it.
+    // When an immediate runs, every request that has arrived has added its items. A lone client need not wait for it.
     if (hasCompany) setImmediate(dispatch);
     else process.nextTick(dispatch);
   }

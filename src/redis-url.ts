@@ -17,12 +17,12 @@ export function parseRedisUrl(text: string) {
     const path = pathname.split('/').slice(1).map(decodeURIComponent);
     const [name, database = ''] = topology === 'sentinel' ? path : [undefined, path.join('/')];
     if (!scheme || !/^\d{0,5}$/.test(database) || (topology === 'sentinel' && !name)) return undefined;
-    // A cluster has only database 0. One server has one address.
+    // A cluster has only database 0.
     if (topology === 'cluster' ? Number(database) !== 0 : topology === undefined && urls.length > 1) return undefined;
     if (urls.some(({ hostname, hash }) => hostname === '' || hash !== '')) return undefined;
     return {
       topology,
-      /** The server, nodes of the cluster, or Sentinels. */
+      /** Of the server, nodes of the cluster, or Sentinels. */
       hosts: urls.map(({ hostname, port }) => ({
         host: hostname.replace(/^\[|\]$/g, ''),
         port: Number(port || (topology === 'sentinel' ? 26_379 : 6_379)),

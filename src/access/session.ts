@@ -63,7 +63,7 @@ export interface UpstreamKey {
   readonly authorization: string;
   /** Until the upstream has answered for the key, its requests go one at a time. */
   readonly isUnknown: boolean;
-  /** Called before a request is first sent. Returns why it may not be. */
+  /** Called before a request is first sent. Returns why it may not. */
   start(): StoreError | undefined;
   /** Called after `learn`, when a request has ended, even if it was shared. */
   finish(): void;
@@ -71,7 +71,7 @@ export interface UpstreamKey {
   findRefusal(): StoreError | undefined;
   /**
    * Called for every response as soon as it arrives.
-   * @param sentAt - by `performance.now()`
+   * @param sentAt - by `monotonicNow`
    * @param refusal - the error for the client, if the upstream refused the key or its rate
    */
   learn(answer: UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void;

@@ -16,19 +16,18 @@ type Lister = Batcher<ListRequest, readonly Pet[]>;
 const MAX_LISTERS = 100;
 
 /**
- * Turns concurrent questions into few statements: lists with the same status that start after the same id become one
- * list as long as the longest, lookups one lookup, additions one addition. Only for sources that give every caller the
- * same answer.
+ * Turns concurrent calls into few statements: lists with the same status that start after the same id become one list as
+ * long as the longest, lookups one lookup, additions one addition.
  */
 export function createBatchingPetSource(source: BulkPetSource): PetSource {
-  const { isBlocking } = source;
+  const options = { isBlocking: source.isBlocking, findCancellation };
   const listers = createBoundedCache<Lister>(MAX_LISTERS);
-  const find = createBatcher({ run: findBatch, sizeOf: ({ ids }) => ids.length, isBlocking, findCancellation });
-  const add = createBatcher({ run: addBatch, isBlocking, findCancellation });
+  const find = createBatcher({ ...options, run: findBatch, sizeOf: ({ ids }) => ids.length });
+  const add = createBatcher({ ...options, run: addBatch });
 
   return {
     list({ limit, status, after }, call) {
-      const key = `${status ?? ''} ${after ?? ''}`;
+      const key = `${status} ${after}`;
       let lister = listers.get(key);
       if (!lister) listers.set(key, (lister = createLister(status, after)));
       return lister({ limit, call });
@@ -40,6 +39,7 @@ export function createBatchingPetSource(source: BulkPetSource): PetSource {
 
   function createLister(status: PetQuery['status'], after: PetQuery['after']): Lister {
     return createBatcher({
+      ...options,
       async run(lists: readonly ListRequest[]) {
         const limit = Math.max(...lists.map((list) => list.limit));
         const pets = await source.list({ limit, status, after }, toSharedCall(lists));
@@ -47,8 +47,6 @@ export function createBatchingPetSource(source: BulkPetSource): PetSource {
       },
       // One list answers any number of readers.
       sizeOf: () => 0,
-      isBlocking,
-      findCancellation,
     });
   }
 
@@ -85,6 +83,5 @@ function findCancellation({ call }: Question): Error | undefined {
 /** The call of a batch: it is not cancelled if one of several clients disconnects. */
 function toSharedCall(waiting: readonly Question[]): Call {
   const { call } = waiting[0] as Question;
-  if (waiting.length === 1) return call;
-  return createCall(call.requestId, call.startedAt);
+  return waiting.length === 1 ? call : createCall(call.requestId, call.startedAt);
 }

@@ -2,11 +2,11 @@ import { hash } from 'node:crypto';
 import { StoreError } from '../errors.js';
 
 /**
- * What a client sends with each repeat of a request, so that the store adds the animal once.
+ * A client sends it with each repeat of a request, so that the store adds the animal once.
  * https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
  */
 export interface IdempotencyKey {
-  /** Never a secret. Each caller has its own set of keys. */
+  /** Never a secret. */
   readonly callerId: string;
   /** 1 to 255 printable ASCII characters. */
   readonly value: string;
@@ -18,7 +18,7 @@ const QUOTED = /^"(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"$/;
 
 /**
  * Parses the header: a quoted string, as the draft specifies, or the bare value, as many clients send it.
- * @throws StoreError `bad_request` if it is malformed, or was sent twice and arrives as one value with both keys
+ * @throws StoreError `bad_request` if it is malformed or was sent twice
  */
 export function parseIdempotencyKey(header: string | undefined, callerId = ''): IdempotencyKey | undefined {
   if (header === undefined) return undefined;
@@ -35,8 +35,7 @@ export function formatIdempotencyKey({ value }: IdempotencyKey): string {
 }
 
 /**
- * Derives the key of one addition from the key of its HTTP request. The first addition uses it unchanged, so a request
- * for one animal has the same key in GraphQL and REST. That of each further one is a digest of the key and its position.
+ * Derives the key of one addition from the key of its HTTP request. The first addition has the same key, as in REST.
  * @param entry - the operation's index in an HTTP batch
  * @param position - the index of the field among the `addPet` fields of its operation
  */

@@ -1,6 +1,6 @@
 import { StoreError } from '../errors.js';
 
-/** An int64 in canonical decimal, as text because a JavaScript number would round it. */
+/** An int64 in canonical decimal. A JavaScript number would round it. */
 export type Int64 = string & { readonly __int64: true };
 
 const CANONICAL_DECIMAL = /^(?:0|-?[1-9]\d{0,18})$/;
@@ -18,9 +18,8 @@ export function isInt64(text: string): text is Int64 {
 }
 
 /**
- * Parses an untrusted identifier.
  * @param name - the name of the value in the error message
- * @throws StoreError `invalid_request` with the expected form and the received text
+ * @throws StoreError `invalid_request`
  */
 export function parseInt64(text: string, name: string): Int64 {
   if (isInt64(text)) return text;
@@ -28,11 +27,10 @@ export function parseInt64(text: string, name: string): Int64 {
   throw new StoreError('invalid_request', `${name} ${INT64_RULE}, got ${shown}.`);
 }
 
-/** Compares two identifiers by value. */
 export function compareInt64(a: Int64, b: Int64): number {
   const isNegative = a.startsWith('-');
   if (isNegative !== b.startsWith('-')) return isNegative ? -1 : 1;
-  // With equal signs, the longer number has the larger magnitude; equal lengths compare as text.
-  const order = a.length - b.length || (a < b ? -1 : a > b ? 1 : 0);
+  // The longer number has the larger magnitude; equal lengths compare as text.
+  const order = a.length - b.length || (a < b ? -1 : Number(a > b));
   return isNegative ? -order : order;
 }

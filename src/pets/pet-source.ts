@@ -8,14 +8,12 @@ export interface Call {
   readonly requestId: string;
   /** By `performance.now()`. Time limits start here. */
   readonly startedAt: number;
-  /** Whether the client has disconnected. A source then starts no further work. */
+  /** Whether the client has disconnected. A source then starts nothing more. */
   readonly isCancelled: boolean;
-  /** Adds a listener for the client's disconnect. */
   onCancel(listener: () => void): void;
   offCancel(listener: () => void): void;
-  /** The caller's key, for proxy mode. */
+  /** For proxy mode, like `clientName`. */
   readonly key?: UpstreamKey | undefined;
-  /** The client's name, for proxy mode. */
   readonly clientName?: string | undefined;
 }
 
@@ -34,7 +32,7 @@ export function createCall(requestId: string, startedAt = performance.now()): Ca
   return { requestId, startedAt, isCancelled: false, onCancel: ignore, offCancel: ignore };
 }
 
-/** The longer list of which a list is the beginning: the text of both is written once. */
+/** The longer list with which a list begins: the text of both is written once. */
 export const WHOLE = Symbol('whole');
 
 /**

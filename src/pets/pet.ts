@@ -4,13 +4,12 @@ import { parseInt64, type Int64 } from './int64.js';
 export const PET_STATUSES = ['available', 'pending', 'sold'] as const;
 export type PetStatus = (typeof PET_STATUSES)[number];
 
-/** An animal. `status` is undefined if none was given. */
 export interface Pet {
   readonly id: Int64;
   readonly name: string;
   readonly categoryId: Int64;
   readonly status?: PetStatus | undefined;
-  /** Set instead of a status of an upstream that is not known here. */
+  /** Instead of a status that this version does not know. */
   readonly statusError?: StoreError | undefined;
 }
 
@@ -19,9 +18,8 @@ export type NewPet = Omit<Pet, 'id' | 'statusError'>;
 export interface PetQuery {
   /** The most animals to return, 1 to 100. */
   readonly limit: number;
-  /** Only animals with this status; all if absent. */
   readonly status?: PetStatus | undefined;
-  /** Only animals with a greater id; all if absent. */
+  /** Only animals with a greater id. */
   readonly after?: Int64 | undefined;
 }
 
@@ -51,7 +49,7 @@ export const NAME_RULE = `must be 1 to ${NAME_LENGTH.maximum} characters, not al
 
 export function isName(text: string): boolean {
   const { maximum } = NAME_LENGTH;
-  // Each character has one or two UTF-16 units. A longer text is not read: a hundred additions may share one of 1 MB.
+  // A character has one or two UTF-16 units. A longer text is not read: a hundred additions may share one of 1 MB.
   if (text.length > 2 * maximum || !text.isWellFormed() || text.includes('\0')) return false;
   return /\P{White_Space}/u.test(text) && (text.length <= maximum || Array.from(text).length <= maximum);
 }

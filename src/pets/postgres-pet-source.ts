@@ -8,7 +8,6 @@ import { CallCancelled, type BulkPetSource, type Call } from './pet-source.js';
 
 const COLUMNS = 'id, name, category_id, status';
 
-/** Makes a `Pet` of these columns. */
 function toPet([id, name, categoryId, status]: readonly (string | null)[]): Pet {
   return {
     id: id as Int64,
@@ -19,27 +18,24 @@ function toPet([id, name, categoryId, status]: readonly (string | null)[]): Pet 
   };
 }
 
-const LIST = { name: 'list-pets', read: toPet, text: `SELECT ${COLUMNS} FROM pets ORDER BY id LIMIT $1` };
-const LIST_AFTER = {
-  name: 'list-pets-after',
-  read: toPet,
-  text: `SELECT ${COLUMNS} FROM pets WHERE id > $2 ORDER BY id LIMIT $1`,
-};
+function listStatement(name: string, condition: string, order: string) {
+  return { name, read: toPet, text: `SELECT ${COLUMNS} FROM pets ${condition} ORDER BY ${order} LIMIT $1` };
+}
+
+const LIST = listStatement('list-pets', '', 'id');
+const LIST_AFTER = listStatement('list-pets-after', 'WHERE id > $2', 'id');
 /**
  * Only the index on status and id has this order. For `status = $2 ORDER BY id`, PostgreSQL may scan the primary key,
  * because it assumes that each status is spread evenly over the ids.
  */
-const LIST_BY_STATUS = {
-  name: 'list-pets-by-status',
-  read: toPet,
-  text: `SELECT ${COLUMNS} FROM pets WHERE status >= $2 AND status <= $2 ORDER BY status, id LIMIT $1`,
-};
+const BY_STATUS = 'status, id';
+const LIST_BY_STATUS = listStatement('list-pets-by-status', 'WHERE status >= $2 AND status <= $2', BY_STATUS);
 /** Only a comparison of the pair starts in the middle of the index: `id > $3` would read all earlier entries. */
-const LIST_BY_STATUS_AFTER = {
-  name: 'list-pets-by-status-after',
-  read: toPet,
-  text: `SELECT ${COLUMNS} FROM pets WHERE (status, id) > ($2, $3) AND status <= $2 ORDER BY status, id LIMIT $1`,
-};
+const LIST_BY_STATUS_AFTER = listStatement(
+  'list-pets-by-status-after',
+  'WHERE (status, id) > ($2, $3) AND status <= $2',
+  BY_STATUS,
+);
 const FIND_MANY = { name: 'find-pets', read: toPet, text: `SELECT ${COLUMNS} FROM pets WHERE id = ANY($1::bigint[])` };
 const ADD = {
   name: 'add-pet',
@@ -66,11 +62,9 @@ export function createPostgresPetSource(database: Queryable, isBlocking = false)
     isBlocking,
     async list({ limit, status, after }, call) {
       requireClient(call);
-      const count = String(limit);
-      if (status === undefined)
-        return after === undefined ? database.query(LIST, [count]) : database.query(LIST_AFTER, [count, after]);
-      if (after === undefined) return database.query(LIST_BY_STATUS, [count, status]);
-      return database.query(LIST_BY_STATUS_AFTER, [count, status, after]);
+      const values = [String(limit), status, after].filter((value) => value !== undefined);
+      if (status === undefined) return database.query(after === undefined ? LIST : LIST_AFTER, values);
+      return database.query(after === undefined ? LIST_BY_STATUS : LIST_BY_STATUS_AFTER, values);
     },
     async findMany(ids, call) {
       requireClient(call);
@@ -99,7 +93,7 @@ function requireClient(call: Call): void {
   if (call.isCancelled) throw new CallCancelled();
 }
 
-/** Writes an array of PostgreSQL. Only names need quotes. */
+/** Only names need quotes. */
 function toArray(elements: readonly string[]): string {
   return `{${elements.join()}}`;
 }
@@ -107,8 +101,8 @@ function toArray(elements: readonly string[]): string {
 const KEPT_FOR = `interval '24 hours'`;
 
 /**
- * Adds the animal and stores its key, unless the key is already stored. An equal statement that runs at the same moment,
- * in any instance, waits for this one to commit. Keys older than a day are ignored.
+ * Adds the animal and stores its key, unless the key was stored within a day. An equal statement that runs at the same
+ * moment, in any instance, waits for this one to commit.
  */
 const ADD_ONCE = {
   name: 'add-pet-once',
@@ -145,7 +139,7 @@ async function addOnce(database: Queryable, newPet: NewPet, { callerId, value }:
   const digest = hash('sha256', value, 'buffer');
   const fingerprint = hash('sha256', JSON.stringify(columns), 'buffer');
   const values = [callerId, digest, fingerprint, ...columns];
-  // The key may be deleted between the two statements. Then the next attempt adds the animal.
+  // If the key is deleted between the two statements, the next attempt adds the animal.
   for (;;) {
     const [added] = await database.query<{ pet_id: Int64 }>(ADD_ONCE, values);
     if (added) return { id: added.pet_id, ...newPet };
@@ -159,7 +153,7 @@ async function addOnce(database: Queryable, newPet: NewPet, { callerId, value }:
   }
 }
 
-/** Deletes idempotency keys older than a day, in batches. */
+/** Deletes idempotency keys older than a day. */
 export async function pruneIdempotentAdds(database: Queryable): Promise<void> {
   while ((await database.query(PRUNE, [PRUNE_BATCH])).length === PRUNE_BATCH);
 }

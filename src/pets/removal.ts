@@ -1,7 +1,7 @@
 /** When the lookup by id (`GET /pets/{petId}`, `Query.pet`) will be removed. */
 export const LOOKUP_SUNSET = new Date('2030-12-05T00:00:00Z');
 
-/** The day on which this store first announced it: the interface document states no date. */
+/** When this store first announced it. */
 export const LOOKUP_DEPRECATED_SINCE = new Date('2026-11-20T00:00:00Z');
 
 /** A time in which lookups answer as after their removal, to rehearse it. */
@@ -15,7 +15,7 @@ export interface Brownout {
 const BROWNOUT =
   /^(\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d))\/P(?=T?\d)(?:(\d{1,3})D)?(?:T(?=\d)(?:(\d{1,3})H)?(?:(\d{1,4})M)?)?$/;
 
-/** Parses a start and a duration in days, hours and minutes: ISO 8601. Returns undefined if the text has another form. */
+/** Parses a start and a duration in days, hours and minutes (ISO 8601). Returns undefined if it has another form. */
 export function parseBrownout(text: string): Brownout | undefined {
   const [, from = '', days = 0, hours = 0, minutes = 0] = BROWNOUT.exec(text) ?? [];
   const start = new Date(from);
@@ -28,14 +28,13 @@ export function findBrownout(brownouts: readonly Brownout[], now = Date.now()): 
   return brownouts.find(({ end }) => now < end.getTime());
 }
 
-/** Returns why a lookup is refused now; undefined if it is answered. */
+/** Returns why a lookup is refused now. */
 export function findLookupRefusal(brownouts: readonly Brownout[], now = Date.now()): string | undefined {
   const brownout = findBrownout(brownouts, now);
   if (!brownout || now < brownout.start.getTime()) return undefined;
   return `Until ${brownout.end.toISOString()}, lookups by id answer as after their removal, as a rehearsal.`;
 }
 
-/** Whether lookups are removed, or answer as if they were. */
 export function areLookupsRemoved(brownouts: readonly Brownout[], now = Date.now()): boolean {
   return now >= LOOKUP_SUNSET.getTime() || findLookupRefusal(brownouts, now) !== undefined;
 }

@@ -11,14 +11,14 @@ import type { StoreError } from '../errors.js';
 import type { Keys, KeyState } from './keys.js';
 
 export interface ProxyAccessOptions {
-  readonly keys: Keys;
-  /** Counts the 401 responses of client addresses. */
+  readonly findKey: Keys;
+  /** Counts 401 responses. */
   readonly addressLedger: Ledger;
-  /** The plan of keys whose limits the upstream has not stated. Without it, they are not limited. */
+  /** The plan of keys whose limits the upstream does not state. */
   readonly defaultPlan: ProxyConfig['defaultPlan'];
-  /** Counts the requests of these keys. */
+  /** Counts their requests. */
   readonly defaultLedger: Ledger;
-  /** Absent in a gateway without Redis. */
+  /** Absent without Redis. */
   readonly cooldowns: Cooldowns | undefined;
   readonly observer: session.AdmissionObserver;
 }
@@ -26,16 +26,16 @@ export interface ProxyAccessOptions {
 /** Creates the access to an upstream, which admits operations by what the upstream has said of their keys. */
 export function createProxyAccess(options: ProxyAccessOptions): session.Access {
   return {
-    open(authorization, address) {
+    open(authorization = '', address) {
       const bearer = parseBearer(authorization);
-      if (bearer !== undefined && authorization !== undefined)
-        return new ProxySession(digestApiKey(bearer), authorization, address, options);
+      if (bearer !== undefined) return new ProxySession(digestApiKey(bearer), authorization, address, options);
       return new session.KeylessSession(options.addressLedger, address, keyMissing, options.observer, false);
     },
   };
 }
 
 class ProxySession implements session.Session, session.UpstreamKey {
+  readonly upstreamKey = this;
   readonly #key: KeyState;
   #keyless: session.KeylessSession | undefined;
   /** Whether requests count as in flight from their admission. Those of an unknown key have to fit when they start. */
@@ -50,11 +50,7 @@ class ProxySession implements session.Session, session.UpstreamKey {
     private readonly address: string,
     private readonly options: ProxyAccessOptions,
   ) {
-    this.#key = options.keys.get(id);
-  }
-
-  get upstreamKey(): session.UpstreamKey {
-    return this;
+    this.#key = options.findKey(id);
   }
 
   get keyId(): string | undefined {
@@ -98,10 +94,11 @@ class ProxySession implements session.Session, session.UpstreamKey {
   }
 
   start(): StoreError | undefined {
-    if (this.#isReserved) return this.findRefusal();
-    const refusal = this.findRefusal() ?? this.#key.findLimit(1);
+    const refusal = this.findRefusal();
+    if (this.#isReserved) return refusal;
+    const limit = this.#key.findLimit(1);
     this.#addInFlight(1);
-    return refusal;
+    return refusal ?? limit;
   }
 
   finish(): void {
@@ -113,14 +110,13 @@ class ProxySession implements session.Session, session.UpstreamKey {
   }
 
   learn(answer: session.UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void {
-    const { keys, cooldowns } = this.options;
     this.#key.learn(answer, sentAt, refusal);
-    keys.keep(this.id, this.#key);
     // It counts for the address even if the client has disconnected.
     if (refusal?.code === 'unauthorized')
       this.#toKeyless()
         .requireKey()
         .catch(() => undefined);
+    const { cooldowns } = this.options;
     if (answer.status === 429 && this.#key.cooldown) cooldowns?.share(this.id, this.#key.cooldown);
     else if (answer.status < 500) cooldowns?.end(this.id);
   }
@@ -143,14 +139,13 @@ class ProxySession implements session.Session, session.UpstreamKey {
     return this.#key.isStated ? undefined : this.options.defaultPlan;
   }
 
-  /** The session of a client without a valid key, which counts the 401 responses of its address. */
+  /** Counts the 401 responses of the address. */
   #toKeyless(): session.KeylessSession {
     const { addressLedger, observer } = this.options;
     const explain = (): StoreError => this.findRefusal() ?? keyRefused();
     return (this.#keyless ??= new session.KeylessSession(addressLedger, this.address, explain, observer, true));
   }
 
-  /** Refuses an address that has caused too many 401 responses. */
   async #requireRoomForAddress(): Promise<void> {
     const { windows } = await this.#toKeyless().allowance();
     const full = windows.find(({ remaining }) => remaining === 0);

@@ -8,12 +8,12 @@ import type { Metrics } from '../observability/metrics.js';
 import { readPackage } from '../observability/package.js';
 import { createCall } from '../pets/pet-source.js';
 import { createProxyAccess } from './access.js';
+import type { Result } from './batch.js';
 import { createBreaker } from './breaker.js';
 import { createUpstreamClient } from './client.js';
 import { createKeys } from './keys.js';
-import type { Result } from './request.js';
 import { createRestPetSource } from './source.js';
-import { fromAnswer, isAnimalStore, unavailable, type UpstreamAnswer } from './wire.js';
+import { fromAnswer, parsePets, unavailable, type UpstreamAnswer } from './wire.js';
 
 const CHECKED_PATH = '/pets?limit=1';
 
@@ -32,7 +32,7 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics,
   return {
     source: createRestPetSource(client.ask, userAgent),
     access: createProxyAccess({
-      keys: createKeys(),
+      findKey: createKeys(),
       addressLedger: sharing?.ledger(addresses, 'proxy:address') ?? addresses,
       defaultPlan,
       defaultLedger: sharing?.ledger(keys, 'proxy:key') ?? keys,
@@ -44,7 +44,7 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics,
     close: () => client.close(),
   };
 
-  /** Asks the upstream for an animal, without a key. @throws StoreError, or ConfigError if it is no animal store */
+  /** @throws StoreError, or ConfigError if the upstream is no animal store */
   async function check(): Promise<undefined> {
     const [result] = await client.ask([CHECKED_PATH], {
       call: createCall('check'),
@@ -56,11 +56,13 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics,
     if (result instanceof Error) throw result;
   }
 
+  /** An animal store answers with a list, or refuses with an Error body. */
   function readCheck(answer: UpstreamAnswer): Result {
-    if (answer.status >= 500) return fromAnswer(answer);
-    if (isAnimalStore(answer)) return [];
-    const reason = `GET ${CHECKED_PATH} was answered with ${answer.status}.`;
+    const { status, body } = answer;
+    if (status >= 500) return fromAnswer(answer);
+    if (status === 200 && parsePets(body)) return [];
+    if ([401, 403, 429].includes(status) && fromAnswer(answer).details.body) return [];
     const hint = /\/v1\/?$/.test(url) ? '' : ' Its path should probably end in /v1.';
-    return new ConfigError(`UPSTREAM_URL ${url} is no animal store: ${reason}${hint}`);
+    return new ConfigError(`UPSTREAM_URL ${url} is no animal store: it answers ${CHECKED_PATH} with ${status}.${hint}`);
   }
 }

@@ -1,17 +1,14 @@
 export type Breaker = ReturnType<typeof createBreaker>;
 
-/** How long failures continue without an answer before the breaker opens. */
 const OPEN_AFTER_MS = 500;
-/** How often a request may find out whether the upstream is back. */
 const TRY_EVERY_MS = 1_000;
 
 /**
- * Creates a breaker, which stops requests to an upstream that does not answer. The timeouts of one key alone do not open
- * it: its requests may just be slow.
+ * Creates a breaker, which stops requests to an upstream once failures have continued for a while without an answer.
+ * The timeouts of one key alone do not open it: its requests may just be slow.
  */
 export function createBreaker(onChange: (isOpen: boolean) => void) {
   let isOpen = false;
-  /** When the first failure since the last answer was. */
   let failingSince: number | undefined;
   let slowKey: string | undefined;
   let triedAt = 0;
@@ -19,7 +16,7 @@ export function createBreaker(onChange: (isOpen: boolean) => void) {
     get isOpen() {
       return isOpen;
     },
-    /** Whether a request may be sent now. */
+    /** Whether a request may be sent now: while it is open, one a second. */
     mayTry(): boolean {
       if (!isOpen) return true;
       const now = performance.now();
@@ -32,10 +29,7 @@ export function createBreaker(onChange: (isOpen: boolean) => void) {
       failingSince = slowKey = undefined;
       if (isOpen) onChange((isOpen = false));
     },
-    /**
-     * The upstream did not answer.
-     * @param keyId - the key of a request that timed out; undefined if there was no connection
-     */
+    /** @param keyId - the key of a request that timed out; undefined if there was no connection */
     failed(keyId?: string): void {
       slowKey ??= keyId;
       if (keyId !== undefined && keyId === slowKey) return;

@@ -2,77 +2,129 @@ import { randomBytes } from 'node:crypto';
 import { Pool } from 'undici';
 import type { ProxyConfig } from '../config.js';
 import { CallCancelled } from '../pets/pet-source.js';
+import { Batch, type Result } from './batch.js';
 import type { Breaker } from './breaker.js';
-import { createQueue } from './queue.js';
-import { Batch, MAX_RETRIES, UpstreamRequest, type RequestTemplate, type Result, type Shared } from './request.js';
-import { MAX_BODY_BYTES } from './wire.js';
+import { MAX_RETRIES, UpstreamRequest, type Lane, type RequestTemplate, type Upstream } from './request.js';
+import { MAX_BODY_BYTES, unavailable } from './wire.js';
 
 /** Requests several paths of the upstream at once. Returns one result for each path, in order. */
 export type AskUpstream = (paths: readonly string[], template: RequestTemplate) => Promise<readonly Result[]>;
 
-export interface UpstreamClientOptions extends Pick<ProxyConfig, 'url' | 'connections' | 'timeoutMs'> {
+interface UpstreamClientOptions extends Pick<ProxyConfig, 'url' | 'connections' | 'timeoutMs'> {
   readonly breaker: Breaker;
-  readonly observe?: Shared['observe'];
+  readonly observe?: Upstream['observe'];
 }
 
-/** Stores accept ids of up to 128 characters, and the part that is added here takes about 20. */
-const MAX_CLIENT_ID = 100;
-
-/** Creates the client of an upstream. It keeps connections alive and follows no redirects. */
+/**
+ * Creates the client of an upstream, the only place that decides whether a request may be sent now. A key uses at most
+ * half of the connections, and a single one until the upstream has answered for it. While requests wait, keys take turns.
+ */
 export function createUpstreamClient({ url, connections, timeoutMs, breaker, observe }: UpstreamClientOptions) {
   const { origin, pathname } = new URL(url);
-  const basePath = pathname.replace(/\/$/, '');
   const pool = new Pool(origin, {
     connections,
     connect: { timeout: timeoutMs },
-    // Callers cancel at their own deadlines.
+    // Batches have deadlines.
     headersTimeout: 0,
     bodyTimeout: 0,
     maxResponseSize: MAX_BODY_BYTES,
   });
-  // Clients may use a request id twice.
-  const tag = `.${randomBytes(6).toString('base64url')}.`;
-  let sent = 0;
-  let returnsIds = false;
-  const queue = createQueue(connections, breaker);
-  const shared: Shared = {
+  const upstream: Upstream = {
+    pool,
+    basePath: pathname.replace(/\/$/, ''),
     breaker,
     observe,
-    queue,
+    tag: `.${randomBytes(6).toString('base64url')}.`,
+    sent: 0,
+    returnsIds: false,
     retriesLeft: MAX_RETRIES,
-    dispatch(request) {
-      const { method, headers, body = null, call } = request.template;
-      request.id = call.requestId.slice(0, MAX_CLIENT_ID) + tag + (sent += 1).toString(36);
-      const all = [...headers, 'x-request-id', request.id];
-      pool.dispatch({ method, path: basePath + request.path, headers: all, body }, request);
-    },
-    matches({ id, key }, returned) {
-      // A check has no key. Its answer tells nothing about anybody.
-      if (!key) return true;
-      if (returned === undefined) return !returnsIds;
-      const isSame = returned === id || returned.split(', ').includes(id);
-      returnsIds ||= isSame;
-      // An upstream may have ids of its own. It then never returns the id of another request.
-      return isSame || (!returnsIds && !returned.includes(tag));
-    },
+    enqueue,
+    dequeue,
+    release,
   };
+  /** The one whose turn is next comes first. */
+  const lanes = new Map<string, Lane>();
+  const mostOfKey = Math.ceil(connections / 2);
+  let active = 0;
+  let isScheduled = false;
+
   const ask: AskUpstream = (paths, template) => {
     const { call, method } = template;
     if (call.isCancelled) return Promise.reject(new CallCancelled());
     if (paths.length === 0) return Promise.resolve([]);
-    const batch = new Batch(paths.length, call, timeoutMs);
+    const batch = new Batch(call, timeoutMs);
+    const { waiting } = findLane(call.key?.id);
     for (const path of paths) {
-      const equal = method === 'GET' ? queue.find(call.key?.id ?? '', path) : undefined;
-      const request = equal ?? new UpstreamRequest(path, template, shared, batch);
-      batch.requests.push(request);
-      if (equal) equal.join(batch);
-      else request.enqueue();
+      const equal = method === 'GET' ? waiting.get(path) : undefined;
+      const request = equal ?? new UpstreamRequest(path, template, upstream);
+      request.join(batch);
+      if (!equal) enqueue(request);
     }
     return batch.results;
   };
+
   return {
     ask,
-    load: queue.load,
+    load: () => ({ active, waiting: [...lanes.values()].reduce((sum, { waiting }) => sum + waiting.size, 0) }),
     close: () => pool.destroy(),
   };
+
+  function enqueue(request: UpstreamRequest): void {
+    request.queuedAt = performance.now();
+    request.lane = findLane(request.key?.id);
+    request.lane.waiting.set(request.place, request);
+    schedule();
+  }
+
+  function findLane(keyId = ''): Lane {
+    let lane = lanes.get(keyId);
+    if (!lane) lanes.set(keyId, (lane = { keyId, active: 0, waiting: new Map() }));
+    return lane;
+  }
+
+  function dequeue({ lane, place }: UpstreamRequest): void {
+    // While a request pauses before a retry, it is in no lane.
+    if (lane?.waiting.delete(place)) forgetIdle(lane);
+  }
+
+  function release({ lane }: UpstreamRequest): void {
+    if (lane) lane.active -= 1;
+    active -= 1;
+    forgetIdle(lane);
+    schedule();
+  }
+
+  /** By then, all that has arrived was read, so that equal GETs share a request. */
+  function schedule(): void {
+    if (!isScheduled) setImmediate(sendWaiting);
+    isScheduled = true;
+  }
+
+  function sendWaiting(): void {
+    isScheduled = false;
+    for (const lane of lanes.values()) {
+      const request = lane.waiting.values().next().value;
+      if (!request) continue;
+      const { key } = request;
+      const isFull = active >= connections || lane.active >= (key?.isUnknown ? 1 : mostOfKey);
+      // Nobody waits for a connection to an upstream that does not answer.
+      if (isFull && !breaker.isOpen) continue;
+      lane.waiting.delete(request.place);
+      const refusal = request.retries === 0 ? key?.start() : key?.findRefusal();
+      if (refusal || isFull || !breaker.mayTry()) {
+        request.finish(refusal ?? unavailable());
+      } else {
+        active += 1;
+        lane.active += 1;
+        request.send();
+      }
+      forgetIdle(lane);
+      // A lane that is moved to the end is reached again.
+      if ((lane.waiting.size > 0 || lanes.size > 1) && lanes.delete(lane.keyId)) lanes.set(lane.keyId, lane);
+    }
+  }
+
+  function forgetIdle(lane: Lane | undefined): void {
+    if (lane?.active === 0 && lane.waiting.size === 0) lanes.delete(lane.keyId);
+  }
 }

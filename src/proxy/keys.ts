@@ -7,50 +7,40 @@ import { monotonicNow } from '../clock.js';
 import type { StoreError } from '../errors.js';
 import { createLimitsParser, type ParseLimits } from './limits.js';
 
-/** How long a key counts as refused after a 401. */
+/** After a 401. */
 const REFUSED_MS = 5_000;
 /** Before the gateway refuses a key for longer than this, it sends one request. */
 const LONG_MS = 60_000;
 /** Resets closer than this belong to the same window, because the upstream states whole seconds. */
 const SAME_WINDOW_MS = 2_000;
 
+/** Keys that are remembered. */
+const CAPACITY = 100_000;
+
 export type Keys = ReturnType<typeof createKeys>;
 
-/**
- * Creates the states of all keys.
- * @param capacity - the most keys that the upstream has accepted, or that have a cooldown
- * @param otherCapacity - the most others, which may be made up
- */
-export function createKeys(capacity = 100_000, otherCapacity = 10_000) {
+/** Creates the function that returns the state of a key. */
+export function createKeys() {
   const parseLimits = createLimitsParser();
-  const kept = createBoundedCache<KeyState>(capacity);
-  const others = createBoundedCache<KeyState>(otherCapacity);
-  return {
-    get(keyId: string): KeyState {
-      let state = kept.get(keyId) ?? others.get(keyId);
-      if (!state) others.set(keyId, (state = new KeyState(parseLimits)));
-      return state;
-    },
-    keep(keyId: string, state: KeyState): void {
-      if (kept.has(keyId) || (!state.isAccepted && !state.cooldown)) return;
-      others.delete(keyId);
-      kept.set(keyId, state);
-    },
+  const states = createBoundedCache<KeyState>(CAPACITY);
+  return (keyId: string): KeyState => {
+    let state = states.get(keyId);
+    if (!state) states.set(keyId, (state = new KeyState(parseLimits)));
+    return state;
   };
 }
 
-/** What the upstream's answers say about one key. */
+/** What the upstream's answers say about one key. Times are those of `monotonicNow`. */
 export class KeyState {
-  /** Whether the upstream has accepted the key: refusals other than 401 say nothing about that. */
+  /** Only a 401 changes it back. */
   isAccepted = false;
   /** Requests that were admitted and have not ended. */
   inFlight = 0;
-  /** After a 401. It does not end a cooldown, which may be longer. */
   #refused: { readonly until: number; readonly error: StoreError } | undefined;
   #cooldown: (Cooldown & { readonly cause?: StoreError | undefined }) | undefined;
-  /** From then on, one request must go first, to learn the limits. */
+  /** Then one request goes first again. */
   #knownUntil = 0;
-  /** The numbers of the last answer that stated any, and when it arrived, by `performance.now()`. */
+  /** The numbers of the last answer that stated any, and when it arrived. */
   #stated: readonly WindowState[] = [];
   #statedAt = 0;
 
@@ -66,7 +56,7 @@ export class KeyState {
 
   /** The open windows, minus the requests in flight. */
   get windows(): readonly WindowState[] {
-    return this.#findOpen(monotonicNow()).map(({ name, seconds, limit, remaining, resetAt }) => ({
+    return this.#findOpen().map(({ name, seconds, limit, remaining, resetAt }) => ({
       name,
       seconds,
       limit,
@@ -79,10 +69,7 @@ export class KeyState {
     return this.#cooldown && this.#cooldown.until > monotonicNow() ? this.#cooldown : undefined;
   }
 
-  /**
-   * Why nothing may be sent now.
-   * @param cost - of an operation that is not admitted yet. Waiting requests get the error of the upstream itself
-   */
+  /** Why nothing may be sent now. @param cost - of a new operation. Waiting requests get the upstream's own error */
   findRefusal(cost?: number): StoreError | undefined {
     if (!this.#refused && !this.#cooldown) return undefined;
     const now = monotonicNow();
@@ -95,22 +82,22 @@ export class KeyState {
     return this.#findExcess(cost ?? 1) ?? rateLimited(retryAfter, cost);
   }
 
-  /** Why `cost` requests do not fit into the windows. Before a refusal for more than a minute, one request goes first. */
+  /** Why `cost` requests do not fit into the windows. */
   findLimit(cost: number): StoreError | undefined {
     if (this.isUnknown || !this.#stated.some(({ remaining }) => remaining - this.inFlight < cost)) return undefined;
     const excess = this.#findExcess(cost);
     const full = this.windows.filter(({ remaining }) => remaining < cost);
     if (excess || full.length === 0) return excess;
-    const wait = secondsUntil(Math.max(...full.map(({ resetAt }) => resetAt)), monotonicNow());
-    const isUsedUp = this.#stated.some(({ remaining }) => remaining === 0);
-    const isOld = performance.now() - this.#statedAt >= LONG_MS;
-    const mayTry = wait * 1_000 > LONG_MS && this.inFlight === 0 && (isUsedUp || isOld);
-    if (!mayTry) return rateLimited(wait, cost, full);
+    const now = monotonicNow();
+    const retryAfter = secondsUntil(Math.max(...full.map(({ resetAt }) => resetAt)), now);
+    // The numbers may be outdated, or wrong.
+    const isDoubtful = now - this.#statedAt >= LONG_MS || this.#stated.some(({ remaining }) => remaining === 0);
+    if (retryAfter * 1_000 <= LONG_MS || !isDoubtful || this.inFlight > 0) return rateLimited(retryAfter, cost, full);
     this.#knownUntil = 0;
     return undefined;
   }
 
-  /** Updates the state from an answer. The parameters are those of `UpstreamKey.learn`. */
+  /** See `UpstreamKey.learn`. */
   learn(answer: UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void {
     const now = monotonicNow();
     const { status } = answer;
@@ -123,13 +110,13 @@ export class KeyState {
     }
     this.isAccepted ||= status < 300 || status === 404;
     const stated = this.parseLimits(answer, now);
-    // Of two answers whose requests were in flight together, the one with the smaller number is the newer one.
-    const overlapped = sentAt < this.#statedAt ? this.#stated : [];
     if (stated.length === 0) {
-      this.#stated = this.#findOpen(now);
+      this.#stated = this.#findOpen();
     } else {
-      this.#stated = overlapped.length === 0 ? stated : stated.map((window) => merge(overlapped, window));
-      this.#statedAt = performance.now();
+      // Of two answers whose requests were in flight together, the one with the smaller number is the newer one.
+      const wasInFlight = sentAt < this.#statedAt;
+      this.#stated = wasInFlight ? stated.map((window) => this.#findSmaller(window)) : stated;
+      this.#statedAt = now;
     }
     if (status < 500) this.#knownUntil = this.isAccepted ? Math.min(...this.#stated.map(({ resetAt }) => resetAt)) : 0;
     if (!refusal) return;
@@ -140,13 +127,13 @@ export class KeyState {
     this.coolDown({ until, retryAt, code }, refusal);
   }
 
-  /** Starts a cooldown, unless a longer one is in progress. */
   coolDown(cooldown: Cooldown, cause?: StoreError): void {
     if (cooldown.until > (this.cooldown?.until ?? 0)) this.#cooldown = { ...cooldown, cause };
     this.#knownUntil = 0;
   }
 
-  #findOpen(now: number): readonly WindowState[] {
+  #findOpen(): readonly WindowState[] {
+    const now = monotonicNow();
     return this.#stated.filter(({ resetAt }) => resetAt > now);
   }
 
@@ -155,10 +142,10 @@ export class KeyState {
     const largest = Math.min(...this.#stated.map(({ limit }) => limit));
     return cost > largest ? operationTooLarge(cost, largest) : undefined;
   }
-}
 
-function merge(known: readonly WindowState[], stated: WindowState): WindowState {
-  const { name, remaining, resetAt } = stated;
-  const same = known.find((window) => window.name === name && Math.abs(window.resetAt - resetAt) <= SAME_WINDOW_MS);
-  return same && same.remaining < remaining ? { ...stated, remaining: same.remaining } : stated;
+  #findSmaller(stated: WindowState): WindowState {
+    const known = this.#stated.find(({ name }) => name === stated.name);
+    if (!known || Math.abs(known.resetAt - stated.resetAt) > SAME_WINDOW_MS) return stated;
+    return { ...stated, remaining: Math.min(known.remaining, stated.remaining) };
+  }
 }

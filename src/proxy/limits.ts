@@ -3,11 +3,13 @@ import type { WindowState } from '../access/ledger.js';
 import type { UpstreamAnswerHead } from '../access/session.js';
 import { toWallTime } from '../clock.js';
 
+type Head = Pick<UpstreamAnswerHead, 'header'>;
+
 export type ParseLimits = ReturnType<typeof createLimitsParser>;
 
 /** The longest time that a reset or a wait may be away, in seconds. */
 const DAY = 86_400;
-/** Longer headers are ignored: those of a store have about a hundred characters. */
+/** Those of a store have about a hundred characters. */
 const MAX_LENGTH = 2_000;
 
 /**
@@ -20,7 +22,7 @@ export function createLimitsParser() {
   const parseStates = rememberLast(parseItems);
 
   /** Returns the windows, the shorter first; none if the response states none. */
-  return (answer: Pick<UpstreamAnswerHead, 'header'>, now: number): readonly WindowState[] => {
+  return (answer: Head, now: number): readonly WindowState[] => {
     const states = parseStates(answer.header('ratelimit') ?? '');
     const windows: WindowState[] = [];
     for (const [name, policy] of parsePolicies(answer.header('ratelimit-policy') ?? '')) {
@@ -43,7 +45,6 @@ export function createLimitsParser() {
   };
 }
 
-/** Most answers repeat the text of the one before. */
 function rememberLast<T>(parse: (text: string) => T): (text: string) => T {
   let last = { text: '', parsed: parse('') };
   return (text) => {
@@ -53,8 +54,8 @@ function rememberLast<T>(parse: (text: string) => T): (text: string) => T {
 }
 
 /**
- * Returns the parameters of each item in a list such as `"minute";q=60;w=60, "day";q=1000;w=86400`, by its name. A field
- * that is malformed anywhere is ignored: https://www.rfc-editor.org/rfc/rfc9651#section-4.2
+ * Returns the parameters of the items in a list such as `"minute";q=60;w=60, "day";q=1000;w=86400`, by name. A field that
+ * is malformed anywhere is ignored: https://www.rfc-editor.org/rfc/rfc9651#section-4.2
  */
 function parseItems(text: string): ReadonlyMap<string, Parameters> {
   const items = new Map<string, Parameters>();
@@ -65,7 +66,7 @@ function parseItems(text: string): ReadonlyMap<string, Parameters> {
       if (typeof name === 'string' && unit === 'requests') items.set(name, parameters);
     }
   } catch {
-    // Only parseList throws, before the first item.
+    // It is malformed.
   }
   return items;
 }
@@ -79,10 +80,10 @@ function parseCount(text: string | undefined): number | undefined {
 }
 
 /**
- * Parses `Retry-After`, a number of seconds or an HTTP date: https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
- * @returns the wait in seconds, at most a day; undefined without a valid header
+ * Parses `Retry-After`: https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
+ * @returns seconds, at most a day; undefined without a valid header
  */
-export function parseRetryAfter(answer: Pick<UpstreamAnswerHead, 'header'>, now: number): number | undefined {
+export function parseRetryAfter(answer: Head, now: number): number | undefined {
   const value = answer.header('retry-after');
   if (value === undefined) return undefined;
   // `Date.parse` accepts much more, but every HTTP date begins with a weekday.

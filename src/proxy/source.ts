@@ -4,11 +4,11 @@ import { formatIdempotencyKey } from '../pets/idempotency-key.js';
 import { compareInt64, type Int64 } from '../pets/int64.js';
 import type { Pet } from '../pets/pet.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
+import type { Result } from './batch.js';
 import type { AskUpstream } from './client.js';
-import type { Result } from './request.js';
 import { formatNewPet, fromAnswer, noPaging, notUnderstood, parsePet, parsePets, type UpstreamAnswer } from './wire.js';
 
-/** Characters of responses whose lists are kept. */
+/** Characters of the responses whose lists are kept. */
 const KEPT_CHARACTERS = 16_000_000;
 const LOOKUP = '/pets/';
 
@@ -25,7 +25,7 @@ export function createRestPetSource(ask: AskUpstream, userAgent: string): PetSou
       let path = `/pets?limit=${limit}`;
       if (status !== undefined) path += `&status=${status}`;
       if (after !== undefined) path += `&after=${after}`;
-      const id = `${call.key?.id ?? ''} ${path}`;
+      const id = `${call.key?.id} ${path}`;
       const read = (answer: UpstreamAnswer): Result => readList(answer, id, limit, after);
       return only(await ask([path], { call, method: 'GET', headers: toHeaders(call), read }));
     },
@@ -39,8 +39,7 @@ export function createRestPetSource(ask: AskUpstream, userAgent: string): PetSou
       headers.push('content-type', 'application/json');
       if (key) headers.push('idempotency-key', formatIdempotencyKey(key));
       const body = formatNewPet(newPet);
-      const [pet] = only(await ask(['/pets'], { call, method: 'POST', headers, body, read: readPet }));
-      return pet as Pet;
+      return only(await ask(['/pets'], { call, method: 'POST', headers, body, read: readPet }))[0] as Pet;
     },
   };
 
@@ -59,7 +58,6 @@ export function createRestPetSource(ask: AskUpstream, userAgent: string): PetSou
     return pets;
   }
 
-  /** Names and values alternately. */
   function toHeaders({ key, clientName }: Call): string[] {
     const headers = ['accept', 'application/json', 'accept-encoding', 'identity', 'user-agent', userAgent];
     if (key) headers.push('authorization', key.authorization);

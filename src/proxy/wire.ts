@@ -1,4 +1,3 @@
-import { isUtf8 } from 'node:buffer';
 import { brotliDecompressSync, inflateRawSync, unzipSync } from 'node:zlib';
 import { z } from 'zod';
 import { keyRefused } from '../access/refusals.js';
@@ -11,7 +10,7 @@ import { PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pets/pet
 import { parseRetryAfter } from './limits.js';
 
 export interface UpstreamAnswer extends UpstreamAnswerHead {
-  /** Undefined if the body is too large, incomplete, encoded in an unknown way or not UTF-8. */
+  /** Undefined if it cannot be read. */
   readonly body: string | undefined;
 }
 
@@ -20,15 +19,14 @@ export function parsePet(body: string | undefined): Pet | undefined {
   return toPet(parse(body));
 }
 
-/** Reads a list of animals and sorts it, because the interface defines no order. Undefined as above. */
+/** Reads a list and sorts it, because the interface defines no order. Undefined as above. */
 export function parsePets(body: string | undefined): readonly Pet[] | undefined {
   const list = parse(body);
-  if (!Array.isArray(list)) return undefined;
-  const pets = list.map(toPet);
+  const pets = Array.isArray(list) ? list.map(toPet) : [undefined];
   return pets.every((pet) => pet !== undefined) ? pets.sort((a, b) => compareInt64(a.id, b.id)) : undefined;
 }
 
-/** Formats the body of POST /pets, with the category as an exact integer. */
+/** Writes the category as an exact integer. */
 export function formatNewPet({ name, categoryId, status }: NewPet): string {
   const rest = status === undefined ? '' : `,"status":"${status}"`;
   return `{"name":${JSON.stringify(name)},"categoryId":${categoryId}${rest}}`;
@@ -42,33 +40,26 @@ function parse(body: string | undefined): unknown {
   }
 }
 
-const UNKNOWN_STATUS = 'The animal store gave the animal a status that is not known here.';
-
 function toPet(value: unknown): Pet | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
-  const { id, name, categoryId, status } = value as Record<string, unknown>;
-  const petId = toInt64(id);
-  const petCategoryId = toInt64(categoryId);
-  if (petId === undefined || petCategoryId === undefined || typeof name !== 'string') return undefined;
-  if (status !== undefined && typeof status !== 'string') return undefined;
-  const isKnown = status === undefined || isStatus(status);
-  return {
-    id: petId,
-    name,
-    categoryId: petCategoryId,
-    status: isKnown ? status : undefined,
-    statusError: isKnown ? undefined : new StoreError('upstream_error', UNKNOWN_STATUS),
-  };
+  const { id: petId, name, categoryId: petCategoryId, status } = value as Record<string, unknown>;
+  const id = toInt64(petId);
+  const categoryId = toInt64(petCategoryId);
+  if (id === undefined || categoryId === undefined || typeof name !== 'string') return undefined;
+  if (status === undefined || isStatus(status)) return { id, name, categoryId, status, statusError: undefined };
+  if (typeof status !== 'string') return undefined;
+  const message = 'The animal store gave the animal a status that is not known here.';
+  return { id, name, categoryId, status: undefined, statusError: new StoreError('upstream_error', message) };
 }
 
-/** The parser returns a number only for an exact integer in plain decimal, and a JsonNumber for all others. */
+/** The parser returns a number only for an exact integer in plain decimal. */
 function toInt64(value: unknown): Int64 | undefined {
   if (typeof value === 'number') return String(value) as Int64;
   return value instanceof JsonNumber && isInt64(value.text) ? value.text : undefined;
 }
 
-function isStatus(value: string): value is PetStatus {
-  return (PET_STATUSES as readonly string[]).includes(value);
+function isStatus(value: unknown): value is PetStatus {
+  return (PET_STATUSES as readonly unknown[]).includes(value);
 }
 
 export function unavailable(cause?: unknown): StoreError {
@@ -80,16 +71,13 @@ export function timedOut(): StoreError {
   return new StoreError('upstream_timeout', 'The animal store behind this gateway did not answer in time.');
 }
 
-/** The interface does not allow the upstream's response. The message does not quote it. */
+/** The interface does not allow a response, which the message does not quote. */
 export function notUnderstood(what: string, details: StoreError['details'] = {}): StoreError {
   const message = `The animal store behind this gateway gave an answer that its interface does not allow (${what}).`;
   return new StoreError('upstream_error', message, details);
 }
 
-/**
- * The store behind the gateway lacks the parameter `after`.
- * @param answer - its refusal, if it gave one; clients get the Error body
- */
+/** @param answer - the refusal of `after`, if there was one; clients get its Error body */
 export function noPaging(answer?: UpstreamAnswer): StoreError {
   const body = answer && fromAnswer(answer).details.body;
   const message = 'The animal store behind this gateway has no paging: leave out after.';
@@ -106,8 +94,8 @@ export function fromAnswer(answer: UpstreamAnswer): StoreError {
   const retryAfter = parseRetryAfter(answer, monotonicNow());
   const details = { body, graphqlOnly: !body, retryAfter };
   if (status === 401) {
-    const { message, headers } = keyRefused(body?.message);
-    return new StoreError('unauthorized', message, { ...details, headers });
+    const { code, message, headers } = keyRefused(body?.message);
+    return new StoreError(code, message, { ...details, headers });
   }
   if (status === 429) {
     const code = body?.code === 'key_banned' ? 'key_banned' : 'rate_limited';
@@ -119,44 +107,27 @@ export function fromAnswer(answer: UpstreamAnswer): StoreError {
   return new StoreError(NAMES[status] ?? 'upstream_error', body.message, details);
 }
 
-/** Whether this is how an animal store answers a request for animals without a key: with a list, or a refusal. */
-export function isAnimalStore(answer: UpstreamAnswer): boolean {
-  const { status, body } = answer;
-  if (status === 200) return parsePets(body) !== undefined;
-  return [401, 403, 429].includes(status) && fromAnswer(answer).details.body !== undefined;
-}
-
 /** A hundred animals with the longest names, with every character escaped, take a third of this. */
 export const MAX_BODY_BYTES = 1_048_576;
+/** It ignores a byte order mark. */
+const UTF8 = new TextDecoder('utf-8', { fatal: true });
 
-/**
- * Decodes a body. Some upstreams encode it although they were not asked to.
- * @returns undefined if it cannot be decoded, is too large or is not UTF-8
- */
-export function readBody(chunks: readonly Buffer[], encoding = 'identity'): string | undefined {
+/** Decodes a body, which may be encoded although nobody asked for that. @returns undefined if it is too large or invalid */
+export function readBody(chunks: readonly Buffer[], encoding = ''): string | undefined {
   const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
   try {
-    const decoded = decode(body, encoding.toLowerCase());
-    return decoded && isUtf8(decoded) ? decoded.toString().replace(/^\uFEFF/, '') : undefined;
+    return UTF8.decode(decode(body, encoding.toLowerCase()));
   } catch {
     return undefined;
   }
 }
 
-function decode(body: Buffer, encoding: string): Buffer | undefined {
+function decode(body: Buffer, encoding: string): Buffer {
   const limit = { maxOutputLength: MAX_BODY_BYTES };
-  switch (encoding) {
-    case 'identity':
-    case '':
-      return body;
-    case 'br':
-      return brotliDecompressSync(body, limit);
-    case 'deflate':
-      // Some servers send it without the header of zlib, whose first byte ends in an 8.
-      return ((body[0] ?? 0) & 0x0f) === 8 ? unzipSync(body, limit) : inflateRawSync(body, limit);
-    case 'gzip':
-    case 'x-gzip':
-      return unzipSync(body, limit);
-  }
-  return undefined;
+  if (encoding === '' || encoding === 'identity') return body;
+  if (encoding === 'br') return brotliDecompressSync(body, limit);
+  // Some servers send `deflate` without the header of zlib, whose first byte ends in an 8.
+  if (encoding === 'deflate' && ((body[0] ?? 0) & 0x0f) !== 8) return inflateRawSync(body, limit);
+  if (['gzip', 'x-gzip', 'deflate'].includes(encoding)) return unzipSync(body, limit);
+  throw new TypeError(`the encoding ${encoding} is unknown`);
 }

@@ -16,7 +16,7 @@ const LATE_IN_A_ROW = 3;
 
 /**
  * Runs a script in one atomic step. It returns an array of integers.
- * @returns undefined if Redis is unavailable, or replies late or with an error. The script may have run.
+ * @returns undefined if Redis is unavailable, or replies late or with an error. The script may have run all the same.
  */
 export type Script = (keys: string[], args: (string | number)[]) => Promise<readonly number[] | undefined>;
 
@@ -24,9 +24,8 @@ export type RedisClient = Awaited<ReturnType<typeof openRedis>>;
 
 export interface RedisOptions {
   readonly url: string;
-  /** The variable with the URL, for messages. */
+  /** The variable with the URL. */
   readonly setting?: string;
-  /** How long a reply may take. */
   readonly timeoutMs: number;
   readonly log?: Log;
   readonly metrics?: Pick<Metrics, 'watchSharing' | 'observeDatabase'>;
@@ -37,7 +36,7 @@ export interface RedisOptions {
 /**
  * Connects to one server, the primary that Sentinels name, or a cluster. An error or a late reply fails only its own
  * call. In an outage (docs/redis.md), all calls fail at once, until Redis accepts a write on a new connection.
- * @throws ConfigError if Redis refuses the connection, or is unavailable for as long as the start may take
+ * @throws ConfigError
  */
 export async function openRedis(options: RedisOptions) {
   const { url, setting = 'REDIS_URL', timeoutMs, log, metrics, waitUntilAvailable } = options;
@@ -46,9 +45,8 @@ export async function openRedis(options: RedisOptions) {
   const listeners: (() => unknown)[] = [];
   let isUp = false;
   let wasUp = false;
-  /** The error of the connection. */
+  /** Of the connection. */
   let failure: Error | undefined;
-  /** When the first of the late replies in a row was missed. */
   let lateSince = Infinity;
 
   const address = parseRedisUrl(url) as RedisAddress;
@@ -75,9 +73,9 @@ export async function openRedis(options: RedisOptions) {
     get isUp() {
       return isUp;
     },
-    /** Adds a listener that is called whenever Redis is available again. */
+    /** Calls the listener whenever Redis is available again. */
     onUp: (listener: () => unknown): void => void listeners.push(listener),
-    /** @param name - also the name in the metrics */
+    /** @param name - also in the metrics */
     defineScript(name: string, lua: string): Script {
       client.defineCommand(name, { lua });
       return (keys, args) => (isUp ? call(name, keys, args) : Promise.resolve(undefined));
@@ -123,7 +121,7 @@ export async function openRedis(options: RedisOptions) {
       await run('check', ['animals:check'], []);
     } catch (error) {
       fail(error as Error);
-      if (client.status === 'ready') client.disconnect(true);
+      reconnect();
       return;
     }
     if (client.status !== 'ready') return;
@@ -147,10 +145,10 @@ export async function openRedis(options: RedisOptions) {
   }
 
   function isOutage(reason: SharingFailure, error: Error): boolean {
-    // WRONGTYPE and ERR concern the keys of the call. Other errors, such as READONLY and OOM, concern the server.
+    // WRONGTYPE and ERR concern the keys of the call, others the server, such as READONLY and OOM.
     if (reason === 'error') return !['WRONGTYPE', 'ERR'].includes(codeOf(error));
     if (reason !== 'timeout') return true;
-    // Replies that are missed at the same time are late for one reason.
+    // Replies that are missed at the same time have one cause.
     const now = performance.now();
     lateSince = Math.min(lateSince, now);
     return now - lateSince >= (LATE_IN_A_ROW - 1) * timeoutMs * 0.9;
@@ -161,6 +159,10 @@ export async function openRedis(options: RedisOptions) {
     isUp = false;
     sharing?.setShared(false);
     log?.warn({ reason, failure: error.message }, 'Redis is unavailable: this instance counts limits alone');
+    reconnect();
+  }
+
+  function reconnect(): void {
     if (client.status === 'ready') client.disconnect(true);
   }
 }
@@ -208,7 +210,7 @@ function createClient(
   return new Redis({ ...options, host, port, tls: tls && !isIP(host) ? { servername: host } : tls });
 }
 
-/** What connecting with TLS fails with, if no host accepts it: ioredis does not tell that of Sentinels and clusters. */
+/** Why no host accepts TLS: ioredis does not say that of Sentinels and clusters. */
 function findTlsFailure({ hosts }: RedisAddress): Promise<Error | undefined> {
   const attempts = hosts.map(async ({ host, port }) => {
     const socket = connect({ host, port, servername: isIP(host) ? '' : host });
@@ -220,21 +222,18 @@ function findTlsFailure({ hosts }: RedisAddress): Promise<Error | undefined> {
   );
 }
 
-/** The first word of an error of Redis: https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors */
+/** https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors */
 function codeOf({ name, message }: Error): string {
   return name === 'ReplyError' ? (message.split(' ')[0] as string) : '';
 }
 
 /** Waiting does not help against a wrong password, user, database or kind of Redis. */
-function toStartError(
-  setting: string,
-  error: Error & { command?: { name: string } } = new Error('it does not answer'),
-): Error {
+function toStartError(setting: string, error: Error & { command?: { name: string } } = new Error('no answer')): Error {
   const name = error.command?.name ?? '';
   const code = codeOf(error);
   const isRefused = ['WRONGPASS', 'NOAUTH', 'NOPERM', 'MOVED'].includes(code);
   if (!isRefused && !['hello', 'auth', 'select'].includes(name))
     return new StoreError('unavailable', error.message, { cause: error });
-  // A server may quote what it received, and that could be the password.
+  // The message may quote the password.
   return new ConfigError(`${setting} names a Redis that answers ${code} to ${name.toUpperCase()}`);
 }

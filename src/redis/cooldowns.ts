@@ -3,12 +3,12 @@ import { createBoundedCache } from '../bounded-cache.js';
 import { monotonicNow } from '../clock.js';
 import type { RedisClient } from './client.js';
 
-/** The most cooldowns that are kept, to share them again after an outage. */
+/** Cooldowns that are kept, to share them again after an outage. */
 const CAPACITY = 10_000;
 /** How long the other gateways wait for the one that tries a key. */
 const TRIAL_MS = 5_000;
 
-/** Creates the cooldowns that all gateways with the same Redis share. During an outage, each gateway has its own. */
+/** Creates the cooldowns that all gateways with the same Redis share. In an outage, each has its own. */
 export function createRedisCooldowns(client: RedisClient, nameOf: (keyId: string) => string): Cooldowns {
   const script = client.defineScript('cool-down', COOL_DOWN);
   const run = (keyId: string, wait: number, left = 0, code = '') =>
@@ -48,12 +48,12 @@ export function createRedisCooldowns(client: RedisClient, nameOf: (keyId: string
 }
 
 /**
- * Finds the cooldown of a key, starts or prolongs one, or ends it. After the wait, the first caller may try the key, and
- * the others wait for the result. Times are in milliseconds.
+ * Finds, starts, prolongs or ends the cooldown of a key. After the wait, the first caller may try the key, and the others
+ * wait for the result. Times are in milliseconds.
  *
- * KEYS: `ban` or `limit`, which expires when the upstream will serve the key; and what expires at the end of the wait.
- * ARGV: the wait to start, 0 to find one, or -1 to end it; how long until the upstream will serve the key; the code.
- * Reply: the rest of the wait; how long until the upstream will serve the key; 1 for a ban.
+ * KEYS: `ban` or `limit`, which expires when the upstream will serve the key; what expires at the end of the wait.
+ * ARGV: the wait to start, 0 to find one, or -1 to end it; the time until the upstream will serve the key; the code.
+ * Reply: the rest of the wait; the time until the upstream will serve the key; 1 for a ban.
  */
 const COOL_DOWN = `
 local wait, left = math.max(redis.call('PTTL', KEYS[2]), 0), math.max(redis.call('PTTL', KEYS[1]), 0)

@@ -4,7 +4,7 @@ import { banned, findLargestCost, refused, view, type MemoryLedger } from '../ac
 import { monotonicNow } from '../clock.js';
 import type { RedisClient } from './client.js';
 
-/** Smaller differences between the clocks are ignored, so that the end of a window does not move. */
+/** Smaller differences of the clocks are ignored, so that the end of a window does not move. */
 const CLOCK_TOLERANCE_MS = 1_000;
 /** A window so close to its end may be over when the call arrives. */
 const LAST_MS = 2_000;
@@ -12,8 +12,7 @@ const LAST_MS = 2_000;
 /**
  * Returns a ledger that all processes with the same Redis share. What Redis does not count in time, the local ledger
  * counts, and the next call for the account, or the end of the outage, adds it in Redis.
- * @param local - also keeps the counts of the last reply for each account
- * @param bans - those of the local ledger
+ * @param local - also keeps the last reply for each account
  */
 export function shareLedger(
   client: RedisClient,
@@ -95,12 +94,10 @@ export function shareLedger(
  * KEYS: the end of the ban; the times of refusals (a list); and for each window a hash: `used`, `closes`, and the part
  * of each process.
  * ARGV: the process; the cost; the refusals in a minute above which the account is banned, or -1; the length of a ban;
- * what is left of the ban; how long ago bans were lifted; and for each window: length, limit, used, the caller's part,
- * what is left. The caller may know more than Redis, which may have lost its data, or whose clock may have stepped.
- * Reply: the outcome (0 admitted, 1 refused, 2 banned); the time; the end of the ban; and for each window:
- * used, the caller's part, the end.
- *
- * A caller sends the sum of what it admitted, so nothing is counted twice if a script has run and its reply was late.
+ * what is left of the ban; how long ago bans were lifted; for each window: length, limit, used, the caller's part, what
+ * is left. The caller may know more than Redis, which may have lost its data, or whose clock may have stepped. It sends
+ * the sum of what it admitted, so nothing is counted twice if a script has run and its reply was late.
+ * Reply: 0 admitted, 1 refused, 2 banned; the time; the end of the ban; for each window: used, the caller's part, the end.
  */
 const ADMIT = `
 local time = redis.call('TIME')

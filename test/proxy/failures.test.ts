@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vites
 import { createCall } from '../../src/pets/pet-source.js';
 import { createBreaker } from '../../src/proxy/breaker.js';
 import { createUpstreamClient } from '../../src/proxy/client.js';
-import type { Result } from '../../src/proxy/request.js';
+import type { Result } from '../../src/proxy/batch.js';
 import { createUpstreamKey } from '../support/calls.js';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
 import {

@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createCall } from '../../src/pets/pet-source.js';
+import { StoreError } from '../../src/errors.js';
+import { createCall, type Call } from '../../src/pets/pet-source.js';
 import { createBreaker } from '../../src/proxy/breaker.js';
 import { createUpstreamClient } from '../../src/proxy/client.js';
-import type { Result } from '../../src/proxy/request.js';
-import { createUpstreamKey } from '../support/calls.js';
+import type { Result } from '../../src/proxy/batch.js';
+import { createCancellableCall, createUpstreamKey } from '../support/calls.js';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
 import { answerAnimals, send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
 
@@ -142,6 +143,36 @@ it('equal GETs of a key share one request while its connection opens, but not on
   for (const answer of held) answer();
   expect(await Promise.all([...together, later])).toEqual([[[]], [[]], [[]], [[]]]);
   expect(upstream.seen).toHaveLength(2);
+  await client.close();
+  await upstream.close();
+});
+
+it('a call that is cancelled before its retry does not hold up other requests of its key', async () => {
+  const upstream = await startScriptedUpstream();
+  const breaker = createBreaker(() => undefined);
+  const client = createUpstreamClient({ url: upstream.url, connections: 2, timeoutMs: 20_000, breaker });
+  const key = createUpstreamKey('a');
+  const ask = (path: string, call: Call): Promise<readonly Result[]> =>
+    client.ask([path], { call: { ...call, key }, method: 'GET', headers: [], read: readStatus });
+  const readStatus = ({ status }: { readonly status: number }): Result =>
+    status === 503 ? new StoreError('upstream_error', 'No.', { retryAfter: 10 }) : [];
+  const held: (() => void)[] = [];
+  upstream.play((request, response) => {
+    if (request.path === '/pets/1') send(response, 503, '{}');
+    else held.push(() => answerAnimals(request, response));
+  });
+  const leaving = new AbortController();
+  const cancelled = ask('/pets/1', createCancellableCall(leaving.signal));
+  await expect.poll(() => upstream.seen.length).toBe(1);
+  await sleep(50);
+  const others = [ask('/pets/2', createCall('test')), ask('/pets/3', createCall('test'))];
+  await expect.poll(() => held.length).toBe(1);
+  leaving.abort();
+  expect(await cancelled).toMatchObject([{ name: 'AbortError' }]);
+  held[0]?.();
+  await expect.poll(() => held.length).toBe(2);
+  held[1]?.();
+  expect(await Promise.all(others)).toEqual([[[]], [[]]]);
   await client.close();
   await upstream.close();
 });
