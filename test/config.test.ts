@@ -193,6 +193,8 @@ describe('a wrong setting', () => {
     ['BROWNOUTS', '2030-11-05T09:00/PT15M', 'starts and durations'],
     ['BROWNOUTS', '2030-13-05T09:00Z/PT15M', 'starts and durations'],
     ['BROWNOUTS', '2030-11-05T09:00Z/PT0M', 'starts and durations'],
+    ['BROWNOUTS', '2030-02-30T09:00Z/PT15M', 'starts and durations'],
+    ['BROWNOUTS', '2030-11-31T09:00+01:00/PT15M', 'starts and durations'],
     ['BAN_SECONDS', '0', 'from 1'],
     ['BAN_SECONDS', '5m', 'from 1'],
     ['MAX_ROOT_FIELDS', '0', 'from 1'],

@@ -1,10 +1,12 @@
 import {
+  BREAK,
   executeSync,
   getNamedType,
   isNonNullType,
   Kind,
   print,
   valueFromAST,
+  visit,
   type ASTNode,
   type DocumentNode,
   type FieldNode,
@@ -26,7 +28,8 @@ import { PRICES } from './prices.js';
 import { createWriterCompiler } from './write.js';
 import type { Variables, Compiled, RootField, Deprecation, Price } from './types.js';
 
-export const LOOKUP = 'Query.pet';
+const LOOKUP_NAME = 'pet';
+const LOOKUP = `Query.${LOOKUP_NAME}`;
 /** The days on which deprecated fields will be removed. SDL has no place for them. */
 const SUNSETS: Readonly<Record<string, string>> = { [LOOKUP]: LOOKUP_SUNSET.toISOString().slice(0, 10) };
 
@@ -61,7 +64,7 @@ export function compile(
   const isMeta = ([node]: readonly FieldNode[]): boolean => node?.name.value.startsWith('__') === true;
   const isSchemaOnly = [...collectFields([root.selectionSet], fragments, () => true).values()].every(isMeta);
   const fields = [...collect([root.selectionSet])].map(compileField);
-  return { fields, deprecations: [...deprecations.values()], isSchemaOnly, size };
+  return { fields, deprecations: [...deprecations.values()], namesLookup: namesLookup(document), isSchemaOnly, size };
 
   function compileField([responseKey, nodes]: readonly [string, readonly FieldNode[]]): RootField {
     const [node] = nodes as [FieldNode];
@@ -100,6 +103,18 @@ export function compile(
       },
     });
   }
+}
+
+/** Only one type has a field of this name. */
+function namesLookup(document: DocumentNode): boolean {
+  let isNamed = false;
+  visit(document, {
+    Field({ name }) {
+      isNamed ||= name.value === LOOKUP_NAME;
+      return isNamed ? BREAK : undefined;
+    },
+  });
+  return isNamed;
 }
 
 function toStatus([responseKey, nodes]: readonly [string, readonly FieldNode[]]): RootField['statuses'] {

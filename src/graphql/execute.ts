@@ -8,13 +8,12 @@ import { completeIdempotencyKey, parseIdempotencyKey, type IdempotencyKey } from
 import { createPetLoader } from '../pets/pet-loader.js';
 import type { PetSource } from '../pets/pet-source.js';
 import { findLookupRefusal, type Brownout } from '../pets/removal.js';
-import { LOOKUP } from './compile.js';
 import { RequestErrors } from './errors.js';
 import { toDocumentMs } from './limits.js';
 import type { Prepare } from './prepare.js';
 import { price } from './prices.js';
 import { run, writeRefusal } from './run.js';
-import type { Deprecation, ExecutedOperation, OperationRequest, Prepared } from './types.js';
+import type { ExecutedOperation, OperationRequest, Prepared } from './types.js';
 
 /** An operation on its way. One with a response skips the steps that are left. */
 type BatchEntry = Partial<ExecutedOperation> & { idempotencyKey?: IdempotencyKey | undefined };
@@ -55,10 +54,10 @@ export function createExecute(
         const prepared = found instanceof Promise ? await found : found;
         entry.prepared = prepared;
         const {
-          deprecations,
+          namesLookup,
           fields: { length },
         } = prepared.compiled;
-        if (deprecations.length > 0) requireLookups(deprecations, brownouts);
+        if (namesLookup) requireLookups(brownouts);
         if (length > fields) {
           const reason = `The operations of one HTTP request may have ${limits.maxRootFields} root fields together`;
           throw new StoreError('unprocessable_request', `${reason}; these have more.`);
@@ -113,9 +112,9 @@ export function createExecute(
 }
 
 /** @throws RequestErrors during a brownout, as after the removal of the field */
-function requireLookups(deprecations: readonly Deprecation[], brownouts: readonly Brownout[]): void {
+function requireLookups(brownouts: readonly Brownout[]): void {
   const refusal = findLookupRefusal(brownouts);
-  if (refusal === undefined || deprecations.every(({ coordinate }) => coordinate !== LOOKUP)) return;
+  if (refusal === undefined) return;
   const message = `Cannot query field "pet" on type "Query". ${refusal}`;
   throw new RequestErrors(422, [{ message, extensions: { code: 'GRAPHQL_VALIDATION_FAILED' } }]);
 }

@@ -38,6 +38,8 @@ export interface Operation {
 export interface Compiled {
   readonly fields: readonly RootField[];
   readonly deprecations: readonly Deprecation[];
+  /** Whether the document has a lookup by id anywhere. After its removal, the document will not be valid. */
+  readonly namesLookup: boolean;
   /** Whether all root fields, skipped ones too, are introspection and `__typename`. */
   readonly isSchemaOnly: boolean;
   /** How many fields it consists of. */

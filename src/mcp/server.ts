@@ -8,6 +8,7 @@ import { toStoreError, type StoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
 import { JSON_TYPE, type Reply } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
+import { JsonNumber } from '../json/exact-json.js';
 import { readPackage } from '../observability/package.js';
 import type { PetSource } from '../pets/pet-source.js';
 import type { Brownout } from '../pets/removal.js';
@@ -62,6 +63,27 @@ class OneAnswer extends LowLevelServer {
   }
 }
 
+/** The parts of a message whose numbers are exact. */
+interface Sent {
+  readonly id?: unknown;
+  readonly params?: { arguments?: unknown } | null;
+}
+
+/** The SDK takes JavaScript numbers. Only the arguments of tools keep theirs as they were written. */
+function toPlain(sent: unknown): unknown {
+  const message = JSON.parse(JSON.stringify(sent)) as Sent | null;
+  const args = (sent as Sent | null)?.params?.arguments;
+  if (message?.params && args !== undefined) message.params.arguments = args;
+  return message;
+}
+
+/** Writes an answer with the id of its request, which may be a number that JavaScript rounds. */
+function write(answer: JSONRPCMessage, sent: unknown): string {
+  const { id } = Object(sent) as Sent;
+  if (!(id instanceof JsonNumber)) return JSON.stringify(answer);
+  return `{"id":${id.text},${JSON.stringify({ ...answer, id: undefined }).slice(1)}`;
+}
+
 /** Answers a message. The SDK checks it and its headers, as the edition wants it that the message names. */
 export async function answer(sent: unknown, http: HttpRequest, session: Session, options: McpOptions): Promise<Reply> {
   let failure: StoreError | undefined;
@@ -81,7 +103,8 @@ export async function answer(sent: unknown, http: HttpRequest, session: Session,
   // The part of a web Request that the SDK needs. Answers are JSON, whatever the client accepts.
   const get = (header: string) => (header === 'accept' ? `${JSON_TYPE}, ${STREAM}` : (http.header(header) ?? null));
   const request = { method: 'POST', headers: { get } } as unknown as Request;
-  const response = await createMcpHandler(() => server, { keepAliveMs: 0 }).fetch(request, { parsedBody: sent });
+  const parsedBody = toPlain(sent);
+  const response = await createMcpHandler(() => server, { keepAliveMs: 0 }).fetch(request, { parsedBody });
   const type = response.headers.get('content-type');
   if (type === STREAM) await server.sent;
   const { message } = server;
@@ -89,7 +112,7 @@ export async function answer(sent: unknown, http: HttpRequest, session: Session,
   return {
     status: refusal?.status ?? response.status,
     headers: { ...(type !== null && { 'Content-Type': message ? JSON_TYPE : type }), ...refusal?.headers },
-    body: message ? JSON.stringify(message) : await response.text(),
+    body: message ? write(message, sent) : await response.text(),
     failures: failure && [failure],
     logged,
   };
@@ -120,7 +143,7 @@ async function callTool(
     failure = await explain(toStoreError(thrown), session);
     const { message, restCode: code, retryAfter } = failure;
     const left = (await session.allowance())?.windows.map(({ remaining }) => remaining);
-    const structuredContent = { code, retryAfter, cost: failure.cost ?? price, remaining: left && Math.min(...left) };
+    const structuredContent = { code, retryAfter, cost: price, remaining: left && Math.min(...left) };
     result = { isError: true, content: [{ type: 'text', text: message }], structuredContent };
   }
   const { keyId } = session;

@@ -5,7 +5,7 @@ import { toUnixSeconds } from '../clock.js';
 import { StoreError } from '../errors.js';
 import { JsonNumber } from '../json/exact-json.js';
 import { INT64_RULE, isInt64, type Int64 } from '../pets/int64.js';
-import { isName, LIMIT, NAME_RULE, PET_STATUSES, type Pet } from '../pets/pet.js';
+import { isLimit, isName, LIMIT, LIMIT_RULE, NAME_RULE, PET_STATUSES, type Pet } from '../pets/pet.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
 import { areLookupsRemoved, type Brownout } from '../pets/removal.js';
 
@@ -47,7 +47,14 @@ const idempotencyKey = z
   .string()
   .regex(/^[ -~]{1,255}$/)
   .optional();
-const limit = z.int().min(LIMIT.minimum).max(LIMIT.maximum).default(LIMIT.default);
+/** A number may have been written as `20.0`. */
+const isLimitValue = (value: unknown): boolean =>
+  (typeof value === 'number' || value instanceof JsonNumber) && isLimit(Number(value));
+const limit = z
+  .custom(isLimitValue, LIMIT_RULE)
+  .transform(Number)
+  .default(LIMIT.default)
+  .meta({ type: 'integer', minimum: LIMIT.minimum, maximum: LIMIT.maximum });
 
 const TEXT = { type: 'string' };
 const INTEGER = { type: 'integer' };

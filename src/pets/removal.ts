@@ -19,8 +19,10 @@ const BROWNOUT =
 export function parseBrownout(text: string): Brownout | undefined {
   const [, from = '', days = 0, hours = 0, minutes = 0] = BROWNOUT.exec(text) ?? [];
   const start = new Date(from);
+  // `Date` takes 30 February for 2 March.
+  const isDay = new Date(`${from.slice(0, 10)}T00:00Z`).getUTCDate() === Number(from.slice(8, 10));
   const end = new Date(start.getTime() + ((Number(days) * 24 + Number(hours)) * 60 + Number(minutes)) * 60_000);
-  return end > start ? { text, start, end } : undefined;
+  return isDay && end > start ? { text, start, end } : undefined;
 }
 
 /** Returns the brownout that has begun, or comes next. */

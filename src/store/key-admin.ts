@@ -145,7 +145,8 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
 
   /** An empty report on a key may mean that there is no such key. */
   async function ofKnownKey<T extends OfKey>(rows: readonly T[], id: string | undefined): Promise<readonly T[]> {
-    if (rows.length === 0 && id !== undefined) await get(id);
+    // The log remembers deleted keys.
+    if (rows.length === 0 && id !== undefined && !(await keys.listEvents({ id, limit: 1 }))[0]) await get(id);
     return rows.map(requireDates);
   }
 

@@ -102,8 +102,8 @@ export async function importStore(
     const lines = toLines(chunks);
     const checksum = createHash('sha256');
     const readLine = async (): Promise<string> => {
-      const { value } = await lines.next();
-      if (value === undefined) throw new Error('the export is incomplete: lines are missing at its end');
+      const { value, done } = await lines.next();
+      if (done) throw new Error('the export is incomplete: lines are missing at its end');
       return value;
     };
     const first = (await readLine()).replace(/^\uFEFF/, '');
@@ -125,6 +125,8 @@ export async function importStore(
     }
     if ((await readLine()) !== JSON.stringify({ sha256: checksum.digest('hex') }))
       throw new Error('the export is damaged: its checksum is wrong');
+    const end = await lines.next();
+    if (!end.done || end.value !== '') throw new Error('the export is damaged: more follows its checksum');
     // The next ids follow the last ones, even if that animal is gone.
     if (lastPetId !== null) await execute(`SELECT setval('pets_id_seq', ${BigInt(lastPetId)})`);
     await execute(`SELECT setval('key_log_id_seq', max(id)) FROM key_log HAVING max(id) IS NOT NULL`);
@@ -171,13 +173,12 @@ async function describe({ execute }: Transaction): Promise<Header> {
 }
 
 /** Splits text at `\n` alone. Unlike readline, this keeps U+2028 and U+2029, which JSON does not escape. */
-export async function* toLines(chunks: AsyncIterable<string>): AsyncGenerator<string, undefined> {
+export async function* toLines(chunks: AsyncIterable<string>): AsyncGenerator<string, string> {
   let rest = '';
   for await (const chunk of chunks) {
     const lines = (rest + chunk).split('\n');
     rest = lines.pop() as string;
     yield* lines;
   }
-  // A line without its end is not complete.
-  return undefined;
+  return rest;
 }

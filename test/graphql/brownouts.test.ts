@@ -41,6 +41,17 @@ describe.each(MODES)('lookups, %s store', (mode) => {
     expect((await during.graphql('{ pets { name } }', { key })).data).toEqual({ pets: [{ name: 'Bella' }] });
   });
 
+  it('are refused in a brownout wherever their document has them', async () => {
+    const { key } = await during.createKey();
+    const skipped = 'query ($no: Boolean!) { pets { id } pet(id: 1) @skip(if: $no) { name } }';
+    const other = 'query A { pet(id: 1) { name } } query B { pets { id } }';
+    const answers = [
+      await during.graphql(skipped, { key, variables: { no: true } }),
+      await during.graphql(other, { key, operationName: 'B' }),
+    ];
+    expect(answers.map(({ status }) => status)).toEqual([422, 422]);
+  });
+
   it('refuse only their operation of a batch', async () => {
     const { key } = await during.createKey();
     const response = await during.fetch('/graphql', {

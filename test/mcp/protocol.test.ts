@@ -91,6 +91,21 @@ describe.each(MODES)('the protocol of a %s backend', (mode) => {
     expect((await callTool(gateway, 'list_pets', {}, { key, headers })).status).toBe(200);
   });
 
+  it.each(['1764250000000000', '9007199254740993', '-9223372036854775808', '"a"', '0'])(
+    'the id of a request may be %s',
+    async (id) => {
+      const { status, text } = await post(gateway, `{"jsonrpc":"2.0","id":${id},"method":"ping"}`, authorization());
+      expect([status, text]).toEqual([200, expect.stringContaining(`"id":${id}`)]);
+    },
+  );
+
+  it('clients may state capabilities with any number', async () => {
+    const capabilities = '{"experimental":{"a":{"ratio":0.5,"most":12345678901234567890}}}';
+    const params = `{"protocolVersion":"2025-11-25","capabilities":${capabilities},"clientInfo":{"name":"c","version":"1"}}`;
+    const body = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":${params}}`;
+    expect((await post(gateway, body, authorization())).body).toMatchObject({ id: 1, result: { capabilities: {} } });
+  });
+
   it('a subscription ends at once, because nothing changes', async () => {
     const headers = { 'Mcp-Method': 'subscriptions/listen' };
     const meta = {

@@ -90,6 +90,22 @@ describe.each(MODES)('tools of a %s backend', (mode) => {
     expect(result.structuredContent.pets.map(({ id }) => id)).toEqual([ODD, HIGHEST]);
   });
 
+  it('numbers may be written as JSON allows', async () => {
+    for (const [limit, isError] of [
+      ['2', undefined],
+      ['2.0', undefined],
+      ['2e0', undefined],
+      ['1.5', true],
+      ['1e3', true],
+      ['"2"', true],
+    ] as const) {
+      const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_pets","arguments":{"limit":${limit}}}}`;
+      const { result } = await post(gateway, body, { Authorization: `Bearer ${key}` });
+      expect([limit, result.isError]).toEqual([limit, isError]);
+      expect(result.content[0]?.text).not.toMatch(/JsonNumber/);
+    }
+  });
+
   it('add_pet adds the same animal once, and another with a key of its own', async () => {
     const animal = { name: 'Rex', categoryId: HIGHEST, status: 'pending' };
     const first = await call('add_pet', animal, { id: 1 });

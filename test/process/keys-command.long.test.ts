@@ -155,6 +155,7 @@ describe.each(['no server running', 'the server of the embedded store running', 
         expect(log.map(({ action }) => action)).toEqual(['delete', 'revoke', 'create']);
         expect(log[0]?.changes).toMatchObject({ plan: ['pro', null], label: ['gone', null] });
         expect((await keys('log', id)).stdout).toContain('label: gone → none');
+        expect((await keys('usage', id, '--since', '2030-01-01')).stdout).toContain('2030-01-01');
       });
 
     if (situation === 'DATABASE_URL set')

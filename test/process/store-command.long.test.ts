@@ -138,6 +138,8 @@ describe('the store command', () => {
       [`${lines.slice(0, -1).join('\n')}\n`, 'incomplete'],
       [exported.slice(0, -1), 'incomplete'],
       [exported.replace('Bella', 'Bolla'), 'checksum'],
+      [exported + exported, 'more follows its checksum'],
+      [`${exported}{"x":1}`, 'more follows its checksum'],
       [exported.replace('"category_id"', '"category_id","colour"'), 'newer'],
       [exported.replace('"tables":[', '"tables":[{"name":"orders","columns":["id"],"rows":0},'), 'newer'],
       [exported.replace('"version":1', '"version":2'), 'of a newer version of the program: its version is 2'],
