@@ -50,8 +50,8 @@ export type WaitUntilAvailable = ReturnType<typeof createStartupWait>;
 
 const RETRY_MS = 500;
 /**
- * Codes that waiting does not help: of a certificate that is not accepted or a server without TLS, and of PostgreSQL for a
- * wrong password or database name, a missing permission, and a pooler that refuses the settings of a session.
+ * Codes that waiting does not help: of TLS, and of PostgreSQL for a wrong password or database name, a missing permission,
+ * and a pooler that refuses the settings of a session.
  */
 const HOPELESS = /CERT|^ERR_TLS|^ERR_SSL|UNABLE_TO_VERIFY|HOSTNAME_MISMATCH|^28|^3D|^42501$|^08P01$/;
 
