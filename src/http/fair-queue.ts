@@ -29,7 +29,7 @@ interface Caller {
 const MAX_RUNNING = 256;
 const MAX_RUNNING_OF_CALLER = 64;
 /** The work that one caller may have in progress, in milliseconds. */
-const MAX_RUNNING_MS = 200;
+const MAX_RUNNING_MS = 100;
 /** What is assumed of the first request of a caller, in milliseconds. */
 const FIRST_GUESS_MS = 2;
 /** The most requests of one caller that wait. */
@@ -38,8 +38,8 @@ const MAX_WAITING_OF_CALLER = 256;
 const BURST_MS = 5;
 const MAX_DEBT_MS = 500;
 /** Debts shrink faster or slower, within these bounds, so that the event loop is busy for this part of the time. */
-const BUSY = 0.8;
-const MIN_SHARE = 0.35;
+const BUSY = 0.7;
+const MIN_SHARE = 0.2;
 const MAX_SHARE = 1;
 const MEASURE_EVERY_MS = 50;
 /** A caller is forgotten so long after its last request, in milliseconds. */
