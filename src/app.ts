@@ -3,15 +3,16 @@ import { PLANS } from './access/plans.js';
 import { createStartupWait, type Backend, type Sharing } from './backend.js';
 import { openStoreBackend, type StoreBackendOptions } from './store/store-backend.js';
 import { ConfigError, type Config } from './config.js';
+import { StoreError } from './errors.js';
 import type { Database } from './store/database.js';
 import type { FirstStart } from './store/first-start.js';
-import { openGraphql } from './graphql/handler.js';
+import { createGraphqlErrorReply, openGraphql } from './graphql/handler.js';
 import { createRateLimitGuard } from './graphql/rate-limit.js';
 import { createCors } from './http/cors.js';
 import { createFairQueue, type FairQueue } from './http/fair-queue.js';
 import { drain, listen } from './http/lifecycle.js';
-import type { Reply } from './http/reply.js';
-import { createHttpServer } from './http/server.js';
+import { toErrorReply, type Reply } from './http/reply.js';
+import { createHttpServer, type HttpServerOptions } from './http/server.js';
 import { createHealth, createMetricsPage } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics } from './observability/metrics.js';
@@ -19,9 +20,8 @@ import { readPackage } from './observability/package.js';
 import { createMcp } from './mcp/handler.js';
 import { createPages } from './pages/handler.js';
 import { createRest } from './rest/handler.js';
-import { createRoutes, createStarting } from './routes.js';
+import { createRoutes, type RoutesOptions } from './routes.js';
 
-/** The running program. */
 export interface App {
   readonly url: string;
   /** With its one-time token. Undefined if the pages are off. */
@@ -36,15 +36,6 @@ export interface App {
    */
   close(noticeMs?: number): Promise<void>;
 }
-
-/** A request that has waited for its turn for longer is refused: its client has usually left. In milliseconds. */
-const LATE_MS = 5_000;
-/** What the event loop does for a refusal, for any other response, for each of its bytes, and for each request to the store, in ms. */
-const REFUSAL_MS = 0.2;
-const RESPONSE_MS = 0.05;
-const BYTE_MS = 4e-6;
-const STORE_REQUEST_MS = 0.01;
-const UPSTREAM_REQUEST_MS = 0.08;
 
 export interface AppParts {
   /** For tests, which put themselves before the database. */
@@ -63,22 +54,18 @@ export async function startApp(
   log: Log,
   { decorateDatabase, signal, keysCommand = 'animal-store-gateway keys', lostLines = () => 0 }: AppParts = {},
 ): Promise<App> {
-  const { host, shutdownGraceMs, trustProxy, keySelfRotation } = config;
+  const { host, metricsPort, shutdownGraceMs, trustProxy, explorer, brownouts, introspection: hasSchema } = config;
   const metrics = createMetrics(PLANS);
-  const metricsPage = createMetricsPage(metrics);
   const health = createHealth();
   const cors = createCors(config.corsOrigins, config.corsHeaders);
-  const servers = { log, metrics, cors, trustProxy, isDraining: health.isDraining };
+  const serve = (answer: HttpServerOptions['answer']) =>
+    createHttpServer({ answer, log, metrics, cors, trustProxy, isDraining: health.isDraining });
 
-  const routing = {
-    cors,
-    takeTurn: createQueue(config),
-    maxBodyBytes: config.limits.maxBodyBytes,
-  };
-  const starting = createStarting();
-  const mainPages = [health.findPage, ...(config.metricsPort === undefined ? [metricsPage] : [])];
-  let answer = createRoutes({ ...routing, ...starting, pages: mainPages });
-  const server = createHttpServer({ ...servers, answer: (request) => answer(request) });
+  const metricsPage = createMetricsPage(metrics);
+  const probes = metricsPort === undefined ? [health.findPage, metricsPage] : [health.findPage];
+  const routing = { cors, takeTurn: createQueue(config), maxBodyBytes: config.limits.maxBodyBytes };
+  let answer = createRoutes({ ...routing, ...refuseUntilOpen(), pages: probes });
+  const server = serve((request) => answer(request));
   metrics.total('log_lines_dropped_total', 'Lines of the log that could not be written', lostLines);
   metrics.gauge('http_server_active_requests', 'HTTP requests in progress', server.inFlight);
 
@@ -92,10 +79,9 @@ export async function startApp(
   };
 
   try {
-    if (config.metricsPort !== undefined) {
-      const metricsRoutes = createRoutes({ ...routing, ...starting, apis: [], pages: [metricsPage] });
-      const metricsServer = createHttpServer({ ...servers, answer: metricsRoutes });
-      const metricsUrl = await listenAt(metricsServer.server, 'METRICS_PORT', host, config.metricsPort);
+    if (metricsPort !== undefined) {
+      const metricsServer = serve(createRoutes({ ...routing, ...refuseUntilOpen(), apis: [], pages: [metricsPage] }));
+      const metricsUrl = await listenAt(metricsServer.server, 'METRICS_PORT', host, metricsPort);
       log.info(`the metrics are at ${metricsUrl}/metrics`);
       closers.push(() => drain(metricsServer, 0, 0));
     }
@@ -105,8 +91,7 @@ export async function startApp(
     const waitUntilAvailable = createStartupWait(log, config.startTimeoutMs, signal);
     const sharing = await openSharing(config, { log, metrics, waitUntilAvailable });
     closers.push(() => Promise.resolve(sharing?.close()));
-    const parts = { log, metrics, sharing, waitUntilAvailable, decorateDatabase };
-    const backend = await openBackend(config, parts);
+    const backend = await openBackend(config, { log, metrics, sharing, waitUntilAvailable, decorateDatabase });
     closers.push(() => backend.close());
     const { isStore, ownKeys, findDevelopmentKeys } = backend;
     if (!isStore) await waitUntilAvailable('UPSTREAM_URL names an animal store', backend.check);
@@ -114,11 +99,16 @@ export async function startApp(
     const guardRateLimit = createRateLimitGuard();
     const graphql = await openGraphql(config, { log, metrics, backend, guardRateLimit });
     closers.push(() => graphql.close());
-    const newKeyCommand = `${keysCommand} create --plan free`;
-    const hasSchema = config.introspection;
-    const { explorer } = config;
+    const apis = [graphql.api];
+    if (ownKeys) {
+      const { keySelfRotation } = config;
+      apis.push(createRest({ ...backend, ownKeys, guardRateLimit, keySelfRotation }, brownouts));
+    }
+    if (config.mcp) apis.push(createMcp({ ...backend, cors, guardRateLimit, brownouts }));
+
     const keyPage = config.keyPage && isStore;
     const { version } = readPackage();
+    const newKeyCommand = `${keysCommand} create --plan free`;
     const pages =
       explorer || keyPage
         ? createPages({ explorer, keyPage, version, isStore, hasSchema, findDevelopmentKeys, newKeyCommand })
@@ -126,19 +116,10 @@ export async function startApp(
 
     const firstStart = await backend.fill?.();
     const hasKeys = (await backend.hasKeys?.()) ?? true;
-    const mcp = config.mcp ? [createMcp({ ...backend, cors, guardRateLimit, brownouts: config.brownouts })] : [];
-    answer = createRoutes({
-      ...routing,
-      access: backend.access,
-      apis: [
-        graphql.api,
-        ...(ownKeys ? [createRest({ ...backend, ownKeys, guardRateLimit, keySelfRotation }, config.brownouts)] : []),
-        ...mcp,
-      ],
-      pages: [graphql.findPage, ...mainPages, ...(pages ? [pages.findPage] : [])],
-    });
+    const findPages = [graphql.findPage, ...probes, ...(pages ? [pages.findPage] : [])];
+    answer = createRoutes({ ...routing, access: backend.access, apis, pages: findPages });
     health.setReady(backend.check);
-    for (const { text, end } of config.brownouts)
+    for (const { text, end } of brownouts)
       if (end > new Date()) log.info(`${text} (BROWNOUTS): lookups by id will answer as after their removal`);
     const explorerUrl = explorer ? `${url}/explorer${pages?.tokenFragment}` : undefined;
     return { url, explorerUrl, firstStart, hasKeys, close };
@@ -148,32 +129,48 @@ export async function startApp(
   }
 }
 
+/** Refuses everything but pages until the store is open. GraphQL has a form of its own for errors. */
+function refuseUntilOpen(): Pick<RoutesOptions, 'access' | 'apis'> {
+  const error = new StoreError('unavailable', 'The store is starting. Try again shortly.', { retryAfter: 1 });
+  const open = (): never => {
+    throw error;
+  };
+  const findRoute = () => undefined;
+  const graphql = { root: '/graphql', findRoute, toErrorReply: createGraphqlErrorReply() };
+  return { access: { open }, apis: [graphql, { root: '', findRoute, toErrorReply }] };
+}
+
+/** A request that has waited for its turn for longer is refused: its client has usually left. In milliseconds. */
+const LATE_MS = 5_000;
+/** What the event loop does for a refusal, for any other response, for each of its bytes, and for each request to the store, in ms. */
+const REFUSAL_MS = 0.2;
+const RESPONSE_MS = 0.05;
+const BYTE_MS = 4e-6;
+const STORE_REQUEST_MS = 0.01;
+const UPSTREAM_REQUEST_MS = 0.08;
+
 function createQueue({ backend }: Config): FairQueue<Reply> {
   const isProxy = backend.kind === 'proxy';
-  const storeRequestMs = isProxy ? UPSTREAM_REQUEST_MS : STORE_REQUEST_MS;
+  const requestMs = isProxy ? UPSTREAM_REQUEST_MS : STORE_REQUEST_MS;
   return createFairQueue({
     // The rest of its time limit is for the upstream's answer.
     lateMs: isProxy ? 0.8 * backend.timeoutMs : LATE_MS,
     weigh: (reply) => {
       if (!reply) return REFUSAL_MS;
       const { body, logged, busyMs = 0 } = reply;
-      return RESPONSE_MS + body.length * BYTE_MS + (logged?.cost ?? 0) * storeRequestMs + busyMs;
+      return RESPONSE_MS + body.length * BYTE_MS + (logged?.cost ?? 0) * requestMs + busyMs;
     },
   });
 }
 
 /** Connects to Redis if it is configured. @throws ConfigError if it cannot be used */
 export async function openSharing(
-  {
-    redisUrl: url,
-    redisSetting: setting,
-    redisTimeoutMs: timeoutMs,
-  }: Pick<Config, 'redisUrl' | 'redisSetting' | 'redisTimeoutMs'>,
+  { redisUrl, redisSetting, redisTimeoutMs }: Pick<Config, 'redisUrl' | 'redisSetting' | 'redisTimeoutMs'>,
   parts: Partial<Pick<StoreBackendOptions, 'log' | 'metrics' | 'waitUntilAvailable'>> = {},
 ): Promise<Sharing | undefined> {
-  if (url === undefined) return undefined;
+  if (redisUrl === undefined) return undefined;
   const { openSharing: connect } = await import('./redis/sharing.js');
-  return connect({ url, setting, timeoutMs, ...parts });
+  return connect({ url: redisUrl, setting: redisSetting, timeoutMs: redisTimeoutMs, ...parts });
 }
 
 async function openBackend(

@@ -4,17 +4,14 @@ import { ConfigError } from './config.js';
 import { findKeysCommand, loadEnvironment } from './environment.js';
 import { createLog } from './observability/log.js';
 
-/** How long balancers and clients have to notice the end before the server stops listening. */
+/** How long load balancers have to notice the end before the server stops listening, in milliseconds. */
 const NOTICE_MS = 500;
 /** Even without time for requests, there is state to write. */
 const LEAST_GRACE_MS = 1_000;
 /** The longest wait for the last lines of the log: nobody may be reading them. */
 const LAST_LINES_MS = 500;
 
-/**
- * A signal that follows the first within this time, in milliseconds, is the same one: a terminal or systemd sends it to
- * the whole process group, and npm passes it on as well.
- */
+/** A signal that follows within this time, in milliseconds, is the same one: npm passes on what the process has received. */
 const REPEATED_WITHIN_MS = 500;
 
 /** Says why there is no start. For an error that an operator can fix, a stack trace would hide the line that says how. */
@@ -41,7 +38,6 @@ async function main(): Promise<void> {
     isPretty: !config.production && process.stdout.isTTY,
   });
   const terminals = [0, 1, 2].filter((fd) => isatty(fd));
-  /** @param signal - ends the process where process.exit could not */
   const exit = (status: number, signal: NodeJS.Signals = 'SIGKILL'): void => {
     const end = (isWritten: boolean): void => {
       // process.exit waits for a thread that writes to a terminal that nobody reads, and aborts if a terminal is closed.

@@ -2,14 +2,13 @@ import type { MaybePromise } from './access/maybe-promise.js';
 import type { Access, Session } from './access/session.js';
 import { StoreError, toStoreError } from './errors.js';
 import { createBodyReader } from './http/body.js';
-import { createGraphqlErrorReply } from './graphql/handler.js';
 import { REVALIDATED } from './http/conditional.js';
 import type { Cors } from './http/cors.js';
 import type { Api, Page, Route } from './http/route.js';
 import type { FairQueue } from './http/fair-queue.js';
 import { createPacer } from './http/pacer.js';
 import { toErrorPage } from './http/page.js';
-import { toErrorReply, type RoutedReply, type Reply } from './http/reply.js';
+import type { RoutedReply, Reply } from './http/reply.js';
 import { requireValidHead, type HttpRequest } from './http/request.js';
 
 export interface RoutesOptions {
@@ -22,25 +21,9 @@ export interface RoutesOptions {
   readonly takeTurn: FairQueue<Reply>;
 }
 
-/** Refuses the requests for interfaces that come before the store is open. */
-export function createStarting(): Pick<RoutesOptions, 'access' | 'apis'> {
-  const error = new StoreError('unavailable', 'The store is starting. Try again shortly.', { retryAfter: 1 });
-  const open = (): never => {
-    throw error;
-  };
-  const findRoute = () => undefined;
-  const apis = [
-    { root: '/graphql', findRoute, toErrorReply: createGraphqlErrorReply() },
-    { root: '/v1', findRoute, toErrorReply },
-    { root: '/mcp', findRoute, toErrorReply },
-  ];
-  return { access: { open }, apis };
-}
-
 /**
- * Some callers get nothing but refusals for a while: those with a banned key, those that have sent too many keys that
- * are not valid, and in proxy mode those that the upstream makes wait. These refusals are sent one by one, with this
- * time between two of them, in milliseconds, so that repeating such requests leaves the event loop to others.
+ * Requests that get nothing but 429 for a while, as with a banned key, are answered one after the other, with this time
+ * between two, in milliseconds: repeating them leaves the event loop to others.
  */
 const BETWEEN_REFUSALS_MS = 5;
 
@@ -49,6 +32,8 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
   const { access, cors, apis, pages, maxBodyBytes, takeTurn } = options;
   const readBody = createBodyReader(maxBodyBytes);
   const pace = createPacer(BETWEEN_REFUSALS_MS);
+  const roots = new Intl.ListFormat('en-GB').format(apis.map(({ root }) => root));
+  const hint = roots && ` The interfaces are at ${roots}.`;
 
   return (request) => {
     for (const find of pages) {
@@ -57,11 +42,6 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     }
     const api = apis.find(({ root }) => request.path === root || request.path.startsWith(`${root}/`));
     if (api) return answer(request, api);
-    const paths = apis
-      .map(({ root }) => root)
-      .join(', ')
-      .replace(/, (?!.*,)/, ' and ');
-    const hint = paths && ` The interfaces are at ${paths}.`;
     const error = new StoreError('no_such_route', `There is no such path.${hint}`);
     return { reply: toErrorPage(request, error), route: 'other' };
   };
@@ -99,13 +79,11 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
   }
 
   async function openSession(request: HttpRequest, route: Route | undefined): Promise<Session> {
-    const { network } = request.client;
     try {
-      return await access.open(request.header('authorization'), network);
+      return await access.open(request.header('authorization'), request.client.network);
     } catch (thrown) {
       if (!route?.isPublic) throw thrown;
-      // While keys cannot be looked up, the client is served as if it had sent none.
-      return access.open(undefined, network);
+      return access.open(undefined, request.client.network);
     }
   }
 
@@ -132,7 +110,6 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
   }
 }
 
-/** Adds the headers of the route, and those of a response that clients may store but must revalidate. */
 function addHeaders(reply: Reply, { method }: HttpRequest, route: Route | undefined): Reply {
   const readHeaders = method === 'POST' ? undefined : { ...REVALIDATED, ...route?.readHeaders };
   if (!readHeaders && !route?.headers) return reply;

@@ -6,8 +6,7 @@ import { overloaded, StoreError } from '../errors.js';
 import { parseUntrustedJson } from '../json/exact-json.js';
 import { shorten } from './media-type.js';
 import { createPacer } from './pacer.js';
-import { Pieces } from './pieces.js';
-import { createPlaces, type Place } from './places.js';
+import { createPlaces } from './places.js';
 import type { HttpRequest } from './request.js';
 
 /** How messages speak of the body as a whole. */
@@ -27,20 +26,20 @@ export function parseJsonBody({ body }: HttpRequest, example: string): unknown {
 /** The most bytes of all bodies together that have arrived and whose requests are not answered. */
 const MAX_BYTES_TOGETHER = 64 * 1_024 * 1_024;
 
-/** Refuses a body of which some has arrived. */
-type Refuse = (error: StoreError) => void;
-
 /**
- * Each piece of a body costs as much as a hundred bytes, whatever its length. They are counted over all bodies, and
- * whenever there are this many, the connection that sent the last one has to wait, if its own body has many. Such
- * connections are read one after the other, with this time between two reads, in milliseconds.
+ * A piece costs the event loop microseconds, whatever its length. After this many, a body whose pieces are shorter than
+ * this on average is read slowly: of all such connections one at a time, with this time between two reads.
  */
-const MANY_PIECES = 5_000;
-const MANY_PIECES_OF_ONE = 100;
+const MANY_PIECES = 100;
+const SHORT_PIECE_BYTES = 256;
 const BETWEEN_READS_MS = 500;
-/** Of the bodies of one caller that are longer than this many bytes, so many are read at once. The others wait. */
+
+/** Of the bodies of one caller that are longer than this, so many are read at once. The others wait. */
 const LONG_BYTES = 32_768;
 const LONG_BODIES_AT_ONCE = 8;
+
+/** Pieces that are shorter than this are joined, because each takes more memory than its bytes. */
+const JOINED_BYTES = 16_384;
 
 /**
  * Creates the function that reads the body of a request, if it has one. It must be uncompressed JSON. Until its request
@@ -49,10 +48,9 @@ const LONG_BODIES_AT_ONCE = 8;
  * @param maxBytes - of one body
  */
 export function createBodyReader(maxBytes: number) {
-  /** The first is the one of which nothing has arrived for the longest time. */
-  const arriving = new Set<Refuse>();
+  /** Refuses a body that is arriving. The first is the one of which nothing has arrived for the longest time. */
+  const arriving = new Set<(error: StoreError) => void>();
   let bytesTogether = 0;
-  let recentPieces = 0;
   const pace = createPacer(BETWEEN_READS_MS);
   const takePlace = createPlaces(LONG_BODIES_AT_ONCE);
 
@@ -74,58 +72,58 @@ export function createBodyReader(maxBytes: number) {
 
   function collect({ message, response, caller }: HttpRequest): Promise<Buffer> {
     return new Promise((resolve, reject) => {
-      const stop: Refuse = (error) => {
+      let pieces: Buffer[] = [];
+      let bytes = 0;
+      let count = 0;
+      let resume: (() => void) | undefined;
+      let leavePlace: (() => void) | undefined;
+      const goOn = (): void => {
+        resume?.();
+        resume = undefined;
+      };
+      const end = (): void => {
+        arriving.delete(refuse);
+        goOn();
+        leavePlace?.();
+        leavePlace = undefined;
+        pieces = [];
+      };
+      const release = (): void => {
+        end();
+        bytesTogether -= bytes;
+        bytes = 0;
+      };
+      const refuse = (error: StoreError): void => {
         message.removeAllListeners('data');
         release();
         reject(error);
       };
-      let pieces = new Pieces();
-      let place: Place | undefined;
-      let pause: Pause | undefined;
-      const end = (): void => {
-        arriving.delete(stop);
-        pause?.end();
-        place?.leave();
-        place = undefined;
-      };
-      const release = (): void => {
-        bytesTogether -= pieces.length;
-        pieces = new Pieces();
-        end();
-      };
       response.once('close', release);
       message.on('data', (piece: Buffer) => {
-        if (pieces.length + piece.length > maxBytes) {
-          stop(tooLarge());
-          return;
-        }
-        pieces.add(piece);
+        pieces.push(piece);
+        joinShort(pieces);
+        count += 1;
+        bytes += piece.length;
         bytesTogether += piece.length;
-        if (!pause?.isPaused) {
-          arriving.delete(stop);
-          arriving.add(stop);
+        if (!resume && !leavePlace && bytes > LONG_BYTES) {
+          resume = pauseReading(message.socket);
+          leavePlace = takePlace(caller, goOn);
         }
-        while (bytesTogether > MAX_BYTES_TOGETHER) {
-          const [refuseSlowest = stop] = arriving;
+        if (!resume && count > MANY_PIECES + bytes / SHORT_PIECE_BYTES) {
+          resume = pauseReading(message.socket);
+          void pace(() => message.socket.destroyed).then(goOn);
+        }
+        arriving.delete(refuse);
+        arriving.add(refuse);
+        if (bytes > maxBytes) refuse(tooLarge());
+        for (const refuseSlowest of arriving) {
+          if (bytesTogether <= MAX_BYTES_TOGETHER) break;
           refuseSlowest(overloaded());
-          if (refuseSlowest === stop) return;
-        }
-        recentPieces += 1;
-        if (recentPieces >= MANY_PIECES && pieces.count >= MANY_PIECES_OF_ONE) {
-          recentPieces = 0;
-          pause ??= new Pause(message.socket);
-          void pace(() => message.socket.destroyed).then(pause.begin());
-        }
-        if (pieces.length > LONG_BYTES && !place) {
-          pause ??= new Pause(message.socket);
-          const goOn = pause.begin();
-          place = takePlace(caller, goOn);
-          if (place.isTaken) goOn();
         }
       });
       message.once('end', () => {
+        resolve(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces));
         end();
-        resolve(pieces.join());
       });
       message.once('error', () => reject(new StoreError('bad_request', `${BODY} ended early.`)));
     });
@@ -136,41 +134,32 @@ export function createBodyReader(maxBytes: number) {
   }
 }
 
+/** Joins the last two pieces while the last is not the shorter one: few remain, and each byte is copied a few times. */
+function joinShort(pieces: Buffer[]): void {
+  let last = pieces.length - 1;
+  for (; last > 0; last -= 1) {
+    const { length } = pieces[last] as Buffer;
+    if (length >= JOINED_BYTES || (pieces[last - 1] as Buffer).length > length) return;
+    pieces.push(Buffer.concat(pieces.splice(-2)));
+  }
+}
+
 /**
- * Stops reading a connection while there is something to wait for. What has been read goes on to arrive: a paused request
- * would keep all of its pieces.
+ * Stops reading a connection. What has been read goes on to arrive: a paused request would keep all of its pieces.
+ * @returns the function that goes on reading
  */
-class Pause {
-  private waits = 0;
-  private readonly stay = (): void => {
-    if (this.isPaused) this.socket.pause();
+function pauseReading(socket: Socket): () => void {
+  let isPaused = true;
+  const pause = (): void => {
+    if (isPaused) socket.pause();
   };
-
-  constructor(private readonly socket: Socket) {}
-
-  get isPaused(): boolean {
-    return this.waits > 0;
-  }
-
-  /** @returns the function to call when this need not wait any longer */
-  begin(): () => void {
-    this.waits += 1;
-    if (this.waits === 1) {
-      // A request that is read resumes its connection again and again, at the latest in the next tick.
-      this.socket.on('resume', this.stay);
-      process.nextTick(this.stay);
-    }
-    return () => {
-      this.waits -= 1;
-      if (this.waits === 0) this.socket.off('resume', this.stay).resume();
-    };
-  }
-
-  /** Waits for nothing any longer. */
-  end(): void {
-    if (this.waits > 0) this.socket.off('resume', this.stay).resume();
-    this.waits = -Infinity;
-  }
+  // A request that is read resumes its connection again and again, at the latest in the next tick.
+  socket.on('resume', pause);
+  process.nextTick(pause);
+  return () => {
+    isPaused = false;
+    socket.off('resume', pause).resume();
+  };
 }
 
 /** A refusal says what would be accepted: https://www.rfc-editor.org/rfc/rfc9110#section-15.5.16 */
@@ -195,15 +184,12 @@ function expectsContinue({ headers, httpVersion }: IncomingMessage): boolean {
 }
 
 /**
- * A body in chunks that nobody has read to its end costs the event loop microseconds for each. How many there are shows
- * only when they are discarded. So requests with such bodies are answered one by one, with this time between two of
- * them, in milliseconds: clients that repeat them leave the event loop to others.
+ * Creates the function that waits until a request may be answered whose body has chunks that nobody has read: how many
+ * there are shows only when they are discarded. Such requests are answered one after the other, so that repeating them
+ * leaves the event loop to others. It returns undefined if there is no need to wait.
  */
-const BETWEEN_UNREAD_MS = 500;
-
-/** Creates the function that waits until such a request may be answered. It returns undefined if there is no need to. */
 export function createUnreadBodyWait(): (message: IncomingMessage) => Promise<void> | undefined {
-  const pace = createPacer(BETWEEN_UNREAD_MS);
+  const pace = createPacer(BETWEEN_READS_MS);
   return (message) => {
     const { complete, headers, readableDidRead } = message;
     if (headers['transfer-encoding'] === undefined || (complete && readableDidRead)) return undefined;
@@ -230,7 +216,7 @@ export async function drainBody(message: IncomingMessage): Promise<void> {
     pieces += 1;
     if (bytes <= MAX_DRAINED_BYTES && pieces <= MAX_DRAINED_PIECES) return;
     message.off('data', count);
-    new Pause(message.socket).begin();
+    pauseReading(message.socket);
   };
   message.on('data', count).resume();
   await once(message, 'close', { signal: AbortSignal.timeout(MAX_DRAIN_MS) }).catch(() => undefined);

@@ -1,16 +1,26 @@
 import { once } from 'node:events';
 import { STATUS_CODES, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import type { ErrorBody } from '../errors.js';
 import { drainBody } from './body.js';
+import { JSON_TYPE } from './reply.js';
 
-type ConnectionError = readonly [status: number, code: string, message: string];
-const INVALID: ConnectionError = [400, 'invalid_request', 'The request is not valid HTTP.'];
-const CONNECTION_ERRORS: Readonly<Record<string, ConnectionError>> = {
-  HPE_HEADER_OVERFLOW: [431, 'headers_too_large', 'The request line and headers are too large.'],
-  ERR_HTTP_REQUEST_TIMEOUT: [408, 'request_timeout', 'The request took too long to arrive.'],
+const INVALID = { code: 'invalid_request', message: 'The request is not valid HTTP.', status: 400 };
+/** By the codes of Node. */
+const CONNECTION_ERRORS: Readonly<Record<string, ErrorBody>> = {
+  HPE_HEADER_OVERFLOW: {
+    code: 'headers_too_large',
+    message: 'The request line and headers are too large.',
+    status: 431,
+  },
+  ERR_HTTP_REQUEST_TIMEOUT: {
+    code: 'request_timeout',
+    message: 'The request took too long to arrive.',
+    status: 408,
+  },
 };
 
-/** How long a rejected connection stays open, so that the client can read why. */
+/** How long a refused connection stays open, so that the client can read why. */
 const LINGER_MS = 1_000;
 
 /** A client may send further requests before it has the response (pipelining), up to this many. */
@@ -26,7 +36,6 @@ export interface ConnectionLimits {
   readonly maxWaitingBytes?: number;
 }
 
-/** An open connection. */
 interface Connection {
   /** Those that are not complete. */
   readonly responses: Set<ServerResponse>;
@@ -66,7 +75,7 @@ export function createConnections({ stallMs = 15_000, maxWaitingBytes = 64 * 1_0
       socket.destroy();
       return false;
     },
-    /** Answers what is no valid HTTP directly on its socket, because Node provides no response object for it. */
+    /** Answers what is not valid HTTP. Node has no response object for it. */
     async refuse({ code = '' }: NodeJS.ErrnoException, socket: Duplex): Promise<void> {
       const connection = connections.get(socket) as Connection;
       if (connection.isEnding) return;
@@ -78,7 +87,7 @@ export function createConnections({ stallMs = 15_000, maxWaitingBytes = 64 * 1_0
       if (code === 'ECONNRESET' || !socket.writable) socket.destroy();
       else sendRefusal(socket, CONNECTION_ERRORS[code] ?? INVALID);
     },
-    /** Sends a body and ends the response. Its head has been written. */
+    /** Sends the body of a response, after its head. */
     send,
     /** The same for a request that is still arriving. Node closes the connection when the response ends. */
     async sendEarly(response: ServerResponse, body: string | Uint8Array, encoding: BufferEncoding): Promise<void> {
@@ -119,15 +128,12 @@ function closeAll(responses: ReadonlySet<ServerResponse>): void {
   }
 }
 
-/** Sends an Error body, which the client has a second to read. Anything that it still sends is discarded. */
-function sendRefusal(socket: Duplex, [status, code, message]: ConnectionError): void {
-  const body = JSON.stringify({ code, message, status });
-  const head = [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-    'Content-Type: application/json; charset=utf-8',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    'Connection: close',
-  ];
-  socket.resume().end(`${head.join('\r\n')}\r\n\r\n${body}`);
+/** Sends an Error body. Anything that the client still sends is discarded. */
+function sendRefusal(socket: Duplex, error: ErrorBody): void {
+  const body = JSON.stringify(error);
+  const head =
+    `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}\r\nContent-Type: ${JSON_TYPE}\r\n` +
+    `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n`;
+  socket.resume().end(head + body);
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }

@@ -14,53 +14,43 @@ export interface FairQueueOptions<Result> {
  */
 export type FairQueue<Result> = (caller: string, task: () => MaybePromise<Result>) => MaybePromise<Result>;
 
-/** What is known of a caller: a key, or an address without a valid one. */
+/** A key, or an address without a valid one. */
 interface Caller {
   running: number;
-  isActive: boolean;
-  /** What it has used of the event loop beyond its share, in milliseconds, and when this was reckoned. */
+  /** What it has used of the event loop beyond its share, in milliseconds, at `seenAt`. */
   debtMs: number;
-  reckonedAt: number;
+  seenAt: number;
   /** What one of its requests takes, in milliseconds: a moving average. */
   averageMs: number;
-  readonly waiting: WaitingRequest[];
-}
-
-interface WaitingRequest {
-  readonly since: number;
-  readonly start: () => void;
-  readonly refuse: (error: Error) => void;
+  readonly waiting: { readonly since: number; readonly start: () => void; readonly refuse: (error: Error) => void }[];
 }
 
 /** The most requests that run at once, in all and of one caller. Others wait. */
 const MAX_RUNNING = 256;
 const MAX_RUNNING_OF_CALLER = 64;
+/** The work that one caller may have in progress, in milliseconds. */
+const MAX_RUNNING_MS = 100;
+/** What is assumed of the first request of a caller, in milliseconds. */
+const FIRST_GUESS_MS = 2;
 /** The most requests of one caller that wait. */
 const MAX_WAITING_OF_CALLER = 256;
-/** The part of the event loop that callers with much work share while others are active. */
-const SHARE = 0.7;
-/** The work that one caller may have in progress, in milliseconds: beside others, and alone. */
-const IN_PROGRESS_MS = 100;
-const IN_PROGRESS_ALONE_MS = 400;
-/** How far a caller may exceed its share before it waits, in milliseconds. */
+/** How far a caller may exceed its share before it waits, and the most that it owes, in milliseconds. */
 const BURST_MS = 5;
-/** The most that a caller owes, in milliseconds. */
 const MAX_DEBT_MS = 500;
+/** Debts shrink faster or slower, within these bounds, so that the event loop is busy for this part of the time. */
+const BUSY = 0.7;
+const MIN_SHARE = 0.2;
+const MAX_SHARE = 1;
+const MEASURE_EVERY_MS = 50;
+/** A caller is forgotten so long after its last request, in milliseconds. */
+const ACTIVE_MS = 500;
 /**
  * When the requests of one turn of the event loop have taken this long, the others wait for the next turn, in
  * milliseconds. Node accepts one connection a turn, so long turns would keep new clients out.
  */
 const TURN_MS = 10;
-/** What is assumed of the first request of a caller, in milliseconds. */
-const FIRST_GUESS_MS = 2;
-/** A caller counts as active for this long after its last request, in milliseconds. */
-const ACTIVE_MS = 500;
-const COUNT_EVERY_MS = 50;
-/** How much more than measured a request may count for. */
-const MAX_FACTOR = 2;
-/** The most callers that are remembered, and for how long, in milliseconds. */
-const MAX_CALLERS = 10_000;
-const REMEMBERED_MS = 60_000;
+/** How often callers that wait are looked at while nothing else happens, in milliseconds. */
+const LOOK_EVERY_MS = 2;
 
 /**
  * Creates the queue at the door. While several callers are active, those with much work share a part of the event loop:
@@ -68,29 +58,33 @@ const REMEMBERED_MS = 60_000;
  * event loop free. A caller that is alone waits only for its own requests.
  */
 export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Result>): FairQueue<Result> {
+  /** Those that have sent a request lately, and those of them that wait. */
   const callers = new Map<string, Caller>();
   const queue = new Set<Caller>();
   let running = 0;
   /** What the requests of this turn of the event loop have taken, in milliseconds. */
   let turnMs = 0;
-  let isTurnCounted = false;
-  /** How many callers are active. */
-  let active = 0;
-  /** The part of the event loop that one caller may use beside others. */
-  let share = 1;
-  /** What the event loop does beyond what the queue measures is spread over all requests by this factor. */
-  let factor = 1;
-  let measuredMs = 0;
-  let activeMs = 0;
-  let countedAt = 0;
-  let isStarting = false;
+  let endOfTurn: NodeJS.Immediate | undefined;
   let timer: NodeJS.Timeout | undefined;
+  /** The part of the event loop for all callers that wait. */
+  let share = MAX_SHARE;
+  let measuredAt = 0;
+  let busyMs = 0;
 
   return (name, task) => {
     const now = performance.now();
-    const caller = find(name, now);
-    if (caller.waiting.length === 0 && mayStart(caller, now)) return run(caller, task);
-    if (caller.waiting.length >= MAX_WAITING_OF_CALLER) throw overloaded();
+    measure(now);
+    let caller = callers.get(name);
+    if (!caller) {
+      caller = { running: 0, debtMs: 0, seenAt: now, averageMs: FIRST_GUESS_MS, waiting: [] };
+      callers.set(name, caller);
+    }
+    pay(caller, now);
+    const { waiting } = caller;
+    if (waiting.length === 0 && mayStart(caller)) return run(caller, task);
+    if (waiting.length >= MAX_WAITING_OF_CALLER) throw overloaded();
+    queue.add(caller);
+    timer ??= setTimeout(startWaiting, LOOK_EVERY_MS);
     return new Promise((resolve, reject) => {
       const start = (): void => {
         try {
@@ -99,155 +93,91 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
           reject(toStoreError(error));
         }
       };
-      caller.waiting.push({ since: now, start, refuse: reject });
-      queue.add(caller);
-      schedule(now);
+      waiting.push({ since: now, start, refuse: reject });
     });
   };
 
-  function find(name: string, now: number): Caller {
-    countCallers(now);
-    const known = callers.get(name);
-    const caller = known ?? {
-      running: 0,
-      isActive: true,
-      debtMs: 0,
-      reckonedAt: now,
-      averageMs: FIRST_GUESS_MS,
-      waiting: [],
-    };
-    if (!known) callers.set(name, caller);
-    caller.isActive = true;
-    reckon(caller, now);
-    return caller;
+  /** Forgets the callers that have left, and finds out how fast debts may shrink. */
+  function measure(now: number): void {
+    const elapsedMs = now - measuredAt;
+    if (elapsedMs < MEASURE_EVERY_MS) return;
+    const { active } = performance.eventLoopUtilization();
+    share = Math.min(MAX_SHARE, Math.max(MIN_SHARE, (share * BUSY * elapsedMs) / (active - busyMs)));
+    measuredAt = now;
+    busyMs = active;
+    for (const [name, caller] of callers)
+      if (caller.running + caller.waiting.length === 0 && now - caller.seenAt > ACTIVE_MS) callers.delete(name);
   }
 
-  function countCallers(now: number): void {
-    const elapsedMs = now - countedAt;
-    if (elapsedMs < COUNT_EVERY_MS) return;
-    countedAt = now;
-    const busyMs = performance.eventLoopUtilization().active - activeMs;
-    activeMs += busyMs;
-    factor = Math.min(MAX_FACTOR, Math.max(1, busyMs / Math.max(1, measuredMs)));
-    measuredMs = 0;
-    active = 0;
-    let indebted = 0;
-    for (const [name, caller] of callers) {
-      const idleMs = now - caller.reckonedAt;
-      caller.isActive = caller.running > 0 || caller.waiting.length > 0 || idleMs < ACTIVE_MS;
-      if (caller.isActive) {
-        active += 1;
-        if (caller.debtMs > BURST_MS) indebted += 1;
-      } else if (idleMs > REMEMBERED_MS || callers.size > MAX_CALLERS) callers.delete(name);
-    }
-    share = SHARE / Math.max(1, indebted);
-    // What is left of their part of the event loop makes up for debts, too: requests may count for more than they take.
-    const leftMs = (Math.max(0, SHARE * elapsedMs - busyMs) * factor) / Math.max(1, indebted);
-    for (const caller of callers.values()) caller.debtMs = Math.max(0, caller.debtMs - leftMs);
+  function pay(caller: Caller, now: number): void {
+    caller.debtMs = Math.max(0, caller.debtMs - ((now - caller.seenAt) * share) / Math.max(1, queue.size));
+    caller.seenAt = now;
   }
 
-  /** Whether no other caller is active. */
-  function isAlone(caller: Caller): boolean {
-    return active === 0 || (active === 1 && caller.isActive);
-  }
-
-  /** Pays back a caller's debt with the share of the time that has passed. */
-  function reckon(caller: Caller, now: number): void {
-    const debtMs = Math.max(0, caller.debtMs - (now - caller.reckonedAt) * share);
-    // Who was alone has taken nothing from others.
-    caller.debtMs = Math.min(debtMs, isAlone(caller) ? BURST_MS : MAX_DEBT_MS);
-    caller.reckonedAt = now;
-  }
-
-  /** While every active caller waits because of its debt, time would pass for nobody: all owe less by the least of these. */
-  function forgive(): void {
-    if (running > 0 || queue.size < active) return;
-    const leastMs = Math.min(...[...queue].map(({ debtMs }) => debtMs)) - BURST_MS;
-    if (leastMs > 0) for (const caller of queue) caller.debtMs -= leastMs;
-  }
-
-  function mayStart(caller: Caller, now: number): boolean {
+  function mayStart({ running: itsRunning, debtMs, averageMs }: Caller): boolean {
     if (running >= MAX_RUNNING || turnMs > TURN_MS) return false;
-    const inProgressMs = isAlone(caller) ? IN_PROGRESS_ALONE_MS : IN_PROGRESS_MS;
-    if (caller.running >= Math.max(1, Math.min(MAX_RUNNING_OF_CALLER, inProgressMs / caller.averageMs))) return false;
-    reckon(caller, now);
-    return caller.debtMs <= BURST_MS;
+    if (itsRunning >= Math.max(1, Math.min(MAX_RUNNING_OF_CALLER, MAX_RUNNING_MS / averageMs))) return false;
+    return debtMs <= BURST_MS || callers.size === 1;
   }
 
   function run(caller: Caller, task: () => MaybePromise<Result>): MaybePromise<Result> {
     running += 1;
     caller.running += 1;
-    if (!isTurnCounted) {
-      isTurnCounted = true;
-      setImmediate(endTurn);
-    }
+    endOfTurn ??= setImmediate(endTurn);
     const startedAt = performance.now();
     let usedMs = 0;
     const finish = (result?: Result): void => {
       usedMs += weigh(result);
-      measuredMs += usedMs;
-      usedMs *= factor;
       running -= 1;
       caller.running -= 1;
-      caller.debtMs += usedMs;
       caller.averageMs += (usedMs - caller.averageMs) / 4;
-      if (queue.size > 0) startWaiting();
+      // A caller that is alone takes nothing from others.
+      if (callers.size > 1) caller.debtMs = Math.min(MAX_DEBT_MS, caller.debtMs + usedMs);
+      if (queue.size > 0) endOfTurn ??= setImmediate(endTurn);
     };
-    let result: MaybePromise<Result>;
+    let result: MaybePromise<Result> | undefined;
     try {
       result = task();
-    } catch (error) {
+      return result;
+    } finally {
       usedMs = performance.now() - startedAt;
       turnMs += usedMs;
-      finish();
-      throw error;
+      if (result instanceof Promise) result.then(finish, () => finish());
+      else finish(result);
     }
-    usedMs = performance.now() - startedAt;
-    turnMs += usedMs;
-    if (result instanceof Promise) result.then(finish, () => finish());
-    else finish(result);
-    return result;
   }
 
   function endTurn(): void {
-    isTurnCounted = false;
+    endOfTurn = undefined;
     turnMs = 0;
     if (queue.size > 0) startWaiting();
   }
 
   /** Starts one request of each caller in turn, until none may start, and refuses those that have waited too long. */
   function startWaiting(): void {
-    if (isStarting) return;
-    isStarting = true;
+    clearTimeout(timer);
+    timer = undefined;
     const now = performance.now();
-    countCallers(now);
-    forgive();
+    measure(now);
+    for (const caller of queue) pay(caller, now);
+    // While all wait because of their debts, the one that owes least goes on.
+    if (running === 0 && queue.size === callers.size) {
+      const leastMs = Math.min(...Array.from(queue, ({ debtMs }) => debtMs));
+      for (const caller of queue) caller.debtMs -= leastMs;
+    }
     const blocked: Caller[] = [];
     // A caller that is added again while the loop runs gets its next turn after the others.
     for (const caller of queue) {
+      const { waiting } = caller;
       queue.delete(caller);
-      while ((caller.waiting[0]?.since ?? now) < now - lateMs) caller.waiting.shift()?.refuse(overloaded());
-      if (caller.waiting.length === 0) continue;
-      if (mayStart(caller, now)) {
-        caller.waiting.shift()?.start();
+      while ((waiting[0]?.since ?? now) < now - lateMs) waiting.shift()?.refuse(overloaded());
+      if (waiting.length === 0) continue;
+      if (mayStart(caller)) {
+        waiting.shift()?.start();
         queue.add(caller);
       } else blocked.push(caller);
     }
     for (const caller of blocked) queue.add(caller);
-    isStarting = false;
-    if (queue.size > 0) schedule(now);
-  }
-
-  /** Looks again when the first waiting caller has paid its debt, or has waited too long. */
-  function schedule(now: number): void {
-    let waitMs = running === 0 && queue.size >= active ? 0 : lateMs;
-    for (const { waiting, debtMs, running: itsRunning } of queue) {
-      // The end of a request that runs wakes its caller.
-      const isToWake = debtMs > BURST_MS || (itsRunning === 0 && running < MAX_RUNNING);
-      if (isToWake) waitMs = Math.min(waitMs, Math.max(0, debtMs - BURST_MS) / share);
-      waitMs = Math.min(waitMs, (waiting[0]?.since ?? now) + lateMs - now);
-    }
-    clearTimeout(timer);
-    timer = setTimeout(startWaiting, Math.max(1, Math.ceil(waitMs)));
+    if (queue.size > 0) timer = setTimeout(startWaiting, LOOK_EVERY_MS);
   }
 }

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { setImmediate as nextPass, setTimeout as sleep } from 'node:timers/promises';
 import type { HttpServer } from './server.js';
 
-/** How many connections may wait until they are accepted: more than an aggressive client opens. Linux allows 4096. */
+/** How many connections may wait to be accepted. Linux allows no more. */
 const BACKLOG = 4_096;
 
 /** Starts listening. Returns a URL that a browser on this machine can open, such as `http://127.0.0.1:4000`. */
@@ -22,9 +22,8 @@ const QUIET_MS = 10;
 const MAX_WAITS = 20;
 
 /**
- * Closes a server without failing requests; docs/faults.md describes the steps. The kernel accepts connections by
- * itself, and resets those that the program has not taken when it stops listening. So the program holds new requests
- * until no client sends anything, and serves them afterwards.
+ * Closes a server without failing requests, as docs/faults.md describes. When the program stops listening, the kernel
+ * resets the connections that the program has not taken. So it holds new requests until no more arrive.
  * @param graceMs - how long requests in flight may take, in milliseconds
  * @param noticeMs - how long the server listens even if no request is in flight, in milliseconds
  */

@@ -1,18 +1,12 @@
-interface Waiter {
-  readonly resolve: () => void;
-  readonly isOver: () => boolean;
-}
-
 /**
- * Creates a function whose promises are fulfilled one by one, in order, with a time between two and before the first.
- * Those that wait for something that is over by then take no time from the others.
- * @param betweenMs - in milliseconds
+ * Creates a function whose promises are fulfilled one by one, in order, with a time before each, in milliseconds. One
+ * that `isOver` takes no time from the others.
  */
 export function createPacer(betweenMs: number): (isOver: () => boolean) => Promise<void> {
-  const line: Waiter[] = [];
+  const line: { readonly resolve: () => void; readonly isOver: () => boolean }[] = [];
   let timer: NodeJS.Timeout | undefined;
   const callNext = (): void => {
-    let next: Waiter | undefined;
+    let next;
     do {
       next = line.shift();
       next?.resolve();

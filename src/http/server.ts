@@ -135,9 +135,8 @@ function addHeaders(list: string[], headers: Readonly<Record<string, string>>): 
 const FAILURES_SHARE_MS = 1_000;
 
 /**
- * Logs that requests fail with a 5xx error: each internal error, and one line a second for each other code, with the
- * number of requests since the last, because in an outage every request fails for the same reason. What fails because
- * the client has disconnected is no such error.
+ * Logs 5xx errors, except those of clients that have left: each internal error, and for each other code one line a
+ * second with the number of requests, because in an outage every request fails for the same reason.
  */
 function createFailureLog(log: Log) {
   /** When each code had its last line, and how many requests have failed since. */

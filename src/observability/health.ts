@@ -18,8 +18,10 @@ export function createHealth() {
   let check: Backend['check'];
   let checkedAt = -Infinity;
   let checking: Promise<{ backend: string; reason: string | undefined }>;
-  const live: Page = { name: 'probe', isProbe: true, handle: () => toReply(200, 'alive') };
-  const ready: Page = { name: 'probe', isProbe: true, handle: readiness };
+  const pages = new Map<string, Page>([
+    ['/livez', { name: 'probe', isProbe: true, handle: () => toReply(200, 'alive') }],
+    ['/readyz', { name: 'probe', isProbe: true, handle: readiness }],
+  ]);
 
   return {
     setReady(checkBackend: Backend['check']): void {
@@ -28,7 +30,7 @@ export function createHealth() {
     },
     setDraining: (): void => void (phase = 'shutting down'),
     isDraining: (): boolean => phase === 'shutting down',
-    findPage: ({ path }: HttpRequest) => (path === '/livez' ? live : path === '/readyz' ? ready : undefined),
+    findPage: ({ path }: HttpRequest) => pages.get(path),
   };
 
   /** All instances share the backend. If its outage made them unready, a load balancer would have none left. */
@@ -56,7 +58,6 @@ export function createHealth() {
   }
 }
 
-/** Creates what finds the page at `/metrics`. */
 export function createMetricsPage({ registry }: Metrics) {
   const handle = async () => toReply(200, await registry.metrics(), registry.contentType);
   const page: Page = { name: 'probe', handle };

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { pino, type Logger } from 'pino';
 import pretty from 'pino-pretty';
-import type { RoutedReply, LoggedFields } from '../http/reply.js';
+import type { RoutedReply } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
 
 export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child'>;
@@ -64,30 +64,14 @@ async function writeAll(bytes: Buffer): Promise<void> {
   }
 }
 
-const NOTHING: LoggedFields = {};
-
 /** Creates the function that writes the log line of a request. pino omits undefined fields. */
 export function createRequestLog(log: Log) {
   return (request: HttpRequest, { reply, route, keyId }: RoutedReply, status: number, milliseconds: number): void => {
-    const { requestId, method, client: sender } = request;
+    const { requestId, method, client } = request;
+    const { address } = client;
     const path = request.path === route ? route : request.redact(request.path).slice(0, 256);
     const ms = Math.round(milliseconds * 100) / 100;
-    const { cost, operations, deprecated, untrusted, client } = reply.logged ?? NOTHING;
-    const { address } = sender;
-    const line = {
-      requestId,
-      method,
-      path,
-      address,
-      status,
-      ms,
-      keyId,
-      cost,
-      operations,
-      deprecated,
-      untrusted,
-      client,
-    };
+    const line = { requestId, method, path, address, status, ms, keyId, ...reply.logged };
     // Lines of probes would outnumber all others.
     log[route === 'probe' ? 'debug' : 'info'](line, 'request');
   };

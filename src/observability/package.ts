@@ -1,10 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-interface Package {
-  readonly name: string;
-  readonly version: string;
-}
-
-export function readPackage(): Package {
-  return JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as Package;
+export function readPackage() {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  return JSON.parse(text) as { readonly name: string; readonly version: string };
 }

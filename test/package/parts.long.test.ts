@@ -33,7 +33,7 @@ const PARTS: readonly Part[] = [
     name: 'rest',
     edits: [
       [/import \{ createRest \}.*\n/, ''],
-      [/\.\.\.\(ownKeys \? \[createRest\(.*\)\] : \[\]\),/, ''],
+      [/if \(ownKeys\) \{[^]*?\n {4}\}/, ''],
     ],
     tests: STORE_TESTS,
   },
@@ -41,8 +41,7 @@ const PARTS: readonly Part[] = [
     name: 'mcp',
     edits: [
       [/import \{ createMcp \}.*\n/, ''],
-      [/const mcp = .*\n/, ''],
-      [/\.\.\.mcp,/, ''],
+      [/if \(config\.mcp\) .*\n/, ''],
     ],
     tests: [...STORE_TESTS, 'test/rest/list'],
   },
