@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP, isIPv4, isIPv6 } from 'node:net';
 import { CLIENT_NAME_HEADER, parseClientName, redact } from '../access/api-key.js';
 import type { UpstreamKey } from '../access/session.js';
-import { StoreError, type ErrorName } from '../errors.js';
+import { StoreError } from '../errors.js';
 
 export interface ClientAddress {
   readonly address: string;
@@ -17,7 +17,7 @@ const NO_BODY = Buffer.alloc(0);
 /** One HTTP request. Handlers only read it. It is the call that a source of animals works for. */
 export class HttpRequest {
   readonly method: string;
-  /** Without a trailing slash, which makes no difference. */
+  /** Without a trailing slash, which makes no difference, and without needless percent-encoding. */
   readonly path: string;
   /** With its question mark, or empty. */
   readonly search: string;
@@ -42,7 +42,7 @@ export class HttpRequest {
     this.caller = client.network;
     const url = toOriginForm(message.url ?? '/');
     const mark = url.indexOf('?');
-    const path = mark < 0 ? url : url.slice(0, mark);
+    const path = normalizePath(mark < 0 ? url : url.slice(0, mark));
     this.method = message.method ?? 'GET';
     this.path = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
     this.search = mark < 0 ? '' : url.slice(mark);
@@ -87,20 +87,33 @@ function toOriginForm(target: string): string {
   return pathname + search;
 }
 
+/** Decodes the characters that need no encoding: https://www.rfc-editor.org/rfc/rfc3986#section-6.2.2.2 */
+function normalizePath(path: string): string {
+  if (!path.includes('%')) return path;
+  return path.replace(/%[0-9a-f]{2}/gi, (encoded) => {
+    const character = String.fromCharCode(parseInt(encoded.slice(1), 16));
+    return /[\w.~-]/.test(character) ? character : encoded;
+  });
+}
+
 /** In characters. */
 const MAX_URL_LENGTH = 16_384;
 const MAX_HEADERS = 200;
 
+const CLOSING = { headers: { Connection: 'close' } };
+
 /** Refuses a request whose head is too long, or could mean one thing here and another to a proxy in front. */
 export function requireValidHead({ url = '', httpVersion, headers, rawHeaders }: IncomingMessage): void {
-  const refuse = (code: ErrorName, reason: string): never => {
-    throw new StoreError(code, reason, { headers: { Connection: 'close' } });
-  };
-  if (url.length > MAX_URL_LENGTH) refuse('uri_too_long', 'The URL is too long: send a GraphQL query by POST.');
-  if (rawHeaders.length > 2 * MAX_HEADERS) refuse('headers_too_large', `A request may have ${MAX_HEADERS} headers.`);
+  if (url.length > MAX_URL_LENGTH) {
+    throw new StoreError('uri_too_long', 'The URL is too long: send a GraphQL query by POST.', CLOSING);
+  }
+  if (rawHeaders.length > 2 * MAX_HEADERS) {
+    throw new StoreError('headers_too_large', `A request may have ${MAX_HEADERS} headers.`, CLOSING);
+  }
   // https://www.rfc-editor.org/rfc/rfc9112#section-3.2
-  if (httpVersion === '1.1' && headers.host === undefined)
-    refuse('invalid_request', 'An HTTP/1.1 request needs a Host header.');
+  if (httpVersion === '1.1' && headers.host === undefined) {
+    throw new StoreError('invalid_request', 'An HTTP/1.1 request needs a Host header.', CLOSING);
+  }
   // Node takes the first of several, and a proxy in front may have checked the last.
   for (const name of ['host', 'authorization']) {
     let count = 0;
@@ -108,7 +121,7 @@ export function requireValidHead({ url = '', httpVersion, headers, rawHeaders }:
       const sent = rawHeaders[index] as string;
       if (sent.length === name.length && sent.toLowerCase() === name) count += 1;
     }
-    if (count > 1) refuse('invalid_request', `A request may have one ${name} header.`);
+    if (count > 1) throw new StoreError('invalid_request', `A request may have one ${name} header.`, CLOSING);
   }
 }
 
@@ -135,6 +148,7 @@ function parseAddress(text: string): string | undefined {
   return isIP(address) === 0 ? undefined : Buffer.from(address).toString();
 }
 
+/** Returns what one client is counted by. A client has a whole /64 of IPv6 addresses. */
 function toNetwork(address: string): string {
   if (!isIPv6(address)) return address;
   // A URL writes the groups without leading zeros, and at most one run of zeros as "::".
