@@ -111,7 +111,16 @@ export async function startApp(
     const newKeyCommand = `${keysCommand} create --plan free`;
     const pages =
       explorer || keyPage
-        ? createPages({ explorer, keyPage, version, isStore, hasSchema, findDevelopmentKeys, newKeyCommand })
+        ? createPages({
+            explorer,
+            keyPage,
+            version,
+            isStore,
+            hasSchema,
+            hasMcp: config.mcp,
+            findDevelopmentKeys,
+            newKeyCommand,
+          })
         : undefined;
 
     const firstStart = await backend.fill?.();

@@ -17,6 +17,7 @@ export interface PagesOptions {
   /** True for a store, which also serves REST. */
   readonly isStore: boolean;
   readonly hasSchema: boolean;
+  readonly hasMcp: boolean;
   readonly newKeyCommand: string;
   /** Undefined if the backend has none. */
   readonly findDevelopmentKeys: (() => Promise<object | undefined>) | undefined;
@@ -47,7 +48,7 @@ const HEADERS: Readonly<Record<string, Record<string, string>>> = {
 };
 
 export function createPages(options: PagesOptions) {
-  const { explorer, keyPage, isStore, hasSchema, findDevelopmentKeys } = options;
+  const { explorer, keyPage, isStore, hasMcp, hasSchema, findDevelopmentKeys } = options;
   const description = describeServer(options);
   let token = explorer && findDevelopmentKeys ? randomBytes(16).toString('base64url') : undefined;
 
@@ -74,10 +75,19 @@ export function createPages(options: PagesOptions) {
     if (path === '/') return replyFront;
     if (path === KEYS_PATH) return replyKeys;
     if (path === '/schema.graphql') return hasSchema ? () => replyFile(SCHEMA) : undefined;
-    if (path === '/llms.txt') return () => replyFile(FOR_MODELS);
+    if (path === '/llms.txt') return () => replyFile(FOR_MODELS, nameInterfaces);
     if (path === '/collection.json') return isStore ? () => replyFile('collection.json') : undefined;
     if (!FILE.test(path) || (path === '/reference' && !isStore)) return undefined;
     return () => replyPage(path);
+  }
+
+  /** Leaves out the interfaces that this server does not have. */
+  function nameInterfaces(text: string): string {
+    const absent = [!hasMcp && '- [MCP]', !isStore && '- [REST]'].filter((start) => start !== false);
+    return text
+      .split('\n')
+      .filter((line) => !absent.some((start) => line.startsWith(start)))
+      .join('\n');
   }
 
   return {

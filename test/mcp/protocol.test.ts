@@ -261,6 +261,9 @@ describe('settings', () => {
         body: LIST,
       });
       expect(response.status).toBe(404);
+      const interfaces = await (await gateway.fetch('/llms.txt')).text();
+      expect(interfaces).toContain('- [REST](/v1/openapi.json)');
+      expect(interfaces).not.toContain('/mcp');
     } finally {
       await gateway.close();
     }
