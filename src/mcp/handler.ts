@@ -3,13 +3,7 @@ import { StoreError } from '../errors.js';
 import { parseJsonBody } from '../http/body.js';
 import { JSON_TYPE, type Reply } from '../http/reply.js';
 import type { Api, Route } from '../http/route.js';
-import type { McpOptions } from './server.js';
-
-interface Message {
-  readonly method?: unknown;
-  readonly params?: { readonly clientInfo?: Client; readonly _meta?: Readonly<Record<string, Client>> };
-}
-type Client = { readonly name?: unknown } | null;
+import type { McpOptions, Message } from './server.js';
 
 const PATH = '/mcp';
 const EXAMPLE = '{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}';

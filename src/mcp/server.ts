@@ -63,29 +63,48 @@ class OneAnswer extends LowLevelServer {
   }
 }
 
-/** The parts of a message whose numbers are exact. */
-interface Sent {
-  readonly id?: unknown;
-  readonly params?: { arguments?: unknown } | null;
+/** What a client sent, as far as this program reads it. */
+export interface Message {
+  id?: unknown;
+  readonly method?: unknown;
+  readonly params?: {
+    arguments?: unknown;
+    readonly clientInfo?: Client;
+    readonly _meta?: Readonly<Record<string, Client>>;
+  } | null;
 }
+type Client = { readonly name?: unknown } | null;
 
-/** The SDK takes JavaScript numbers. Only the arguments of tools keep theirs as they were written. */
-function toPlain(sent: unknown): unknown {
-  const message = JSON.parse(JSON.stringify(sent)) as Sent | null;
-  const args = (sent as Sent | null)?.params?.arguments;
+/** The SDK takes JavaScript numbers. Only the arguments of tools, and an id, keep theirs as they were written. */
+function toPlain(sent: Message | null): unknown {
+  const message = JSON.parse(JSON.stringify(sent)) as Message | null;
+  const args = sent?.params?.arguments;
   if (message?.params && args !== undefined) message.params.arguments = args;
+  const id = findLongId(sent);
+  if (message && id !== undefined) message.id = id;
   return message;
 }
 
-/** Writes an answer with the id of its request, which may be a number that JavaScript rounds. */
-function write(answer: JSONRPCMessage, sent: unknown): string {
-  const { id } = Object(sent) as Sent;
-  if (!(id instanceof JsonNumber)) return JSON.stringify(answer);
-  return `{"id":${id.text},${JSON.stringify({ ...answer, id: undefined }).slice(1)}`;
+/** Returns the digits of an id that JavaScript may round. */
+function findLongId(sent: Message | null): string | undefined {
+  const id = sent?.id;
+  return id instanceof JsonNumber && /^-?\d+$/.test(id.text) ? id.text : undefined;
+}
+
+function write(answer: JSONRPCMessage, sent: Message | null): string {
+  const id = findLongId(sent);
+  return id === undefined
+    ? JSON.stringify(answer)
+    : `{"id":${id},${JSON.stringify({ ...answer, id: undefined }).slice(1)}`;
 }
 
 /** Answers a message. The SDK checks it and its headers, as the edition wants it that the message names. */
-export async function answer(sent: unknown, http: HttpRequest, session: Session, options: McpOptions): Promise<Reply> {
+export async function answer(
+  sent: Message | null,
+  http: HttpRequest,
+  session: Session,
+  options: McpOptions,
+): Promise<Reply> {
   let failure: StoreError | undefined;
   let logged: Reply['logged'];
   const server = new OneAnswer({ name, version }, OPTIONS);

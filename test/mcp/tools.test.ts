@@ -160,9 +160,9 @@ describe.each(MODES)('tools of a %s backend', (mode) => {
   });
 
   it.each([
-    ['list_pets', { limit: 500 }, 'limit Too big: expected number to be <=100.'],
-    ['list_pets', { limit: '20' }, 'limit Invalid input: expected number, received string.'],
-    ['list_pets', { limit: 1.5 }, /^limit Invalid input: expected/],
+    ['list_pets', { limit: 500 }, 'limit must be a whole number from 1 to 100.'],
+    ['list_pets', { limit: '20' }, 'limit must be a whole number from 1 to 100.'],
+    ['list_pets', { limit: 1.5 }, 'limit must be a whole number from 1 to 100.'],
     ['list_pets', { status: 'SOLD' }, 'status Invalid option: expected one of "available"|"pending"|"sold".'],
     ['list_pets', { after: '007' }, /^after must be a whole number/],
     ['list_pets', { after: '' }, /^after must be a whole number/],
