@@ -71,7 +71,7 @@ export function createMemoryLedger({
       own: count.own + cost,
       closesAt: (windows[i] as WindowState).resetAt,
     }));
-    entries.set(account.id, { ...entry, counts: charged });
+    entries.set(account.id, { account, counts: charged, refusedAt: entry.refusedAt, bannedUntil });
     return { outcome: 'admitted', windows: view(account, charged, now) };
   }
 

@@ -123,8 +123,9 @@ export function createGraphqlErrorReply(): Api['toErrorReply'] {
 }
 
 function toReply(response: OperationResponse, mediaType: string, logged?: LoggedFields, busyMs?: number): Reply {
-  const headers = { 'Content-Type': mediaType, Vary: 'Accept', ...response.headers };
-  const { body, failures } = response;
+  const { body, failures, headers: further } = response;
+  const headers: Record<string, string> = { 'Content-Type': mediaType, Vary: 'Accept' };
+  for (const name in further) headers[name] = further[name] as string;
   return { status: toStatus(response, mediaType), headers, body, failures, logged, busyMs };
 }
 

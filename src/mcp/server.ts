@@ -79,7 +79,7 @@ type Client = { readonly name?: unknown } | null;
 function toPlain(sent: Message | null): unknown {
   const message = JSON.parse(JSON.stringify(sent)) as Message | null;
   const args = sent?.params?.arguments;
-  if (message?.params && args !== undefined) message.params.arguments = args;
+  if (message?.params && args !== undefined) message.params.arguments = args ?? {};
   const id = findLongId(sent);
   if (message && id !== undefined) message.id = id;
   return message;

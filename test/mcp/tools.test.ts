@@ -195,6 +195,9 @@ describe.each(MODES)('tools of a %s backend', (mode) => {
   it('null counts as absent', async () => {
     const { result } = await call('list_pets', { limit: 1, status: null, after: null });
     expect(result.structuredContent.pets).toHaveLength(1);
+    const body = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_pets","arguments":null}}';
+    const whole = await post(gateway, body, { Authorization: `Bearer ${key}` });
+    expect(whole.result.structuredContent.pets.length).toBeGreaterThan(1);
   });
 });
 
