@@ -116,7 +116,7 @@ async function press(page: Page, name: string, key: string): Promise<void> {
 /** Walks from the first control to the last one and back. Every control must be reached in both directions. */
 async function walkBothWays(page: Page): Promise<void> {
   const controls = await controlsOf(page);
-  await page.locator('a, button').first().focus();
+  await page.locator('a, button, input').first().focus();
   const first = await namesOf(page, FOCUSED);
   expect([...first, ...(await walk(page, 'Tab', first))]).toEqual(controls);
   expect(await walk(page, 'Shift+Tab')).toEqual(controls.reverse());
