@@ -80,6 +80,7 @@ const FIND_BY_DIGEST = {
   text: `SELECT digest, previous_digest AS "previousDigest", ${COLUMNS} FROM api_keys
          WHERE digest = ANY($1::bytea[]) OR previous_digest = ANY($1::bytea[])`,
 };
+const FIND_VERSION = { name: 'find-key-version', text: 'SELECT version::text AS version FROM key_version' };
 const FILTER = `
   WHERE ($1::text IS NULL OR plan = $1)
     AND ($2::boolean IS NOT TRUE OR revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()))
@@ -127,6 +128,10 @@ export function createPostgresKeyStore(database: Queryable) {
         return digests.map((digest) => found.get(digest));
       },
     }),
+    /** Returns a text that changes when any key changes or is deleted. */
+    async findVersion(): Promise<string | undefined> {
+      return (await database.query<{ version: string }>(FIND_VERSION, []))[0]?.version;
+    },
     find: (id: string) => findOne(FIND, [id]),
     /** Lists keys, the newest first. */
     async list(filter: KeyFilter): Promise<readonly UsedKey[]> {

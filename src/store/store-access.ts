@@ -92,30 +92,41 @@ class CallerSession implements Session {
   }
 }
 
-/** How long a lookup is valid. A revocation takes this long at most, and a cached key works this long in an outage. */
+/** How long what the store has said is valid. A revocation takes this long at most, and a key works this long in an outage. */
 const TRUSTED_MS = 5_000;
-/** After this time, a key in use is looked up again in the background. */
+/** After this time, the store is asked again in the background. */
 const REFRESH_MS = 1_000;
 
-interface Lookup {
+/** What the store has said, and when it was asked, by `monotonicNow`. */
+interface Version {
+  /** Changes when any key changes or is deleted. Undefined if the store has not said it. */
+  readonly version: string | undefined;
+  readonly askedAt: number;
+}
+
+/** `version` is the last one that was known when the store was asked. */
+interface Lookup extends Version {
   readonly caller: KeyAccount | undefined;
   /** In milliseconds since the epoch: a key expires by the wall clock. */
   readonly expiresAt: number;
-  /** When the lookup began, by `monotonicNow`. */
-  readonly askedAt: number;
 }
 
 export type Authenticator = ReturnType<typeof createAuthenticator>;
 
-/** Creates an authenticator that caches valid and unknown keys for five seconds. */
+/**
+ * Creates an authenticator that caches valid keys, and unknown ones for five seconds. Once a second it asks for the version
+ * of all keys, and looks up again only those that it knows from another version.
+ */
 export function createAuthenticator(
-  keys: Pick<KeyStore, 'findByDigest'>,
-  { capacity = 50_000, unknownCapacity = 10_000 } = {},
+  keys: Pick<KeyStore, 'findByDigest' | 'findVersion'>,
+  { capacity = 200_000, unknownCapacity = 10_000 } = {},
 ) {
   const valid = createBoundedCache<Lookup>(capacity);
   // Guessed keys must not push out valid ones.
   const unknown = createBoundedCache<Lookup>(unknownCapacity);
   const lookups = new Map<string, Promise<Lookup>>();
+  let current: Version = { version: undefined, askedAt: -Infinity };
+  let triedAt = -Infinity;
 
   return {
     /**
@@ -126,13 +137,23 @@ export function createAuthenticator(
       const digest = digestApiKey(key);
       const last = valid.get(digest) ?? unknown.get(digest);
       if (!last && !isPlausibleApiKey(key)) return undefined;
-      const age = last ? monotonicNow() - last.askedAt : Infinity;
-      if (!last || age >= TRUSTED_MS) return lookUp(digest).then(unlessExpired);
+      const now = monotonicNow();
+      if (now - triedAt >= REFRESH_MS) void askForVersion((triedAt = now));
+      if (!last) return lookUp(digest).then(unlessExpired);
+      const isUnchanged = last.caller && last.version !== undefined && last.version === current.version;
+      const age = now - (isUnchanged ? Math.max(current.askedAt, last.askedAt) : last.askedAt);
+      if (age >= TRUSTED_MS) return lookUp(digest).then(unlessExpired);
       // If this fails, the cached lookup stays until it is too old. The next request then reports the failure.
-      if (age >= REFRESH_MS && last.caller) void lookUp(digest).catch(() => undefined);
+      if (age >= REFRESH_MS && !isUnchanged && last.caller) void lookUp(digest).catch(() => undefined);
       return unlessExpired(last);
     },
   };
+
+  /** If this fails, lookups become too old one by one. */
+  async function askForVersion(askedAt: number): Promise<void> {
+    const version = await keys.findVersion().catch(() => undefined);
+    if (version !== undefined) current = { version, askedAt };
+  }
 
   function lookUp(digest: string): Promise<Lookup> {
     let lookup = lookups.get(digest);
@@ -144,10 +165,11 @@ export function createAuthenticator(
   }
 
   async function readFromStore(digest: string): Promise<Lookup> {
+    const { version } = current;
     const askedAt = monotonicNow();
     const record = await keys.findByDigest(digest);
     const caller = record?.revokedAt === null ? toKeyAccount(record) : undefined;
-    const lookup = { caller, expiresAt: record?.expiresAt?.getTime() ?? Infinity, askedAt };
+    const lookup = { caller, expiresAt: record?.expiresAt?.getTime() ?? Infinity, version, askedAt };
     valid.delete(digest);
     (caller ? valid : unknown).set(digest, lookup);
     return lookup;

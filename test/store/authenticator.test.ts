@@ -48,7 +48,37 @@ describe('a valid key', () => {
     expect(keys.asked).toHaveLength(1);
   });
 
-  it('is refreshed in the background while it is in use, so that no request waits', async () => {
+  it('is not looked up again while no key changes, and no request waits', async () => {
+    const key = keys.add();
+    await authenticator.authenticate(key);
+    await vi.advanceTimersByTimeAsync(1_000);
+    await authenticator.authenticate(key);
+    keys.asked.length = 0;
+    for (let seconds = 0; seconds < 60; seconds++) {
+      await vi.advanceTimersByTimeAsync(1_000);
+      expect(authenticator.authenticate(key)).not.toBeInstanceOf(Promise);
+    }
+    // The first lookup was older than the first version.
+    expect(keys.asked.length).toBeLessThanOrEqual(1);
+  });
+
+  it('is looked up again after a change of another key', async () => {
+    const [key, other] = [keys.add(), keys.add()];
+    for (let seconds = 0; seconds < 10; seconds++) {
+      await authenticator.authenticate(key);
+      await vi.advanceTimersByTimeAsync(1_000);
+    }
+    keys.asked.length = 0;
+    keys.change(other, { plan: 'pro' });
+    for (let seconds = 0; seconds < 5; seconds++) {
+      await authenticator.authenticate(key);
+      await vi.advanceTimersByTimeAsync(1_000);
+    }
+    expect(keys.asked).toHaveLength(1);
+  });
+
+  it('is refreshed in the background if the store does not say the version of the keys', async () => {
+    keys.hidesVersion = true;
     const key = keys.add();
     await authenticator.authenticate(key);
     for (let seconds = 0; seconds < 60; seconds++) {

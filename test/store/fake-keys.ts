@@ -2,9 +2,11 @@ import { digestApiKey, generateApiKey } from '../../src/access/api-key.js';
 import type { KeyRecord, KeyStore } from '../../src/store/postgres-key-store.js';
 
 /** A key store in memory that records lookups, can delay its results and can fail. */
-export interface FakeKeys extends Pick<KeyStore, 'findByDigest'> {
+export interface FakeKeys extends Pick<KeyStore, 'findByDigest' | 'findVersion'> {
   /** The digests looked up so far. */
   readonly asked: string[];
+  /** If true, the store does not say the version of the keys. */
+  hidesVersion: boolean;
   /** If set, every lookup fails with it. */
   failure: Error | undefined;
   /** If true, lookups wait for `answerAll`. */
@@ -17,8 +19,10 @@ export interface FakeKeys extends Pick<KeyStore, 'findByDigest'> {
 export function createFakeKeys(): FakeKeys {
   const records = new Map<string, KeyRecord>();
   const waiting: (() => void)[] = [];
+  let version = 0;
   const fake: FakeKeys = {
     asked: [],
+    hidesVersion: false,
     failure: undefined,
     slow: false,
     add(changes) {
@@ -28,6 +32,7 @@ export function createFakeKeys(): FakeKeys {
     },
     change(key, changes) {
       const digest = digestApiKey(key);
+      if (records.has(digest)) version += 1;
       records.set(digest, { ...(records.get(digest) ?? NEW), ...changes });
     },
     async findByDigest(digest) {
@@ -37,6 +42,13 @@ export function createFakeKeys(): FakeKeys {
       if (fake.slow) await new Promise<void>((answer) => waiting.push(answer));
       if (failure) throw failure;
       return record;
+    },
+    async findVersion() {
+      const { failure } = fake;
+      const known = fake.hidesVersion ? undefined : String(version);
+      if (fake.slow) await new Promise<void>((answer) => waiting.push(answer));
+      if (failure) throw failure;
+      return known;
     },
     answerAll() {
       for (const answer of waiting.splice(0)) answer();

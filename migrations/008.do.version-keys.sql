@@ -1,0 +1,17 @@
+-- Its one row changes when a key changes or is deleted, so that servers need not look up every key again. A number could
+-- come back after the loss of a server.
+CREATE TABLE key_version (
+  only boolean PRIMARY KEY DEFAULT true CHECK (only),
+  version uuid NOT NULL DEFAULT gen_random_uuid()
+);
+INSERT INTO key_version DEFAULT VALUES;
+
+-- Whoever may change keys may not have been granted this table.
+CREATE FUNCTION change_key_version() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+BEGIN
+  EXECUTE format('UPDATE %I.key_version SET version = gen_random_uuid()', TG_TABLE_SCHEMA);
+  RETURN NULL;
+END $$;
+
+CREATE TRIGGER change_key_version AFTER UPDATE OR DELETE OR TRUNCATE ON api_keys
+  FOR EACH STATEMENT EXECUTE FUNCTION change_key_version();
