@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { createDatabase } from './database.mjs';
+import { toToolCall } from './requests.mjs';
 import { commandOf, startPeer } from './servers.mjs';
 
 const run = promisify(execFile);
@@ -143,6 +144,12 @@ export const CALLERS = [
     connections: 8,
     toRequests: () => [{ ...get('/graphql?query={__typename}'), headers: { accept: `a${' '.repeat(15_000)};` } }],
     statuses: [401, 429],
+  },
+  {
+    name: 'an agent that calls a tool without end',
+    connections: 100,
+    toRequests: ({ paid }) => [toToolCall('2026-07-28', paid)],
+    statuses: [200],
   },
   { name: '/metrics', connections: 100, toRequests: () => [get('/metrics')], statuses: [200] },
   {

@@ -51,17 +51,17 @@ export const WORKS = {
   W1: {
     title: 'list of 20',
     requests: [[first20]],
-    rows: ['plain', 'apollo', 'apollo ×1', 'no-extensions', 'include', 'trusted'],
+    rows: ['plain', 'apollo', 'apollo ×1', 'apollo ×250', 'no-extensions', 'include', 'trusted'],
   },
   W3: {
     title: '50 lookups in one operation, ids varied',
     requests: repeat(1_000, (random) => [lookup(50, random)]),
-    rows: ['plain', 'apollo', 'no-extensions', 'trusted'],
+    rows: ['plain', 'apollo', 'apollo ×1', 'no-extensions', 'trusted'],
   },
   W5: {
     title: 'mix: 70 % lists with limit and status varied, 25 % lookups of one or five animals, 5 % additions',
     requests: repeat(2_000, (random) => [mixed(random)]),
-    rows: ['plain', 'apollo'],
+    rows: ['plain', 'apollo', 'apollo ×1'],
   },
   batch: {
     title: 'a list of 20 and four lookups, through BatchHttpLink',
@@ -136,6 +136,31 @@ export function toRequests(work, form, key) {
       body: body === undefined ? '' : JSON.stringify(body),
     };
   });
+}
+
+/** An agent's call of a tool, as the SDK's client of that edition sends it. */
+export function toToolCall(edition, key) {
+  const isNew = edition === '2026-07-28';
+  const method = 'tools/call';
+  const params = {
+    name: 'list_pets',
+    arguments: { limit: 20 },
+    ...(isNew && {
+      _meta: {
+        'io.modelcontextprotocol/protocolVersion': edition,
+        'io.modelcontextprotocol/clientInfo': { name: 'bench', version: '1.0.0' },
+        'io.modelcontextprotocol/clientCapabilities': {},
+      },
+    }),
+  };
+  const headers = {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+    authorization: `Bearer ${key}`,
+    'mcp-protocol-version': edition,
+    ...(isNew && { 'mcp-method': method, 'mcp-name': params.name }),
+  };
+  return { method: 'POST', path: '/mcp', headers, body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }) };
 }
 
 /**

@@ -1,7 +1,7 @@
 -- Its one row changes when a key changes or is deleted, so that servers need not look up every key again. A number could
 -- come back after the loss of a server.
 CREATE TABLE key_version (
-  only boolean PRIMARY KEY DEFAULT true CHECK (only),
+  id boolean PRIMARY KEY DEFAULT true CHECK (id),
   version uuid NOT NULL DEFAULT gen_random_uuid()
 );
 INSERT INTO key_version DEFAULT VALUES;

@@ -19,7 +19,7 @@ import { toKeyAccount, type KeyAccount, type KeyStore } from './postgres-key-sto
  * @param addressLedger - counts the 401 responses of client addresses
  */
 export function createStoreAccess(
-  keys: Pick<KeyStore, 'findByDigest'>,
+  keys: Pick<KeyStore, 'findByDigest' | 'findVersion'>,
   ledger: Ledger,
   addressLedger: Ledger,
   observer: AdmissionObserver,

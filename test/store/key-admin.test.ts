@@ -45,6 +45,20 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the administration of keys on 
   const actor = 'ada';
   const create = async (): Promise<string> => (await admin.create({ plan: 'free', label: 'old', actor })).id;
 
+  it('changes the version of the keys with each change of one, so that servers look them up again', async () => {
+    const keys = createPostgresKeyStore(database);
+    const before = await keys.findVersion();
+    const id = await create();
+    expect(await keys.findVersion()).toBe(before);
+    const versions = [before];
+    for (const change of ['update', 'rotate', 'unban', 'revoke', 'delete'] as const) {
+      await admin[change]({ id, actor, label: 'new', overlapMs: 1_000 });
+      versions.push(await keys.findVersion());
+    }
+    expect(versions[0]).toMatch(/^[\da-f-]{36}$/);
+    expect(new Set(versions).size).toBe(6);
+  });
+
   it('loses none of several changes at the same time, and logs what each has changed', async () => {
     const id = await create();
     const expiresAt = new Date('2099-01-01T00:00:00.123Z');

@@ -13,7 +13,7 @@ import { until } from '../support/process.js';
 import { statementWaits } from '../support/table-lock.js';
 
 const FIVE = [1, 2, 3, 4, 5];
-const TABLES = ['api_keys', 'idempotent_adds', 'key_log', 'pets', 'schema_version', 'usage'];
+const TABLES = ['api_keys', 'idempotent_adds', 'key_log', 'key_version', 'pets', 'schema_version', 'usage'];
 
 describe('migrating a fresh PostgreSQL database', () => {
   let url: string;

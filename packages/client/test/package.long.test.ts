@@ -165,6 +165,7 @@ describe('the bundled package', () => {
     .join(' ');
 
   it.each([
+    ['the client', `export * from 'animal-store-client';`, 7_000],
     ['everything', EVERYTHING, 7_800],
     ['the error catalogue', `export * from 'animal-store-client/errors';`, 2_000],
   ])('is small: %s', async (_, source, limit) => {
