@@ -38,7 +38,7 @@ const MAX_WAITING_OF_CALLER = 256;
 const BURST_MS = 5;
 const MAX_DEBT_MS = 500;
 /** Debts shrink faster or slower, within these bounds, so that the event loop is busy for this part of the time. */
-const BUSY = 0.7;
+const BUSY = 0.85;
 const MIN_SHARE = 0.2;
 const MAX_SHARE = 1;
 const MEASURE_EVERY_MS = 50;

@@ -11,7 +11,7 @@ export interface Reply {
   readonly logged?: LoggedFields | undefined;
   /** What went wrong, for the log. */
   readonly failures?: readonly StoreError[] | undefined;
-  /** What the handler has measured of its own work, in milliseconds. */
+  /** What the handler knows of its own work, in milliseconds of the event loop. */
   readonly busyMs?: number | undefined;
 }
 

@@ -40,6 +40,9 @@ const OPTIONS = {
     'An animal store. Ids are 64-bit integers as strings. All tools share the request limits of the key: after a refusal, wait retryAfter seconds.',
 };
 
+/** What the SDK does for a message, in milliseconds of the event loop. */
+const SDK_MS = 0.2;
+
 // eslint-disable-next-line @typescript-eslint/no-deprecated -- the other class makes schemas anew for each request
 const LowLevelServer = Server;
 
@@ -134,6 +137,7 @@ export async function answer(
     body: message ? write(message, sent) : await response.text(),
     failures: failure && [failure],
     logged,
+    busyMs: SDK_MS,
   };
 }
 

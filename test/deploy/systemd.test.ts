@@ -20,7 +20,7 @@ describe('the unit for systemd', () => {
   });
 
   it('runs the program as the user and with the settings of the guide', () => {
-    expect(get('ExecStart')).toBe('/usr/bin/node dist/main.js');
+    expect(get('ExecStart')).toBe('/usr/bin/node --max-semi-space-size=32 dist/main.js');
     const guide = read('docs/operating.md');
     expect(guide).toContain(`useradd --system --shell /usr/sbin/nologin ${get('User')}\n`);
     expect(guide).toContain(`cat > ${get('EnvironmentFile')} <<`);
