@@ -24,8 +24,9 @@ describe('the Dockerfile', () => {
   });
 
   it('starts the compiled program, without a shell', () => {
-    const [node, path = ''] = wordsOf('CMD');
-    expect(node).toBe('node');
+    const command = wordsOf('CMD');
+    const path = command.at(-1) ?? '';
+    expect(command[0]).toBe('node');
     const source = path.replace('dist/', 'src/').replace(/js$/, 'ts');
     expect(existsSync(new URL(`../../${source}`, import.meta.url)), source).toBe(true);
   });
