@@ -6,7 +6,10 @@ CREATE TABLE key_version (
 );
 INSERT INTO key_version DEFAULT VALUES;
 
--- Whoever may change keys may not have been granted this table.
+-- Whoever may read or change keys has not been granted this table.
+CREATE FUNCTION key_version() RETURNS text LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT
+  AS 'SELECT version::text FROM key_version';
+
 CREATE FUNCTION change_key_version() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 BEGIN
   EXECUTE format('UPDATE %I.key_version SET version = gen_random_uuid()', TG_TABLE_SCHEMA);

@@ -21,6 +21,9 @@ export interface KeyRecord {
   readonly previousEndsAt: Date | null;
 }
 
+/** With the version of all keys at that moment: servers of a pool of replicas may differ. */
+export type FoundKey = KeyRecord & { readonly version: string };
+
 /** With the last use within a year. */
 export type UsedKey = KeyRecord & { readonly lastUsedAt: Date | null };
 
@@ -77,10 +80,10 @@ const WITH_LAST_USE = `${COLUMNS}, (
 
 const FIND_BY_DIGEST = {
   name: 'find-keys',
-  text: `SELECT digest, previous_digest AS "previousDigest", ${COLUMNS} FROM api_keys
+  text: `SELECT digest, previous_digest AS "previousDigest", (SELECT key_version()) AS version, ${COLUMNS} FROM api_keys
          WHERE digest = ANY($1::bytea[]) OR previous_digest = ANY($1::bytea[])`,
 };
-const FIND_VERSION = { name: 'find-key-version', text: 'SELECT version::text AS version FROM key_version' };
+const FIND_VERSION = { name: 'find-key-version', text: 'SELECT key_version() AS version' };
 const FILTER = `
   WHERE ($1::text IS NULL OR plan = $1)
     AND ($2::boolean IS NOT TRUE OR revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()))
@@ -114,8 +117,8 @@ export function createPostgresKeyStore(database: Queryable) {
     /** Finds a key by the digest of its secret, also if it is revoked or expired. A replaced secret expires earlier. */
     findByDigest: createBatcher({
       async run(digests: readonly string[]) {
-        type Found = Row<KeyRecord> & { readonly digest: Uint8Array; readonly previousDigest: Uint8Array | null };
-        const found = new Map<string, KeyRecord>();
+        type Found = Row<FoundKey> & { readonly digest: Uint8Array; readonly previousDigest: Uint8Array | null };
+        const found = new Map<string, FoundKey>();
         for (const { digest, previousDigest, ...row } of await database.query<Found>(FIND_BY_DIGEST, [
           digests.map(toBytes),
         ])) {

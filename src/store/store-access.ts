@@ -104,7 +104,6 @@ interface Version {
   readonly askedAt: number;
 }
 
-/** `version` is the last one that was known when the store was asked. */
 interface Lookup extends Version {
   readonly caller: KeyAccount | undefined;
   /** In milliseconds since the epoch: a key expires by the wall clock. */
@@ -165,11 +164,10 @@ export function createAuthenticator(
   }
 
   async function readFromStore(digest: string): Promise<Lookup> {
-    const { version } = current;
     const askedAt = monotonicNow();
     const record = await keys.findByDigest(digest);
     const caller = record?.revokedAt === null ? toKeyAccount(record) : undefined;
-    const lookup = { caller, expiresAt: record?.expiresAt?.getTime() ?? Infinity, version, askedAt };
+    const lookup = { caller, expiresAt: record?.expiresAt?.getTime() ?? Infinity, version: record?.version, askedAt };
     valid.delete(digest);
     (caller ? valid : unknown).set(digest, lookup);
     return lookup;
