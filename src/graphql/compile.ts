@@ -21,12 +21,11 @@ import {
   type SourceLocation,
   OperationTypeNode,
 } from 'graphql';
-import { keyReadOnly } from '../access/refusals.js';
 import { findBrownout, LOOKUP_SUNSET, type Brownout } from '../pets/removal.js';
 import { InvalidArgument, MAX_LOCATIONS, RequestErrors, toInputError } from './errors.js';
 import { PRICES } from './prices.js';
 import { createWriterCompiler } from './write.js';
-import type { Variables, Compiled, RootField, Deprecation, Price } from './types.js';
+import type { Variables, Compiled, RootField, Deprecation } from './types.js';
 
 const LOOKUP_NAME = 'pet';
 const LOOKUP = `Query.${LOOKUP_NAME}`;
@@ -76,16 +75,13 @@ export function compile(
     const { args, resolve, type } = definition;
     if (!resolve) throw new Error(`the root field ${name} has no resolver`);
     noteDeprecation(rootType, definition);
-    const toArguments = compileArguments(args, node);
-    const toPrice = PRICES[name as keyof typeof PRICES] as (args: Variables) => Price;
     return {
       ...place,
       ...compileWriter(type, nodes),
-      price(given, readOnly) {
-        if (readOnly && root.operation === OperationTypeNode.MUTATION) throw keyReadOnly();
-        return toPrice(toArguments(given));
-      },
-      resolve: (parsed, context) => resolve(undefined, parsed, context, undefined as never),
+      isAddition: root.operation === OperationTypeNode.MUTATION,
+      toArguments: compileArguments(args, node),
+      price: PRICES[name as keyof typeof PRICES] as RootField['price'],
+      resolve: resolve as RootField['resolve'],
       statuses: getNamedType(type).name === 'Pet' ? [...collectBelow(nodes)].flatMap(toStatus) : [],
     };
   }
@@ -190,15 +186,21 @@ function compileArguments(
   };
 }
 
-type FieldParts = Pick<RootField, 'price' | 'resolve' | 'write' | 'maxBytes'>;
+type FieldParts = Omit<RootField, 'responseKey' | 'locations' | 'statuses'>;
 
 /** A field that asks the store nothing: its price knows its value. */
 function toFree(toJson: (variables: Variables) => string): FieldParts {
-  const price = (variables: Variables): Price => {
-    const json = toJson(variables);
-    return { cost: 0, maxObjects: Buffer.byteLength(json), args: json };
+  return {
+    isAddition: false,
+    toArguments: (variables) => variables,
+    price(variables) {
+      const args = toJson(variables);
+      return { cost: 0, maxObjects: Buffer.byteLength(args), args };
+    },
+    resolve: (_, json) => json,
+    write: String,
+    maxBytes: 1,
   };
-  return { price, resolve: (json) => json, write: String, maxBytes: 1 };
 }
 
 /** The types that arguments of introspection have. */

@@ -1,7 +1,7 @@
+import { keyReadOnly } from '../access/refusals.js';
 import { StoreError, toStoreError } from '../errors.js';
 import { parseInt64 } from '../pets/int64.js';
-import { parseNewPet, parsePetQuery, type UntrustedNewPet, type UntrustedPetQuery } from '../pets/pet.js';
-import { keyOf } from '../pets/pet-loader.js';
+import { keyOf, parseNewPet, parsePetQuery, type UntrustedNewPet, type UntrustedPetQuery } from '../pets/pet.js';
 import type {
   Mutation,
   MutationAddPetArgs,
@@ -72,7 +72,8 @@ export function price({ compiled, variables }: Prepared, limit: number, readOnly
     };
     fields.push(priced);
     try {
-      const { cost, key, maxObjects, args, isDryRun: isPricedOnly } = field.price(variables, readOnly);
+      if (readOnly && field.isAddition) throw keyReadOnly();
+      const { cost, key, maxObjects, args, isDryRun: isPricedOnly } = field.price(field.toArguments(variables));
       priced.cost = cost;
       priced.args = args;
       if (isPricedOnly) isDryRun = true;

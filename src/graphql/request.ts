@@ -1,8 +1,7 @@
 import type { Config } from '../config.js';
 import { StoreError, toStoreError } from '../errors.js';
-import { parseJsonBody } from '../http/body.js';
 import type { HttpRequest } from '../http/request.js';
-import { JsonNumber, parseUntrustedJson } from '../json/exact-json.js';
+import { JsonNumber, parseJsonBody, parseUntrustedJson } from '../json/exact-json.js';
 import type { OperationRequest, Variables } from './types.js';
 
 /** Headers that a page of another origin cannot send without asking first. */
@@ -43,7 +42,7 @@ export function readBodyRequest(
   http: HttpRequest,
   { maxBatch }: Config['limits'],
 ): OperationRequest | readonly OperationRequest[] {
-  const body = parseJsonBody(http, EXAMPLE);
+  const body = parseJsonBody(http.body, EXAMPLE);
   if (!Array.isArray(body)) return toOperation(body, 'The request body');
   if (body.length === 0 || body.length > maxBatch) {
     const code = body.length === 0 ? 'unprocessable_request' : 'bad_request';

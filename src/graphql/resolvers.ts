@@ -37,8 +37,8 @@ const ID = {
 /** A resolver gets the arguments as the price of its field has parsed them. */
 export const resolvers: Resolvers & { ID: typeof ID } = {
   Query: {
-    pets: (_, query, { loader }) => loader.list(query),
-    pet: (_, { id }, { loader }) => loader.get(id),
+    pets: (_, query, { source, call }) => source.list(query, call),
+    pet: (_, { id }, { load }) => load(id),
     rateLimit: async (_, { dryRun }, { priced, session, guardRateLimit }) => {
       if (priced.isDryRun && !dryRun) return null;
       // What is left is asked first, however long the guard takes.

@@ -50,7 +50,7 @@ async function runField(priced: PricedField, context: OperationContext): Promise
   if (context.priced.isDryRun && (priced.cost > 0 || priced.error)) return;
   try {
     if (priced.error) throw priced.error;
-    const value = await field.resolve(args, context);
+    const value = await field.resolve(undefined, args, context);
     priced.json = field.write(value);
     if (field.statuses.length > 0) priced.failures = findStatusErrors(field, value);
   } catch (thrown) {

@@ -70,10 +70,14 @@ interface FieldPlace {
 }
 
 export interface RootField extends CompiledWriter, FieldPlace {
-  /** @throws StoreError `invalid_request`, or `forbidden` if a read-only key may not run it */
-  readonly price: (variables: Variables, readOnly: boolean) => Price;
+  /** Whether a read-only key may not run it. */
+  readonly isAddition: boolean;
+  /** @throws InvalidArgument if a value does not fit its type */
+  readonly toArguments: (variables: Variables) => Variables;
+  /** @throws StoreError `invalid_request` */
+  readonly price: (args: Variables) => Price;
   /** @param args - as the price has parsed them */
-  readonly resolve: (args: unknown, context: OperationContext) => unknown;
+  readonly resolve: (root: undefined, args: unknown, context: OperationContext) => unknown;
   /** Where the status of an animal is selected. */
   readonly statuses: readonly FieldPlace[];
 }
@@ -135,7 +139,7 @@ export interface OperationContext {
   readonly call: Call;
   readonly source: PetSource;
   /** Shared by all operations of the HTTP request. */
-  readonly loader: PetLoader;
+  readonly load: PetLoader;
   /** Of the next addition; undefined if the client sent none. */
   readonly nextIdempotencyKey: () => IdempotencyKey | undefined;
   readonly guardRateLimit: RateLimitGuard;

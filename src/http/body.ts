@@ -1,27 +1,12 @@
-import { isUtf8 } from 'node:buffer';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { overloaded, StoreError } from '../errors.js';
-import { parseUntrustedJson } from '../json/exact-json.js';
+import { BODY } from '../json/exact-json.js';
 import { shorten } from './media-type.js';
 import { createPacer } from './pacer.js';
 import { createPlaces } from './places.js';
 import type { HttpRequest } from './request.js';
-
-/** How messages speak of the body as a whole. */
-export const BODY = 'The request body';
-
-/**
- * Parses the body of a request. A byte order mark before it is ignored.
- * @param example - a body to send instead of an empty one
- * @throws StoreError `bad_request` if it is not JSON in UTF-8
- */
-export function parseJsonBody({ body }: HttpRequest, example: string): unknown {
-  if (!isUtf8(body)) throw new StoreError('bad_request', `${BODY} must be JSON in UTF-8; these bytes are not UTF-8.`);
-  if (body.length === 0) throw new StoreError('bad_request', `${BODY} is empty: send ${example}.`);
-  return parseUntrustedJson(body.toString('utf8').replace(/^\uFEFF/, ''), BODY);
-}
 
 /** The most bytes of all bodies together that have arrived and whose requests are not answered. */
 const MAX_BYTES_TOGETHER = 64 * 1_024 * 1_024;

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { StoreError } from '../errors.js';
 
@@ -29,6 +30,20 @@ const EXACT_DIGITS = 15;
  */
 export function parseExactJson(text: string): unknown {
   return withExactNumbers(text, JSON.parse(text), scan(text));
+}
+
+/** How messages speak of the body as a whole. */
+export const BODY = 'The request body';
+
+/**
+ * Parses the body of a request. A byte order mark before it is ignored.
+ * @param example - a body to send instead of an empty one
+ * @throws StoreError `bad_request` if it is not JSON in UTF-8
+ */
+export function parseJsonBody(body: Buffer, example: string): unknown {
+  if (!isUtf8(body)) throw new StoreError('bad_request', `${BODY} must be JSON in UTF-8; these bytes are not UTF-8.`);
+  if (body.length === 0) throw new StoreError('bad_request', `${BODY} is empty: send ${example}.`);
+  return parseUntrustedJson(body.toString('utf8').replace(/^\uFEFF/, ''), BODY);
 }
 
 /**

@@ -1,8 +1,8 @@
 import { createBoundedCache } from '../bounded-cache.js';
 import { StoreError } from '../errors.js';
-import { parseJsonBody } from '../http/body.js';
 import { JSON_TYPE, type Reply } from '../http/reply.js';
 import type { Api, Route } from '../http/route.js';
+import { parseJsonBody } from '../json/exact-json.js';
 import type { McpOptions, Message } from './server.js';
 
 const PATH = '/mcp';
@@ -23,7 +23,7 @@ export function createMcp(options: McpOptions): Api {
     // A banned key gets its refusal as that of its call.
     requiresKey: ({ keyId }) => keyId === undefined,
     async handle(http, session) {
-      const message = parseJsonBody(http, EXAMPLE) as Message | null;
+      const message = parseJsonBody(http.body, EXAMPLE) as Message | null;
       if (Array.isArray(message)) throw new StoreError('invalid_request', 'Send one message, not a batch.');
       const { keyId = '' } = session;
       const { _meta, clientInfo } = message?.params ?? {};

@@ -23,6 +23,9 @@ export interface PetQuery {
   readonly after?: Int64 | undefined;
 }
 
+/** Equal lists have the same key. With its spaces, it never equals the id of a lookup. */
+export const keyOf = ({ limit, status, after }: PetQuery): string => `${limit} ${status ?? ''} ${after ?? ''}`;
+
 export const LIMIT = { minimum: 1, maximum: 100, default: 20 } as const;
 export const LIMIT_RULE = `must be a whole number from ${LIMIT.minimum} to ${LIMIT.maximum}`;
 

@@ -5,10 +5,10 @@ import type { RateLimitGuard, Session } from '../access/session.js';
 import { outcomeOf, type UsageCounter } from '../access/usage.js';
 import { toUnixSeconds } from '../clock.js';
 import { StoreError, toStoreError } from '../errors.js';
-import { parseJsonBody } from '../http/body.js';
 import { createMediaTypeChooser } from '../http/media-type.js';
 import { JSON_TYPE, jsonReply, toErrorReply, type Reply } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
+import { parseJsonBody } from '../json/exact-json.js';
 import { parseIdempotencyKey } from '../pets/idempotency-key.js';
 import { notFound, type Pet, type PetQuery } from '../pets/pet.js';
 import {
@@ -68,7 +68,7 @@ export function createRest(
     if (readOnly) throw keyReadOnly();
     parseQuery(noQuery, request.search);
     const key = parseIdempotencyKey(request.header('idempotency-key'), keyId);
-    const newPet = parseInput(newPetBody, parseJsonBody(request, '{"name": "Rex", "categoryId": 1}'));
+    const newPet = parseInput(newPetBody, parseJsonBody(request.body, '{"name": "Rex", "categoryId": 1}'));
     return async (call) => {
       const pet = await source.add(newPet, call, key);
       return jsonReply(201, formatPet(pet), { Location: `/v1/pets/${pet.id}` });
@@ -110,7 +110,7 @@ export function createRest(
 
   const rotateKey: Endpoint = (request) => {
     parseQuery(noQuery, request.search);
-    if (request.body.length > 0) parseInput(emptyBody, parseJsonBody(request, '{}'));
+    if (request.body.length > 0) parseInput(emptyBody, parseJsonBody(request.body, '{}'));
     return async () =>
       jsonReply(200, JSON.stringify(await ownKeys.rotate(secretOf(request))), { 'Cache-Control': 'no-store' });
   };

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { redact } from '../access/api-key.js';
 import { StoreError } from '../errors.js';
-import { BODY } from '../http/body.js';
+import { BODY } from '../json/exact-json.js';
 import { JsonNumber } from '../json/exact-json.js';
 import { INT64_RULE, isInt64, type Int64 } from '../pets/int64.js';
 import { isLimit, isName, LIMIT, LIMIT_RULE, NAME_LENGTH, NAME_RULE, PET_STATUSES } from '../pets/pet.js';
