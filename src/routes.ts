@@ -22,8 +22,8 @@ export interface RoutesOptions {
 }
 
 /**
- * Requests that get nothing but 429 for a while, as with a banned key, are answered one after the other, with this time
- * between two, in milliseconds: repeating them leaves the event loop to others.
+ * Requests that get nothing but 429 for a while, as with a banned key, are answered one after the other by caller, with
+ * this time between two, in milliseconds: repeating them leaves the event loop to others.
  */
 const BETWEEN_REFUSALS_MS = 5;
 
@@ -98,7 +98,7 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
         await session.requireKey();
       } catch (thrown) {
         const error = toStoreError(thrown);
-        if (error.status === 429) await pace(() => request.isCancelled);
+        if (error.status === 429) await pace(request.caller, () => request.isCancelled);
         // A refusal takes its turn, too.
         return takeTurn(request.caller, () => {
           throw error;

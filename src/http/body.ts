@@ -13,7 +13,7 @@ const MAX_BYTES_TOGETHER = 64 * 1_024 * 1_024;
 
 /**
  * A piece costs the event loop microseconds, whatever its length. After this many, a body whose pieces are shorter than
- * this on average is read slowly: of all such connections one at a time, with this time between two reads.
+ * this on average is read slowly: of all such connections of a caller one at a time, with this time between two reads.
  */
 const MANY_PIECES = 100;
 const SHORT_PIECE_BYTES = 256;
@@ -96,7 +96,7 @@ export function createBodyReader(maxBytes: number) {
         }
         if (!resume && count > MANY_PIECES + bytes / SHORT_PIECE_BYTES) {
           resume = pauseReading(message.socket);
-          void pace(() => message.socket.destroyed).then(goOn);
+          void pace(caller, () => message.socket.destroyed).then(goOn);
         }
         arriving.delete(refuse);
         arriving.add(refuse);
@@ -170,17 +170,17 @@ function expectsContinue({ headers, httpVersion }: IncomingMessage): boolean {
 
 /**
  * Creates the function that waits until a request may be answered whose body has chunks that nobody has read: how many
- * there are shows only when they are discarded. Such requests are answered one after the other, so that repeating them
- * leaves the event loop to others. It returns undefined if there is no need to wait.
+ * there are shows only when they are discarded. Such requests of a caller are answered one after the other, so that
+ * repeating them leaves the event loop to others. It returns undefined if there is no need to wait.
  */
-export function createUnreadBodyWait(): (message: IncomingMessage) => Promise<void> | undefined {
+export function createUnreadBodyWait(): (request: HttpRequest) => Promise<void> | undefined {
   const pace = createPacer(BETWEEN_READS_MS);
-  return (message) => {
-    const { complete, headers, readableDidRead } = message;
+  return ({ message, caller }) => {
+    const { complete, headers, readableDidRead, readableLength } = message;
     if (headers['transfer-encoding'] === undefined || (complete && readableDidRead)) return undefined;
     if (complete) message.resume();
     else void drainBody(message);
-    return pace(() => message.socket.destroyed);
+    return complete && readableLength <= MANY_PIECES ? undefined : pace(caller, () => message.socket.destroyed);
   };
 }
 

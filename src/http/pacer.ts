@@ -1,21 +1,28 @@
 /**
- * Creates a function whose promises are fulfilled one by one, in order, with a time before each, in milliseconds. One
- * that `isOver` takes no time from the others.
+ * Creates a function whose promises are fulfilled one by one for each caller, in order, with a time between two, in
+ * milliseconds. One that `isOver` takes no time from the others.
  */
-export function createPacer(betweenMs: number): (isOver: () => boolean) => Promise<void> {
-  const line: { readonly resolve: () => void; readonly isOver: () => boolean }[] = [];
-  let timer: NodeJS.Timeout | undefined;
-  const callNext = (): void => {
+export function createPacer(betweenMs: number): (caller: string, isOver: () => boolean) => Promise<void> {
+  const lines = new Map<string, { readonly resolve: () => void; readonly isOver: () => boolean }[]>();
+  const callNext = (caller: string): void => {
+    const line = lines.get(caller) ?? [];
     let next;
     do {
       next = line.shift();
       next?.resolve();
     } while (next?.isOver());
-    timer = line.length > 0 ? setTimeout(callNext, betweenMs) : undefined;
+    if (next) setTimeout(callNext, betweenMs, caller);
+    else lines.delete(caller);
   };
-  return (isOver) =>
+  return (caller, isOver) =>
     new Promise((resolve) => {
-      line.push({ resolve, isOver });
-      timer ??= setTimeout(callNext, betweenMs);
+      const line = lines.get(caller);
+      if (line) {
+        line.push({ resolve, isOver });
+        return;
+      }
+      lines.set(caller, []);
+      setTimeout(callNext, betweenMs, caller);
+      resolve();
     });
 }

@@ -58,7 +58,7 @@ export function createHttpServer(options: HttpServerOptions) {
       metrics.observeHttp(route, request.method, status, reply.failures?.[0]?.code, ms / 1_000);
       writeLogLine(request, answered, status, ms);
     };
-    const wait = waitAfterUnreadBody(message);
+    const wait = waitAfterUnreadBody(request);
     if (wait) await wait;
     if (response.destroyed) {
       finish(CLIENT_GONE);

@@ -5,12 +5,12 @@ const TRY_EVERY_MS = 1_000;
 
 /**
  * Creates a breaker, which stops requests to an upstream once failures have continued for a while without an answer.
- * The timeouts of one key alone do not open it: its requests may just be slow.
+ * The failures of one key alone do not open it, unless there is no connection: only its requests may fail.
  */
 export function createBreaker(onChange: (isOpen: boolean) => void) {
   let isOpen = false;
   let failingSince: number | undefined;
-  let slowKey: string | undefined;
+  let failingKey: string | undefined;
   let triedAt = 0;
   return {
     get isOpen() {
@@ -24,15 +24,15 @@ export function createBreaker(onChange: (isOpen: boolean) => void) {
       triedAt = now;
       return true;
     },
-    /** The upstream answered, with any status. */
-    succeeded(): void {
-      failingSince = slowKey = undefined;
+    /** The upstream answered, in any way. */
+    answered(): void {
+      failingSince = failingKey = undefined;
       if (isOpen) onChange((isOpen = false));
     },
-    /** @param keyId - the key of a request that timed out; undefined if there was no connection */
+    /** @param keyId - the key of a request that got no answer; undefined if there was no connection */
     failed(keyId?: string): void {
-      slowKey ??= keyId;
-      if (keyId !== undefined && keyId === slowKey) return;
+      failingKey ??= keyId;
+      if (keyId !== undefined && keyId === failingKey) return;
       const now = performance.now();
       failingSince ??= now;
       if (isOpen || now - failingSince < OPEN_AFTER_MS) return;

@@ -38,7 +38,7 @@ export class KeyState {
   inFlight = 0;
   #refused: { readonly until: number; readonly error: StoreError } | undefined;
   #cooldown: (Cooldown & { readonly cause?: StoreError | undefined }) | undefined;
-  /** Then one request goes first again. */
+  /** Then one request goes first. */
   #knownUntil = 0;
   /** The numbers of the last answer that stated any, and when it arrived. */
   #stated: readonly WindowState[] = [];
@@ -54,9 +54,9 @@ export class KeyState {
     return this.#stated.length > 0;
   }
 
-  /** The open windows, minus the requests in flight. */
+  /** The windows, minus the requests in flight. */
   get windows(): readonly WindowState[] {
-    return this.#findOpen().map(({ name, seconds, limit, remaining, resetAt }) => ({
+    return this.#renew().map(({ name, seconds, limit, remaining, resetAt }) => ({
       name,
       seconds,
       limit,
@@ -85,14 +85,18 @@ export class KeyState {
   /** Why `cost` requests do not fit into the windows. */
   findLimit(cost: number): StoreError | undefined {
     if (this.isUnknown || !this.#stated.some(({ remaining }) => remaining - this.inFlight < cost)) return undefined;
-    const excess = this.#findExcess(cost);
     const full = this.windows.filter(({ remaining }) => remaining < cost);
-    if (excess || full.length === 0) return excess;
+    if (full.length === 0) return undefined;
     const now = monotonicNow();
-    const retryAfter = secondsUntil(Math.max(...full.map(({ resetAt }) => resetAt)), now);
-    // The numbers may be outdated, or wrong.
-    const isDoubtful = now - this.#statedAt >= LONG_MS || this.#stated.some(({ remaining }) => remaining === 0);
-    if (retryAfter * 1_000 <= LONG_MS || !isDoubtful || this.inFlight > 0) return rateLimited(retryAfter, cost, full);
+    const hasClosed = this.#stated.some(({ resetAt }) => resetAt <= now);
+    if (!hasClosed) {
+      const excess = this.#findExcess(cost);
+      if (excess) return excess;
+      const retryAfter = secondsUntil(Math.max(...full.map(({ resetAt }) => resetAt)), now);
+      // The numbers may be outdated, or wrong.
+      const isDoubtful = now - this.#statedAt >= LONG_MS || this.#stated.some(({ remaining }) => remaining === 0);
+      if (retryAfter * 1_000 <= LONG_MS || !isDoubtful || this.inFlight > 0) return rateLimited(retryAfter, cost, full);
+    }
     this.#knownUntil = 0;
     return undefined;
   }
@@ -111,14 +115,14 @@ export class KeyState {
     this.isAccepted ||= status < 300 || status === 404;
     const stated = this.parseLimits(answer, now);
     if (stated.length === 0) {
-      this.#stated = this.#findOpen();
+      this.#stated = this.#renew();
     } else {
       // Of two answers whose requests were in flight together, the one with the smaller number is the newer one.
       const wasInFlight = sentAt < this.#statedAt;
       this.#stated = wasInFlight ? stated.map((window) => this.#findSmaller(window)) : stated;
       this.#statedAt = now;
     }
-    if (status < 500) this.#knownUntil = this.isAccepted ? Math.min(...this.#stated.map(({ resetAt }) => resetAt)) : 0;
+    if (status < 500) this.#knownUntil = this.#findEnd();
     if (!refusal) return;
     const code = refusal.code === 'key_banned' ? 'key_banned' : 'rate_limited';
     const retryAt = now + (refusal.retryAfter ?? 0) * 1_000;
@@ -132,9 +136,19 @@ export class KeyState {
     this.#knownUntil = 0;
   }
 
-  #findOpen(): readonly WindowState[] {
+  /** Returns the windows of now: one that has closed opens anew, if its length is known. */
+  #renew(): readonly WindowState[] {
     const now = monotonicNow();
-    return this.#stated.filter(({ resetAt }) => resetAt > now);
+    return this.#stated.flatMap((window) => {
+      const { seconds, limit, resetAt } = window;
+      if (resetAt > now) return window;
+      return seconds === null ? [] : { ...window, remaining: limit, resetAt: now + seconds * 1_000 };
+    });
+  }
+
+  /** When a window closes of which nothing is known afterwards. */
+  #findEnd(): number {
+    return Math.min(...this.#stated.map(({ seconds, resetAt }) => (seconds === null ? resetAt : Infinity)));
   }
 
   /** Why waiting would not help. */

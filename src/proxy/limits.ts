@@ -88,6 +88,6 @@ export function parseRetryAfter(answer: Head, now: number): number | undefined {
   if (value === undefined) return undefined;
   // `Date.parse` accepts much more, but every HTTP date begins with a weekday.
   const date = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(value) ? Date.parse(value) : NaN;
-  const seconds = parseCount(value) ?? Math.ceil((date - toWallTime(now)) / 1_000);
+  const seconds = /^\d+$/.test(value) ? Number(value) : Math.ceil((date - toWallTime(now)) / 1_000);
   return Number.isNaN(seconds) ? undefined : Math.min(DAY, Math.max(0, seconds));
 }

@@ -194,7 +194,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     const { status, template } = this;
     this.body = body;
     const result = template.read(this, this.path);
-    this.upstream.breaker.succeeded();
+    this.upstream.breaker.answered();
     this.key?.learn(this, this.#sentAt, isRefusal(status) ? (result as StoreError) : undefined);
     this.#end(status, result, template.method === 'GET' && status >= 502 && status <= 504);
   }
@@ -204,8 +204,11 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     // A refusal counts even if its body is incomplete.
     if (isRefusal(this.status)) return this.#succeed(undefined);
     const { breaker } = this.upstream;
-    if (failure === 'unreachable' || failure === 'broken') breaker.failed();
-    if (failure === 'timeout') breaker.failed(this.key?.id ?? '');
+    if (failure === 'broken') breaker.answered();
+    if (failure === 'unreachable' || failure === 'timeout') {
+      const hasConnection = failure === 'timeout' || this.#sentAt > 0;
+      breaker.failed(hasConnection ? (this.key?.id ?? '') : undefined);
+    }
     // A POST is sent again only if the upstream certainly never received it.
     const isSafe = this.template.method === 'GET' || this.#sentAt === 0;
     this.#end(failure, error, isSafe && (failure === 'unreachable' || failure === 'mismatched'));

@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache';
 import { CLIENT_NAME_HEADER } from '../access/api-key.js';
 import { formatIdempotencyKey } from '../pets/idempotency-key.js';
-import { compareInt64, type Int64 } from '../pets/int64.js';
-import type { Pet } from '../pets/pet.js';
+import { compareInt64 } from '../pets/int64.js';
+import type { Pet, PetQuery } from '../pets/pet.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
 import type { Result } from './batch.js';
 import type { AskUpstream } from './client.js';
@@ -26,7 +26,7 @@ export function createRestPetSource(ask: AskUpstream, userAgent: string): PetSou
       if (status !== undefined) path += `&status=${status}`;
       if (after !== undefined) path += `&after=${after}`;
       const id = `${call.key?.id} ${path}`;
-      const read = (answer: UpstreamAnswer): Result => readList(answer, id, limit, after);
+      const read = (answer: UpstreamAnswer): Result => readList(answer, id, { limit, status, after });
       return only(await ask([path], { call, method: 'GET', headers: toHeaders(call), read }));
     },
     async findMany(ids, call) {
@@ -43,14 +43,17 @@ export function createRestPetSource(ask: AskUpstream, userAgent: string): PetSou
     },
   };
 
-  function readList(answer: UpstreamAnswer, id: string, limit: number, after: Int64 | undefined): Result {
+  function readList(answer: UpstreamAnswer, id: string, { limit, status: wanted, after }: PetQuery): Result {
     const { status, body } = answer;
     // The rest of the request is as the interface document allows it, so a 400 is about `after`.
     if (status === 400 && after !== undefined) return noPaging(answer);
     if (status !== 200) return fromAnswer(answer);
     const known = lists.get(id);
     if (known && known.body === body) return known.pets;
-    const pets = parsePets(body)?.slice(0, limit);
+    // Some stores ignore these parameters.
+    const pets = parsePets(body)
+      ?.filter((pet) => wanted === undefined || pet.status === wanted || pet.statusError)
+      .slice(0, limit);
     if (body === undefined || !pets) return notUnderstood('no list of animals');
     // A store that does not know the parameter starts its list with the lowest id.
     if (after !== undefined && pets[0] && compareInt64(pets[0].id, after) <= 0) return noPaging();

@@ -109,6 +109,8 @@ export function fromAnswer(answer: UpstreamAnswer): StoreError {
 
 /** A hundred animals with the longest names, with every character escaped, take a third of this. */
 export const MAX_BODY_BYTES = 1_048_576;
+/** That a body may have been encoded with, one after the other. */
+const MAX_CODINGS = 2;
 /** It ignores a byte order mark. */
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
 
@@ -116,18 +118,22 @@ const UTF8 = new TextDecoder('utf-8', { fatal: true });
 export function readBody(chunks: readonly Buffer[], encoding = ''): string | undefined {
   const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
   try {
-    return UTF8.decode(decode(body, encoding.toLowerCase()));
+    const codings = encoding
+      .toLowerCase()
+      .split(',')
+      .map((coding) => coding.trim())
+      .filter((coding) => coding !== '' && coding !== 'identity');
+    return codings.length > MAX_CODINGS ? undefined : UTF8.decode(codings.reduceRight(decode, body));
   } catch {
     return undefined;
   }
 }
 
-function decode(body: Buffer, encoding: string): Buffer {
+function decode(body: Buffer, coding: string): Buffer {
   const limit = { maxOutputLength: MAX_BODY_BYTES };
-  if (encoding === '' || encoding === 'identity') return body;
-  if (encoding === 'br') return brotliDecompressSync(body, limit);
+  if (coding === 'br') return brotliDecompressSync(body, limit);
   // Some servers send `deflate` without the header of zlib, whose first byte ends in an 8.
-  if (encoding === 'deflate' && ((body[0] ?? 0) & 0x0f) !== 8) return inflateRawSync(body, limit);
-  if (['gzip', 'x-gzip', 'deflate'].includes(encoding)) return unzipSync(body, limit);
-  throw new TypeError(`the encoding ${encoding} is unknown`);
+  if (coding === 'deflate' && ((body[0] ?? 0) & 0x0f) !== 8) return inflateRawSync(body, limit);
+  if (['gzip', 'x-gzip', 'deflate'].includes(coding)) return unzipSync(body, limit);
+  throw new TypeError(`the encoding ${coding} is unknown`);
 }

@@ -29,6 +29,9 @@ describe('the body of an upstream response', () => {
     ['deflate', deflateSync(BODY)],
     ['deflate', deflateRawSync(BODY)],
     ['identity', Buffer.from(BODY)],
+    ['gzip, identity', gzipSync(BODY)],
+    [',br,', brotliCompressSync(BODY)],
+    ['gzip, br', brotliCompressSync(gzipSync(BODY))],
     ['', Buffer.from(BODY)],
   ])('may be encoded as %j although nobody asked for that', async (encoding, body) => {
     upstream.play((_, response) => {
@@ -41,7 +44,8 @@ describe('the body of an upstream response', () => {
 
   it.each([
     ['an unknown encoding', 'zip', gzipSync(BODY)],
-    ['two encodings', 'gzip, gzip', gzipSync(gzipSync(BODY))],
+    ['three encodings', 'gzip, gzip, gzip', gzipSync(gzipSync(gzipSync(BODY)))],
+    ['encodings in the wrong order', 'br, gzip', brotliCompressSync(gzipSync(BODY))],
     ['a wrong encoding', 'br', gzipSync(BODY)],
     ['an incomplete encoding', 'gzip', gzipSync(BODY).subarray(0, -12)],
     ['a gigabyte in a few bytes', 'gzip', gzipSync(Buffer.alloc(100_000_000, ' '))],
@@ -103,6 +107,14 @@ describe('the body of an upstream response', () => {
       ],
       pet: { name: 'a' },
     });
+  });
+
+  it('has only animals with the status that was asked for, or with one that is not known here', async () => {
+    const statuses = ['sold', 'available', undefined, 'adopted', 'available'];
+    const pets = statuses.map((status, id) => ({ id, name: 'x', categoryId: 1, status }));
+    upstream.play((_, response) => send(response, 200, pets));
+    const { data } = await gateway.graphql('{ pets(status: AVAILABLE, limit: 2) { id } }', { key: 'a' });
+    expect(data.pets).toEqual([{ id: '1' }, { id: '3' }]);
   });
 
   it('has at most as many animals as were asked for', async () => {

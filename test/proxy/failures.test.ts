@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -152,6 +153,25 @@ describe('a gateway whose upstream fails', () => {
       expect((await timed('{ pets { id } }')).data.pets).toEqual([{ id: '1' }]);
     }
     expect((await gateway.fetch('/readyz')).status).toBe(200);
+  });
+
+  it.each<[string, (response: ServerResponse) => void]>([
+    ['a body that is too long', (response) => send(response, 200, `[${' '.repeat(1_100_000)}]`)],
+    ['part of a body', (response) => void response.socket?.end('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n[')],
+    ['no HTTP', (response) => void response.socket?.end('220 mail.example.com ESMTP\r\n')],
+    ['no answer on its connection', (response) => void response.socket?.destroy()],
+  ])('keeps the breaker closed if only the requests of one key get %s', async (_, answer) => {
+    upstream.play((request, response) => {
+      if (request.headers.authorization === 'Bearer unlucky') answer(response);
+      else answerAnimals(request, response);
+    });
+    const until = performance.now() + 800;
+    while (performance.now() < until) {
+      const { errors } = await gateway.graphql('{ pets { id } }', { key: 'unlucky' });
+      expect(errors?.[0]?.extensions.code).toMatch(/^UPSTREAM_/);
+    }
+    expect(await (await gateway.fetch('/metrics')).text()).toContain('upstream_breaker_open 0');
+    expect((await gateway.graphql('{ pets { id } }', { key: 'a' })).data.pets).toEqual([{ id: '1' }]);
   });
 
   it('asks the upstream again after an outage, also if the response to a check has no request id', async () => {

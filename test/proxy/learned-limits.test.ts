@@ -212,6 +212,24 @@ describe('limits learned from an upstream', () => {
     for (const other of others) expect(other.at - (first?.at ?? 0)).toBeGreaterThanOrEqual(45);
   });
 
+  it('end with their window, whose slow requests delay no others', async () => {
+    upstream.play(({ path }, response) => {
+      if (path.includes('sold')) return;
+      send(response, 200, '[]', { 'RateLimit-Policy': '"short";q=50;w=1', RateLimit: '"short";r=49;t=1' });
+    });
+    await gateway.graphql('{ pets { id } }', { key: 'a' });
+    const slow = gateway.graphql('{ pets(status: SOLD) { id } }', { key: 'a' });
+    await sleep(1_050);
+    const startedAt = performance.now();
+    const { data } = await gateway.graphql('{ pets { id } rateLimit { windows { limit remaining } } }', { key: 'a' });
+    expect(data).toEqual({
+      pets: [],
+      rateLimit: { windows: [{ limit: 50, remaining: expect.any(Number) as number }] },
+    });
+    expect(performance.now() - startedAt).toBeLessThan(500);
+    await slow;
+  });
+
   it('that the first response states refuse what does not fit any more', async () => {
     upstream.play((_, response, index) => send(response, 200, '[]', freeLimits(1 - index)));
     const { errors } = await gateway.graphql('{ a: pets(limit: 1) { id } b: pets(limit: 2) { id } c: pets { id } }', {

@@ -40,6 +40,16 @@ describe('keys that the upstream has not accepted before', () => {
     expect(new Set(await statusesOf('valid', 40))).toEqual(new Set([200]));
   });
 
+  it.each([400, 403])('need not wait for each other once the upstream has answered with %s', async (status) => {
+    upstream.play((_, response) => void setTimeout(send, 50, response, status, { code: 'c', message: 'm', status }));
+    await gateway.graphql('{ pets { id } }', { key: 'once' });
+    const startedAt = performance.now();
+    await Promise.all(
+      Array.from({ length: 20 }, (_, i) => gateway.graphql(`{ pet(id: ${i}) { id } }`, { key: 'once' })),
+    );
+    expect(performance.now() - startedAt).toBeLessThan(500);
+  });
+
   it('get 429 from the gateway after sixty 401s of their address, and accepted keys do not', async () => {
     expect(new Set(await statusesOf('valid', 1))).toEqual(new Set([200]));
     expect(new Set(await statusesOf('made-up', 60))).toEqual(new Set([401]));
