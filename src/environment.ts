@@ -72,8 +72,8 @@ function findMeant(name: string): string | undefined {
   const upper = name.toUpperCase();
   return SETTINGS.find((setting) => {
     if (upper === setting || COMMON.includes(setting)) return upper === setting;
-    // Without its last part, such as the unit.
-    if (setting.startsWith(`${upper}_`) && upper.includes('_')) return true;
+    // Without its last part, such as the unit, or in a file.
+    if ((setting.startsWith(`${upper}_`) && upper.includes('_')) || upper === `${setting}_FILE`) return true;
     return Math.abs(name.length - setting.length) <= 2 && distance(upper, setting) <= 2;
   });
 }

@@ -50,6 +50,7 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     const { name, methods = ['GET'], isProbe, handle } = page;
     try {
       requireValidHead(request.message);
+      if (cors.isPreflight(request)) return { reply: allow(request), route: name };
       requireMethod(request, methods);
       const reply = isProbe ? handle(request) : takeTurn(request.caller, () => handle(request));
       return { reply: await reply, route: name };
@@ -78,6 +79,10 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     return { reply: addHeaders(reply, request, route), route: name, windows, keyId: session?.keyId };
   }
 
+  function allow(request: HttpRequest): Reply {
+    return { status: 204, headers: cors.preflightHeaders(request), body: '' };
+  }
+
   async function openSession(request: HttpRequest, route: Route | undefined): Promise<Session> {
     try {
       return await access.open(request.header('authorization'), request.client.network);
@@ -89,8 +94,8 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
 
   async function reach(request: HttpRequest, route: Route | undefined, session: Session): Promise<Reply> {
     requireValidHead(request.message);
+    if (cors.isPreflight(request)) return allow(request);
     if (!route) throw new StoreError('no_such_route', 'There is no such path.');
-    if (cors.isPreflight(request)) return { status: 204, headers: cors.preflightHeaders(request), body: '' };
     requireMethod(request, route.methods);
     route.checkHead?.(request);
     if (route.requiresKey(session)) {

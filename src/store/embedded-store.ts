@@ -58,7 +58,7 @@ async function hasStore(directory: string): Promise<boolean> {
     await stat(join(directory, FILES));
     return true;
   } catch (error) {
-    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return false;
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
     return refuseDirectory(directory)(error);
   }
 }

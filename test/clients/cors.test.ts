@@ -65,6 +65,15 @@ describe.each(MODES)('CORS in development, %s store', (mode) => {
     expect(listOf(response, 'access-control-allow-headers')).toEqual(expect.arrayContaining(REQUESTED.split(',')));
   });
 
+  it.each(['/schema.graphql', '/livez', '/v1/nope'])('allows requests with further headers to %s too', async (path) => {
+    const response = await gateway.fetch(path, {
+      method: 'OPTIONS',
+      headers: { Origin: STUDIO, 'Access-Control-Request-Method': 'GET', 'Access-Control-Request-Headers': 'baggage' },
+    });
+    expect(response.status).toBe(204);
+    expect(response.headers.get('access-control-allow-origin')).toBe(STUDIO);
+  });
+
   it('allows new headers of Apollo Sandbox but no other unknown header', async () => {
     const response = await preflight(
       gateway,

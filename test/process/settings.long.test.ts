@@ -159,6 +159,7 @@ describe('a name that is no setting', () => {
     ['DATABASE_URL_FIEL', 'DATABASE_URL_FILE'],
     ['START_TIMEOUT', 'START_TIMEOUT_MS'],
     ['MAX_BODY', 'MAX_BODY_BYTES'],
+    ['UPSTREAM_URL_FILE', 'UPSTREAM_URL'],
   ])('causes a warning with the setting that was probably meant: %s', async (name, meant) => {
     const { stderr } = await place.run({ [name]: 'geheim', PORT: 'wrong' });
     expect(linesOf(stderr)).toEqual([

@@ -60,7 +60,7 @@ describe('a DATA_DIR that this user may not use', () => {
     await writeFile(join(place.directory, 'data'), '');
     const { stderr } = await place.run(ENV);
     expect(linesOf(stderr)).toEqual([expect.stringMatching(/DATA_DIR "data" cannot be used: not a directory/)]);
-    expect((await place.keys(['list'], ENV)).stderr).toContain('there is no store in DATA_DIR "data"');
+    expect((await place.keys(['list'], ENV)).stderr).toContain('DATA_DIR "data" cannot be used: not a directory');
     await rm(join(place.directory, 'data'));
     await mkdir(join(place.directory, 'data'));
   });

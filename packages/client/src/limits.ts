@@ -17,22 +17,30 @@ const LONGEST_WINDOW_S = 86_400;
  * @returns what is known if the response states nothing
  */
 export function updateWindows(known: readonly LimitWindow[], headers: Headers): readonly LimitWindow[] {
-  const policy = read(headers, 'ratelimit-policy', /"([^"]*)";q=(\d+)/g);
-  const limits = new Map(policy.map(([, name, limit]) => [name, Number(limit)]));
+  const policies = read(headers, 'ratelimit-policy');
   const now = Date.now();
-  const windows = read(headers, 'ratelimit', /"([^"]*)";r=(\d+);t=(\d+)/g).flatMap(([, name = '', r, t]) => {
-    const limit = limits.get(name) ?? Infinity;
-    if (limit === 0 || Number(t) > LONGEST_WINDOW_S) return [];
-    const resetAt = now + Number(t) * 1_000;
+  const windows = [...read(headers, 'ratelimit')].flatMap(([name, { r: remaining, t }]) => {
+    const limit = policies.get(name)?.q ?? Infinity;
+    if (limit === 0 || remaining === undefined || t === undefined || t > LONGEST_WINDOW_S) return [];
+    const resetAt = now + t * 1_000;
     const before = known.find((one) => one.name === name && one.resetAt > now);
     const isSame = before && Math.abs(before.resetAt - resetAt) <= SAME_WINDOW_MS;
     // Responses may arrive in any order. Within a window, `remaining` only falls, so the lower number is the newer one.
-    return isSame && before.remaining < Number(r) ? before : { name, limit, remaining: Number(r), resetAt };
+    return isSame && before.remaining < remaining ? before : { name, limit, remaining, resetAt };
   });
   return windows.length > 0 ? windows : known;
 }
 
-/** A plan has few windows, so the start of a header is enough. */
-function read(headers: Headers, name: string, pattern: RegExp): RegExpMatchArray[] {
-  return [...(headers.get(name) ?? '').slice(0, 1_000).matchAll(pattern)];
+/** An item such as `"minute";r=57;t=42`: https://www.rfc-editor.org/rfc/rfc9651 */
+const ITEM = /"((?:[^"\\]|\\.)*)"((?:; *[a-z]+=\d+)*)/g;
+
+/** Reads the numbers of each item, by name. A plan has few windows, so the start of a header is enough. */
+function read(headers: Headers, header: string): Map<string, Partial<Record<string, number>>> {
+  const items = new Map<string, Partial<Record<string, number>>>();
+  for (const [, name = '', parameters = ''] of (headers.get(header) ?? '').slice(0, 1_000).matchAll(ITEM)) {
+    const numbers: Record<string, number> = {};
+    for (const [, key = '', value] of parameters.matchAll(/; *([a-z]+)=(\d+)/g)) numbers[key] = Number(value);
+    items.set(name.replace(/\\(.)/g, '$1'), numbers);
+  }
+  return items;
 }

@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import {
   createPetClient,
   isPetError,
@@ -197,16 +197,31 @@ describe('createPetClient', () => {
 
   it.each([
     [{ url: 'animals' }, 'Invalid URL'],
+    [{ url: 'ftp://127.0.0.1/graphql' }, 'url must begin with http:// or https://'],
+    [{ url: 'http://secret:secret@127.0.0.1/graphql' }, 'url must begin with'],
+    [{ key: undefined as unknown as string }, 'key must be'],
     [{ key: '' }, 'key must be'],
     [{ key: 'secret\r\nX: y' }, 'key must be'],
     [{ clientName: 'App ✓' }, 'clientName must be printable ASCII'],
     [{ maxWaitMs: Number.NaN }, 'maxWaitMs must be at least 0, got NaN'],
     [{ timeoutMs: 0 }, 'timeoutMs must be at least 1, got 0'],
     [{ concurrency: 0 }, 'concurrency must be at least 1, got 0'],
-  ])('rejects %j', (wrong, words) => {
+  ])('rejects %o', (wrong, words) => {
     const create = (): PetClient => createPetClient({ ...valid, ...wrong });
     expect(create).toThrow(TypeError);
     expect(create).toThrow(words);
     expect(create).not.toThrow('secret');
+  });
+
+  it.each([
+    ['"minute"; t=2; r=50', 'minute', 50],
+    [String.raw`"x\";r=0;t=3600";r=50;t=2`, 'x";r=0;t=3600', 50],
+  ])('reads limits in any valid form: %s', async (RateLimit, name, remaining) => {
+    const onLimit = vi.fn();
+    const fetch = () => Promise.resolve(Response.json({ data: { f0: null } }, { headers: { RateLimit } }));
+    await createPetClient({ ...valid, fetch, onLimit })
+      .list({ limit: 1 })
+      .catch(() => undefined);
+    expect(onLimit).toHaveBeenCalledWith([expect.objectContaining({ name, remaining })]);
   });
 });
