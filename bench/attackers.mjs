@@ -94,6 +94,44 @@ export const CALLERS = [
     statuses: [200],
   },
   {
+    name: 'a path that does not exist, 90 pipelined',
+    connections: 8,
+    pipelined: 90,
+    toRequests: () => [get('/nowhere')],
+    statuses: [404],
+  },
+  {
+    name: 'probes, 90 pipelined',
+    connections: 8,
+    pipelined: 90,
+    toRequests: () => [get('/livez')],
+    statuses: [200],
+  },
+  {
+    name: 'a refused method, 90 pipelined',
+    connections: 8,
+    pipelined: 90,
+    toRequests: ({ paid }) => [get('/mcp', paid)],
+    statuses: [405],
+  },
+  {
+    name: 'nothing but the name of a type, 400 connections',
+    connections: 400,
+    toRequests: ({ paid }) => [post({ query: '{ __typename }' }, paid)],
+    statuses: [200, 503],
+  },
+  {
+    name: 'a hundred one-byte chunks, 50 pipelined',
+    connections: 8,
+    pipelined: 50,
+    toRequests: ({ paid }) => {
+      const { headers } = post('', paid);
+      const body = `${'1\r\n \r\n'.repeat(99)}18\r\n{"query":"{__typename}"}\r\n0\r\n\r\n`;
+      return [{ method: 'POST', path: '/graphql', headers: { ...headers, 'transfer-encoding': 'chunked' }, body }];
+    },
+    statuses: [200],
+  },
+  {
     name: 'requests without a key: 401',
     connections: 100,
     toRequests: () => [post({ query: '{ pets { id } }' })],

@@ -59,7 +59,7 @@ interface StoreErrorDetails {
   /** The cost of the refused operation, in requests. */
   readonly cost?: number | undefined;
   /** Headers of the response, such as `Allow` or `WWW-Authenticate`. */
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
   /** The upstream's Error body, which clients receive unchanged. */
   readonly body?: ErrorBody | undefined;
   /** True for an error that REST does not have. By default, what the table says of its code. */
@@ -131,8 +131,8 @@ export function withCost({ code, message, details }: StoreError, cost: number): 
   return new StoreError(code, message, { ...details, cost });
 }
 
-export function overloaded(cause?: unknown): StoreError {
-  return new StoreError('overloaded', 'The store is overloaded. Try again shortly.', { retryAfter: 1, cause });
+export function overloaded(headers?: Record<string, string>): StoreError {
+  return new StoreError('overloaded', 'The store is overloaded. Try again shortly.', { retryAfter: 1, headers });
 }
 
 /** Converts a thrown value to a StoreError. An unknown error gets one fixed message, which leaks nothing. */

@@ -41,19 +41,26 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
       if (page) return answerPage(request, page);
     }
     const api = apis.find(({ root }) => request.path === root || request.path.startsWith(`${root}/`));
-    if (api) return answer(request, api);
-    const error = new StoreError('no_such_route', `There is no such path.${hint}`);
-    return { reply: toErrorPage(request, error), route: 'other' };
+    return api ? answer(request, api) : refusePath(request);
   };
+
+  async function refusePath(request: HttpRequest): Promise<RoutedReply> {
+    const error = new StoreError('no_such_route', `There is no such path.${hint}`);
+    return { reply: await takeTurn(request.caller, () => toErrorPage(request, error)), route: 'other' };
+  }
 
   async function answerPage(request: HttpRequest, page: Page): Promise<RoutedReply> {
     const { name, methods = ['GET'], isProbe, handle } = page;
+    // Others decide by probes whether the program lives, so these wait only for each other.
+    const caller = isProbe ? `probes of ${request.caller}` : request.caller;
     try {
-      requireValidHead(request.message);
-      if (cors.isPreflight(request)) return { reply: allow(request), route: name };
-      requireMethod(request, methods);
-      const reply = isProbe ? handle(request) : takeTurn(request.caller, () => handle(request));
-      return { reply: await reply, route: name };
+      const reply = await takeTurn(caller, () => {
+        requireValidHead(request.message);
+        if (cors.isPreflight(request)) return allow(request);
+        requireMethod(request, methods);
+        return handle(request);
+      });
+      return { reply, route: name };
     } catch (thrown) {
       return { reply: toErrorPage(request, toStoreError(thrown)), route: name };
     }
@@ -63,12 +70,21 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     const route = api.findRoute(request.path);
     const name = route?.name ?? 'other';
     let session: Session | undefined;
-    let reply: Reply;
+    let task: () => MaybePromise<Reply>;
     try {
       session = await openSession(request, route);
       request.key = session.upstreamKey;
       if (session.isKeyAccepted && session.keyId !== undefined) request.caller = session.keyId;
-      reply = await reach(request, route, session);
+      task = await prepare(request, route, session);
+    } catch (thrown) {
+      // A refusal takes its turn, too.
+      task = () => {
+        throw thrown;
+      };
+    }
+    let reply: Reply;
+    try {
+      reply = await takeTurn(request.caller, task, request.readingMs);
     } catch (thrown) {
       const failure = toStoreError(thrown);
       const error = (await session?.explain?.(failure)) ?? failure;
@@ -92,9 +108,14 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     }
   }
 
-  async function reach(request: HttpRequest, route: Route | undefined, session: Session): Promise<Reply> {
+  /** Returns what is left to do when it is the request's turn. */
+  async function prepare(
+    request: HttpRequest,
+    route: Route | undefined,
+    session: Session,
+  ): Promise<() => MaybePromise<Reply>> {
     requireValidHead(request.message);
-    if (cors.isPreflight(request)) return allow(request);
+    if (cors.isPreflight(request)) return () => allow(request);
     if (!route) throw new StoreError('no_such_route', 'There is no such path.');
     requireMethod(request, route.methods);
     route.checkHead?.(request);
@@ -102,16 +123,12 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
       try {
         await session.requireKey();
       } catch (thrown) {
-        const error = toStoreError(thrown);
-        if (error.status === 429) await pace(request.caller, () => request.isCancelled);
-        // A refusal takes its turn, too.
-        return takeTurn(request.caller, () => {
-          throw error;
-        });
+        if (toStoreError(thrown).status === 429) await pace(request.caller, () => request.isCancelled);
+        throw thrown;
       }
     }
     if (request.method === 'POST' || request.method === 'QUERY') await readBody(request);
-    return takeTurn(request.caller, () => route.handle(request, session));
+    return () => route.handle(request, session);
   }
 }
 

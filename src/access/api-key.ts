@@ -80,6 +80,6 @@ const INVISIBLE = /[^\x21-\x7e\xa1-\xac\xae-\xff]+/g;
  */
 export function parseClientName(header: string | undefined, authorization: string | undefined): string | undefined {
   if (!header) return undefined;
-  const name = redact(header, authorization).replace(INVISIBLE, ' ').trim();
+  const name = redact(header, authorization).slice(0, 1_000).replace(INVISIBLE, ' ').trim();
   return name.slice(0, 100).trimEnd() || undefined;
 }

@@ -11,8 +11,10 @@ import type { HttpRequest } from './request.js';
 /** The most bytes of all bodies together that have arrived and whose requests are not answered. */
 const MAX_BYTES_TOGETHER = 64 * 1_024 * 1_024;
 
+/** What a piece costs the event loop, whatever its length, in milliseconds. */
+const PIECE_MS = 0.004;
 /**
- * A piece costs the event loop microseconds, whatever its length. After this many, a body whose pieces are shorter than
+ * After this many pieces, a body whose pieces are shorter than
  * this on average is read slowly: of all such connections of a caller one at a time, with this time between two reads.
  */
 const MANY_PIECES = 100;
@@ -51,11 +53,12 @@ export function createBodyReader(maxBytes: number) {
     if (Number(length) > maxBytes) throw tooLarge();
     // The rest of the request has been checked, so the client may now send the body.
     if (expectsContinue(message)) response.writeContinue();
-    request.body = await collect(request);
+    await collect(request);
     request.startedAt = performance.now();
   };
 
-  function collect({ message, response, caller }: HttpRequest): Promise<Buffer> {
+  function collect(request: HttpRequest): Promise<void> {
+    const { message, response, caller } = request;
     return new Promise((resolve, reject) => {
       let pieces: Buffer[] = [];
       let bytes = 0;
@@ -107,8 +110,10 @@ export function createBodyReader(maxBytes: number) {
         }
       });
       message.once('end', () => {
-        resolve(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces));
+        request.body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
+        request.readingMs = count * PIECE_MS;
         end();
+        resolve();
       });
       message.once('error', () => reject(new StoreError('bad_request', `${BODY} ended early.`)));
     });
@@ -149,7 +154,10 @@ function pauseReading(socket: Socket): () => void {
 
 /** A refusal says what would be accepted: https://www.rfc-editor.org/rfc/rfc9110#section-15.5.16 */
 function requireJson(contentType: string | undefined, contentEncoding = ''): void {
-  const [type, ...parameters] = (contentType ?? '').split(';').map((part) => part.trim().toLowerCase());
+  const [type, ...parameters] = (contentType ?? '')
+    .slice(0, 1_000)
+    .split(';')
+    .map((part) => part.trim().toLowerCase());
   const charset = parameters.find((parameter) => parameter.startsWith('charset=')) ?? 'charset=utf-8';
   if (type !== 'application/json' || !/^charset="?utf-?8"?$/.test(charset)) {
     const came = contentType === undefined ? 'nothing' : shorten(contentType);

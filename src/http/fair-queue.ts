@@ -10,9 +10,14 @@ export interface FairQueueOptions<Result> {
 
 /**
  * Runs the task of a request when it is the caller's turn, at once if nothing stands in the way.
+ * @param usedMs - what the event loop has done for the request already, in milliseconds
  * @throws StoreError `overloaded` when the request has waited too long, or too many of its caller wait
  */
-export type FairQueue<Result> = (caller: string, task: () => MaybePromise<Result>) => MaybePromise<Result>;
+export type FairQueue<Result> = (
+  caller: string,
+  task: () => MaybePromise<Result>,
+  usedMs?: number,
+) => MaybePromise<Result>;
 
 /** A key, or an address without a valid one. */
 interface Caller {
@@ -32,8 +37,9 @@ const MAX_RUNNING_OF_CALLER = 64;
 const MAX_RUNNING_MS = 100;
 /** What is assumed of the first request of a caller, in milliseconds. */
 const FIRST_GUESS_MS = 2;
-/** The most requests of one caller that wait. */
-const MAX_WAITING_OF_CALLER = 256;
+/** The most requests of one caller that wait. A client beyond it has to connect again, which takes it longer. */
+const MAX_WAITING_OF_CALLER = 1_000;
+const CLOSING = { Connection: 'close' };
 /** How far a caller may exceed its share before it waits, and the most that it owes, in milliseconds. */
 const BURST_MS = 5;
 const MAX_DEBT_MS = 500;
@@ -71,7 +77,7 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   let measuredAt = 0;
   let busyMs = 0;
 
-  return (name, task) => {
+  return (name, task, alreadyUsedMs = 0) => {
     const now = performance.now();
     measure(now);
     let caller = callers.get(name);
@@ -81,14 +87,14 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
     }
     pay(caller, now);
     const { waiting } = caller;
-    if (waiting.length === 0 && mayStart(caller)) return run(caller, task);
-    if (waiting.length >= MAX_WAITING_OF_CALLER) throw overloaded();
+    if (waiting.length === 0 && mayStart(caller)) return run(caller, task, alreadyUsedMs);
+    if (waiting.length >= MAX_WAITING_OF_CALLER) throw overloaded(CLOSING);
     queue.add(caller);
     timer ??= setTimeout(startWaiting, LOOK_EVERY_MS);
     return new Promise((resolve, reject) => {
       const start = (): void => {
         try {
-          resolve(run(caller, task));
+          resolve(run(caller, task, alreadyUsedMs));
         } catch (error) {
           reject(toStoreError(error));
         }
@@ -120,14 +126,14 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
     return debtMs <= BURST_MS || callers.size === 1;
   }
 
-  function run(caller: Caller, task: () => MaybePromise<Result>): MaybePromise<Result> {
+  function run(caller: Caller, task: () => MaybePromise<Result>, alreadyUsedMs: number): MaybePromise<Result> {
     running += 1;
     caller.running += 1;
     endOfTurn ??= setImmediate(endTurn);
     const startedAt = performance.now();
     let usedMs = 0;
     const finish = (result?: Result): void => {
-      usedMs += weigh(result);
+      usedMs += alreadyUsedMs + weigh(result);
       running -= 1;
       caller.running -= 1;
       caller.averageMs += (usedMs - caller.averageMs) / 4;

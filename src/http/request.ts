@@ -25,6 +25,8 @@ export class HttpRequest {
   readonly receivedAt = performance.now();
   /** When its body was complete: a slow sender uses up no time of a backend. */
   startedAt = this.receivedAt;
+  /** What the event loop has done to read the body, in milliseconds. */
+  readingMs = 0;
   /** Complete before a handler is called. Empty without one. */
   body: Buffer = NO_BODY;
   /** Who is charged for the work: the key, once it is known to be valid, otherwise the client's address. */

@@ -40,10 +40,10 @@ export const BODY = 'The request body';
  * @param example - a body to send instead of an empty one
  * @throws StoreError `bad_request` if it is not JSON in UTF-8
  */
-export function parseJsonBody(body: Buffer, example: string): unknown {
+export function parseJsonBody(body: Buffer, example: string, maxValues?: number): unknown {
   if (!isUtf8(body)) throw new StoreError('bad_request', `${BODY} must be JSON in UTF-8; these bytes are not UTF-8.`);
   if (body.length === 0) throw new StoreError('bad_request', `${BODY} is empty: send ${example}.`);
-  return parseUntrustedJson(body.toString('utf8').replace(/^\uFEFF/, ''), BODY);
+  return parseUntrustedJson(body.toString('utf8').replace(/^\uFEFF/, ''), BODY, maxValues);
 }
 
 /**
@@ -53,12 +53,12 @@ export function parseJsonBody(body: Buffer, example: string): unknown {
  * @throws StoreError `bad_request` if the text is not JSON, has a repeated key or `__proto__`, nests too deeply or has
  * too many values
  */
-export function parseUntrustedJson(text: string, subject: string): unknown {
+export function parseUntrustedJson(text: string, subject: string, maxValues = MAX_VALUES): unknown {
   const scanned = scan(text);
   const { depth, members, separators } = scanned;
   if (depth > MAX_DEPTH) throw new StoreError('bad_request', `${subject} nests deeper than ${MAX_DEPTH} levels.`);
-  if (Math.max(members, separators + 1) > MAX_VALUES) {
-    throw new StoreError('bad_request', `${subject} holds more than ${MAX_VALUES} values.`);
+  if (Math.max(members, separators + 1) > maxValues) {
+    throw new StoreError('bad_request', `${subject} holds more than ${maxValues} values.`);
   }
   let value: unknown;
   try {

@@ -11,6 +11,17 @@ import { parseRedisUrl, type RedisAddress } from '../redis-url.js';
 
 const CONNECT_MS = 1_000;
 const RETRY_MS = 250;
+/** Each command that a script uses, because the user may lack the permission for one. */
+const CHECK = `
+redis.call('TIME')
+for _, command in ipairs({
+  {'DEL'}, {'RPUSH', 1}, {'LINDEX', 0}, {'LTRIM', 0, -1},
+  {'DEL'}, {'HSET', 'a', 1}, {'HMGET', 'a'}, {'HGETALL'}, {'PEXPIREAT', 0},
+  {'DEL'}, {'SET', 1}, {'GET'}, {'PTTL'}, {'PEXPIRE', 60000},
+}) do redis.call(command[1], KEYS[1], unpack(command, 2)) end
+return {}
+`;
+
 /** After this many late replies in a row, Redis counts as unavailable. */
 const LATE_IN_A_ROW = 3;
 
@@ -51,7 +62,7 @@ export async function openRedis(options: RedisOptions) {
 
   const address = parseRedisUrl(url) as RedisAddress;
   const client = createClient(ioredis, address, timeoutMs);
-  client.defineCommand('check', { lua: "redis.call('SET', KEYS[1], 1, 'PX', 60000) return {}" });
+  client.defineCommand('check', { lua: CHECK });
   client.on('connect', () => (failure = undefined));
   client.on('ready', () => void check());
   client.on('error', fail);

@@ -97,14 +97,20 @@ export function shareLedger(
  * what is left of the ban; how long ago bans were lifted; for each window: length, limit, used, the caller's part, what
  * is left. The caller may know more than Redis, which may have lost its data, or whose clock may have stepped. It sends
  * the sum of what it admitted, so nothing is counted twice if a script has run and its reply was late.
+ * A number in Redis that makes no sense counts as 0.
  * Reply: 0 admitted, 1 refused, 2 banned; the time; the end of the ban; for each window: used, the caller's part, the end.
  */
 const ADMIT = `
+local function count(text)
+  local number = tonumber(text or 0)
+  return number and number >= 0 and number < 2^53 and math.floor(number) or 0
+end
+
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local me, cost, banAfter, banMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
-local stored, known = tonumber(redis.call('GET', KEYS[1]) or 0), now + math.min(tonumber(ARGV[5]), banMs)
+local stored, known = count(redis.call('GET', KEYS[1])), now + math.min(tonumber(ARGV[5]), banMs)
 local ban = math.min(stored, now + banMs)
 if known > now and known > ban + 2000 then ban = known end
 if ban <= now or ban - banMs < now - tonumber(ARGV[6]) then ban = 0 end
@@ -115,7 +121,7 @@ for i, key in ipairs(KEYS) do if i > 2 then
   for j = 1, 5 do arg[j] = tonumber(ARGV[5 * i - 9 + j]) end
   local length, limit, knownUsed, knownOwn, left = unpack(arg)
   local fields = redis.call('HMGET', key, 'used', me, 'closes')
-  local used, own, closes = tonumber(fields[1] or 0), tonumber(fields[2] or 0), tonumber(fields[3] or 0)
+  local used, own, closes = count(fields[1]), count(fields[2]), count(fields[3])
   local changed = false
   if closes <= now then
     redis.call('DEL', key)
@@ -125,7 +131,7 @@ for i, key in ipairs(KEYS) do if i > 2 then
   if left > 0 and (knownOwn > own or used == 0) then
     local sum, all = knownOwn, redis.call('HGETALL', key)
     for j = 1, #all, 2 do
-      if all[j] ~= 'used' and all[j] ~= 'closes' and all[j] ~= me then sum = sum + all[j + 1] end
+      if all[j] ~= 'used' and all[j] ~= 'closes' and all[j] ~= me then sum = sum + count(all[j + 1]) end
     end
     used, own, changed = math.max(used, knownUsed, sum), knownOwn, true
   end
@@ -138,7 +144,7 @@ local outcome = 0
 if ban > 0 then outcome = 2
 elseif cost > 0 and full then
   outcome = 1
-  local first = tonumber(banAfter > 0 and redis.call('LINDEX', KEYS[2], -banAfter) or 0)
+  local first = count(banAfter > 0 and redis.call('LINDEX', KEYS[2], -banAfter))
   if banAfter == 0 or (first > now - 60000 and first <= now) then
     outcome, ban = 2, now + banMs
     redis.call('DEL', KEYS[2])

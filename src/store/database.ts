@@ -36,8 +36,8 @@ export interface Database extends Queryable {
   close(): Promise<void>;
 }
 
-/** A table or column is missing, or a permission: https://www.postgresql.org/docs/current/errcodes-appendix.html */
-const UNUSABLE: ReadonlySet<unknown> = new Set(['42P01', '42703', '42501']);
+/** A table, column or function is missing, or a permission: https://www.postgresql.org/docs/current/errcodes-appendix.html */
+const UNUSABLE: ReadonlySet<unknown> = new Set(['42P01', '42703', '42883', '42501']);
 const DISK_FULL = '53100';
 /** A disk counts as full for this long, or until the statement that found it full succeeds. */
 const FULL_FOR_MS = 60_000;

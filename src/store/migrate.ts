@@ -90,13 +90,14 @@ async function withPending<T>(
     await execute(prepare);
     const { rows } = await execute(`SELECT current_schema() AS schema, current_setting('server_encoding') AS encoding`);
     const [{ schema, encoding } = {}] = rows;
+    if (typeof schema !== 'string') throw new ConfigError('the database has no schema that its search_path names');
     if (encoding !== 'UTF8')
       throw new ConfigError(`the database has the encoding ${String(encoding)}: create one with UTF8`);
     const postgrator = new Postgrator({
       migrationPattern: files,
       driver: 'pg',
       schemaTable: 'schema_version',
-      currentSchema: String(schema),
+      currentSchema: schema,
       newline: 'LF',
       execQuery: execute,
       execSqlScript: async (text) => {

@@ -7,6 +7,7 @@ import type { Database, Statement, Transaction } from './database.js';
 import {
   codeOf,
   isBroken,
+  isOutdated,
   isSelect,
   isUnavailable,
   mayMove,
@@ -50,7 +51,7 @@ const TRANSACTION_TIMEOUT_MS = 3_600_000;
 const SETTINGS =
   '-c DateStyle=ISO -c IntervalStyle=postgres -c TimeZone=UTC -c bytea_output=hex -c extra_float_digits=1 ' +
   '-c array_nulls=on -c standard_conforming_strings=on -c default_transaction_isolation=read\\ committed ' +
-  '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off';
+  '-c idle_session_timeout=0 -c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off';
 
 /**
  * Creates a pool of connections to a PostgreSQL server. It connects with the first statement. If the URL names several
@@ -101,7 +102,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
         try {
           return (await run(statement, values)) as Row[];
         } catch (error) {
-          if (UNDONE.has(codeOf(error)) && repeats < MAX_REPEATS) {
+          if ((UNDONE.has(codeOf(error)) || isOutdated(error)) && repeats < MAX_REPEATS) {
             // At random, so that the same transactions do not meet again.
             await sleep(Math.random() * 20);
             continue;
@@ -154,7 +155,11 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       const callback = (error: Error | null | undefined, result: { readonly rows: unknown[] }): void => {
         if (isGivenUp) return;
         prevent();
-        release(client, isWrite, error instanceof Error && (isBroken(error) || codeOf(error) === READ_ONLY));
+        release(
+          client,
+          isWrite,
+          error instanceof Error && (isBroken(error) || codeOf(error) === READ_ONLY || isOutdated(error)),
+        );
         if (error) reject(error);
         else resolve(result.rows);
       };

@@ -8,6 +8,8 @@ const STARTING_UP = '57P03';
 export const TOO_MANY_CONNECTIONS = '53300';
 /** Serialization failure and deadlock: PostgreSQL asks to repeat the transaction. */
 export const UNDONE: ReadonlySet<unknown> = new Set(['40001', '40P01']);
+/** A cached plan whose result has another type now, and a statement that the server no longer has. */
+const OUTDATED: ReadonlySet<unknown> = new Set(['0A000', '26000']);
 /** Classes of an unavailable database. */
 const UNAVAILABLE_CLASSES: ReadonlySet<unknown> = new Set(['08', '25', '28', '3D', '53', '55', '57', '58']);
 
@@ -23,6 +25,11 @@ export function codeOf(error: unknown): string | undefined {
 /** Whether the connection failed or timed out, as opposed to an error that the server reported. */
 export function isBroken(error: unknown): boolean {
   return !(error instanceof pg.DatabaseError) && !(error instanceof StoreError);
+}
+
+/** Whether a new connection may run the statement: this one prepared it too long ago. */
+export function isOutdated(error: unknown): boolean {
+  return OUTDATED.has(codeOf(error));
 }
 
 /** Whether the database cannot be used now. */

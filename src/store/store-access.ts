@@ -94,8 +94,9 @@ class CallerSession implements Session {
 
 /** How long what the store has said is valid. A revocation takes this long at most, and a key works this long in an outage. */
 const TRUSTED_MS = 5_000;
-/** After this time, the store is asked again in the background. */
+/** After this time, the store is asked again in the background: for a key that may have changed, and for any key. */
 const REFRESH_MS = 1_000;
+const REFRESH_ALL_MS = 60_000;
 
 /** What the store has said, and when it was asked, by `monotonicNow`. */
 interface Version {
@@ -143,7 +144,8 @@ export function createAuthenticator(
       const age = now - (isUnchanged ? Math.max(current.askedAt, last.askedAt) : last.askedAt);
       if (age >= TRUSTED_MS) return lookUp(digest).then(unlessExpired);
       // If this fails, the cached lookup stays until it is too old. The next request then reports the failure.
-      if (age >= REFRESH_MS && !isUnchanged && last.caller) void lookUp(digest).catch(() => undefined);
+      const isDue = age >= REFRESH_MS && !isUnchanged;
+      if (last.caller && (isDue || now - last.askedAt >= REFRESH_ALL_MS)) void lookUp(digest).catch(() => undefined);
       return unlessExpired(last);
     },
   };

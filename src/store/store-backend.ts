@@ -17,7 +17,7 @@ import { createOwnKeys } from './own-keys.js';
 import { createPostgresKeyStore } from './postgres-key-store.js';
 import { createPostgresUsage, deleteOldRows } from './postgres-usage.js';
 import { createStoreAccess } from './store-access.js';
-import { createUsageCounter } from './usage-counter.js';
+import { createUsageCounter, type UsageCount } from './usage-counter.js';
 
 export interface StoreBackendOptions extends Pick<Config, 'bans' | 'startTimeoutMs' | 'keyLogDays'> {
   readonly store: StoreConfig;
@@ -32,10 +32,12 @@ export interface StoreBackendOptions extends Pick<Config, 'bans' | 'startTimeout
 const HOUR_MS = 3_600_000;
 const USAGE_DAYS = 366;
 
-const CHECK = {
-  name: 'check-store',
+const READ_STATE = {
+  name: 'read-state',
   text: `SELECT pg_is_in_recovery() AS "isStandby", current_setting('transaction_read_only')::boolean AS "isReadOnly"`,
 };
+/** It fails if a table or function that requests need is missing. */
+const CHECK = { name: 'check-store', text: 'SELECT key_version() FROM pets, api_keys WHERE false' };
 
 /**
  * Opens a store and migrates its database.
@@ -55,17 +57,24 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const wasPending = pending.length > 0;
     if (wasPending) log.warn({ pending }, 'migrations are pending: run npm run migrate');
 
-    const readState = async () => (await database.query<{ isStandby: boolean; isReadOnly: boolean }>(CHECK, []))[0];
-    const isStandby = (await readState())?.isStandby;
+    const readState = async () =>
+      (await database.query<{ isStandby: boolean; isReadOnly: boolean }>(READ_STATE, []))[0];
+    let isStandby = (await readState())?.isStandby;
     if (isStandby) log.warn('the database is a hot standby: usage of keys is not counted here, and additions get 503');
+    /** A standby may become the primary. */
+    const hasBecomePrimary = async (): Promise<boolean> => {
+      if (!isStandby) return true;
+      isStandby = (await readState())?.isStandby;
+      if (!isStandby) log.info('the database is no longer a standby: usage of keys is counted');
+      return !isStandby;
+    };
 
     const keys = createPostgresKeyStore(database);
     const reports = createPostgresUsage(database);
-    const usage = isStandby ? undefined : createUsageCounter({ write: (counts) => reports.add(counts), log });
-    if (usage) {
-      metrics.total('usage_requests_lost_total', 'Requests that the usage of keys leaves out', usage.lost);
-      closers.push(() => usage.close(), startPruning(database, options));
-    }
+    const write = async (counts: readonly UsageCount[]) => (await hasBecomePrimary()) && reports.add(counts);
+    const usage = createUsageCounter({ write, log });
+    metrics.total('usage_requests_lost_total', 'Requests that the usage of keys leaves out', usage.lost);
+    closers.push(() => usage.close(), startPruning(database, hasBecomePrimary, options));
     const source = createBatchingPetSource(createPostgresPetSource(database, store.kind === 'embedded'));
     const ledger = createMemoryLedger(bans);
     const addressLedger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
@@ -78,18 +87,19 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
         metrics.admissions,
       ),
       ownKeys: createOwnKeys(keys, metrics.countRotation, async (...request) => {
-        await usage?.flush();
+        await usage.flush();
         return reports.listDaily(...request);
       }),
-      ...(usage && { usage }),
+      usage,
       isStore: true,
       hasKeys: async () => wasPending || (await keys.count({})) > 0,
       async check() {
         database.requireSpace();
         if (pending.length > 0) pending = await listPendingMigrations(database);
         if (pending.length > 0) return 'Migrations of the database are pending.';
+        await database.query(CHECK, []);
         // An outage of all instances, as if the database did not answer.
-        if (!isStandby && (await readState())?.isReadOnly)
+        if ((await hasBecomePrimary()) && (await readState())?.isReadOnly)
           throw new StoreError('unavailable', 'The database is read-only.', { retryAfter: 5 });
         return undefined;
       },
@@ -119,15 +129,21 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
  * Deletes expired rows from time to time.
  * @returns the function that stops this
  */
-function startPruning(database: Database, { keyLogDays, log, metrics }: StoreBackendOptions): () => Promise<void> {
+function startPruning(
+  database: Database,
+  mayWrite: () => Promise<boolean>,
+  { keyLogDays, log, metrics }: StoreBackendOptions,
+): () => Promise<void> {
   let prunedAt = performance.now();
   const sincePruned = (): number => (performance.now() - prunedAt) / 1_000;
   metrics.gauge('store_pruning_age_seconds', 'Time since all expired rows were last deleted', sincePruned);
   return repeat({
     run: async () => {
-      await pruneIdempotentAdds(database);
-      await deleteOldRows(database, 'usage', USAGE_DAYS);
-      if (keyLogDays !== undefined) await deleteOldRows(database, 'key_log', keyLogDays);
+      if (await mayWrite()) {
+        await pruneIdempotentAdds(database);
+        await deleteOldRows(database, 'usage', USAGE_DAYS);
+        if (keyLogDays !== undefined) await deleteOldRows(database, 'key_log', keyLogDays);
+      }
       prunedAt = performance.now();
     },
     // At random, so that instances spread out.

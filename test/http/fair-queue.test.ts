@@ -95,7 +95,7 @@ describe('the fair queue', () => {
     const run = createQueue();
     const never = (): Promise<number> => new Promise(() => undefined);
     const ask = (): void => {
-      for (let count = 0; count < 1_000; count += 1) Promise.resolve(run('key', never)).catch(() => undefined);
+      for (let count = 0; count < 2_000; count += 1) Promise.resolve(run('key', never)).catch(() => undefined);
     };
     expect(ask).toThrow(/overloaded/);
   });

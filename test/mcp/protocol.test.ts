@@ -183,6 +183,9 @@ describe.each(MODES)('the protocol of a %s backend', (mode) => {
   it('bodies are bounded and must be JSON', async () => {
     const large = await post(gateway, `{"a":"${'x'.repeat(1_048_576)}"}`, authorization());
     expect([large.status, large.body.error.data.code]).toEqual([413, 'payload_too_large']);
+    const members = Object.fromEntries(Array.from({ length: 1_000 }, (_, index) => [`m${index}`, 1]));
+    const full = await ask('tools/call', { name: 'limits', arguments: members });
+    expect(full.status).toBe(400);
     const text = await post(gateway, LIST, { ...authorization(), 'Content-Type': 'text/plain' });
     expect([text.status, text.body.error.data.code]).toEqual([415, 'unsupported_media_type']);
   });

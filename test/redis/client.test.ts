@@ -9,7 +9,8 @@ import { createStartupWait } from '../../src/backend.js';
 import { ConfigError } from '../../src/config.js';
 import type { RedisClient } from '../../src/redis/client.js';
 import { shareLedger } from '../../src/redis/ledger.js';
-import { describeWithRedis, openTestRedis, redisUrl } from '../support/redis.js';
+import { startRedisServer } from '../support/redis-server.js';
+import { connectRedis, describeWithRedis, describeWithRedisServer, openTestRedis, redisUrl } from '../support/redis.js';
 
 const log = pino({ enabled: false });
 
@@ -132,6 +133,22 @@ describe('a Redis server that cannot be used', () => {
     ['never answers', '', /cannot be reached: .+ \(waited for 2 s\)$/],
   ])('%s: the start waits, and then states the reason', async (_, text, why) => {
     await expect(start(await answering(text))).rejects.toThrow(why);
+  });
+});
+
+describeWithRedisServer('a user that may not run a command of a script', () => {
+  it('is noticed at the start', async () => {
+    const server = await startRedisServer();
+    const admin = await connectRedis(server.url);
+    await admin.call('ACL', 'SETUSER', 'gw', 'on', '>word', '~animals:*', '+@all', '-time');
+    const url = `redis://gw:word@127.0.0.1:${server.port}`;
+    await expect(openTestRedis(url, { waitUntilAvailable: createStartupWait(log, 1_000) })).rejects.toThrow(/script/);
+    await admin.call('ACL', 'SETUSER', 'gw', '+time');
+    const { client } = await openTestRedis(url, { waitUntilAvailable: createStartupWait(log, 1_000) });
+    expect(client.isUp).toBe(true);
+    client.close();
+    admin.disconnect();
+    await server.close();
   });
 });
 

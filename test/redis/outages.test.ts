@@ -193,4 +193,19 @@ describeWithRedisServer('four instances', () => {
     expect((await ask(instances[0], key)).remaining).toBe(89);
     expect((await ask(instances[1], key)).remaining).toBe(88);
   });
+
+  it.each(['1e30', 'nan', '-inf', '-5', 'many'])(
+    'share all keys, also one whose entry has the number %s',
+    async (number) => {
+      const { id, key } = await createKey(100);
+      const redis = await connectRedis(server.url);
+      await redis.hset(`animals:store:key:{${id}}:minute`, 'used', number, 'closes', String(Date.now() + 60_000));
+      await redis.hset(`animals:store:key:{${id}}:day`, 'closes', number);
+      await redis.set(`animals:store:key:{${id}}:ban`, number);
+      redis.disconnect();
+      expect((await ask(instances[0], key)).remaining).toBe(99);
+      expect((await ask(instances[1], key)).remaining).toBe(98);
+      expect(said('Redis is unavailable')).toBe(0);
+    },
+  );
 });

@@ -88,6 +88,11 @@ describe('migrating a fresh PostgreSQL database', () => {
     expect(await database.query(COUNT, [])).toEqual([{ count: 0 }]);
   });
 
+  it('says so if the database sets no schema', async () => {
+    await ask(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET search_path = nowhere`);
+    await expect(migrate(open())).rejects.toThrow('the database has no schema that its search_path names');
+  });
+
   it('waits for another instance longer than the statement timeout', async () => {
     await migrate(open());
     const blocker = new pg.Client({ connectionString: url });

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest';
 import { createDatabase, startGateway, type Gateway } from '../support/gateway.js';
 import { runSql } from '../support/sql.js';
 
@@ -64,3 +64,22 @@ describe.each(['true', 'false'])('DATABASE_PREPARE=%s', (prepare) => {
     });
   });
 });
+
+it.each(['true', 'false'])(
+  'a key in use is refused once it is revoked, though no trigger runs by default, DATABASE_PREPARE=%s',
+  async (prepare) => {
+    const database = await createDatabase();
+    const { pathname } = new URL(database.url);
+    await runSql(inject('postgresUrl'), `ALTER DATABASE ${pathname.slice(1)} SET session_replication_role = replica`);
+    const gateway = await startGateway('server', { DATABASE_URL: database.url, DATABASE_PREPARE: prepare });
+    const { id, key } = await gateway.createKey();
+    const read = async (): Promise<number> =>
+      (await gateway.fetch('/v1/pets', { headers: { Authorization: `Bearer ${key}` } })).status;
+    expect(await read()).toBe(200);
+    await gateway.keys.revoke(id, 'test');
+    await vi.waitFor(async () => expect(await read()).toBe(401), { timeout: 5_500, interval: 200 });
+    await gateway.close();
+    await database.drop();
+  },
+  20_000,
+);

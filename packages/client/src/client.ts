@@ -147,8 +147,7 @@ export function createPetClient(options: PetClientOptions): PetClient {
   } = options;
   const url = new URL(options.url, (globalThis as { location?: { href: string } }).location?.href);
   // `fetch` refuses other URLs only with each request, which looks like a failure of the connection.
-  if (!/^https?:$/.test(url.protocol) || url.username || url.password)
-    throw new TypeError('url must begin with http:// or https:// and have no user name or password.');
+  if (!/^https?:\/\/[^/@]+\//.test(url.href)) throw new TypeError('url must be http or https, without a user name.');
   if (typeof key !== 'string' || !/^[\x21-\x7e]+$/.test(key))
     throw new TypeError('key must be printable ASCII without spaces.');
   if (!/^[\x20-\x7e]*$/.test(clientName)) throw new TypeError('clientName must be printable ASCII.');
