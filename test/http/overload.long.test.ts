@@ -14,7 +14,7 @@ import { startScriptedUpstream, type ScriptedUpstream } from '../support/scripte
 import { whileLocked } from '../support/table-lock.js';
 
 /** More requests of one key than may run and wait at once. */
-const CROWD = 400;
+const CROWD = 1_200;
 /** More requests of one key than run at once. */
 const MANY = 80;
 const LIST = '{ pets(limit: 5) { id } }';
