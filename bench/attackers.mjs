@@ -87,30 +87,30 @@ export const CALLERS = [
     statuses: [200],
   },
   {
-    name: 'the same, 90 pipelined',
+    name: 'the same, 20 pipelined',
     connections: 4,
-    pipelined: 90,
+    pipelined: 20,
     toRequests: ({ paid }) => [get(ONE_ANIMAL, paid)],
     statuses: [200],
   },
   {
-    name: 'a path that does not exist, 90 pipelined',
+    name: 'a path that does not exist, 20 pipelined',
     connections: 8,
-    pipelined: 90,
+    pipelined: 20,
     toRequests: () => [get('/nowhere')],
     statuses: [404],
   },
   {
-    name: 'probes, 90 pipelined',
+    name: 'probes, 20 pipelined',
     connections: 8,
-    pipelined: 90,
+    pipelined: 20,
     toRequests: () => [get('/livez')],
     statuses: [200],
   },
   {
-    name: 'a refused method, 90 pipelined',
+    name: 'a refused method, 20 pipelined',
     connections: 8,
-    pipelined: 90,
+    pipelined: 20,
     toRequests: ({ paid }) => [get('/mcp', paid)],
     statuses: [405],
   },
@@ -121,9 +121,9 @@ export const CALLERS = [
     statuses: [200, 503],
   },
   {
-    name: 'a hundred one-byte chunks, 50 pipelined',
+    name: 'a hundred one-byte chunks, 20 pipelined',
     connections: 8,
-    pipelined: 50,
+    pipelined: 20,
     toRequests: ({ paid }) => {
       const { headers } = post('', paid);
       const body = `${'1\r\n \r\n'.repeat(99)}18\r\n{"query":"{__typename}"}\r\n0\r\n\r\n`;

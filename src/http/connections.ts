@@ -24,7 +24,7 @@ const CONNECTION_ERRORS: Readonly<Record<string, ErrorBody>> = {
 const LINGER_MS = 1_000;
 
 /** A client may send further requests before it has the response (pipelining), up to this many. */
-const MAX_UNANSWERED = 100;
+const MAX_UNANSWERED = 20;
 
 export interface ConnectionLimits {
   /** A client that reads nothing for this long is disconnected, up to twice as late. In milliseconds, 15,000 by default. */
