@@ -19,9 +19,11 @@ const LONGEST_WINDOW_S = 86_400;
 export function updateWindows(known: readonly LimitWindow[], headers: Headers): readonly LimitWindow[] {
   const policies = read(headers, 'ratelimit-policy');
   const now = Date.now();
-  const windows = [...read(headers, 'ratelimit')].flatMap(([name, { r: remaining, t }]) => {
-    const limit = policies.get(name)?.q ?? Infinity;
-    if (limit === 0 || remaining === undefined || t === undefined || t > LONGEST_WINDOW_S) return [];
+  const windows = [...read(headers, 'ratelimit')].flatMap(([name, state]) => {
+    const limit = find('q', policies.get(name)) ?? Infinity;
+    const remaining = find('r', state);
+    const t = find('t', state) ?? Infinity;
+    if (limit === 0 || remaining === undefined || t > LONGEST_WINDOW_S) return [];
     const resetAt = now + t * 1_000;
     const before = known.find((one) => one.name === name && one.resetAt > now);
     const isSame = before && Math.abs(before.resetAt - resetAt) <= SAME_WINDOW_MS;
@@ -34,13 +36,13 @@ export function updateWindows(known: readonly LimitWindow[], headers: Headers): 
 /** An item such as `"minute";r=57;t=42`: https://www.rfc-editor.org/rfc/rfc9651 */
 const ITEM = /"((?:[^"\\]|\\.)*)"((?:; *[a-z]+=\d+)*)/g;
 
-/** Reads the numbers of each item, by name. A plan has few windows, so the start of a header is enough. */
-function read(headers: Headers, header: string): Map<string, Partial<Record<string, number>>> {
-  const items = new Map<string, Partial<Record<string, number>>>();
-  for (const [, name = '', parameters = ''] of (headers.get(header) ?? '').slice(0, 1_000).matchAll(ITEM)) {
-    const numbers: Record<string, number> = {};
-    for (const [, key = '', value] of parameters.matchAll(/; *([a-z]+)=(\d+)/g)) numbers[key] = Number(value);
-    items.set(name.replace(/\\(.)/g, '$1'), numbers);
-  }
-  return items;
+/** Reads the parameters of each item, by name. A plan has few windows, so the start of a header is enough. */
+function read(headers: Headers, header: string): Map<string, string | undefined> {
+  const items = [...(headers.get(header) ?? '').slice(0, 1_000).matchAll(ITEM)];
+  return new Map(items.map(([, name = '', parameters]) => [name.replace(/\\(.)/g, '$1'), parameters]));
+}
+
+function find(parameter: string, parameters = ''): number | undefined {
+  const [, digits] = new RegExp(`; *${parameter}=(\\d+)`).exec(parameters) ?? [];
+  return digits === undefined ? undefined : Number(digits);
 }
