@@ -14,8 +14,8 @@ const MAX_BYTES_TOGETHER = 64 * 1_024 * 1_024;
 /** What a piece costs the event loop, whatever its length, in milliseconds. */
 const PIECE_MS = 0.004;
 /**
- * After this many pieces, a body whose pieces are shorter than
- * this on average is read slowly: of all such connections of a caller one at a time, with this time between two reads.
+ * After this many pieces, a body whose pieces are shorter than this on average is read slowly: of all such connections
+ * of a caller one at a time, with this time between two reads.
  */
 const MANY_PIECES = 100;
 const SHORT_PIECE_BYTES = 256;

@@ -61,8 +61,8 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       (await database.query<{ isStandby: boolean; isReadOnly: boolean }>(READ_STATE, []))[0];
     let isStandby = (await readState())?.isStandby;
     if (isStandby) log.warn('the database is a hot standby: usage of keys is not counted here, and additions get 503');
-    /** A standby may become the primary. */
-    const hasBecomePrimary = async (): Promise<boolean> => {
+    /** False on a standby, until it becomes the primary. */
+    const mayWrite = async (): Promise<boolean> => {
       if (!isStandby) return true;
       isStandby = (await readState())?.isStandby;
       if (!isStandby) log.info('the database is no longer a standby: usage of keys is counted');
@@ -71,10 +71,10 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
 
     const keys = createPostgresKeyStore(database);
     const reports = createPostgresUsage(database);
-    const write = async (counts: readonly UsageCount[]) => (await hasBecomePrimary()) && reports.add(counts);
+    const write = async (counts: readonly UsageCount[]) => (await mayWrite()) && reports.add(counts);
     const usage = createUsageCounter({ write, log });
     metrics.total('usage_requests_lost_total', 'Requests that the usage of keys leaves out', usage.lost);
-    closers.push(() => usage.close(), startPruning(database, hasBecomePrimary, options));
+    closers.push(() => usage.close(), startPruning(database, mayWrite, options));
     const source = createBatchingPetSource(createPostgresPetSource(database, store.kind === 'embedded'));
     const ledger = createMemoryLedger(bans);
     const addressLedger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
@@ -99,7 +99,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
         if (pending.length > 0) return 'Migrations of the database are pending.';
         await database.query(CHECK, []);
         // An outage of all instances, as if the database did not answer.
-        if ((await hasBecomePrimary()) && (await readState())?.isReadOnly)
+        if ((await mayWrite()) && (await readState())?.isReadOnly)
           throw new StoreError('unavailable', 'The database is read-only.', { retryAfter: 5 });
         return undefined;
       },
