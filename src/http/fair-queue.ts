@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { overloaded, toStoreError } from '../errors.js';
 

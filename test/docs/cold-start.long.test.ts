@@ -18,7 +18,9 @@ describeWith('curl', 'a newcomer with a copy of the project', () => {
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), 'cold-start-'));
     await copyProject(directory);
-    shell = await openShell(directory, { PORT: String(await findFreePort()) });
+    const PORT = String(await findFreePort());
+    // The packages were installed before these tests: a slow registry must not fail them.
+    shell = await openShell(directory, { PORT, npm_config_prefer_offline: 'true' });
   });
   afterAll(async () => {
     await shell.close();

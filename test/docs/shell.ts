@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { USER_ENVIRONMENT } from '../support/user-environment.js';
 
 /** A Bash session. Variables persist between scripts, and servers keep running in the background. */
 export interface Shell {
@@ -33,13 +34,14 @@ await_server() {
 const SERVER = /^(.*\bnpm start|node dist\/main\.js)$/gm;
 const DONE = '\n--done--';
 
-/** The variables of an ordinary shell. npm and the test runner set many more. */
-const { PATH, HOME, npm_config_registry } = process.env;
-const INHERITED = { PATH, HOME, ...(npm_config_registry && { npm_config_registry }) };
-
 export async function openShell(directory: string, env: Readonly<Record<string, string>>): Promise<Shell> {
   const files = await mkdtemp(join(tmpdir(), 'shell-'));
-  const bash = spawn('bash', [], { cwd: directory, env: { ...INHERITED, ...env }, detached: true, stdio: 'pipe' });
+  const bash = spawn('bash', [], {
+    cwd: directory,
+    env: { ...USER_ENVIRONMENT, ...env },
+    detached: true,
+    stdio: 'pipe',
+  });
   const ended = once(bash, 'close');
   const killAll = (): void => void process.kill(-(bash.pid as number), 'SIGKILL');
   process.once('exit', killAll);

@@ -8,6 +8,7 @@ import { buildSchema, lexicographicSortSchema, printSchema, type GraphQLSchema }
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createSchema } from '../../src/graphql/resolvers.js';
 import { until } from '../support/process.js';
+import { USER_ENVIRONMENT } from '../support/user-environment.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const NAME = 'animal-store-gateway';
@@ -96,7 +97,7 @@ describe('the package of the server, packed and installed in an empty folder', (
   it('runs as `npx animal-store-gateway`, and stops on SIGINT', async () => {
     server = spawn('npx', ['--no-install', NAME], {
       cwd: folder,
-      env: { ...environment(), PORT: '0' },
+      env: { ...USER_ENVIRONMENT, PORT: '0' },
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
     });
@@ -202,11 +203,5 @@ async function pack(directory: string, destination: string): Promise<string> {
 
 /** Runs npm in a folder, as a user does. */
 function npm(folder: string, ...args: string[]): Promise<{ stdout: string; stderr: string }> {
-  return run('npm', args, { cwd: folder, env: environment() });
-}
-
-/** A user's environment, without the variables that npm or the test runner sets. */
-function environment(): Record<string, string | undefined> {
-  const { PATH, HOME, npm_config_registry: registry } = process.env;
-  return { PATH, HOME, ...(registry !== undefined && { npm_config_registry: registry }) };
+  return run('npm', args, { cwd: folder, env: USER_ENVIRONMENT });
 }
