@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { createDatabase } from './database.mjs';
-import { toToolCall } from './requests.mjs';
+import { toMessage, toToolCall } from './requests.mjs';
 import { commandOf, startPeer } from './servers.mjs';
 
 const run = promisify(execFile);
@@ -188,6 +188,18 @@ export const CALLERS = [
     name: 'an agent that calls a tool without end',
     connections: 100,
     toRequests: ({ paid }) => [toToolCall('2026-07-28', paid)],
+    statuses: [200],
+  },
+  {
+    name: 'an agent beyond its limit',
+    connections: 100,
+    toRequests: ({ key }) => [toToolCall('2026-07-28', key)],
+    statuses: [200, 429],
+  },
+  {
+    name: 'an agent that lists the tools without end',
+    connections: 100,
+    toRequests: ({ paid }) => [toMessage('2026-07-28', 'tools/list', {}, paid)],
     statuses: [200],
   },
   { name: '/metrics', connections: 100, toRequests: () => [get('/metrics')], statuses: [200] },

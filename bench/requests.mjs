@@ -140,27 +140,26 @@ export function toRequests(work, form, key) {
 
 /** An agent's call of a tool, as the SDK's client of that edition sends it. */
 export function toToolCall(edition, key) {
+  return toMessage(edition, 'tools/call', { name: 'list_pets', arguments: { limit: 20 } }, key);
+}
+
+/** A message of an agent, with what its edition adds. */
+export function toMessage(edition, method, params, key) {
   const isNew = edition === '2026-07-28';
-  const method = 'tools/call';
-  const params = {
-    name: 'list_pets',
-    arguments: { limit: 20 },
-    ...(isNew && {
-      _meta: {
-        'io.modelcontextprotocol/protocolVersion': edition,
-        'io.modelcontextprotocol/clientInfo': { name: 'bench', version: '1.0.0' },
-        'io.modelcontextprotocol/clientCapabilities': {},
-      },
-    }),
+  const meta = {
+    'io.modelcontextprotocol/protocolVersion': edition,
+    'io.modelcontextprotocol/clientInfo': { name: 'bench', version: '1.0.0' },
+    'io.modelcontextprotocol/clientCapabilities': {},
   };
   const headers = {
     'content-type': 'application/json',
     accept: 'application/json, text/event-stream',
     authorization: `Bearer ${key}`,
     'mcp-protocol-version': edition,
-    ...(isNew && { 'mcp-method': method, 'mcp-name': params.name }),
+    ...(isNew && { 'mcp-method': method, ...(params.name && { 'mcp-name': params.name }) }),
   };
-  return { method: 'POST', path: '/mcp', headers, body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }) };
+  const body = { jsonrpc: '2.0', id: 1, method, params: { ...params, ...(isNew && { _meta: meta }) } };
+  return { method: 'POST', path: '/mcp', headers, body: JSON.stringify(body) };
 }
 
 /**

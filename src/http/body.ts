@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import { overloaded, StoreError } from '../errors.js';
+import { overloaded, StoreError, toStoreError } from '../errors.js';
 import { BODY } from '../json/exact-json.js';
 import { shorten } from './media-type.js';
 import { createPacer } from './pacer.js';
@@ -13,13 +13,11 @@ const MAX_BYTES_TOGETHER = 64 * 1_024 * 1_024;
 
 /** What a piece costs the event loop, whatever its length, in milliseconds. */
 const PIECE_MS = 0.004;
-/**
- * After this many pieces, a body whose pieces are shorter than this on average is read slowly: of all such connections
- * of a caller one at a time, with this time between two reads.
- */
+/** After this many pieces that are shorter than this on average, a body waits for a turn before it is read further. */
 const MANY_PIECES = 100;
 const SHORT_PIECE_BYTES = 256;
-const BETWEEN_READS_MS = 500;
+/** Between two requests of a caller whose many chunks nobody has read. */
+const BETWEEN_UNREAD_MS = 500;
 
 /** Of the bodies of one caller that are longer than this, so many are read at once. The others wait. */
 const LONG_BYTES = 32_768;
@@ -33,12 +31,12 @@ const JOINED_BYTES = 16_384;
  * has been answered, a body counts towards the bytes that all bodies may have together. Beyond them, the slowest are
  * refused.
  * @param maxBytes - of one body
+ * @param takeTurn - for the reading of a body in many pieces, which has taken so many milliseconds
  */
-export function createBodyReader(maxBytes: number) {
+export function createBodyReader(maxBytes: number, takeTurn: (caller: string, usedMs: number) => Promise<void>) {
   /** Refuses a body that is arriving. The first is the one of which nothing has arrived for the longest time. */
   const arriving = new Set<(error: StoreError) => void>();
   let bytesTogether = 0;
-  const pace = createPacer(BETWEEN_READS_MS);
   const takePlace = createPlaces(LONG_BODIES_AT_ONCE);
 
   /**
@@ -63,6 +61,7 @@ export function createBodyReader(maxBytes: number) {
       let pieces: Buffer[] = [];
       let bytes = 0;
       let count = 0;
+      let charged = 0;
       let resume: (() => void) | undefined;
       let leavePlace: (() => void) | undefined;
       const goOn = (): void => {
@@ -86,6 +85,17 @@ export function createBodyReader(maxBytes: number) {
         release();
         reject(error);
       };
+      /** @param pausedAt - since then, the rest of what had been read has arrived */
+      const waitForTurn = async (pausedAt: number, uncharged: number): Promise<void> => {
+        const usedMs = uncharged * PIECE_MS + performance.now() - pausedAt;
+        charged = count;
+        try {
+          await takeTurn(caller, usedMs);
+          goOn();
+        } catch (error) {
+          refuse(toStoreError(error));
+        }
+      };
       response.once('close', release);
       message.on('data', (piece: Buffer) => {
         pieces.push(piece);
@@ -97,9 +107,9 @@ export function createBodyReader(maxBytes: number) {
           resume = pauseReading(message.socket);
           leavePlace = takePlace(caller, goOn);
         }
-        if (!resume && count > MANY_PIECES + bytes / SHORT_PIECE_BYTES) {
+        if (!resume && count - charged > MANY_PIECES + bytes / SHORT_PIECE_BYTES) {
           resume = pauseReading(message.socket);
-          void pace(caller, () => message.socket.destroyed).then(goOn);
+          process.nextTick(waitForTurn, performance.now(), count - charged);
         }
         arriving.delete(refuse);
         arriving.add(refuse);
@@ -111,7 +121,7 @@ export function createBodyReader(maxBytes: number) {
       });
       message.once('end', () => {
         request.body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
-        request.readingMs = count * PIECE_MS;
+        request.readingMs = (count - charged) * PIECE_MS;
         end();
         resolve();
       });
@@ -182,7 +192,7 @@ function expectsContinue({ headers, httpVersion }: IncomingMessage): boolean {
  * repeating them leaves the event loop to others. It returns undefined if there is no need to wait.
  */
 export function createUnreadBodyWait(): (request: HttpRequest) => Promise<void> | undefined {
-  const pace = createPacer(BETWEEN_READS_MS);
+  const pace = createPacer(BETWEEN_UNREAD_MS);
   return ({ message, caller }) => {
     const { complete, headers, readableDidRead, readableLength } = message;
     if (headers['transfer-encoding'] === undefined || (complete && readableDidRead)) return undefined;

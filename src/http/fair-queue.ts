@@ -148,7 +148,7 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
       return result;
     } finally {
       usedMs = performance.now() - startedAt;
-      turnMs += usedMs;
+      turnMs += alreadyUsedMs + usedMs;
       if (result instanceof Promise) result.then(finish, () => finish());
       else finish(result);
     }

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { keyReadOnly } from '../access/refusals.js';
 import type { RateLimitGuard, Session } from '../access/session.js';
 import { outcomeOf, type UsageCounter } from '../access/usage.js';
-import { toStoreError, type StoreError } from '../errors.js';
+import { toErrorBody, toStoreError, type StoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
 import { JSON_TYPE, type Reply } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
@@ -164,7 +164,9 @@ async function callTool(
     result = { content: [{ type: 'text', text: JSON.stringify(value) }], structuredContent: { ...value } };
   } catch (thrown) {
     failure = await explain(toStoreError(thrown), session);
-    const { message, restCode: code, retryAfter } = failure;
+    const { message, retryAfter } = failure;
+    // Only the upstream knows why it refused what this program does not know, such as an addition with a read-only key.
+    const code = failure.code === 'upstream_error' ? toErrorBody(failure).code : failure.restCode;
     const left = (await session.allowance())?.windows.map(({ remaining }) => remaining);
     const structuredContent = { code, retryAfter, cost: price, remaining: left && Math.min(...left) };
     result = { isError: true, content: [{ type: 'text', text: message }], structuredContent };

@@ -53,7 +53,7 @@ export function createPages(options: PagesOptions) {
   let token = explorer && findDevelopmentKeys ? randomBytes(16).toString('base64url') : undefined;
 
   function replyFront(context: HttpRequest): Promise<Reply> | Reply {
-    if (prefersHtml(context, [JSON_TYPE])) return replyFile('index.html', (html) => fillIn(html, description));
+    if (prefersHtml(context, [JSON_TYPE])) return replyFile(context, 'index.html', (html) => fillIn(html, description));
     return jsonReply(200, JSON.stringify(description), REVALIDATED);
   }
 
@@ -70,15 +70,15 @@ export function createPages(options: PagesOptions) {
   }
 
   function findHandler(path: string): Page['handle'] | undefined {
-    if (ASSET.test(path) || (path === '/key' && keyPage)) return () => replyPage(path);
+    if (ASSET.test(path) || (path === '/key' && keyPage)) return replyPage;
     if (!explorer) return undefined;
     if (path === '/') return replyFront;
     if (path === KEYS_PATH) return replyKeys;
-    if (path === '/schema.graphql') return hasSchema ? () => replyFile(SCHEMA) : undefined;
-    if (path === '/llms.txt') return () => replyFile(FOR_MODELS, nameInterfaces);
-    if (path === '/collection.json') return isStore ? () => replyFile('collection.json') : undefined;
+    if (path === '/schema.graphql') return hasSchema ? (request) => replyFile(request, SCHEMA) : undefined;
+    if (path === '/llms.txt') return (request) => replyFile(request, FOR_MODELS, nameInterfaces);
+    if (path === '/collection.json') return isStore ? (request) => replyFile(request, path.slice(1)) : undefined;
     if (!FILE.test(path) || (path === '/reference' && !isStore)) return undefined;
-    return () => replyPage(path);
+    return replyPage;
   }
 
   /** Leaves out the interfaces that this server does not have. */
@@ -103,16 +103,23 @@ export function createPages(options: PagesOptions) {
   };
 }
 
-function replyPage(path: string): Promise<Reply> {
-  return replyFile(path.slice(1) + (extname(path) === '' ? '.html' : ''));
+function replyPage(request: HttpRequest): Promise<Reply> {
+  const { path } = request;
+  return replyFile(request, path.slice(1) + (extname(path) === '' ? '.html' : ''));
 }
 
-async function replyFile(name: string, fill = (text: string) => text): Promise<Reply> {
+/** The port in the examples. In a browser, a script replaces the whole address. */
+const DEFAULT_PORT = /(?<=http:\/\/(?:127\.0\.0\.1|localhost):)4000/g;
+
+async function replyFile(request: HttpRequest, name: string, fill = (text: string) => text): Promise<Reply> {
   const text = await readFile(new URL(name, FOLDER), 'utf8').catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     throw new StoreError('no_such_route', 'There is no such page. The documents begin at /docs/README.');
   });
-  return { status: 200, headers: { ...HEADERS[extname(name)] }, body: fill(text) };
+  const hasScript = extname(name) === '.html' && prefersHtml(request, [JSON_TYPE]);
+  const port = hasScript ? '4000' : String(request.message.socket.localPort);
+  const body = fill(text.replaceAll(DEFAULT_PORT, port));
+  return { status: 200, headers: { ...HEADERS[extname(name)] }, body };
 }
 
 /** Describes the server at `GET /`. */

@@ -125,6 +125,23 @@ describe.each(MODES)('browser pages, %s store', (mode) => {
     expect((await gateway.fetch('/docs/nothing')).status).toBe(404);
   });
 
+  it('name the port of this server in examples', async () => {
+    const { port } = new URL(gateway.url);
+    for (const path of ['/docs/getting-started', ...(mode === 'proxy' ? [] : ['/collection.json'])]) {
+      const text = await (await gateway.fetch(path)).text();
+      expect(text, path).toContain(`http://127.0.0.1:${port}`);
+      expect(text, path).not.toContain(':4000');
+    }
+  });
+
+  it('tell language models in /llms.txt where everything is', async () => {
+    const text = await (await gateway.fetch('/llms.txt')).text();
+    const links = [...text.matchAll(/\]\((\/[^)]*)\)/g)].map(([, path]) => path as string);
+    expect(links.includes('/mcp')).toBe(true);
+    expect(links.includes('/v1/openapi.json')).toBe(mode !== 'proxy');
+    for (const path of links) expect((await gateway.fetch(path)).status, path).not.toBe(404);
+  });
+
   it('include the schema in SDL, unless introspection is off', async () => {
     const response = await gateway.fetch('/schema.graphql');
     expect(response.headers.get('content-type')).toBe('text/plain; charset=utf-8');
@@ -221,7 +238,7 @@ describe.each(MODES)('browser pages that are turned off, %s store', (mode) => {
     const gateway = await startGateway(mode, env);
     try {
       const { key } = await gateway.createKey();
-      for (const path of ['/', '/explorer', '/reference', '/schema.graphql', '/nothing']) {
+      for (const path of ['/', '/explorer', '/reference', '/schema.graphql', '/llms.txt', '/nothing']) {
         const response = await gateway.fetch(path);
         expect(response.status).toBe(404);
         expect(response.headers.get('vary')).toBe('Accept');

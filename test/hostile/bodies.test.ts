@@ -47,7 +47,7 @@ describe('bodies that are cut or filled to cost much', () => {
   }
 
   it('a body in one-byte chunks is answered like the same body in one piece', async () => {
-    const body = JSON.stringify({ query: '{ __typename }', variables: { text: 'x'.repeat(100_000) } });
+    const body = JSON.stringify({ query: '{ __typename }', variables: { text: 'x'.repeat(MEGABYTE) } });
     const whole = await open();
     whole.write(`${head(`Content-Length: ${body.length}`)}${body}`);
     expect(await statusOf(whole)).toBe(200);
@@ -58,7 +58,8 @@ describe('bodies that are cut or filled to cost much', () => {
   });
 
   it('many one-byte chunks leave the event loop to others between two reads', async () => {
-    const bytes = inBytes('{'.padEnd(300_000));
+    const bytes = inBytes('{'.padEnd(50_000));
+    const { key: other } = await gateway.createKey({ plan: 'business' });
     const senders = await Promise.all(Array.from({ length: 4 }, open));
     for (const sender of senders) sender.write(head('Transfer-Encoding: chunked'));
     for (const sender of senders) sender.write(bytes);
@@ -66,8 +67,8 @@ describe('bodies that are cut or filled to cost much', () => {
     for (const sender of senders) void statusOf(sender).then((status) => statuses.push(status));
     let served = 0;
     for (; statuses.length === 0; served += 1)
-      expect((await gateway.graphql('{ __typename }', { key })).status).toBe(200);
-    // A read has at most 64 KiB, so these bodies take 110 reads. If all were read at once, others would get 28 turns.
+      expect((await gateway.graphql('{ __typename }', { key: other })).status).toBe(200);
+    // A read has at most 64 KiB, so these bodies take 20 reads. If all were read at once, others would get five turns.
     expect(served).toBeGreaterThan(40);
   });
 
@@ -222,10 +223,16 @@ describe('bodies that are cut or filled to cost much', () => {
     'white space without end in %s takes no longer than other text',
     async (name) => {
       const socket = await open();
-      const startedAt = performance.now();
-      socket.write(`GET /graphql HTTP/1.1\r\nHost: x\r\n${name}: a${' '.repeat(15_000)};charset\r\n\r\n`);
-      await statusOf(socket);
-      expect(performance.now() - startedAt).toBeLessThan(1_000);
+      const measure = async (filling: string): Promise<number> => {
+        const startedAt = performance.now();
+        socket.write(`GET /graphql HTTP/1.1\r\nHost: x\r\n${name}: a${filling.repeat(15_000)};charset\r\n\r\n`);
+        await statusOf(socket);
+        return performance.now() - startedAt;
+      };
+      const differences: number[] = [];
+      for (let count = 0; count < 5; count += 1) differences.push((await measure(' ')) - (await measure('x')));
+      // An expression that backtracks takes 90 ms and more for it.
+      expect(Math.min(...differences)).toBeLessThan(40);
     },
   );
 });

@@ -18,6 +18,14 @@ const SCENARIOS: Readonly<Record<(typeof EDITIONS)[number], Readonly<Record<stri
     'tools-list': [],
     'dns-rebinding-protection': [],
     'http-header-validation': [],
+    'server-sse-multiple-streams': [],
+    // Four of its 25 checks call tools of the suite.
+    'server-stateless': [
+      'sep-2575-server-rejects-undeclared-capability',
+      'sep-2575-missing-capability-http-400',
+      'sep-2575-http-server-no-independent-requests-on-stream',
+      'sep-2575-server-no-log-without-loglevel',
+    ],
     caching: ['sep-2549-prompts-list', 'sep-2549-resources-list', 'sep-2549-resources-templates-list'],
   },
 };

@@ -43,9 +43,9 @@ describe.each(MODES)('limits of a %s backend', (mode) => {
 
   it('a banned key gets 429 for calls and for discovery', async () => {
     const key = await createKey(1);
-    await callTool(gateway, 'list_pets', {}, { key });
     // Only the store bans, so its refusals come from there.
     const place = gateway.upstream ?? gateway;
+    await callTool(place, 'list_pets', {}, { key });
     for (let count = 0; count < 7; count++) await callTool(place, 'list_pets', {}, { key });
     for (const name of ['list_pets', 'limits', 'unknown_argument']) {
       const args = name === 'unknown_argument' ? { unknown: true } : {};
@@ -57,6 +57,9 @@ describe.each(MODES)('limits of a %s backend', (mode) => {
     const { status, body } = await send(place, 'tools/list', {}, { key });
     expect(status).toBe(429);
     expect(body.error.data.code).toBe('key_banned');
+    // A gateway learns of the ban with its first call.
+    const { status: there, result } = await callTool(gateway, 'list_pets', {}, { key });
+    expect([there, result]).toMatchObject([429, { isError: true, structuredContent: { code: 'key_banned' } }]);
   });
 
   it('limits says what is left in each window, 60 times a minute together with rateLimit', async () => {
@@ -120,8 +123,9 @@ describe('read-only keys', () => {
     const proxy = await startGateway('proxy');
     try {
       const { key } = await proxy.createKey({ plan: 'free', readOnly: true });
-      const { status, result } = await callTool(proxy, 'add_pet', { name: 'Rex', categoryId: '1' }, { key });
-      expect([status, result.isError]).toEqual([200, true]);
+      const { status, headers, result } = await callTool(proxy, 'add_pet', { name: 'Rex', categoryId: '1' }, { key });
+      expect([status, headers.get('X-RateLimit-Remaining')]).toEqual([200, '60']);
+      expect(result).toMatchObject({ isError: true, structuredContent: { code: 'forbidden' } });
       expect(await proxy.sql('SELECT 1 FROM pets')).toEqual([]);
     } finally {
       await proxy.close();
