@@ -20,7 +20,7 @@ const REPEATED = [
   'test/rest/int64.test.ts',
   'test/hostile/fuzz.test.ts',
   'test/pets/batching-pet-source.test.ts',
-  'packages/client/test/pet-client-*.test.ts',
+  'packages/client/test/*.test.ts',
 ];
 
 export default defineConfig({
@@ -71,6 +71,7 @@ export default defineConfig({
             HOSTILE_INPUTS: '5000',
             READS_AFTER_ADDS: '10000',
             PRICED_OPERATIONS: '10000',
+            GET_FROM_LISTS: 'true',
           },
           isolate: false,
           testTimeout: 900_000,

@@ -1,4 +1,5 @@
-// Walks all animals in pages of 100 while others are added, and compares the last thousand pages with the first:
+// Walks all animals in pages of 100 while others are added, and compares the last thousand pages with the first. It exits
+// with 1 if their p99 is more than 1.2 times that of the first:
 // node bench/walk.mjs [--program DIR] [--modes store,gateway] [--animals 1000000] [--added 200]
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,6 +15,7 @@ import { startProgram } from './servers.mjs';
 
 const LIMIT = 100;
 const COMPARED = 1_000;
+const MAX_RATIO = 1.2;
 const WALK = `query Walk($after: ID) { pets(limit: ${LIMIT}, after: $after) { id name categoryId status } }`;
 const ADD = 'mutation Add { addPet(input: { name: "Rex", categoryId: 1, status: SOLD }) { id } }';
 
@@ -59,15 +61,16 @@ async function main() {
       const pages = await walk(port, walker, count);
       const seconds = (performance.now() - startedAt) / 1_000;
       isOver = true;
-      await additions;
+      const addedPerSecond = await additions;
       const [first, last] = [pages.slice(0, COMPARED), pages.slice(-COMPARED)].map(toPercentiles);
       console.log(
         `${mode}: ${count} animals, each once, in ${pages.length} pages and ${seconds.toFixed(0)} s, beside ` +
-          `${values.added} additions a second`,
+          `${addedPerSecond.toFixed(0)} additions a second`,
       );
       for (const [name, { p50, p99 }] of Object.entries({ first, last }))
         console.log(`  the ${name} ${COMPARED} pages: p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms`);
       console.log(`  last / first: p50 ${(last.p50 / first.p50).toFixed(2)}, p99 ${(last.p99 / first.p99).toFixed(2)}`);
+      if (last.p99 / first.p99 > MAX_RATIO) process.exitCode = 1;
     } finally {
       killAll();
       await database.close();
@@ -91,14 +94,19 @@ async function walk(port, key, until) {
   return times;
 }
 
-/** Adds animals at a steady pace. */
+/**
+ * Adds animals at a steady pace.
+ * @returns how many a second it has added
+ */
 async function addSteadily(port, key, perSecond, isOver) {
   const additions = [];
-  for (const startedAt = performance.now(); !isOver(); await sleep(1)) {
+  const startedAt = performance.now();
+  for (; !isOver(); await sleep(1)) {
     const due = ((performance.now() - startedAt) / 1_000) * perSecond;
     while (additions.length < due) additions.push(ask(port, key, ADD));
   }
   await Promise.all(additions);
+  return additions.length / ((performance.now() - startedAt) / 1_000);
 }
 
 async function ask(port, key, query, variables) {

@@ -72,6 +72,17 @@ describe.each(MODES)('lookups, %s store', (mode) => {
     expect(extensions?.deprecations).toMatchObject([{ coordinate: 'Query.pet', brownout: future }]);
   });
 
+  it('are announced in the log, each brownout that is not over', () => {
+    const announced = [during, before].map(({ logged }) =>
+      logged
+        .map(
+          ({ msg }) => /^(\S+) \(BROWNOUTS\): lookups by id will answer as after their removal$/.exec(String(msg))?.[1],
+        )
+        .filter(Boolean),
+    );
+    expect(announced).toEqual([[present, future], [future]]);
+  });
+
   // A gateway has no REST interface.
   if (mode === 'proxy') return;
 

@@ -113,8 +113,8 @@ export interface PetClient {
   /** Adds an animal. Unless `idempotencyKeys` is off, the client can safely repeat it. */
   add(pet: NewPet, options?: AddOptions): Promise<Pet>;
   /**
-   * Adds many animals at the pace that the key allows: each operation adds as many as are left. It waits for as many
-   * windows as it takes, and each wait may take `maxWaitMs`.
+   * Adds many animals at the pace that the key allows: each operation adds as many as are left, at most 20. It waits for
+   * as many windows as it takes, and each wait may take `maxWaitMs`.
    * @returns for each animal, in order, the animal with its id, or the BAD_USER_INPUT with which the store refused it
    * @throws PetError any other failure, which ends the call
    */

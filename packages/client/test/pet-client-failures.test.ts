@@ -12,6 +12,7 @@ import {
   startScriptedUpstream,
   type ScriptedUpstream,
 } from '../../../test/support/scripted-upstream.js';
+import { getFromLists, lookups } from './lookups.js';
 
 let upstream: ScriptedUpstream;
 let gateway: ProxyOnly;
@@ -19,7 +20,7 @@ const cleanups: (() => unknown)[] = [];
 
 beforeAll(async () => {
   upstream = await startScriptedUpstream();
-  gateway = await startProxyBefore(upstream.url);
+  gateway = await startProxyBefore(upstream.url, lookups());
 });
 afterAll(async () => {
   await gateway.close();
@@ -49,8 +50,6 @@ async function listen(server: Server): Promise<string> {
 /** The path of the upstream request for an animal. */
 const pathOf = (id: number): string => (getFromLists ? `/pets?limit=1&after=${id - 1}` : `/pets/${id}`);
 const never = (): void => undefined;
-/** With `GET_FROM_LISTS=true`, the suite runs as after the removal of the lookup. */
-const getFromLists = process.env.GET_FROM_LISTS === 'true';
 /** Ids so far apart that none share a list, and each costs 1 also through lists. */
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, index) => 100 * (index + 1));
 const failureOf = (promise: Promise<unknown>): Promise<unknown> =>

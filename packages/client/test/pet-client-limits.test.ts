@@ -2,13 +2,12 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createPetClient, isPetError, type PetError, type PetClient, type PetClientOptions } from '../src/index.js';
 import { startGateway, startProxyBefore, STORES, type Gateway, type ProxyOnly } from '../../../test/support/gateway.js';
 import { startShortWindowStore, type ShortWindowStore } from '../../../test/support/short-window-store.js';
+import { getFromLists, lookups } from './lookups.js';
 
 function connect(url: string, key: string, options: Partial<PetClientOptions> = {}): PetClient {
   return createPetClient({ url: `${url}/graphql`, key, getFromLists, ...options });
 }
 
-/** With `GET_FROM_LISTS=true`, the suite runs as after the removal of the lookup. */
-const getFromLists = process.env.GET_FROM_LISTS === 'true';
 /** Ids so far apart that none share a list, and each costs 1 also through lists. */
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, index) => 100 * (index + 1));
 
@@ -19,7 +18,7 @@ describe.each(STORES)('the limits of a key, %s store', (mode) => {
   let gateway: Gateway;
 
   beforeAll(async () => {
-    gateway = await startGateway(mode, { BAN_AFTER: '1', BAN_SECONDS: '2', MAX_ROOT_FIELDS: '70' });
+    gateway = await startGateway(mode, { BAN_AFTER: '1', BAN_SECONDS: '2', MAX_ROOT_FIELDS: '70', ...lookups() });
     await gateway.sql(
       `INSERT INTO pets (id, name, category_id) SELECT n, 'Animal ' || n, 1 FROM generate_series(100, 30000, 100) AS n`,
     );
@@ -106,7 +105,7 @@ describe.each(STORES)('the limits of a key, %s store', (mode) => {
 
   it('include bans: the client waits if the ban ends within the budget, and fails at once otherwise', async () => {
     const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 3, perDay: 1_000 } });
-    const two = '{ a: pet(id: 100) { id } b: pet(id: 200) { id } }';
+    const two = '{ a: pets(limit: 1) { id } b: pets(limit: 2) { id } }';
     const codes: unknown[] = [];
     for (let use = 0; use < 3; use++) {
       codes.push((await gateway.graphql(two, { key })).errors?.[0]?.extensions.code);
@@ -127,7 +126,7 @@ describe.concurrent('a window that opens again', () => {
 
   beforeAll(async () => {
     store = await startShortWindowStore({ limit: 20, seconds: 2 });
-    gateway = await startProxyBefore(store.url);
+    gateway = await startProxyBefore(store.url, lookups());
   });
   afterAll(async () => {
     await gateway.close();

@@ -9,6 +9,7 @@ import {
   type PetClientOptions,
 } from '../src/index.js';
 import { MODES, startGateway, type Gateway } from '../../../test/support/gateway.js';
+import { lookups } from './lookups.js';
 
 const DEEP = '9007199254740993';
 /** What thirty neighbours cost. */
@@ -25,7 +26,7 @@ describe.each(SUITES)('createPetClient, $mode store, $by', ({ mode, getFromLists
 
   beforeAll(async () => {
     // The machine may be busy: a request that times out would be repeated.
-    gateway = await startGateway(mode, { UPSTREAM_TIMEOUT_MS: '60000' });
+    gateway = await startGateway(mode, { UPSTREAM_TIMEOUT_MS: '60000', ...lookups(getFromLists) });
     await gateway.sql(`INSERT INTO pets (name, category_id, status)
       SELECT 'Animal ' || n, 1 + n % 7, CASE n % 2 WHEN 0 THEN 'sold' END FROM generate_series(1, 1000) AS n`);
     await gateway.sql(`INSERT INTO pets (id, name, category_id) VALUES (${DEEP}, 'Deep', 9223372036854775807)`);
@@ -223,5 +224,17 @@ describe('createPetClient', () => {
       .list({ limit: 1 })
       .catch(() => undefined);
     expect(onLimit).toHaveBeenCalledWith([expect.objectContaining({ name, remaining })]);
+  });
+
+  it('gets a lone animal from a list of one, after the id before', async () => {
+    const pet = { id: '42', name: 'Bella', categoryId: '1', status: null };
+    const sent: unknown[] = [];
+    const fetch: PetClientOptions['fetch'] = (_, { body }) => {
+      sent.push(JSON.parse(body as string));
+      return Promise.resolve(Response.json({ data: { _0: [pet] } }));
+    };
+    expect(await createPetClient({ ...valid, fetch, getFromLists: true }).get(42)).toEqual(pet);
+    const query = expect.stringContaining('_0:pets(after:$a0,limit:$n0)') as string;
+    expect(sent).toEqual([{ query, variables: { a0: '41', n0: 1 } }]);
   });
 });

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createPetClient, type PetClient, type PetClientOptions } from '../src/index.js';
 import { toDryRun } from '../src/price.js';
 import { startGateway, type Gateway } from '../../../test/support/gateway.js';
+import { getFromLists, lookups } from './lookups.js';
 
 const DOCUMENTS = [
   '{ pets { id } }',
@@ -48,7 +49,7 @@ describe('the price of a document', () => {
   let gateway: Gateway;
 
   beforeAll(async () => {
-    gateway = await startGateway('embedded');
+    gateway = await startGateway('embedded', lookups());
   });
   afterAll(() => gateway.close());
 
@@ -60,7 +61,8 @@ describe('the price of a document', () => {
   it('is what it would cost, with its variables, and is not charged', async () => {
     const left: (number | undefined)[] = [];
     const client = await connect(5, { onLimit: ([minute]) => left.push(minute?.remaining) });
-    const query = 'query ($n: Int!) { a: pets(limit: $n) { id } b: pets(limit: 20) { id } c: pet(id: 1) { id } }';
+    const field = getFromLists ? 'pets(limit: 1)' : 'pet(id: 1)';
+    const query = `query ($n: Int!) { a: pets(limit: $n) { id } b: pets(limit: 20) { id } c: ${field} { id } }`;
     expect(await client.price(query, { n: 20 })).toBe(2);
     expect(await client.price(query, { n: 21 })).toBe(3);
     expect(await client.price('{ __typename }')).toBe(0);

@@ -4,12 +4,13 @@ import { createPetClient } from '../src/index.js';
 import { createPetQueries } from '../src/query-options.js';
 import { recordFetch } from '../../../test/clients/recorded-fetch.js';
 import { startGateway, type Gateway } from '../../../test/support/gateway.js';
+import { lookups } from './lookups.js';
 
 describe.each([false, true])('createPetQueries, with TanStack Query, lookups through lists: %s', (getFromLists) => {
   let gateway: Gateway;
 
   beforeAll(async () => {
-    gateway = await startGateway('embedded');
+    gateway = await startGateway('embedded', lookups(getFromLists));
     await gateway.sql(`INSERT INTO pets (name, category_id, status) VALUES ('Bella', 1, NULL), ('Milo', 2, 'sold')`);
   });
   afterAll(() => gateway.close());
