@@ -27,6 +27,7 @@ const inChunks = (key) => {
   return { method: 'POST', path: '/graphql', headers: { ...headers, 'transfer-encoding': 'chunked' }, body };
 };
 const MEMBERS = `{"query":"{ __typename }","variables":{${many(19_900, (n) => `"member${n}${'x'.repeat(30)}":1`).join()}}}`;
+const WHITE_SPACE = `a${' '.repeat(15_000)};`;
 const LONG_STRING = JSON.stringify({ query: '{ __typename }', variables: { text: 'x'.repeat(1_000_000) } });
 const ONE_ANIMAL = `/graphql?query=${encodeURIComponent('{ pets(limit: 1) { id } }')}`;
 /** As many animals as one response may have. */
@@ -180,9 +181,24 @@ export const CALLERS = [
   {
     name: 'white space in Accept',
     connections: 8,
-    toRequests: () => [{ ...get('/graphql?query={__typename}'), headers: { accept: `a${' '.repeat(15_000)};` } }],
+    toRequests: () => [{ ...get('/graphql?query={__typename}'), headers: { accept: WHITE_SPACE } }],
     // An embedded store tells also those without a key what it accepts.
     statuses: [401, 406, 429],
+  },
+  {
+    name: 'members, a string and no end, without a key',
+    connections: 100,
+    toRequests: () => [post(MEMBERS), post(LONG_STRING), { ...post('x'.repeat(900_000)), length: 1_000_000 }],
+    isSlow: true,
+    statuses: [401, 408, 429],
+  },
+  {
+    name: 'white space in Accept, with a key',
+    connections: 8,
+    toRequests: ({ key }) => [
+      { ...get('/graphql?query={__typename}', key), headers: { ...get('', key).headers, accept: WHITE_SPACE } },
+    ],
+    statuses: [406],
   },
   {
     name: 'an agent that calls a tool without end',

@@ -219,6 +219,18 @@ describe('bodies that are cut or filled to cost much', () => {
     expect(answered).toEqual(['other: 400', 'other: 400', 'own: 400']);
   });
 
+  it('braces without end in a comment take no longer than other text', async () => {
+    const measure = async (filling: string): Promise<number> => {
+      const startedAt = performance.now();
+      const { status } = await gateway.graphql(`{#${filling.repeat(7_500)}`, { key });
+      expect(status).toBe(400);
+      return performance.now() - startedAt;
+    };
+    const differences: number[] = [];
+    for (let count = 0; count < 5; count += 1) differences.push((await measure('{#')) - (await measure('xx')));
+    expect(Math.min(...differences)).toBeLessThan(40);
+  });
+
   it.each(['Accept', 'Content-Type', 'If-None-Match', 'Access-Control-Request-Headers', 'X-Request-Id'])(
     'white space without end in %s takes no longer than other text',
     async (name) => {

@@ -15,7 +15,7 @@ export function createNotices(onNotice: (notice: LimitNotice) => void): (windows
   return (windows) => {
     for (const window of windows) {
       const { name, limit, remaining, resetAt } = window;
-      const used = 1 - remaining / limit;
+      const used = (limit - remaining) / limit;
       const percent = used >= 0.95 ? 95 : used >= 0.8 ? 80 : 0;
       const before = told.get(name);
       if (before && percent <= before.percent && resetAt <= before.resetAt + SAME_WINDOW_MS) continue;
