@@ -10,6 +10,7 @@ const NAMES: readonly (readonly [selector: string, label: string])[] = [
  * Completes what GraphiQL leaves out for screen readers and the keyboard, now and after each change of the page:
  *
  * - Editors get a role, a name and a description.
+ * - An open menu, which lies above the page, becomes a region.
  * - Tabs become a list of buttons. In GraphiQL, a tab contains buttons, which a tab must not.
  */
 export function completeAccessibility(): void {
@@ -24,6 +25,10 @@ export function completeAccessibility(): void {
     // The name of an entry of the history is its text.
     for (const entry of document.querySelectorAll('.graphiql-history-item-label')) entry.removeAttribute('aria-label');
     for (const search of document.querySelectorAll('.graphiql-doc-explorer-search')) set(search, 'role', 'search');
+    for (const menu of document.querySelectorAll('[data-radix-popper-content-wrapper]:has(> [role=menu])')) {
+      set(menu, 'role', 'region');
+      set(menu, 'aria-label', 'Menu');
+    }
     for (const tabs of document.querySelectorAll('.graphiql-tabs')) set(tabs, 'role', 'list');
     for (const tab of document.querySelectorAll('.graphiql-tab')) {
       set(tab, 'role', 'listitem');

@@ -120,21 +120,14 @@ export function App() {
         >
           <GraphiQL.Logo>{null}</GraphiQL.Logo>
           <GraphiQL.Toolbar>
-            {({ merge, prettify, copy }) => (
-              <>
-                {prettify}
-                {merge}
-                {copy}
-                <Tools apiKey={key} onMessage={(text) => setMessage({ kind: 'info', text })} />
-              </>
-            )}
+            {() => <Tools apiKey={key} onMessage={(text) => setMessage({ kind: 'info', text })} />}
           </GraphiQL.Toolbar>
           <GraphiQL.Footer>
             <Price apiKey={key} windows={answer?.windows ?? []} />
           </GraphiQL.Footer>
+          <Notices answer={answer} hasKey={key !== ''} message={message} />
         </GraphiQL>
       </main>
-      <Notices answer={answer} hasKey={key !== ''} message={message} />
     </>
   );
 }

@@ -1,3 +1,4 @@
+import { useExecutionContext } from '@graphiql/react';
 import type { ReactNode } from 'react';
 import { formatSeconds, secondsUntil } from '../seconds.js';
 import { useNow } from './now.js';
@@ -44,11 +45,17 @@ const NEW_KEY = (
 type RefusalProps = Pick<Answer, 'at' | 'status'> & NonNullable<Answer['refusal']>;
 
 function Refusal({ at, status, code, message, retryAfter }: RefusalProps) {
+  const execution = useExecutionContext({ nonNull: true });
   const wait = secondsUntil(at + (retryAfter ?? 0) * 1_000, useNow(retryAfter !== undefined));
   return (
     <Notice kind="error" title={`${status}: ${code}.`}>
       {message} {status === 401 && <>Paste a key above. {NEW_KEY}</>}
-      {retryAfter !== undefined && <b>{wait > 0 ? `Again in ${formatSeconds(wait)}.` : 'The wait is over.'}</b>}
+      {retryAfter !== undefined &&
+        (wait > 0 ? (
+          <b>Again in {formatSeconds(wait)}.</b>
+        ) : (
+          <button onClick={() => execution.run()}>Run again</button>
+        ))}
     </Notice>
   );
 }

@@ -1,4 +1,11 @@
-import { ToolbarMenu, useEditorContext } from '@graphiql/react';
+import {
+  ToolbarButton,
+  ToolbarMenu,
+  useCopyQuery,
+  useEditorContext,
+  useMergeQuery,
+  usePrettifyEditors,
+} from '@graphiql/react';
 import { copyText } from '../clipboard.js';
 import { PLACEHOLDER, toCurl, toFetch, type Edited } from './snippets.js';
 
@@ -8,9 +15,14 @@ export interface ToolsProps {
   readonly onMessage: (message: string) => void;
 }
 
-/** The menu that copies the operation for other programs and other people. */
+/** GraphiQL's tools with words in place of icons, and a menu that copies the operation for other programs and people. */
 export function Tools({ apiKey, onMessage }: ToolsProps) {
   const { queryEditor, variableEditor, headerEditor } = useEditorContext({ nonNull: true });
+  const tools: readonly (readonly [word: string, label: string, use: () => unknown])[] = [
+    ['Prettify', 'Prettify query (Shift-Ctrl-P)', usePrettifyEditors()],
+    ['Merge', 'Merge fragments into query (Shift-Ctrl-M)', useMergeQuery()],
+    ['Copy', 'Copy query (Shift-Ctrl-C)', useCopyQuery()],
+  ];
   const read = () => ({ query: queryEditor?.getValue() ?? '', variables: variableEditor?.getValue() ?? '' });
   const toCode = (format: typeof toCurl, key?: string) => (): string => {
     const headers = JSON.parse(headerEditor?.getValue().trim() || '{}') as Edited['headers'];
@@ -39,22 +51,21 @@ export function Tools({ apiKey, onMessage }: ToolsProps) {
       : 'Code copied. It contains your key.';
   };
 
-  // A modal menu would hide the rest of the page from screen readers, but not from the keyboard.
   return (
-    <ToolbarMenu
-      modal={false}
-      label="Copy as code or link"
-      button={
-        <svg className="graphiql-toolbar-icon code-icon" viewBox="0 0 24 24" aria-hidden="true">
-          <path d="M8 6l-6 6 6 6M16 6l6 6-6 6M14 4l-4 16" />
-        </svg>
-      }
-    >
-      {items.map(([label, format]) => (
-        <ToolbarMenu.Item key={label} onSelect={() => void copy(format).then(onMessage)}>
-          {label}
-        </ToolbarMenu.Item>
+    <>
+      {tools.map(([word, label, use]) => (
+        <ToolbarButton key={word} label={label} onClick={() => void use()}>
+          {word}
+        </ToolbarButton>
       ))}
-    </ToolbarMenu>
+      {/* A modal menu would hide the rest of the page from screen readers, but not from the keyboard. */}
+      <ToolbarMenu modal={false} label="Copy as code or link" button="Copy as…">
+        {items.map(([label, format]) => (
+          <ToolbarMenu.Item key={label} onSelect={() => void copy(format).then(onMessage)}>
+            {label}
+          </ToolbarMenu.Item>
+        ))}
+      </ToolbarMenu>
+    </>
   );
 }

@@ -64,9 +64,8 @@ function showKey(key: Key): void {
     `Created ${toTime(createdAt)}, last used ${toTime(lastUsedAt, 'not in a year')}, ${expiresAt ? `ends ${toTime(expiresAt)}` : 'never ends'}.`;
   find('rotation').hidden = !canRotate;
   rotateButton.hidden = isReplaced;
-  const warning = secret.hidden ? '' : 'This is the new secret. Copy it now: nobody can show it again. ';
   find('rotation-hint').textContent = isReplaced
-    ? `${warning}The old secret works until ${toTime(previousEndsAt)}. Until then, the new one cannot be replaced.`
+    ? `The old secret works until ${toTime(previousEndsAt)}. Until then, the new one cannot be replaced.`
     : 'The old secret works for another 24 hours, so that you can put the new one in its place everywhere.';
   showWindows();
 }
@@ -125,7 +124,7 @@ async function rotate(): Promise<void> {
     secret.hidden = false;
     copy.focus();
     await show(key);
-    say('The secret was replaced.');
+    if (shown) say('The secret was replaced.');
   } catch (error) {
     say((error as Error).message);
   }

@@ -9,7 +9,8 @@ import {
   startBrowser,
   type WatchedPage,
 } from '../support/browser.js';
-import { startGateway, type Gateway } from '../support/gateway.js';
+import { startGateway, startProxyBefore, type Gateway } from '../support/gateway.js';
+import { startShortWindowStore } from '../support/short-window-store.js';
 
 const EXAMPLES = ['ListPets', 'AddPet', 'GetPet', 'ListByStatus', 'Budget', 'DescribeFields'];
 const MADE_UP = 'pets_notavalidkey';
@@ -264,6 +265,26 @@ describeInBrowser('the offline explorer', () => {
     await page.getByText(/Again in \d+ s\./).waitFor();
   });
 
+  it('runs the operation again after a 429, when its time has come', async () => {
+    const store = await startShortWindowStore({ limit: 1, seconds: 5 });
+    const proxy = await startProxyBefore(store.url, { EXPLORER: 'true' });
+    const { page, close } = await openPage(browser);
+    await page.goto(`${proxy.url}/explorer`);
+    await enterKey(page, 'short');
+    await run(page);
+    await result(page, '"pets"');
+    await run(page);
+    await page.getByText(/Again in \d+ s\./).waitFor();
+    const again = page.getByRole('button', { name: 'Run again' });
+    expect(await again.count()).toBe(0);
+    await again.click();
+    await result(page, '"pets"');
+    await again.waitFor({ state: 'detached' });
+    await close();
+    await proxy.close();
+    await store.close();
+  });
+
   it('keeps the key in this tab only, and never in a URL', async () => {
     const { key } = await gateway.createKey({ plan: 'business' });
     const { page } = await open();
@@ -327,6 +348,8 @@ describeInBrowser('the offline explorer', () => {
     await run(page);
     await result(page, 'Bella');
     expect((await page.locator('.result-window').boundingBox())?.height).toBeGreaterThan(100);
+    const tools = page.locator('.graphiql-toolbar .graphiql-un-styled');
+    expect(await tools.allInnerTexts()).toEqual(['Prettify', 'Merge', 'Copy', 'Copy as…']);
     await photograph(page, `explorer-${look}-list`);
     expect(await overflowOf(page)).toBe(0);
     await tab(page, 'GetPet').click();

@@ -94,7 +94,8 @@ describeInBrowser('the page of a key', () => {
     await page.getByRole('button', { name: 'Make a new secret' }).press('Enter');
     const secret = await page.getByText(/^pets_\w{38}$/).innerText();
     expect(await page.evaluate('document.activeElement.textContent')).toBe('Copy');
-    await page.getByText(/^This is the new secret\. .* Until then, the new one cannot be replaced\.$/).waitFor();
+    await page.getByText(/^This is the new secret\. Copy it now/).waitFor();
+    await page.getByText(/^The old secret works until .* Until then, the new one cannot be replaced\.$/).waitFor();
     const statusOf = async (key: string): Promise<number> =>
       (await gateway.fetch('/v1/key', { headers: { Authorization: `Bearer ${key}` } })).status;
     expect([await statusOf(old), await statusOf(secret)]).toEqual([200, 200]);
@@ -102,11 +103,29 @@ describeInBrowser('the page of a key', () => {
     await page.reload();
     expect(await page.getByLabel('API key').inputValue()).toBe(secret);
     expect(await page.evaluate('localStorage.length')).toBe(0);
+    const other = await page.context().newPage();
+    await other.goto(`${gateway.url}/key`);
+    expect(await other.getByLabel('API key').inputValue()).toBe('');
     await page.getByLabel('API key').fill(old);
     await page.keyboard.press('Enter');
     await page.getByText(/^This secret was replaced by a new one, and works until/).waitFor();
     expect(origins).toEqual(new Set([gateway.url]));
     expect(complaints).toEqual([]);
+    await close();
+  });
+
+  it('shows the new secret, and the reason, when what it may cannot be asked', async () => {
+    const { page, close } = await openPage(browser);
+    await page.goto(`${gateway.url}/key`);
+    await page.getByLabel('API key').fill((await gateway.createKey()).key);
+    await page.keyboard.press('Enter');
+    const rotate = page.getByRole('button', { name: 'Make a new secret' });
+    await rotate.waitFor();
+    await page.route('**/v1/key', (route) => route.abort());
+    await rotate.click();
+    await page.getByRole('status').getByText('The server cannot be reached.').waitFor();
+    expect(await page.getByText('This is the new secret. Copy it now').isVisible()).toBe(true);
+    expect(await page.getByText(/^pets_\w{38}$/).isVisible()).toBe(true);
     await close();
   });
 

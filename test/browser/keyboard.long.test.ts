@@ -24,7 +24,11 @@ describeInBrowser('the keyboard alone', () => {
   let browser: Browser;
 
   beforeAll(async () => {
-    gateway = await startGateway('embedded', { NODE_ENV: 'development', SAMPLE_DATA: 'true' });
+    gateway = await startGateway('embedded', {
+      NODE_ENV: 'development',
+      SAMPLE_DATA: 'true',
+      KEY_SELF_ROTATION: 'true',
+    });
     browser = await startBrowser();
   }, 120_000);
   afterAll(async () => {
@@ -61,6 +65,17 @@ describeInBrowser('the keyboard alone', () => {
       await page.getByLabel(`Hide ${panel}`).waitFor();
       await walkBothWays(page);
     }
+    await close();
+  });
+
+  it('walks through the page of a key with the numbers open, before and after a new secret', async () => {
+    const { page, close } = await open('/key', '#plot svg');
+    await page.locator('summary').press('Enter');
+    await page.getByRole('region', { name: 'The numbers' }).waitFor();
+    await walkBothWays(page);
+    await press(page, 'Make a new secret', 'Enter');
+    await page.getByText('Until then, the new one cannot be replaced.').waitFor();
+    await walkBothWays(page);
     await close();
   });
 

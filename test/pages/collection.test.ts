@@ -33,6 +33,7 @@ afterAll(() => gateway.close());
 it('the collection for Postman and Bruno has a request for each operation of the OpenAPI document, and all work', async () => {
   const response = await gateway.fetch('/collection.json');
   expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8');
+  expect(await (await gateway.fetch('/reference')).text()).toContain('href="./collection.json"');
   const { item, auth } = (await response.json()) as { item: Item[]; auth: { type: string } };
   const { paths } = (await (await gateway.fetch('/v1/openapi.json')).json()) as { paths: Record<string, object> };
   expect(item).toHaveLength(Object.values(paths).flatMap((operations) => Object.keys(operations)).length);
