@@ -20,7 +20,12 @@ function add(name, does, ...tests) {
 }
 add('migrations', 'Migrations are killed, wait for a lock, and fail halfway.', 'store/migrate');
 add('start', 'The database, the upstream or Redis is unavailable at the start.', 'process/health', 'process/redis');
-add('embedded-store', 'An embedded store is locked, damaged, or of another PostgreSQL.', 'process/store-lock');
+add(
+  'embedded-store',
+  'An embedded store is new, locked, damaged, or of another PostgreSQL.',
+  'process/first-start',
+  'process/store-lock',
+);
 add('signals', 'Each signal arrives, alone and twice, with and without requests.', 'process/shutdown');
 add('keys', 'Keys are created, changed, rotated, revoked and expire.', 'process/keys-command', 'process/key-life');
 add('usage', 'Usage is counted, written in batches, and pruned.', 'store/usage-counter', 'store/usage');

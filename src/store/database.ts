@@ -39,48 +39,49 @@ export interface Database extends Queryable {
 /** A table, column or function is missing, or a permission: https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const UNUSABLE: ReadonlySet<unknown> = new Set(['42P01', '42703', '42883', '42501']);
 const DISK_FULL = '53100';
-/** A disk counts as full for this long, or until the statement that found it full succeeds. */
-const FULL_FOR_MS = 60_000;
+/** Writes a temporary file of 150 kB. An addition would prove less: its table may have room left. */
+const CHECK_SPACE = {
+  name: 'check-space',
+  text: `SELECT count(*)
+         FROM concat(set_config('work_mem', '64kB', true), set_config('temp_tablespaces', '', true)) AS memory,
+              generate_series(length(memory), 10000)`,
+};
 
 /** Measures the statements of a database, with the wait for a connection, and remembers that its disk is full. */
 export function observeDatabase(database: Database, metrics: Metrics) {
-  let full: { name: string; at: number } | undefined;
+  let isFull = false;
 
   return {
     ...database,
-    async query<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
-      const { name } = statement;
-      const startedAt = performance.now();
-      let failure: string | undefined;
-      try {
-        const rows = await database.query<Row>(statement, values);
-        if (full?.name === name) full = undefined;
-        return rows;
-      } catch (thrown) {
-        const error = toFailure(thrown, name);
-        failure = error instanceof StoreError ? error.code : '_OTHER';
-        throw error;
-      } finally {
-        metrics.observeDatabase('postgresql', name, failure, (performance.now() - startedAt) / 1_000);
-      }
-    },
-    /** @throws StoreError `unavailable` while the disk is full */
-    requireSpace(): void {
-      if (full && performance.now() - full.at < FULL_FOR_MS) throw diskFull();
+    query,
+    /** @throws StoreError `unavailable` if a statement has found the disk full, and it still is */
+    async requireSpace(): Promise<void> {
+      if (isFull) await query(CHECK_SPACE, []);
+      isFull = false;
     },
   };
 
-  function toFailure(error: unknown, name: string): unknown {
+  async function query<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    const startedAt = performance.now();
+    let failure: string | undefined;
+    try {
+      return await database.query<Row>(statement, values);
+    } catch (thrown) {
+      const error = toFailure(thrown);
+      failure = error instanceof StoreError ? error.code : '_OTHER';
+      throw error;
+    } finally {
+      metrics.observeDatabase('postgresql', statement.name, failure, (performance.now() - startedAt) / 1_000);
+    }
+  }
+
+  function toFailure(error: unknown): unknown {
     const { code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
     if (code === DISK_FULL) {
-      full = { name, at: performance.now() };
-      return diskFull(error);
+      isFull = true;
+      return new StoreError('unavailable', 'The disk of the store is full.', { cause: error, retryAfter: 5 });
     }
     if (!UNUSABLE.has(code)) return error;
     return new StoreError('unavailable', 'The store is not ready to serve requests.', { cause: error });
   }
-}
-
-function diskFull(cause?: unknown): StoreError {
-  return new StoreError('unavailable', 'The disk of the store is full.', { cause, retryAfter: 5 });
 }

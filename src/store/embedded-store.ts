@@ -17,6 +17,8 @@ const FILES = 'postgres';
 const POSTGRES_VERSION = '18';
 /** In a line of JSON, the name and size of each file and, with null, each directory. Then the bytes of all files. */
 const ARCHIVE = fileURLToPath(new URL('../../dist/store-files.gz', import.meta.url));
+/** More than it has. */
+const ARCHIVE_BYTES = 64 * 1_024 * 1_024;
 /** Files without which PGlite would create a new store, or end the process. */
 const NEEDED = ['PG_VERSION', 'base', 'global/pg_control', 'pg_wal'];
 /** PostgreSQL may need a new file of this size when it opens a store. */
@@ -72,7 +74,8 @@ async function createStore(directory: string, log?: Log): Promise<void> {
   const unfinished = join(directory, `${FILES}.new`);
   await rm(unfinished, { recursive: true, force: true });
   await mkdir(unfinished, { mode: 0o700 });
-  const archive = gunzipSync(readFileSync(ARCHIVE));
+  // In one chunk, whose memory is then freed: many small ones would stay with the process.
+  const archive = gunzipSync(readFileSync(ARCHIVE), { chunkSize: ARCHIVE_BYTES });
   let end = archive.indexOf('\n');
   const entries = JSON.parse(archive.toString('utf8', 0, end)) as [name: string, size: number | null][];
   end += 1;

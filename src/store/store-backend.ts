@@ -8,6 +8,7 @@ import type { Metrics } from '../observability/metrics.js';
 import { createBatchingPetSource } from '../pets/batching-pet-source.js';
 import { createPostgresPetSource, pruneIdempotentAdds } from '../pets/postgres-pet-source.js';
 import { repeat } from '../repeat.js';
+import { splitHosts } from '../setting-types.js';
 import { observeDatabase, type Database } from './database.js';
 import { openEmbeddedDatabase } from './embedded-store.js';
 import { fillEmptyStore, findDevelopmentKeys } from './first-start.js';
@@ -57,17 +58,22 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const wasPending = pending.length > 0;
     if (wasPending) log.warn({ pending }, 'migrations are pending: run npm run migrate');
 
-    const readState = async () =>
-      (await database.query<{ isStandby: boolean; isReadOnly: boolean }>(READ_STATE, []))[0];
-    let isStandby = (await readState())?.isStandby;
-    if (isStandby) log.warn('the database is a hot standby: usage of keys is not counted here, and additions get 503');
-    /** False on a standby, until it becomes the primary. */
-    const mayWrite = async (): Promise<boolean> => {
-      if (!isStandby) return true;
-      isStandby = (await readState())?.isStandby;
-      if (!isStandby) log.info('the database is no longer a standby: usage of keys is counted');
-      return !isStandby;
+    // With several hosts, the program waits for the primary. A single one may be a standby on purpose.
+    const isAlone = store.kind === 'server' && splitHosts(store.url).length === 1;
+    let isStandby = false;
+    /** Whether the database can be written. A standby can be promoted, and a primary can become one. */
+    const readState = async (): Promise<'standby' | 'read-only' | 'writable'> => {
+      const [state] = await database.query<{ isStandby: boolean; isReadOnly: boolean }>(READ_STATE, []);
+      const wasStandby = isStandby;
+      isStandby = isAlone && state?.isStandby === true;
+      if (isStandby && !wasStandby)
+        log.warn('the database is a hot standby: usage of keys is not counted here, and additions get 503');
+      if (wasStandby && !isStandby) log.info('the database is no longer a standby: usage of keys is counted');
+      if (isStandby) return 'standby';
+      return state?.isReadOnly ? 'read-only' : 'writable';
     };
+    await readState();
+    const mayWrite = async (): Promise<boolean> => (await readState()) !== 'standby';
 
     const keys = createPostgresKeyStore(database);
     const reports = createPostgresUsage(database);
@@ -94,12 +100,12 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       isStore: true,
       hasKeys: async () => wasPending || (await keys.count({})) > 0,
       async check() {
-        database.requireSpace();
+        await database.requireSpace();
         if (pending.length > 0) pending = await listPendingMigrations(database);
         if (pending.length > 0) return 'Migrations of the database are pending.';
         await database.query(CHECK, []);
         // An outage of all instances, as if the database did not answer.
-        if ((await mayWrite()) && (await readState())?.isReadOnly)
+        if ((await readState()) === 'read-only')
           throw new StoreError('unavailable', 'The database is read-only.', { retryAfter: 5 });
         return undefined;
       },

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { linesOf, makePlace, type Place } from '../support/process.js';
 
@@ -33,6 +34,20 @@ it('sample animals and development keys are complete after first starts are kill
   }
   const { stdout } = await place.keys(['list', '--json']);
   expect(JSON.parse(stdout)).toHaveLength(3);
+});
+
+it.runIf(process.platform === 'linux')('a new store takes hardly more memory than at its next start', async () => {
+  const first = await measure();
+  expect(first).toBeLessThan((await measure()) * 1.1);
+
+  /** Returns the memory of a start once it has settled, in kB. */
+  async function measure(): Promise<number> {
+    const program = await place.start({ PORT: '0' });
+    await sleep(2_000);
+    const status = await readFile(`/proc/${program.pid}/status`, 'utf8');
+    await program.stop();
+    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]);
+  }
 });
 
 it('with MIGRATE=false, a new store gets no tables, sample animals and keys until it is migrated', async () => {
