@@ -23,25 +23,28 @@ const ADD = {
 };
 
 const COUNTS = ['requests', 'cost', 'errors', 'refused'];
-const addUp = COUNTS.map((name) => `sum(${name})::float8 AS ${name}`).join();
+const addUp = COUNTS.map((name) => `sum(${name}::float8) AS ${name}`).join();
 
-/** Adds usage up by key and columns. */
+/** Adds usage up by key and columns. The key comes first, because it tells most rows apart: that makes sorting fast. */
 function listUsage(name: string, columns: string, order = 'cost DESC, requests DESC', condition = ''): Statement {
   return {
     name,
     text: `
-      SELECT key_id AS "keyId", label, plan, ${columns} ${COUNTS.join()}, to_json(last_at) AS "lastAt"
+      SELECT key_id AS "keyId", label, plan ${columns}, ${COUNTS.join()}, to_json(last_at) AS "lastAt"
       FROM (
-        SELECT key_id, ${columns} ${addUp}, max(last_at) AS last_at FROM usage
+        SELECT key_id ${columns}, ${addUp}, max(last_at) AS last_at FROM usage
         WHERE starts_at >= date_trunc('day', $2::timestamptz, 'UTC')
           AND ($3::text IS NULL OR key_id = $3) AND ($4::boolean IS NOT TRUE OR deprecated <> '') ${condition}
-        GROUP BY ${columns} key_id ORDER BY ${order} LIMIT $1
+        GROUP BY key_id ${columns} ORDER BY ${order} LIMIT $1
       ) AS sums LEFT JOIN api_keys ON id = key_id
       ORDER BY ${order}`,
   };
 }
 
-const LIST = listUsage('list-usage', 'client, operation, deprecated,');
+const COLUMNS = ', client, operation, deprecated';
+const LIST = listUsage('list-usage', COLUMNS);
+/** On its own, because one plan for all filters would read the rows of all keys. */
+const LIST_OF_KEY = listUsage('list-usage-of-key', COLUMNS, undefined, 'AND key_id = $3');
 const LIST_KEYS = listUsage('list-used-keys', '');
 const LIST_REFUSED = listUsage('list-refused-keys', '', 'refused DESC', 'AND refused > 0');
 
@@ -104,7 +107,8 @@ export function createPostgresUsage(database: Queryable) {
     },
     /** Adds usage up, the highest cost first. */
     async list({ id, since, deprecated, limit }: UsageFilter): Promise<readonly Usage[]> {
-      return (await database.query<Usage>(LIST, [limit, since, id, deprecated])).map(withDates);
+      const statement = id === undefined ? LIST : LIST_OF_KEY;
+      return (await database.query<Usage>(statement, [limit, since, id, deprecated])).map(withDates);
     },
     /** Lists the keys with the highest cost, or those refused most, with the counts of what was sometimes refused. */
     async listKeys({ since, limit }: UsageFilter, isRefused = false): Promise<readonly KeyUsage[]> {
