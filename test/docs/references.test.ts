@@ -1,8 +1,9 @@
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { STORE_ERRORS } from '../../packages/client/src/errors.js';
 import { SETTINGS } from '../../src/config.js';
+import { linesOf } from '../support/process.js';
 import { listGuides, readDocument, ROOT, type Document } from './markdown.js';
 import packageJson from '../../package.json' with { type: 'json' };
 
@@ -92,6 +93,10 @@ it('links every guide from the README', () => {
   const targets = links.map(({ text }) => text.replace(/#.*/, ''));
   const folders = targets.map((target) => `${target}/README.md`);
   expect(guides.filter((path) => path !== 'README.md' && ![...targets, ...folders].includes(path))).toEqual([]);
+});
+
+it('keeps the README at 120 lines', () => {
+  expect(linesOf(readFileSync(join(ROOT, 'README.md'), 'utf8')).length).toBeLessThanOrEqual(120);
 });
 
 it('shows every error code with a response in the guide', () => {
