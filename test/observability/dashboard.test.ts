@@ -78,6 +78,16 @@ describeWithRedisServer('the files for operators', () => {
     expect(findUnknown(expr, existing)).toEqual([]);
   });
 
+  it('the dashboard divides the ratios of the alerts by their budgets', () => {
+    const rates = targets.filter(({ title }) => title === 'Burn rates of the objectives').map(({ expr }) => expr);
+    const [failed, slow] = ['AnimalStoreServerErrors', 'AnimalStoreSlow'].map((name) => {
+      const { expr = '' } = alerts.find(({ alert }) => alert === name) ?? {};
+      const ratio = /^\((.*) > /.exec(expr)?.[1] ?? '';
+      return ratio.replaceAll('http_route', 'job=~"$job", instance=~"$instance", http_route');
+    });
+    expect(rates).toEqual([`${failed} / 0.001`, `(${slow}) / 0.01`]);
+  });
+
   it('the dashboard shows each metric of the program, and the guide explains each alert', () => {
     const shown = new Set(
       targets.flatMap(({ expr }) => readQuery(expr).references.map(({ metric }) => toFamily(metric))),
