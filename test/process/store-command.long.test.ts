@@ -3,6 +3,7 @@ import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -50,21 +51,36 @@ describe('the store command', () => {
   });
 
   it('says every five seconds how far a transfer is', async () => {
-    const database = await place.database();
-    await runSql(database, "INSERT INTO pets (name, category_id) SELECT 'Rex', 1 FROM generate_series(1, 20000)");
-    const env = { PATH: process.env.PATH, DATABASE_URL: database };
-    const child = spawn(process.execPath, [STORE, 'export', '-'], { cwd: place.directory, env });
-    let stderr = '';
-    child.stderr.on('data', (text) => (stderr += String(text)));
-    await once(child.stdout, 'readable');
-    // The export is longer than a pipe, so it waits until somebody reads the rest.
+    const start = (command: string, url: string) => {
+      const env = { PATH: process.env.PATH, DATABASE_URL: url };
+      const child = spawn(process.execPath, [STORE, command, '-'], { cwd: place.directory, env });
+      const [said, closed] = [text(child.stderr), once(child, 'close')];
+      const says = async (summary: string): Promise<void> => {
+        expect(await closed).toEqual([0, null]);
+        const lines = linesOf(await said);
+        expect(lines.pop()).toContain(summary);
+        expect(lines.length).toBeGreaterThan(0);
+        for (const line of lines) expect(line).toMatch(/^store: \d+ of 20000 rows, about \d+ s left$/);
+      };
+      return { child, says };
+    };
+
+    // The transfer is longer than a pipe, so each command waits until somebody reads or writes the rest.
+    const source = await place.database();
+    await runSql(source, "INSERT INTO pets (name, category_id) SELECT 'Rex', 1 FROM generate_series(1, 20000)");
+    const exporting = start('export', source);
+    await once(exporting.child.stdout, 'readable');
     await sleep(5_500);
-    child.stdout.resume();
-    expect(await once(child, 'close')).toEqual([0, null]);
-    const lines = linesOf(stderr);
-    expect(lines.pop()).toContain('exported pets: 20000');
-    expect(lines.length).toBeGreaterThan(0);
-    for (const line of lines) expect(line).toMatch(/^store: \d+ of 20000 rows, about \d+ s left$/);
+    const all = await text(exporting.child.stdout);
+    await exporting.says('exported pets: 20000');
+
+    const importing = start('import', await place.database());
+    importing.child.stdout.resume();
+    importing.child.stdin.write(all.slice(0, all.length / 2));
+    await once(importing.child.stdin, 'drain');
+    await sleep(5_500);
+    importing.child.stdin.end(all.slice(all.length / 2));
+    await importing.says('imported pets: 20000');
   });
 
   it('keeps what a key may, and imports exports of older versions, in which each key may add', async () => {

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Admission } from '../../src/access/ledger.js';
+import { formatTable, formatTime, toKeyRows } from '../../src/cli/keys-output.js';
 import { renderReport } from '../../src/cli/report.js';
 import type { KeyStore } from '../../src/store/postgres-key-store.js';
 import type { Database } from '../../src/store/database.js';
@@ -16,6 +18,8 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the administration of keys on 
   let admin: KeyAdmin;
   /** Called once, between reading a key and changing it. */
   let meanwhile: (() => Promise<unknown>) | undefined;
+  /** What each key has left, if Redis tells. */
+  let admission: Admission | undefined;
 
   beforeAll(async () => {
     if (kind === 'PGlite') database = await openPgliteDatabase('memory://');
@@ -35,7 +39,7 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the administration of keys on 
         return keys.update(...parameters);
       },
     };
-    admin = createKeyAdmin(interrupted, createPostgresUsage(database), () => undefined);
+    admin = createKeyAdmin(interrupted, createPostgresUsage(database), () => admission);
   });
   afterAll(async () => {
     await database.close();
@@ -188,6 +192,17 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the administration of keys on 
       expect(html).toContain('the store on &#60;host&#62;');
       expect(html).toContain('&#60;i&#62;&#34;Query.pet&#34;&#60;/i&#62;');
       expect(html).not.toMatch(/<b>|<i>|\{\{|<script|https?:|undefined|NaN|null/);
+    });
+
+    it('and says which keys are banned, and until when', async () => {
+      admission = { outcome: 'banned', retryAfter: 600, windows: [] };
+      const listed = await admin.list({ limit: 1 });
+      const report = await admin.report(1);
+      admission = undefined;
+      expect(formatTable(toKeyRows(listed))).toMatch(/ left min\/day .*\n.* banned /);
+      const bannedUntil = report.refused[0]?.bannedUntil as Date;
+      expect(Math.abs(bannedUntil.getTime() - Date.now() - 600_000)).toBeLessThan(10_000);
+      expect(await renderReport(report, 'the store')).toContain(formatTime(bannedUntil));
     });
 
     it('and renders a store without keys', async () => {
