@@ -116,10 +116,10 @@ async function replyFile(request: HttpRequest, name: string, fill = (text: strin
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     throw new StoreError('no_such_route', 'There is no such page. The documents begin at /docs/README.');
   });
-  const hasScript = extname(name) === '.html' && prefersHtml(request, [JSON_TYPE]);
-  const port = hasScript ? '4000' : String(request.message.socket.localPort);
-  const body = fill(text.replaceAll(DEFAULT_PORT, port));
-  return { status: 200, headers: { ...HEADERS[extname(name)] }, body };
+  const type = extname(name);
+  const hasNoScript = type === '.json' || (type === '.html' && !prefersHtml(request, [JSON_TYPE]));
+  const named = hasNoScript ? text.replaceAll(DEFAULT_PORT, String(request.message.socket.localPort)) : text;
+  return { status: 200, headers: { ...HEADERS[type] }, body: fill(named) };
 }
 
 /** Describes the server at `GET /`. */
