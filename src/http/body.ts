@@ -16,7 +16,7 @@ const PIECE_MS = 0.004;
 /** After this many pieces that are shorter than this on average, a body waits for a turn before it is read further. */
 const MANY_PIECES = 100;
 const SHORT_PIECE_BYTES = 256;
-/** A read of such a body holds the event loop for tens of milliseconds, so beside others it counts as so many times its length. */
+/** Beside other callers, a read of such a body counts as so many times what it takes: nobody else runs meanwhile. */
 const READ_FACTOR = 10;
 /** Between two requests of a caller whose many chunks nobody has read. */
 const BETWEEN_UNREAD_MS = 500;
