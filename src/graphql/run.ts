@@ -34,29 +34,49 @@ export async function run(
       // A refused addition has a position, too, so that correcting it does not change the keys of the others.
       if (priced.error) context.nextIdempotencyKey();
       if (priced.cost > 0) priced.error ??= failure;
-      await runField(priced, context);
+      await runTogether([priced], context);
       failure ??= priced.failures.find(({ error }) => UNAVAILABLE.has(error.code))?.error;
     }
-  } else if (fields.length === 1) await runField(fields[0] as PricedField, context);
-  else await Promise.all(fields.map((priced) => runField(priced, context)));
+  } else await runTogether(fields, context);
   const refusal = findUpstreamRefusal(fields);
   if (refusal) await refuse(refusal, cost, context.session);
   return writeResponse(compiled, fields, context.call.requestId);
 }
 
-/** The promise is never rejected. */
-async function runField(priced: PricedField, context: OperationContext): Promise<void> {
+/** Resolves when all fields have settled. It is never rejected. */
+function runTogether(fields: readonly PricedField[], context: OperationContext): Promise<void> {
+  return new Promise((resolve) => {
+    let pending = fields.length + 1;
+    const settle = (): void => {
+      pending -= 1;
+      if (pending === 0) resolve();
+    };
+    for (const priced of fields) runField(priced, context, settle);
+    settle();
+  });
+}
+
+function runField(priced: PricedField, context: OperationContext, settle: () => void): void {
   const { field, args } = priced;
-  if (context.priced.isDryRun && (priced.cost > 0 || priced.error)) return;
-  try {
-    if (priced.error) throw priced.error;
-    const value = await field.resolve(undefined, args, context);
+  const succeed = (value: unknown): void => {
     priced.json = field.write(value);
     if (field.statuses.length > 0) priced.failures = findStatusErrors(field, value);
-  } catch (thrown) {
+    settle();
+  };
+  const fail = (thrown: unknown): void => {
     const error = toStoreError(thrown);
     const locations = error instanceof InvalidArgument && error.location ? [error.location] : field.locations;
     priced.failures = [{ error, locations, path: [field.responseKey] }];
+    settle();
+  };
+  if (context.priced.isDryRun && (priced.cost > 0 || priced.error)) return settle();
+  try {
+    if (priced.error) throw priced.error;
+    const value = field.resolve(undefined, args, context);
+    if (value instanceof Promise) value.then(succeed).catch(fail)
+    else succeed(value);
+  } catch (thrown) {
+    fail(thrown);
   }
 }
 
