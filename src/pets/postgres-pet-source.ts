@@ -6,14 +6,19 @@ import type { Int64 } from './int64.js';
 import type { NewPet, Pet, PetStatus } from './pet.js';
 import { CallCancelled, type BulkPetSource, type Call } from './pet-source.js';
 
-const COLUMNS = 'id, name, category_id, status';
+/** One text for each animal, which takes half the time to read. Only the name may contain spaces. */
+const COLUMNS = `id || ' ' || category_id || ' ' || coalesce(status, '') || ' ' || name`;
 
-function toPet([id, name, categoryId, status]: readonly (string | null)[]): Pet {
+function toPet([columns]: readonly (string | null)[]): Pet {
+  const text = columns as string;
+  const idEnd = text.indexOf(' ');
+  const categoryEnd = text.indexOf(' ', idEnd + 1);
+  const statusEnd = text.indexOf(' ', categoryEnd + 1);
   return {
-    id: id as Int64,
-    name: name as string,
-    categoryId: categoryId as Int64,
-    status: (status as PetStatus | null) ?? undefined,
+    id: text.slice(0, idEnd) as Int64,
+    name: text.slice(statusEnd + 1),
+    categoryId: text.slice(idEnd + 1, categoryEnd) as Int64,
+    status: (text.slice(categoryEnd + 1, statusEnd) as PetStatus) || undefined,
     statusError: undefined,
   };
 }
