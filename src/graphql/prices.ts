@@ -28,7 +28,7 @@ export const PRICES = {
   },
   pet: (args: { readonly id: string }): Price<QueryPetArgs> => {
     const id = parseInt64(args.id, 'id');
-    return { cost: 1, key: id, maxObjects: 1, args: { id } };
+    return { cost: 1, key: id, lookup: id, maxObjects: 1, args: { id } };
   },
   addPet: ({ input }: { readonly input: UntrustedNewPet }): Price<MutationAddPetArgs> => {
     return { cost: 1, maxObjects: 1, args: { input: parseNewPet(input) } };
@@ -65,6 +65,7 @@ export function price({ compiled, variables }: Prepared, limit: number, readOnly
     const priced: PricedField = {
       field,
       cost: 0,
+      lookup: undefined,
       args: undefined,
       error: undefined,
       json: 'null',
@@ -73,8 +74,9 @@ export function price({ compiled, variables }: Prepared, limit: number, readOnly
     fields.push(priced);
     try {
       if (readOnly && field.isAddition) throw keyReadOnly();
-      const { cost, key, maxObjects, args, isDryRun: isPricedOnly } = field.price(field.toArguments(variables));
+      const { cost, key, lookup, maxObjects, args, isDryRun: isPricedOnly } = field.price(field.toArguments(variables));
       priced.cost = cost;
+      priced.lookup = lookup;
       priced.args = args;
       if (isPricedOnly) isDryRun = true;
       if (key === undefined) unkeyed += cost;

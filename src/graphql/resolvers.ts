@@ -38,7 +38,7 @@ const ID = {
 export const resolvers: Resolvers & { ID: typeof ID } = {
   Query: {
     pets: (_, query, { source, call }) => source.list(query, call),
-    pet: (_, { id }, { load }) => load(id),
+    pet: (_, { id }, { pets }) => pets.get(id),
     rateLimit: async (_, { dryRun }, { priced, session, guardRateLimit }) => {
       if (priced.isDryRun && !dryRun) return null;
       // What is left is asked first, however long the guard takes.

@@ -1,6 +1,7 @@
 import type { GraphQLFormattedError } from 'graphql';
 import type { Session } from '../access/session.js';
 import { StoreError, toStoreError, withCost, type ErrorName } from '../errors.js';
+import type { Int64 } from '../pets/int64.js';
 import type { Pet } from '../pets/pet.js';
 import { formatStoreError, InvalidArgument, RequestErrors } from './errors.js';
 import type {
@@ -45,17 +46,26 @@ export async function run(
 
 /** Resolves when all fields have settled. It is never rejected. */
 function runTogether(fields: readonly PricedField[], context: OperationContext): Promise<void> {
+  const { priced, pets } = context;
+  const isLookup = ({ lookup }: PricedField): boolean => lookup !== undefined && !priced.isDryRun;
+  const lookups = fields.filter(isLookup);
   return new Promise((resolve) => {
     let pending = fields.length + 1;
     const settle = (): void => {
       pending -= 1;
       if (pending === 0) resolve();
     };
-    for (const priced of fields) runField(priced, context, settle);
+    const start = (some: readonly PricedField[]): void => {
+      for (const one of some) runField(one, context, settle);
+    };
+    start(lookups.length === 0 ? fields : fields.filter((one) => !isLookup(one)));
+    // They share a promise.
+    if (lookups.length > 0) void pets.load(lookups.map(({ lookup }) => lookup as Int64)).then(() => start(lookups));
     settle();
   });
 }
 
+/** @param settle - called at the end, whatever happens */
 function runField(priced: PricedField, context: OperationContext, settle: () => void): void {
   const { field, args } = priced;
   const succeed = (value: unknown): void => {
@@ -73,7 +83,7 @@ function runField(priced: PricedField, context: OperationContext, settle: () => 
   try {
     if (priced.error) throw priced.error;
     const value = field.resolve(undefined, args, context);
-    if (value instanceof Promise) value.then(succeed).catch(fail)
+    if (value instanceof Promise) value.then(succeed).catch(fail);
     else succeed(value);
   } catch (thrown) {
     fail(thrown);

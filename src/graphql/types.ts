@@ -2,6 +2,7 @@ import type { GraphQLFormattedError, GraphQLInputType, OperationDefinitionNode, 
 import type { RateLimitGuard, Session } from '../access/session.js';
 import type { StoreError } from '../errors.js';
 import type { IdempotencyKey } from '../pets/idempotency-key.js';
+import type { Int64 } from '../pets/int64.js';
 import type { PetLoader } from '../pets/pet-loader.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
 
@@ -96,6 +97,8 @@ export interface Price<Args = unknown> {
   readonly cost: 0 | 1;
   /** Fields of one operation with the same key are one request; absent: each is a request of its own. */
   readonly key?: string;
+  /** The animal that is looked up before the field is resolved. */
+  readonly lookup?: Int64;
   /** The most animals, or other objects, that the field may return. */
   readonly maxObjects: number;
   /** As parsed, for the resolver. */
@@ -108,6 +111,7 @@ export interface Price<Args = unknown> {
 export interface PricedField {
   readonly field: RootField;
   cost: 0 | 1;
+  lookup: Int64 | undefined;
   args: unknown;
   /** Why it is not run. */
   error: StoreError | undefined;
@@ -139,7 +143,7 @@ export interface OperationContext {
   readonly call: Call;
   readonly source: PetSource;
   /** Shared by all operations of the HTTP request. */
-  readonly load: PetLoader;
+  readonly pets: PetLoader;
   /** Of the next addition; undefined if the client sent none. */
   readonly nextIdempotencyKey: () => IdempotencyKey | undefined;
   readonly guardRateLimit: RateLimitGuard;

@@ -51,7 +51,8 @@ export function createBatchingPetSource(source: BulkPetSource): PetSource {
   }
 
   async function findBatch(lookups: readonly (Question & { readonly ids: readonly Int64[] })[]) {
-    const ids = lookups.flatMap((lookup) => lookup.ids);
+    const ids: Int64[] = [];
+    for (const lookup of lookups) ids.push(...lookup.ids);
     const found = await source.findMany(ids, toSharedCall(lookups));
     let end = 0;
     return lookups.map((lookup) => found.slice(end, (end += lookup.ids.length)));
