@@ -91,7 +91,7 @@ export function createExecute(
       }
     }
 
-    const pets = createPetLoader(source, http);
+    const load = createPetLoader(source, http);
     const runEntry = async (entry: BatchEntry, index: number): Promise<void> => {
       const { prepared, priced } = entry;
       if (!prepared || !priced) return;
@@ -99,7 +99,7 @@ export function createExecute(
       const nextIdempotencyKey = () =>
         entry.idempotencyKey && completeIdempotencyKey(entry.idempotencyKey, index, position++);
       try {
-        const context = { priced, session, call: http, source, pets, nextIdempotencyKey, guardRateLimit };
+        const context = { priced, session, call: http, source, load, nextIdempotencyKey, guardRateLimit };
         entry.response = await run(prepared, priced, context);
       } catch (thrown) {
         refuse(entry, thrown);

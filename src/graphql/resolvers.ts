@@ -4,6 +4,7 @@ import type { IResolvers } from '@graphql-tools/utils';
 import { GraphQLError, GraphQLID, Kind, type GraphQLSchema, type ValueNode } from 'graphql';
 import type { Allowance } from '../access/session.js';
 import { toUnixSeconds } from '../clock.js';
+import { pickPet, type FoundPets } from '../pets/pet-source.js';
 import { JsonNumber } from '../json/exact-json.js';
 import type { RateLimit, Resolvers } from './generated/resolver-types.js';
 import { MAX_WINDOWS } from './prices.js';
@@ -38,7 +39,7 @@ const ID = {
 export const resolvers: Resolvers & { ID: typeof ID } = {
   Query: {
     pets: (_, query, { source, call }) => source.list(query, call),
-    pet: (_, { id }, { pets }) => pets.get(id),
+    pet: (_, { id }, { found }) => pickPet(found as FoundPets, id),
     rateLimit: async (_, { dryRun }, { priced, session, guardRateLimit }) => {
       if (priced.isDryRun && !dryRun) return null;
       // What is left is asked first, however long the guard takes.

@@ -3,6 +3,7 @@ import type { Session } from '../access/session.js';
 import { StoreError, toStoreError, withCost, type ErrorName } from '../errors.js';
 import type { Int64 } from '../pets/int64.js';
 import type { Pet } from '../pets/pet.js';
+import type { FoundPets } from '../pets/pet-source.js';
 import { formatStoreError, InvalidArgument, RequestErrors } from './errors.js';
 import type {
   Compiled,
@@ -44,50 +45,59 @@ export async function run(
   return writeResponse(compiled, fields, context.call.requestId);
 }
 
-/** Resolves when all fields have settled. It is never rejected. */
-function runTogether(fields: readonly PricedField[], context: OperationContext): Promise<void> {
-  const { priced, pets } = context;
-  const isLookup = ({ lookup }: PricedField): boolean => lookup !== undefined && !priced.isDryRun;
+/** Resolves when all fields have settled. Lookups wait for one promise. It is never rejected. */
+async function runTogether(fields: readonly PricedField[], context: OperationContext): Promise<void> {
+  const waiting: Promise<void>[] = [];
+  const start = (some: readonly PricedField[], withFound: OperationContext): void => {
+    for (const priced of some) {
+      const settled = runField(priced, withFound);
+      if (settled) waiting.push(settled);
+    }
+  };
+  const isLookup = ({ lookup }: PricedField): boolean => lookup !== undefined && !context.priced.isDryRun;
   const lookups = fields.filter(isLookup);
-  return new Promise((resolve) => {
-    let pending = fields.length + 1;
-    const settle = (): void => {
-      pending -= 1;
-      if (pending === 0) resolve();
-    };
-    const start = (some: readonly PricedField[]): void => {
-      for (const one of some) runField(one, context, settle);
-    };
-    start(lookups.length === 0 ? fields : fields.filter((one) => !isLookup(one)));
-    // They share a promise.
-    if (lookups.length > 0) void pets.load(lookups.map(({ lookup }) => lookup as Int64)).then(() => start(lookups));
-    settle();
-  });
+  start(lookups.length === 0 ? fields : fields.filter((priced) => !isLookup(priced)), context);
+  if (lookups.length > 0) start(lookups, { ...context, found: await lookUp(lookups, context) });
+  if (waiting.length > 0) await (waiting.length === 1 ? waiting[0] : Promise.all(waiting));
 }
 
-/** @param settle - called at the end, whatever happens */
-function runField(priced: PricedField, context: OperationContext, settle: () => void): void {
-  const { field, args } = priced;
-  const succeed = (value: unknown): void => {
-    priced.json = field.write(value);
-    if (field.statuses.length > 0) priced.failures = findStatusErrors(field, value);
-    settle();
-  };
-  const fail = (thrown: unknown): void => {
+/** Looks up the animals of fields. If that fails, it is the error of each field. */
+async function lookUp(fields: readonly PricedField[], { load }: OperationContext): Promise<FoundPets | undefined> {
+  try {
+    return await load(fields.map(({ lookup }) => lookup as Int64));
+  } catch (thrown) {
     const error = toStoreError(thrown);
-    const locations = error instanceof InvalidArgument && error.location ? [error.location] : field.locations;
-    priced.failures = [{ error, locations, path: [field.responseKey] }];
-    settle();
-  };
-  if (context.priced.isDryRun && (priced.cost > 0 || priced.error)) return settle();
+    for (const field of fields) field.error = error;
+    return undefined;
+  }
+}
+
+/** Returns a promise if the resolver does. It is never rejected. */
+function runField(priced: PricedField, context: OperationContext): Promise<void> | undefined {
+  if (context.priced.isDryRun && (priced.cost > 0 || priced.error)) return undefined;
   try {
     if (priced.error) throw priced.error;
-    const value = field.resolve(undefined, args, context);
-    if (value instanceof Promise) value.then(succeed).catch(fail);
-    else succeed(value);
+    const value = priced.field.resolve(undefined, priced.args, context);
+    if (value instanceof Promise)
+      return value.then((one) => succeed(priced, one)).catch((thrown) => fail(priced, thrown));
+    succeed(priced, value);
   } catch (thrown) {
-    fail(thrown);
+    fail(priced, thrown);
   }
+  return undefined;
+}
+
+function succeed(priced: PricedField, value: unknown): void {
+  const { field } = priced;
+  priced.json = field.write(value);
+  if (field.statuses.length > 0) priced.failures = findStatusErrors(field, value);
+}
+
+function fail(priced: PricedField, thrown: unknown): void {
+  const { locations, responseKey } = priced.field;
+  const error = toStoreError(thrown);
+  const places = error instanceof InvalidArgument && error.location ? [error.location] : locations;
+  priced.failures = [{ error, locations: places, path: [responseKey] }];
 }
 
 /** An animal of an upstream may have a status that is not known here. */

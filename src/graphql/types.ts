@@ -4,7 +4,7 @@ import type { StoreError } from '../errors.js';
 import type { IdempotencyKey } from '../pets/idempotency-key.js';
 import type { Int64 } from '../pets/int64.js';
 import type { PetLoader } from '../pets/pet-loader.js';
-import type { Call, PetSource } from '../pets/pet-source.js';
+import type { Call, FoundPets, PetSource } from '../pets/pet-source.js';
 
 export type Variables = Readonly<Record<string, unknown>>;
 
@@ -143,7 +143,9 @@ export interface OperationContext {
   readonly call: Call;
   readonly source: PetSource;
   /** Shared by all operations of the HTTP request. */
-  readonly pets: PetLoader;
+  readonly load: PetLoader;
+  /** What was looked up for the operation. */
+  readonly found?: FoundPets | undefined;
   /** Of the next addition; undefined if the client sent none. */
   readonly nextIdempotencyKey: () => IdempotencyKey | undefined;
   readonly guardRateLimit: RateLimitGuard;

@@ -6,7 +6,7 @@ import { StoreError } from '../errors.js';
 import { JsonNumber } from '../json/exact-json.js';
 import { INT64_RULE, isInt64, type Int64 } from '../pets/int64.js';
 import { isLimit, isName, LIMIT, LIMIT_RULE, NAME_RULE, PET_STATUSES, type Pet } from '../pets/pet.js';
-import type { Call, PetSource } from '../pets/pet-source.js';
+import type { Call, FoundPets, PetSource } from '../pets/pet-source.js';
 import { areLookupsRemoved, type Brownout } from '../pets/removal.js';
 
 export interface ToolContext {
@@ -80,11 +80,15 @@ export const TOOLS: Readonly<Record<string, Tool>> = {
     async run({ ids }, { source, call, brownouts }) {
       const isByLists = areLookupsRemoved(brownouts);
       const found = await (isByLists ? findByLists(ids, source, call) : source.findMany(ids, call));
-      const pets = found.filter((pet): pet is Pet => pet !== undefined && !(pet instanceof Error));
-      const isAbsent = (pet: unknown) => pet === undefined || (pet instanceof StoreError && pet.code === 'not_found');
-      const failure = found.find((pet) => pet instanceof Error && !isAbsent(pet));
-      if (failure) throw failure as Error;
-      return { pets: pets.map(toPet), missing: ids.filter((_, index) => isAbsent(found[index])) };
+      const pets: Pet[] = [];
+      const missing: Int64[] = [];
+      for (const wanted of ids) {
+        const pet = found.get(wanted);
+        if (pet === undefined || (pet instanceof StoreError && pet.code === 'not_found')) missing.push(wanted);
+        else if (pet instanceof Error) throw pet;
+        else pets.push(pet);
+      }
+      return { pets: pets.map(toPet), missing };
     },
   }),
   add_pet: define({
@@ -116,17 +120,19 @@ export const TOOLS: Readonly<Record<string, Tool>> = {
 };
 
 /** Finds each animal as the first of those from its id on. */
-function findByLists(ids: readonly Int64[], source: PetSource, call: Call): ReturnType<PetSource['findMany']> {
-  return Promise.all(
+async function findByLists(ids: readonly Int64[], source: PetSource, call: Call): Promise<FoundPets> {
+  const found = new Map<Int64, Pet>();
+  await Promise.all(
     ids.map(async (id) => {
       const before = String(BigInt(id) - 1n);
       const [pet] = await source.list(
         { limit: 1, status: undefined, after: isInt64(before) ? before : undefined },
         call,
       );
-      return pet?.id === id ? pet : undefined;
+      if (pet?.id === id) found.set(id, pet);
     }),
   );
+  return found;
 }
 
 /** Null counts as absent, because models often send it. @throws StoreError `invalid_request` */

@@ -1,7 +1,7 @@
 import type { UpstreamKey } from '../access/session.js';
 import type { IdempotencyKey } from './idempotency-key.js';
 import type { Int64 } from './int64.js';
-import type { NewPet, Pet, PetQuery } from './pet.js';
+import { notFound, type NewPet, type Pet, type PetQuery } from './pet.js';
 
 /** The HTTP request that a source works for. */
 export interface Call {
@@ -36,6 +36,19 @@ export function createCall(requestId: string, startedAt = performance.now()): Ca
 export const WHOLE = Symbol('whole');
 
 /**
+ * Animals by id. An id has no entry if there is no such animal, and an Error if it alone cannot be answered (also
+ * `not_found`, if the backend supplies its own message).
+ */
+export type FoundPets = ReadonlyMap<Int64, Pet | Error>;
+
+/** @throws StoreError `not_found`, or the Error of this id */
+export function pickPet(found: FoundPets, id: Int64): Pet {
+  const pet = found.get(id) ?? notFound(id);
+  if (pet instanceof Error) throw pet;
+  return pet;
+}
+
+/**
  * The source of the animals. One test suite checks this contract for every backend. Callers have parsed the arguments.
  * A source fails with a `StoreError`: `unavailable` if the backend cannot be reached in time.
  */
@@ -47,10 +60,9 @@ export interface PetSource {
   list(query: PetQuery, call: Call): Promise<readonly Pet[]>;
   /**
    * Looks up many animals at once. `ids` may contain duplicates.
-   * @returns for each id, in order: the animal, undefined if it does not exist, or the Error of this id alone (also
-   * `not_found`, if the backend supplies its own message)
+   * @returns the animals of these ids, and perhaps of others
    */
-  findMany(ids: readonly Int64[], call: Call): Promise<readonly (Pet | Error | undefined)[]>;
+  findMany(ids: readonly Int64[], call: Call): Promise<FoundPets>;
   /**
    * Adds an animal. When the promise resolves, the animal is durable. A cancelled call may or may not have added it.
    * @param key - for 24 hours, equal requests of the caller with this key add one animal and return the same one

@@ -75,7 +75,7 @@ export function createPostgresPetSource(database: Queryable, isBlocking = false)
       requireClient(call);
       const found = new Map<Int64, Pet>();
       for (const pet of await database.query<Pet>(FIND_MANY, [toArray(ids)])) found.set(pet.id, pet);
-      return ids.map((id) => found.get(id));
+      return found;
     },
     async add(newPet, call, key) {
       requireClient(call);

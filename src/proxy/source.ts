@@ -32,7 +32,7 @@ export function createRestPetSource(ask: AskUpstream, userAgent: string): PetSou
     async findMany(ids, call) {
       const paths = ids.map((id) => LOOKUP + id);
       const results = await ask(paths, { call, method: 'GET', headers: toHeaders(call), read: readPet });
-      return results.map((result) => (result instanceof Error ? result : result[0]));
+      return new Map(ids.map((id, index) => [id, first(results[index] as Result)]));
     },
     async add(newPet, call, key) {
       const headers = toHeaders(call);
@@ -68,6 +68,8 @@ export function createRestPetSource(ask: AskUpstream, userAgent: string): PetSou
     return headers;
   }
 }
+
+const first = (result: Result): Pet | Error => (result instanceof Error ? result : (result[0] as Pet));
 
 /** @throws the error of the only request */
 function only([result]: readonly Result[]): readonly Pet[] {

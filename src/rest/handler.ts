@@ -10,7 +10,7 @@ import { JSON_TYPE, jsonReply, toErrorReply, type Reply } from '../http/reply.js
 import type { HttpRequest } from '../http/request.js';
 import { parseJsonBody } from '../json/exact-json.js';
 import { parseIdempotencyKey } from '../pets/idempotency-key.js';
-import { notFound, type Pet, type PetQuery } from '../pets/pet.js';
+import type { Pet, PetQuery } from '../pets/pet.js';
 import {
   findBrownout,
   findLookupRefusal,
@@ -18,7 +18,7 @@ import {
   LOOKUP_SUNSET,
   type Brownout,
 } from '../pets/removal.js';
-import type { Call, PetSource } from '../pets/pet-source.js';
+import { pickPet, type Call, type PetSource } from '../pets/pet-source.js';
 import type { Api, Route } from '../http/route.js';
 import { createOpenApiDocument } from './openapi.js';
 import {
@@ -81,10 +81,8 @@ export function createRest(
     parseQuery(noQuery, search);
     const { petId: id } = parseInput(lookupPath, { petId: decodePath(LOOKUP_PATH.exec(path)?.[1] ?? '') });
     return async (call) => {
-      const [pet] = await source.findMany([id], call);
-      if (pet instanceof Error) throw pet;
-      if (pet === undefined) throw notFound(id);
-      return jsonReply(200, formatPet(pet));
+      const found = await source.findMany([id], call);
+      return jsonReply(200, formatPet(pickPet(found, id)));
     };
   };
 

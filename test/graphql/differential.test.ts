@@ -37,10 +37,7 @@ const source: PetSource = {
     ),
   findMany: (ids) =>
     Promise.resolve(
-      ids.map((id) => {
-        const pet = PETS.find((one) => one.id === id);
-        return pet && toStored(pet);
-      }),
+      new Map(PETS.filter(({ id }) => ids.includes(id as Int64)).map((pet) => [pet.id as Int64, toStored(pet)])),
     ),
   add: (newPet: NewPet) =>
     newPet.name === 'fails'

@@ -8,7 +8,7 @@ import { startEngine, type Engine } from './engine.js';
 const added: (readonly [string, IdempotencyKey | undefined])[] = [];
 const source: PetSource = {
   list: () => Promise.resolve([]),
-  findMany: (ids) => Promise.resolve(ids.map(() => undefined)),
+  findMany: () => Promise.resolve(new Map()),
   add: (newPet: NewPet, _, key) => {
     added.push([newPet.name, key]);
     return Promise.resolve({ ...newPet, id: '1' as Int64 });

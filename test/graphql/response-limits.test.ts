@@ -132,7 +132,7 @@ describe('the longest possible response', () => {
   const { status: _, ...unknown } = { ...pet, statusError: error };
   const toSource = (one: Pet): PetSource => ({
     list: ({ limit }) => Promise.resolve(Array.from({ length: limit }, () => one)),
-    findMany: (ids) => Promise.resolve(ids.map(() => one)),
+    findMany: (ids) => Promise.resolve(new Map(ids.map((id) => [id, one]))),
     add: () => Promise.resolve(one),
   });
   const ALL = 'id name categoryId status __typename';
@@ -184,7 +184,7 @@ describe('an animal of an upstream with an unknown status', () => {
         { ...(first as Pet), statusError: error },
         { ...(second as Pet), status: 'sold' },
       ]),
-    findMany: (ids) => Promise.resolve(ids.map(() => ({ ...(first as Pet), statusError: error }))),
+    findMany: (ids) => Promise.resolve(new Map(ids.map((id) => [id, { ...(first as Pet), statusError: error }]))),
     add: () => Promise.reject(error),
   };
 

@@ -125,7 +125,7 @@ async function resetAnimals(
 }
 
 async function findIn(database: Database, id: Int64): Promise<Pet | undefined> {
-  const [pet] = await createPostgresPetSource(database).findMany([id], createCall('test'));
+  const pet = (await createPostgresPetSource(database).findMany([id], createCall('test'))).get(id);
   await database.close();
   if (pet instanceof Error) throw pet;
   return pet;
