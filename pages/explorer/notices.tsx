@@ -46,6 +46,11 @@ type RefusalProps = Pick<Answer, 'at' | 'status'> & NonNullable<Answer['refusal'
 
 function Refusal({ at, status, code, message, retryAfter }: RefusalProps) {
   const execution = useExecutionContext({ nonNull: true });
+  const runAgain = (): void => {
+    // This button disappears with the next answer, and would take the focus with it.
+    document.querySelector<HTMLElement>('.graphiql-execute-button')?.focus();
+    execution.run();
+  };
   const wait = secondsUntil(at + (retryAfter ?? 0) * 1_000, useNow(retryAfter !== undefined));
   return (
     <Notice kind="error" title={`${status}: ${code}.`}>
@@ -54,7 +59,7 @@ function Refusal({ at, status, code, message, retryAfter }: RefusalProps) {
         (wait > 0 ? (
           <b>Again in {formatSeconds(wait)}.</b>
         ) : (
-          <button onClick={() => execution.run()}>Run again</button>
+          <button onClick={runAgain}>Run again</button>
         ))}
     </Notice>
   );

@@ -32,9 +32,10 @@ export function findBrownout(brownouts: readonly Brownout[], now = Date.now()): 
 
 /** Returns why a lookup is refused now. */
 export function findLookupRefusal(brownouts: readonly Brownout[], now = Date.now()): string | undefined {
-  const brownout = findBrownout(brownouts, now);
-  if (!brownout || now < brownout.start.getTime()) return undefined;
-  return `Until ${brownout.end.toISOString()}, lookups by id answer as after their removal, as a rehearsal.`;
+  const ends = brownouts.filter(({ start }) => start.getTime() <= now).map(({ end }) => end.getTime());
+  const end = Math.max(...ends);
+  if (end <= now) return undefined;
+  return `Until ${new Date(end).toISOString()}, lookups by id answer as after their removal, as a rehearsal.`;
 }
 
 export function areLookupsRemoved(brownouts: readonly Brownout[], now = Date.now()): boolean {

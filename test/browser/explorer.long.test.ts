@@ -280,6 +280,7 @@ describeInBrowser('the offline explorer', () => {
     await again.click();
     await result(page, '"pets"');
     await again.waitFor({ state: 'detached' });
+    expect(await page.locator('.graphiql-execute-button:focus').count()).toBe(1);
     await close();
     await proxy.close();
     await store.close();
