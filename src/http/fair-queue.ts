@@ -55,7 +55,7 @@ const ACTIVE_MS = 500;
  * When the requests of one turn of the event loop have taken this long, the others wait for the next turn, in
  * milliseconds. Node accepts one connection a turn, so long turns would keep new clients out.
  */
-const TURN_MS = 10;
+const TURN_MS = 5;
 /** How often callers that wait are looked at while nothing else happens, in milliseconds. */
 const LOOK_EVERY_MS = 2;
 
