@@ -56,11 +56,7 @@ function Refusal({ at, status, code, message, retryAfter }: RefusalProps) {
     <Notice kind="error" title={`${status}: ${code}.`}>
       {message} {status === 401 && <>Paste a key above. {NEW_KEY}</>}
       {retryAfter !== undefined &&
-        (wait > 0 ? (
-          <b>Again in {formatSeconds(wait)}.</b>
-        ) : (
-          <button onClick={runAgain}>Run again</button>
-        ))}
+        (wait > 0 ? <b>Again in {formatSeconds(wait)}.</b> : <button onClick={runAgain}>Run again</button>)}
     </Notice>
   );
 }

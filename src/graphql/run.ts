@@ -79,7 +79,7 @@ function runField(priced: PricedField, context: OperationContext): Promise<void>
     if (priced.error) throw priced.error;
     const value = priced.field.resolve(undefined, priced.args, context);
     if (value instanceof Promise)
-      return value.then((one) => succeed(priced, one)).catch((thrown) => fail(priced, thrown));
+      return value.then((one) => succeed(priced, one)).catch((thrown: unknown) => fail(priced, thrown));
     succeed(priced, value);
   } catch (thrown) {
     fail(priced, thrown);

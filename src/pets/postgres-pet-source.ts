@@ -18,7 +18,7 @@ function toPet([columns]: readonly (string | null)[]): Pet {
     id: text.slice(0, idEnd) as Int64,
     name: text.slice(statusEnd + 1),
     categoryId: text.slice(idEnd + 1, categoryEnd) as Int64,
-    status: (text.slice(categoryEnd + 1, statusEnd) as PetStatus) || undefined,
+    status: categoryEnd + 1 === statusEnd ? undefined : (text.slice(categoryEnd + 1, statusEnd) as PetStatus),
     statusError: undefined,
   };
 }
