@@ -57,7 +57,8 @@ export function createRestPetSource(ask: AskUpstream, userAgent: string): PetSou
     if (body === undefined || !pets) return notUnderstood('no list of animals');
     // A store that does not know the parameter starts its list with the lowest id.
     if (after !== undefined && pets[0] && compareInt64(pets[0].id, after) <= 0) return noPaging();
-    lists.set(id, { body, pets });
+    // The pages of a walk are rarely read again.
+    if (after === undefined) lists.set(id, { body, pets });
     return pets;
   }
 
