@@ -4,8 +4,8 @@ import type { IResolvers } from '@graphql-tools/utils';
 import { GraphQLError, GraphQLID, Kind, type GraphQLSchema, type ValueNode } from 'graphql';
 import type { Allowance } from '../access/session.js';
 import { toUnixSeconds } from '../clock.js';
-import { pickPet, type FoundPets } from '../pets/pet-source.js';
 import { JsonNumber } from '../json/exact-json.js';
+import { pickPet, type FoundPets } from '../pets/pet-source.js';
 import type { RateLimit, Resolvers } from './generated/resolver-types.js';
 import { MAX_WINDOWS } from './prices.js';
 

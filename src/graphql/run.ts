@@ -45,12 +45,12 @@ export async function run(
   return writeResponse(compiled, fields, context.call.requestId);
 }
 
-/** Resolves when all fields have settled. Lookups wait for one promise. It is never rejected. */
+/** Resolves when all fields have settled: lookups together, the others by themselves. It is never rejected. */
 async function runTogether(fields: readonly PricedField[], context: OperationContext): Promise<void> {
   const waiting: Promise<void>[] = [];
-  const start = (some: readonly PricedField[], withFound: OperationContext): void => {
+  const start = (some: readonly PricedField[], inContext: OperationContext): void => {
     for (const priced of some) {
-      const settled = runField(priced, withFound);
+      const settled = runField(priced, inContext);
       if (settled) waiting.push(settled);
     }
   };
