@@ -55,7 +55,7 @@ export function createUpstreamClient({ url, connections, timeoutMs, breaker, obs
     const batch = new Batch(call, timeoutMs);
     const { waiting } = findLane(call.key?.id);
     for (const path of paths) {
-      const equal = method === 'GET' ? waiting.get(path) : undefined;
+      const equal = method === 'GET' ? waiting.get(path)?.request : undefined;
       const request = equal ?? new UpstreamRequest(path, template, upstream);
       request.join(batch);
       if (!equal) enqueue(request);
@@ -72,7 +72,7 @@ export function createUpstreamClient({ url, connections, timeoutMs, breaker, obs
   function enqueue(request: UpstreamRequest): void {
     request.queuedAt = performance.now();
     request.lane = findLane(request.key?.id);
-    request.lane.waiting.set(request.place, request);
+    request.lane.waiting.set(request.place, { request });
     schedule();
   }
 
@@ -103,13 +103,15 @@ export function createUpstreamClient({ url, connections, timeoutMs, breaker, obs
   function sendWaiting(): void {
     isScheduled = false;
     for (const lane of lanes.values()) {
-      const request = lane.waiting.values().next().value;
-      if (!request) continue;
+      const slot = lane.waiting.values().next().value;
+      if (!slot?.request) continue;
+      const { request } = slot;
       const { key } = request;
       const isFull = active >= connections || lane.active >= (key?.isUnknown ? 1 : mostOfKey);
       // Nobody waits for a connection to an upstream that does not answer.
       if (isFull && !breaker.isOpen) continue;
       lane.waiting.delete(request.place);
+      slot.request = undefined;
       const refusal = request.retries === 0 ? key?.start() : key?.findRefusal();
       if (refusal || isFull || !breaker.mayTry()) {
         request.finish(refusal ?? unavailable());

@@ -28,7 +28,12 @@ export interface Lane {
   /** Connections in use. */
   active: number;
   /** In order, by `UpstreamRequest.place`. */
-  readonly waiting: Map<string | UpstreamRequest, UpstreamRequest>;
+  readonly waiting: Map<string | UpstreamRequest, Slot>;
+}
+
+/** Emptied when its request leaves the queue, because a Map in use keeps entries in memory that were deleted. */
+interface Slot {
+  request: UpstreamRequest | undefined;
 }
 
 /** What the requests to an upstream share. */
@@ -72,7 +77,8 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
   result: Result | undefined;
   status = 0;
   body: string | undefined;
-  readonly #batches: Batch[] = [];
+  /** Empty once there is a result: requests and batches that refer to each other would keep all earlier ones in memory. */
+  #batches: Batch[] = [];
   /** Different for each attempt. */
   #id = '';
   /** 0 until this attempt was sent. */
@@ -137,7 +143,9 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
   finish(result: Result): void {
     this.result = result;
     this.#forgetAnswer();
-    for (const batch of this.#batches) batch.settle();
+    const batches = this.#batches;
+    this.#batches = [];
+    for (const batch of batches) batch.settle();
   }
 
   header(name: string): string | undefined {

@@ -1,4 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { StoreError } from '../../src/errors.js';
 import { createCall, type Call } from '../../src/pets/pet-source.js';
@@ -8,6 +10,9 @@ import type { Result } from '../../src/proxy/batch.js';
 import { createCancellableCall, createUpstreamKey } from '../support/calls.js';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
 import { answerAnimals, send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
 
 describe('requests from a gateway to its upstream', () => {
   let upstream: ScriptedUpstream;
@@ -143,6 +148,39 @@ it('equal GETs of a key share one request while its connection opens, but not on
   for (const answer of held) answer();
   expect(await Promise.all([...together, later])).toEqual([[[]], [[]], [[]], [[]]]);
   expect(upstream.seen).toHaveLength(2);
+  await client.close();
+  await upstream.close();
+});
+
+it('a call that shares requests with others does not keep those before it in memory', async () => {
+  const upstream = await startScriptedUpstream();
+  const breaker = createBreaker(() => undefined);
+  const client = createUpstreamClient({ url: upstream.url, connections: 8, timeoutMs: 60_000, breaker });
+  const key = createUpstreamKey('a');
+  const last = 40;
+  let finish: (() => void) | undefined;
+  upstream.play((request, response) => {
+    if (request.path === `/pets/${last}`) finish = () => answerAnimals(request, response);
+    else answerAnimals(request, response);
+  });
+  const ended: WeakRef<Call>[] = [];
+  // Each shares one of its requests with the next.
+  const asked = Array.from({ length: last }, (_, n) => {
+    const call = { ...createCall('test'), key };
+    ended.push(new WeakRef(call));
+    return client.ask([`/pets/${n}`, `/pets/${n + 1}`], { call, method: 'GET', headers: [], read: () => [] });
+  });
+  const open = asked.pop();
+  expect(await Promise.all(asked.splice(0))).toHaveLength(last - 1);
+  await expect.poll(() => upstream.seen.length).toBe(last + 1);
+  // A connection may keep its last request.
+  const countKept = (): number => {
+    collectGarbage();
+    return ended.slice(0, last / 2).filter((call) => call.deref()).length;
+  };
+  await expect.poll(countKept).toBe(0);
+  finish?.();
+  expect(await open).toEqual([[], []]);
   await client.close();
   await upstream.close();
 });
