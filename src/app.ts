@@ -153,10 +153,10 @@ function refuseUntilOpen(): Pick<RoutesOptions, 'access' | 'apis'> {
 const LATE_MS = 5_000;
 /** What the event loop does for a refusal, for any other response, for each of its bytes, and for each request to the store, in ms. */
 const REFUSAL_MS = 0.2;
-const RESPONSE_MS = 0.05;
+const RESPONSE_MS = 0.03;
 const BYTE_MS = 4e-6;
 const STORE_REQUEST_MS = 0.01;
-const UPSTREAM_REQUEST_MS = 0.08;
+const UPSTREAM_REQUEST_MS = 0.04;
 
 function createQueue({ backend }: Config): FairQueue<Reply> {
   const isProxy = backend.kind === 'proxy';
