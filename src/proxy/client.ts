@@ -103,15 +103,15 @@ export function createUpstreamClient({ url, connections, timeoutMs, breaker, obs
   function sendWaiting(): void {
     isScheduled = false;
     for (const lane of lanes.values()) {
-      const slot = lane.waiting.values().next().value;
-      if (!slot?.request) continue;
-      const { request } = slot;
+      const entry = lane.waiting.values().next().value;
+      if (!entry?.request) continue;
+      const { request } = entry;
       const { key } = request;
       const isFull = active >= connections || lane.active >= (key?.isUnknown ? 1 : mostOfKey);
       // Nobody waits for a connection to an upstream that does not answer.
       if (isFull && !breaker.isOpen) continue;
       lane.waiting.delete(request.place);
-      slot.request = undefined;
+      entry.request = undefined;
       const refusal = request.retries === 0 ? key?.start() : key?.findRefusal();
       if (refusal || isFull || !breaker.mayTry()) {
         request.finish(refusal ?? unavailable());

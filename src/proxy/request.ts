@@ -28,11 +28,11 @@ export interface Lane {
   /** Connections in use. */
   active: number;
   /** In order, by `UpstreamRequest.place`. */
-  readonly waiting: Map<string | UpstreamRequest, Slot>;
+  readonly waiting: Map<string | UpstreamRequest, QueueEntry>;
 }
 
-/** Emptied when its request leaves the queue, because a Map in use keeps entries in memory that were deleted. */
-interface Slot {
+/** Emptied when its request leaves the queue, so that it keeps nothing in memory: see `bench/README.md`. */
+interface QueueEntry {
   request: UpstreamRequest | undefined;
 }
 

@@ -1,11 +1,10 @@
 import type { IncomingMessage } from 'node:http';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, it } from 'vitest';
 import { ADDRESS_CAPACITY, KeylessSession } from '../../src/access/session.js';
 import { createMemoryLedger } from '../../src/access/memory-ledger.js';
 import { keyMissing } from '../../src/access/refusals.js';
 import { readAddress } from '../../src/http/request.js';
+import { collectGarbage } from '../support/garbage.js';
 
 const MEGABYTE = 1_000_000;
 
@@ -28,9 +27,6 @@ it('bounds the memory of 401 responses, however many addresses a client forges a
   expect(ledger.list()).toHaveLength(ADDRESS_CAPACITY);
   expect(used).toBeLessThan(30 * MEGABYTE);
 });
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
 
 function measureHeap(): number {
   collectGarbage();

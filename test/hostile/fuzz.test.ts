@@ -1,8 +1,7 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { isInt64 } from '../../src/pets/int64.js';
 import { isName } from '../../src/pets/pet.js';
+import { collectGarbage } from '../support/garbage.js';
 import { startGateway, STORES, type Gateway } from '../support/gateway.js';
 import { createBadInputs, type BadInput } from './bad-inputs.js';
 import { sendRaw } from './raw-http.js';
@@ -116,9 +115,6 @@ interface GraphqlResult {
 function toAnswers(text: string): readonly GraphqlResult[] {
   return [JSON.parse(text) as GraphqlResult | GraphqlResult[]].flat();
 }
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
 
 function measureHeap(): number {
   collectGarbage();

@@ -1,6 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { StoreError } from '../../src/errors.js';
 import { createCall, type Call } from '../../src/pets/pet-source.js';
@@ -8,11 +6,9 @@ import { createBreaker } from '../../src/proxy/breaker.js';
 import { createUpstreamClient } from '../../src/proxy/client.js';
 import type { Result } from '../../src/proxy/batch.js';
 import { createCancellableCall, createUpstreamKey } from '../support/calls.js';
+import { collectGarbage } from '../support/garbage.js';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
 import { answerAnimals, send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
 
 describe('requests from a gateway to its upstream', () => {
   let upstream: ScriptedUpstream;
