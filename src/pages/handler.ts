@@ -24,7 +24,7 @@ export interface PagesOptions {
 }
 
 const FOLDER = new URL('../../dist/public/', import.meta.url);
-const FILE = /^\/(?:explorer|reference|docs\/[\w-]+)$/;
+const DOCUMENT = /^\/docs\/[\w-]+$/;
 const ASSET = /^\/assets\/[\w-]+\.(?:css|js)$/;
 const SCHEMA = '../../schema/animal-store.graphql';
 const FOR_MODELS = '../../docs/llms.txt';
@@ -51,6 +51,18 @@ export function createPages(options: PagesOptions) {
   const { explorer, keyPage, isStore, hasMcp, hasSchema, findDevelopmentKeys } = options;
   const description = describeServer(options);
   let token = explorer && findDevelopmentKeys ? randomBytes(16).toString('base64url') : undefined;
+  const handlers: Readonly<Record<string, Page['handle'] | false>> = {
+    '/key': keyPage && replyPage,
+    ...(explorer && {
+      '/': replyFront,
+      '/explorer': replyPage,
+      [KEYS_PATH]: replyKeys,
+      '/reference': isStore && replyPage,
+      '/collection.json': isStore && replyPage,
+      '/schema.graphql': hasSchema && ((request) => replyFile(request, SCHEMA)),
+      '/llms.txt': (request) => replyFile(request, FOR_MODELS, nameInterfaces),
+    }),
+  };
 
   function replyFront(context: HttpRequest): Promise<Reply> | Reply {
     if (prefersHtml(context, [JSON_TYPE])) return replyFile(context, 'index.html', (html) => fillIn(html, description));
@@ -69,25 +81,10 @@ export function createPages(options: PagesOptions) {
     return jsonReply(200, JSON.stringify((await findDevelopmentKeys?.()) ?? {}), { 'Cache-Control': 'no-store' });
   }
 
-  function findHandler(path: string): Page['handle'] | undefined {
-    if (ASSET.test(path) || (path === '/key' && keyPage)) return replyPage;
-    if (!explorer) return undefined;
-    if (path === '/') return replyFront;
-    if (path === KEYS_PATH) return replyKeys;
-    if (path === '/schema.graphql') return hasSchema ? (request) => replyFile(request, SCHEMA) : undefined;
-    if (path === '/llms.txt') return (request) => replyFile(request, FOR_MODELS, nameInterfaces);
-    if (path === '/collection.json') return isStore ? (request) => replyFile(request, path.slice(1)) : undefined;
-    if (!FILE.test(path) || (path === '/reference' && !isStore)) return undefined;
-    return replyPage;
-  }
-
   /** Leaves out the interfaces that this server does not have. */
   function nameInterfaces(text: string): string {
-    const absent = [!hasMcp && '- [MCP]', !isStore && '- [REST]'].filter((start) => start !== false);
-    return text
-      .split('\n')
-      .filter((line) => !absent.some((start) => line.startsWith(start)))
-      .join('\n');
+    const withRest = isStore ? text : text.replace(/^- \[REST\].*\n/m, '');
+    return hasMcp ? withRest : withRest.replace(/^- \[MCP\].*\n/m, '');
   }
 
   return {
@@ -95,7 +92,8 @@ export function createPages(options: PagesOptions) {
     tokenFragment: token === undefined ? '' : `#token=${token}`,
     /** Returns undefined for any other path. */
     findPage: ({ path }: HttpRequest): Page | undefined => {
-      const handle = findHandler(path);
+      const isFile = ASSET.test(path) || (explorer && DOCUMENT.test(path));
+      const handle = isFile ? replyPage : handlers[path];
       if (!handle) return undefined;
       const name = /^\/(?:assets|docs)(?=\/)/.exec(path)?.[0] ?? path;
       return { name, handle, methods: [path === KEYS_PATH ? 'POST' : 'GET'] };
