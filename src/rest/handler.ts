@@ -142,11 +142,10 @@ export function createRest(
     toRoute('/v1/key/usage', { GET: listUsage }, 0),
     keySelfRotation && toRoute('/v1/key/rotate', { POST: rotateKey }, 0),
   ].filter((route) => route !== false);
-  const byPath = new Map<string, Route>(routes.map((route) => [route.name, route]));
 
   return {
     root: '/v1',
-    findRoute: (path) => byPath.get(path) ?? (LOOKUP_PATH.test(path) ? lookupRoute : undefined),
+    findRoute: (path) => routes.find(({ name }) => name === path) ?? (LOOKUP_PATH.test(path) ? lookupRoute : undefined),
     toErrorReply,
   };
 

@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { redact } from '../access/api-key.js';
 import { StoreError } from '../errors.js';
-import { BODY } from '../json/exact-json.js';
-import { JsonNumber } from '../json/exact-json.js';
+import { BODY, JsonNumber } from '../json/exact-json.js';
 import { INT64_RULE, isInt64, type Int64 } from '../pets/int64.js';
 import { isLimit, isName, LIMIT, LIMIT_RULE, NAME_LENGTH, NAME_RULE, PET_STATUSES } from '../pets/pet.js';
 
@@ -143,7 +142,7 @@ function explain(member: 'property' | 'parameter', members: string) {
 const MAX_QUOTED = 60;
 
 /** Quotes the received value, unless it is an array or an object, which may be nested deep. */
-export function quote(input: unknown): string {
+function quote(input: unknown): string {
   if (Array.isArray(input)) return 'an array';
   if (input instanceof JsonNumber) return input.text.slice(0, MAX_QUOTED);
   if (typeof input === 'object' && input !== null) return 'an object';
