@@ -2,7 +2,7 @@ import { createMcpHandler, ProtocolError, ProtocolErrorCode, Server } from '@mod
 import type { CallToolResult, JSONRPCMessage, Tool, Transport } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import { keyReadOnly } from '../access/refusals.js';
-import type { RateLimitGuard, Session } from '../access/session.js';
+import type { Session } from '../access/session.js';
 import { outcomeOf, type UsageCounter } from '../access/usage.js';
 import { toErrorBody, toStoreError, type StoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
@@ -10,16 +10,11 @@ import { JSON_TYPE, type Reply } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
 import { JsonNumber } from '../json/exact-json.js';
 import { readPackage } from '../observability/package.js';
-import type { PetSource } from '../pets/pet-source.js';
-import type { Brownout } from '../pets/removal.js';
-import { parseArguments, TOOLS } from './tools.js';
+import { parseArguments, TOOLS, type ToolContext } from './tools.js';
 
-export interface McpOptions {
-  readonly source: PetSource;
+export interface McpOptions extends Omit<ToolContext, 'session' | 'call'> {
   readonly usage?: UsageCounter;
   readonly cors: Cors;
-  readonly guardRateLimit: RateLimitGuard;
-  readonly brownouts: readonly Brownout[];
 }
 
 const LIST = Object.entries(TOOLS).map(([name, { description, input, output }]) => {
@@ -78,27 +73,18 @@ export interface Message {
 }
 type Client = { readonly name?: unknown } | null;
 
-/** The SDK takes JavaScript numbers. Only the arguments of tools, and an id, keep theirs as they were written. */
-function toPlain(sent: Message | null): unknown {
+/** The SDK takes JavaScript numbers. Only the arguments of tools keep theirs as they were written. */
+function toPlain(sent: Message | null, longId: string | undefined): unknown {
   const message = JSON.parse(JSON.stringify(sent)) as Message | null;
   const args = sent?.params?.arguments;
   if (message?.params && args !== undefined) message.params.arguments = args ?? {};
-  const id = findLongId(sent);
-  if (message && id !== undefined) message.id = id;
+  if (message && longId !== undefined) message.id = longId;
   return message;
 }
 
-/** Returns the digits of an id that JavaScript may round. */
-function findLongId(sent: Message | null): string | undefined {
-  const id = sent?.id;
-  return id instanceof JsonNumber && /^-?\d+$/.test(id.text) ? id.text : undefined;
-}
-
-function write(answer: JSONRPCMessage, sent: Message | null): string {
-  const id = findLongId(sent);
-  return id === undefined
-    ? JSON.stringify(answer)
-    : `{"id":${id},${JSON.stringify({ ...answer, id: undefined }).slice(1)}`;
+function write(answer: JSONRPCMessage, longId: string | undefined): string {
+  if (longId === undefined) return JSON.stringify(answer);
+  return `{"id":${longId},${JSON.stringify({ ...answer, id: undefined }).slice(1)}`;
 }
 
 /** Answers a message. The SDK checks it and its headers, as the edition wants it that the message names. */
@@ -125,7 +111,10 @@ export async function answer(
   // The part of a web Request that the SDK needs. Answers are JSON, whatever the client accepts.
   const get = (header: string) => (header === 'accept' ? `${JSON_TYPE}, ${STREAM}` : (http.header(header) ?? null));
   const request = { method: 'POST', headers: { get } } as unknown as Request;
-  const parsedBody = toPlain(sent);
+  const id = sent?.id;
+  /** The digits of an id that JavaScript may round. The SDK gets them as a string. */
+  const longId = id instanceof JsonNumber && /^-?\d+$/.test(id.text) ? id.text : undefined;
+  const parsedBody = toPlain(sent, longId);
   const response = await createMcpHandler(() => server, { keepAliveMs: 0 }).fetch(request, { parsedBody });
   const type = response.headers.get('content-type');
   if (type === STREAM) await server.sent;
@@ -134,7 +123,7 @@ export async function answer(
   return {
     status: refusal?.status ?? response.status,
     headers: { ...(type !== null && { 'Content-Type': message ? JSON_TYPE : type }), ...refusal?.headers },
-    body: message ? write(message, sent) : await response.text(),
+    body: message ? write(message, longId) : await response.text(),
     failures: failure && [failure],
     logged,
     busyMs: SDK_MS,
@@ -171,11 +160,14 @@ async function callTool(
     const structuredContent = { code, retryAfter, cost: price, remaining: left && Math.min(...left) };
     result = { isError: true, content: [{ type: 'text', text: message }], structuredContent };
   }
-  const { keyId } = session;
-  if (usage && keyId !== undefined) {
-    const outcome = outcomeOf(failure !== undefined, failure ? [failure] : []);
-    usage.count({ keyId, client: call.clientName, operation: `mcp ${name}`, deprecated: '', cost, outcome });
-  }
+  usage?.count({
+    keyId: session.keyId as string,
+    client: call.clientName,
+    operation: `mcp ${name}`,
+    deprecated: '',
+    cost,
+    outcome: outcomeOf(failure !== undefined, failure ? [failure] : []),
+  });
   return { cost, failure, result };
 }
 

@@ -111,8 +111,10 @@ export const TOOLS: Readonly<Record<string, Tool>> = {
     async run(_, { session, guardRateLimit }) {
       const [allowance] = await Promise.all([session.allowance(), guardRateLimit(session)]);
       const windows = allowance?.windows.map(({ seconds, limit, remaining, resetAt }) => ({
-        ...(seconds !== null && { seconds }),
-        ...{ limit, remaining, resetAt: toUnixSeconds(resetAt) },
+        seconds: seconds ?? undefined,
+        limit,
+        remaining,
+        resetAt: toUnixSeconds(resetAt),
       }));
       return { plan: allowance?.plan, windows: windows ?? [] };
     },
@@ -125,10 +127,7 @@ async function findByLists(ids: readonly Int64[], source: PetSource, call: Call)
   await Promise.all(
     ids.map(async (id) => {
       const before = String(BigInt(id) - 1n);
-      const [pet] = await source.list(
-        { limit: 1, status: undefined, after: isInt64(before) ? before : undefined },
-        call,
-      );
+      const [pet] = await source.list({ limit: 1, after: isInt64(before) ? before : undefined }, call);
       if (pet?.id === id) found.set(id, pet);
     }),
   );
