@@ -1,5 +1,4 @@
 import {
-  BREAK,
   executeSync,
   getNamedType,
   isNonNullType,
@@ -29,8 +28,8 @@ import type { Variables, Compiled, RootField, Deprecation } from './types.js';
 
 const LOOKUP_NAME = 'pet';
 const LOOKUP = `Query.${LOOKUP_NAME}`;
-/** The days on which deprecated fields will be removed. SDL has no place for them. */
-const SUNSETS: Readonly<Record<string, string>> = { [LOOKUP]: LOOKUP_SUNSET.toISOString().slice(0, 10) };
+/** SDL has no place for the day. */
+const SUNSET = LOOKUP_SUNSET.toISOString().slice(0, 10);
 
 type Fragments = ReadonlyMap<string, FragmentDefinitionNode>;
 
@@ -60,10 +59,17 @@ export function compile(
     collect(nodes.flatMap(({ selectionSet }) => selectionSet ?? []));
   const compileWriter = createWriterCompiler(collectBelow, noteDeprecation);
 
+  let namesLookup = false;
+  visit(document, {
+    // Only one type has a field of this name.
+    Field({ name }) {
+      namesLookup ||= name.value === LOOKUP_NAME;
+    },
+  });
   const isMeta = ([node]: readonly FieldNode[]): boolean => node?.name.value.startsWith('__') === true;
   const isSchemaOnly = [...collectFields([root.selectionSet], fragments, () => true).values()].every(isMeta);
   const fields = [...collect([root.selectionSet])].map(compileField);
-  return { fields, deprecations: [...deprecations.values()], namesLookup: namesLookup(document), isSchemaOnly, size };
+  return { fields, deprecations: [...deprecations.values()], namesLookup, isSchemaOnly, size };
 
   function compileField([responseKey, nodes]: readonly [string, readonly FieldNode[]]): RootField {
     const [node] = nodes as [FieldNode];
@@ -93,24 +99,12 @@ export function compile(
     deprecations.set(coordinate, {
       coordinate,
       reason,
-      sunset: SUNSETS[coordinate],
+      sunset: coordinate === LOOKUP ? SUNSET : undefined,
       get brownout() {
         return coordinate === LOOKUP ? findBrownout(brownouts)?.text : undefined;
       },
     });
   }
-}
-
-/** Only one type has a field of this name. */
-function namesLookup(document: DocumentNode): boolean {
-  let isNamed = false;
-  visit(document, {
-    Field({ name }) {
-      isNamed ||= name.value === LOOKUP_NAME;
-      return isNamed ? BREAK : undefined;
-    },
-  });
-  return isNamed;
 }
 
 function toStatus([responseKey, nodes]: readonly [string, readonly FieldNode[]]): RootField['statuses'] {
