@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { makeExecutableSchema } from '@graphql-tools/schema';
 import type { IResolvers } from '@graphql-tools/utils';
 import { GraphQLError, GraphQLID, Kind, type GraphQLSchema, type ValueNode } from 'graphql';
@@ -73,11 +73,7 @@ function toInt(number: number): number {
   return Math.min(number, 2_147_483_647);
 }
 
-const SCHEMA = new URL('../../schema/', import.meta.url);
-
 export function createSchema(): GraphQLSchema {
-  const typeDefs = readdirSync(SCHEMA)
-    .filter((name) => name.endsWith('.graphql'))
-    .map((name) => readFileSync(new URL(name, SCHEMA), 'utf8'));
+  const typeDefs = readFileSync(new URL('../../schema/animal-store.graphql', import.meta.url), 'utf8');
   return makeExecutableSchema({ typeDefs, resolvers: resolvers as IResolvers });
 }
