@@ -43,13 +43,13 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
     sizeCalculation: (text) => text.length + 64,
   });
 
-  let loading: Promise<void> | undefined;
+  let loading = Promise.resolve();
   if (path !== undefined) {
-    await (loading = load(path));
+    await load(path);
     // Unlike an event, a look also notices a file that is replaced through a symbolic link.
     watchFile(path, { interval: LOOK_EVERY_MS, persistent: false }, () => {
       loading = loading
-        ?.then(() => load(path))
+        .then(() => load(path))
         .catch((error: unknown) => {
           log.warn({ reason: (error as Error).message }, 'the previous manifest of trusted documents stays in use');
         });

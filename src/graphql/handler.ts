@@ -42,23 +42,21 @@ const PATH = '/graphql';
 /** Puts /graphql together. @throws ConfigError if the manifest of trusted documents cannot be used */
 export async function openGraphql(config: Config, { backend, log, metrics, guardRateLimit }: Dependencies) {
   const { introspection, explorer, production, limits, trustedDocuments, brownouts } = config;
-  const { source, usage } = backend;
   const schema = createSchema();
   const apollo = await startApollo(schema, config, log);
-  const { check } = apollo;
-  const documents = await openDocuments({ ...trustedDocuments, count: metrics.countUntrusted, check, log });
+  const documentOptions = { ...trustedDocuments, count: metrics.countUntrusted, check: apollo.check, log };
+  const documents = await openDocuments(documentOptions);
   const prepare = createPrepare(schema, apollo, documents, brownouts);
-  const execute = createExecute(prepare, source, guardRateLimit, limits, brownouts);
-  const recorder = createRecorder(usage, metrics, trustedDocuments?.others === 'reported');
+  const execute = createExecute(prepare, backend.source, guardRateLimit, limits, brownouts);
+  const recorder = createRecorder(backend.usage, metrics, trustedDocuments?.others === 'reported');
   const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
-  const needsKey = production || !introspection;
 
   const route: Route = {
     name: PATH,
     methods: ['GET', 'POST', 'QUERY'],
     // https://www.rfc-editor.org/rfc/rfc10008#name-the-accept-query-header-fie
     readHeaders: { 'Accept-Query': 'application/json' },
-    requiresKey: ({ keyId, isKeyRefused }) => needsKey || keyId !== undefined || isKeyRefused,
+    requiresKey: ({ keyId, isKeyRefused }) => production || !introspection || keyId !== undefined || isKeyRefused,
     handle,
   };
   const page: Page = {
