@@ -25,7 +25,7 @@ const ADD = {
 const COUNTS = ['requests', 'cost', 'errors', 'refused'];
 const addUp = COUNTS.map((name) => `sum(${name}::float8) AS ${name}`).join();
 
-/** Adds usage up by key and columns. The key comes first, because it tells most rows apart: that makes sorting fast. */
+/** Adds usage up by key and columns. */
 function listUsage(name: string, columns: string, order = 'cost DESC, requests DESC', condition = ''): Statement {
   return {
     name,
