@@ -3,15 +3,12 @@ import { createBoundedCache } from '../bounded-cache.js';
 import type { Log } from '../observability/log.js';
 import { repeat } from '../repeat.js';
 
-/** One way of using a key on one day. */
-interface DailyUse extends Pick<Use, 'keyId' | 'operation' | 'deprecated'> {
+/** One way of using a key on one day, and how often it was used. */
+export interface UsageCount extends Pick<Use, 'keyId' | 'operation' | 'deprecated'> {
   /** Empty if the client sent no name. */
   readonly client: string;
   /** When the day began, in UTC. In milliseconds since the epoch, as all times here. */
   readonly day: number;
-}
-
-interface UsageIncrement {
   requests: number;
   cost: number;
   errors: number;
@@ -19,7 +16,7 @@ interface UsageIncrement {
   lastAt: number;
 }
 
-export interface UsageCount extends DailyUse, UsageIncrement {}
+type DailyUse = Pick<UsageCount, 'keyId' | 'day' | 'client' | 'operation' | 'deprecated'>;
 
 export interface UsageCounterOptions {
   /** Adds the counts to the database, all of them or none. */
@@ -56,15 +53,12 @@ export function createUsageCounter(options: UsageCounterOptions) {
       if (isClosed) return;
       const lastAt = Date.now();
       const day = lastAt - (lastAt % DAY_MS);
-      const use = { keyId, day, operation, deprecated, client };
-      const count = counts.get(toId(use)) ?? find(isKnown(use) ? use : { ...use, ...toOther(operation) });
-      add(count, {
-        requests: 1,
-        cost,
-        errors: outcome === 'ok' ? 0 : 1,
-        refused: outcome === 'refused' ? 1 : 0,
-        lastAt,
-      });
+      const errors = outcome === 'ok' ? 0 : 1;
+      const refused = outcome === 'refused' ? 1 : 0;
+      const use = { keyId, day, operation, deprecated, client, requests: 1, cost, errors, refused, lastAt };
+      const id = toId(use);
+      if (counts.has(id) || isKnown(use)) add(use, id);
+      else add({ ...use, ...toOther(operation) });
       if (counts.size >= ENOUGH && !isFailing) void startWriting();
     },
     flush,
@@ -89,28 +83,17 @@ export function createUsageCounter(options: UsageCounterOptions) {
     return names.has(name);
   }
 
-  /** Finds the count of such requests, or begins one. Returns undefined if there are too many. */
-  function find(use: DailyUse): UsageCount | undefined {
-    const id = toId(use);
-    let count = counts.get(id);
-    if (!count && counts.size < capacity) {
-      const { keyId, day, operation, deprecated, client } = use;
-      count = { keyId, day, operation, deprecated, client, requests: 0, cost: 0, errors: 0, refused: 0, lastAt: 0 };
-      counts.set(id, count);
-    }
-    return count;
-  }
-
-  function add(count: UsageCount | undefined, { requests, cost, errors, refused, lastAt }: UsageIncrement): void {
-    if (!count) {
-      lost += requests;
-      return;
-    }
-    count.requests += requests;
-    count.cost += cost;
-    count.errors += errors;
-    count.refused += refused;
-    count.lastAt = Math.max(count.lastAt, lastAt);
+  /** Adds to the count of such requests, or begins one unless there are too many. */
+  function add(use: UsageCount, id = toId(use)): void {
+    const count = counts.get(id);
+    if (count) {
+      count.requests += use.requests;
+      count.cost += use.cost;
+      count.errors += use.errors;
+      count.refused += use.refused;
+      count.lastAt = Math.max(count.lastAt, use.lastAt);
+    } else if (counts.size < capacity) counts.set(id, use);
+    else lost += use.requests;
   }
 
   /** Writes all counts. Never rejects: counts that cannot be written stay in memory. */
@@ -134,7 +117,7 @@ export function createUsageCounter(options: UsageCounterOptions) {
       }
       isFailing = false;
     } catch (err) {
-      for (const count of taken) add(find(count), count);
+      for (const count of taken) add(count);
       if (!isFailing) log.warn({ err }, 'key usage cannot be stored yet; trying again');
       isFailing = true;
       return;
