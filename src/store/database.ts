@@ -24,14 +24,12 @@ export interface Queryable {
   query<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]>;
 }
 
-/** A connection that no other caller uses, in a transaction. */
-export interface Transaction {
-  /** Runs SQL text of one or more statements and returns the rows of the last. */
-  readonly execute: (text: string) => Promise<{ rows: Record<string, unknown>[] }>;
-}
+/** Runs SQL text of one or more statements and returns the rows of the last. */
+export type Execute = (text: string) => Promise<{ rows: Record<string, unknown>[] }>;
 
 export interface Database extends Queryable {
-  transaction<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
+  /** Calls `work` in a transaction, on a connection that no other caller uses. */
+  transaction<T>(work: (execute: Execute) => Promise<T>): Promise<T>;
   readonly connections?: () => DatabaseConnections;
   close(): Promise<void>;
 }

@@ -173,7 +173,7 @@ export async function openPgliteDatabase(dataDir: string): Promise<Database & { 
     transaction: (work) =>
       inTurn(() =>
         database.transaction((transaction) =>
-          work({ execute: async (text) => ({ rows: (await transaction.exec(text)).at(-1)?.rows ?? [] }) }),
+          work(async (text) => ({ rows: (await transaction.exec(text)).at(-1)?.rows ?? [] })),
         ),
       ),
     serve: (socket) => void serveClient(socket, session, POSTGRES_VERSION),

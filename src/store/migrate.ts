@@ -86,7 +86,7 @@ async function withPending<T>(
   prepare: string,
   work: (pending: readonly Migration[], postgrator: Postgrator) => T | Promise<T>,
 ): Promise<T> {
-  return database.transaction(async ({ execute }) => {
+  return database.transaction(async (execute) => {
     await execute(prepare);
     const { rows } = await execute(`SELECT current_schema() AS schema, current_setting('server_encoding') AS encoding`);
     const [{ schema, encoding } = {}] = rows;

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { callAfter } from '../clock.js';
 import { splitHosts } from '../setting-types.js';
-import type { Database, Statement, Transaction } from './database.js';
+import type { Database, Execute, Statement } from './database.js';
 import {
   codeOf,
   isBroken,
@@ -117,18 +117,18 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       }
     },
     /** If `work` fails, closing the connection also ends the transaction. */
-    async transaction<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    async transaction<T>(work: (execute: Execute) => Promise<T>): Promise<T> {
       await firstSearch;
       const fail = (error: unknown): never => {
         void recover(error);
         throw toUnavailable(error);
       };
       const client = await acquire(true).catch(fail);
-      const execute: Transaction['execute'] = (text) => client.query(text).catch(fail);
+      const execute: Execute = (text) => client.query(text).catch(fail);
       let isDone = false;
       try {
         await execute(`BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = ${TRANSACTION_TIMEOUT_MS}`);
-        const result = await work({ execute });
+        const result = await work(execute);
         await execute('COMMIT');
         isDone = true;
         return result;

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Database, Transaction } from './database.js';
+import type { Database, Execute } from './database.js';
 
 /** The tables, in this order, and how their rows are sorted, the same way in every database. */
 const TABLES: Readonly<Record<string, string>> = {
@@ -48,10 +48,9 @@ export async function exportStore(
   write: (text: string) => Promise<void>,
   onProgress: OnProgress,
 ): Promise<readonly Table[]> {
-  return database.transaction(async (transaction) => {
-    const { execute } = transaction;
+  return database.transaction(async (execute) => {
     await execute(`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; ${SETTINGS}`);
-    const header = await describe(transaction);
+    const header = await describe(execute);
     const { tables } = header;
     if (tables.length === 0) throw new Error('the store has no tables: run npm run migrate');
     const checksum = createHash('sha256');
@@ -90,10 +89,9 @@ export async function importStore(
   chunks: AsyncIterable<string>,
   onProgress: OnProgress,
 ): Promise<readonly Table[]> {
-  return database.transaction(async (transaction) => {
-    const { execute } = transaction;
+  return database.transaction(async (execute) => {
     await execute(SETTINGS);
-    const own = (await describe(transaction)).tables;
+    const own = (await describe(execute)).tables;
     await execute(`LOCK TABLE ${own.map(({ name }) => name).join()} IN SHARE ROW EXCLUSIVE MODE`);
     const full = own.filter(({ rows }) => rows > 0);
     if (full.length > 0)
@@ -156,7 +154,7 @@ function newer(what: string): Error {
 }
 
 /** Describes the tables of a store. A store of an older version may lack some. */
-async function describe({ execute }: Transaction): Promise<Header> {
+async function describe(execute: Execute): Promise<Header> {
   const tables: Table[] = [];
   for (const name of Object.keys(TABLES)) {
     const { rows: columns } = await execute(

@@ -67,7 +67,7 @@ describe('the socket of an embedded store', () => {
     await client.query('BEGIN');
     await client.query('INSERT INTO numbers VALUES (1)');
     const written = query('INSERT INTO numbers VALUES (2) RETURNING n');
-    const transaction = store.transaction((session) => session.execute('INSERT INTO numbers VALUES (3)'));
+    const transaction = store.transaction((execute) => execute('INSERT INTO numbers VALUES (3)'));
     (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
     expect(await written).toEqual([{ n: 2 }]);
     await transaction;
