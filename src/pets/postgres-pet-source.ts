@@ -103,8 +103,6 @@ function toArray(elements: readonly string[]): string {
   return `{${elements.join()}}`;
 }
 
-const KEPT_FOR = `interval '24 hours'`;
-
 /**
  * Adds the animal and stores its key, unless the key was stored within a day. An equal statement that runs at the same
  * moment, in any instance, waits for this one to commit.
@@ -116,7 +114,7 @@ const ADD_ONCE = {
            VALUES ($1, $2, $3, nextval(pg_get_serial_sequence('pets', 'id')))
            ON CONFLICT (caller_id, key_digest) DO UPDATE
              SET fingerprint = excluded.fingerprint, pet_id = excluded.pet_id, created_at = excluded.created_at
-             WHERE known.created_at <= now() - ${KEPT_FOR}
+             WHERE known.created_at <= now() - interval '24 hours'
            RETURNING pet_id
          ), added AS (
            INSERT INTO pets (id, name, category_id, status)
@@ -128,17 +126,6 @@ const FIND = {
   name: 'find-idempotent-add',
   text: 'SELECT fingerprint, pet_id FROM idempotent_adds WHERE caller_id = $1 AND key_digest = $2',
 };
-/** Without the array, PostgreSQL would join the table with itself, and read the whole index for each batch. */
-const PRUNE = {
-  name: 'prune-idempotent-adds',
-  text: `DELETE FROM idempotent_adds WHERE ctid = ANY (ARRAY(
-           SELECT ctid FROM idempotent_adds WHERE created_at <= now() - ${KEPT_FOR}
-           ORDER BY created_at LIMIT $1 FOR UPDATE SKIP LOCKED
-         )) RETURNING 1`,
-};
-
-const PRUNE_BATCH = 1_000;
-
 async function addOnce(database: Queryable, newPet: NewPet, { callerId, value }: IdempotencyKey): Promise<Pet> {
   const columns = [newPet.name, newPet.categoryId, newPet.status ?? null];
   const digest = hash('sha256', value, 'buffer');
@@ -156,9 +143,4 @@ async function addOnce(database: Queryable, newPet: NewPet, { callerId, value }:
       'The Idempotency-Key was sent with another animal within the last 24 hours: use a new key for a new request.',
     );
   }
-}
-
-/** Deletes idempotency keys older than a day. */
-export async function pruneIdempotentAdds(database: Queryable): Promise<void> {
-  while ((await database.query(PRUNE, [PRUNE_BATCH])).length === PRUNE_BATCH);
 }

@@ -69,17 +69,6 @@ const LIST_DAYS = {
     FROM days LEFT JOIN used USING (day) LEFT JOIN changed USING (day) ORDER BY day`,
 };
 
-const AGES = { usage: 'starts_at', key_log: 'at' };
-
-/** Deletes rows that are older than so many days, in batches. */
-export async function deleteOldRows(database: Queryable, table: keyof typeof AGES, days: number): Promise<void> {
-  const text = `DELETE FROM ${table} WHERE ctid = ANY (ARRAY(
-                  SELECT ctid FROM ${table} WHERE ${AGES[table]} < now() - $1 * interval '24 hours'
-                  ORDER BY ${AGES[table]} LIMIT 1000
-                )) RETURNING 1`;
-  while ((await database.query({ name: `prune-${table}`, text }, [days])).length > 0);
-}
-
 export interface DayUsage extends Counts {
   readonly startsAt: Date;
   /** How many keys worked at its end. */

@@ -6,8 +6,7 @@ import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
 import { createBatchingPetSource } from '../pets/batching-pet-source.js';
-import { createPostgresPetSource, pruneIdempotentAdds } from '../pets/postgres-pet-source.js';
-import { repeat } from '../repeat.js';
+import { createPostgresPetSource } from '../pets/postgres-pet-source.js';
 import { splitHosts } from '../setting-types.js';
 import { observeDatabase, type Database } from './database.js';
 import { openEmbeddedDatabase } from './embedded-store.js';
@@ -16,7 +15,8 @@ import { listPendingMigrations, migrate } from './migrate.js';
 import { createPgDatabase } from './pg-database.js';
 import { createOwnKeys } from './own-keys.js';
 import { createPostgresKeyStore } from './postgres-key-store.js';
-import { createPostgresUsage, deleteOldRows } from './postgres-usage.js';
+import { createPostgresUsage } from './postgres-usage.js';
+import { startPruning } from './pruning.js';
 import { createStoreAccess } from './store-access.js';
 import { createUsageCounter, type UsageCount } from './usage-counter.js';
 
@@ -30,9 +30,6 @@ export interface StoreBackendOptions extends Pick<Config, 'bans' | 'startTimeout
   readonly decorateDatabase?: ((database: Database) => Database) | undefined;
 }
 
-const HOUR_MS = 3_600_000;
-const USAGE_DAYS = 366;
-
 const READ_STATE = {
   name: 'read-state',
   text: `SELECT pg_is_in_recovery() AS "isStandby", current_setting('transaction_read_only')::boolean AS "isReadOnly"`,
@@ -45,16 +42,15 @@ const CHECK = { name: 'check-store', text: 'SELECT key_version() FROM pets, api_
  * @throws ConfigError if the database cannot be opened, or another process has the embedded store
  */
 export async function openStoreBackend(options: StoreBackendOptions): Promise<Backend> {
-  const { store, waitUntilAvailable, bans, startTimeoutMs, log, metrics, sharing, decorateDatabase } = options;
+  const { store, waitUntilAvailable, bans, startTimeoutMs, keyLogDays, log, metrics, sharing } = options;
   const opened = await openDatabase(store, log);
-  const closers: (() => Promise<unknown>)[] = [() => opened.close()];
-  const close = async (): Promise<void> => {
-    for (const closer of closers.splice(0).reverse()) await closer();
-  };
   try {
     if (opened.connections) metrics.watchPool(opened.connections);
-    const database = observeDatabase(decorateDatabase?.(opened) ?? opened, metrics);
-    let pending = await waitUntilAvailable(nameDatabase(store), migrateAtStart);
+    const database = observeDatabase(options.decorateDatabase?.(opened) ?? opened, metrics);
+    let pending = await waitUntilAvailable(
+      `${store.kind === 'server' ? store.setting : 'DATA_DIR'} names a database`,
+      migrateAtStart,
+    );
     const wasPending = pending.length > 0;
     if (wasPending) log.warn({ pending }, 'migrations are pending: run npm run migrate');
 
@@ -80,7 +76,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
     const write = async (counts: readonly UsageCount[]) => (await mayWrite()) && reports.add(counts);
     const usage = createUsageCounter({ write, log });
     metrics.total('usage_requests_lost_total', 'Requests that the usage of keys leaves out', usage.lost);
-    closers.push(() => usage.close(), startPruning(database, mayWrite, options));
+    const stopPruning = startPruning(database, { mayWrite, keyLogDays, log, metrics });
     const source = createBatchingPetSource(createPostgresPetSource(database, store.kind === 'embedded'));
     const ledger = createMemoryLedger(bans);
     const addressLedger = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
@@ -109,7 +105,11 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
           throw new StoreError('unavailable', 'The database is read-only.', { retryAfter: 5 });
         return undefined;
       },
-      close,
+      async close() {
+        await stopPruning();
+        await usage.close();
+        await opened.close();
+      },
     };
     if (store.kind === 'server' || !store.developmentKeys) return backend;
     const { directory, sampleAnimals } = store;
@@ -126,40 +126,9 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
       return [];
     }
   } catch (error) {
-    await close();
+    await opened.close();
     throw error;
   }
-}
-
-/**
- * Deletes expired rows from time to time.
- * @returns the function that stops this
- */
-function startPruning(
-  database: Database,
-  mayWrite: () => Promise<boolean>,
-  { keyLogDays, log, metrics }: StoreBackendOptions,
-): () => Promise<void> {
-  let prunedAt = performance.now();
-  const sincePruned = (): number => (performance.now() - prunedAt) / 1_000;
-  metrics.gauge('store_pruning_age_seconds', 'Time since all expired rows were last deleted', sincePruned);
-  return repeat({
-    run: async () => {
-      if (await mayWrite()) {
-        await pruneIdempotentAdds(database);
-        await deleteOldRows(database, 'usage', USAGE_DAYS);
-        if (keyLogDays !== undefined) await deleteOldRows(database, 'key_log', keyLogDays);
-      }
-      prunedAt = performance.now();
-    },
-    // At random, so that instances spread out.
-    pauseMs: () => HOUR_MS * (0.5 + Math.random() / 2),
-    onError: (err) => log.warn({ err }, 'cannot delete expired rows; the next run tries again'),
-  });
-}
-
-function nameDatabase(store: StoreConfig): string {
-  return `${store.kind === 'server' ? store.setting : 'DATA_DIR'} names a database`;
 }
 
 /** Opens the database of a store. It connects to a server with the first statement. */

@@ -1,7 +1,7 @@
 // A million expired idempotency keys are pruned while clients add animals with new ones.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { pruneIdempotentAdds } from '../../src/pets/postgres-pet-source.js';
+import { deleteOldRows } from '../../src/store/pruning.js';
 import { createPgDatabase } from '../../src/store/pg-database.js';
 import { openPostgresServers, type PostgresServers } from '../support/installed-postgres.js';
 import { describeWith } from '../support/installed-program.js';
@@ -36,7 +36,7 @@ describeWith('postgres', 'a million expired idempotency keys', () => {
     const database = createPgDatabase({ url: databaseUrl, pool: 1, prepare: true });
     const addedBefore = load.acknowledged.size;
     const startedAt = performance.now();
-    await pruneIdempotentAdds(database);
+    await deleteOldRows(database, 'idempotent_adds', 1);
     const seconds = (performance.now() - startedAt) / 1_000;
     const old = await runSql(
       databaseUrl,

@@ -6,7 +6,8 @@ import type { Database, Queryable } from '../../src/store/database.js';
 import { createKeyAdmin } from '../../src/store/key-admin.js';
 import { createPgDatabase } from '../../src/store/pg-database.js';
 import { createPostgresKeyStore } from '../../src/store/postgres-key-store.js';
-import { createPostgresUsage, deleteOldRows } from '../../src/store/postgres-usage.js';
+import { createPostgresUsage } from '../../src/store/postgres-usage.js';
+import { deleteOldRows } from '../../src/store/pruning.js';
 import { makePlace, type Place } from '../support/process.js';
 import { runSql } from '../support/sql.js';
 

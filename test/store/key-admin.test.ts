@@ -9,7 +9,8 @@ import { migrate } from '../../src/store/migrate.js';
 import { createPgDatabase } from '../../src/store/pg-database.js';
 import { openPgliteDatabase } from '../../src/store/embedded-store.js';
 import { createPostgresKeyStore } from '../../src/store/postgres-key-store.js';
-import { createPostgresUsage, deleteOldRows } from '../../src/store/postgres-usage.js';
+import { createPostgresUsage } from '../../src/store/postgres-usage.js';
+import { deleteOldRows } from '../../src/store/pruning.js';
 import { createDatabase } from '../support/gateway.js';
 
 describe.each(['PGlite', 'a PostgreSQL server'])('the administration of keys on %s', (kind) => {

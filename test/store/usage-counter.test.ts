@@ -5,7 +5,8 @@ import { migrate } from '../../src/store/migrate.js';
 import { createPgDatabase } from '../../src/store/pg-database.js';
 import { openPgliteDatabase } from '../../src/store/embedded-store.js';
 import type { Usage } from '../../src/access/usage.js';
-import { createPostgresUsage, deleteOldRows, type PostgresUsage } from '../../src/store/postgres-usage.js';
+import { createPostgresUsage, type PostgresUsage } from '../../src/store/postgres-usage.js';
+import { deleteOldRows } from '../../src/store/pruning.js';
 import { createUsageCounter, type UsageCounterOptions } from '../../src/store/usage-counter.js';
 import { createDatabase } from '../support/gateway.js';
 
