@@ -1,5 +1,6 @@
 import { StoreError } from '../errors.js';
 import type { DatabaseConnections, Metrics } from '../observability/metrics.js';
+import { codeOf, DISK_FULL, UNUSABLE } from './pg-errors.js';
 
 /** One SQL statement. The name lets a server keep its plan. */
 export interface Statement {
@@ -34,9 +35,6 @@ export interface Database extends Queryable {
   close(): Promise<void>;
 }
 
-/** A table, column or function is missing, or a permission: https://www.postgresql.org/docs/current/errcodes-appendix.html */
-const UNUSABLE: ReadonlySet<unknown> = new Set(['42P01', '42703', '42883', '42501']);
-const DISK_FULL = '53100';
 /** Writes a temporary file of 150 kB. An addition would prove less: its table may have room left. */
 const CHECK_SPACE = {
   name: 'check-space',
@@ -74,12 +72,11 @@ export function observeDatabase(database: Database, metrics: Metrics) {
   }
 
   function toFailure(error: unknown): unknown {
-    const { code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
-    if (code === DISK_FULL) {
+    if (codeOf(error) === DISK_FULL) {
       isFull = true;
       return new StoreError('unavailable', 'The disk of the store is full.', { cause: error, retryAfter: 5 });
     }
-    if (!UNUSABLE.has(code)) return error;
+    if (!UNUSABLE.has(codeOf(error))) return error;
     return new StoreError('unavailable', 'The store is not ready to serve requests.', { cause: error });
   }
 }

@@ -5,6 +5,7 @@ import Postgrator from 'postgrator';
 import { ConfigError } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Database } from './database.js';
+import { UNDONE } from './pg-errors.js';
 
 const MIGRATIONS = fileURLToPath(new URL('../../migrations/*.sql', import.meta.url));
 
@@ -19,8 +20,8 @@ const PREPARE = `SET LOCAL lock_timeout = '2s';
 
 const RETRY_MS = 500;
 
-/** Another transaction held a lock for too long, or PostgreSQL has undone this one. */
-const IN_THE_WAY: ReadonlySet<unknown> = new Set(['55P03', '40001', '40P01']);
+/** Another transaction held a lock for too long. */
+const LOCKED = '55P03';
 /** Postgrator does not see a table for which the role has no permission, and tries to create it (42P07). */
 const NO_PERMISSION: ReadonlySet<unknown> = new Set(['42501', '42P07']);
 const GRANT =
@@ -57,7 +58,7 @@ export async function migrate(
       applied.push(file);
     } catch (error) {
       const { code, message } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
-      const isInTheWay = IN_THE_WAY.has(code);
+      const isInTheWay = code === LOCKED || UNDONE.has(code);
       if (error instanceof ConfigError || (error instanceof StoreError && !isInTheWay)) throw error;
       if (!isInTheWay || performance.now() >= deadline)
         throw new ConfigError(`migration ${file} failed: ${message}${NO_PERMISSION.has(code) ? GRANT : ''}`);

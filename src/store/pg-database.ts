@@ -111,7 +111,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
           }
           const recovering = recover(error);
           const isLate = performance.now() - startedAt > MOVE_WITHIN_MS;
-          if (urls.length === 1 || repeats > 0 || isLate || !mayMove(error, statement)) throw toUnavailable(error);
+          if (urls.length === 1 || repeats > 0 || isLate || !mayMove(error, statement.text)) throw toUnavailable(error);
           await recovering;
         }
       }

@@ -1,11 +1,13 @@
 import pg from 'pg';
 import { StoreError } from '../errors.js';
-import type { Statement } from './database.js';
 
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 export const READ_ONLY = '25006';
 const STARTING_UP = '57P03';
+export const DISK_FULL = '53100';
 export const TOO_MANY_CONNECTIONS = '53300';
+/** A table, column or function is missing, or a permission. */
+export const UNUSABLE: ReadonlySet<unknown> = new Set(['42P01', '42703', '42883', '42501']);
 /** Serialization failure and deadlock: PostgreSQL asks to repeat the transaction. */
 export const UNDONE: ReadonlySet<unknown> = new Set(['40001', '40P01']);
 /** A cached plan whose result has another type now, and a statement that the server no longer has. */
@@ -17,9 +19,9 @@ export function isSelect(text: string): boolean {
   return text.startsWith('SELECT');
 }
 
-/** The code of PostgreSQL or of Node. */
+/** The code of PostgreSQL or of Node, also behind a StoreError. */
 export function codeOf(error: unknown): string | undefined {
-  return (error as NodeJS.ErrnoException).code;
+  return (((error as Error).cause ?? error) as NodeJS.ErrnoException).code;
 }
 
 /** Whether the connection failed or timed out, as opposed to an error that the server reported. */
@@ -39,7 +41,7 @@ export function isUnavailable(error: unknown): boolean {
 }
 
 /** Whether another host may run a statement. A write whose connection broke may have happened. */
-export function mayMove(error: unknown, { text }: Statement): boolean {
+export function mayMove(error: unknown, text: string): boolean {
   if (isSelect(text)) return isUnavailable(error);
   return (
     (error as NodeJS.ErrnoException).syscall === 'connect' || [READ_ONLY, STARTING_UP].includes(codeOf(error) ?? '')
