@@ -43,12 +43,12 @@ export type Peek = (account: Account) => MaybePromise<Admission | undefined>;
 
 /** Creates the function that reads in Redis what a key has left. */
 export function createPeek(sharing: Sharing | undefined, bans: Config['bans']): Peek {
-  // Its own local ledger, because the keys of a long list would evict the counts of keys in use.
-  const ledger = sharing?.ledger(createMemoryLedger({ capacity: 1 }), 'store:key', bans);
+  if (!sharing) return () => undefined;
+  const ledger = sharing.ledger(createMemoryLedger({ capacity: 1 }), 'store:key', bans);
   return async (account) => {
-    const admission = await ledger?.admit(account, 0);
+    const admission = await ledger.admit(account, 0);
     // After a failure, the ledger has counted here instead.
-    return sharing?.isUp() ? admission : undefined;
+    return sharing.isUp() ? admission : undefined;
   };
 }
 
